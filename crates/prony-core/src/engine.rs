@@ -1,0 +1,1 @@
+//! The client: schedule -> connection -> protocol -> record.

@@ -1,0 +1,131 @@
+//! What can go wrong, as an index into counters. Words for users live in the `prony` crate only.
+
+use serde::{Deserialize, Serialize};
+
+/// One way for a request (or a connection) to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Fault {
+    /// Nobody listens there.
+    ConnectRefused,
+    /// No connection within the connect timeout.
+    ConnectTimeout,
+    /// Network or host unreachable, or any other refusal by the network on the way.
+    ConnectUnreachable,
+    /// The connection was reset while connecting.
+    ConnectReset,
+    /// No whole reply within the request timeout, counted from the intended start.
+    RequestTimeout,
+    /// The peer reset an established connection.
+    Reset,
+    /// The peer closed before the first byte of the reply.
+    ClosedEarly,
+    /// The peer closed inside the reply: head, body or chunk cut off.
+    Truncated,
+    /// Status line and headers over the limit (64 KiB).
+    HeaderTooLarge,
+    /// Bytes where a status line should be that are none.
+    BadStatusLine,
+    /// A status outside 100 to 599.
+    BadStatus,
+    /// A header line that is none.
+    BadHeader,
+    /// Two different content lengths, or one that is no number.
+    BadLength,
+    /// A chunk size that is no number, too large, or not ended as it must.
+    BadChunk,
+    /// A transfer coding that this client did not ask for.
+    BadCoding,
+    /// More bytes than the reply was to have, or bytes that nobody asked for.
+    Surplus,
+    /// A status that the plan does not count as success.
+    UnexpectedStatus,
+    /// A body that is not as the plan expects (text or length).
+    BodyMismatch,
+    /// The meter's own: no file descriptor was free.
+    NoDescriptors,
+    /// The meter's own: no local port was free.
+    NoPorts,
+    /// The meter's own: the kernel had no buffer or memory.
+    NoBuffers,
+    /// The meter's own: the kernel refused for a reason that has no class here.
+    Internal,
+}
+
+/// The classes under which reports count faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultClass {
+    /// No connection could be made.
+    Connect,
+    /// Too slow.
+    Timeout,
+    /// The connection broke.
+    Connection,
+    /// The peer does not speak HTTP as it should.
+    Protocol,
+    /// A valid reply that the plan does not count as success.
+    Unexpected,
+    /// The meter ran out of something: never the server's fault, voids the verdict.
+    Meter,
+}
+
+impl Fault {
+    /// How many faults there are; `fault as usize` is below it.
+    pub const COUNT: usize = 22;
+
+    /// All faults in the order of their index.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::ConnectRefused,
+        Self::ConnectTimeout,
+        Self::ConnectUnreachable,
+        Self::ConnectReset,
+        Self::RequestTimeout,
+        Self::Reset,
+        Self::ClosedEarly,
+        Self::Truncated,
+        Self::HeaderTooLarge,
+        Self::BadStatusLine,
+        Self::BadStatus,
+        Self::BadHeader,
+        Self::BadLength,
+        Self::BadChunk,
+        Self::BadCoding,
+        Self::Surplus,
+        Self::UnexpectedStatus,
+        Self::BodyMismatch,
+        Self::NoDescriptors,
+        Self::NoPorts,
+        Self::NoBuffers,
+        Self::Internal,
+    ];
+
+    /// The class under which the fault is reported.
+    pub fn class(self) -> FaultClass {
+        match self {
+            Self::ConnectRefused | Self::ConnectUnreachable | Self::ConnectReset => {
+                FaultClass::Connect
+            }
+            Self::ConnectTimeout | Self::RequestTimeout => FaultClass::Timeout,
+            Self::Reset | Self::ClosedEarly | Self::Truncated => FaultClass::Connection,
+            Self::HeaderTooLarge
+            | Self::BadStatusLine
+            | Self::BadStatus
+            | Self::BadHeader
+            | Self::BadLength
+            | Self::BadChunk
+            | Self::BadCoding
+            | Self::Surplus => FaultClass::Protocol,
+            Self::UnexpectedStatus | Self::BodyMismatch => FaultClass::Unexpected,
+            Self::NoDescriptors | Self::NoPorts | Self::NoBuffers | Self::Internal => {
+                FaultClass::Meter
+            }
+        }
+    }
+
+    /// Whether the meter itself, and not the target, is to blame.
+    pub fn is_meters_own(self) -> bool {
+        self.class() == FaultClass::Meter
+    }
+}

@@ -1,0 +1,194 @@
+//! What the user wants, already valid: the one shape to which every front end compiles.
+
+use serde::{Deserialize, Serialize};
+
+use crate::schedule::{Arrivals, RatePlan};
+use crate::target::Endpoint;
+use crate::units::Span;
+
+/// A whole run. Pure data: it can be saved, sent to another machine, and split by [`Plan::shard`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Where connections go. Never empty.
+    pub endpoints: Vec<Endpoint>,
+    /// What may be sent. Never empty.
+    pub calls: Vec<CallSpec>,
+    /// How the next call is picked.
+    pub pick: Pick,
+    /// When requests start.
+    pub load: Load,
+    /// When the run ends.
+    pub stop: Stop,
+    /// Load before the measurement, recorded apart: its length. The stop rules count from its end.
+    pub warmup: Span,
+    /// Requests in flight per connection; 1 = no pipelining.
+    pub pipeline: u32,
+    /// Requests per connection before it is closed; `None` = as many as the server allows; `Some(1)` = a new
+    /// connection per request.
+    pub requests_per_connection: Option<u32>,
+    /// From the intended start to the last byte of the reply.
+    pub timeout: Span,
+    /// From the start of the connect to the open connection.
+    pub connect_timeout: Span,
+    /// What counts as success.
+    pub expect: Expect,
+    /// The protocol version.
+    pub http: HttpVersion,
+    /// The seed of every random draw.
+    pub seed: u64,
+    /// Which share of the whole this plan is.
+    pub shard: Shard,
+}
+
+/// One request that may be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallSpec {
+    /// Index into [`Plan::endpoints`].
+    pub endpoint: u32,
+    /// The method, verbatim.
+    pub method: String,
+    /// The request target as it goes out (path and query, verbatim).
+    pub path: String,
+    /// The Host header's value.
+    pub authority: String,
+    /// Further headers, in order, verbatim. A `Host`, `Content-Length`, `Content-Type` or `Connection` here replaces
+    /// the one that prony would send.
+    pub headers: Vec<(String, String)>,
+    /// The body; empty = none (a method that defines a body then sends `Content-Length: 0`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub body: Vec<u8>,
+}
+
+impl CallSpec {
+    /// Whether the reply has no body whatever its headers say.
+    pub fn is_head(&self) -> bool {
+        self.method == "HEAD"
+    }
+
+    /// Whether sending it twice is the same as sending it once (RFC 9110, 9.2.2).
+    pub fn is_idempotent(&self) -> bool {
+        matches!(self.method.as_str(), "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
+    }
+}
+
+/// How the k-th request of the whole run picks its call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pick {
+    /// Call k modulo their number.
+    InTurn,
+    /// By the seed and k alone, each with the same probability.
+    Random,
+}
+
+/// When requests start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Load {
+    /// So many connections, each with [`Plan::pipeline`] requests in flight; the next starts when a reply has come and
+    /// the think time has passed.
+    Closed {
+        /// Connections, over all shards.
+        connections: u32,
+        /// The think time.
+        think: Think,
+    },
+    /// Arrivals by plan and law, whatever the replies do.
+    Open {
+        /// The rate over time. Ignored (and empty) where the law is a list of gaps or times.
+        rate: RatePlan,
+        /// The law of the arrivals.
+        arrivals: Arrivals,
+        /// The most connections that may be open at once, over all shards.
+        connections: u32,
+    },
+}
+
+/// A time between reply and next request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Think {
+    /// None.
+    None,
+    /// Always the same.
+    Fixed(Span),
+    /// Exponential with that mean.
+    Exponential(Span),
+    /// Uniform between the two.
+    Uniform(Span, Span),
+}
+
+/// The stop rules; whichever comes first. At least one is set, unless the rate plan or trace ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop {
+    /// Measured requests to start, over all shards.
+    pub requests: Option<u64>,
+    /// Length of the measurement.
+    pub duration: Option<Span>,
+}
+
+/// What counts as success.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expect {
+    /// Inclusive ranges of statuses.
+    pub statuses: Vec<(u16, u16)>,
+    /// Bytes that the body must contain.
+    pub body: Option<Vec<u8>>,
+    /// The body's exact length in bytes.
+    pub length: Option<u64>,
+}
+
+impl Default for Expect {
+    fn default() -> Self {
+        Self { statuses: vec![(200, 399)], body: None, length: None }
+    }
+}
+
+impl Expect {
+    /// Whether the status counts as success.
+    pub fn accepts(&self, status: u16) -> bool {
+        self.statuses.iter().any(|&(lo, hi)| (lo..=hi).contains(&status))
+    }
+}
+
+/// The version of HTTP that requests speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HttpVersion {
+    /// HTTP/1.0: keep-alive only if both sides say so.
+    #[serde(rename = "1.0")]
+    Http10,
+    /// HTTP/1.1.
+    #[serde(rename = "1.1")]
+    Http11,
+}
+
+/// Which share of the whole a plan is: `index` of `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    /// This share, from 0.
+    pub index: u32,
+    /// How many shares there are.
+    pub of: u32,
+}
+
+impl Shard {
+    /// The whole.
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+
+    /// How many of `total` things dealt out one by one (k to share k mod n) fall to this share.
+    pub fn share_of(self, total: u64) -> u64 {
+        let (i, n) = (u64::from(self.index), u64::from(self.of));
+        total / n + u64::from(total % n > i)
+    }
+}
+
+impl Plan {
+    /// Share `index` of `of` of this plan. The union of all shares is exactly the whole: arrival k, connection k and
+    /// request k belong to share k mod `of`. A share can be split again.
+    pub fn shard(&self, index: u32, of: u32) -> Self {
+        assert!(of > 0 && index < of, "share {index} of {of}");
+        let mut p = self.clone();
+        p.shard = Shard { index: self.shard.index + index * self.shard.of, of: self.shard.of * of };
+        p
+    }
+}

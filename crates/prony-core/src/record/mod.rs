@@ -1,0 +1,439 @@
+//! What is counted, when, and what each time stamp means. The definitions for users are in `docs/terms.md`.
+
+pub mod hist;
+pub mod series;
+
+use std::collections::BTreeMap;
+
+use crate::fault::Fault;
+use crate::proto::Reply;
+use crate::units::{Nanos, Span};
+use hist::Hist;
+use series::Series;
+
+/// The life of one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamps {
+    /// When the schedule (open loop) or the user (closed loop) wanted it to start.
+    pub intended: Nanos,
+    /// The turn in which its first byte was given to the kernel.
+    pub sent: Nanos,
+    /// The turn in which the first byte of its reply arrived.
+    pub first: Nanos,
+    /// The turn in which the last byte of its reply arrived, or in which it was given up.
+    pub done: Nanos,
+    /// Part of `sent - intended`: waiting in the client's queue for a connection, or for room on one.
+    pub queue: Span,
+    /// Part of `sent - intended`: waiting for the connection that was opened for it.
+    pub connect: Span,
+}
+
+impl Stamps {
+    /// `done - intended`.
+    pub fn response(&self) -> Span {
+        self.done.since(self.intended)
+    }
+
+    /// `done - sent`.
+    pub fn service(&self) -> Span {
+        self.done.since(self.sent)
+    }
+
+    /// `first - sent`.
+    pub fn first_byte(&self) -> Span {
+        self.first.since(self.sent)
+    }
+
+    /// `done - first`.
+    pub fn transfer(&self) -> Span {
+        self.done.since(self.first)
+    }
+
+    /// How late the meter itself was: `sent - intended` less the waits that are not its own doing.
+    pub fn lag(&self) -> Span {
+        self.sent.since(self.intended) - self.queue - self.connect
+    }
+}
+
+/// The histograms of one section of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// From the intended start to the last byte; successes, and timeouts with at least the timeout (P15).
+    pub response: Hist,
+    /// From the send to the last byte; successes, and timeouts that were sent.
+    pub service: Hist,
+    /// From the send to the first byte of the reply; successes.
+    pub first_byte: Hist,
+    /// From the first to the last byte of the reply; successes.
+    pub transfer: Hist,
+    /// How late the meter sent; every request that was sent.
+    pub lag: Hist,
+    /// Waits in the client's queue; only requests that waited.
+    pub queue: Hist,
+    /// From the start of a connect to the open connection; every connection that opened.
+    pub connect: Hist,
+    /// From the intended start to the failure; requests that failed otherwise than by a timeout.
+    pub failed: Hist,
+}
+
+/// All that is counted over one section (warm-up or measurement) of a run by one or, merged, all workers.
+///
+/// `started == replies + failed + unfinished` always. `response.count() == replies + timeouts`, and
+/// `failed.count() == failed - timeouts` (P4).
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// Requests whose intended start fell into the section.
+    pub started: u64,
+    /// Requests whose first byte was given to the kernel (a retried request once).
+    pub sent: u64,
+    /// Requests answered as the plan expects.
+    pub replies: u64,
+    /// Replies among them that came after the load had ended (in the drain).
+    pub replies_in_drain: u64,
+    /// Requests that failed, by whatever fault.
+    pub failed: u64,
+    /// Requests given up because the run ended.
+    pub unfinished: u64,
+    /// Requests sent a second time because the peer closed an idle connection under them.
+    pub retries: u64,
+    /// Failed requests by fault.
+    pub faults: [u64; Fault::COUNT],
+    /// Bytes or closes that broke the protocol with no request to blame (junk on an idle connection), by fault.
+    pub stray: [u64; Fault::COUNT],
+    /// Whole replies by status, expected or not.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Interim (1xx) replies.
+    pub interim: u64,
+    /// Connections asked for.
+    pub connects: u64,
+    /// Connections that opened.
+    pub connected: u64,
+    /// Bytes given to the kernel.
+    pub bytes_sent: u64,
+    /// Bytes of replies' heads and framing.
+    pub bytes_head: u64,
+    /// Bytes of replies' bodies.
+    pub bytes_body: u64,
+    /// The most requests in flight at once (sum over workers when merged).
+    pub in_flight_max: u64,
+    /// When the section began.
+    pub begin: Nanos,
+    /// When its load ended: the stop rule's moment, or the last completion where a count ended it.
+    pub end: Nanos,
+    /// The histograms.
+    pub times: Times,
+    /// The same over time.
+    pub series: Series,
+}
+
+/// Counts one worker's run. Two sections: warm-up and measurement; a request belongs to the one in which its intended
+/// start falls.
+#[derive(Debug)]
+pub struct Recorder {
+    main: Section,
+    warm: Section,
+    /// Measurement begins here.
+    begin: Nanos,
+    /// When the load ended, once it has.
+    load_end: Option<Nanos>,
+}
+
+/// A tally in the making: the common case (sent when intended, whole reply in one read) costs one histogram update, which
+/// [`Section::finish`] spreads over the histograms it stands for.
+#[derive(Debug)]
+struct Section {
+    tally: Tally,
+    /// Successes with `sent == intended` and `first == done`: response = service = first byte, transfer = lag = 0.
+    plain: Hist,
+    /// Successes with `first == done` otherwise: service = first byte, transfer = 0.
+    whole: Hist,
+    /// Requests sent exactly when intended: a lag of zero.
+    on_time: u64,
+    status_last: (u16, u64),
+    last_done: Nanos,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self::new(Nanos::ZERO)
+    }
+}
+
+impl Tally {
+    /// Nothing counted yet, from `begin` on.
+    pub fn new(begin: Nanos) -> Self {
+        Self {
+            started: 0,
+            sent: 0,
+            replies: 0,
+            replies_in_drain: 0,
+            failed: 0,
+            unfinished: 0,
+            retries: 0,
+            faults: [0; Fault::COUNT],
+            stray: [0; Fault::COUNT],
+            statuses: BTreeMap::new(),
+            interim: 0,
+            connects: 0,
+            connected: 0,
+            bytes_sent: 0,
+            bytes_head: 0,
+            bytes_body: 0,
+            in_flight_max: 0,
+            begin,
+            end: begin,
+            times: Times::default(),
+            series: Series::new(begin),
+        }
+    }
+
+    /// Add what another worker counted. Exact: equal to one worker having counted all (P10).
+    pub fn merge(&mut self, other: &Self) {
+        self.started += other.started;
+        self.sent += other.sent;
+        self.replies += other.replies;
+        self.replies_in_drain += other.replies_in_drain;
+        self.failed += other.failed;
+        self.unfinished += other.unfinished;
+        self.retries += other.retries;
+        for (a, b) in self.faults.iter_mut().zip(other.faults) {
+            *a += b;
+        }
+        for (a, b) in self.stray.iter_mut().zip(other.stray) {
+            *a += b;
+        }
+        for (&status, &n) in &other.statuses {
+            *self.statuses.entry(status).or_default() += n;
+        }
+        self.interim += other.interim;
+        self.connects += other.connects;
+        self.connected += other.connected;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_head += other.bytes_head;
+        self.bytes_body += other.bytes_body;
+        self.in_flight_max += other.in_flight_max;
+        self.begin = self.begin.min(other.begin);
+        self.end = self.end.max(other.end);
+        self.times.merge(&other.times);
+        self.series.merge(&other.series);
+    }
+
+    /// Failed requests of one fault.
+    pub fn fault(&self, fault: Fault) -> u64 {
+        self.faults[fault as usize]
+    }
+}
+
+impl Times {
+    fn merge(&mut self, other: &Self) {
+        self.response.merge(&other.response);
+        self.service.merge(&other.service);
+        self.first_byte.merge(&other.first_byte);
+        self.transfer.merge(&other.transfer);
+        self.lag.merge(&other.lag);
+        self.queue.merge(&other.queue);
+        self.connect.merge(&other.connect);
+        self.failed.merge(&other.failed);
+    }
+}
+
+impl Section {
+    fn new(begin: Nanos) -> Self {
+        Self {
+            tally: Tally::new(begin),
+            plain: Hist::new(),
+            whole: Hist::new(),
+            on_time: 0,
+            status_last: (0, 0),
+            last_done: begin,
+        }
+    }
+
+    #[inline]
+    fn status(&mut self, status: u16) {
+        if self.status_last.0 == status {
+            self.status_last.1 += 1;
+        } else {
+            self.flush_status();
+            self.status_last = (status, 1);
+        }
+    }
+
+    fn flush_status(&mut self) {
+        let (status, n) = self.status_last;
+        if n > 0 {
+            *self.tally.statuses.entry(status).or_default() += n;
+        }
+    }
+
+    fn finish(mut self, end: Nanos) -> Tally {
+        self.flush_status();
+        let t = &mut self.tally;
+        t.times.response.merge(&self.plain);
+        t.times.service.merge(&self.plain);
+        t.times.first_byte.merge(&self.plain);
+        t.times.transfer.record_n(Span::ZERO, self.plain.count() + self.whole.count());
+        t.times.service.merge(&self.whole);
+        t.times.first_byte.merge(&self.whole);
+        t.times.lag.record_n(Span::ZERO, self.on_time);
+        t.end = end;
+        t.series.close();
+        self.tally
+    }
+}
+
+impl Recorder {
+    /// A recorder whose measurement begins at `begin` (the end of the warm-up).
+    pub fn new(begin: Nanos) -> Self {
+        Self { main: Section::new(begin), warm: Section::new(Nanos::ZERO), begin, load_end: None }
+    }
+
+    #[inline]
+    fn section(&mut self, intended: Nanos) -> &mut Section {
+        if intended >= self.begin { &mut self.main } else { &mut self.warm }
+    }
+
+    /// A request is wanted from now on.
+    #[inline]
+    pub fn started(&mut self, intended: Nanos) {
+        let s = self.section(intended);
+        s.tally.started += 1;
+        s.tally.series.started(intended);
+    }
+
+    /// A request's first byte was given to the kernel.
+    #[inline]
+    pub fn sent(&mut self, stamps: &Stamps) {
+        let lag = stamps.lag();
+        let s = self.section(stamps.intended);
+        s.tally.sent += 1;
+        if lag == Span::ZERO {
+            s.on_time += 1;
+        } else {
+            s.tally.times.lag.record(lag);
+        }
+        if stamps.queue > Span::ZERO {
+            s.tally.times.queue.record(stamps.queue);
+        }
+    }
+
+    /// A whole reply has come; `fault` says why it is no success, if it is none.
+    #[inline]
+    pub fn replied(&mut self, stamps: &Stamps, reply: &Reply, fault: Option<Fault>) {
+        let drain = self.load_end.is_some_and(|end| stamps.done > end);
+        let s = self.section(stamps.intended);
+        s.status(reply.status);
+        s.last_done = s.last_done.max(stamps.done);
+        let t = &mut s.tally;
+        t.interim += u64::from(reply.interim);
+        t.bytes_head += reply.head_bytes;
+        t.bytes_body += reply.body_bytes;
+        if let Some(fault) = fault {
+            t.failed += 1;
+            t.faults[fault as usize] += 1;
+            t.times.failed.record(stamps.response());
+            t.series.failed(stamps.done);
+            return;
+        }
+        t.replies += 1;
+        t.replies_in_drain += u64::from(drain);
+        let response = stamps.response();
+        t.series.replied(stamps.done, response, reply.head_bytes + reply.body_bytes);
+        if stamps.first != stamps.done {
+            t.times.response.record(response);
+            t.times.service.record(stamps.service());
+            t.times.first_byte.record(stamps.first_byte());
+            t.times.transfer.record(stamps.transfer());
+        } else if stamps.sent == stamps.intended {
+            s.plain.record(response);
+        } else {
+            t.times.response.record(response);
+            s.whole.record(stamps.service());
+        }
+    }
+
+    /// A request has failed without a whole reply. `sent`: whether any of it was. A timeout enters the latency record as
+    /// at least `timeout`.
+    pub fn failed(&mut self, stamps: &Stamps, fault: Fault, sent: bool, timeout: Span) {
+        let s = self.section(stamps.intended);
+        s.last_done = s.last_done.max(stamps.done);
+        let t = &mut s.tally;
+        t.failed += 1;
+        t.faults[fault as usize] += 1;
+        if fault.class() == crate::fault::FaultClass::Timeout {
+            let response = stamps.response().max(timeout);
+            t.times.response.record(response);
+            if sent {
+                t.times.service.record(stamps.service());
+            }
+            t.series.timed_out(stamps.done, response);
+        } else {
+            t.times.failed.record(stamps.response());
+            t.series.failed(stamps.done);
+        }
+    }
+
+    /// A request is given up because the run ends.
+    pub fn unfinished(&mut self, intended: Nanos) {
+        self.section(intended).tally.unfinished += 1;
+    }
+
+    /// A request goes out again on a fresh connection.
+    pub fn retried(&mut self, intended: Nanos) {
+        self.section(intended).tally.retries += 1;
+    }
+
+    /// A connect has begun.
+    pub fn connecting(&mut self, now: Nanos) {
+        self.section(now).tally.connects += 1;
+    }
+
+    /// A connection has opened, `took` after its connect began.
+    pub fn connected(&mut self, now: Nanos, took: Span) {
+        let t = &mut self.section(now).tally;
+        t.connected += 1;
+        t.times.connect.record(took);
+    }
+
+    /// The peer broke the protocol with no request to blame.
+    pub fn stray(&mut self, now: Nanos, fault: Fault) {
+        self.section(now).tally.stray[fault as usize] += 1;
+    }
+
+    /// Bytes were given to the kernel.
+    #[inline]
+    pub fn bytes_sent(&mut self, now: Nanos, n: u64) {
+        self.section(now).tally.bytes_sent += n;
+    }
+
+    /// So many requests are in flight.
+    #[inline]
+    pub fn in_flight(&mut self, now: Nanos, n: u64) {
+        let t = &mut self.section(now).tally;
+        t.in_flight_max = t.in_flight_max.max(n);
+    }
+
+    /// The load has ended: no request starts from here on.
+    pub fn load_ended(&mut self, at: Nanos) {
+        self.load_end.get_or_insert(at);
+    }
+
+    /// Requests wanted, answered and failed so far, both sections, for progress.
+    pub fn progress(&self) -> (u64, u64, u64) {
+        let (a, b) = (&self.warm.tally, &self.main.tally);
+        (a.started + b.started, a.replies + b.replies, a.failed + b.failed)
+    }
+
+    /// The series of the section in which `now` lies, for progress.
+    pub fn series(&self, now: Nanos) -> &Series {
+        if now >= self.begin { &self.main.tally.series } else { &self.warm.tally.series }
+    }
+
+    /// The tallies: warm-up (none where the plan has none) and measurement. `end`: see [`Tally::end`]; `None` takes the
+    /// last completion.
+    pub fn finish(self, end: Option<Nanos>) -> (Option<Tally>, Tally) {
+        let end = end.unwrap_or(self.main.last_done).max(self.begin);
+        let warm = (self.begin > Nanos::ZERO).then(|| self.warm.finish(self.begin.min(end)));
+        (warm, self.main.finish(end))
+    }
+}

@@ -1,0 +1,149 @@
+//! Time and identity: newtypes, so that an instant is never added to an instant.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Div, Mul, Sub};
+
+use serde::{Deserialize, Serialize};
+
+/// An instant: nanoseconds since the run's epoch. The epoch is one for all workers of a run.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+/// A length of time in nanoseconds.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Span(pub u64);
+
+impl Nanos {
+    /// The run's epoch.
+    pub const ZERO: Self = Self(0);
+    /// Later than every instant of any run.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The time from `earlier` to `self`; zero where `earlier` is later.
+    pub fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Seconds since the epoch.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+    /// Longer than any run.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// A span of whole nanoseconds.
+    pub const fn from_nanos(n: u64) -> Self {
+        Self(n)
+    }
+
+    /// A span of whole microseconds.
+    pub const fn from_micros(n: u64) -> Self {
+        Self(n * 1_000)
+    }
+
+    /// A span of whole milliseconds.
+    pub const fn from_millis(n: u64) -> Self {
+        Self(n * 1_000_000)
+    }
+
+    /// A span of whole seconds.
+    pub const fn from_secs(n: u64) -> Self {
+        Self(n * 1_000_000_000)
+    }
+
+    /// A span of (possibly broken) seconds, rounded to the nearest nanosecond; negative becomes zero.
+    pub fn from_secs_f64(s: f64) -> Self {
+        Self((s * 1e9).round().max(0.0) as u64)
+    }
+
+    /// The span in seconds.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The span in nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// `self - other`, or zero.
+    pub fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add<Span> for Nanos {
+    type Output = Self;
+    fn add(self, d: Span) -> Self {
+        Self(self.0.saturating_add(d.0))
+    }
+}
+
+impl Add for Span {
+    type Output = Self;
+    fn add(self, d: Self) -> Self {
+        Self(self.0.saturating_add(d.0))
+    }
+}
+
+impl AddAssign for Span {
+    fn add_assign(&mut self, d: Self) {
+        *self = *self + d;
+    }
+}
+
+impl Sub for Span {
+    type Output = Self;
+    fn sub(self, d: Self) -> Self {
+        self.saturating_sub(d)
+    }
+}
+
+impl Mul<u64> for Span {
+    type Output = Self;
+    fn mul(self, k: u64) -> Self {
+        Self(self.0.saturating_mul(k))
+    }
+}
+
+impl Div<u64> for Span {
+    type Output = Self;
+    fn div(self, k: u64) -> Self {
+        Self(self.0 / k)
+    }
+}
+
+impl Sum for Span {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, |a, b| a + b)
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.9}s", self.as_secs_f64())
+    }
+}
+
+/// A connection as machine and driver name it: a table slot and the slot's generation, so that a late event of an
+/// earlier user of the slot is recognised. The machine gives the ids out (both ways: it names the connections that it
+/// asks for and those that it accepts) and uses a slot again only after it has emitted `Action::Close` for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId {
+    /// Index in the tables of machine and driver; small and dense.
+    pub slot: u32,
+    /// How often the slot was used before, modulo 2^32.
+    pub generation: u32,
+}

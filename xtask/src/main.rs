@@ -1,0 +1,2 @@
+//! Automation for prony.
+fn main() {}
