@@ -6,7 +6,7 @@ use crate::units::Span;
 
 /// Times from 1 ns to 1 hour, three significant digits (a value is off by at most 0.1 %), constant memory. Minimum,
 /// maximum, sum and sum of squares are kept exactly; values over an hour count as an hour in the quantiles only.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Hist {
     bins: Histogram<u64>,
     sum_ns: u128,
@@ -51,7 +51,8 @@ impl Hist {
     fn note(&mut self, ns: u64, n: u64) {
         let (wide, n) = (u128::from(ns), u128::from(n));
         self.sum_ns += wide * n;
-        self.sum_sq_ns += wide * wide * n;
+        // A square of a century of nanoseconds still fits; what does not is no time that a run could have taken.
+        self.sum_sq_ns = self.sum_sq_ns.saturating_add((wide * wide).saturating_mul(n));
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
     }
@@ -60,7 +61,7 @@ impl Hist {
     pub fn merge(&mut self, other: &Self) {
         self.bins.add(&other.bins).expect("same bounds");
         self.sum_ns += other.sum_ns;
-        self.sum_sq_ns += other.sum_sq_ns;
+        self.sum_sq_ns = self.sum_sq_ns.saturating_add(other.sum_sq_ns);
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
     }
@@ -96,25 +97,46 @@ impl Hist {
         if n == 0 {
             return None;
         }
-        // n * sum of squares - square of the sum, in integers: no cancellation.
-        let spread = (n * self.sum_sq_ns).checked_sub(self.sum_ns * self.sum_ns);
-        let square = spread.map_or_else(
-            || {
-                let (m, q) = (self.sum_ns as f64 / n as f64, self.sum_sq_ns as f64 / n as f64);
-                (q - m * m).max(0.0)
-            },
-            |s| s as f64 / (n as f64 * n as f64),
-        );
-        Some(square.sqrt())
+        // The squares' sum less n times the mean's square, in integers so that nothing cancels, with the mean as
+        // quotient and remainder so that nothing overflows: no term is larger than the sum of squares itself.
+        let (mean, rest) = (self.sum_ns / n, self.sum_ns % n);
+        let known = mean.saturating_mul(mean).saturating_mul(n) + 2 * mean * rest;
+        let (whole, part) = (rest * rest / n, rest * rest % n);
+        let spread = self.sum_sq_ns.saturating_sub(known).saturating_sub(whole);
+        let spread = spread as f64 - part as f64 / n as f64;
+        Some((spread.max(0.0) / n as f64).sqrt())
     }
 
     /// The quantile `q` in [0, 1]: a value such that at least that share of the samples is not above it, off by at most
     /// 0.1 % and never above the true maximum. `None` where the sample cannot carry it (see [`Hist::samples_needed`]).
     pub fn quantile(&self, q: f64) -> Option<Span> {
-        if self.count() == 0 || self.count() < Self::samples_needed(q) {
+        if self.count() < Self::samples_needed(q) { None } else { self.estimate(q) }
+    }
+
+    /// The same of any sample that is not empty, be it too small: for decisions, never for reports.
+    pub fn estimate(&self, q: f64) -> Option<Span> {
+        let n = self.count();
+        if n == 0 {
             return None;
         }
-        Some(Span(self.bins.value_at_quantile(q).clamp(self.min_ns, self.max_ns)))
+        if q <= 0.0 || q >= 1.0 {
+            return Some(Span(if q <= 0.0 { self.min_ns } else { self.max_ns }));
+        }
+        // Half a sample below the rank: the bins' own rounding up then finds exactly this rank.
+        let share = (Self::rank(q, n) as f64 - 0.5) / n as f64;
+        Some(Span(self.bins.value_at_quantile(share).clamp(self.min_ns, self.max_ns)))
+    }
+
+    /// Which of `n` sorted samples, counted from 1, is the quantile `q`: the least rank that has a share of at least `q`.
+    /// A product that is whole but for the rounding of its factors counts as whole (0.999 of 1,000 is the 999th).
+    pub(crate) fn rank(q: f64, n: u64) -> u64 {
+        let exact = q * n as f64;
+        let rank = if (exact - exact.round()).abs() < exact * 1e-12 {
+            exact.round()
+        } else {
+            exact.ceil()
+        };
+        (rank as u64).clamp(1, n.max(1))
     }
 
     /// How many samples a quantile needs before it is told: ten beyond it on its thinner side (p50: 20, p99: 1,000,
@@ -129,3 +151,6 @@ impl Hist {
         &self.bins
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const QUANTILES: [f64; 9] = [0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0];
+
+fn hist(values: &[u64]) -> Hist {
+    let mut h = Hist::new();
+    values.iter().for_each(|&v| h.record(Span(v)));
+    h
+}
+
+/// A fixed stream of numbers in [0, 1), good enough to fill histograms.
+fn units(seed: u64, n: usize) -> impl Iterator<Item = f64> {
+    let mut state = seed;
+    std::iter::repeat_with(move || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    })
+    .take(n)
+}
+
+fn check_against_sort(name: &str, mut values: Vec<u64>) {
+    let h = hist(&values);
+    values.sort_unstable();
+    let n = values.len() as u64;
+    for q in QUANTILES {
+        let Some(told) = h.quantile(q) else {
+            assert!(n < Hist::samples_needed(q), "{name}: p{} is withheld", q * 100.0);
+            continue;
+        };
+        let exact = values[(Hist::rank(q, n) - 1) as usize];
+        let off = told.0.abs_diff(exact) as f64;
+        assert!(off <= exact as f64 * 0.001, "{name}: q {q}: told {told:?}, exactly {exact}");
+    }
+    assert_eq!(h.quantile(0.0), values.first().map(|&v| Span(v)));
+    assert_eq!(h.quantile(1.0), values.last().map(|&v| Span(v)));
+    assert_eq!((h.min(), h.max()), (h.quantile(0.0), h.quantile(1.0)));
+}
+
+#[test]
+fn quantiles_are_those_of_an_exact_sort_to_a_thousandth() {
+    let n = 200_000;
+    type Law = fn(f64) -> f64;
+    let laws: [(&str, Law); 6] = [
+        ("constant", |_| 123_457.0),
+        ("uniform", |u| 1.0 + u * 1e6),
+        ("exponential", |u| -1e6 * (1.0 - u).ln()),
+        ("pareto", |u| 1e3 / (1.0 - u).powf(1.5)),
+        ("two humps", |u| if u < 0.985 { 2e5 + u } else { 1.9e9 + u * 1e8 }),
+        ("a few nanoseconds", |u| (u * 9.0).floor()),
+    ];
+    for (seed, (name, law)) in laws.iter().enumerate() {
+        let draw = |u| law(u).min(TIME_MAX.0 as f64) as u64;
+        check_against_sort(name, units(seed as u64, n).map(draw).collect());
+    }
+}
+
+#[test]
+fn ranks_are_exact() {
+    let cases =
+        [(0.5, 20, 10), (0.999, 10_000, 9_990), (0.99, 1_000, 990), (0.9999, 100_000, 99_990)];
+    for (q, n, rank) in cases {
+        assert_eq!(Hist::rank(q, n), rank, "{q} of {n}");
+    }
+    assert_eq!(Hist::rank(0.5, 21), 11);
+    assert_eq!(Hist::rank(0.5, 1), 1);
+    for n in (1_000..5_000_000).step_by(9_000) {
+        assert_eq!(Hist::rank(0.999, n), n * 999 / 1_000, "{n}");
+    }
+}
+
+#[test]
+fn a_quantile_that_the_sample_cannot_carry_is_not_told() {
+    let needs = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0, 0.0].map(Hist::samples_needed);
+    assert_eq!(needs, [20, 40, 100, 200, 1_000, 10_000, 100_000, 1, 1]);
+    let mut h = Hist::new();
+    assert_eq!(h.quantile(1.0), None);
+    h.record_n(Span(5), 999);
+    assert_eq!(h.quantile(0.99), None);
+    assert_eq!(h.estimate(0.99), Some(Span(5)));
+    h.record(Span(7));
+    assert_eq!(h.quantile(0.99), Some(Span(5)));
+}
+
+#[test]
+fn moments_are_exact_even_where_squares_are_huge() {
+    let h = hist(&[2, 4, 4, 4, 5, 5, 7, 9]);
+    assert_eq!((h.mean_ns(), h.stdev_ns()), (Some(5.0), Some(2.0)));
+    // A million million hours that differ by nothing, and hours that differ by two nanoseconds.
+    let mut h = Hist::new();
+    h.record_n(TIME_MAX, 1_000_000_000_000);
+    assert_eq!(h.stdev_ns(), Some(0.0));
+    let mut h = Hist::new();
+    h.record_n(Span(TIME_MAX.0 - 2), 500_000_000_000);
+    h.record_n(TIME_MAX, 500_000_000_000);
+    assert_eq!(h.mean_ns(), Some(TIME_MAX.0 as f64 - 1.0));
+    assert_eq!(h.stdev_ns(), Some(1.0));
+    assert_eq!((Hist::new().mean_ns(), Hist::new().stdev_ns()), (None, None));
+}
+
+#[test]
+fn times_over_an_hour_keep_their_exact_maximum() {
+    let mut h = hist(&[5]);
+    h.record(Span::from_secs(7_200));
+    h.record(Span::MAX);
+    assert_eq!(h.max(), Some(Span::MAX));
+    assert_eq!(h.quantile(1.0), Some(Span::MAX));
+    assert!(h.stdev_ns().is_some_and(f64::is_finite));
+}
+
+fn times() -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::vec(prop_oneof![0..2_000_u64, 0..=TIME_MAX.0], 0..200)
+}
+
+proptest! {
+    #[test]
+    fn merging_is_pooling(a in times(), b in times()) {
+        let pooled = hist(&a.iter().chain(&b).copied().collect::<Vec<_>>());
+        let mut merged = hist(&a);
+        merged.merge(&hist(&b));
+        prop_assert_eq!(&merged, &pooled);
+        for q in QUANTILES {
+            prop_assert_eq!(merged.quantile(q), pooled.quantile(q));
+        }
+    }
+
+    #[test]
+    fn the_deviation_is_that_of_the_definition(values in times()) {
+        prop_assume!(!values.is_empty());
+        let n = values.len() as f64;
+        let mean = values.iter().map(|&v| v as f64).sum::<f64>() / n;
+        let square = values.iter().map(|&v| (v as f64 - mean).powi(2)).sum::<f64>() / n;
+        let told = hist(&values).stdev_ns().expect("not empty");
+        prop_assert!((told - square.sqrt()).abs() <= 1e-6 * square.sqrt() + 1e-3, "{} {}", told, square.sqrt());
+    }
+}

@@ -1,0 +1,324 @@
+//! The run over time: counts and a coarse histogram per interval, in bounded memory.
+
+use serde::{Deserialize, Serialize};
+
+use super::hist::Hist;
+use crate::units::{Nanos, Span};
+
+/// Counts of one interval. A request is counted as started where its intended start falls, as answered or failed where it
+/// ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Intended starts.
+    pub started: u64,
+    /// Successes.
+    pub replies: u64,
+    /// Failures, timeouts among them.
+    pub failed: u64,
+    /// Bytes of replies.
+    pub bytes: u64,
+    /// The longest response time (successes and timeouts), exact.
+    pub max: Span,
+    /// Response times (successes and timeouts): (bin, count), bins ascending; see [`bin_of`]. A count stays at 2^32 - 1
+    /// once it is there.
+    pub bins: Vec<(u16, u32)>,
+}
+
+/// The cells of a section, oldest first, each [`Series::interval`] long. Begins with 1 s; when 1,024 cells are full,
+/// neighbours are joined and the interval doubles, so a run of any length takes constant memory.
+///
+/// The bins of the cell that is being filled are dense and apart (`dense`); they move into the cell when the next one
+/// begins, which is the only time that counting allocates.
+#[derive(Clone, Debug)]
+pub struct Series {
+    begin: Nanos,
+    interval: Span,
+    cells: Vec<Cell>,
+    /// Index of the cell that `dense` belongs to; meaningless while there are no cells.
+    current: usize,
+    /// When the current cell begins; `Nanos::MAX` while there is none, which no event is after.
+    current_begin: Nanos,
+    dense: Box<[u32; BINS]>,
+}
+
+/// The most cells that a series has.
+pub const CELLS_MAX: usize = 1_024;
+
+/// How many bins there are; every bin is below it.
+pub const BINS: usize = 1_216;
+
+/// The longest time that a bin stands for: 2^42 - 1 ns, over 73 minutes.
+const BINNED_MAX: u64 = (1 << 42) - 1;
+
+/// The bin of a response time: 32 linear steps per power of two (a value is off by at most 1.6 %). Times over 73 minutes
+/// share the last bin.
+#[inline]
+pub fn bin_of(t: Span) -> u16 {
+    let ns = t.0.min(BINNED_MAX);
+    if ns < 32 {
+        return ns as u16;
+    }
+    let power = ns.ilog2(); // 5 to 41
+    ((power - 4) * 32 + ((ns >> (power - 5)) & 31) as u32) as u16
+}
+
+/// The middle of a bin.
+pub fn bin_value(bin: u16) -> Span {
+    let bin = u64::from(bin).min(BINS as u64 - 1);
+    if bin < 32 {
+        return Span(bin);
+    }
+    let (power, step) = (bin / 32 + 4, bin % 32);
+    let width = 1 << (power - 5);
+    Span((32 + step) * width + width / 2)
+}
+
+impl Series {
+    /// An empty series from `begin` on.
+    pub fn new(begin: Nanos) -> Self {
+        Self {
+            begin,
+            interval: Span::from_secs(1),
+            cells: Vec::with_capacity(CELLS_MAX),
+            current: 0,
+            current_begin: Nanos::MAX,
+            dense: Box::new([0; BINS]),
+        }
+    }
+
+    /// A request is wanted from `at` on.
+    #[inline]
+    pub fn started(&mut self, at: Nanos) {
+        self.cell(at).0.started += 1;
+    }
+
+    /// A success. An event of an earlier cell lands there, whatever its age; that it is rare makes counting cheap.
+    #[inline]
+    pub fn replied(&mut self, now: Nanos, response: Span, bytes: u64) {
+        let (cell, dense) = self.cell(now);
+        cell.replies += 1;
+        cell.bytes += bytes;
+        cell.note(response, dense);
+    }
+
+    /// A timeout.
+    pub fn timed_out(&mut self, now: Nanos, response: Span) {
+        let (cell, dense) = self.cell(now);
+        cell.failed += 1;
+        cell.note(response, dense);
+    }
+
+    /// Any other failure.
+    pub fn failed(&mut self, now: Nanos) {
+        self.cell(now).0.failed += 1;
+    }
+
+    /// No more will be counted: makes the current cell readable. Counting on is allowed; the cell is then readable after
+    /// another `close`.
+    pub fn close(&mut self) {
+        if let Some(cell) = self.cells.get_mut(self.current) {
+            cell.absorb(&self.dense);
+            self.dense.fill(0);
+        }
+    }
+
+    /// When the first cell begins.
+    pub fn begin(&self) -> Nanos {
+        self.begin
+    }
+
+    /// The length of a cell.
+    pub fn interval(&self) -> Span {
+        self.interval
+    }
+
+    /// The cells, oldest first. The last one has all its bins after [`Series::close`] only.
+    pub fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// The newest interval that is complete at `now`, for progress: its number and what was counted in it, which may be
+    /// nothing. `None` before the first is complete.
+    pub fn last_complete(&self, now: Nanos) -> Option<(usize, Cell)> {
+        let index = self.index(now).checked_sub(1)?;
+        let mut cell = self.cells.get(index).cloned().unwrap_or_default();
+        if index == self.current {
+            cell.absorb(&self.dense);
+        }
+        Some((index, cell))
+    }
+
+    /// Add another worker's series, cell by cell: the first cell of one to the first of the other. Exact, whatever the
+    /// intervals: those of the finer one are joined first. Both are readable to their ends afterwards.
+    pub fn merge(&mut self, other: &Self) {
+        if other.cells.is_empty() {
+            return;
+        }
+        if self.cells.is_empty() {
+            self.begin = other.begin;
+        }
+        let mut other = other.clone();
+        other.close();
+        self.close();
+        while self.interval < other.interval {
+            self.fold();
+        }
+        while other.interval < self.interval {
+            other.fold();
+        }
+        if self.cells.len() < other.cells.len() {
+            self.cells.resize_with(other.cells.len(), Cell::default);
+            self.set_current(other.cells.len() - 1);
+        }
+        for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
+            mine.merge(theirs);
+        }
+    }
+
+    /// The cell in which `at` lies; the dense bins too where it is the current one.
+    #[inline]
+    fn cell(&mut self, at: Nanos) -> (&mut Cell, Option<&mut [u32; BINS]>) {
+        let index = if at >= self.current_begin && at.since(self.current_begin) < self.interval {
+            self.current
+        } else {
+            self.find(at)
+        };
+        let dense = (index == self.current).then_some(&mut *self.dense);
+        (&mut self.cells[index], dense)
+    }
+
+    /// The same where it is not the current cell: an earlier one, or one still to be made, which becomes the current.
+    #[cold]
+    fn find(&mut self, at: Nanos) -> usize {
+        let mut index = self.index(at);
+        if index < self.cells.len() {
+            return index;
+        }
+        self.close();
+        while index >= CELLS_MAX {
+            self.fold();
+            index = self.index(at);
+        }
+        // Folding can only have brought `at` into a cell that exists, the last one, or left it beyond.
+        if index >= self.cells.len() {
+            self.cells.resize_with(index + 1, Cell::default);
+        }
+        self.set_current(index);
+        index
+    }
+
+    fn index(&self, at: Nanos) -> usize {
+        (at.since(self.begin).0 / self.interval.0) as usize
+    }
+
+    fn set_current(&mut self, index: usize) {
+        self.current = index;
+        self.current_begin = self.begin + self.interval * index as u64;
+    }
+
+    /// Join neighbours and double the interval. Only when closed: the dense bins are empty.
+    fn fold(&mut self) {
+        let joined = self.cells.len().div_ceil(2);
+        for i in 0..joined {
+            let mut cell = std::mem::take(&mut self.cells[2 * i]);
+            if let Some(next) = self.cells.get(2 * i + 1) {
+                cell.merge(next);
+            }
+            self.cells[i] = cell;
+        }
+        self.cells.truncate(joined);
+        self.interval = self.interval * 2;
+        if joined > 0 {
+            self.set_current(joined - 1);
+        }
+    }
+}
+
+/// Two series are equal when the same was counted, whether or not they are closed.
+impl PartialEq for Series {
+    fn eq(&self, other: &Self) -> bool {
+        let (mut a, mut b) = (self.clone(), other.clone());
+        a.close();
+        b.close();
+        (a.begin, a.interval, a.cells) == (b.begin, b.interval, b.cells)
+    }
+}
+
+impl Cell {
+    /// The quantile `q` of the response times, to 1.6 %; `None` where the sample cannot carry it.
+    pub fn quantile(&self, q: f64) -> Option<Span> {
+        let count: u64 = self.bins.iter().map(|&(_, n)| u64::from(n)).sum();
+        if count == 0 || count < Hist::samples_needed(q) {
+            return None;
+        }
+        if q >= 1.0 {
+            return Some(self.max);
+        }
+        let rank = Hist::rank(q, count);
+        let mut below = 0;
+        let bin = self.bins.iter().find(|&&(_, n)| {
+            below += u64::from(n);
+            below >= rank
+        });
+        bin.map(|&(bin, _)| bin_value(bin).min(self.max))
+    }
+
+    /// Add another cell of the same interval, or of its neighbour when intervals are joined.
+    pub fn merge(&mut self, other: &Self) {
+        self.started += other.started;
+        self.replies += other.replies;
+        self.failed += other.failed;
+        self.bytes += other.bytes;
+        self.max = self.max.max(other.max);
+        self.add_bins(other.bins.iter().copied());
+    }
+
+    /// Count a response time, densely where that is possible.
+    #[inline]
+    fn note(&mut self, response: Span, dense: Option<&mut [u32; BINS]>) {
+        self.max = self.max.max(response);
+        let bin = bin_of(response);
+        match dense {
+            Some(dense) => {
+                let n = &mut dense[usize::from(bin)];
+                *n = n.saturating_add(1);
+            }
+            None => self.note_late(bin),
+        }
+    }
+
+    #[cold]
+    fn note_late(&mut self, bin: u16) {
+        match self.bins.binary_search_by_key(&bin, |&(b, _)| b) {
+            Ok(i) => self.bins[i].1 = self.bins[i].1.saturating_add(1),
+            Err(i) => self.bins.insert(i, (bin, 1)),
+        }
+    }
+
+    fn absorb(&mut self, dense: &[u32; BINS]) {
+        let used = dense.iter().enumerate().filter(|&(_, &n)| n > 0);
+        self.add_bins(used.map(|(bin, &n)| (bin as u16, n)));
+    }
+
+    /// Add bins that come in ascending order.
+    fn add_bins(&mut self, more: impl Iterator<Item = (u16, u32)>) {
+        let mut more = more.peekable();
+        if more.peek().is_none() {
+            return;
+        }
+        let mut sum = Vec::with_capacity(self.bins.len() + more.size_hint().0);
+        for &(bin, n) in &self.bins {
+            while let Some(new) = more.next_if(|&(b, _)| b < bin) {
+                sum.push(new);
+            }
+            let plus = more.next_if(|&(b, _)| b == bin).map_or(0, |(_, n)| n);
+            sum.push((bin, n.saturating_add(plus)));
+        }
+        sum.extend(more);
+        sum.shrink_to_fit();
+        self.bins = sum;
+    }
+}
+
+#[cfg(test)]
+mod tests;
