@@ -406,16 +406,14 @@ impl Recorder {
         self.section(now).tally.bytes_sent += n;
     }
 
-    /// So many requests are in flight.
-    #[inline]
-    pub fn in_flight(&mut self, now: Nanos, n: u64) {
-        let t = &mut self.section(now).tally;
-        t.in_flight_max = t.in_flight_max.max(n);
+    /// The most requests that were in flight at once.
+    pub fn in_flight_max(&mut self, n: u64) {
+        self.main.tally.in_flight_max = n;
     }
 
-    /// The load has ended: no request starts from here on.
+    /// The load ends at `at`, known beforehand or now: no request starts from then on. The earliest counts.
     pub fn load_ended(&mut self, at: Nanos) {
-        self.load_end.get_or_insert(at);
+        self.load_end = Some(self.load_end.map_or(at, |end| end.min(at)));
     }
 
     /// Requests wanted, answered and failed so far, both sections, for progress.
@@ -429,10 +427,10 @@ impl Recorder {
         if now >= self.begin { &self.main.tally.series } else { &self.warm.tally.series }
     }
 
-    /// The tallies: warm-up (none where the plan has none) and measurement. `end`: see [`Tally::end`]; `None` takes the
-    /// last completion.
-    pub fn finish(self, end: Option<Nanos>) -> (Option<Tally>, Tally) {
-        let end = end.unwrap_or(self.main.last_done).max(self.begin);
+    /// The tallies: warm-up (none where the plan has none) and measurement. The measurement ends where the load ended, if
+    /// that was by time; else with the last completion.
+    pub fn finish(self, by_time: bool) -> (Option<Tally>, Tally) {
+        let end = self.load_end.filter(|_| by_time).unwrap_or(self.main.last_done).max(self.begin);
         let warm = (self.begin > Nanos::ZERO).then(|| self.warm.finish(self.begin.min(end)));
         (warm, self.main.finish(end))
     }

@@ -1,1 +1,0 @@
-//! The client: schedule -> connection -> protocol -> record.

@@ -1,0 +1,618 @@
+//! The client: schedule -> connection -> protocol -> record. The one place that knows four of the axes; each of them
+//! knows none of the others.
+//!
+//! Closed loop: user u belongs to lane u / depth; a lane has one connection per endpoint, opened when a user of the lane
+//! first wants it and opened again when it is gone. Open loop: an arrival takes an idle connection of its endpoint, else
+//! opens one (up to the cap), else joins a busy one with room in its pipeline, else waits in the client's queue.
+
+mod conn;
+mod flight;
+mod pool;
+mod sink;
+mod start;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::fault::Fault;
+use crate::layer::Layer;
+use crate::machine::{Action, CloseHow, Machine, StopRequest};
+use crate::plan::Plan;
+use crate::proto::Protocol;
+use crate::record::{Recorder, Tally};
+use crate::units::{ConnId, Nanos};
+use conn::{Conn, State, Table, Tail};
+use flight::{BodyPattern, Flight};
+use sink::Sink;
+use start::Source;
+
+/// How many bytes of requests are encoded before they are offered to the kernel.
+const OUT_CHUNK: usize = 64 << 10;
+
+/// The client side of a run, or of one share of it.
+#[derive(Debug)]
+pub struct Engine<P: Protocol> {
+    plan: Plan,
+    proto: P,
+    conns: Table<P::Conn>,
+    source: Source,
+    recorder: Recorder,
+    actions: VecDeque<Action>,
+    timers: BinaryHeap<Reverse<(Nanos, Timer)>>,
+    stage: Stage,
+    /// When no new request may start any more, where that is known beforehand.
+    load_end: Option<Nanos>,
+    /// Requests started and not ended.
+    outstanding: u64,
+    outstanding_max: u64,
+    idempotent: Vec<bool>,
+    pattern: Option<BodyPattern>,
+    /// Scratch, reused from call to call.
+    out: Vec<u8>,
+    starts: Vec<usize>,
+    freed: Vec<u32>,
+    bounced: Vec<Flight>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Running,
+    /// No request starts; at the given time what is left counts as unfinished.
+    Draining(Nanos),
+    Over,
+}
+
+/// Whose deadline stands in the heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The connection in that slot may have run out of time.
+    Slot(u32),
+    /// The user has thought enough.
+    User(u32),
+}
+
+impl<P: Protocol> Engine<P> {
+    /// The engine for a valid plan (or a share of one).
+    pub fn new(plan: &Plan, proto: P) -> Self {
+        let source = Source::new(plan);
+        let begin = Nanos::ZERO + plan.warmup;
+        let load_end = source.end(plan);
+        let mut recorder = Recorder::new(begin);
+        if let Some(end) = load_end {
+            recorder.load_ended(end);
+        }
+        Self {
+            proto,
+            conns: Table::new(source.connections().min(1 << 16)),
+            source,
+            recorder,
+            actions: VecDeque::with_capacity(64),
+            timers: BinaryHeap::with_capacity(64),
+            stage: Stage::Running,
+            load_end,
+            outstanding: 0,
+            outstanding_max: 0,
+            idempotent: plan.calls.iter().map(crate::plan::CallSpec::is_idempotent).collect(),
+            pattern: plan.expect.body.as_deref().map(BodyPattern::new),
+            out: Vec::with_capacity(OUT_CHUNK),
+            starts: Vec::new(),
+            freed: Vec::new(),
+            bounced: Vec::new(),
+            plan: plan.clone(),
+        }
+    }
+
+    /// What has been counted so far.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Requests started and not ended.
+    pub fn in_flight(&self) -> u64 {
+        self.outstanding
+    }
+
+    /// Connections that are open or being opened.
+    pub fn connections(&self) -> usize {
+        self.conns.len()
+    }
+
+    /// The tallies: warm-up (where the plan has one) and measurement. Call it when the run is over.
+    pub fn finish(mut self) -> (Option<Tally>, Tally) {
+        self.recorder.in_flight_max(self.outstanding_max);
+        let by_count = self.source.ended_by_count();
+        self.recorder.finish(!by_count)
+    }
+
+    fn arm(&mut self, slot: u32, at: Nanos) {
+        let armed = &mut self.conns.armed[slot as usize];
+        if at < *armed {
+            *armed = at;
+            self.timers.push(Reverse((at, Timer::Slot(slot))));
+        }
+    }
+
+    /// When the connection runs out of time as things stand.
+    fn slot_deadline(&self, slot: u32) -> Option<Nanos> {
+        let conn = &self.conns[slot];
+        let request = conn.flights.iter().map(|f| f.intended).min().map(|t| t + self.plan.timeout);
+        match conn.state {
+            State::Free => None,
+            State::Open => request,
+            State::Connecting => {
+                let connect = conn.connect_began + self.plan.connect_timeout;
+                Some(request.map_or(connect, |r| r.min(connect)))
+            }
+        }
+    }
+
+    fn transmit(&mut self, slot: u32) {
+        let conn = &mut self.conns[slot];
+        if conn.state == State::Open && !conn.transmit_queued {
+            conn.transmit_queued = true;
+            self.actions.push_back(Action::Transmit { id: self.conns.id(slot) });
+        }
+    }
+
+    /// Whether the connection may be given one more request, now or later.
+    fn usable(&self, slot: u32) -> bool {
+        let conn = &self.conns[slot];
+        !conn.retired && self.plan.requests_per_connection.is_none_or(|n| conn.given < n)
+    }
+
+    /// The request has ended without a whole reply.
+    fn fail(&mut self, flight: &Flight, fault: Fault, sent: bool, now: Nanos) {
+        let least = match fault {
+            Fault::ConnectTimeout => self.plan.connect_timeout,
+            _ => self.plan.timeout,
+        };
+        self.recorder.failed(&flight.stamps(now), fault, sent, least);
+        self.freed.push(flight.user);
+    }
+
+    /// The connection is of no more use: its oldest request fails of `fault`, if that says so; requests that can go
+    /// elsewhere do; the slot is freed. `None`: the peer ended the connection in good order.
+    fn abandon(&mut self, slot: u32, fault: Option<Fault>, how: CloseHow, now: Nanos) {
+        let conn = &mut self.conns[slot];
+        let was_connecting = conn.state == State::Connecting;
+        // A reply that has begun, or bytes kept for it, mean that the peer has taken the request up.
+        let touched =
+            conn.flights.front().is_some_and(|f| f.first != Nanos::MAX) || !conn.stash.is_empty();
+        let (sent, reused) = (conn.sent as usize, conn.served > 0);
+        let mut flights = std::mem::take(&mut conn.flights);
+        for (i, mut flight) in flights.drain(..).enumerate() {
+            let was_sent = i < sent;
+            let blamed = i == 0 && (touched || fault.is_some_and(|f| !is_loss(f)));
+            let again = if was_connecting || blamed {
+                false
+            } else if was_sent {
+                reused && !flight.retried && self.idempotent[flight.call as usize]
+            } else {
+                reused
+            };
+            if again {
+                flight.waited_in_queue(now);
+                if was_sent {
+                    flight.retried = true;
+                    self.recorder.retried(flight.intended);
+                }
+                self.bounced.push(flight);
+            } else {
+                let fault = match fault {
+                    Some(f) if was_connecting || i == 0 || is_loss(f) => f,
+                    _ => Fault::ClosedEarly,
+                };
+                self.fail(&flight, fault, was_sent, now);
+            }
+        }
+        self.conns[slot].flights = flights;
+        self.release(slot, how, now);
+        for flight in std::mem::take(&mut self.bounced) {
+            self.place(flight, now);
+        }
+        if was_connecting {
+            self.connect_failed(now);
+        } else {
+            self.restart_freed(now);
+        }
+    }
+
+    /// Let go of a connection that has nothing in flight.
+    fn release(&mut self, slot: u32, how: CloseHow, now: Nanos) {
+        let id = self.conns.id(slot);
+        self.unlist(slot);
+        self.conns.remove(slot);
+        self.actions.push_back(Action::Close { id, how });
+        self.pump_waiting(now);
+    }
+
+    /// After bytes or an end of stream were taken in without fault.
+    fn settle(&mut self, slot: u32, now: Nanos) {
+        let conn = &mut self.conns[slot];
+        if conn.retired {
+            conn.stash.clear();
+            self.abandon(slot, None, CloseHow::Orderly, now);
+            return;
+        }
+        if conn.flights.is_empty() && !self.usable(slot) {
+            self.release(slot, CloseHow::Orderly, now);
+        } else {
+            self.pump_slot(slot, now);
+        }
+        self.restart_freed(now);
+    }
+
+    fn decode(&mut self, slot: u32, data: &[u8], now: Nanos) -> Result<usize, Fault> {
+        let Conn { flights, sent, served, retired, body, proto, .. } = &mut self.conns[slot];
+        let mut sink = Sink {
+            flights,
+            sent,
+            served,
+            retired,
+            body,
+            expect: &self.plan.expect,
+            pattern: self.pattern.as_ref(),
+            recorder: &mut self.recorder,
+            freed: &mut self.freed,
+            now,
+        };
+        self.proto.decode(proto, data, &mut sink)
+    }
+
+    fn expire_slot(&mut self, slot: u32, now: Nanos) {
+        match self.slot_deadline(slot) {
+            None => {}
+            Some(at) if at > now => self.arm(slot, at),
+            Some(_) => self.time_out(slot, now),
+        }
+    }
+
+    /// The connection ran out of time: while connecting all its requests fail; else those whose time is up fail, and the
+    /// others, which can't be answered before them, go elsewhere.
+    fn time_out(&mut self, slot: u32, now: Nanos) {
+        let timeout = self.plan.timeout;
+        let conn = &mut self.conns[slot];
+        if conn.state == State::Connecting && conn.connect_began + self.plan.connect_timeout <= now
+        {
+            self.abandon(slot, Some(Fault::ConnectTimeout), CloseHow::Reset, now);
+            return;
+        }
+        let mut flights = std::mem::take(&mut conn.flights);
+        let mut sent = conn.sent as usize;
+        let mut late = Vec::new();
+        let mut index = 0;
+        flights.retain(|f| {
+            let keep = f.intended + timeout > now;
+            if !keep {
+                late.push((*f, index < conn.sent as usize));
+                sent -= usize::from(index < conn.sent as usize);
+            }
+            index += 1;
+            keep
+        });
+        conn.flights = flights;
+        conn.sent = sent as u32;
+        conn.stash.clear();
+        if conn.state == State::Open && conn.served == 0 {
+            // The others waited behind a request that the server did not answer: they get their one retry.
+            conn.served = 1;
+        }
+        for (flight, was_sent) in late {
+            self.fail(&flight, Fault::RequestTimeout, was_sent, now);
+        }
+        if self.conns[slot].state == State::Connecting && !self.conns[slot].flights.is_empty() {
+            self.expire_slot(slot, now);
+            self.restart_freed(now);
+        } else {
+            self.abandon(slot, None, CloseHow::Reset, now);
+        }
+    }
+
+    fn begin_drain(&mut self, at: Nanos) {
+        if self.stage == Stage::Running {
+            self.stage = Stage::Draining(at + self.plan.timeout);
+            self.source.retire();
+            self.recorder.load_ended(at);
+        }
+    }
+
+    /// Everything that is still under way counts as unfinished.
+    fn give_up(&mut self) {
+        let used: Vec<u32> = self.conns.used().collect();
+        for slot in used {
+            let mut flights = std::mem::take(&mut self.conns[slot].flights);
+            for flight in flights.drain(..) {
+                self.recorder.unfinished(flight.intended);
+                self.outstanding -= 1;
+            }
+        }
+        for flight in self.source.take_waiting() {
+            self.recorder.unfinished(flight.intended);
+            self.outstanding -= 1;
+        }
+        debug_assert_eq!(self.outstanding, 0);
+        self.over();
+    }
+
+    fn over(&mut self) {
+        if self.stage != Stage::Over {
+            self.stage = Stage::Over;
+            self.actions.clear();
+            self.actions.push_back(Action::Finished);
+        }
+    }
+
+    fn check_over(&mut self) {
+        if self.stage != Stage::Over && self.outstanding == 0 && self.source.is_done() {
+            self.over();
+        }
+    }
+}
+
+/// Whether the fault is the loss of a connection, which a request that was not taken up survives.
+fn is_loss(fault: Fault) -> bool {
+    matches!(fault, Fault::Reset | Fault::ClosedEarly)
+}
+
+impl<P: Protocol> Machine for Engine<P> {
+    fn on_connected(&mut self, id: ConnId, now: Nanos) {
+        if self.stage == Stage::Over || !self.conns.live(id) {
+            return;
+        }
+        let conn = &mut self.conns[id.slot];
+        debug_assert_eq!(conn.state, State::Connecting);
+        conn.state = State::Open;
+        let took = now.since(conn.connect_began);
+        for flight in &mut conn.flights {
+            flight.waited_for_connect(now);
+        }
+        self.recorder.connected(now, took);
+        self.connect_succeeded(id.slot);
+        if !self.conns[id.slot].flights.is_empty() {
+            self.transmit(id.slot);
+        }
+        self.pump_slot(id.slot, now);
+    }
+
+    fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
+        if self.stage == Stage::Over || !self.conns.live(id) {
+            return;
+        }
+        let slot = id.slot;
+        match self.conns[slot].layer {
+            Layer::Plain => {}
+        }
+        let result = if self.conns[slot].stash.is_empty() {
+            let result = self.decode(slot, data, now);
+            if let Ok(used) = result
+                && used < data.len()
+            {
+                self.conns[slot].stash.extend_from_slice(&data[used..]);
+            }
+            result
+        } else {
+            let mut stash = std::mem::take(&mut self.conns[slot].stash);
+            stash.extend_from_slice(data);
+            let result = self.decode(slot, &stash, now);
+            if let Ok(used) = result {
+                stash.drain(..used);
+                self.conns[slot].stash = stash;
+            }
+            result
+        };
+        match result {
+            Ok(_) => self.settle(slot, now),
+            Err(fault) => {
+                if self.conns[slot].sent == 0 {
+                    self.recorder.stray(now, fault);
+                    self.conns[slot].stash.clear();
+                    self.abandon(slot, None, CloseHow::Reset, now);
+                } else {
+                    self.abandon(slot, Some(fault), CloseHow::Reset, now);
+                }
+            }
+        }
+        self.check_over();
+    }
+
+    fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {
+        if self.stage == Stage::Over || !self.conns.live(id) {
+            return;
+        }
+        let slot = id.slot;
+        let connecting = self.conns[slot].state == State::Connecting;
+        let fault = match why {
+            Some(Fault::Reset) if connecting => Some(Fault::ConnectReset),
+            Some(fault) => Some(fault),
+            None => {
+                let Conn { flights, sent, served, retired, body, proto, stash, .. } =
+                    &mut self.conns[slot];
+                let left = std::mem::take(stash);
+                let mut sink = Sink {
+                    flights,
+                    sent,
+                    served,
+                    retired,
+                    body,
+                    expect: &self.plan.expect,
+                    pattern: self.pattern.as_ref(),
+                    recorder: &mut self.recorder,
+                    freed: &mut self.freed,
+                    now,
+                };
+                self.proto.end(proto, &left, &mut sink).err()
+            }
+        };
+        self.abandon(slot, fault, CloseHow::Orderly, now);
+        self.check_over();
+    }
+
+    fn on_tick(&mut self, now: Nanos) {
+        if self.stage == Stage::Over {
+            return;
+        }
+        if !self.source.has_begun() {
+            self.begin(now);
+        }
+        while let Some(&Reverse((at, timer))) = self.timers.peek()
+            && at <= now
+        {
+            self.timers.pop();
+            match timer {
+                Timer::User(user) => self.start_user(user, at, now),
+                Timer::Slot(slot) => {
+                    // A stale entry: the slot's timer stands elsewhere in the heap.
+                    if self.conns.armed[slot as usize] == at {
+                        self.conns.armed[slot as usize] = Nanos::MAX;
+                        self.expire_slot(slot, now);
+                    }
+                }
+            }
+        }
+        self.start_arrivals(now);
+        self.expire_waiting(now);
+        if let Some(end) = self.load_end
+            && end <= now
+        {
+            self.begin_drain(end);
+        }
+        match self.stage {
+            Stage::Draining(until) if until <= now => self.give_up(),
+            _ => self.check_over(),
+        }
+    }
+
+    fn on_stop(&mut self, how: StopRequest, now: Nanos) {
+        if self.stage == Stage::Over {
+            return;
+        }
+        self.begin_drain(now);
+        match how {
+            StopRequest::Drain => self.check_over(),
+            StopRequest::Now => self.give_up(),
+        }
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        let action = self.actions.pop_front()?;
+        if let Action::Transmit { id } = action {
+            if !self.conns.live(id) {
+                return self.poll_action();
+            }
+            self.conns[id.slot].transmit_queued = false;
+        }
+        Some(action)
+    }
+
+    fn take_output(
+        &mut self,
+        id: ConnId,
+        now: Nanos,
+        send: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> bool {
+        if self.stage == Stage::Over || !self.conns.live(id) {
+            return true;
+        }
+        self.send_tail(id.slot, now, send) && self.send_new(id.slot, now, send)
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        if self.stage == Stage::Over {
+            return None;
+        }
+        if !self.source.has_begun() {
+            return Some(Nanos::ZERO);
+        }
+        let mut at = self.timers.peek().map_or(Nanos::MAX, |Reverse((at, _))| *at);
+        at = at.min(self.source.next_event(self.plan.timeout));
+        match self.stage {
+            Stage::Draining(until) => at = at.min(until),
+            _ => at = at.min(self.load_end.unwrap_or(Nanos::MAX)),
+        }
+        (at < Nanos::MAX).then_some(at)
+    }
+}
+
+/// Sending.
+impl<P: Protocol> Engine<P> {
+    fn mark_sent(recorder: &mut Recorder, flight: &mut Flight, now: Nanos) {
+        flight.sent = now;
+        if !flight.counted {
+            flight.counted = true;
+            recorder.sent(&flight.stamps(now));
+        }
+    }
+
+    /// What the kernel did not take before. Returns whether it has taken all.
+    fn send_tail(&mut self, slot: u32, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
+        let Conn { tail: Some(tail), flights, sent, .. } = &mut self.conns[slot] else {
+            return true;
+        };
+        let mut sent_bytes = 0;
+        let all = loop {
+            let taken = send(&tail.bytes[tail.taken..]);
+            sent_bytes += taken;
+            tail.taken += taken;
+            while tail.starts.front().is_some_and(|&s| s < tail.taken) {
+                tail.starts.pop_front();
+                let flight = &mut flights[*sent as usize];
+                flight.waited_in_queue(now);
+                Self::mark_sent(&mut self.recorder, flight, now);
+                *sent += 1;
+            }
+            if tail.taken == tail.bytes.len() {
+                break true;
+            }
+            if taken == 0 {
+                break false;
+            }
+        };
+        self.recorder.bytes_sent(now, sent_bytes as u64);
+        if all {
+            self.conns[slot].tail = None;
+        }
+        all
+    }
+
+    /// Encode and send the requests that were not yet. Returns whether the kernel has taken all.
+    fn send_new(&mut self, slot: u32, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
+        let per_connection = self.plan.requests_per_connection.unwrap_or(u32::MAX);
+        let conn = &mut self.conns[slot];
+        if conn.state != State::Open {
+            return true;
+        }
+        while (conn.sent as usize) < conn.flights.len() {
+            self.out.clear();
+            self.starts.clear();
+            let before = conn.given - conn.flights.len() as u32;
+            let mut next = conn.sent as usize;
+            while next < conn.flights.len() && self.out.len() < OUT_CHUNK {
+                self.starts.push(self.out.len());
+                let last = before + next as u32 + 1 == per_connection;
+                self.proto.encode(&mut conn.proto, conn.flights[next].call, last, &mut self.out);
+                next += 1;
+            }
+            let taken = send(&self.out);
+            self.recorder.bytes_sent(now, taken as u64);
+            let whole = taken == self.out.len();
+            for &start in self.starts.iter().take_while(|&&s| whole || s < taken) {
+                let _ = start;
+                Self::mark_sent(&mut self.recorder, &mut conn.flights[conn.sent as usize], now);
+                conn.sent += 1;
+            }
+            if !whole {
+                for flight in conn.flights.range_mut(conn.sent as usize..next) {
+                    flight.waits_until = now;
+                }
+                let starts = self.starts.iter().filter(|&&s| s >= taken).map(|s| s - taken);
+                let tail =
+                    Tail { bytes: self.out[taken..].to_vec(), taken: 0, starts: starts.collect() };
+                conn.tail = Some(Box::new(tail));
+                return false;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,268 @@
+//! The engine against a driver in the test's own hand and a protocol of single letters: a call is `?`, a reply is `!`.
+
+use super::*;
+use crate::machine::Action;
+use crate::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Shard, Stop, Think};
+use crate::proto::{Reply, ReplySink};
+use crate::target::Endpoint;
+use crate::units::Span;
+
+struct Letters;
+
+impl Protocol for Letters {
+    type Conn = ();
+
+    fn room(&self, (): &(), in_flight: u32, limit: u32) -> u32 {
+        limit.saturating_sub(in_flight)
+    }
+
+    fn encode(&mut self, (): &mut (), _: u32, last: bool, out: &mut Vec<u8>) {
+        out.extend_from_slice(if last { b"$" } else { b"?" });
+    }
+
+    fn decode(
+        &mut self,
+        (): &mut (),
+        data: &[u8],
+        sink: &mut impl ReplySink,
+    ) -> Result<usize, Fault> {
+        for &byte in data {
+            if sink.awaited().is_none() {
+                return Err(Fault::Surplus);
+            }
+            match byte {
+                b'!' | b'.' => sink.reply(Reply {
+                    status: 200,
+                    head_bytes: 1,
+                    body_bytes: 0,
+                    interim: 0,
+                    keeps_open: byte == b'!',
+                    fault: None,
+                }),
+                b'~' => sink.began(),
+                _ => return Err(Fault::BadStatusLine),
+            }
+        }
+        Ok(data.len())
+    }
+
+    fn end(&mut self, (): &mut (), _: &[u8], sink: &mut impl ReplySink) -> Result<(), Fault> {
+        if sink.awaited().is_some() { Err(Fault::ClosedEarly) } else { Ok(()) }
+    }
+}
+
+fn plan(load: Load, requests: u64) -> Plan {
+    Plan {
+        endpoints: vec![Endpoint::Tcp { host: "h".into(), port: 1 }],
+        calls: vec![CallSpec {
+            endpoint: 0,
+            method: "GET".into(),
+            path: "/".into(),
+            authority: "h".into(),
+            headers: vec![],
+            body: vec![],
+        }],
+        pick: Pick::InTurn,
+        load,
+        stop: Stop { requests: Some(requests), duration: None },
+        warmup: Span::ZERO,
+        pipeline: 1,
+        requests_per_connection: None,
+        timeout: Span::from_secs(30),
+        connect_timeout: Span::from_secs(5),
+        expect: Expect::default(),
+        http: HttpVersion::Http11,
+        seed: 1,
+        shard: Shard::WHOLE,
+    }
+}
+
+fn closed(connections: u32, requests: u64) -> Plan {
+    plan(Load::Closed { connections, think: Think::None }, requests)
+}
+
+fn ms(n: u64) -> Nanos {
+    Nanos(n * 1_000_000)
+}
+
+/// Polls all actions; transmits at once; returns the others, and what was sent.
+fn turn(engine: &mut Engine<Letters>, now: Nanos) -> (Vec<Action>, String) {
+    let (mut actions, mut sent) = (Vec::new(), Vec::new());
+    while let Some(action) = engine.poll_action() {
+        if let Action::Transmit { id } = action {
+            let all = engine.take_output(id, now, &mut |bytes| {
+                sent.extend_from_slice(bytes);
+                bytes.len()
+            });
+            assert!(all);
+        } else {
+            actions.push(action);
+        }
+    }
+    (actions, String::from_utf8(sent).unwrap())
+}
+
+fn connect_of(actions: &[Action]) -> Vec<ConnId> {
+    actions
+        .iter()
+        .filter_map(|a| if let Action::Connect { id, .. } = a { Some(*id) } else { None })
+        .collect()
+}
+
+#[test]
+fn closed_loop_counts_the_connect_as_response_and_not_as_service() {
+    let mut e = Engine::new(&closed(1, 2), Letters);
+    assert_eq!(e.deadline(), Some(Nanos::ZERO));
+    e.on_tick(ms(1));
+    let id = connect_of(&turn(&mut e, ms(1)).0)[0];
+    e.on_connected(id, ms(4));
+    assert_eq!(turn(&mut e, ms(4)).1, "?");
+    e.on_recv(id, &mut b"!".to_vec(), ms(6));
+    assert_eq!(turn(&mut e, ms(6)).1, "?");
+    e.on_recv(id, &mut b"!".to_vec(), ms(9));
+    assert_eq!(turn(&mut e, ms(9)).0, [Action::Finished]);
+    let (warm, t) = e.finish();
+    assert!(warm.is_none());
+    assert_eq!((t.started, t.sent, t.replies, t.failed, t.unfinished), (2, 2, 2, 0, 0));
+    assert_eq!((t.connects, t.connected, t.end), (1, 1, ms(9)));
+    assert_eq!(t.times.response.sum_ns(), 8_000_000);
+    assert_eq!(t.times.service.sum_ns(), 5_000_000);
+    assert_eq!(t.times.connect.sum_ns(), 3_000_000);
+    assert_eq!((t.times.lag.count(), t.times.lag.sum_ns()), (2, 0));
+}
+
+#[test]
+fn pipelined_calls_of_a_closing_peer_go_out_again_once() {
+    let mut p = closed(1, 4);
+    p.pipeline = 4;
+    let mut e = Engine::new(&p, Letters);
+    e.on_tick(ms(0));
+    let id = connect_of(&turn(&mut e, ms(0)).0)[0];
+    e.on_connected(id, ms(1));
+    assert_eq!(turn(&mut e, ms(1)).1, "????");
+    // One reply that announces the close: three calls were not taken up.
+    e.on_recv(id, &mut b".".to_vec(), ms(2));
+    let (actions, _) = turn(&mut e, ms(2));
+    assert!(actions.contains(&Action::Close { id, how: CloseHow::Orderly }));
+    let id = connect_of(&actions)[0];
+    e.on_connected(id, ms(3));
+    assert_eq!(turn(&mut e, ms(3)).1, "???");
+    e.on_recv(id, &mut b"!".to_vec(), ms(4));
+    e.on_closed(id, None, ms(5));
+    // Their one retry is used up.
+    assert_eq!(turn(&mut e, ms(5)).0.last(), Some(&Action::Finished));
+    let (_, t) = e.finish();
+    assert_eq!((t.started, t.sent, t.replies, t.failed, t.retries), (4, 4, 2, 2, 3));
+    assert_eq!(t.fault(Fault::ClosedEarly), 2);
+}
+
+#[test]
+fn a_dead_target_is_asked_again_after_growing_waits() {
+    let mut e = Engine::new(&closed(1, 3), Letters);
+    e.on_tick(ms(0));
+    let mut now = ms(0);
+    for wait in [1, 2] {
+        let id = connect_of(&turn(&mut e, now).0)[0];
+        e.on_closed(id, Some(Fault::ConnectRefused), now);
+        assert_eq!(connect_of(&turn(&mut e, now).0), []);
+        let next = now + Span::from_millis(wait);
+        assert!(e.deadline().is_some_and(|d| d <= next));
+        now = next;
+        e.on_tick(now);
+    }
+    let id = connect_of(&turn(&mut e, now).0)[0];
+    e.on_closed(id, Some(Fault::ConnectRefused), now);
+    e.on_tick(now + Span::from_secs(1));
+    assert_eq!(turn(&mut e, now).0.last(), Some(&Action::Finished));
+    let (_, t) = e.finish();
+    assert_eq!((t.started, t.failed, t.connects, t.connected), (3, 3, 3, 0));
+    assert_eq!(t.times.response.count(), 0);
+    assert_eq!(t.times.failed.count(), 3);
+}
+
+#[test]
+fn a_timeout_counts_from_the_intended_start_and_as_a_latency() {
+    let mut p = closed(1, 1);
+    p.timeout = Span::from_millis(100);
+    let mut e = Engine::new(&p, Letters);
+    e.on_tick(ms(0));
+    let id = connect_of(&turn(&mut e, ms(0)).0)[0];
+    e.on_connected(id, ms(10));
+    turn(&mut e, ms(10));
+    e.on_recv(id, &mut b"~".to_vec(), ms(50));
+    assert_eq!(e.deadline(), Some(ms(100)));
+    e.on_tick(ms(101));
+    let (actions, _) = turn(&mut e, ms(101));
+    assert_eq!(actions, [Action::Finished]);
+    let (_, t) = e.finish();
+    assert_eq!((t.replies, t.failed, t.fault(Fault::RequestTimeout)), (0, 1, 1));
+    assert_eq!(t.times.response.max(), Some(Span::from_millis(101)));
+    assert_eq!(t.times.service.max(), Some(Span::from_millis(91)));
+}
+
+#[test]
+fn what_the_kernel_does_not_take_is_sent_later_and_stamped_then() {
+    let mut p = closed(1, 3);
+    p.pipeline = 3;
+    let mut e = Engine::new(&p, Letters);
+    e.on_tick(ms(0));
+    let id = connect_of(&turn(&mut e, ms(0)).0)[0];
+    e.on_connected(id, ms(0));
+    assert_eq!(e.poll_action(), Some(Action::Transmit { id }));
+    let mut room = 1;
+    let mut send = |bytes: &[u8]| {
+        let n = bytes.len().min(room);
+        room -= n;
+        n
+    };
+    assert!(!e.take_output(id, ms(0), &mut send));
+    e.on_recv(id, &mut b"!".to_vec(), ms(2));
+    assert!(e.take_output(id, ms(5), &mut |bytes| bytes.len()));
+    turn(&mut e, ms(5));
+    e.on_recv(id, &mut b"!!".to_vec(), ms(6));
+    assert_eq!(turn(&mut e, ms(6)).0.last(), Some(&Action::Finished));
+    let (_, t) = e.finish();
+    assert_eq!((t.replies, t.bytes_sent), (3, 3));
+    // 2 ms, and twice 6 ms of which 5 were spent waiting for room in the socket.
+    assert_eq!(t.times.response.sum_ns(), 14_000_000);
+    assert_eq!(t.times.service.sum_ns(), 4_000_000);
+    assert_eq!(t.times.queue.sum_ns(), 10_000_000);
+    assert_eq!(t.times.lag.sum_ns(), 0);
+}
+
+#[test]
+fn stop_now_leaves_everything_counted() {
+    let mut e = Engine::new(&closed(5, 1_000), Letters);
+    e.on_tick(ms(0));
+    let ids = connect_of(&turn(&mut e, ms(0)).0);
+    e.on_connected(ids[0], ms(1));
+    turn(&mut e, ms(1));
+    e.on_recv(ids[0], &mut b"!".to_vec(), ms(2));
+    turn(&mut e, ms(2));
+    e.on_stop(StopRequest::Now, ms(3));
+    assert_eq!(turn(&mut e, ms(3)).0, [Action::Finished]);
+    let (_, t) = e.finish();
+    assert_eq!((t.started, t.replies, t.failed, t.unfinished), (6, 1, 0, 5));
+    assert_eq!(t.end, ms(3));
+}
+
+#[test]
+fn a_connection_carries_as_many_requests_as_it_may() {
+    let mut p = closed(1, 4);
+    p.requests_per_connection = Some(2);
+    let mut e = Engine::new(&p, Letters);
+    e.on_tick(ms(0));
+    let mut wire = String::new();
+    for round in 0..2 {
+        let (actions, _) = turn(&mut e, ms(round));
+        let id = connect_of(&actions)[0];
+        e.on_connected(id, ms(round));
+        for _ in 0..2 {
+            wire += &turn(&mut e, ms(round)).1;
+            e.on_recv(id, &mut b"!".to_vec(), ms(round));
+        }
+    }
+    assert_eq!(wire, "?$?$");
+    assert_eq!(turn(&mut e, ms(3)).0.last(), Some(&Action::Finished));
+    assert_eq!(e.finish().1.connects, 2);
+}
