@@ -1,2 +1,40 @@
-//! Automation for prony.
-fn main() {}
+//! Automation for prony: every check, measurement and chore is a subcommand, so that a person and
+//! the build server type the same.
+
+mod tidy;
+
+use std::env;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+const USAGE: &str = "\
+cargo xtask ci [--list] [STEP...]      every check there is, or only the named steps
+cargo xtask tidy [--update]            the rules of the tree; --update lowers the ratchets
+";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("xtask: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
+    env::set_current_dir(root).with_context(|| format!("cannot enter {}", root.display()))?;
+    let args: Vec<String> = env::args().skip(1).collect();
+    let Some((command, args)) = args.split_first() else { bail!("say what to do:\n{USAGE}") };
+    match command.as_str() {
+        "tidy" => tidy::main(args),
+        "help" | "-h" | "--help" => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        other => bail!("no subcommand `{other}`:\n{USAGE}"),
+    }
+}

@@ -1,0 +1,181 @@
+//! Just enough of Rust's lexical structure to tell code from comments and literals.
+
+/// A source file, and the same text with everything that is not code blanked out.
+pub(crate) struct Source<'a> {
+    /// The text as it is, by lines.
+    pub(crate) lines: Vec<&'a str>,
+    /// The same lines, where each character of a comment is `COMMENT` and each of a literal
+    /// `LITERAL`.
+    pub(crate) code: Vec<String>,
+}
+
+/// Stands for a character of a comment.
+pub(crate) const COMMENT: char = '\u{1}';
+/// Stands for a character of a string, character or byte literal, its quotes included.
+pub(crate) const LITERAL: char = '\u{2}';
+
+impl<'a> Source<'a> {
+    /// Tell code from the rest.
+    pub(crate) fn new(text: &'a str) -> Self {
+        let code = blank(text);
+        Self { lines: text.lines().collect(), code: code.lines().map(str::to_owned).collect() }
+    }
+
+    /// The line, from 0, from which on the file is its inline test module; the number of lines if
+    /// it has none.
+    pub(crate) fn tests_begin(&self) -> usize {
+        let is_mod = |line: &str| line.starts_with("mod ") && line.trim_end().ends_with('{');
+        (1..self.code.len())
+            .find(|&i| is_mod(&self.code[i]) && self.code[i - 1].trim() == "#[cfg(test)]")
+            .unwrap_or(self.code.len())
+    }
+}
+
+fn blank(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    while at < chars.len() {
+        let (end, mark) = token(&chars, at);
+        for &c in &chars[at..end] {
+            out.push(match mark {
+                Some(mark) if c != '\n' => mark,
+                _ => c,
+            });
+        }
+        at = end;
+    }
+    out
+}
+
+/// Where the token that begins at `at` ends, and what to write in its place.
+fn token(chars: &[char], at: usize) -> (usize, Option<char>) {
+    let next = chars.get(at + 1);
+    match chars[at] {
+        '/' if next == Some(&'/') => {
+            let len = chars[at..].iter().position(|&c| c == '\n');
+            (len.map_or(chars.len(), |n| at + n), Some(COMMENT))
+        }
+        '/' if next == Some(&'*') => (block_comment(chars, at), Some(COMMENT)),
+        '"' => (quoted(chars, at, '"'), Some(LITERAL)),
+        '\'' => match char_literal(chars, at) {
+            Some(end) => (end, Some(LITERAL)),
+            None => (at + 1, None),
+        },
+        c if c.is_alphabetic() || c == '_' => word(chars, at),
+        _ => (at + 1, None),
+    }
+}
+
+/// A word, or a literal with a prefix (`b"`, `c"`, `r#"`, `br"`, `b'`).
+fn word(chars: &[char], at: usize) -> (usize, Option<char>) {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut end = at;
+    while end < chars.len() && is_word(chars[end]) {
+        end += 1;
+    }
+    let prefix: String = chars[at..end].iter().collect();
+    let after = chars.get(end);
+    match (prefix.as_str(), after) {
+        ("b" | "c", Some('"')) => (quoted(chars, end, '"'), Some(LITERAL)),
+        ("b", Some('\'')) => (quoted(chars, end, '\''), Some(LITERAL)),
+        ("r" | "br" | "cr", Some('"' | '#')) => match raw(chars, end) {
+            Some(end) => (end, Some(LITERAL)),
+            None => (end, None),
+        },
+        _ => (end, None),
+    }
+}
+
+fn block_comment(chars: &[char], at: usize) -> usize {
+    let mut depth = 0;
+    let mut i = at;
+    while i + 1 < chars.len() {
+        match (chars[i], chars[i + 1]) {
+            ('/', '*') => {
+                depth += 1;
+                i += 2;
+            }
+            ('*', '/') => {
+                depth -= 1;
+                i += 2;
+                if depth == 0 {
+                    return i;
+                }
+            }
+            _ => i += 1,
+        }
+    }
+    chars.len()
+}
+
+fn quoted(chars: &[char], at: usize, quote: char) -> usize {
+    let mut i = at + 1;
+    while i < chars.len() {
+        match chars[i] {
+            '\\' => i += 2,
+            c if c == quote => return i + 1,
+            _ => i += 1,
+        }
+    }
+    chars.len()
+}
+
+/// `'x'` and `'\n'` are literals, `'a` is a lifetime.
+fn char_literal(chars: &[char], at: usize) -> Option<usize> {
+    match (chars.get(at + 1)?, chars.get(at + 2)?) {
+        ('\\', _) => Some(quoted(chars, at, '\'')),
+        (_, '\'') => Some(at + 3),
+        _ => None,
+    }
+}
+
+/// A raw string whose hashes begin at `at`; `None` for a raw identifier.
+fn raw(chars: &[char], at: usize) -> Option<usize> {
+    let hashes = chars[at..].iter().take_while(|&&c| c == '#').count();
+    if chars.get(at + hashes) != Some(&'"') {
+        return None;
+    }
+    let mut i = at + hashes + 1;
+    while i < chars.len() {
+        if chars[i] == '"'
+            && chars[i + 1..].iter().take(hashes).filter(|&&c| c == '#').count() == hashes
+        {
+            return Some(i + 1 + hashes);
+        }
+        i += 1;
+    }
+    Some(chars.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        blank(text).replace(COMMENT, "/").replace(LITERAL, "~")
+    }
+
+    #[test]
+    fn code_is_told_from_the_rest() {
+        for (text, want) in [
+            ("a // b\nc", "a ////\nc"),
+            ("a /* b /* c */ d */ e", "a ///////////////// e"),
+            (r#"f("a\"b", x)"#, "f(~~~~~~, x)"),
+            (r##"f(r#"a"b"#, x)"##, "f(~~~~~~~~, x)"),
+            ("r#type = 1", "r#type = 1"),
+            ("&'a str; 'x'; '\\''; b'\"'; b\"y\"", "&'a str; ~~~; ~~~~; ~~~~; ~~~~"),
+            ("\"// no\" // \"yes\"", "~~~~~~~ ////////"),
+            ("\"a\nb\" c", "~~\n~~ c"),
+        ] {
+            assert_eq!(shown(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_test_module_is_found() {
+        let source = Source::new("fn a() {}\n#[cfg(test)]\nmod tests {\n}\n");
+        assert_eq!(source.tests_begin(), 2);
+        assert_eq!(Source::new("fn a() {}\n#[cfg(test)]\nmod tests;\n").tests_begin(), 3);
+    }
+}

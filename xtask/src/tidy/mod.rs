@@ -1,0 +1,123 @@
+//! The rules of the tree that neither rustfmt nor clippy knows, over all files that git knows (or
+//! would add).
+//!
+//! A rule that the tree does not yet keep everywhere is a ratchet: `xtask/tidy-ratchet.txt` holds
+//! today's number for each offender. A number may fall and an entry may go, never the other way
+//! round.
+
+mod functions;
+mod lexer;
+mod modules;
+mod ratchet;
+mod text;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use lexer::Source;
+
+/// The most columns of a line of Rust.
+const COLUMNS: usize = 100;
+/// The most lines of a file of Rust.
+const FILE_LINES: usize = 600;
+/// The most lines of a function, from its `fn` to its closing brace.
+const FUNCTION_LINES: usize = 70;
+/// The largest file, in bytes.
+const BLOB_BYTES: usize = 100 * 1024;
+
+/// One breach of a rule.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    path: String,
+    /// From 1; 0 where the whole file is meant.
+    line: usize,
+    what: String,
+}
+
+/// What a ratchet measures: `(rule, where)` to a number.
+type Measures = BTreeMap<(&'static str, String), usize>;
+
+/// `cargo xtask tidy`.
+pub(crate) fn main(args: &[String]) -> Result<()> {
+    let update = match args {
+        [] => false,
+        [flag] if flag == "--update" => true,
+        _ => bail!("usage: cargo xtask tidy [--update]"),
+    };
+    let paths = listed_files()?;
+    let mut findings = Vec::new();
+    let mut measures = Measures::new();
+    for path in &paths {
+        // A file that is deleted but still listed is none of our business.
+        let Ok(bytes) = fs::read(path) else { continue };
+        check(path, &bytes, &mut findings, &mut measures);
+    }
+    findings.extend(ratchet::settle(&measures, update)?);
+    findings.sort();
+    for f in &findings {
+        eprintln!("{f}");
+    }
+    if !findings.is_empty() {
+        bail!("tidy: {} findings in {} files", findings.len(), paths.len());
+    }
+    println!("tidy: {} files in order", paths.len());
+    Ok(())
+}
+
+fn listed_files() -> Result<Vec<String>> {
+    let out = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .output()
+        .context("cannot run git")?;
+    if !out.status.success() {
+        bail!("git ls-files: {}", String::from_utf8_lossy(&out.stderr).trim());
+    }
+    let mut paths = Vec::new();
+    for name in out.stdout.split(|&b| b == 0).filter(|n| !n.is_empty()) {
+        paths.push(String::from_utf8(name.to_vec()).context("a file name that is not UTF-8")?);
+    }
+    paths.sort();
+    paths.dedup();
+    Ok(paths)
+}
+
+fn check(path: &str, bytes: &[u8], findings: &mut Vec<Finding>, measures: &mut Measures) {
+    if bytes.len() > BLOB_BYTES && path != "Cargo.lock" {
+        let what = format!("{} bytes: no file over {BLOB_BYTES}", bytes.len());
+        findings.push(Finding { path: path.to_owned(), line: 0, what });
+    }
+    // Corpora and goldens are data: what stands in them is what it has to be.
+    if path.starts_with("fuzz/corpus/") || path.contains("/golden/") {
+        return;
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    text::check_any(path, text, findings);
+    if !path.ends_with(".rs") {
+        return;
+    }
+    let source = Source::new(text);
+    text::check_rust(path, &source, findings, measures);
+    functions::measure(path, &source, measures);
+    modules::check(path, &source, findings);
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line == 0 {
+            write!(f, "{}: {}", self.path, self.what)
+        } else {
+            write!(f, "{}:{}: {}", self.path, self.line, self.what)
+        }
+    }
+}
+
+#[cfg(test)]
+fn findings_in(path: &str, text: &str) -> Vec<String> {
+    let (mut findings, mut measures) = (Vec::new(), Measures::new());
+    check(path, text.as_bytes(), &mut findings, &mut measures);
+    findings.iter().map(ToString::to_string).collect()
+}

@@ -1,0 +1,123 @@
+//! Numbers that may only fall: `xtask/tidy-ratchet.txt`, one `RULE WHERE NUMBER` a line.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use super::{Finding, Measures};
+
+const FILE: &str = "xtask/tidy-ratchet.txt";
+const HEAD: &str = "\
+# What does not keep the rules yet, and by how much. A number may fall and a line may go (`cargo xtask tidy --update`
+# sees to it); a number that would have to rise is a reason to mend the code.
+";
+
+/// What the table allows: `(rule, where)` to a number.
+type Allowed = BTreeMap<(String, String), usize>;
+
+/// Compare with the table; with `update`, lower the table first.
+pub(super) fn settle(measures: &Measures, update: bool) -> Result<Vec<Finding>> {
+    let mut allowed =
+        parse(&fs::read_to_string(FILE).with_context(|| format!("cannot read {FILE}"))?)?;
+    if update {
+        lower(&mut allowed, measures);
+        fs::write(FILE, shown(&allowed)).with_context(|| format!("cannot write {FILE}"))?;
+    }
+    Ok(compare(&allowed, measures))
+}
+
+fn parse(text: &str) -> Result<Allowed> {
+    let mut allowed = Allowed::new();
+    for line in text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [rule, place, number] = words[..] else {
+            bail!("{FILE}: not `RULE WHERE NUMBER`: {line}")
+        };
+        let number = number.parse().with_context(|| format!("{FILE}: no number: {line}"))?;
+        allowed.insert((rule.to_owned(), place.to_owned()), number);
+    }
+    Ok(allowed)
+}
+
+fn shown(allowed: &Allowed) -> String {
+    let mut text = HEAD.to_owned();
+    for ((rule, place), number) in allowed {
+        let _ = writeln!(text, "{rule} {place} {number}");
+    }
+    text
+}
+
+fn lower(allowed: &mut Allowed, measures: &Measures) {
+    let now: Allowed = measures
+        .iter()
+        .map(|((rule, place), &n)| (((*rule).to_owned(), place.clone()), n))
+        .collect();
+    allowed.retain(|key, _| now.contains_key(key));
+    for (key, number) in allowed {
+        *number = now[key].min(*number);
+    }
+}
+
+fn compare(allowed: &Allowed, measures: &Measures) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for ((rule, place), &n) in measures {
+        let limit = allowed.get(&((*rule).to_owned(), place.clone())).copied();
+        let what = match limit {
+            Some(limit) if n <= limit => continue,
+            Some(limit) => format!("{rule} {n}, and the ratchet stands at {limit}"),
+            None => format!("{rule} {n}: over the limit"),
+        };
+        findings.push(Finding { path: place.clone(), line: 0, what });
+    }
+    for ((rule, place), &limit) in allowed {
+        let n = measures.iter().find(|((r, p), _)| r == rule && p == place).map_or(0, |(_, &n)| n);
+        if n < limit {
+            let what =
+                format!("{rule} {n} is under the ratchet's {limit}: `cargo xtask tidy --update`");
+            findings.push(Finding { path: place.clone(), line: 0, what });
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(list: &[(&'static str, &str, usize)]) -> Measures {
+        list.iter().map(|&(r, p, n)| ((r, p.to_owned()), n)).collect()
+    }
+
+    #[test]
+    fn a_number_may_fall_but_not_rise() {
+        let allowed = parse("# x\nfile-lines a.rs 700\n").unwrap();
+        assert_eq!(compare(&allowed, &measured(&[("file-lines", "a.rs", 700)])), []);
+        for (n, word) in [(701, "stands at 700"), (699, "--update")] {
+            let found = compare(&allowed, &measured(&[("file-lines", "a.rs", n)]));
+            assert!(found.len() == 1 && found[0].what.contains(word), "{found:?}");
+        }
+        assert_eq!(compare(&allowed, &measured(&[])).len(), 1);
+        assert_eq!(compare(&Allowed::new(), &measured(&[("file-lines", "b.rs", 601)])).len(), 1);
+    }
+
+    #[test]
+    fn an_update_lowers_and_never_adds() {
+        let mut allowed =
+            parse("file-lines a.rs 700\nfile-lines b.rs 700\nfile-lines c.rs 700\n").unwrap();
+        let now = measured(&[
+            ("file-lines", "a.rs", 650),
+            ("file-lines", "b.rs", 800),
+            ("file-lines", "d.rs", 9),
+        ]);
+        lower(&mut allowed, &now);
+        assert_eq!(shown(&allowed), format!("{HEAD}file-lines a.rs 650\nfile-lines b.rs 700\n"));
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_refused() {
+        assert!(parse("file-lines a.rs\n").is_err());
+        assert!(parse("file-lines a.rs many\n").is_err());
+    }
+}
