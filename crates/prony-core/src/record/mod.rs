@@ -2,8 +2,11 @@
 
 pub mod hist;
 pub mod series;
+mod wire;
 
 use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 use crate::proto::Reply;
@@ -56,7 +59,7 @@ impl Stamps {
 }
 
 /// The histograms of one section of a run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// From the intended start to the last byte; successes, and timeouts with at least the timeout (P15).
     pub response: Hist,
@@ -80,12 +83,15 @@ pub struct Times {
 ///
 /// `started == replies + failed + unfinished` always. `response.count() == replies + timeouts`, and
 /// `failed.count() == failed - timeouts` (P4).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Requests whose intended start fell into the section.
     pub started: u64,
     /// Requests whose first byte was given to the kernel (a retried request once).
     pub sent: u64,
+    /// Requests among them sent only after the load had ended, though without the meter's own lag they would have been
+    /// sent before.
+    pub sent_late: u64,
     /// Requests answered as the plan expects.
     pub replies: u64,
     /// Replies among them that came after the load had ended (in the drain).
@@ -97,8 +103,10 @@ pub struct Tally {
     /// Requests sent a second time because the peer closed an idle connection under them.
     pub retries: u64,
     /// Failed requests by fault.
+    #[serde(with = "wire::by_fault")]
     pub faults: [u64; Fault::COUNT],
     /// Bytes or closes that broke the protocol with no request to blame (junk on an idle connection), by fault.
+    #[serde(with = "wire::by_fault")]
     pub stray: [u64; Fault::COUNT],
     /// Whole replies by status, expected or not.
     pub statuses: BTreeMap<u16, u64>,
@@ -114,6 +122,8 @@ pub struct Tally {
     pub bytes_head: u64,
     /// Bytes of replies' bodies.
     pub bytes_body: u64,
+    /// Bytes of replies (both kinds) that ended after the load had ended (in the drain).
+    pub bytes_in_drain: u64,
     /// The most requests in flight at once (sum over workers when merged).
     pub in_flight_max: u64,
     /// When the section began.
@@ -165,6 +175,7 @@ impl Tally {
         Self {
             started: 0,
             sent: 0,
+            sent_late: 0,
             replies: 0,
             replies_in_drain: 0,
             failed: 0,
@@ -179,6 +190,7 @@ impl Tally {
             bytes_sent: 0,
             bytes_head: 0,
             bytes_body: 0,
+            bytes_in_drain: 0,
             in_flight_max: 0,
             begin,
             end: begin,
@@ -191,6 +203,7 @@ impl Tally {
     pub fn merge(&mut self, other: &Self) {
         self.started += other.started;
         self.sent += other.sent;
+        self.sent_late += other.sent_late;
         self.replies += other.replies;
         self.replies_in_drain += other.replies_in_drain;
         self.failed += other.failed;
@@ -211,6 +224,7 @@ impl Tally {
         self.bytes_sent += other.bytes_sent;
         self.bytes_head += other.bytes_head;
         self.bytes_body += other.bytes_body;
+        self.bytes_in_drain += other.bytes_in_drain;
         self.in_flight_max += other.in_flight_max;
         self.begin = self.begin.min(other.begin);
         self.end = self.end.max(other.end);
@@ -305,8 +319,12 @@ impl Recorder {
     #[inline]
     pub fn sent(&mut self, stamps: &Stamps) {
         let lag = stamps.lag();
+        let late = self.load_end.is_some_and(|end| {
+            stamps.sent > end && stamps.intended + stamps.queue + stamps.connect <= end
+        });
         let s = self.section(stamps.intended);
         s.tally.sent += 1;
+        s.tally.sent_late += u64::from(late);
         if lag == Span::ZERO {
             s.on_time += 1;
         } else {
@@ -328,6 +346,9 @@ impl Recorder {
         t.interim += u64::from(reply.interim);
         t.bytes_head += reply.head_bytes;
         t.bytes_body += reply.body_bytes;
+        if drain {
+            t.bytes_in_drain += reply.head_bytes + reply.body_bytes;
+        }
         if let Some(fault) = fault {
             t.failed += 1;
             t.faults[fault as usize] += 1;
@@ -435,3 +456,6 @@ impl Recorder {
         (warm, self.main.finish(end))
     }
 }
+
+#[cfg(test)]
+mod tests;

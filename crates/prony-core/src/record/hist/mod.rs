@@ -1,12 +1,16 @@
 //! A histogram of times with exact count, sum, minimum and maximum beside it.
 
+mod wire;
+
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::units::Span;
 
 /// Times from 1 ns to 1 hour, three significant digits (a value is off by at most 0.1 %), constant memory. Minimum,
 /// maximum, sum and sum of squares are kept exactly; values over an hour count as an hour in the quantiles only.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "wire::Wire", into = "wire::Wire")]
 pub struct Hist {
     bins: Histogram<u64>,
     sum_ns: u128,

@@ -29,7 +29,8 @@ pub struct Cell {
 ///
 /// The bins of the cell that is being filled are dense and apart (`dense`); they move into the cell when the next one
 /// begins, which is the only time that counting allocates.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Wire", into = "Wire")]
 pub struct Series {
     begin: Nanos,
     interval: Span,
@@ -231,6 +232,47 @@ impl Series {
         if joined > 0 {
             self.set_current(joined - 1);
         }
+    }
+}
+
+/// A series as it is saved and sent.
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    begin: Nanos,
+    interval: Span,
+    cells: Vec<Cell>,
+}
+
+impl From<Series> for Wire {
+    fn from(mut s: Series) -> Self {
+        s.close();
+        Self { begin: s.begin, interval: s.interval, cells: s.cells }
+    }
+}
+
+impl TryFrom<Wire> for Series {
+    type Error = &'static str;
+
+    fn try_from(w: Wire) -> Result<Self, Self::Error> {
+        let second = Span::from_secs(1).0;
+        if w.interval.0 % second != 0 || !(w.interval.0 / second).is_power_of_two() {
+            return Err("the interval of a series is no power of two of seconds");
+        }
+        if w.cells.len() > CELLS_MAX {
+            return Err("a series has more than 1,024 cells");
+        }
+        let ascend = |c: &Cell| c.bins.is_sorted_by(|a, b| a.0 < b.0);
+        let inside = |c: &Cell| c.bins.last().is_none_or(|&(bin, _)| usize::from(bin) < BINS);
+        if !w.cells.iter().all(|c| ascend(c) && inside(c)) {
+            return Err("the bins of a series do not ascend or are too many");
+        }
+        let mut s = Self::new(w.begin);
+        s.interval = w.interval;
+        s.cells.extend(w.cells);
+        if let Some(last) = s.cells.len().checked_sub(1) {
+            s.set_current(last);
+        }
+        Ok(s)
     }
 }
 

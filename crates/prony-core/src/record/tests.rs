@@ -1,0 +1,132 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const TIMEOUT: Span = Span::from_secs(2);
+
+/// One request of a made-up run: when it is wanted, its waits, and how it ends.
+#[derive(Clone, Debug)]
+struct Life {
+    intended: u64,
+    waits: [u64; 5],
+    end: u8,
+}
+
+fn lives() -> impl Strategy<Value = Vec<Life>> {
+    let wait = || prop_oneof![Just(0), 0..100_000_u64, 0..3_000_000_000_u64];
+    let life = (0..20_000_000_000_u64, [wait(), wait(), wait(), wait(), wait()], 0..8_u8)
+        .prop_map(|(intended, waits, end)| Life { intended, waits, end });
+    prop::collection::vec(life, 0..60)
+}
+
+fn play(lives: &[Life]) -> (Option<Tally>, Tally) {
+    let mut r = Recorder::new(Nanos(1_000_000_000));
+    for life in lives {
+        let [queue, connect, lag, service, transfer] = life.waits;
+        let intended = Nanos(life.intended);
+        let sent = intended + Span(queue + connect + lag);
+        let (first, done) = (sent + Span(service), sent + Span(service + transfer));
+        let stamps =
+            Stamps { intended, sent, first, done, queue: Span(queue), connect: Span(connect) };
+        r.started(intended);
+        if life.end == 7 {
+            r.unfinished(intended);
+            continue;
+        }
+        if life.end != 5 {
+            r.sent(&stamps);
+        }
+        let reply = |status| Reply {
+            status,
+            head_bytes: 100,
+            body_bytes: service % 1_000,
+            interim: 0,
+            keeps_open: true,
+            fault: None,
+        };
+        match life.end {
+            3 => r.replied(&stamps, &reply(503), Some(Fault::UnexpectedStatus)),
+            4 => r.failed(&stamps, Fault::RequestTimeout, true, TIMEOUT),
+            5 => r.failed(&stamps, Fault::ConnectRefused, false, TIMEOUT),
+            6 => r.failed(&stamps, Fault::Truncated, true, TIMEOUT),
+            _ => r.replied(&stamps, &reply(200), None),
+        }
+    }
+    r.finish(Some(Nanos(21_000_000_000)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn a_saved_tally_is_the_tally_and_merges_exactly(a in lives(), b in lives()) {
+        let read = |t: &Tally| -> Tally {
+            let text = serde_json::to_string(t).expect("a tally can be written");
+            serde_json::from_str(&text).expect("what was written can be read")
+        };
+        let (_, direct) = play(&[a.clone(), b.clone()].concat());
+        let ((_, a), (_, b)) = (play(&a), play(&b));
+        prop_assert_eq!(&read(&a), &a);
+        let mut merged = read(&a);
+        merged.merge(&read(&b));
+        prop_assert_eq!(&merged, &direct);
+        prop_assert_eq!(serde_json::to_string(&merged).ok(), serde_json::to_string(&direct).ok());
+    }
+
+    #[test]
+    fn every_request_is_counted_once(all in lives()) {
+        let (warm, main) = play(&all);
+        let warm = warm.expect("the warm-up is a second");
+        prop_assert_eq!(warm.started + main.started, all.len() as u64);
+        for t in [&warm, &main] {
+            let timeouts = t.fault(Fault::RequestTimeout);
+            prop_assert_eq!(t.started, t.replies + t.failed + t.unfinished);
+            prop_assert_eq!(t.times.response.count(), t.replies + timeouts);
+            prop_assert_eq!(t.times.failed.count(), t.failed - timeouts);
+            prop_assert_eq!(t.times.lag.count(), t.sent);
+            prop_assert_eq!(t.times.first_byte.count(), t.replies);
+            let cells = t.series.cells();
+            prop_assert_eq!(cells.iter().map(|c| c.started).sum::<u64>(), t.started);
+            prop_assert_eq!(cells.iter().map(|c| c.replies).sum::<u64>(), t.replies);
+            prop_assert_eq!(cells.iter().map(|c| c.failed).sum::<u64>(), t.failed);
+        }
+    }
+}
+
+#[test]
+fn requests_that_only_the_meter_delayed_past_the_end_are_told_apart() {
+    let mut r = Recorder::new(Nanos::ZERO);
+    r.load_ended(Nanos(1_000));
+    let sent = |r: &mut Recorder, intended, queue, sent| {
+        r.sent(&Stamps {
+            intended: Nanos(intended),
+            sent: Nanos(sent),
+            queue: Span(queue),
+            ..Stamps::default()
+        });
+    };
+    sent(&mut r, 900, 0, 1_000); // at the end, not after it
+    sent(&mut r, 900, 0, 1_001); // late, and nobody else's doing
+    sent(&mut r, 900, 101, 1_101); // the wait for a connection alone leads beyond the end
+    let tally = r.finish(None).1;
+    assert_eq!((tally.sent, tally.sent_late), (3, 1));
+}
+
+#[test]
+fn a_damaged_histogram_is_refused_with_a_reason() {
+    let mut h = Hist::new();
+    h.record(Span(5));
+    let good = serde_json::to_value(&h).expect("can be written");
+    let refused = |field: &str, value: serde_json::Value| {
+        let mut bad = good.clone();
+        bad[field] = value;
+        serde_json::from_value::<Hist>(bad).expect_err(field).to_string()
+    };
+    assert!(serde_json::from_value::<Hist>(good.clone()).is_ok());
+    assert!(refused("hdr", "?".into()).contains("base64"));
+    assert!(refused("hdr", "AAAA".into()).contains("decoded"));
+    assert!(refused("sum_ns", "-1".into()).contains("no sum"));
+    assert!(refused("count", 2.into()).contains("contradicts"));
+    assert!(refused("min_ns", serde_json::Value::Null).contains("no minimum"));
+    let other = Hist::new();
+    assert!(refused("hdr", other.encode().into()).contains("contradicts"));
+}

@@ -1,0 +1,27 @@
+//! Counters by fault as they are saved and sent: by name, and only those that are not zero, so that a saved result is
+//! still read when a fault is added.
+
+pub(super) mod by_fault {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use crate::fault::Fault;
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        counts: &[u64; Fault::COUNT],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_map(Fault::ALL.iter().zip(counts).filter(|&(_, &n)| n > 0))
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<[u64; Fault::COUNT], D::Error> {
+        let mut counts = [0; Fault::COUNT];
+        for (fault, n) in BTreeMap::<Fault, u64>::deserialize(from)? {
+            counts[fault as usize] = n;
+        }
+        Ok(counts)
+    }
+}
