@@ -14,6 +14,10 @@ use crate::units::{Nanos, Span};
 use hist::Hist;
 use series::Series;
 
+/// A lag that counts as lateness where the end of the load cuts it off; below it, an arrival just before the end is sent
+/// just after it without anything being wrong.
+const LATE: Span = Span::from_millis(1);
+
 /// The life of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
@@ -89,8 +93,8 @@ pub struct Tally {
     pub started: u64,
     /// Requests whose first byte was given to the kernel (a retried request once).
     pub sent: u64,
-    /// Requests among them sent only after the load had ended, though without the meter's own lag they would have been
-    /// sent before.
+    /// Requests among them sent only after the load had ended because the meter itself lagged by more than 1 ms. None
+    /// where a count ended the load.
     pub sent_late: u64,
     /// Requests answered as the plan expects.
     pub replies: u64,
@@ -122,7 +126,7 @@ pub struct Tally {
     pub bytes_head: u64,
     /// Bytes of replies' bodies.
     pub bytes_body: u64,
-    /// Bytes of replies (both kinds) that ended after the load had ended (in the drain).
+    /// Bytes (both kinds) of replies that came after the load had ended (in the drain).
     pub bytes_in_drain: u64,
     /// The most requests in flight at once (sum over workers when merged).
     pub in_flight_max: u64,
@@ -319,9 +323,8 @@ impl Recorder {
     #[inline]
     pub fn sent(&mut self, stamps: &Stamps) {
         let lag = stamps.lag();
-        let late = self.load_end.is_some_and(|end| {
-            stamps.sent > end && stamps.intended + stamps.queue + stamps.connect <= end
-        });
+        let ready = stamps.intended + stamps.queue + stamps.connect;
+        let late = lag > LATE && self.load_end.is_some_and(|end| stamps.sent > end && ready <= end);
         let s = self.section(stamps.intended);
         s.tally.sent += 1;
         s.tally.sent_late += u64::from(late);
@@ -449,9 +452,13 @@ impl Recorder {
     }
 
     /// The tallies: warm-up (none where the plan has none) and measurement. The measurement ends where the load ended, if
-    /// that was by time; else with the last completion.
-    pub fn finish(self, by_time: bool) -> (Option<Tally>, Tally) {
+    /// that was by time; else with the last completion, and then nothing came after its end.
+    pub fn finish(mut self, by_time: bool) -> (Option<Tally>, Tally) {
         let end = self.load_end.filter(|_| by_time).unwrap_or(self.main.last_done).max(self.begin);
+        if !by_time {
+            let t = &mut self.main.tally;
+            (t.sent_late, t.replies_in_drain, t.bytes_in_drain) = (0, 0, 0);
+        }
         let warm = (self.begin > Nanos::ZERO).then(|| self.warm.finish(self.begin.min(end)));
         (warm, self.main.finish(end))
     }

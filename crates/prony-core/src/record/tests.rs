@@ -19,6 +19,10 @@ fn lives() -> impl Strategy<Value = Vec<Life>> {
     prop::collection::vec(life, 0..60)
 }
 
+fn reply(status: u16, body_bytes: u64) -> Reply {
+    Reply { status, head_bytes: 100, body_bytes, interim: 0, keeps_open: true, fault: None }
+}
+
 fn play(lives: &[Life]) -> (Option<Tally>, Tally) {
     let mut r = Recorder::new(Nanos(1_000_000_000));
     for life in lives {
@@ -36,14 +40,7 @@ fn play(lives: &[Life]) -> (Option<Tally>, Tally) {
         if life.end != 5 {
             r.sent(&stamps);
         }
-        let reply = |status| Reply {
-            status,
-            head_bytes: 100,
-            body_bytes: service % 1_000,
-            interim: 0,
-            keeps_open: true,
-            fault: None,
-        };
+        let reply = |status| reply(status, service % 1_000);
         match life.end {
             3 => r.replied(&stamps, &reply(503), Some(Fault::UnexpectedStatus)),
             4 => r.failed(&stamps, Fault::RequestTimeout, true, TIMEOUT),
@@ -52,7 +49,8 @@ fn play(lives: &[Life]) -> (Option<Tally>, Tally) {
             _ => r.replied(&stamps, &reply(200), None),
         }
     }
-    r.finish(Some(Nanos(21_000_000_000)))
+    r.load_ended(Nanos(21_000_000_000));
+    r.finish(true)
 }
 
 proptest! {
@@ -94,21 +92,42 @@ proptest! {
 
 #[test]
 fn requests_that_only_the_meter_delayed_past_the_end_are_told_apart() {
-    let mut r = Recorder::new(Nanos::ZERO);
-    r.load_ended(Nanos(1_000));
-    let sent = |r: &mut Recorder, intended, queue, sent| {
-        r.sent(&Stamps {
-            intended: Nanos(intended),
-            sent: Nanos(sent),
-            queue: Span(queue),
-            ..Stamps::default()
-        });
+    let ms = Span::from_millis;
+    let tally = |by_time| {
+        let mut r = Recorder::new(Nanos::ZERO);
+        r.load_ended(Nanos::ZERO + ms(1_000));
+        let mut sent = |intended, queue, lag| {
+            let intended = Nanos::ZERO + ms(intended);
+            let sent = intended + ms(queue) + lag;
+            r.sent(&Stamps { intended, sent, queue: ms(queue), ..Stamps::default() });
+        };
+        sent(900, 0, ms(100)); // at the end, not after it
+        sent(900, 0, ms(101)); // late, and nobody else's doing
+        sent(900, 101, ms(5)); // the wait for a connection alone leads beyond the end
+        sent(1_000, 0, Span::from_micros(50)); // due at the end itself and sent as fast as can be
+        r.finish(by_time).1
     };
-    sent(&mut r, 900, 0, 1_000); // at the end, not after it
-    sent(&mut r, 900, 0, 1_001); // late, and nobody else's doing
-    sent(&mut r, 900, 101, 1_101); // the wait for a connection alone leads beyond the end
-    let tally = r.finish(None).1;
-    assert_eq!((tally.sent, tally.sent_late), (3, 1));
+    assert_eq!((tally(true).sent, tally(true).sent_late), (4, 1));
+    assert_eq!(tally(false).sent_late, 0);
+}
+
+#[test]
+fn what_comes_in_the_drain_counts_apart_unless_a_count_ends_the_load() {
+    let tally = |by_time| {
+        let mut r = Recorder::new(Nanos::ZERO);
+        r.load_ended(Nanos(1_000));
+        for done in [1_000, 1_001] {
+            let stamps = Stamps { done: Nanos(done), first: Nanos(done), ..Stamps::default() };
+            r.replied(&stamps, &reply(200, 7), None);
+        }
+        r.finish(by_time).1
+    };
+    let (timed, counted) = (tally(true), tally(false));
+    assert_eq!((timed.end, timed.replies_in_drain, timed.bytes_in_drain), (Nanos(1_000), 1, 107));
+    assert_eq!(
+        (counted.end, counted.replies_in_drain, counted.bytes_in_drain),
+        (Nanos(1_001), 0, 0)
+    );
 }
 
 #[test]

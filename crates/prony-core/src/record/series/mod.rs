@@ -255,7 +255,7 @@ impl TryFrom<Wire> for Series {
 
     fn try_from(w: Wire) -> Result<Self, Self::Error> {
         let second = Span::from_secs(1).0;
-        if w.interval.0 % second != 0 || !(w.interval.0 / second).is_power_of_two() {
+        if !w.interval.0.is_multiple_of(second) || !(w.interval.0 / second).is_power_of_two() {
             return Err("the interval of a series is no power of two of seconds");
         }
         if w.cells.len() > CELLS_MAX {

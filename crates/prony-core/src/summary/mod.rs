@@ -1,0 +1,407 @@
+//! What a run amounts to: the merged tallies, the meter's account of itself, and every derived figure, in one place.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fault::{Fault, FaultClass};
+use crate::plan::{Load, Plan};
+use crate::record::Tally;
+use crate::record::hist::Hist;
+use crate::schedule::Arrivals;
+use crate::units::Span;
+
+/// A finished run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// What was asked (the whole, not a share).
+    pub plan: Plan,
+    /// What was done about it, and where.
+    pub run: RunInfo,
+    /// The warm-up, where there was one.
+    pub warmup: Option<Tally>,
+    /// The measurement.
+    pub main: Tally,
+    /// The meter about itself, one entry per worker.
+    pub meters: Vec<Meter>,
+}
+
+/// The circumstances of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// prony's version.
+    pub version: String,
+    /// The command line, as typed.
+    pub command: Vec<String>,
+    /// Start, in seconds since 1970 (UTC); `None` in simulation.
+    pub started_unix: Option<f64>,
+    /// `epoll`, `io_uring` or `simulation`.
+    pub driver: String,
+    /// The addresses that the endpoints stand for, in the order of the plan's endpoints.
+    pub addresses: Vec<Vec<String>>,
+    /// Operating system and kernel, processor count; empty in simulation.
+    pub host: String,
+    /// The descriptor limit in force; 0 = unknown.
+    pub descriptor_limit: u64,
+    /// Whether (and how) the user ended the run before its time.
+    pub interrupted: bool,
+    /// Facts that the reader must know (a cap lowered, a driver fallen back), in whole sentences.
+    pub notes: Vec<String>,
+}
+
+/// What one worker did to the machine it ran on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Meter {
+    /// User CPU time of the worker's thread over the run.
+    pub cpu_user: Span,
+    /// System CPU time.
+    pub cpu_system: Span,
+    /// Wall time from the first request to the last event.
+    pub wall: Span,
+    /// Time spent spinning for an arrival (part of the CPU time, but free for work).
+    pub spin: Span,
+    /// Turns of the event loop.
+    pub turns: u64,
+    /// What the kernel knows of the connections.
+    pub transport: Transport,
+}
+
+/// Totals of TCP_INFO over the connections that were asked, each when it was closed or the run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Transport {
+    /// Connections asked.
+    pub sampled: u64,
+    /// Segments sent again, over all of them.
+    pub retransmits: u64,
+    /// Sum of their smoothed round-trip times.
+    pub rtt_sum: Span,
+    /// The longest smoothed round-trip time.
+    pub rtt_max: Span,
+}
+
+/// Whether the figures can be defended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "SCREAMING-KEBAB-CASE")]
+pub enum Verdict {
+    /// The meter had time and means to spare.
+    Valid,
+    /// The meter itself was (part of) the bottleneck.
+    ClientLimited {
+        /// Why, each a fact.
+        reasons: Vec<Limit>,
+    },
+}
+
+/// One reason for which the meter was the bottleneck.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "limit", rename_all = "kebab-case")]
+pub enum Limit {
+    /// A worker was busy for more than 90 % of the time.
+    Busy {
+        /// Index of the busiest worker.
+        worker: usize,
+        /// Its share of busy time, 0 to 1.
+        share: f64,
+    },
+    /// Less than 99 % of the asked rate was achieved, because of the client.
+    Rate {
+        /// Requests per second asked.
+        asked: f64,
+        /// Requests per second sent.
+        achieved: f64,
+    },
+    /// p99 of the send lag is over 100 us and over 10 % of the response time's median.
+    Lag {
+        /// p99 of the send lag.
+        p99: Span,
+        /// Median response time.
+        response_p50: Span,
+    },
+    /// The meter ran out of something: faults of the class `Meter`.
+    RanOut {
+        /// Which.
+        fault: Fault,
+        /// How many requests failed of it.
+        requests: u64,
+    },
+}
+
+/// The quantiles that reports tell, with their names.
+pub const QUANTILES: [(&str, f64); 7] = [
+    ("p50", 0.5),
+    ("p75", 0.75),
+    ("p90", 0.9),
+    ("p95", 0.95),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+];
+
+/// What reports tell of one histogram. Nothing is told of an empty one, and no quantile that the sample cannot carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// How many times there are.
+    pub count: u64,
+    /// Their mean, in nanoseconds.
+    pub mean_ns: Option<f64>,
+    /// Their standard deviation (of the population), in nanoseconds.
+    pub stdev_ns: Option<f64>,
+    /// The shortest.
+    pub min: Option<Span>,
+    /// One for each of [`QUANTILES`].
+    pub quantiles: [Option<Span>; QUANTILES.len()],
+    /// The longest.
+    pub max: Option<Span>,
+}
+
+/// One interval of the run, as reports tell it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// Its begin, counted from the section's.
+    pub at: Span,
+    /// Its length; that of the last may reach beyond the end of the run.
+    pub length: Span,
+    /// Intended starts in it.
+    pub started: u64,
+    /// Successes in it.
+    pub replies: u64,
+    /// Failures in it.
+    pub failed: u64,
+    /// Bytes of the successes.
+    pub bytes: u64,
+    /// Median response time, to 1.6 %.
+    pub p50: Option<Span>,
+    /// 99th percentile of the response time, to 1.6 %.
+    pub p99: Option<Span>,
+    /// The longest response time, exact; `None` where none ended in it.
+    pub max: Option<Span>,
+}
+
+/// A worker is busy from this share of its time on.
+const BUSY_MAX: f64 = 0.9;
+/// The least share of the asked rate that must be achieved.
+const ACHIEVED_MIN: f64 = 0.99;
+/// The send lag's p99 matters from here on ...
+const LAG_MIN: Span = Span::from_micros(100);
+/// ... and from this share of the median response time on.
+const LAG_SHARE: f64 = 0.1;
+
+impl Summary {
+    /// The summary of what the workers hand in: warm-up, measurement and meter of each.
+    pub fn from_parts(plan: Plan, run: RunInfo, parts: Vec<(Option<Tally>, Tally, Meter)>) -> Self {
+        let (mut warmup, mut main, mut meters) = (None::<Tally>, None::<Tally>, Vec::new());
+        let join = |all: &mut Option<Tally>, part: Tally| match all {
+            Some(all) => all.merge(&part),
+            None => *all = Some(part),
+        };
+        for (w, m, meter) in parts {
+            if let Some(w) = w {
+                join(&mut warmup, w);
+            }
+            join(&mut main, m);
+            meters.push(meter);
+        }
+        Self { plan, run, warmup, main: main.unwrap_or_default(), meters }
+    }
+
+    /// The rate that the plan asked for over the measurement, in requests per second; `None` in a closed loop, which asks
+    /// for none. Where a count or the user ended the run earlier, the mean rate asked until then.
+    pub fn asked_rate(&self) -> Option<f64> {
+        let Load::Open { rate, arrivals, .. } = &self.plan.load else { return None };
+        let window = self.main.window();
+        match arrivals {
+            Arrivals::Fixed | Arrivals::Poisson => {
+                let length = rate.length().map_or(window, |length| length.min(window));
+                let asked = rate.arrivals_until(length);
+                Some(per_second(asked, length))
+            }
+            Arrivals::Uniform(low, high) => Some(2.0 / (*low + *high).as_secs_f64()),
+            Arrivals::Trace(_) => Some(per_second(self.main.started as f64, window)),
+        }
+        .filter(|rate| rate.is_finite())
+    }
+
+    /// The rate at which requests that were due within the measurement also went out within it, as far as that depended
+    /// on the meter: waits for a connection and refusals by the target are not held against it. `None` in a closed loop.
+    pub fn sent_rate(&self) -> Option<f64> {
+        matches!(self.plan.load, Load::Open { .. })
+            .then(|| self.main.per_second(self.main.started - self.main.sent_late))
+    }
+
+    /// Whether the meter was the bottleneck, and why: faults of its own, a busy worker, a rate that it did not keep, a
+    /// send lag that the response times cannot hide.
+    pub fn verdict(&self) -> Verdict {
+        let reasons: Vec<Limit> = self
+            .ran_out()
+            .chain(self.busy_limit())
+            .chain(self.rate_limit())
+            .chain(self.lag_limit())
+            .collect();
+        if reasons.is_empty() { Verdict::Valid } else { Verdict::ClientLimited { reasons } }
+    }
+
+    /// What the meter ran out of, in warm-up or measurement.
+    fn ran_out(&self) -> impl Iterator<Item = Limit> {
+        let tallies = || self.warmup.iter().chain([&self.main]);
+        Fault::ALL.into_iter().filter(|f| f.is_meters_own()).filter_map(move |fault| {
+            let count = |t: &Tally| t.fault(fault) + t.stray[fault as usize];
+            let requests = tallies().map(count).sum();
+            (requests > 0).then_some(Limit::RanOut { fault, requests })
+        })
+    }
+
+    fn busy_limit(&self) -> Option<Limit> {
+        let (worker, share) = self.busiest()?;
+        (share > BUSY_MAX).then_some(Limit::Busy { worker, share })
+    }
+
+    fn rate_limit(&self) -> Option<Limit> {
+        let achieved = self.sent_rate()?;
+        let asked = self.main.per_second(self.main.started);
+        (achieved < asked * ACHIEVED_MIN).then_some(Limit::Rate { asked, achieved })
+    }
+
+    fn lag_limit(&self) -> Option<Limit> {
+        let times = &self.main.times;
+        // Where the sample is too small for a p99, the highest quantile that it carries stands in for it.
+        let n = times.lag.count();
+        let q = (1.0 - 10.0 / n as f64).min(0.99);
+        let p99 = times.lag.estimate(q).filter(|_| q >= 0.5)?;
+        let response_p50 = times.response.quantile(0.5)?;
+        let over = p99 > LAG_MIN && p99.0 as f64 > LAG_SHARE * response_p50.0 as f64;
+        over.then_some(Limit::Lag { p99, response_p50 })
+    }
+
+    /// The busiest worker: its index and its share of busy time.
+    pub fn busiest(&self) -> Option<(usize, f64)> {
+        let shares = self.meters.iter().map(Meter::busy).enumerate();
+        shares.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// CPU time (user and system) of all workers, over warm-up and measurement.
+    pub fn cpu(&self) -> Span {
+        self.meters.iter().map(Meter::cpu).sum()
+    }
+
+    /// Requests that ended, over warm-up and measurement: what the CPU time was spent on.
+    pub fn ended(&self) -> u64 {
+        self.warmup.iter().chain([&self.main]).map(|t| t.replies + t.failed).sum()
+    }
+
+    /// What the kernel knows of the connections of all workers.
+    pub fn transport(&self) -> Transport {
+        self.meters.iter().fold(Transport::default(), |a, m| Transport {
+            sampled: a.sampled + m.transport.sampled,
+            retransmits: a.retransmits + m.transport.retransmits,
+            rtt_sum: a.rtt_sum + m.transport.rtt_sum,
+            rtt_max: a.rtt_max.max(m.transport.rtt_max),
+        })
+    }
+}
+
+impl Meter {
+    /// User and system CPU time.
+    pub fn cpu(&self) -> Span {
+        self.cpu_user + self.cpu_system
+    }
+
+    /// The share of the wall time in which the worker worked, 0 to 1: CPU time less spinning. 0 where nothing is known.
+    pub fn busy(&self) -> f64 {
+        if self.wall == Span::ZERO {
+            return 0.0;
+        }
+        (self.cpu() - self.spin).0 as f64 / self.wall.0 as f64
+    }
+}
+
+impl Transport {
+    /// The mean of the connections' smoothed round-trip times.
+    pub fn rtt_mean(&self) -> Option<Span> {
+        (self.sampled > 0).then(|| self.rtt_sum / self.sampled)
+    }
+}
+
+impl Tally {
+    /// The load window: from the begin of the section to the end of its load.
+    pub fn window(&self) -> Span {
+        self.end.since(self.begin)
+    }
+
+    fn per_second(&self, n: u64) -> f64 {
+        per_second(n as f64, self.window())
+    }
+
+    /// Successes inside the window, per second of it. 0 where the window is empty.
+    pub fn rate(&self) -> f64 {
+        self.per_second(self.replies - self.replies_in_drain)
+    }
+
+    /// Bytes of replies that came inside the window, per second of it.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.per_second(self.bytes_received() - self.bytes_in_drain)
+    }
+
+    /// Bytes of all whole replies.
+    pub fn bytes_received(&self) -> u64 {
+        self.bytes_head + self.bytes_body
+    }
+
+    /// Failed requests among those that ended; `None` where none ended.
+    pub fn error_share(&self) -> Option<f64> {
+        let ended = self.replies + self.failed;
+        (ended > 0).then(|| self.failed as f64 / ended as f64)
+    }
+
+    /// Requests that timed out, connecting or waiting.
+    pub fn timeouts(&self) -> u64 {
+        let timeouts = Fault::ALL.into_iter().filter(|f| f.class() == FaultClass::Timeout);
+        timeouts.map(|f| self.fault(f)).sum()
+    }
+
+    /// Requests that never went out, for whatever reason.
+    pub fn unsent(&self) -> u64 {
+        self.started - self.sent
+    }
+
+    /// How many requests were under way at a time, on average: the sum of their response times over the window (Little's
+    /// law). In a closed loop without think time it is the number of users, but for what the edges of the window cut.
+    pub fn concurrency(&self) -> f64 {
+        let sum = self.times.response.sum_ns() + self.times.failed.sum_ns();
+        per_second(sum as f64 / 1e9, self.window())
+    }
+
+    /// The section over time.
+    pub fn rows(&self) -> impl Iterator<Item = Row> {
+        let length = self.series.interval();
+        self.series.cells().iter().enumerate().map(move |(i, c)| Row {
+            at: length * i as u64,
+            length,
+            started: c.started,
+            replies: c.replies,
+            failed: c.failed,
+            bytes: c.bytes,
+            p50: c.quantile(0.5),
+            p99: c.quantile(0.99),
+            max: c.quantile(1.0),
+        })
+    }
+}
+
+impl Figures {
+    /// The figures of a histogram.
+    pub fn of(h: &Hist) -> Self {
+        Self {
+            count: h.count(),
+            mean_ns: h.mean_ns(),
+            stdev_ns: h.stdev_ns(),
+            min: h.min(),
+            quantiles: QUANTILES.map(|(_, q)| h.quantile(q)),
+            max: h.max(),
+        }
+    }
+}
+
+fn per_second(n: f64, window: Span) -> f64 {
+    if window == Span::ZERO { 0.0 } else { n / window.as_secs_f64() }
+}
+
+#[cfg(test)]
+mod tests;
