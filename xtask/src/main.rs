@@ -1,6 +1,13 @@
 //! Automation for prony: every check, measurement and chore is a subcommand, so that a person and
 //! the build server type the same.
 
+mod bench;
+mod ci;
+mod instructions;
+mod licences;
+mod options;
+mod server;
+mod shell;
 mod tidy;
 
 use std::env;
@@ -12,6 +19,10 @@ use anyhow::{Context, Result, bail};
 const USAGE: &str = "\
 cargo xtask ci [--list] [STEP...]      every check there is, or only the named steps
 cargo xtask tidy [--update]            the rules of the tree; --update lowers the ratchets
+cargo xtask licences                   licences of all dependencies
+cargo xtask options                    docs/options.md against --help
+cargo xtask instructions [--update]    instructions per request; --update records new figures
+cargo xtask bench ...                  the rig for measurements beside other tools
 ";
 
 fn main() -> ExitCode {
@@ -30,6 +41,11 @@ fn run() -> Result<()> {
     let args: Vec<String> = env::args().skip(1).collect();
     let Some((command, args)) = args.split_first() else { bail!("say what to do:\n{USAGE}") };
     match command.as_str() {
+        "bench" => bench::main(args),
+        "ci" => ci::main(args),
+        "instructions" => instructions::main(args),
+        "licences" => licences::main(args),
+        "options" => options::main(args),
         "tidy" => tidy::main(args),
         "help" | "-h" | "--help" => {
             print!("{USAGE}");

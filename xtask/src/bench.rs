@@ -1,0 +1,26 @@
+//! `cargo xtask bench`: the rig of bench/, with prony's release binary beside the other tools.
+
+use anyhow::{Result, bail};
+
+use crate::shell::{self, cargo, program, target_dir};
+
+const USAGE: &str = "\
+cargo xtask bench rig up|down|status       start or stop the servers under test
+cargo xtask bench compare [--list] CASE... alternated runs of all tools, medians per case
+cargo xtask bench idle [CONNECTIONS]       resident memory per idle connection";
+
+/// `cargo xtask bench`.
+pub(crate) fn main(args: &[String]) -> Result<()> {
+    let Some((what, rest)) = args.split_first() else { bail!("say what to do:\n{USAGE}") };
+    let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+    match what.as_str() {
+        "rig" => shell::run(&mut program("bench/rig", &rest)),
+        "compare" | "idle" => {
+            shell::run(&mut cargo(&["build", "--locked", "--release", "--quiet"]))?;
+            let prony = target_dir()?.join("release/prony");
+            let script = format!("bench/{what}");
+            shell::run(program("python3", &[&script]).args(rest).env("PRONY", prony))
+        }
+        other => bail!("bench has no `{other}`:\n{USAGE}"),
+    }
+}

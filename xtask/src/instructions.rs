@@ -1,0 +1,208 @@
+//! User instructions per request, by callgrind, against the recorded figures.
+//!
+//! Each case runs twice, with a small and a large number of requests; the difference of the instruction counts over the
+//! difference of the requests leaves out start-up and exit. The release binary is measured as it is installed, on real
+//! sockets: under callgrind the client is so much slower than the server that every reply is there before it is asked
+//! for, so that each wake-up finds the same work and runs agree. The kernel's part is not counted.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::server::Server;
+use crate::shell::{self, cargo, target_dir, which};
+
+const RECORD: &str = "bench/instructions.toml";
+
+/// How much a figure may grow, in percent.
+const TOLERANCE: f64 = 5.0;
+
+struct Case {
+    name: &'static str,
+    options: &'static str,
+    /// Requests of the two runs.
+    requests: [u64; 2],
+    /// Whether it needs a server; the virtual world brings its own.
+    is_real: bool,
+}
+
+const CASES: [Case; 3] = [
+    Case {
+        name: "keep-alive",
+        options: "-c 50 --driver epoll",
+        requests: [5_000, 25_000],
+        is_real: true,
+    },
+    Case {
+        name: "pipelined",
+        options: "-c 10 -p 64 --driver epoll",
+        requests: [50_000, 250_000],
+        is_real: true,
+    },
+    Case {
+        name: "simulated",
+        options: "-c 50 --simulate 1",
+        requests: [5_000, 25_000],
+        is_real: false,
+    },
+];
+
+/// `cargo xtask instructions`.
+pub(crate) fn main(args: &[String]) -> Result<()> {
+    let update = match args {
+        [] => false,
+        [flag] if flag == "--update" => true,
+        _ => bail!("usage: cargo xtask instructions [--update]"),
+    };
+    if which("valgrind").is_none() {
+        bail!("valgrind is missing: `apt-get install valgrind`");
+    }
+    shell::run(&mut cargo(&["build", "--locked", "--release", "--quiet"]))?;
+    let prony = target_dir()?.join("release/prony");
+    let server = Server::start(&prony, &[])?;
+    let mut measured = BTreeMap::new();
+    for case in &CASES {
+        measured.insert(case.name.to_owned(), per_request(&prony, &server, case)?);
+    }
+    server.stop()?;
+    let text = fs::read_to_string(RECORD).with_context(|| format!("cannot read {RECORD}"))?;
+    if update {
+        fs::write(RECORD, updated(&text, &measured))
+            .with_context(|| format!("cannot write {RECORD}"))?;
+    }
+    let (report, grown) = compare(&recorded(&text)?, &measured);
+    print!("{report}");
+    if grown && !update {
+        bail!(
+            "instructions per request have grown by more than {TOLERANCE} %: find out why, or \
+             record the new figures with `cargo xtask instructions --update` and say why"
+        );
+    }
+    Ok(())
+}
+
+/// The difference quotient of a case.
+fn per_request(prony: &Path, server: &Server, case: &Case) -> Result<f64> {
+    let url = if case.is_real { server.url() } else { "http://127.0.0.1/" };
+    let mut counts = [0; 2];
+    for (count, n) in counts.iter_mut().zip(case.requests) {
+        let options = format!("load -t 1 -n {n} --quiet --json --accept-invalid {}", case.options);
+        *count = instructions(prony, &options, url)
+            .with_context(|| format!("{}, {n} requests", case.name))?;
+    }
+    let [small, large] = counts;
+    if large <= small {
+        bail!("{}: {small} instructions for the small run, {large} for the large one", case.name);
+    }
+    Ok((large - small) as f64 / (case.requests[1] - case.requests[0]) as f64)
+}
+
+/// All user instructions of one run.
+fn instructions(prony: &Path, options: &str, url: &str) -> Result<u64> {
+    let mut command = shell::program(
+        "valgrind",
+        &["--tool=callgrind", "--callgrind-out-file=/dev/null", "--separate-threads=no"],
+    );
+    command.arg(prony).args(options.split_whitespace()).arg(url);
+    let out = command.output().context("cannot run valgrind")?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    if !out.status.success() {
+        bail!("prony under valgrind: {}\n{said}", out.status);
+    }
+    collected(&said).with_context(|| format!("no instruction count in:\n{said}"))
+}
+
+/// callgrind's total: `==123== Collected : 4567`.
+fn collected(said: &str) -> Option<u64> {
+    let line = said.lines().find(|l| l.contains("Collected"))?;
+    line.split_once(':')?.1.trim().parse().ok()
+}
+
+/// The figures of the record: lines `name = number`.
+fn recorded(text: &str) -> Result<BTreeMap<String, f64>> {
+    let mut figures = BTreeMap::new();
+    for line in text.lines().filter(|l| !l.starts_with('#') && l.contains('=')) {
+        let (name, number) = line.split_once('=').context("no `=`")?;
+        let number =
+            number.trim().parse().with_context(|| format!("{RECORD}: no number: {line}"))?;
+        figures.insert(name.trim().to_owned(), number);
+    }
+    Ok(figures)
+}
+
+/// The record with its figures replaced, its comments kept, and new cases at the end.
+fn updated(text: &str, measured: &BTreeMap<String, f64>) -> String {
+    let mut left = measured.clone();
+    let mut out = String::new();
+    for line in text.lines() {
+        let name = line.split_once('=').map_or("", |(name, _)| name.trim());
+        match left.remove(name) {
+            Some(figure) => {
+                let _ = writeln!(out, "{name} = {figure:.0}");
+            }
+            None => {
+                let _ = writeln!(out, "{line}");
+            }
+        }
+    }
+    for (name, figure) in left {
+        let _ = writeln!(out, "{name} = {figure:.0}");
+    }
+    out
+}
+
+/// A table, and whether anything has grown too much or has no recorded figure.
+fn compare(recorded: &BTreeMap<String, f64>, measured: &BTreeMap<String, f64>) -> (String, bool) {
+    let mut report = String::new();
+    let mut grown = false;
+    for (name, now) in measured {
+        let Some(then) = recorded.get(name) else {
+            let _ = writeln!(report, "{name:12} {now:8.0} instructions a request, none recorded");
+            grown = true;
+            continue;
+        };
+        let change = 100.0 * (now / then - 1.0);
+        grown |= change > TOLERANCE;
+        let hint = if change < -TOLERANCE { ": record it with --update" } else { "" };
+        let _ = writeln!(
+            report,
+            "{name:12} {now:8.0} instructions a request, recorded {then:.0} ({change:+.1} %){hint}"
+        );
+    }
+    (report, grown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(list: &[(&str, f64)]) -> BTreeMap<String, f64> {
+        list.iter().map(|&(n, f)| (n.to_owned(), f)).collect()
+    }
+
+    #[test]
+    fn growth_beyond_the_tolerance_fails() {
+        let then = recorded("# words = no number\nkeep-alive = 1000\n").unwrap();
+        for (now, want) in [(900.0, false), (1049.0, false), (1051.0, true)] {
+            assert_eq!(compare(&then, &figures(&[("keep-alive", now)])).1, want, "{now}");
+        }
+        assert!(compare(&then, &figures(&[("new", 1.0)])).1, "a case without a record");
+    }
+
+    #[test]
+    fn an_update_keeps_the_words() {
+        let text = updated("# why\na = 1\n\nb = 2\n", &figures(&[("a", 5.4), ("c", 7.0)]));
+        assert_eq!(text, "# why\na = 5\n\nb = 2\nc = 7\n");
+        assert!(recorded("a = many\n").is_err());
+    }
+
+    #[test]
+    fn callgrinds_total_is_read() {
+        let said = "==7== Events    : Ir\n==7== Collected : 123456\n==7==\n";
+        assert_eq!(collected(said), Some(123_456));
+        assert_eq!(collected("==7== refs"), None);
+    }
+}

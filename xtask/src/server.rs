@@ -1,0 +1,59 @@
+//! A `prony serve` of our own, ended when we are done with it, however that comes about.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// A running target server.
+pub(crate) struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    /// Start it on a free port of the loopback.
+    pub(crate) fn start(prony: &Path, options: &[&str]) -> Result<Self> {
+        let mut child = Command::new(prony)
+            .args(["serve", "127.0.0.1:0"])
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot run {}", prony.display()))?;
+        let mut said = BufReader::new(child.stderr.take().context("no pipe")?);
+        let mut server = Self { child, url: String::new() };
+        let mut line = String::new();
+        while said.read_line(&mut line).context("prony serve")? > 0 {
+            if let Some(url) = line.split_whitespace().find(|w| w.starts_with("http://")) {
+                server.url = format!("{}/", url.trim_end_matches('/'));
+                return Ok(server);
+            }
+            line.clear();
+        }
+        bail!("prony serve has ended without saying where it listens");
+    }
+
+    /// Where it listens, with the path `/`.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// End it; an error if it had ended by itself.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("prony serve has ended by itself: {status}");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may be gone already; then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
