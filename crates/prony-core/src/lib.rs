@@ -8,6 +8,8 @@
 
 pub mod engine;
 pub mod fault;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod layer;
 pub mod machine;
 pub mod plan;

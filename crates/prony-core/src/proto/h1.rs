@@ -1,1 +1,381 @@
 //! HTTP/1.0 and 1.1, client side.
+
+mod chunked;
+mod head;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use crate::fault::Fault;
+use crate::plan::Plan;
+use crate::proto::{Protocol, Reply, ReplySink};
+use chunked::ChunkLine;
+use head::{Body, Head, Kind, Line, Section};
+use request::Requests;
+
+pub use request::{check_header, check_method};
+
+/// The codec of one worker: the prebuilt requests of a plan, and the heads that its replies had
+/// last.
+#[derive(Clone, Debug)]
+pub struct H1 {
+    requests: Requests,
+    seen: Seen,
+}
+
+/// What one connection remembers: where in a reply it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Conn {
+    head: Head,
+    /// Bytes of this reply that are no body, so far.
+    head_bytes: u64,
+    /// Bytes of body so far.
+    body_bytes: u64,
+    phase: Phase,
+    /// Interim replies before this one.
+    interim: u32,
+    /// The peer was told to close the connection after the last call.
+    closing: bool,
+    keeps_open: bool,
+    tunnel: bool,
+}
+
+// Ten thousand idle connections should cost no more than a table.
+const _: () = assert!(size_of::<Conn>() <= 64);
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Before the status line. An empty line may precede it, so that a peer is understood that
+    /// counts badly.
+    Start { section: Section, blank: bool },
+    /// Between status line and the end of the head.
+    Fields(Section),
+    /// In a body (`chunk: false`) or chunk of which so many bytes are to come.
+    Data { left: u64, chunk: bool },
+    /// In a chunk's size line (the size so far), or in the line end of the chunk before.
+    Size { line: ChunkLine, size: u64 },
+    /// Behind the last chunk.
+    Trailers(Section),
+    /// In a body that ends with the connection.
+    UntilClose,
+    /// The last reply of this connection has been read.
+    Over,
+}
+
+/// What reading some bytes has led to.
+enum Step {
+    /// So many bytes are done with; there may be more to do.
+    Used(usize),
+    /// So many bytes are done with; the next ones make sense only with what follows them.
+    Starved(usize),
+    /// The reply ended after so many bytes.
+    Done(usize),
+}
+
+impl H1 {
+    /// The codec for a plan's calls.
+    pub fn new(plan: &Plan) -> Self {
+        Self { requests: Requests::new(plan), seen: Seen::new() }
+    }
+}
+
+impl Protocol for H1 {
+    type Conn = Conn;
+
+    #[inline]
+    fn room(&self, conn: &Conn, in_flight: u32, limit: u32) -> u32 {
+        if conn.closing || matches!(conn.phase, Phase::Over) {
+            return 0;
+        }
+        limit.saturating_sub(in_flight)
+    }
+
+    #[inline]
+    fn encode(&mut self, conn: &mut Conn, call: u32, last: bool, out: &mut Vec<u8>) {
+        conn.closing |= self.requests.write(call, last, out);
+    }
+
+    fn decode(
+        &mut self,
+        conn: &mut Conn,
+        data: &[u8],
+        sink: &mut impl ReplySink,
+    ) -> Result<usize, Fault> {
+        let mut at = 0;
+        while at < data.len() {
+            let rest = &data[at..];
+            let step = match conn.phase {
+                Phase::Start { .. } | Phase::Fields(_) => self.head(conn, rest, sink)?,
+                Phase::Data { left, chunk } => conn.data(left, chunk, rest, sink),
+                Phase::Size { line, size } => conn.size(line, size, rest)?,
+                Phase::Trailers(section) => conn.trailers(section, rest)?,
+                Phase::UntilClose => {
+                    conn.body(rest, sink);
+                    Step::Used(rest.len())
+                }
+                Phase::Over => return Err(Fault::Surplus),
+            };
+            match step {
+                Step::Used(n) => at += n,
+                Step::Starved(n) => {
+                    at += n;
+                    break;
+                }
+                Step::Done(n) => {
+                    at += n;
+                    if !conn.finish(data.len() - at, sink) {
+                        return Ok(data.len());
+                    }
+                }
+            }
+        }
+        if conn.has_begun() || at < data.len() {
+            sink.began();
+        }
+        Ok(at)
+    }
+
+    fn end(
+        &mut self,
+        conn: &mut Conn,
+        left: &[u8],
+        sink: &mut impl ReplySink,
+    ) -> Result<(), Fault> {
+        if matches!(conn.phase, Phase::UntilClose) {
+            conn.finish(0, sink);
+            return Ok(());
+        }
+        if conn.has_begun() || !left.is_empty() {
+            return Err(Fault::Truncated);
+        }
+        if sink.awaited().is_some() {
+            return Err(Fault::ClosedEarly);
+        }
+        Ok(())
+    }
+}
+
+impl H1 {
+    /// In a head, or before it.
+    #[inline]
+    fn head(
+        &mut self,
+        conn: &mut Conn,
+        data: &[u8],
+        sink: &mut impl ReplySink,
+    ) -> Result<Step, Fault> {
+        let Some(call) = sink.awaited() else { return Err(Fault::Surplus) };
+        let kind = self.requests.kind(call);
+        let starts = matches!(conn.phase, Phase::Start { blank: false, .. });
+        if starts && let Some((head, n)) = self.seen.find(call, data) {
+            conn.head = head;
+            conn.head_bytes += n as u64;
+            return Ok(conn.head_done(kind, n));
+        }
+        let (n, whole) = conn.head_lines(data)?;
+        conn.head_bytes += n as u64;
+        if !whole {
+            return Ok(Step::Starved(n));
+        }
+        if starts && !conn.head.is_interim() {
+            self.seen.keep(call, &data[..n], conn.head);
+        }
+        Ok(conn.head_done(kind, n))
+    }
+}
+
+impl Conn {
+    /// Read the lines of a head; returns the bytes used and whether the head is whole.
+    fn head_lines(&mut self, data: &[u8]) -> Result<(usize, bool), Fault> {
+        let mut at = 0;
+        if let Phase::Start { section, blank } = &mut self.phase {
+            if !*blank {
+                at = match data {
+                    [b'\r'] => return Ok((0, false)),
+                    [b'\r', b'\n', ..] => 2,
+                    [b'\n', ..] => 1,
+                    _ => 0,
+                };
+                *blank = at > 0;
+            }
+            let Line::Text(line, n) = section.status_line(&data[at..])? else {
+                return Ok((at, false));
+            };
+            self.head = Head::status_line(line)?;
+            at += n;
+            self.phase = Phase::Fields(*section);
+        }
+        let Phase::Fields(section) = &mut self.phase else { return Ok((at, false)) };
+        loop {
+            match section.field_line(&data[at..])? {
+                Line::Text(line, n) => {
+                    self.head.field(line)?;
+                    at += n;
+                }
+                Line::End(n) => return Ok((at + n, true)),
+                Line::Starved => return Ok((at, false)),
+            }
+        }
+    }
+
+    /// The head is whole, and ended after `n` bytes.
+    #[inline]
+    fn head_done(&mut self, kind: Kind, n: usize) -> Step {
+        if self.head.is_interim() {
+            self.interim = self.interim.saturating_add(1);
+            self.phase = Phase::default();
+            return Step::Used(n);
+        }
+        let framing = self.head.framing(kind);
+        (self.keeps_open, self.tunnel) = (framing.keeps_open, framing.tunnel);
+        self.phase = match framing.body {
+            Body::Length(0) => return Step::Done(n),
+            Body::Length(left) => Phase::Data { left, chunk: false },
+            Body::Chunked => Phase::Size { line: ChunkLine::default(), size: 0 },
+            Body::UntilClose => Phase::UntilClose,
+        };
+        Step::Used(n)
+    }
+
+    /// In a body of known length, or a chunk.
+    #[inline]
+    fn data(&mut self, left: u64, chunk: bool, data: &[u8], sink: &mut impl ReplySink) -> Step {
+        let n = usize::try_from(left).map_or(data.len(), |left| left.min(data.len()));
+        self.body(&data[..n], sink);
+        let left = left - n as u64;
+        if left > 0 {
+            self.phase = Phase::Data { left, chunk };
+            return Step::Used(n);
+        }
+        if !chunk {
+            return Step::Done(n);
+        }
+        self.phase = Phase::Size { line: ChunkLine::after_data(), size: 0 };
+        Step::Used(n)
+    }
+
+    fn size(&mut self, mut line: ChunkLine, mut size: u64, data: &[u8]) -> Result<Step, Fault> {
+        let (n, known) = line.read(data, &mut size)?;
+        self.head_bytes += n as u64;
+        self.phase = match (known, size) {
+            (false, _) => Phase::Size { line, size },
+            (true, 0) => Phase::Trailers(Section::default()),
+            // The sum over the chunks must fit as well.
+            (true, left) => match self.body_bytes.checked_add(left) {
+                Some(_) => Phase::Data { left, chunk: true },
+                None => return Err(Fault::BadChunk),
+            },
+        };
+        Ok(Step::Used(n))
+    }
+
+    fn trailers(&mut self, mut section: Section, data: &[u8]) -> Result<Step, Fault> {
+        let mut at = 0;
+        loop {
+            let (n, end) = match section.field_line(&data[at..])? {
+                Line::Text(line, n) => {
+                    head::check_field(line)?;
+                    (n, false)
+                }
+                Line::End(n) => (n, true),
+                Line::Starved => {
+                    self.phase = Phase::Trailers(section);
+                    return Ok(Step::Starved(at));
+                }
+            };
+            at += n;
+            self.head_bytes += n as u64;
+            if end {
+                return Ok(Step::Done(at));
+            }
+        }
+    }
+
+    #[inline]
+    fn body(&mut self, piece: &[u8], sink: &mut impl ReplySink) {
+        self.body_bytes += piece.len() as u64;
+        if sink.wants_body() && !piece.is_empty() {
+            sink.body(piece);
+        }
+    }
+
+    /// The reply is whole; `rest` bytes follow it. Returns whether there is more to read on this
+    /// connection.
+    #[inline]
+    fn finish(&mut self, rest: usize, sink: &mut impl ReplySink) -> bool {
+        let alone = sink.outstanding() <= 1;
+        let keeps_open = self.keeps_open && !(self.closing && alone);
+        // After a switch of protocols what follows is no affair of HTTP.
+        let surplus = rest > 0 && (alone || !keeps_open) && !self.tunnel;
+        let reply = Reply {
+            status: self.head.status,
+            head_bytes: self.head_bytes,
+            body_bytes: self.body_bytes,
+            interim: self.interim,
+            keeps_open: keeps_open && !surplus,
+            fault: surplus.then_some(Fault::Surplus),
+        };
+        let phase = if reply.keeps_open { Phase::default() } else { Phase::Over };
+        *self = Self { phase, closing: self.closing, ..Self::default() };
+        sink.reply(reply);
+        reply.keeps_open
+    }
+
+    /// Whether a reply has begun and not ended.
+    #[inline]
+    fn has_begun(&self) -> bool {
+        self.head_bytes > 0
+    }
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Self::Start { section: Section::default(), blank: false }
+    }
+}
+
+/// Heads as they came last. A server sends the same head again and again (with one `Date` a
+/// second), and the same bytes mean the same: comparing them is several times faster than reading
+/// them.
+#[derive(Clone, Debug)]
+struct Seen {
+    heads: Box<[SeenHead; Self::SLOTS]>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct SeenHead {
+    /// From status line to empty line; empty = none yet.
+    bytes: Vec<u8>,
+    head: Head,
+}
+
+impl Seen {
+    /// A few, so that a handful of URLs in turn do not drive out each other's heads.
+    const SLOTS: usize = 8;
+    /// Longer heads are read each time.
+    const LONGEST: usize = 1024;
+
+    fn new() -> Self {
+        // All memory now: nothing is allocated per reply.
+        let slot = || SeenHead { bytes: Vec::with_capacity(Self::LONGEST), ..Default::default() };
+        Self { heads: Box::new(std::array::from_fn(|_| slot())) }
+    }
+
+    #[inline]
+    fn find(&self, call: u32, data: &[u8]) -> Option<(Head, usize)> {
+        let seen = &self.heads[call as usize % Self::SLOTS];
+        let n = seen.bytes.len();
+        (n > 0 && data.starts_with(&seen.bytes)).then_some((seen.head, n))
+    }
+
+    #[inline]
+    fn keep(&mut self, call: u32, bytes: &[u8], head: Head) {
+        if bytes.len() > Self::LONGEST {
+            return;
+        }
+        let seen = &mut self.heads[call as usize % Self::SLOTS];
+        seen.bytes.clear();
+        seen.bytes.extend_from_slice(bytes);
+        seen.head = head;
+    }
+}

@@ -1,0 +1,176 @@
+//! What the fuzz targets do with their input, in one place with the tests that replay the committed
+//! corpora.
+
+use crate::fault::Fault;
+use crate::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
+use crate::proto::h1::{Conn, H1};
+use crate::proto::{Protocol, Reply, ReplySink};
+use crate::target::Endpoint;
+use crate::units::Span;
+
+/// What came of reading a connection's bytes. The same bytes have the same outcome however they
+/// were cut in pieces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The replies, with their bodies; `Surplus` is in `surplus` instead.
+    pub replies: Vec<(Reply, Vec<u8>)>,
+    /// Whether bytes came that nobody had asked for.
+    pub surplus: bool,
+    /// The fault that ended the reading, if one did.
+    pub fault: Option<Fault>,
+}
+
+/// Read replies as an engine would: calls with these methods are outstanding, `bytes` come in
+/// pieces whose lengths `cut` gives, then the peer ends its stream. What the codec promises on the
+/// way is asserted.
+///
+/// # Panics
+/// When a promise is broken.
+pub fn read(methods: &[&str], bytes: &[u8], mut cut: impl FnMut() -> usize) -> Outcome {
+    let mut h1 = H1::new(&plan(methods));
+    let mut conn = Conn::default();
+    let mut sink = Sink::new(methods.len());
+    let mut stash = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (piece, next) = rest.split_at(cut().clamp(1, rest.len()));
+        rest = next;
+        stash.extend_from_slice(piece);
+        sink.began = false;
+        match h1.decode(&mut conn, &stash, &mut sink) {
+            Ok(used) => drop(stash.drain(..used)),
+            Err(fault) => return sink.outcome(methods, Some(fault), false),
+        }
+        if sink.replies.last().is_some_and(|(r, _)| !r.keeps_open) {
+            return sink.outcome(methods, None, !rest.is_empty());
+        }
+        assert!(stash.len() <= 64 * 1024, "more is left over than a head may have");
+        let taken = (bytes.len() - rest.len()) as u64;
+        assert_eq!(sink.began, taken > sink.counted(), "began");
+    }
+    let fault = h1.end(&mut conn, &stash, &mut sink).err();
+    sink.outcome(methods, fault, false)
+}
+
+/// Fuzz target: replies cut in all sorts of pieces. Up to the first line end the input names the
+/// outstanding calls (`H`: HEAD, `C`: CONNECT, otherwise GET); the rest is what the peer sends.
+///
+/// # Panics
+/// When the outcome depends on the pieces, or a promise of the codec is broken.
+pub fn reply(data: &[u8]) {
+    let (calls, bytes) = match data.iter().position(|&b| b == b'\n') {
+        Some(i) if i <= 16 => (&data[..i], &data[i + 1..]),
+        _ => (&b"G"[..], data),
+    };
+    let methods: Vec<_> = calls
+        .iter()
+        .map(|b| match b {
+            b'H' => "HEAD",
+            b'C' => "CONNECT",
+            _ => "GET",
+        })
+        .collect();
+    let whole = read(&methods, bytes, || usize::MAX);
+    assert_eq!(read(&methods, bytes, || 1), whole, "byte by byte");
+    // Pieces of 1 to 40 bytes, drawn by the input itself (FNV-1a, then a linear congruence).
+    let fnv = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
+    let mut seed = data.iter().fold(0xcbf2_9ce4_8422_2325, fnv);
+    let cut = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % 40 + 1
+    };
+    assert_eq!(read(&methods, bytes, cut), whole, "random pieces");
+}
+
+/// A plan with one call for each method.
+pub fn plan(methods: &[&str]) -> Plan {
+    let call = |method: &&str| CallSpec {
+        endpoint: 0,
+        method: (*method).to_owned(),
+        path: "/".to_owned(),
+        authority: "localhost:8080".to_owned(),
+        headers: Vec::new(),
+        body: Vec::new(),
+    };
+    Plan {
+        endpoints: vec![Endpoint::Tcp { host: "localhost".to_owned(), port: 8080 }],
+        calls: methods.iter().map(call).collect(),
+        pick: Pick::InTurn,
+        load: Load::Closed { connections: 1, think: Think::None },
+        stop: Stop { requests: Some(1), duration: None },
+        warmup: Span::ZERO,
+        pipeline: 1,
+        requests_per_connection: None,
+        timeout: Span::from_secs(30),
+        connect_timeout: Span::from_secs(5),
+        expect: Expect::default(),
+        http: HttpVersion::Http11,
+        seed: 0,
+        shard: Shard::WHOLE,
+    }
+}
+
+/// The sink of an engine that keeps everything.
+#[derive(Debug)]
+struct Sink {
+    calls: usize,
+    began: bool,
+    body: Vec<u8>,
+    replies: Vec<(Reply, Vec<u8>)>,
+}
+
+impl Sink {
+    fn new(calls: usize) -> Self {
+        Self { calls, began: false, body: Vec::new(), replies: Vec::new() }
+    }
+
+    /// Bytes of whole replies.
+    fn counted(&self) -> u64 {
+        self.replies.iter().map(|(r, _)| r.head_bytes + r.body_bytes).sum()
+    }
+
+    /// `more`: bytes were left when the last reply had closed the connection.
+    fn outcome(mut self, methods: &[&str], fault: Option<Fault>, more: bool) -> Outcome {
+        let n = self.replies.len();
+        let mut surplus = fault == Some(Fault::Surplus);
+        if let Some((last, _)) = self.replies.last_mut() {
+            let tunnel = last.status == 101
+                || (methods[n - 1] == "CONNECT" && (200..300).contains(&last.status));
+            surplus |= last.fault == Some(Fault::Surplus) || (more && !tunnel);
+            if surplus {
+                (last.keeps_open, last.fault) = (false, None);
+            }
+        }
+        let fault = fault.filter(|&f| f != Fault::Surplus);
+        Outcome { replies: self.replies, surplus, fault }
+    }
+}
+
+impl ReplySink for Sink {
+    fn awaited(&self) -> Option<u32> {
+        (self.outstanding() > 0).then_some(self.replies.len() as u32)
+    }
+
+    fn outstanding(&self) -> u32 {
+        (self.calls - self.replies.len()) as u32
+    }
+
+    fn began(&mut self) {
+        assert!(self.outstanding() > 0, "a reply begins that nobody awaits");
+        self.began = true;
+    }
+
+    fn wants_body(&self) -> bool {
+        true
+    }
+
+    fn body(&mut self, piece: &[u8]) {
+        self.body.extend_from_slice(piece);
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        assert_eq!(self.body.len() as u64, reply.body_bytes, "bytes of body");
+        assert!(matches!(reply.status, 101 | 200..=599), "status {}", reply.status);
+        self.replies.push((reply, std::mem::take(&mut self.body)));
+    }
+}

@@ -1,0 +1,348 @@
+//! Status line and fields: what they mean for the framing, one line at a time (RFC 9112, sections 2
+//! to 6 and 9).
+
+use memchr::memchr;
+
+use crate::fault::Fault;
+
+/// The most bytes a head may have, and a trailer section.
+pub(super) const LIMIT: usize = 64 * 1024;
+
+/// What a head says that matters here, gathered line by line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    /// The content length; has a meaning only where `has_length`.
+    length: u64,
+    /// The status code.
+    pub(super) status: u16,
+    /// The reply's version is 1.1 or a later 1.x.
+    v11: bool,
+    has_length: bool,
+    /// There is a transfer coding.
+    coded: bool,
+    /// One of them is `chunked`.
+    chunked: bool,
+    /// ... and it is the last one.
+    chunked_last: bool,
+    close: bool,
+    keep_alive: bool,
+}
+
+/// What the method means for the framing of the reply (RFC 9112, 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing special.
+    Plain,
+    /// No reply has a body.
+    Head,
+    /// A successful reply turns the connection into a tunnel.
+    Connect,
+}
+
+/// How the end of a body is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// So many bytes.
+    Length(u64),
+    Chunked,
+    /// All that comes before the connection ends.
+    UntilClose,
+}
+
+/// What the whole head means, given what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Framing {
+    pub(super) body: Body,
+    /// Whether the connection can carry further calls after this reply.
+    pub(super) keeps_open: bool,
+    /// Whether the connection speaks something else after this reply.
+    pub(super) tunnel: bool,
+}
+
+/// How much of a head or trailer section was read, so that a section that comes in small pieces is
+/// scanned once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Section {
+    /// Bytes of whole lines so far.
+    used: u32,
+    /// Bytes of the unfinished line in which the end of the line need not be looked for again.
+    pub(super) scanned: u32,
+}
+
+/// One look at a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    /// The line has not ended yet.
+    Starved,
+    /// The empty line at the section's end, of so many bytes.
+    End(usize),
+    /// A line without its end, and its length with it. A field may hold folds.
+    Text(&'a [u8], usize),
+}
+
+impl Section {
+    /// The status line at the start of `data`.
+    pub(super) fn status_line<'a>(&mut self, data: &'a [u8]) -> Result<Line<'a>, Fault> {
+        const START: &[u8] = b"HTTP/1.";
+        // Known from its first bytes, so that junk without a line end is not waited for.
+        let n = data.len().min(START.len());
+        if data[..n] != START[..n] {
+            return Err(Fault::BadStatusLine);
+        }
+        let from = data.len().min(self.scanned as usize);
+        match memchr(b'\n', &data[from..]) {
+            Some(i) => self.take(data, from + i),
+            None => self.starve(data.len(), data.len()),
+        }
+    }
+
+    /// The next field line at the start of `data`, with the folded lines that belong to it.
+    #[inline]
+    pub(super) fn field_line<'a>(&mut self, data: &'a [u8]) -> Result<Line<'a>, Fault> {
+        let end = match data {
+            [] => return Ok(Line::Starved),
+            [b'\n', ..] => 1,
+            [b'\r', b'\n', ..] => 2,
+            [b'\r'] => return self.starve(1, 0),
+            _ => return self.field(data),
+        };
+        self.count(end)?;
+        Ok(Line::End(end))
+    }
+
+    #[inline]
+    fn field<'a>(&mut self, data: &'a [u8]) -> Result<Line<'a>, Fault> {
+        let mut from = data.len().min(self.scanned as usize);
+        while let Some(i) = memchr(b'\n', &data[from..]) {
+            let end = from + i;
+            match data.get(end + 1) {
+                // Only the next byte tells whether the line goes on.
+                None => return self.starve(data.len(), end),
+                Some(b' ' | b'\t') => from = end + 1,
+                Some(_) => return self.take(data, end),
+            }
+        }
+        self.starve(data.len(), data.len())
+    }
+
+    /// A line is whole; its LF is at `lf`.
+    #[inline]
+    fn take<'a>(&mut self, data: &'a [u8], lf: usize) -> Result<Line<'a>, Fault> {
+        self.count(lf + 1)?;
+        let line = &data[..lf];
+        Ok(Line::Text(line.strip_suffix(b"\r").unwrap_or(line), lf + 1))
+    }
+
+    #[inline]
+    fn count(&mut self, n: usize) -> Result<(), Fault> {
+        self.scanned = 0;
+        self.used = u32::try_from(n)
+            .ok()
+            .and_then(|n| self.used.checked_add(n))
+            .filter(|&n| n as usize <= LIMIT)
+            .ok_or(Fault::HeaderTooLarge)?;
+        Ok(())
+    }
+
+    /// More bytes are needed; the first `scanned` of the `pending` ones hold no end of the line.
+    fn starve(&mut self, pending: usize, scanned: usize) -> Result<Line<'static>, Fault> {
+        if self.used as usize + pending > LIMIT {
+            return Err(Fault::HeaderTooLarge);
+        }
+        self.scanned = scanned as u32;
+        Ok(Line::Starved)
+    }
+}
+
+impl Head {
+    /// Read a status line: `HTTP/1.x`, a blank, three digits, and a blank before the reason, if
+    /// there is one.
+    pub(super) fn status_line(line: &[u8]) -> Result<Self, Fault> {
+        let Some((start, reason)) = line.split_first_chunk::<12>() else {
+            return Err(Fault::BadStatusLine);
+        };
+        let [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor, b' ', code @ ..] = start else {
+            return Err(Fault::BadStatusLine);
+        };
+        let reason_fits = matches!(reason, [] | [b' ', ..]) && is_text(reason);
+        if !minor.is_ascii_digit() || !code.iter().all(u8::is_ascii_digit) || !reason_fits {
+            return Err(Fault::BadStatusLine);
+        }
+        let status = code.iter().fold(0, |n, d| n * 10 + u16::from(d - b'0'));
+        if !(100..=599).contains(&status) {
+            return Err(Fault::BadStatus);
+        }
+        Ok(Self { status, v11: *minor != b'0', ..Self::default() })
+    }
+
+    /// Take in a field line of the head.
+    #[inline]
+    pub(super) fn field(&mut self, line: &[u8]) -> Result<(), Fault> {
+        let (name, value) = split_field(line)?;
+        match name.len() {
+            10 if name.eq_ignore_ascii_case(b"connection") => self.connection(value),
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
+                return self.content_length(value);
+            }
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                return self.transfer_encoding(value);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn connection(&mut self, value: &[u8]) {
+        for option in elements(value) {
+            self.close |= option.eq_ignore_ascii_case(b"close");
+            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+
+    /// A list is taken if all its elements are the same number (RFC 9112, 6.3).
+    fn content_length(&mut self, value: &[u8]) -> Result<(), Fault> {
+        for element in elements(value) {
+            let length = decimal(element).ok_or(Fault::BadLength)?;
+            if self.has_length && self.length != length {
+                return Err(Fault::BadLength);
+            }
+            (self.has_length, self.length) = (true, length);
+        }
+        Ok(())
+    }
+
+    /// The codings of RFC 9112, section 7. Others (the old `identity` too) leave no way to find the
+    /// reply's end.
+    fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Fault> {
+        const KNOWN: [&[u8]; 5] = [b"gzip", b"deflate", b"compress", b"x-gzip", b"x-compress"];
+        for element in elements(value) {
+            let name = element.split(|&b| b == b';').next().map_or(element, trim);
+            if name.eq_ignore_ascii_case(b"chunked") {
+                // It has no parameters and is applied once.
+                if self.chunked || name.len() != element.len() {
+                    return Err(Fault::BadCoding);
+                }
+                (self.chunked, self.chunked_last) = (true, true);
+            } else if KNOWN.iter().any(|k| name.eq_ignore_ascii_case(k)) {
+                self.chunked_last = false;
+            } else {
+                return Err(Fault::BadCoding);
+            }
+            self.coded = true;
+        }
+        Ok(())
+    }
+
+    /// Whether this is a 1xx reply before the reply proper. 101 is none: nothing of HTTP follows
+    /// it.
+    pub(super) fn is_interim(&self) -> bool {
+        self.status < 200 && self.status != 101
+    }
+
+    /// The rules of RFC 9112, 6.3 and 9.3, in their order.
+    #[inline]
+    pub(super) fn framing(&self, kind: Kind) -> Framing {
+        let tunnel =
+            self.status == 101 || (kind == Kind::Connect && (200..=299).contains(&self.status));
+        let body = if tunnel || kind == Kind::Head || matches!(self.status, 204 | 304) {
+            Body::Length(0)
+        } else if self.chunked_last {
+            Body::Chunked
+        } else if self.has_length && !self.coded {
+            Body::Length(self.length)
+        } else {
+            Body::UntilClose
+        };
+        // A coding beside a length, or in a reply of HTTP/1.0, may be an attempt to make two
+        // readers see two things: the coding counts, and the connection is not used again (RFC
+        // 9112, 6.1 and 6.3).
+        let doubtful = self.coded && (self.has_length || !self.v11);
+        let keeps_open = !self.close
+            && (self.v11 || self.keep_alive)
+            && !doubtful
+            && !tunnel
+            && body != Body::UntilClose;
+        Framing { body, keeps_open, tunnel }
+    }
+}
+
+/// Check a field line that means nothing here (trailers).
+pub(super) fn check_field(line: &[u8]) -> Result<(), Fault> {
+    split_field(line).map(|_| ())
+}
+
+/// The elements of a comma-separated list, without the blanks around them; one (perhaps empty)
+/// where there is no comma.
+pub(super) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&b| b == b',').map(trim)
+}
+
+/// Whether these bytes are a token (RFC 9110, 5.6.2).
+pub(super) fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|&b| TOKEN[b as usize])
+}
+
+/// Name and value (with the blanks around it). Nothing may stand between name and colon (RFC 9112,
+/// 5.1).
+#[inline]
+pub(super) fn split_field(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
+    let n = line.iter().position(|&b| !TOKEN[b as usize]).ok_or(Fault::BadHeader)?;
+    let (name, value) = (&line[..n], &line[n + 1..]);
+    if n == 0 || line[n] != b':' || !(is_text(value) || is_folded_text(value)) {
+        return Err(Fault::BadHeader);
+    }
+    Ok((name, value))
+}
+
+/// No control character but tabs.
+#[inline]
+fn is_text(bytes: &[u8]) -> bool {
+    !bytes.iter().fold(false, |bad, &b| bad | ((b < b' ') & (b != b'\t')) | (b == 0x7f))
+}
+
+/// The same with line ends, which in a field are always folds. A CR alone is none (RFC 9112, 2.2).
+fn is_folded_text(bytes: &[u8]) -> bool {
+    let mut lines = bytes.split(|&b| b == b'\n');
+    let last = lines.next_back().unwrap_or(bytes);
+    is_text(last) && lines.all(|line| is_text(line.strip_suffix(b"\r").unwrap_or(line)))
+}
+
+fn trim(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t' | b'\r' | b'\n', rest @ ..] = bytes {
+        bytes = rest;
+    }
+    while let [rest @ .., b' ' | b'\t' | b'\r' | b'\n'] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+/// Digits and nothing else, if the number fits.
+fn decimal(bytes: &[u8]) -> Option<u64> {
+    if bytes.is_empty() {
+        return None;
+    }
+    bytes.iter().try_fold(0_u64, |n, b| {
+        b.is_ascii_digit().then_some(())?;
+        n.checked_mul(10)?.checked_add(u64::from(b - b'0'))
+    })
+}
+
+/// Which bytes a token may have.
+const TOKEN: [bool; 256] = {
+    let mut table = [false; 256];
+    let marks = b"!#$%&'*+-.^_`|~";
+    let mut i = 0;
+    while i < marks.len() {
+        table[marks[i] as usize] = true;
+        i += 1;
+    }
+    let mut b = 0;
+    while b < 128 {
+        if (b as u8).is_ascii_alphanumeric() {
+            table[b] = true;
+        }
+        b += 1;
+    }
+    table
+};
