@@ -1,0 +1,173 @@
+//! Seeded randomness: two kinds. Keyed draws depend on (seed, stream, numbers) alone, so that request k of a run draws
+//! the same whoever sends it; sequential generators serve where one place draws in order. Both are frozen by tests.
+//!
+//! Logarithms come from `libm` and not from the platform, so that the same seed gives the same run on every machine.
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::plan::Think;
+use crate::units::Span;
+
+/// What a draw is for; keeps the streams of one seed apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Stream {
+    /// Gaps between measured arrivals.
+    Arrivals = 1,
+    /// Which call a request makes.
+    Pick = 2,
+    /// Think times.
+    Think = 3,
+    /// The target server's law.
+    Serve = 4,
+    /// The virtual network.
+    Link = 5,
+    /// Gaps between arrivals of the warm-up: apart, so that its length does not change what is measured.
+    Warmup = 6,
+}
+
+/// 64 random bits that depend on nothing but the arguments.
+///
+/// Each word goes through SplitMix64's finaliser in turn, so two calls that differ in a single word never give the same
+/// bits.
+#[inline]
+pub fn keyed(seed: u64, stream: Stream, a: u64, b: u64) -> u64 {
+    let state = mix(seed.wrapping_add(GOLDEN_GAMMA));
+    let state = mix((state ^ stream as u64).wrapping_add(GOLDEN_GAMMA));
+    let state = mix((state ^ a).wrapping_add(GOLDEN_GAMMA));
+    mix((state ^ b).wrapping_add(GOLDEN_GAMMA))
+}
+
+/// A number in [0, 1) from 64 random bits; all multiples of 2^-53 are equally probable.
+#[inline]
+pub fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+/// An exponential draw with the given mean from 64 random bits, rounded to the nearest nanosecond. At most 36.8 times
+/// the mean, because 53 bits know no rarer event.
+#[inline]
+pub fn exponential(bits: u64, mean: Span) -> Span {
+    Span((mean.0 as f64 * unit_exponential(bits)).round() as u64)
+}
+
+/// A uniform draw from the whole nanoseconds between `low` and `high`, both included (in either order).
+#[inline]
+pub fn uniform(bits: u64, low: Span, high: Span) -> Span {
+    let (low, high) = (low.0.min(high.0), low.0.max(high.0));
+    let choices = u128::from(high - low) + 1;
+    Span(low + ((u128::from(bits) * choices) >> 64) as u64)
+}
+
+/// A draw of the think time from 64 random bits.
+#[inline]
+pub fn think(think: Think, bits: u64) -> Span {
+    match think {
+        Think::None => Span::ZERO,
+        Think::Fixed(time) => time,
+        Think::Exponential(mean) => exponential(bits, mean),
+        Think::Uniform(low, high) => uniform(bits, low, high),
+    }
+}
+
+/// A generator for one place that draws in order: xoshiro256++, whose period (2^256 - 1) no run exhausts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sequence {
+    inner: Xoshiro256PlusPlus,
+}
+
+impl Sequence {
+    /// The sequence of that seed and stream.
+    pub fn new(seed: u64, stream: Stream) -> Self {
+        Self::numbered(seed, stream, 0)
+    }
+
+    /// Sequence `number` of that seed and stream, for places of which there are several (links, workers).
+    pub fn numbered(seed: u64, stream: Stream, number: u64) -> Self {
+        let mut state = [0; 32];
+        for (i, word) in state.chunks_exact_mut(8).enumerate() {
+            word.copy_from_slice(&keyed(seed, stream, number, i as u64).to_le_bytes());
+        }
+        Self { inner: Xoshiro256PlusPlus::from_seed(state) }
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn next_u64(&mut self) -> u64 {
+        self.inner.next_u64()
+    }
+
+    /// A number in [0, 1).
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        unit(self.next_u64())
+    }
+
+    /// A whole number in 0 up to but without `n`; 0 where `n` is 0. Biased by at most n / 2^64.
+    #[inline]
+    pub fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// True with the given probability.
+    #[inline]
+    pub fn chance(&mut self, probability: f64) -> bool {
+        self.unit() < probability
+    }
+
+    /// An exponential draw with mean 1.
+    #[inline]
+    pub fn unit_exponential(&mut self) -> f64 {
+        unit_exponential(self.next_u64())
+    }
+
+    /// An exponential draw with the given mean.
+    #[inline]
+    pub fn exponential(&mut self, mean: Span) -> Span {
+        exponential(self.next_u64(), mean)
+    }
+
+    /// A uniform draw from the whole nanoseconds between the two, both included.
+    #[inline]
+    pub fn uniform(&mut self, low: Span, high: Span) -> Span {
+        uniform(self.next_u64(), low, high)
+    }
+
+    /// A standard normal draw, by the polar method (whose second draw of each pair is thrown away, so that the sequence
+    /// has no hidden state).
+    pub fn normal(&mut self) -> f64 {
+        loop {
+            let (x, y) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
+            let square = x * x + y * y;
+            if square > 0.0 && square < 1.0 {
+                return x * (-2.0 * libm::log(square) / square).sqrt();
+            }
+        }
+    }
+
+    /// A log-normal draw: its median, and the standard deviation of its logarithm.
+    pub fn log_normal(&mut self, median: Span, sigma: f64) -> Span {
+        Span((median.0 as f64 * libm::exp(sigma * self.normal())).round() as u64)
+    }
+}
+
+/// 2^64 divided by the golden ratio, odd: SplitMix64's increment.
+const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// SplitMix64's finaliser: a bijection of 64 bits in which every input bit reaches every output bit.
+#[inline]
+const fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// `1 - unit` lies in (0, 1], so the logarithm is finite.
+#[inline]
+fn unit_exponential(bits: u64) -> f64 {
+    -libm::log(1.0 - unit(bits))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
