@@ -1,0 +1,154 @@
+//! When requests are intended to start: a pure function of plan, seed and shard, never of the replies.
+
+mod law;
+mod rate;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Load, Plan};
+use crate::units::{Nanos, Span};
+use law::Law;
+pub use rate::{RatePiece, RatePlan};
+
+/// The law by which arrivals fall around the rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// Evenly: arrival k where the integral of the rate reaches k.
+    Fixed,
+    /// A Poisson process with that rate (time-dependent where the rate is). The first gap is drawn too.
+    Poisson,
+    /// Gaps drawn uniformly between the two, the first included; needs no rate.
+    Uniform(Span, Span),
+    /// These times since the start, ascending; needs no rate, ends by itself.
+    Trace(Arc<[Span]>),
+}
+
+/// One intended start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its number in the whole run, over all shards, warm-up included, from 0.
+    pub index: u64,
+    /// The intended start, since the epoch.
+    pub at: Nanos,
+    /// Whether it belongs to the warm-up.
+    pub warmup: bool,
+}
+
+/// The arrivals of one share of an open-loop plan, in order, ending where the plan's stop rules end them.
+///
+/// The warm-up precedes the plan, at the rate with which the plan begins (uniform gaps: with the same gaps; a trace:
+/// with nothing). The plan then begins afresh, so what is measured is the same as without a warm-up, only later.
+///
+/// A share finds its own arrivals by arithmetic where the law has a formula (fixed, trace); where it has draws (Poisson,
+/// uniform) it makes them all and passes over those of the others, at a few nanoseconds each.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// Computed beforehand, so that `peek` costs nothing.
+    next: Option<Arrival>,
+    /// The number, over all shares, of the arrival that the current law gives next.
+    index: u64,
+    /// Which share this is, and of how many.
+    share: (u64, u64),
+    warmup: Law,
+    measured: Law,
+    /// The first arrival after the warm-up; `None` while the warm-up lasts.
+    first_measured: Option<u64>,
+    /// Where the warm-up ends and the plan begins.
+    begin: Nanos,
+    /// Measured arrivals over all shares, at most.
+    requests: u64,
+    /// Every arrival is earlier.
+    before: Nanos,
+    /// What [`Schedule::end`] tells.
+    end: Option<Nanos>,
+}
+
+impl Schedule {
+    /// The schedule of this share of the plan; a closed-loop plan has an empty one.
+    pub fn new(plan: &Plan) -> Self {
+        let begin = Nanos::ZERO + plan.warmup;
+        let length = match &plan.load {
+            Load::Open { rate, arrivals: Arrivals::Fixed | Arrivals::Poisson, .. } => rate.length(),
+            _ => None,
+        };
+        let limit = match (length, plan.stop.duration) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        // A trace that is over before the limit ends the load by its last arrival, as a count of requests would.
+        let ends_before = |limit| match &plan.load {
+            Load::Open { arrivals: Arrivals::Trace(times), .. } => {
+                times.last().is_none_or(|&last| last < limit)
+            }
+            _ => false,
+        };
+        let (warmup, measured) = match &plan.load {
+            Load::Closed { .. } => (Law::Silent, Law::Silent),
+            Load::Open { rate, arrivals, .. } => Law::of(rate, arrivals, plan.seed),
+        };
+        let mut schedule = Self {
+            next: None,
+            index: 0,
+            share: (u64::from(plan.shard.index), u64::from(plan.shard.of)),
+            warmup,
+            measured,
+            first_measured: None,
+            begin,
+            requests: plan.stop.requests.unwrap_or(u64::MAX),
+            before: limit.map_or(Nanos::MAX, |limit| begin + limit),
+            end: limit.filter(|&limit| !ends_before(limit)).map(|limit| begin + limit),
+        };
+        schedule.next = schedule.advance();
+        schedule
+    }
+
+    /// The next arrival, if any is left.
+    #[inline]
+    pub fn peek(&self) -> Option<Arrival> {
+        self.next
+    }
+
+    /// Take the next arrival.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Arrival> {
+        let taken = self.next?;
+        self.next = self.advance();
+        Some(taken)
+    }
+
+    /// When the load ends by the clock (the duration or the rate plan's own end, warm-up included); `None` where only a
+    /// request count or a trace's last arrival ends it. A request count may end it earlier.
+    pub fn end(&self) -> Option<Nanos> {
+        self.end
+    }
+
+    fn advance(&mut self) -> Option<Arrival> {
+        let (share, of) = self.share;
+        if self.first_measured.is_none() {
+            while let Some(at) = self.warmup.next(0)
+                && Nanos::ZERO + at < self.begin
+            {
+                let index = self.index;
+                self.index += 1;
+                if index % of == share {
+                    return Some(Arrival { index, at: Nanos::ZERO + at, warmup: true });
+                }
+            }
+        }
+        let first_measured = *self.first_measured.get_or_insert(self.index);
+        let others = (share + of - self.index % of) % of;
+        let index = self.index + others;
+        if index - first_measured >= self.requests {
+            return None;
+        }
+        let at = self.begin + self.measured.next(others)?;
+        self.index = index + 1;
+        (at < self.before).then_some(Arrival { index, at, warmup: false })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,376 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::plan::{CallSpec, Expect, HttpVersion, Pick, Shard, Stop};
+use crate::rng::tests::{KS_LIMIT, ks_statistic};
+use crate::target::Endpoint;
+
+fn piece(from: f64, to: f64, secs: f64) -> RatePiece {
+    RatePiece { from, to, length: Some(Span::from_secs_f64(secs)) }
+}
+
+fn rate(pieces: &[RatePiece]) -> RatePlan {
+    RatePlan { pieces: pieces.to_vec() }
+}
+
+fn plan(rate: RatePlan, arrivals: Arrivals) -> Plan {
+    Plan {
+        endpoints: vec![Endpoint::Tcp { host: "localhost".into(), port: 80 }],
+        calls: vec![CallSpec {
+            endpoint: 0,
+            method: "GET".into(),
+            path: "/".into(),
+            authority: "localhost".into(),
+            headers: vec![],
+            body: vec![],
+        }],
+        pick: Pick::InTurn,
+        load: Load::Open { rate, arrivals, connections: 10 },
+        stop: Stop { requests: None, duration: None },
+        warmup: Span::ZERO,
+        pipeline: 1,
+        requests_per_connection: None,
+        timeout: Span::from_secs(30),
+        connect_timeout: Span::from_secs(5),
+        expect: Expect::default(),
+        http: HttpVersion::Http11,
+        seed: 1,
+        shard: Shard::WHOLE,
+    }
+}
+
+fn all(plan: &Plan) -> Vec<Arrival> {
+    let mut schedule = Schedule::new(plan);
+    let arrivals: Vec<_> = std::iter::from_fn(|| {
+        let peeked = schedule.peek();
+        assert_eq!(peeked, schedule.pop());
+        peeked
+    })
+    .collect();
+    assert_eq!(schedule.pop(), None, "an ended schedule stays ended");
+    arrivals
+}
+
+fn seconds(plan: &Plan) -> Vec<f64> {
+    all(plan).iter().map(|a| a.at.as_secs_f64()).collect()
+}
+
+#[test]
+fn fixed_arrivals_by_table() {
+    let cases: [(&[RatePiece], &[f64]); 9] = [
+        (&[piece(4.0, 4.0, 1.0)], &[0.0, 0.25, 0.5, 0.75]),
+        // 0.1 * 30 is a little more than 3 in binary; no fourth arrival may come of it.
+        (&[piece(0.1, 0.1, 30.0)], &[0.0, 10.0, 20.0]),
+        // Nothing is asked of a rate of zero, in front, between or behind.
+        (&[piece(0.0, 0.0, 2.0), piece(2.0, 2.0, 1.0)], &[2.0, 2.5]),
+        (
+            &[piece(2.0, 2.0, 1.0), piece(0.0, 0.0, 5.0), piece(2.0, 2.0, 1.0)],
+            &[0.0, 0.5, 6.0, 6.5],
+        ),
+        (&[piece(1.0, 1.0, 2.0), piece(0.0, 0.0, 9.0)], &[0.0, 1.0]),
+        // A fraction of an arrival is carried from piece to piece: at 1.5 s the integral is 0.75 + 0.25.
+        (&[piece(0.75, 0.75, 1.0), piece(0.5, 0.5, 2.0)], &[0.0, 1.5]),
+        // From 0 to 8/s in 1 s: the integral 4 t^2 reaches k at sqrt(k) / 2.
+        (&[piece(0.0, 8.0, 1.0)], &[0.0, 0.5, 0.707106781, 0.866025404]),
+        // And down again: 8 t - 4 t^2.
+        (&[piece(8.0, 0.0, 1.0)], &[0.0, 0.133974596, 0.292893219, 0.5]),
+        (&[], &[]),
+    ];
+    for (pieces, expected) in cases {
+        assert_eq!(seconds(&plan(rate(pieces), Arrivals::Fixed)), expected, "{pieces:?}");
+    }
+}
+
+#[test]
+fn counts_are_the_integral() {
+    let ramp = plan(rate(&[piece(1e3, 20e3, 60.0)]), Arrivals::Fixed);
+    assert_eq!(all(&ramp).len(), 630_000);
+    let steps = rate(&[piece(1e3, 1e3, 10.0), piece(1e3, 20e3, 60.0), piece(20e3, 20e3, 30.0)]);
+    assert_eq!(steps.length(), Some(Span::from_secs(100)));
+    assert_eq!(steps.arrivals_until(Span::from_secs(100)), 1_240_000.0);
+    assert_eq!(all(&plan(steps.clone(), Arrivals::Fixed)).len(), 1_240_000);
+    let n = all(&plan(steps, Arrivals::Poisson)).len() as f64;
+    assert!((n - 1_240_000.0).abs() < 4.0 * 1_240_000f64.sqrt(), "{n}");
+}
+
+#[test]
+fn rate_and_integral_by_table() {
+    let r = rate(&[piece(10.0, 10.0, 2.0), piece(10.0, 30.0, 4.0), piece(0.0, 0.0, 1.0)]);
+    // Seconds, rate at that moment, arrivals until then.
+    let cases = [
+        (0.0, 10.0, 0.0),
+        (1.0, 10.0, 10.0),
+        (2.0, 10.0, 20.0),
+        (4.0, 20.0, 50.0),
+        (6.0, 0.0, 100.0),
+        (7.0, 0.0, 100.0),
+        (99.0, 0.0, 100.0),
+    ];
+    for (t, rate, until) in cases {
+        let t = Span::from_secs_f64(t);
+        assert_eq!((r.rate_at(t), r.arrivals_until(t)), (rate, until), "{t:?}");
+    }
+    let forever = RatePlan::constant(5.0);
+    assert_eq!(forever.length(), None);
+    assert_eq!(forever.initial(), 5.0);
+    assert_eq!(forever.rate_at(Span::from_secs(1_000_000)), 5.0);
+    assert_eq!(forever.arrivals_until(Span::from_secs(1_000_000)), 5e6);
+    assert_eq!(RatePlan::default().length(), Some(Span::ZERO));
+    assert_eq!(RatePlan::default().rate_at(Span::ZERO), 0.0);
+}
+
+#[test]
+fn stop_rules_end_the_schedule() {
+    let secs = Span::from_secs;
+    // Requests, duration, arrivals expected, end expected.
+    let cases = [
+        (None, Some(secs(2)), 20, Some(secs(2))),
+        (Some(7), None, 7, None),
+        (Some(7), Some(secs(2)), 7, Some(secs(2))),
+        (Some(70), Some(secs(2)), 20, Some(secs(2))),
+        (Some(0), None, 0, None),
+    ];
+    for (requests, duration, count, end) in cases {
+        let mut p = plan(RatePlan::constant(10.0), Arrivals::Fixed);
+        p.stop = Stop { requests, duration };
+        assert_eq!(all(&p).len(), count);
+        assert_eq!(Schedule::new(&p).end(), end.map(|end| Nanos::ZERO + end));
+    }
+    let mut p = plan(rate(&[piece(10.0, 10.0, 3.0)]), Arrivals::Poisson);
+    assert_eq!(Schedule::new(&p).end(), Some(Nanos(3_000_000_000)));
+    p.stop.duration = Some(secs(1));
+    p.warmup = secs(5);
+    assert_eq!(Schedule::new(&p).end(), Some(Nanos(6_000_000_000)));
+    p.load = Load::Closed { connections: 1, think: crate::plan::Think::None };
+    assert_eq!(all(&p), []);
+    assert_eq!(Schedule::new(&p).end(), Some(Nanos(6_000_000_000)));
+}
+
+#[test]
+fn a_trace_is_played_as_it_is() {
+    let times: Arc<[Span]> = [0, 5, 5, 1_000_000_000].map(Span).into();
+    let mut p = plan(RatePlan::default(), Arrivals::Trace(times));
+    let at = |p: &Plan| all(p).iter().map(|a| (a.at.0, a.warmup)).collect::<Vec<_>>();
+    assert_eq!(at(&p), [(0, false), (5, false), (5, false), (1_000_000_000, false)]);
+    assert_eq!(Schedule::new(&p).end(), None);
+    p.warmup = Span(100);
+    p.stop.duration = Some(Span::from_secs(1));
+    assert_eq!(at(&p), [(100, false), (105, false), (105, false)]);
+    assert_eq!(Schedule::new(&p).end(), Some(Nanos(1_000_000_100)));
+    p.stop.duration = Some(Span::from_secs(2));
+    assert_eq!(Schedule::new(&p).end(), None, "the last arrival comes first");
+    p.load = Load::Open {
+        rate: RatePlan::default(),
+        arrivals: Arrivals::Trace([].into()),
+        connections: 1,
+    };
+    assert_eq!(at(&p), []);
+}
+
+#[test]
+fn the_warmup_runs_at_the_first_rate_and_changes_nothing_after_it() {
+    for arrivals in [
+        Arrivals::Fixed,
+        Arrivals::Poisson,
+        Arrivals::Uniform(Span::from_micros(1), Span::from_millis(2)),
+    ] {
+        let mut p = plan(rate(&[piece(1000.0, 3000.0, 2.0)]), arrivals);
+        p.stop.requests = Some(1500);
+        let cold = all(&p);
+        p.warmup = Span::from_secs_f64(0.9995);
+        let warm = all(&p);
+        let n = warm.iter().take_while(|a| a.warmup).count();
+        assert!((n as f64 - 1000.0).abs() < 130.0, "{n}");
+        assert!(warm[..n].iter().all(|a| a.at < Nanos::ZERO + p.warmup));
+        assert_eq!(warm.len() - n, cold.len());
+        for (k, (w, c)) in warm[n..].iter().zip(&cold).enumerate() {
+            assert!(!w.warmup);
+            assert_eq!((w.at, w.index), (c.at + p.warmup, (n + k) as u64));
+        }
+    }
+}
+
+#[test]
+fn fixed_times_do_not_drift() {
+    // A third of a millisecond: arrival 3k is at exactly k milliseconds, however large k is.
+    let mut schedule = Schedule::new(&plan(RatePlan::constant(3000.0), Arrivals::Fixed));
+    for k in 0..3_000_000u64 {
+        let at = schedule.pop().unwrap().at.0;
+        assert!((at as i128 * 3 - i128::from(k) * 1_000_000).abs() <= 1, "{k}: {at}");
+    }
+    // The same by arithmetic after 11 days at a million per second.
+    let mut clock = rate::Inverse::new(&RatePlan::constant(1e6));
+    for k in [1e12, 1e12 + 1.0, 1e12 + 2.0] {
+        assert_eq!(clock.at(k), Some(Span(k as u64 * 1000)));
+    }
+}
+
+#[test]
+fn poisson_gaps_are_exponential() {
+    let mut p = plan(RatePlan::constant(20_000.0), Arrivals::Poisson);
+    p.stop.requests = Some(100_000);
+    let at = seconds(&p);
+    let gaps = std::iter::once(at[0]).chain(at.windows(2).map(|w| w[1] - w[0])).collect();
+    let d = ks_statistic(gaps, |x| 1.0 - (-x * 20_000.0).exp());
+    assert!(d < KS_LIMIT, "{d}");
+}
+
+#[test]
+fn poisson_arrivals_on_a_ramp_follow_its_integral() {
+    // Given their number, the arrivals are independent draws from the normalised integral.
+    let r = rate(&[piece(0.0, 2000.0, 30.0), piece(500.0, 500.0, 30.0)]);
+    let total = r.arrivals_until(Span::from_secs(60));
+    let at = seconds(&plan(r.clone(), Arrivals::Poisson));
+    let n = at.len() as f64;
+    let d = ks_statistic(at, |t| r.arrivals_until(Span::from_secs_f64(t)) / total);
+    assert!(d < KS_LIMIT, "{d}");
+    assert!((n - total).abs() < 4.0 * total.sqrt(), "{n} of {total}");
+}
+
+#[test]
+fn uniform_gaps_are_uniform() {
+    let (low, high) = (Span::from_micros(10), Span::from_micros(90));
+    let mut p = plan(RatePlan::default(), Arrivals::Uniform(low, high));
+    p.stop.requests = Some(100_000);
+    let at = all(&p);
+    let first = at[0].at.since(Nanos::ZERO);
+    let gaps: Vec<_> =
+        std::iter::once(first).chain(at.windows(2).map(|w| w[1].at.since(w[0].at))).collect();
+    assert!(gaps.iter().all(|&gap| low <= gap && gap <= high));
+    let d = ks_statistic(gaps.iter().map(|g| (g.0 as f64 - 10_000.0) / 80_000.0).collect(), |x| x);
+    assert!(d < KS_LIMIT, "{d}");
+}
+
+#[test]
+fn schedules_are_frozen() {
+    let mut p = plan(rate(&[piece(1000.0, 5000.0, 1.0)]), Arrivals::Poisson);
+    p.seed = 42;
+    p.stop.requests = Some(3);
+    let mut uniform = p.clone();
+    uniform.load = Load::Open {
+        rate: RatePlan::default(),
+        arrivals: Arrivals::Uniform(Span(100), Span(900)),
+        connections: 1,
+    };
+    let at = |p| all(p).iter().map(|a| a.at.0).collect::<Vec<_>>();
+    expect_test::expect![[r#"
+        (
+            [
+                648835,
+                3540066,
+                5175663,
+            ],
+            [
+                482,
+                1339,
+                2088,
+            ],
+        )
+    "#]]
+    .assert_debug_eq(&(at(&p), at(&uniform)));
+}
+
+#[test]
+fn absurd_plans_end_without_a_panic() {
+    for arrivals in [Arrivals::Fixed, Arrivals::Poisson] {
+        for r in [f64::NAN, -1.0, 0.0, 1e-300] {
+            assert_eq!(all(&plan(RatePlan::constant(r), arrivals.clone())).len() as f64, {
+                f64::from(u8::from(r > 0.0 && arrivals == Arrivals::Fixed))
+            });
+        }
+    }
+    let mut p = plan(RatePlan::constant(f64::INFINITY), Arrivals::Fixed);
+    p.stop.requests = Some(10);
+    assert!(all(&p).len() <= 10);
+    let endless = plan(RatePlan::default(), Arrivals::Uniform(Span::MAX, Span::MAX));
+    assert_eq!(all(&endless), []);
+}
+
+fn any_rate() -> impl Strategy<Value = RatePlan> {
+    let level = prop_oneof![Just(0.0), 0.01..2000.0f64];
+    let ends = prop_oneof![
+        level.clone().prop_map(|r| (r, r)),
+        (level.clone(), level).prop_map(|(a, b)| (a, b))
+    ];
+    let piece = (ends, 0u64..2_000_000_000).prop_map(|((from, to), ns)| RatePiece {
+        from,
+        to,
+        length: Some(Span(ns)),
+    });
+    prop::collection::vec(piece, 0..5).prop_map(|pieces| RatePlan { pieces })
+}
+
+fn any_plan() -> impl Strategy<Value = Plan> {
+    let gaps = (0u64..2_000_000, 1_000_000u64..4_000_000);
+    let arrivals = prop_oneof![
+        2 => Just(Arrivals::Fixed),
+        2 => Just(Arrivals::Poisson),
+        1 => gaps.prop_map(|(a, b)| Arrivals::Uniform(Span(a), Span(a + b))),
+        1 => prop::collection::vec(0u64..3_000_000_000, 0..200).prop_map(|mut times| {
+            times.sort_unstable();
+            Arrivals::Trace(times.into_iter().map(Span).collect())
+        }),
+    ];
+    let requests = prop::option::of(0u64..3000);
+    let warmup = prop_oneof![Just(0), 0u64..1_000_000_000];
+    (any_rate(), arrivals, requests, 0u64..3_000_000_000, warmup, any::<u64>()).prop_map(
+        |(rate, arrivals, requests, duration, warmup, seed)| {
+            let mut p = plan(rate, arrivals);
+            p.stop = Stop { requests, duration: Some(Span(duration)) };
+            p.warmup = Span(warmup);
+            p.seed = seed;
+            p
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn the_union_of_the_shares_is_the_whole(p in any_plan(), n in 1u32..9, again in 1u32..4) {
+        let whole = all(&p);
+        let mut union: Vec<_> = (0..n).flat_map(|i| all(&p.shard(i, n))).collect();
+        union.sort_by_key(|a| a.index);
+        prop_assert_eq!(&union, &whole);
+        let mut union: Vec<_> = (0..again)
+            .flat_map(|j| (0..n).flat_map(move |i| [(i, j)]))
+            .flat_map(|(i, j)| all(&p.shard(i, n).shard(j, again)))
+            .collect();
+        union.sort_by_key(|a| a.index);
+        prop_assert_eq!(&union, &whole);
+    }
+
+    #[test]
+    fn arrivals_ascend_and_obey_the_ends(p in any_plan()) {
+        let whole = all(&p);
+        let begin = Nanos::ZERO + p.warmup;
+        for (k, a) in whole.iter().enumerate() {
+            prop_assert_eq!(a.index, k as u64);
+            prop_assert_eq!(a.warmup, a.at < begin);
+        }
+        prop_assert!(whole.windows(2).all(|w| w[0].at <= w[1].at));
+        let measured = whole.iter().filter(|a| !a.warmup).count() as u64;
+        prop_assert!(measured <= p.stop.requests.unwrap_or(u64::MAX));
+        if let Some(last) = whole.last() {
+            prop_assert!(last.at < begin + p.stop.duration.unwrap());
+        }
+    }
+
+    #[test]
+    fn fixed_arrivals_count_as_the_integral_does(r in any_rate()) {
+        let asked = r.arrivals_until(Span::MAX);
+        let whole = all(&plan(r.clone(), Arrivals::Fixed));
+        // Arrival k at integral k, the first at 0: their number is the integral rounded up.
+        prop_assert!((whole.len() as f64 - asked.ceil()).abs() <= 1.0, "{} of {asked}", whole.len());
+        for a in &whole {
+            let t = a.at.since(Nanos::ZERO);
+            // Half a nanosecond of rounding at 2,000/s.
+            prop_assert!((r.arrivals_until(t) - a.index as f64).abs() < 2e-6);
+        }
+    }
+
+    #[test]
+    fn a_plan_survives_json(p in any_plan()) {
+        let text = serde_json::to_string(&p).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), p);
+    }
+}
