@@ -34,7 +34,8 @@ const STEPS: [Step; 11] = [
     },
 ];
 
-/// Tests are built near release speed, since they run millions of virtual requests, but with all assertions on.
+/// Tests are built near release speed, since they run millions of virtual requests, but with all
+/// assertions on.
 const PROFILE: &str = "--profile=ci";
 
 /// `cargo xtask ci`.

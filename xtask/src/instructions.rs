@@ -1,9 +1,10 @@
 //! User instructions per request, by callgrind, against the recorded figures.
 //!
-//! Each case runs twice, with a small and a large number of requests; the difference of the instruction counts over the
-//! difference of the requests leaves out start-up and exit. The release binary is measured as it is installed, on real
-//! sockets: under callgrind the client is so much slower than the server that every reply is there before it is asked
-//! for, so that each wake-up finds the same work and runs agree. The kernel's part is not counted.
+//! Each case runs twice, with a small and a large number of requests; the difference of the
+//! instruction counts over the difference of the requests leaves out start-up and exit. The release
+//! binary is measured as it is installed, on real sockets: under callgrind the client is so much
+//! slower than the server that every reply is there before it is asked for, so that each wake-up
+//! finds the same work and runs agree. The kernel's part is not counted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! Whether the licences of all dependencies are on deny.toml's list. Reads what cargo already has: nothing is installed
-//! or fetched for it.
+//! Whether the licences of all dependencies are on deny.toml's list. Reads what cargo already has:
+//! nothing is installed or fetched for it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -43,7 +43,8 @@ fn allowed(text: &str) -> Result<BTreeSet<String>> {
     Ok(list.split('"').skip(1).step_by(2).map(str::to_owned).collect())
 }
 
-/// Whether an SPDX expression can be met with the allowed licences alone. The old `A/B` means `A OR B`.
+/// Whether an SPDX expression can be met with the allowed licences alone. The old `A/B` means `A OR
+/// B`.
 fn permits(expression: &str, allowed: &BTreeSet<String>) -> Result<bool> {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -88,7 +89,8 @@ fn one(words: &[&str], at: &mut usize, allowed: &BTreeSet<String>) -> Result<boo
         bail!("`{word}` where a licence should be");
     }
     if words.get(*at) == Some(&"WITH") {
-        // An exception only permits more than the licence does, but we list it in full or not at all.
+        // An exception only permits more than the licence does, but we list it in full or not at
+        // all.
         let exception = words.get(*at + 1).context("ends too early")?;
         *at += 2;
         return Ok(allowed.contains(&format!("{word} WITH {exception}")));

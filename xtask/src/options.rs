@@ -35,7 +35,8 @@ fn compare(helped: &BTreeSet<String>, documented: &BTreeSet<String>) -> Vec<Stri
     missing.chain(surplus).collect()
 }
 
-/// All words that look like `--option`. Calls of other programs (`cargo run --release`) are no options of ours.
+/// All words that look like `--option`. Calls of other programs (`cargo run --release`) are no
+/// options of ours.
 fn long_options(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for line in text.lines().filter(|l| !l.contains("cargo ")) {

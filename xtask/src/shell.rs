@@ -46,7 +46,8 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(out.stdout).with_context(|| format!("{}: not UTF-8", shown(command)))
 }
 
-/// The path of a program, if it is installed. `/usr/sbin` is where Debian keeps servers, and not on everybody's PATH.
+/// The path of a program, if it is installed. `/usr/sbin` is where Debian keeps servers, and not on
+/// everybody's PATH.
 pub(crate) fn which(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)

@@ -29,7 +29,8 @@ pub(super) fn install() -> Result<()> {
         );
     }
     let quiet = ["-q", "-y", "--no-install-recommends"];
-    // The tests start their own servers, so the packages' are not to be started: in run level 1 they are not.
+    // The tests start their own servers, so the packages' are not to be started: in run level 1
+    // they are not.
     let apt = |args: &[&str]| {
         let mut command = program("apt-get", args);
         command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
