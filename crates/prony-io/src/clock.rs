@@ -1,0 +1,58 @@
+//! Monotonic nanoseconds since the run's epoch.
+
+use prony_core::units::{Nanos, Span};
+
+/// A clock that all workers of a run share: `CLOCK_MONOTONIC` less the run's epoch.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    epoch: u64,
+}
+
+impl Clock {
+    /// A clock whose epoch is now.
+    pub fn starting_now() -> Self {
+        Self { epoch: monotonic() }
+    }
+
+    /// A clock whose epoch is that far in the future. Until then it shows zero.
+    pub fn starting_in(lead: Span) -> Self {
+        Self { epoch: monotonic() + lead.as_nanos() }
+    }
+
+    /// Time since the epoch; zero before it. Never goes backwards.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        Nanos(monotonic().saturating_sub(self.epoch))
+    }
+
+    /// How long it is until the epoch; zero after it.
+    pub fn until_epoch(&self) -> Span {
+        Span(self.epoch.saturating_sub(monotonic()))
+    }
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+#[inline]
+pub fn monotonic() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a valid place for one timespec; the clock exists on every Linux, so the call cannot fail.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_zero_until_the_epoch_and_moves_after_it() {
+        let c = Clock::starting_in(Span::from_millis(5));
+        assert_eq!(c.now(), Nanos::ZERO);
+        assert!(c.until_epoch() > Span::ZERO);
+        std::thread::sleep(std::time::Duration::from_millis(7));
+        let a = c.now();
+        assert!(a >= Nanos(1_000_000), "{a}");
+        assert!(c.now() >= a);
+        assert_eq!(c.until_epoch(), Span::ZERO);
+    }
+}

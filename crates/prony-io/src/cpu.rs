@@ -1,0 +1,79 @@
+//! Cores and what was used of them.
+
+use std::io;
+
+use prony_core::units::Span;
+
+/// The cores that the process may use, ascending; at least one.
+pub fn allowed() -> Vec<usize> {
+    // SAFETY: cpu_set_t is a plain bit set, for which all zeros is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is writable for the size that is passed; 0 = the calling thread.
+    let r = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) };
+    if r < 0 {
+        let n = std::thread::available_parallelism().map_or(1, usize::from);
+        return (0..n).collect();
+    }
+    let mut cores = Vec::new();
+    for core in 0..libc::CPU_SETSIZE as usize {
+        // SAFETY: `core` is below CPU_SETSIZE, so the bit lies inside the set.
+        if unsafe { libc::CPU_ISSET(core, &set) } {
+            cores.push(core);
+        }
+    }
+    if cores.is_empty() { vec![0] } else { cores }
+}
+
+/// Keep the calling thread on one core.
+pub fn pin(core: usize) -> io::Result<()> {
+    // SAFETY: cpu_set_t is a plain bit set, for which all zeros is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    if core >= libc::CPU_SETSIZE as usize {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: `core` is below CPU_SETSIZE, so the bit lies inside the set.
+    unsafe { libc::CPU_SET(core, &mut set) };
+    // SAFETY: `set` is readable for the size that is passed; 0 = the calling thread.
+    let r = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) };
+    if r < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// User and system time of the calling thread so far.
+pub fn thread_times() -> (Span, Span) {
+    // SAFETY: rusage is a plain C struct of integers, for which all zeros is a value.
+    let mut u: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `u` is writable.
+    if unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut u) } < 0 {
+        return (Span::ZERO, Span::ZERO);
+    }
+    let span = |t: libc::timeval| Span(t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000);
+    (span(u.ru_utime), span(u.ru_stime))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_may_use_one_core() {
+        let last = *allowed().last().unwrap();
+        let seen = std::thread::spawn(move || {
+            pin(last).unwrap();
+            allowed()
+        });
+        assert_eq!(seen.join().unwrap(), [last]);
+        assert!(pin(usize::MAX).is_err());
+    }
+
+    #[test]
+    fn work_shows_in_the_threads_time() {
+        let (user, system) = thread_times();
+        let begin = std::time::Instant::now();
+        let mut x = 1_u64;
+        while begin.elapsed().as_millis() < 30 {
+            x = std::hint::black_box(x.wrapping_mul(3));
+        }
+        let (user2, system2) = thread_times();
+        assert!(user2 + system2 > user + system, "{x}");
+    }
+}

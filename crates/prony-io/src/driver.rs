@@ -1,0 +1,220 @@
+//! What both drivers have in common: what they are given, what they tell, and how connections are opened.
+
+use std::net::IpAddr;
+use std::os::fd::{OwnedFd, RawFd};
+
+use prony_core::fault::{Fault, FaultClass};
+use prony_core::machine::Machine;
+use prony_core::summary::Transport;
+use prony_core::units::{Nanos, Span};
+
+use crate::clock::Clock;
+use crate::control::Control;
+use crate::epoll::Epoll;
+use crate::sleep::Precision;
+use crate::sock::{self, Remote};
+use crate::worker::SetupError;
+
+/// Between two calls of `pulse`, and the longest wait: progress and the stop flag are looked at 20 times a second.
+pub(crate) const PULSE: Span = Span::from_millis(50);
+
+/// Which driver is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DriverChoice {
+    /// io_uring where it is measured to be at least as fast and the kernel allows it, else epoll.
+    #[default]
+    Auto,
+    /// io_uring, or an error.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
+/// What a driver is given.
+#[derive(Debug)]
+pub struct Config {
+    /// The addresses of each of the plan's endpoints, in the order in which they are tried.
+    pub endpoints: Vec<Vec<Remote>>,
+    /// Listening sockets (non-blocking); `on_accepted` names them by their index.
+    pub listeners: Vec<OwnedFd>,
+    /// Local addresses that connections go out from, in turn; empty = the kernel's choice.
+    pub sources: Vec<IpAddr>,
+    /// How waits end.
+    pub precision: Precision,
+    /// Whether to ask the kernel about connections when they close.
+    pub tcp_info: bool,
+}
+
+/// What a driver tells about its run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DriverStats {
+    /// Turns of the event loop.
+    pub turns: u64,
+    /// Time spent spinning.
+    pub spin: Span,
+    /// What the kernel knew of the connections.
+    pub transport: Transport,
+    /// When the run ended.
+    pub end: Nanos,
+    /// Accepts that had to wait because no descriptor was free.
+    pub accept_pauses: u64,
+}
+
+/// Called at most every 50 ms, at least 20 times a second.
+pub type Pulse<'a, M> = &'a mut dyn FnMut(&mut M, Nanos);
+
+/// One of the drivers.
+#[derive(Debug)]
+pub enum Driver {
+    /// Readiness.
+    Epoll(Epoll),
+}
+
+impl Driver {
+    /// Its name in reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Epoll(_) => "epoll",
+        }
+    }
+
+    /// The driver of that choice for the calling thread; `Auto` takes io_uring where the kernel allows it.
+    pub fn new(choice: DriverChoice, config: Config) -> Result<Self, SetupError> {
+        let _ = choice;
+        Epoll::new(config).map(Self::Epoll).map_err(SetupError::Driver)
+    }
+
+    /// Run the machine until it is finished.
+    pub fn run<M: Machine + ?Sized>(
+        &mut self,
+        machine: &mut M,
+        clock: Clock,
+        control: &Control,
+        pulse: Pulse<'_, M>,
+    ) -> DriverStats {
+        match self {
+            Self::Epoll(d) => d.run(machine, clock, control, pulse),
+        }
+    }
+}
+
+/// Where connections go and come from.
+#[derive(Debug)]
+pub(crate) struct Network {
+    endpoints: Vec<Vec<Remote>>,
+    /// Per endpoint, the address that answered last: it is tried first.
+    preferred: Vec<u32>,
+    sources: Vec<IpAddr>,
+    next_source: usize,
+}
+
+impl Network {
+    pub(crate) fn new(endpoints: Vec<Vec<Remote>>, sources: Vec<IpAddr>) -> Self {
+        let preferred = vec![0; endpoints.len()];
+        Self { endpoints, preferred, sources, next_source: 0 }
+    }
+
+    /// The `tried`-th address to try for the endpoint; `None` after the last.
+    pub(crate) fn remote(&self, endpoint: u32, tried: u16) -> Option<&Remote> {
+        let all = &self.endpoints[endpoint as usize];
+        let first = self.preferred[endpoint as usize] as usize;
+        (usize::from(tried) < all.len()).then(|| &all[(first + usize::from(tried)) % all.len()])
+    }
+
+    /// The `tried`-th address has answered.
+    pub(crate) fn answered(&mut self, endpoint: u32, tried: u16) {
+        if tried > 0 {
+            let n = self.endpoints[endpoint as usize].len() as u32;
+            let first = &mut self.preferred[endpoint as usize];
+            *first = (*first + u32::from(tried)) % n;
+        }
+    }
+
+    /// A new socket for that address, from the next source address of its family.
+    pub(crate) fn socket(&mut self, endpoint: u32, tried: u16) -> Result<RawFd, i32> {
+        let source = self.source_for(endpoint, tried);
+        let Some(remote) = self.remote(endpoint, tried) else { return Err(libc::EADDRNOTAVAIL) };
+        remote.socket(source)
+    }
+
+    fn source_for(&mut self, endpoint: u32, tried: u16) -> Option<IpAddr> {
+        if self.sources.is_empty() {
+            return None;
+        }
+        let to = self.remote(endpoint, tried)?.as_inet()?;
+        let n = self.sources.len();
+        let i = (0..n)
+            .map(|k| (self.next_source + k) % n)
+            .find(|&i| self.sources[i].is_ipv4() == to.is_ipv4())?;
+        self.next_source = (i + 1) % n;
+        Some(self.sources[i])
+    }
+}
+
+/// Whether another address of the endpoint may do better. The meter's own shortages are the same for all.
+pub(crate) fn tries_next(fault: Fault) -> bool {
+    fault.class() == FaultClass::Connect || fault == Fault::ConnectTimeout
+}
+
+/// Asks the kernel about connections that close: about each that carried more than one batch, and about one in 16 of the
+/// others, which may close a hundred thousand times a second.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    on: bool,
+    short_lived: u32,
+    sum: Transport,
+}
+
+impl Sampler {
+    pub(crate) fn new(on: bool) -> Self {
+        Self { on, short_lived: 0, sum: Transport::default() }
+    }
+
+    pub(crate) fn closing(&mut self, fd: RawFd, kept_alive: bool) {
+        if !self.on {
+            return;
+        }
+        if !kept_alive {
+            self.short_lived = self.short_lived.wrapping_add(1);
+            if self.short_lived % 16 != 1 {
+                return;
+            }
+        }
+        sock::add_transport(fd, &mut self.sum);
+    }
+
+    pub(crate) fn sum(&self) -> Transport {
+        self.sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inet(s: &str) -> Remote {
+        Remote::inet(s.parse().unwrap())
+    }
+
+    #[test]
+    fn addresses_are_tried_in_order_from_the_one_that_answered() {
+        let all = vec![inet("127.0.0.1:1"), inet("127.0.0.2:2"), inet("127.0.0.3:3")];
+        let mut n = Network::new(vec![all], Vec::new());
+        let order = |n: &Network| {
+            (0..4).map_while(|t| n.remote(0, t)).map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(order(&n), ["127.0.0.1:1", "127.0.0.2:2", "127.0.0.3:3"]);
+        n.answered(0, 1);
+        assert_eq!(order(&n), ["127.0.0.2:2", "127.0.0.3:3", "127.0.0.1:1"]);
+        n.answered(0, 2);
+        assert_eq!(order(&n), ["127.0.0.1:1", "127.0.0.2:2", "127.0.0.3:3"]);
+    }
+
+    #[test]
+    fn sources_rotate_within_the_family() {
+        let sources = ["127.0.0.2", "::1", "127.0.0.3"].map(|s| s.parse().unwrap()).to_vec();
+        let mut n = Network::new(vec![vec![inet("127.0.0.1:1")]], sources);
+        let picked: Vec<_> = (0..3).map(|_| n.source_for(0, 0).unwrap().to_string()).collect();
+        assert_eq!(picked, ["127.0.0.2", "127.0.0.3", "127.0.0.2"]);
+    }
+}

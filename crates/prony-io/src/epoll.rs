@@ -1,0 +1,574 @@
+//! The readiness driver: edge-triggered epoll, one shared receive buffer, one read per event.
+//!
+//! A connection is registered once, for everything. An event is answered by one read; a read that comes back shorter
+//! than the buffer has emptied the socket (epoll(7)), and whatever arrives after it makes a new edge. The clock is read
+//! after each read; the write that answers it at once goes out under the same time.
+
+mod open;
+mod poller;
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use prony_core::fault::Fault;
+use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_core::units::{ConnId, Nanos, Span};
+
+use crate::clock::Clock;
+use crate::control::Control;
+use crate::driver::{Config, DriverStats, Network, PULSE, Pulse, Sampler};
+use crate::errno;
+use crate::sleep::{self, Sleeper};
+use crate::sock::{self, Read, Written};
+use poller::Poller;
+
+/// The worker's receive buffer.
+const BUFFER: usize = 256 * 1024;
+/// Full buffers read from one connection before the others get their turn.
+const READS_IN_A_ROW: u32 = 4;
+
+const EDGE: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
+const EDGE_BOTH: u32 = EDGE | libc::EPOLLOUT as u32;
+const LEVEL_SHARED: u32 = (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32;
+const WRITABLE: u32 = libc::EPOLLOUT as u32;
+const READABLE: u32 = (libc::EPOLLIN | ENDING as i32) as u32;
+const ENDING: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
+const BROKEN: u32 = (libc::EPOLLHUP | libc::EPOLLERR) as u32;
+
+/// Slots that are no connections; the upper half of such a tag is an index.
+const LISTENER: u32 = u32::MAX - 1;
+const LINGERING: u32 = u32::MAX - 2;
+
+/// `Conn::endpoint` of an accepted connection.
+const ACCEPTED: u32 = u32::MAX;
+
+/// The epoll driver.
+#[derive(Debug)]
+pub struct Epoll {
+    poller: Poller,
+    clock: Clock,
+    /// The last reading of the clock.
+    now: Nanos,
+    next_pulse: Nanos,
+    network: Network,
+    conns: Vec<Conn>,
+    buffer: Box<[u8]>,
+    sleeper: Sleeper,
+    /// What must be told to the machine, or read on, once it has no more actions.
+    pending: Vec<(ConnId, Pending)>,
+    /// The last batch of `pending`, kept for its memory.
+    spare: Vec<(ConnId, Pending)>,
+    /// Connects that a full unix listener put off: when to ask again, and when no more.
+    retries: Vec<(ConnId, Nanos, Nanos)>,
+    listeners: Vec<OwnedFd>,
+    /// Listeners rest until then.
+    paused: Option<Nanos>,
+    /// Closed connections of a server whose peers are still heard out, until then.
+    lingering: HashMap<RawFd, Nanos>,
+    sampler: Sampler,
+    stats: DriverStats,
+    stop_seen: Option<StopRequest>,
+}
+
+/// One connection.
+#[derive(Clone, Copy, Debug)]
+struct Conn {
+    fd: RawFd,
+    generation: u32,
+    endpoint: u32,
+    tried: u16,
+    state: State,
+    /// A write did not fit: the next comes after the edge that says there is room.
+    blocked: bool,
+    /// The peer has ended its stream.
+    ended: bool,
+    unix: bool,
+    /// Batches sent, up to 2: more than one means a kept-alive connection.
+    sends: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// No connection uses the slot.
+    Free,
+    Connecting,
+    Open,
+    /// The machine was told that it is dead; only its `Close` is awaited.
+    Dead,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Pending {
+    Connected,
+    Refused(Fault),
+    /// Read on; `to_end`: until the socket has nothing more.
+    ReadOn {
+        to_end: bool,
+    },
+    /// A write found the connection dead: read what came before, then tell.
+    Broken(Fault),
+    WriteOn,
+}
+
+const FREE: Conn = Conn {
+    fd: -1,
+    generation: 0,
+    endpoint: ACCEPTED,
+    tried: 0,
+    state: State::Free,
+    blocked: false,
+    ended: false,
+    unix: false,
+    sends: 0,
+};
+
+type Flow = ControlFlow<()>;
+
+impl Epoll {
+    /// A driver for the calling thread: measures for about 20 ms how punctually its sleeps end.
+    pub fn new(config: Config) -> io::Result<Self> {
+        Self::build(config, false)
+    }
+
+    fn build(config: Config, old_kernel: bool) -> io::Result<Self> {
+        let mut poller = Poller::new(old_kernel)?;
+        sleep::tighten_timer_slack();
+        let mut sleeper = Sleeper::new(config.precision);
+        if config.precision == sleep::Precision::Auto {
+            sleeper.calibrate(|d| {
+                poller.wait(d);
+            });
+        }
+        for (i, l) in config.listeners.iter().enumerate() {
+            poller
+                .add(l.as_raw_fd(), tag(LISTENER, i as u32), LEVEL_SHARED)
+                .map_err(io::Error::from_raw_os_error)?;
+        }
+        Ok(Self {
+            poller,
+            clock: Clock::starting_now(),
+            now: Nanos::ZERO,
+            next_pulse: Nanos::ZERO,
+            network: Network::new(config.endpoints, config.sources),
+            conns: Vec::new(),
+            buffer: vec![0; BUFFER].into_boxed_slice(),
+            sleeper,
+            pending: Vec::new(),
+            spare: Vec::new(),
+            retries: Vec::new(),
+            listeners: config.listeners,
+            paused: None,
+            lingering: HashMap::new(),
+            sampler: Sampler::new(config.tcp_info),
+            stats: DriverStats::default(),
+            stop_seen: None,
+        })
+    }
+
+    /// Run the machine until it is finished.
+    pub fn run<M: Machine + ?Sized>(
+        &mut self,
+        m: &mut M,
+        clock: Clock,
+        control: &Control,
+        pulse: Pulse<'_, M>,
+    ) -> DriverStats {
+        self.clock = clock;
+        self.read_clock();
+        self.next_pulse = self.now + PULSE;
+        let mut flow = self.act(m, None);
+        while flow.is_continue() {
+            flow = self.turn(m, control, pulse);
+        }
+        self.let_go();
+        self.read_clock();
+        self.stats.end = self.now;
+        self.stats.spin = self.sleeper.spun_in_all();
+        self.stats.transport = self.sampler.sum();
+        pulse(m, self.now);
+        self.stats
+    }
+
+    fn turn<M: Machine + ?Sized>(
+        &mut self,
+        m: &mut M,
+        control: &Control,
+        pulse: Pulse<'_, M>,
+    ) -> Flow {
+        self.stats.turns += 1;
+        if self.now >= self.next_pulse {
+            self.next_pulse = self.now + PULSE;
+            pulse(m, self.now);
+            self.end_lingering();
+        }
+        let stop = control.stop_request();
+        if stop > self.stop_seen {
+            self.stop_seen = stop;
+            let now = self.read_clock();
+            if let Some(how) = stop {
+                m.on_stop(how, now);
+                self.act(m, None)?;
+            }
+        }
+        self.tick(m)?;
+        let n = self.wait(m.deadline());
+        for i in 0..n {
+            let (tag, flags) = self.poller.event(i);
+            self.event(m, tag, flags)?;
+            self.tick(m)?;
+        }
+        self.catch_up(m)
+    }
+
+    #[inline]
+    fn read_clock(&mut self) -> Nanos {
+        self.now = self.clock.now();
+        self.now
+    }
+
+    /// Tell the machine of a deadline that the last reading of the clock has passed.
+    #[inline]
+    fn tick<M: Machine + ?Sized>(&mut self, m: &mut M) -> Flow {
+        if m.deadline().is_some_and(|d| d <= self.now) {
+            m.on_tick(self.now);
+            return self.act(m, None);
+        }
+        Flow::Continue(())
+    }
+
+    /// Wait for events until the deadline or the next pulse; how many there are.
+    fn wait(&mut self, deadline: Option<Nanos>) -> usize {
+        if !self.pending.is_empty() {
+            return self.poller.wait(Span::ZERO);
+        }
+        if self.sleeper.always_spins() {
+            return self.spin(deadline.unwrap_or(Nanos::MAX).min(self.next_pulse));
+        }
+        let housekeeping = self.housekeeping();
+        match deadline {
+            // The last reading of the clock is at most one event old: near enough for what is far away.
+            Some(d) if d <= housekeeping + PULSE => self.wait_until(d, housekeeping),
+            _ => self.sleep_until(housekeeping),
+        }
+    }
+
+    /// The driver's own next moment.
+    fn housekeeping(&self) -> Nanos {
+        let mut at = self.next_pulse;
+        if let Some(paused) = self.paused {
+            at = at.min(paused);
+        }
+        self.retries.iter().fold(at, |at, &(_, again, _)| at.min(again))
+    }
+
+    fn sleep_until(&mut self, at: Nanos) -> usize {
+        let n = self.poller.wait(at.since(self.now));
+        if n == 0 {
+            self.read_clock();
+        }
+        n
+    }
+
+    /// Wait for what the machine wants to do at `due`, to the microsecond.
+    fn wait_until(&mut self, due: Nanos, housekeeping: Nanos) -> usize {
+        let now = self.read_clock();
+        if due <= now {
+            return self.poller.wait(Span::ZERO);
+        }
+        if due > housekeeping {
+            return self.sleep_until(housekeeping);
+        }
+        let Some(nap) = self.sleeper.nap(now, due) else { return self.spin(due) };
+        let n = self.poller.wait(nap);
+        if n > 0 {
+            return n;
+        }
+        let woken = self.read_clock();
+        if woken < now + nap {
+            return 0; // a signal
+        }
+        self.sleeper.overslept(woken.since(now + nap));
+        if woken >= due || nap >= due.since(now) { 0 } else { self.spin(due) }
+    }
+
+    /// Poll without sleeping until `due` or an event.
+    fn spin(&mut self, due: Nanos) -> usize {
+        let begin = self.read_clock();
+        loop {
+            let n = self.poller.wait(Span::ZERO);
+            let now = self.read_clock();
+            if n > 0 || now >= due {
+                self.sleeper.spun(now.since(begin));
+                return n;
+            }
+        }
+    }
+
+    fn event<M: Machine + ?Sized>(&mut self, m: &mut M, tag: u64, flags: u32) -> Flow {
+        let id = ConnId { slot: tag as u32, generation: (tag >> 32) as u32 };
+        match id.slot {
+            LISTENER => return self.accept(m, id.generation),
+            LINGERING => {
+                self.hear_out(id.generation as RawFd);
+                return Flow::Continue(());
+            }
+            _ if tag == poller::TIMER => return Flow::Continue(()),
+            _ => {}
+        }
+        // A connection that was closed earlier in this batch.
+        let Some(c) = self.live(id) else { return Flow::Continue(()) };
+        match c.state {
+            State::Connecting => {
+                if flags & BROKEN != 0 {
+                    let fd = c.fd;
+                    return self.connect_failed(m, id, sock::pending_error(fd));
+                }
+                if flags & WRITABLE == 0 {
+                    return Flow::Continue(());
+                }
+                self.connected(m, id)?;
+            }
+            State::Open if c.blocked && flags & WRITABLE != 0 => {
+                c.blocked = false;
+                if c.unix {
+                    self.watch_unix(id, EDGE);
+                }
+                let now = self.read_clock();
+                self.send(m, id, now);
+                self.act(m, None)?;
+            }
+            _ => {}
+        }
+        if flags & READABLE != 0 {
+            self.receive(m, id, flags & ENDING != 0)
+        } else {
+            Flow::Continue(())
+        }
+    }
+
+    /// Read what is there and hand it to the machine; `to_end`: the kernel says that the stream ends, so read on.
+    fn receive<M: Machine + ?Sized>(&mut self, m: &mut M, id: ConnId, to_end: bool) -> Flow {
+        for _ in 0..READS_IN_A_ROW {
+            let Some(c) = self.live(id).filter(|c| c.state == State::Open && !c.ended) else {
+                return Flow::Continue(());
+            };
+            let fd = c.fd;
+            match sock::read(fd, &mut self.buffer) {
+                Read::Data(n) => {
+                    let now = self.read_clock();
+                    m.on_recv(id, &mut self.buffer[..n], now);
+                    self.act(m, Some((id, now)))?;
+                    if n < BUFFER && !to_end {
+                        return Flow::Continue(());
+                    }
+                }
+                Read::Empty => return Flow::Continue(()),
+                Read::End => {
+                    if let Some(c) = self.live(id) {
+                        c.ended = true;
+                    }
+                    let now = self.read_clock();
+                    m.on_closed(id, None, now);
+                    return self.act(m, Some((id, now)));
+                }
+                Read::Dead(e) => return self.dead(m, id, errno::stream_fault(e)),
+            }
+        }
+        self.pending.push((id, Pending::ReadOn { to_end }));
+        Flow::Continue(())
+    }
+
+    /// Tell the machine that the connection is dead, unless it let go of it meanwhile.
+    fn dead<M: Machine + ?Sized>(&mut self, m: &mut M, id: ConnId, fault: Fault) -> Flow {
+        let Some(c) = self.live(id).filter(|c| c.state != State::Dead) else {
+            return Flow::Continue(());
+        };
+        c.state = State::Dead;
+        let now = self.read_clock();
+        m.on_closed(id, Some(fault), now);
+        self.act(m, None)
+    }
+
+    /// Carry out what the machine wants. `fresh`: a connection, and the time read just now on its behalf.
+    #[inline]
+    fn act<M: Machine + ?Sized>(&mut self, m: &mut M, fresh: Option<(ConnId, Nanos)>) -> Flow {
+        let mut fresh = fresh;
+        while let Some(action) = m.poll_action() {
+            match action {
+                Action::Transmit { id } => {
+                    let now = match fresh {
+                        Some((same, now)) if same == id => now,
+                        _ => self.read_clock(),
+                    };
+                    self.send(m, id, now);
+                }
+                Action::Connect { id, endpoint } => self.connect(id, endpoint),
+                Action::Close { id, how } => self.close(id, how),
+                Action::Finished => return Flow::Break(()),
+            }
+            fresh = None;
+        }
+        Flow::Continue(())
+    }
+
+    /// Give the kernel what the connection has to send, as much as it takes.
+    #[inline]
+    fn send<M: Machine + ?Sized>(&mut self, m: &mut M, id: ConnId, now: Nanos) {
+        let Some(c) = live(&mut self.conns, id) else { return };
+        if c.blocked || c.state != State::Open {
+            return;
+        }
+        let (mut blocked, mut dead) = (false, None);
+        let all = m.take_output(id, now, &mut |piece| {
+            if blocked || dead.is_some() || piece.is_empty() {
+                return 0;
+            }
+            match sock::write(c.fd, piece) {
+                Written::Taken(n) => {
+                    blocked = n < piece.len();
+                    n
+                }
+                Written::Full => {
+                    blocked = true;
+                    0
+                }
+                Written::Dead(e) => {
+                    dead = Some(e);
+                    0
+                }
+            }
+        });
+        c.sends = (c.sends + 1).min(2);
+        if let Some(e) = dead {
+            self.pending.push((id, Pending::Broken(errno::stream_fault(e))));
+        } else if blocked {
+            c.blocked = true;
+            if c.unix {
+                self.watch_unix(id, EDGE_BOTH);
+            }
+        } else if !all {
+            self.pending.push((id, Pending::WriteOn));
+        }
+    }
+
+    /// A unix socket reports room after every message that its peer takes, so it is watched for room only when it has
+    /// none. The modification reports at once what is already there.
+    fn watch_unix(&mut self, id: ConnId, interest: u32) {
+        let Some(c) = live(&mut self.conns, id) else { return };
+        if let Err(e) = self.poller.modify(c.fd, tag_of(id), interest) {
+            self.pending.push((id, Pending::Broken(errno::stream_fault(e))));
+        }
+    }
+
+    /// What was put off while the machine had actions: connects decided at once, long reads, dead connections. What is
+    /// put off meanwhile waits for the next turn, after a look at the other connections.
+    fn catch_up<M: Machine + ?Sized>(&mut self, m: &mut M) -> Flow {
+        self.resume_listeners();
+        self.retry_connects();
+        if self.pending.is_empty() {
+            return Flow::Continue(());
+        }
+        let mut batch = std::mem::take(&mut self.spare);
+        std::mem::swap(&mut batch, &mut self.pending);
+        for &(id, what) in &batch {
+            self.catch_up_one(m, id, what)?;
+            self.tick(m)?;
+        }
+        batch.clear();
+        self.spare = batch;
+        Flow::Continue(())
+    }
+
+    fn catch_up_one<M: Machine + ?Sized>(&mut self, m: &mut M, id: ConnId, what: Pending) -> Flow {
+        if self.live(id).is_none() {
+            return Flow::Continue(());
+        }
+        match what {
+            Pending::Connected => self.connected(m, id),
+            Pending::Refused(fault) => self.dead(m, id, fault),
+            Pending::ReadOn { to_end } => self.receive(m, id, to_end),
+            Pending::Broken(fault) => {
+                self.receive(m, id, true)?;
+                if let Some((same, Pending::ReadOn { .. })) = self.pending.last()
+                    && *same == id
+                {
+                    self.pending.pop();
+                    self.pending.push((id, what));
+                    return Flow::Continue(());
+                }
+                self.dead(m, id, fault)
+            }
+            Pending::WriteOn => {
+                let now = self.read_clock();
+                self.send(m, id, now);
+                self.act(m, None)
+            }
+        }
+    }
+
+    /// The connection of that name, unless it was let go of.
+    #[inline]
+    fn live(&mut self, id: ConnId) -> Option<&mut Conn> {
+        live(&mut self.conns, id)
+    }
+
+    /// Let go of a connection.
+    fn close(&mut self, id: ConnId, how: CloseHow) {
+        let Some(c) = live(&mut self.conns, id) else { return };
+        let conn = std::mem::replace(c, FREE);
+        if conn.fd < 0 {
+            return; // its socket could not be made
+        }
+        if conn.state != State::Connecting && !conn.unix {
+            self.sampler.closing(conn.fd, conn.sends > 1);
+        }
+        let served = conn.endpoint == ACCEPTED && conn.state == State::Open && !conn.ended;
+        if served && how == CloseHow::Orderly {
+            self.linger(conn.fd);
+        } else {
+            sock::close_how(conn.fd, how);
+        }
+    }
+
+    /// The run is over: close everything.
+    fn let_go(&mut self) {
+        for c in std::mem::take(&mut self.conns) {
+            if c.state == State::Free || c.fd < 0 {
+                continue;
+            }
+            if c.state == State::Open && !c.unix {
+                self.sampler.closing(c.fd, c.sends > 1);
+            }
+            sock::close(c.fd);
+        }
+        for (fd, _) in self.lingering.drain() {
+            sock::close(fd);
+        }
+        self.pending.clear();
+        self.retries.clear();
+    }
+}
+
+impl Drop for Epoll {
+    fn drop(&mut self) {
+        // A machine that panics leaves its connections open.
+        self.let_go();
+    }
+}
+
+#[inline]
+fn live(conns: &mut [Conn], id: ConnId) -> Option<&mut Conn> {
+    conns
+        .get_mut(id.slot as usize)
+        .filter(|c| c.state != State::Free && c.generation == id.generation)
+}
+
+fn tag(slot: u32, index: u32) -> u64 {
+    u64::from(index) << 32 | u64::from(slot)
+}
+
+fn tag_of(id: ConnId) -> u64 {
+    tag(id.slot, id.generation)
+}

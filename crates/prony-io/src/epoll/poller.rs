@@ -1,0 +1,140 @@
+//! The epoll system calls, with waits in nanoseconds.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use prony_core::units::Span;
+
+use crate::errno;
+
+/// The most events that one wait brings.
+const EVENTS: usize = 1024;
+
+/// The tag under which the fallback timer reports.
+pub(super) const TIMER: u64 = u64::MAX;
+
+/// An epoll instance.
+#[derive(Debug)]
+pub(super) struct Poller {
+    ep: OwnedFd,
+    /// A timer in the interest list, where the kernel has no `epoll_pwait2` (before 5.11).
+    timer: Option<OwnedFd>,
+    events: Box<[libc::epoll_event]>,
+}
+
+impl Poller {
+    /// `old_kernel`: do without `epoll_pwait2` even where it exists.
+    pub(super) fn new(old_kernel: bool) -> io::Result<Self> {
+        // SAFETY: no pointers are passed.
+        let ep = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if ep < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just given us this descriptor, nobody else owns it.
+        let ep = unsafe { OwnedFd::from_raw_fd(ep) };
+        let events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS].into_boxed_slice();
+        let mut poller = Self { ep, timer: None, events };
+        if old_kernel || poller.pwait2(Span::ZERO) == Err(libc::ENOSYS) {
+            poller.use_timer()?;
+        }
+        Ok(poller)
+    }
+
+    /// Watch `fd`; its events carry `tag`.
+    pub(super) fn add(&self, fd: RawFd, tag: u64, interest: u32) -> Result<(), i32> {
+        self.ctl(libc::EPOLL_CTL_ADD, fd, tag, interest)
+    }
+
+    /// Watch `fd` for something else, or under another tag. Reports anew what is already there.
+    pub(super) fn modify(&self, fd: RawFd, tag: u64, interest: u32) -> Result<(), i32> {
+        self.ctl(libc::EPOLL_CTL_MOD, fd, tag, interest)
+    }
+
+    /// Watch `fd` no more.
+    pub(super) fn remove(&self, fd: RawFd) {
+        // It fails only where `fd` is not watched, which is what is wanted.
+        let _ = self.ctl(libc::EPOLL_CTL_DEL, fd, 0, 0);
+    }
+
+    /// Wait for events for at most so long; how many there are ([`Poller::event`]).
+    pub(super) fn wait(&mut self, at_most: Span) -> usize {
+        let n = match &self.timer {
+            None => self.pwait2(at_most),
+            Some(timer) if at_most > Span::ZERO => {
+                arm(timer, at_most);
+                self.wait_ms(-1)
+            }
+            Some(_) => self.wait_ms(0),
+        };
+        // EINTR: a signal; its effect is seen by whoever looks at the stop flag.
+        n.unwrap_or(0)
+    }
+
+    /// The `i`-th event of the last wait: its tag and flags.
+    #[inline]
+    pub(super) fn event(&self, i: usize) -> (u64, u32) {
+        let e = self.events[i];
+        (e.u64, e.events)
+    }
+
+    fn ctl(&self, op: libc::c_int, fd: RawFd, tag: u64, interest: u32) -> Result<(), i32> {
+        let mut e = libc::epoll_event { events: interest, u64: tag };
+        // SAFETY: `e` lives until the call returns.
+        if unsafe { libc::epoll_ctl(self.ep.as_raw_fd(), op, fd, &mut e) } < 0 {
+            return Err(errno::last());
+        }
+        Ok(())
+    }
+
+    fn pwait2(&mut self, at_most: Span) -> Result<usize, i32> {
+        let t = timespec(at_most);
+        // SAFETY: `events` is writable for EVENTS entries, `t` lives until the call returns, and there is no signal mask.
+        let n = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.ep.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                EVENTS,
+                std::ptr::from_ref(&t),
+                std::ptr::null::<libc::sigset_t>(),
+                0_usize,
+            )
+        };
+        if n < 0 { Err(errno::last()) } else { Ok(n as usize) }
+    }
+
+    fn wait_ms(&mut self, ms: libc::c_int) -> Result<usize, i32> {
+        let max = EVENTS as libc::c_int;
+        // SAFETY: `events` is writable for EVENTS entries.
+        let n = unsafe { libc::epoll_wait(self.ep.as_raw_fd(), self.events.as_mut_ptr(), max, ms) };
+        if n < 0 { Err(errno::last()) } else { Ok(n as usize) }
+    }
+
+    fn use_timer(&mut self) -> io::Result<()> {
+        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+        // SAFETY: no pointers are passed.
+        let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just given us this descriptor, nobody else owns it.
+        let timer = unsafe { OwnedFd::from_raw_fd(fd) };
+        // Edge-triggered: an expiry is reported once and never has to be read.
+        self.add(fd, TIMER, (libc::EPOLLIN | libc::EPOLLET) as u32)
+            .map_err(io::Error::from_raw_os_error)?;
+        self.timer = Some(timer);
+        Ok(())
+    }
+}
+
+fn timespec(span: Span) -> libc::timespec {
+    let n = span.as_nanos();
+    libc::timespec { tv_sec: (n / 1_000_000_000) as _, tv_nsec: (n % 1_000_000_000) as _ }
+}
+
+fn arm(timer: &OwnedFd, span: Span) {
+    let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let t = libc::itimerspec { it_interval: zero, it_value: timespec(span) };
+    // SAFETY: `t` lives until the call returns; the old value is not wanted.
+    unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &t, std::ptr::null_mut()) };
+}

@@ -1,0 +1,89 @@
+//! What the kernel says, in the engine's words.
+
+use prony_core::fault::Fault;
+
+/// The calling thread's errno.
+pub(crate) fn last() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// Why a connection could not be made (socket, bind or connect).
+pub fn connect_fault(errno: i32) -> Fault {
+    match errno {
+        // ENOENT: a unix socket that is not there, so nobody listens.
+        libc::ECONNREFUSED | libc::ENOENT => Fault::ConnectRefused,
+        libc::ETIMEDOUT => Fault::ConnectTimeout,
+        libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED => Fault::ConnectReset,
+        libc::EHOSTUNREACH
+        | libc::ENETUNREACH
+        | libc::EHOSTDOWN
+        | libc::ENETDOWN
+        | libc::ENONET
+        | libc::EACCES
+        | libc::EPERM
+        | libc::EPROTO => Fault::ConnectUnreachable,
+        _ => own_fault(errno),
+    }
+}
+
+/// Why an open connection is dead (recv, send, or the socket's pending error).
+pub fn stream_fault(errno: i32) -> Fault {
+    match errno {
+        libc::ENFILE | libc::EMFILE | libc::ENOBUFS | libc::ENOMEM => own_fault(errno),
+        libc::ECONNRESET
+        | libc::EPIPE
+        | libc::ECONNABORTED
+        | libc::ETIMEDOUT
+        | libc::ECONNREFUSED
+        | libc::EHOSTUNREACH
+        | libc::ENETUNREACH
+        | libc::EHOSTDOWN
+        | libc::ENETDOWN
+        | libc::ENETRESET
+        | libc::ENOTCONN
+        | libc::EPROTO => Fault::Reset,
+        _ => Fault::Internal,
+    }
+}
+
+/// The meter's own shortages.
+fn own_fault(errno: i32) -> Fault {
+    match errno {
+        libc::EMFILE | libc::ENFILE => Fault::NoDescriptors,
+        // EAGAIN: an internet connect found no free local port; EADDRINUSE: none with that source address.
+        libc::EADDRNOTAVAIL | libc::EADDRINUSE | libc::EAGAIN => Fault::NoPorts,
+        libc::ENOBUFS | libc::ENOMEM | libc::ENOSPC => Fault::NoBuffers,
+        _ => Fault::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_errno_has_the_class_that_users_expect() {
+        use prony_core::fault::FaultClass;
+        for (errno, fault) in [
+            (libc::ECONNREFUSED, Fault::ConnectRefused),
+            (libc::ENOENT, Fault::ConnectRefused),
+            (libc::ETIMEDOUT, Fault::ConnectTimeout),
+            (libc::EHOSTUNREACH, Fault::ConnectUnreachable),
+            (libc::ENETUNREACH, Fault::ConnectUnreachable),
+            (libc::ECONNRESET, Fault::ConnectReset),
+            (libc::EMFILE, Fault::NoDescriptors),
+            (libc::ENFILE, Fault::NoDescriptors),
+            (libc::EADDRNOTAVAIL, Fault::NoPorts),
+            (libc::EAGAIN, Fault::NoPorts),
+            (libc::ENOBUFS, Fault::NoBuffers),
+            (libc::ENOMEM, Fault::NoBuffers),
+            (libc::EINVAL, Fault::Internal),
+        ] {
+            assert_eq!(connect_fault(errno), fault, "errno {errno}");
+        }
+        for errno in [libc::ECONNRESET, libc::EPIPE, libc::ETIMEDOUT, libc::EHOSTUNREACH] {
+            assert_eq!(stream_fault(errno), Fault::Reset, "errno {errno}");
+        }
+        assert_eq!(stream_fault(libc::ENOMEM).class(), FaultClass::Meter);
+    }
+}

@@ -1,0 +1,148 @@
+//! The way in for a server: listeners bound with clear errors, then a machine run on them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use prony_core::machine::Machine;
+use prony_core::summary::Meter;
+use prony_core::units::Nanos;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::control::Control;
+use crate::crew::Crew;
+use crate::driver::Config;
+use crate::worker::{Options, SetupError};
+use crate::{cpu, limits};
+
+/// Connections that may wait to be accepted; the kernel lowers it to net.core.somaxconn.
+const BACKLOG: i32 = 65_535;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// An address and a port; port 0 = a free one.
+    Tcp(SocketAddr),
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    local: Listen,
+}
+
+/// A server's machine after its run.
+#[derive(Debug)]
+pub struct Served<M> {
+    /// The machine.
+    pub machine: M,
+    /// What its worker did.
+    pub meter: Meter,
+    /// The driver's name.
+    pub driver: &'static str,
+}
+
+impl Listener {
+    /// Where it listens, with the port that was free.
+    pub fn local(&self) -> &Listen {
+        &self.local
+    }
+}
+
+impl std::fmt::Display for Listen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(a) => write!(f, "{a}"),
+            Self::Unix(p) => write!(f, "{}", p.display()),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listen::Unix(path) = &self.local {
+            // It was made by `bind`; that it is gone already is fine.
+            drop(std::fs::remove_file(path));
+        }
+    }
+}
+
+/// Listen there.
+pub fn bind(listen: &Listen) -> Result<Listener, SetupError> {
+    open(listen).map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "another process has it; choose another, or port 0 for a free one"
+            }
+            io::ErrorKind::PermissionDenied => "ports below 1024 and foreign folders need rights",
+            io::ErrorKind::AddrNotAvailable => "it must be an address of this machine",
+            io::ErrorKind::NotFound => "the folder must exist",
+            _ => "choose another address",
+        };
+        SetupError::Listen { addr: listen.to_string(), error, advice }
+    })
+}
+
+fn open(listen: &Listen) -> io::Result<Listener> {
+    let (domain, addr) = match listen {
+        Listen::Tcp(a) => (Domain::for_address(*a), SockAddr::from(*a)),
+        Listen::Unix(p) => (Domain::UNIX, SockAddr::unix(p)?),
+    };
+    let socket = Socket::new(domain, Type::STREAM, None)?;
+    if let Listen::Tcp(_) = listen {
+        socket.set_reuse_address(true)?;
+        // Accepted sockets inherit it.
+        socket.set_tcp_nodelay(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&addr)?;
+    socket.listen(BACKLOG)?;
+    let local = match (listen, socket.local_addr()?.as_socket()) {
+        (Listen::Tcp(_), Some(a)) => Listen::Tcp(a),
+        _ => listen.clone(),
+    };
+    Ok(Listener { socket: socket.into(), local })
+}
+
+/// Run the machines, one worker each, on the listeners, which they share, until each is finished. Of the options,
+/// threads and what concerns outgoing connections mean nothing here. `show(machine, now)` is called by each worker at
+/// most every 50 ms. A worker that panicked is missing from the result.
+pub fn serve<M: Machine + Send>(
+    machines: Vec<M>,
+    listeners: &[Listener],
+    options: &Options,
+    control: &Control,
+    show: &(dyn Fn(&M, Nanos) + Sync),
+) -> Result<Vec<Served<M>>, SetupError> {
+    limits::raise_descriptors();
+    let mut configs = Vec::new();
+    for _ in &machines {
+        let shared = listeners.iter().map(|l| l.socket.try_clone()).collect::<io::Result<_>>();
+        configs.push(Config {
+            endpoints: Vec::new(),
+            listeners: shared.map_err(SetupError::Driver)?,
+            sources: Vec::new(),
+            precision: options.precision,
+            tcp_info: options.tcp_info,
+        });
+    }
+    let crew = Crew {
+        control,
+        driver: options.driver,
+        cores: if options.pin { cpu::allowed() } else { Vec::new() },
+    };
+    let machines: Vec<_> = machines.into_iter().map(|m| std::sync::Mutex::new(Some(m))).collect();
+    let take = |i: usize| {
+        let mut slot = machines[i].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        slot.take().expect("each worker takes its machine once")
+    };
+    let done = crew.work(configs, &take, &|_, m, now| show(m, now), &mut |_| {})?;
+    let served = done.into_iter().flatten();
+    let served: Vec<_> =
+        served.map(|d| Served { machine: d.machine, meter: d.meter, driver: d.driver }).collect();
+    if served.is_empty() { Err(SetupError::Died) } else { Ok(served) }
+}

@@ -1,0 +1,261 @@
+//! Sockets: create, bind, connect, accept, read, write, close. Thin and without allocation; everything is non-blocking.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::RawFd;
+
+use prony_core::machine::CloseHow;
+use prony_core::summary::Transport;
+use prony_core::units::Span;
+use socket2::SockAddr;
+
+use crate::errno;
+
+/// An address that connections can be opened to, ready for the kernel.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    addr: SockAddr,
+}
+
+/// How far a connect has come when the call returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Connecting {
+    /// Open already.
+    Open,
+    /// On its way; the socket becomes writable when it is decided.
+    Underway,
+}
+
+/// What one read has brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// So many bytes, at least one.
+    Data(usize),
+    /// The peer has ended its stream.
+    End,
+    /// Nothing there now.
+    Empty,
+    /// The connection is dead.
+    Dead(i32),
+}
+
+/// What one write has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// So many bytes were taken.
+    Taken(usize),
+    /// None: the socket's buffer is full.
+    Full,
+    /// The connection is dead.
+    Dead(i32),
+}
+
+impl Remote {
+    /// An internet address.
+    pub fn inet(addr: SocketAddr) -> Self {
+        Self { addr: addr.into() }
+    }
+
+    /// A unix socket's path; an error where it is too long for the kernel.
+    pub fn unix(path: &std::path::Path) -> io::Result<Self> {
+        Ok(Self { addr: SockAddr::unix(path)? })
+    }
+
+    /// Whether it is a unix socket.
+    pub fn is_unix(&self) -> bool {
+        self.addr.is_unix()
+    }
+
+    /// The internet address, if it is one.
+    pub fn as_inet(&self) -> Option<SocketAddr> {
+        self.addr.as_socket()
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const libc::sockaddr {
+        self.addr.as_ptr().cast()
+    }
+
+    pub(crate) fn len(&self) -> libc::socklen_t {
+        self.addr.len()
+    }
+
+    /// A new socket fit for this address, bound to `source` where one is given, with `TCP_NODELAY`.
+    pub(crate) fn socket(&self, source: Option<IpAddr>) -> Result<RawFd, i32> {
+        let flags = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: no pointers are passed.
+        let fd = unsafe { libc::socket(libc::c_int::from(self.addr.family()), flags, 0) };
+        if fd < 0 {
+            return Err(errno::last());
+        }
+        if !self.is_unix() {
+            set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+        }
+        let Some(source) = source else { return Ok(fd) };
+        bind_source(fd, source).inspect_err(|_| close(fd))?;
+        Ok(fd)
+    }
+
+    /// Connect a socket made by [`Remote::socket`].
+    pub(crate) fn connect(&self, fd: RawFd) -> Result<Connecting, i32> {
+        // SAFETY: the address lives in `self` and has the length that is passed.
+        if unsafe { libc::connect(fd, self.as_ptr(), self.len()) } == 0 {
+            return Ok(Connecting::Open);
+        }
+        match errno::last() {
+            // A connect that a signal interrupts goes on by itself.
+            libc::EINPROGRESS | libc::EINTR => Ok(Connecting::Underway),
+            e => Err(e),
+        }
+    }
+}
+
+impl std::fmt::Display for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.addr.as_socket(), self.addr.as_pathname()) {
+            (Some(a), _) => write!(f, "{a}"),
+            (None, Some(p)) => write!(f, "{}", p.display()),
+            (None, None) => f.write_str("(unnamed)"),
+        }
+    }
+}
+
+/// Read once into `buf`.
+#[inline]
+pub(crate) fn read(fd: RawFd, buf: &mut [u8]) -> Read {
+    loop {
+        // SAFETY: `buf` is writable for its whole length.
+        let n = unsafe { libc::recv(fd, buf.as_mut_ptr().cast(), buf.len(), 0) };
+        if n > 0 {
+            return Read::Data(n as usize);
+        }
+        if n == 0 {
+            return Read::End;
+        }
+        match errno::last() {
+            libc::EINTR => {}
+            libc::EAGAIN => return Read::Empty,
+            e => return Read::Dead(e),
+        }
+    }
+}
+
+/// Write `data` once.
+#[inline]
+pub(crate) fn write(fd: RawFd, data: &[u8]) -> Written {
+    loop {
+        // SAFETY: `data` is readable for its whole length.
+        let n = unsafe { libc::send(fd, data.as_ptr().cast(), data.len(), libc::MSG_NOSIGNAL) };
+        if n >= 0 {
+            return Written::Taken(n as usize);
+        }
+        match errno::last() {
+            libc::EINTR => {}
+            libc::EAGAIN => return Written::Full,
+            e => return Written::Dead(e),
+        }
+    }
+}
+
+/// Accept one connection: its socket, or `None` where there is none now, or the errno.
+pub(crate) fn accept(listener: RawFd) -> Result<Option<RawFd>, i32> {
+    loop {
+        let none = std::ptr::null_mut();
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: null pointers tell the kernel that the peer's address is not wanted.
+        let fd = unsafe { libc::accept4(listener, none, std::ptr::null_mut(), flags) };
+        if fd >= 0 {
+            return Ok(Some(fd));
+        }
+        match errno::last() {
+            // The errors of a connection that died in the queue belong to it, not to the listener (accept(2)).
+            libc::EINTR
+            | libc::ECONNABORTED
+            | libc::EPROTO
+            | libc::ENETDOWN
+            | libc::ENOPROTOOPT
+            | libc::EHOSTDOWN
+            | libc::ENONET
+            | libc::EHOSTUNREACH
+            | libc::ENETUNREACH => {}
+            libc::EAGAIN => return Ok(None),
+            e => return Err(e),
+        }
+    }
+}
+
+/// Whether the socket is a unix one.
+pub(crate) fn is_unix(fd: RawFd) -> bool {
+    let mut domain: libc::c_int = 0;
+    option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN, &mut domain);
+    domain == libc::AF_UNIX
+}
+
+/// Close a socket; with `Reset` nothing more is delivered and no port is left in TIME_WAIT.
+pub(crate) fn close_how(fd: RawFd, how: CloseHow) {
+    if how == CloseHow::Reset {
+        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+        set_option(fd, libc::SOL_SOCKET, libc::SO_LINGER, linger);
+    }
+    close(fd);
+}
+
+/// Close a descriptor that the caller owns and uses no more.
+pub(crate) fn close(fd: RawFd) {
+    // SAFETY: no pointers; the callers own `fd` and forget it. On Linux the descriptor is gone whatever close returns.
+    unsafe { libc::close(fd) };
+}
+
+/// Tell the peer that nothing more will be sent.
+pub(crate) fn shutdown_write(fd: RawFd) {
+    // SAFETY: no pointers; fails harmlessly on a socket that is not connected.
+    unsafe { libc::shutdown(fd, libc::SHUT_WR) };
+}
+
+/// The socket's pending error, cleared by asking; 0 = none.
+pub(crate) fn pending_error(fd: RawFd) -> i32 {
+    let mut e: libc::c_int = 0;
+    if option(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut e).is_some() { e } else { errno::last() }
+}
+
+/// Add what the kernel knows of a TCP connection to `sum`.
+pub(crate) fn add_transport(fd: RawFd, sum: &mut Transport) {
+    // SAFETY: tcp_info is a plain C struct of integers, for which all zeros is a value.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    // An older kernel fills a shorter prefix; `tcpi_total_retrans` has been in it since 2.6.
+    if option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).is_none() {
+        return;
+    }
+    let rtt = Span::from_micros(u64::from(info.tcpi_rtt));
+    sum.sampled += 1;
+    sum.retransmits += u64::from(info.tcpi_total_retrans);
+    sum.rtt_sum += rtt;
+    sum.rtt_max = sum.rtt_max.max(rtt);
+}
+
+fn bind_source(fd: RawFd, source: IpAddr) -> Result<(), i32> {
+    // The kernel then picks the port at connect, so that one port serves many destinations.
+    set_option(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
+    let addr = SockAddr::from(SocketAddr::new(source, 0));
+    // SAFETY: `addr` lives until the call returns and has the length that is passed.
+    if unsafe { libc::bind(fd, addr.as_ptr().cast(), addr.len()) } < 0 {
+        return Err(errno::last());
+    }
+    Ok(())
+}
+
+/// Set a socket option. All callers set tuning options of sockets that they made, so a refusal (a missing feature of the
+/// kernel) costs speed, not correctness, and is not looked at.
+fn set_option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: T) {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` is readable for `len` bytes.
+    unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(&value).cast(), len) };
+}
+
+/// Read a socket option into `value`; `None` where the kernel refuses.
+fn option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: &mut T) -> Option<()> {
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` is writable for `len` bytes; every `T` used here is made of integers, so any bytes are valid.
+    let r =
+        unsafe { libc::getsockopt(fd, level, name, std::ptr::from_mut(value).cast(), &mut len) };
+    (r == 0).then_some(())
+}

@@ -1,0 +1,398 @@
+//! A load from plan to tallies: names resolved, limits checked, workers run, their counts gathered.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use prony_core::engine::Engine;
+use prony_core::plan::{Load, Plan};
+use prony_core::proto::Protocol;
+use prony_core::record::Tally;
+use prony_core::summary::Meter;
+use prony_core::units::Nanos;
+
+use crate::control::{Control, Gauge, Live};
+use crate::cpu;
+use crate::crew::{Crew, Done};
+use crate::driver::{Config, DriverChoice};
+use crate::limits;
+use crate::resolve::{ConnectTo, Family, Resolver};
+use crate::sleep::Precision;
+use crate::sock::{self, Remote};
+
+/// How a load is put on this machine; nothing of it changes what is sent, or when.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Worker threads; `None` = as many as cores may be used. Never more than there are connections.
+    pub threads: Option<usize>,
+    /// Whether to keep each worker on a core of its own.
+    pub pin: bool,
+    /// The driver.
+    pub driver: DriverChoice,
+    /// How waits end.
+    pub precision: Precision,
+    /// Connect there instead of to the URLs' hosts.
+    pub connect_to: Option<ConnectTo>,
+    /// Connect to that unix socket instead.
+    pub unix_socket: Option<PathBuf>,
+    /// Local addresses to connect from, in turn.
+    pub sources: Vec<IpAddr>,
+    /// Which addresses of a name to use.
+    pub family: Family,
+    /// Whether to ask the kernel about closed connections (retransmits, round-trip times).
+    pub tcp_info: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            threads: None,
+            pin: false,
+            driver: DriverChoice::default(),
+            precision: Precision::default(),
+            connect_to: None,
+            unix_socket: None,
+            sources: Vec::new(),
+            family: Family::default(),
+            tcp_info: true,
+        }
+    }
+}
+
+/// What a load came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Warm-up (where the plan has one) and measurement, per worker.
+    pub tallies: Vec<(Option<Tally>, Tally)>,
+    /// The meter about itself, per worker.
+    pub meters: Vec<Meter>,
+    /// The driver's name.
+    pub driver: &'static str,
+    /// The addresses that the plan's endpoints stand for.
+    pub addresses: Vec<Vec<String>>,
+    /// The descriptor limit in force.
+    pub descriptor_limit: u64,
+    /// Whether the user ended the run before its time.
+    pub interrupted: bool,
+    /// What the reader must know, in whole sentences.
+    pub notes: Vec<String>,
+}
+
+/// Why a load (or a server) cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// A name is unknown.
+    #[error("host {host} does not resolve: {error}; check the name, or give --connect-to ADDR")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// The resolver's words.
+        error: String,
+    },
+    /// A name has no address of the wanted family.
+    #[error("host {host} has no {family} address; leave out -4 or -6, or give --connect-to ADDR")]
+    NoAddress {
+        /// The name.
+        host: String,
+        /// `IPv4` or `IPv6`.
+        family: &'static str,
+    },
+    /// The source addresses are of the other family.
+    #[error("host {host} cannot be reached from the --source addresses: IPv4 and IPv6 do not mix")]
+    SourceFamily {
+        /// The name.
+        host: String,
+    },
+    /// A source address is not this machine's.
+    #[error(
+        "source address {source_addr} cannot be used: {error}; it must be one of this machine's"
+    )]
+    Source {
+        /// The address.
+        source_addr: IpAddr,
+        /// The kernel's words.
+        error: io::Error,
+    },
+    /// The kernel takes paths of at most 107 bytes.
+    #[error("unix socket path {} is too long; the kernel takes at most 107 bytes", path.display())]
+    UnixPath {
+        /// The path.
+        path: PathBuf,
+    },
+    /// More connections than descriptors.
+    #[error(
+        "{asked} connections need more than the limit of {limit} open files, under which {fit} fit; \
+         raise it (ulimit -n) or ask for fewer"
+    )]
+    Descriptors {
+        /// Connections asked for.
+        asked: u64,
+        /// Connections that fit.
+        fit: u64,
+        /// The limit in force.
+        limit: u64,
+    },
+    /// More connections than local ports.
+    #[error(
+        "{asked} connections need more than the {fit} local ports there are towards the target; \
+         give several --source addresses or widen net.ipv4.ip_local_port_range"
+    )]
+    Ports {
+        /// Connections asked for.
+        asked: u64,
+        /// Connections that fit.
+        fit: u64,
+    },
+    /// A core that may not be used.
+    #[error("cannot keep a worker on core {core}: {error}; leave out --pin")]
+    Pin {
+        /// The core.
+        core: usize,
+        /// The kernel's words.
+        error: io::Error,
+    },
+    /// io_uring is asked for but cannot be had.
+    #[error("io_uring cannot be used here: {reason}; take --driver epoll or auto")]
+    Uring {
+        /// What is missing.
+        reason: String,
+    },
+    /// The kernel refused what every driver needs.
+    #[error("the kernel refused to set up the event loop: {0}")]
+    Driver(io::Error),
+    /// The kernel refused a thread.
+    #[error("the kernel refused a worker thread: {0}; ask for fewer with --threads")]
+    Thread(io::Error),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {addr}: {error}; {advice}")]
+    Listen {
+        /// The address.
+        addr: String,
+        /// The kernel's words.
+        error: io::Error,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// No worker came back.
+    #[error("all workers died of a defect in prony itself; please report it")]
+    Died,
+}
+
+impl Outcome {
+    /// What all workers counted together: warm-up and measurement.
+    pub fn merged(&self) -> (Option<Tally>, Tally) {
+        let mut all = self.tallies.iter();
+        let Some((warm, main)) = all.next() else { return (None, Tally::default()) };
+        let (mut warm, mut main) = (warm.clone(), main.clone());
+        for (w, m) in all {
+            main.merge(m);
+            match (&mut warm, w) {
+                (Some(sum), Some(w)) => sum.merge(w),
+                (None, Some(w)) => warm = Some(w.clone()),
+                (_, None) => {}
+            }
+        }
+        (warm, main)
+    }
+}
+
+/// Run a load from its first request to its last. Everything that can be refused is refused before any load starts.
+/// `on_progress` is called from this thread about 20 times a second. `proto` makes the protocol of a share of the plan.
+pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
+    plan: &Plan,
+    options: &Options,
+    control: &Control,
+    on_progress: &mut dyn FnMut(&Live),
+    proto: &(dyn Fn(&Plan) -> P + Sync),
+) -> Result<Outcome, SetupError> {
+    let setup = Setup::new(plan, options)?;
+    let shards: Vec<Plan> =
+        (0..setup.workers).map(|i| setup.plan.shard(i as u32, setup.workers as u32)).collect();
+    let gauges: Vec<Gauge> = shards.iter().map(|_| Gauge::default()).collect();
+    let crew = Crew {
+        control,
+        driver: setup.driver,
+        cores: if options.pin { cpu::allowed() } else { Vec::new() },
+    };
+    let done = crew.work(
+        setup.configs(options),
+        &|i| Engine::new(&shards[i], proto(&shards[i])),
+        &|i, engine, now| show(&gauges[i], engine, now),
+        &mut |now| on_progress(&Live::of(&gauges, now)),
+    )?;
+    setup.outcome(done, control)
+}
+
+fn show<P: Protocol>(gauge: &Gauge, engine: &Engine<P>, now: Nanos) {
+    let recorder = engine.recorder();
+    gauge.show(recorder.progress());
+    if let Some((interval, cell)) = recorder.series(now).last_complete(now) {
+        gauge.show_cell(interval as u64, &cell);
+    }
+}
+
+/// All that is settled before the first worker starts.
+struct Setup {
+    plan: Plan,
+    workers: usize,
+    driver: DriverChoice,
+    endpoints: Vec<Vec<Remote>>,
+    descriptor_limit: u64,
+    notes: Vec<String>,
+}
+
+impl Setup {
+    fn new(plan: &Plan, options: &Options) -> Result<Self, SetupError> {
+        let resolver = Resolver {
+            family: options.family,
+            connect_to: options.connect_to.as_ref(),
+            unix_socket: options.unix_socket.as_ref(),
+            sources: &options.sources,
+        };
+        let endpoints: Vec<Vec<Remote>> =
+            plan.endpoints.iter().map(|e| resolver.resolve(e)).collect::<Result<_, _>>()?;
+        check_sources(&options.sources)?;
+
+        let threads = options.threads.unwrap_or_else(|| cpu::allowed().len());
+        let connections = plan.shard.share_of(u64::from(connections(plan)));
+        let workers = threads.min(connections as usize).max(1);
+        let (descriptor_limit, _) = limits::raise_descriptors();
+        let mut setup = Self {
+            plan: plan.clone(),
+            workers,
+            driver: match options.driver {
+                DriverChoice::Auto if auto_prefers_uring(plan) => DriverChoice::Auto,
+                DriverChoice::Auto => DriverChoice::Epoll,
+                chosen => chosen,
+            },
+            endpoints,
+            descriptor_limit,
+            notes: Vec::new(),
+        };
+        setup.check_descriptors(connections)?;
+        setup.check_ports(connections, &options.sources)?;
+        Ok(setup)
+    }
+
+    fn check_descriptors(&mut self, asked: u64) -> Result<(), SetupError> {
+        let limit = self.descriptor_limit;
+        let fit = limits::connections_that_fit(limit, self.workers);
+        // A closed-loop connection stands for one to each endpoint.
+        let most = asked * self.plan.endpoints.len() as u64;
+        if asked > fit {
+            if !self.lower_cap(asked, fit) {
+                return Err(SetupError::Descriptors { asked, fit, limit });
+            }
+        } else if most > fit && matches!(self.plan.load, Load::Closed { .. }) {
+            self.notes.push(format!(
+                "Each of the {asked} connections may become one to each of the {} targets, {most} in all, \
+                 but the limit of {limit} open files allows {fit}.",
+                self.plan.endpoints.len(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_ports(&mut self, asked: u64, sources: &[IpAddr]) -> Result<(), SetupError> {
+        let mut to: Vec<SocketAddr> = Vec::new();
+        for all in &self.endpoints {
+            // A unix socket needs no port.
+            let Some(first) = all.first().and_then(Remote::as_inet) else { return Ok(()) };
+            if !to.contains(&first) {
+                to.push(first);
+            }
+        }
+        let Some(ports) = limits::local_ports() else { return Ok(()) };
+        let fit = limits::port_pairs(ports, sources, to.len());
+        if asked > fit && !self.lower_cap(asked, fit) {
+            return Err(SetupError::Ports { asked, fit });
+        }
+        Ok(())
+    }
+
+    /// An open loop's connections are a cap, which can be lower than asked: whether it was one.
+    fn lower_cap(&mut self, asked: u64, fit: u64) -> bool {
+        let Load::Open { connections, .. } = &mut self.plan.load else { return false };
+        if fit == 0 {
+            return false;
+        }
+        // The cap is of the whole plan, of which this may be a share.
+        let whole = fit * u64::from(self.plan.shard.of);
+        *connections = u32::try_from(whole).unwrap_or(u32::MAX).min(*connections);
+        self.notes.push(format!(
+            "Of the {asked} connections that were allowed, the limits of this machine leave {fit}."
+        ));
+        true
+    }
+
+    fn configs(&self, options: &Options) -> Vec<Config> {
+        (0..self.workers)
+            .map(|i| {
+                let mut sources = options.sources.clone();
+                let n = sources.len().max(1);
+                sources.rotate_left(i % n);
+                Config {
+                    endpoints: self.endpoints.clone(),
+                    listeners: Vec::new(),
+                    sources,
+                    precision: options.precision,
+                    tcp_info: options.tcp_info,
+                }
+            })
+            .collect()
+    }
+
+    fn outcome<P: Protocol>(
+        mut self,
+        done: Vec<Option<Done<Engine<P>>>>,
+        control: &Control,
+    ) -> Result<Outcome, SetupError> {
+        let lost = done.iter().filter(|d| d.is_none()).count();
+        if lost > 0 {
+            self.notes.push(format!(
+                "{lost} of {} workers died of a defect in prony itself; what they counted is missing.",
+                done.len()
+            ));
+        }
+        let done: Vec<_> = done.into_iter().flatten().collect();
+        let driver = done.first().ok_or(SetupError::Died)?.driver;
+        let (tallies, meters) = done.into_iter().map(|d| (d.machine.finish(), d.meter)).unzip();
+        let names = |all: &Vec<Remote>| all.iter().map(ToString::to_string).collect();
+        Ok(Outcome {
+            tallies,
+            meters,
+            driver,
+            addresses: self.endpoints.iter().map(names).collect(),
+            descriptor_limit: self.descriptor_limit,
+            interrupted: control.stop_request().is_some(),
+            notes: self.notes,
+        })
+    }
+}
+
+/// Whether io_uring is measured to be at least as fast as epoll for such a plan.
+pub fn auto_prefers_uring(plan: &Plan) -> bool {
+    let _ = plan;
+    false
+}
+
+fn connections(plan: &Plan) -> u32 {
+    match plan.load {
+        Load::Closed { connections, .. } | Load::Open { connections, .. } => connections,
+    }
+}
+
+fn check_sources(sources: &[IpAddr]) -> Result<(), SetupError> {
+    for &source_addr in sources {
+        let to = match source_addr {
+            IpAddr::V4(_) => SocketAddr::from(([127, 0, 0, 1], 1)),
+            IpAddr::V6(_) => SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 1)),
+        };
+        let fd = Remote::inet(to).socket(Some(source_addr)).map_err(|e| SetupError::Source {
+            source_addr,
+            error: io::Error::from_raw_os_error(e),
+        })?;
+        sock::close(fd);
+    }
+    Ok(())
+}

@@ -1,0 +1,419 @@
+//! The cases. Each takes the driver and says what must hold whatever the driver.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use prony_core::fault::Fault;
+use prony_core::machine::{CloseHow, Machine, StopRequest};
+use prony_core::units::{Nanos, Span};
+use prony_io::clock::Clock;
+use prony_io::driver::{Config, Driver};
+use prony_io::sock::Remote;
+use prony_io::{
+    Control, DriverChoice, DriverStats, Listen, Options, Precision, Served, bind, limits, serve,
+};
+
+use crate::child::alone;
+use crate::machines::{Client, Echo, Exchange, Ticker};
+
+const ONCE: Exchange =
+    Exchange { connections: 1, messages: 1, size: 10, fresh: false, close: CloseHow::Orderly };
+
+fn config(to: &[SocketAddr]) -> Config {
+    remote(vec![to.iter().map(|&a| Remote::inet(a)).collect()])
+}
+
+fn remote(endpoints: Vec<Vec<Remote>>) -> Config {
+    Config {
+        endpoints,
+        listeners: Vec::new(),
+        sources: Vec::new(),
+        precision: Precision::Auto,
+        tcp_info: true,
+    }
+}
+
+fn drive<M: Machine>(on: DriverChoice, config: Config, machine: &mut M) -> DriverStats {
+    let mut driver = Driver::new(on, config).expect("the driver can be set up");
+    driver.run(machine, Clock::starting_now(), &Control::new(), &mut |_, _| {})
+}
+
+/// Run `body` against an echo server on the same driver; what the server saw.
+fn with_echo(
+    on: DriverChoice,
+    at: &Listen,
+    echo: Echo,
+    body: impl FnOnce(&Listen),
+) -> Served<Echo> {
+    let listener = bind(at).expect("a loopback address can be bound");
+    let local = listener.local().clone();
+    let control = Control::new();
+    let options = Options { driver: on, ..Options::default() };
+    thread::scope(|s| {
+        let server = s.spawn(|| serve(vec![echo], &[listener], &options, &control, &|_, _| {}));
+        // Also where `body` fails: the scope would wait for the server for ever.
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&local)));
+        control.stop_now();
+        let served = server.join().expect("no panic").expect("it can serve").pop();
+        if let Err(panic) = result {
+            std::panic::resume_unwind(panic);
+        }
+        served.expect("one worker")
+    })
+}
+
+fn loopback() -> Listen {
+    Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())
+}
+
+fn inet(at: &Listen) -> SocketAddr {
+    match at {
+        Listen::Tcp(a) => *a,
+        Listen::Unix(_) => panic!("a TCP listener"),
+    }
+}
+
+/// A client's exchange with an echo server of the same driver, checked on both sides.
+fn exchange(on: DriverChoice, plan: Exchange) -> DriverStats {
+    let mut stats = DriverStats::default();
+    let served = with_echo(on, &loopback(), Echo::default(), |at| {
+        let mut client = Client::new(plan);
+        stats = drive(on, config(&[inet(at)]), &mut client);
+        assert_eq!(client.faults, []);
+        assert_eq!(client.echoed, u64::from(plan.connections * plan.messages));
+    });
+    let connections = if plan.fresh { plan.connections * plan.messages } else { plan.connections };
+    assert_eq!(served.machine.accepted, u64::from(connections));
+    assert_eq!(
+        served.machine.bytes,
+        u64::from(plan.connections) * u64::from(plan.messages) * plan.size as u64
+    );
+    assert_eq!(served.driver, if on == DriverChoice::Epoll { "epoll" } else { "io_uring" });
+    stats
+}
+
+pub(crate) fn echo_over_a_thousand_connections(on: DriverChoice) {
+    limits::raise_descriptors();
+    let stats = exchange(on, Exchange { connections: 1000, messages: 5, size: 100, ..ONCE });
+    assert_eq!(stats.transport.sampled, 1000, "kept-alive connections are all asked");
+    assert!(stats.transport.rtt_max > Span::ZERO);
+}
+
+pub(crate) fn megabytes_in_both_directions(on: DriverChoice) {
+    exchange(on, Exchange { connections: 3, messages: 2, size: 6 << 20, ..ONCE });
+}
+
+pub(crate) fn fresh_connection_per_message(on: DriverChoice) {
+    let plan = Exchange { connections: 40, messages: 25, size: 64, fresh: true, ..ONCE };
+    let stats = exchange(on, plan);
+    assert_eq!(stats.transport.sampled, 1000_u64.div_ceil(16), "one in 16 of short-lived ones");
+    exchange(on, Exchange { close: CloseHow::Reset, ..plan });
+}
+
+/// Accept one connection on a free loopback port and hand it to `peer` in a thread of its own.
+fn scripted(peer: impl FnOnce(TcpStream) + Send + 'static) -> (SocketAddr, thread::JoinHandle<()>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = listener.local_addr().unwrap();
+    let peer = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        peer(stream);
+    });
+    (at, peer)
+}
+
+fn reset(stream: TcpStream) {
+    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(stream);
+}
+
+pub(crate) fn half_close_keeps_our_direction_open(on: DriverChoice) {
+    // The echo server hears the end of the stream at once, and must still send all that it owes.
+    let served = with_echo(on, &loopback(), Echo::default(), |at| {
+        let mut s = TcpStream::connect(inet(at)).unwrap();
+        let sent: Vec<u8> = (0..3 << 20).map(|i: u32| i as u8).collect();
+        let (mut half, copy) = (s.try_clone().unwrap(), sent.clone());
+        let writer = thread::spawn(move || {
+            half.write_all(&copy).unwrap();
+            half.shutdown(Shutdown::Write).unwrap();
+        });
+        let mut back = Vec::new();
+        s.read_to_end(&mut back).unwrap();
+        writer.join().unwrap();
+        assert!(back == sent, "{} of {} bytes", back.len(), sent.len());
+    });
+    assert_eq!(served.machine.faults, []);
+}
+
+pub(crate) fn refused_and_the_next_address(on: DriverChoice) {
+    let closed = {
+        let l = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        l.local_addr().unwrap()
+    };
+    let mut client = Client::new(Exchange { connections: 3, ..ONCE });
+    drive(on, config(&[closed]), &mut client);
+    assert_eq!(client.faults, [Some(Fault::ConnectRefused); 3]);
+
+    let served = with_echo(on, &loopback(), Echo::default(), |at| {
+        let mut client = Client::new(Exchange { connections: 3, ..ONCE });
+        drive(on, config(&[closed, inet(at)]), &mut client);
+        assert_eq!(client.faults, []);
+        assert_eq!(client.echoed, 3);
+    });
+    assert_eq!(served.machine.accepted, 3);
+}
+
+pub(crate) fn reset_after_data(on: DriverChoice) {
+    let (at, peer) = scripted(|mut s| {
+        let mut all = [0; 10];
+        s.read_exact(&mut all).unwrap();
+        s.write_all(&all).unwrap();
+        // The echo is on its way before the reset is.
+        thread::sleep(Duration::from_millis(50));
+        reset(s);
+    });
+    let mut client = Client::new(Exchange { messages: 2, ..ONCE });
+    drive(on, config(&[at]), &mut client);
+    peer.join().unwrap();
+    assert_eq!(client.echoed, 1);
+    assert_eq!(client.faults, [Some(Fault::Reset)]);
+}
+
+pub(crate) fn a_reset_close_is_seen_by_the_peer(on: DriverChoice) {
+    for (how, expected) in [(CloseHow::Reset, Err(())), (CloseHow::Orderly, Ok(0))] {
+        let (at, peer) = scripted(move |mut s| {
+            let mut all = [0; 10];
+            s.read_exact(&mut all).unwrap();
+            s.write_all(&all).unwrap();
+            let end = s.read(&mut all);
+            assert_eq!(end.map_err(|e| assert_eq!(e.raw_os_error(), Some(104))), expected);
+        });
+        let mut client = Client::new(Exchange { close: how, ..ONCE });
+        drive(on, config(&[at]), &mut client);
+        peer.join().unwrap();
+        assert_eq!(client.echoed, 1);
+    }
+}
+
+pub(crate) fn orderly_close_of_a_server_delivers_everything(on: DriverChoice) {
+    // The server closes with bytes of ours unread and more still coming: a plain close would reset the connection and
+    // throw away the farewell.
+    let echo = Echo::farewell(1000, 2 << 20);
+    let served = with_echo(on, &loopback(), echo, |at| {
+        let mut s = TcpStream::connect(inet(at)).unwrap();
+        s.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut half = s.try_clone().unwrap();
+        let writer = thread::spawn(move || {
+            for _ in 0..50 {
+                half.write_all(&[b'a'; 1000]).unwrap();
+                thread::sleep(Duration::from_millis(2));
+            }
+            half.shutdown(Shutdown::Write).unwrap();
+        });
+        thread::sleep(Duration::from_millis(50));
+        let mut back = Vec::new();
+        s.read_to_end(&mut back).expect("no reset");
+        writer.join().unwrap();
+        assert_eq!(back.len(), 2 << 20);
+    });
+    assert_eq!(served.machine.faults, []);
+}
+
+pub(crate) fn ticks_are_never_early_and_soon(on: DriverChoice) {
+    for precision in [Precision::Sleep, Precision::Auto, Precision::Spin] {
+        let mut t = Ticker::new(Some(Span::from_micros(700)), Span::from_millis(350));
+        let stats = drive(on, Config { precision, ..config(&[]) }, &mut t);
+        t.late.sort_unstable();
+        assert!(t.late.len() >= 20, "{precision:?}: {} ticks", t.late.len());
+        let p50 = t.late[t.late.len() / 2];
+        // A loose bound: this machine may be busy. In whole milliseconds it could not be met.
+        assert!(p50 < Span::from_micros(600), "{precision:?}: {p50:?}");
+        match precision {
+            Precision::Sleep => assert_eq!(stats.spin, Span::ZERO),
+            Precision::Auto => assert!(stats.spin < Span::from_millis(60), "{:?}", stats.spin),
+            Precision::Spin => assert!(stats.spin > Span::from_millis(150), "{:?}", stats.spin),
+        }
+    }
+}
+
+pub(crate) fn stop_flags_reach_an_idle_machine(on: DriverChoice) {
+    let control = Control::new();
+    let mut t = Ticker::new(None, Span::from_secs(30));
+    let clock = Clock::starting_now();
+    let (mut first, mut second) = (Nanos::ZERO, Nanos::ZERO);
+    thread::scope(|s| {
+        s.spawn(|| {
+            let mut d = Driver::new(on, config(&[])).unwrap();
+            d.run(&mut t, clock, &control, &mut |_, _| {});
+        });
+        thread::sleep(Duration::from_millis(120));
+        first = clock.now();
+        control.stop();
+        thread::sleep(Duration::from_millis(300));
+        second = clock.now();
+        control.stop();
+    });
+    let [(StopRequest::Drain, a), (StopRequest::Now, b)] = t.stops[..] else {
+        panic!("{:?}", t.stops)
+    };
+    for (asked, told) in [(first, a), (second, b)] {
+        assert!(told >= asked && told.since(asked) < Span::from_millis(250), "{asked} {told}");
+    }
+}
+
+pub(crate) fn pulse_comes_twenty_times_a_second(on: DriverChoice) {
+    for every in [None, Some(Span::from_micros(300))] {
+        let mut t = Ticker::new(every, Span::from_millis(1000));
+        let mut d = Driver::new(on, config(&[])).unwrap();
+        let mut at = Vec::new();
+        d.run(&mut t, Clock::starting_now(), &Control::new(), &mut |_, now| at.push(now));
+        // The last comes at the end, whenever that is.
+        at.pop();
+        assert!((12..=20).contains(&at.len()), "{} pulses", at.len());
+        assert!(at.windows(2).all(|w| w[1].since(w[0]) >= Span::from_millis(50)), "{at:?}");
+    }
+}
+
+pub(crate) fn unix_sockets(on: DriverChoice) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("echo");
+    let to = |plan| {
+        let mut client = Client::new(plan);
+        drive(on, remote(vec![vec![Remote::unix(&path).unwrap()]]), &mut client);
+        client
+    };
+    assert_eq!(to(ONCE).faults, [Some(Fault::ConnectRefused)]);
+    let at = Listen::Unix(path.clone());
+    let served = with_echo(on, &at, Echo::default(), |_| {
+        for plan in [
+            Exchange { connections: 100, messages: 5, ..ONCE },
+            Exchange { connections: 2, messages: 2, size: 3 << 20, ..ONCE },
+            Exchange { connections: 20, messages: 20, fresh: true, ..ONCE },
+        ] {
+            let client = to(plan);
+            assert_eq!(client.faults, []);
+            assert_eq!(client.echoed, u64::from(plan.connections * plan.messages));
+        }
+    });
+    assert_eq!(served.machine.accepted, 100 + 2 + 400);
+    assert!(!path.exists(), "the listener takes its path away");
+}
+
+pub(crate) fn sources_are_used(on: DriverChoice) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = listener.local_addr().unwrap();
+    let peer = thread::spawn(move || {
+        (0..4)
+            .map(|_| {
+                let (mut s, from) = listener.accept().unwrap();
+                let mut all = [0; 10];
+                s.read_exact(&mut all).unwrap();
+                s.write_all(&all).unwrap();
+                from.ip().to_string()
+            })
+            .collect::<Vec<_>>()
+    });
+    let sources = vec!["127.0.0.5".parse().unwrap(), "127.0.0.6".parse().unwrap()];
+    let mut client = Client::new(Exchange { messages: 4, fresh: true, ..ONCE });
+    drive(on, Config { sources, ..config(&[at]) }, &mut client);
+    assert_eq!(client.faults, []);
+    assert_eq!(peer.join().unwrap(), ["127.0.0.5", "127.0.0.6", "127.0.0.5", "127.0.0.6"]);
+}
+
+pub(crate) fn accept_storm(on: DriverChoice) {
+    limits::raise_descriptors();
+    let served = with_echo(on, &loopback(), Echo::default(), |at| {
+        let all: Vec<_> = (0..400).map(|_| TcpStream::connect(inet(at)).unwrap()).collect();
+        for (i, mut s) in all.iter().enumerate() {
+            s.write_all(&[i as u8; 3]).unwrap();
+        }
+        for (i, mut s) in all.iter().enumerate() {
+            let mut back = [0; 3];
+            s.read_exact(&mut back).unwrap();
+            assert_eq!(back, [i as u8; 3]);
+        }
+    });
+    assert_eq!(served.machine.accepted, 400);
+}
+
+fn test_name(on: DriverChoice, case: &str) -> String {
+    format!("{}::{case}", if on == DriverChoice::Epoll { "epoll" } else { "uring" })
+}
+
+pub(crate) fn no_descriptor_leaks(on: DriverChoice) {
+    alone(&test_name(on, "no_descriptor_leaks"), || {
+        let before = limits::open_descriptors();
+        exchange(on, Exchange { connections: 50, messages: 4, fresh: true, ..ONCE });
+        refused_and_the_next_address(on);
+        reset_after_data(on);
+        orderly_close_of_a_server_delivers_everything(on);
+        unix_sockets(on);
+        // A machine that panics in the middle of a run.
+        let mut client = Client::new(Exchange { connections: 5, ..ONCE });
+        let (at, peer) = scripted(|mut s| s.write_all(b"surplus to all plans").unwrap());
+        let run = std::panic::AssertUnwindSafe(|| drive(on, config(&[at]), &mut client));
+        assert!(std::panic::catch_unwind(run).is_err());
+        peer.join().unwrap();
+        // The kernel may close the files of a ring a little after the ring.
+        let begin = Instant::now();
+        while limits::open_descriptors() > before && begin.elapsed() < Duration::from_secs(5) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(limits::open_descriptors(), before);
+    });
+}
+
+/// Leave the process only so many descriptors more than it has open.
+fn leave_descriptors(n: u64) {
+    let limit = libc::rlimit { rlim_cur: limits::open_descriptors() + n, rlim_max: 20_000 };
+    // SAFETY: `limit` is readable.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+}
+
+pub(crate) fn no_descriptors_left(on: DriverChoice) {
+    alone(&test_name(on, "no_descriptors_left"), || {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        leave_descriptors(20);
+        let mut client = Client::new(Exchange { connections: 60, ..ONCE });
+        let control = Control::new();
+        let mut d = Driver::new(on, config(&[at])).unwrap();
+        // Nobody answers: once the connects are decided, the run is stopped.
+        let begin = Clock::starting_now();
+        d.run(&mut client, begin, &control, &mut |_, now| {
+            if now > Nanos(300_000_000) {
+                control.stop_now();
+            }
+        });
+        assert!((10..=20).contains(&client.connected), "{}", client.connected);
+        assert_eq!(client.faults.len() as u64, 60 - client.connected);
+        assert!(client.faults.iter().all(|&f| f == Some(Fault::NoDescriptors)));
+    });
+}
+
+pub(crate) fn no_descriptor_for_an_accept(on: DriverChoice) {
+    alone(&test_name(on, "no_descriptor_for_an_accept"), || {
+        let served = with_echo(on, &loopback(), Echo::default(), |at| {
+            thread::sleep(Duration::from_millis(200));
+            leave_descriptors(20);
+            // Each connection takes two of them, one on each side, until the server finds none.
+            let mut all: Vec<_> = (0..12).map(|_| TcpStream::connect(inet(at)).unwrap()).collect();
+            thread::sleep(Duration::from_millis(400));
+            for s in &mut all {
+                s.write_all(b"hello").unwrap();
+            }
+            // As the first go, the others come in.
+            for mut s in all {
+                let mut back = [0; 5];
+                s.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                s.read_exact(&mut back).unwrap();
+                assert_eq!(&back, b"hello");
+            }
+        });
+        assert_eq!(served.machine.accepted, 12);
+        let used = served.meter.cpu_user + served.meter.cpu_system;
+        assert!(used < Span::from_millis(150), "it must not spin: {used:?}");
+    });
+}
