@@ -1,8 +1,10 @@
-//! The pure part of prony: given a [`plan::Plan`], a seed and a sequence of (input, time), its outputs are fixed.
+//! The pure part of prony: given a [`plan::Plan`], a seed and a sequence of (input, time), its
+//! outputs are fixed.
 //!
-//! Nothing here opens a socket, reads a clock, starts a thread or iterates a hash map in its random order. A driver
-//! (prony-io on a real kernel, prony-sim in virtual time) owns the bytes' way to the network and calls a
-//! [`machine::Machine`]; `engine::Engine` is the client side, `serve::Serve` the target server.
+//! Nothing here opens a socket, reads a clock, starts a thread or iterates a hash map in its random
+//! order. A driver (prony-io on a real kernel, prony-sim in virtual time) owns the bytes' way to
+//! the network and calls a [`machine::Machine`]; `engine::Engine` is the client side,
+//! `serve::Serve` the target server.
 
 #![forbid(unsafe_code)]
 

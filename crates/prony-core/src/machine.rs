@@ -1,16 +1,20 @@
-//! The boundary between the pure part and whoever moves the bytes (epoll, io_uring, the virtual world).
+//! The boundary between the pure part and whoever moves the bytes (epoll, io_uring, the virtual
+//! world).
 //!
 //! The contract, in full:
-//! 1. After every `on_*` call (and once before the first) the driver polls [`Machine::poll_action`] until it returns
-//!    `None`, carrying out each action, before it makes the next `on_*` call. `take_output` is called from inside the
-//!    carrying out of [`Action::Transmit`], and later again whenever a connection that did not take all becomes writable.
-//! 2. A connection's id is the machine's. It lives from `Action::Connect` (client) or `on_accepted` (server) until the
-//!    machine emits `Action::Close` for it; after that the driver never names the id again. `on_closed` does not end an
-//!    id: it tells that the peer ended (`None`: an orderly end of its stream, ours is still open; `Some`: all is over)
-//!    and the machine answers with `Action::Close` when it is done with it.
-//! 3. `now` never goes backwards. For received bytes it was read after the read; for bytes to send, before the write.
-//!    Batching may make a latency longer than it was, never shorter.
-//! 4. `deadline` is asked after the actions were polled; at or after that time the driver calls `on_tick`.
+//! 1. After every `on_*` call (and once before the first) the driver polls [`Machine::poll_action`]
+//!    until it returns `None`, carrying out each action, before it makes the next `on_*` call.
+//!    `take_output` is called from inside the carrying out of [`Action::Transmit`], and later again
+//!    whenever a connection that did not take all becomes writable.
+//! 2. A connection's id is the machine's. It lives from `Action::Connect` (client) or `on_accepted`
+//!    (server) until the machine emits `Action::Close` for it; after that the driver never names
+//!    the id again. `on_closed` does not end an id: it tells that the peer ended (`None`: an
+//!    orderly end of its stream, ours is still open; `Some`: all is over) and the machine answers
+//!    with `Action::Close` when it is done with it.
+//! 3. `now` never goes backwards. For received bytes it was read after the read; for bytes to send,
+//!    before the write. Batching may make a latency longer than it was, never shorter.
+//! 4. `deadline` is asked after the actions were polled; at or after that time the driver calls
+//!    `on_tick`.
 //! 5. After [`Action::Finished`] the driver closes what is left and returns.
 
 use crate::fault::Fault;
@@ -19,7 +23,8 @@ use crate::units::{ConnId, Nanos};
 /// What a driver is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Open a connection to the plan's endpoint of that index; answer with `on_connected` or `on_closed(Some)`.
+    /// Open a connection to the plan's endpoint of that index; answer with `on_connected` or
+    /// `on_closed(Some)`.
     Connect {
         /// The new connection's name.
         id: ConnId,
@@ -60,13 +65,14 @@ pub enum StopRequest {
     Now,
 }
 
-/// A state machine that a driver runs. Called a few times per readiness event, so dynamic dispatch costs nothing here.
+/// A state machine that a driver runs. Called a few times per readiness event, so dynamic dispatch
+/// costs nothing here.
 pub trait Machine {
     /// The connection that was asked for is open. On the server side not called.
     fn on_connected(&mut self, id: ConnId, now: Nanos);
 
-    /// A peer has connected to the listener of that index. The machine names the connection, or refuses it (`None`:
-    /// the driver closes the socket). A client refuses all.
+    /// A peer has connected to the listener of that index. The machine names the connection, or
+    /// refuses it (`None`: the driver closes the socket). A client refuses all.
     fn on_accepted(&mut self, listener: u32, now: Nanos) -> Option<ConnId> {
         let _ = (listener, now);
         None
@@ -87,10 +93,11 @@ pub trait Machine {
     /// The next thing to do, or `None` until the next `on_*` call.
     fn poll_action(&mut self) -> Option<Action>;
 
-    /// Hand over the bytes that the connection has to send: the machine calls `send` with a piece as often as it likes;
-    /// `send` returns how many bytes it took. Fewer than given: the driver will call again when the connection is
-    /// writable. `now` was read before the first write of this call and is the `sent` stamp of the requests whose first
-    /// byte `send` takes. Returns whether all that there was has been taken.
+    /// Hand over the bytes that the connection has to send: the machine calls `send` with a piece
+    /// as often as it likes; `send` returns how many bytes it took. Fewer than given: the driver
+    /// will call again when the connection is writable. `now` was read before the first write of
+    /// this call and is the `sent` stamp of the requests whose first byte `send` takes. Returns
+    /// whether all that there was has been taken.
     fn take_output(&mut self, id: ConnId, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize)
     -> bool;
 

@@ -23,8 +23,8 @@ pub struct Plan {
     pub warmup: Span,
     /// Requests in flight per connection; 1 = no pipelining.
     pub pipeline: u32,
-    /// Requests per connection before it is closed; `None` = as many as the server allows; `Some(1)` = a new
-    /// connection per request.
+    /// Requests per connection before it is closed; `None` = as many as the server allows;
+    /// `Some(1)` = a new connection per request.
     pub requests_per_connection: Option<u32>,
     /// From the intended start to the last byte of the reply.
     pub timeout: Span,
@@ -51,8 +51,8 @@ pub struct CallSpec {
     pub path: String,
     /// The Host header's value.
     pub authority: String,
-    /// Further headers, in order, verbatim. A `Host`, `Content-Length`, `Content-Type` or `Connection` here replaces
-    /// the one that prony would send.
+    /// Further headers, in order, verbatim. A `Host`, `Content-Length`, `Content-Type` or
+    /// `Connection` here replaces the one that prony would send.
     pub headers: Vec<(String, String)>,
     /// The body; empty = none (a method that defines a body then sends `Content-Length: 0`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -85,8 +85,8 @@ pub enum Pick {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
-    /// So many connections, each with [`Plan::pipeline`] requests in flight; the next starts when a reply has come and
-    /// the think time has passed.
+    /// So many connections, each with [`Plan::pipeline`] requests in flight; the next starts when a
+    /// reply has come and the think time has passed.
     Closed {
         /// Connections, over all shards.
         connections: u32,
@@ -118,7 +118,8 @@ pub enum Think {
     Uniform(Span, Span),
 }
 
-/// The stop rules; whichever comes first. At least one is set, unless the rate plan or trace ends by itself.
+/// The stop rules; whichever comes first. At least one is set, unless the rate plan or trace ends
+/// by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
     /// Measured requests to start, over all shards.
@@ -183,8 +184,8 @@ impl Shard {
 }
 
 impl Plan {
-    /// Share `index` of `of` of this plan. The union of all shares is exactly the whole: arrival k, connection k and
-    /// request k belong to share k mod `of`. A share can be split again.
+    /// Share `index` of `of` of this plan. The union of all shares is exactly the whole: arrival k,
+    /// connection k and request k belong to share k mod `of`. A share can be split again.
     pub fn shard(&self, index: u32, of: u32) -> Self {
         assert!(of > 0 && index < of, "share {index} of {of}");
         let mut p = self.clone();

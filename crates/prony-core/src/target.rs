@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Something a connection can be opened to. Names are resolved by the driver's side, before the run.
+/// Something a connection can be opened to. Names are resolved by the driver's side, before the
+/// run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Endpoint {

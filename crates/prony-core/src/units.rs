@@ -63,7 +63,8 @@ impl Span {
         Self(n * 1_000_000_000)
     }
 
-    /// A span of (possibly broken) seconds, rounded to the nearest nanosecond; negative becomes zero.
+    /// A span of (possibly broken) seconds, rounded to the nearest nanosecond; negative becomes
+    /// zero.
     pub fn from_secs_f64(s: f64) -> Self {
         Self((s * 1e9).round().max(0.0) as u64)
     }
@@ -137,9 +138,10 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// A connection as machine and driver name it: a table slot and the slot's generation, so that a late event of an
-/// earlier user of the slot is recognised. The machine gives the ids out (both ways: it names the connections that it
-/// asks for and those that it accepts) and uses a slot again only after it has emitted `Action::Close` for it.
+/// A connection as machine and driver name it: a table slot and the slot's generation, so that a
+/// late event of an earlier user of the slot is recognised. The machine gives the ids out (both
+/// ways: it names the connections that it asks for and those that it accepts) and uses a slot again
+/// only after it has emitted `Action::Close` for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId {
     /// Index in the tables of machine and driver; small and dense.

@@ -6,7 +6,7 @@ use crate::shell::{is_root, program, run, which};
 
 /// A program and the Debian package that brings it.
 const TOOLS: [(&str, &str); 6] = [
-    ("nginx", "nginx-light"),
+    ("nginx", "nginx"),
     ("haproxy", "haproxy"),
     ("ab", "apache2-utils"),
     ("wrk", "wrk"),

@@ -43,7 +43,8 @@ pub(super) struct Conn<C> {
     pub(super) given: u32,
     /// How many replies it has brought.
     pub(super) served: u32,
-    /// No further request may be given to it: the peer closes it, or its number of requests is used up.
+    /// No further request may be given to it: the peer closes it, or its number of requests is used
+    /// up.
     pub(super) retired: bool,
     /// `Action::Transmit` stands in the queue.
     pub(super) transmit_queued: bool,
@@ -74,8 +75,8 @@ pub(super) struct Tail {
 pub(super) struct Table<C> {
     slots: Vec<Conn<C>>,
     free: Vec<u32>,
-    /// When the slot's timer stands in the heap; `Nanos::MAX`: not at all. Belongs to the slot and not to the connection,
-    /// so that short-lived connections leave nothing behind in the heap.
+    /// When the slot's timer stands in the heap; `Nanos::MAX`: not at all. Belongs to the slot and
+    /// not to the connection, so that short-lived connections leave nothing behind in the heap.
     pub(super) armed: Vec<Nanos>,
 }
 

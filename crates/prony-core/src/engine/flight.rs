@@ -73,7 +73,8 @@ impl Flight {
     }
 }
 
-/// Looks for a text in a body that comes in pieces (Knuth, Morris and Pratt): no byte is looked at twice, none is kept.
+/// Looks for a text in a body that comes in pieces (Knuth, Morris and Pratt): no byte is looked at
+/// twice, none is kept.
 #[derive(Clone, Debug)]
 pub(super) struct BodyPattern {
     text: Vec<u8>,

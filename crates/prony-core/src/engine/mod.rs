@@ -1,9 +1,10 @@
-//! The client: schedule -> connection -> protocol -> record. The one place that knows four of the axes; each of them
-//! knows none of the others.
+//! The client: schedule -> connection -> protocol -> record. The one place that knows four of the
+//! axes; each of them knows none of the others.
 //!
-//! Closed loop: user u belongs to lane u / depth; a lane has one connection per endpoint, opened when a user of the lane
-//! first wants it and opened again when it is gone. Open loop: an arrival takes an idle connection of its endpoint, else
-//! opens one (up to the cap), else joins a busy one with room in its pipeline, else waits in the client's queue.
+//! Closed loop: user u belongs to lane u / depth; a lane has one connection per endpoint, opened
+//! when a user of the lane first wants it and opened again when it is gone. Open loop: an arrival
+//! takes an idle connection of its endpoint, else opens one (up to the cap), else joins a busy one
+//! with room in its pipeline, else waits in the client's queue.
 
 mod conn;
 mod flight;
@@ -172,12 +173,14 @@ impl<P: Protocol> Engine<P> {
         self.freed.push(flight.user);
     }
 
-    /// The connection is of no more use: its oldest request fails of `fault`, if that says so; requests that can go
-    /// elsewhere do; the slot is freed. `None`: the peer ended the connection in good order.
+    /// The connection is of no more use: its oldest request fails of `fault`, if that says so;
+    /// requests that can go elsewhere do; the slot is freed. `None`: the peer ended the connection
+    /// in good order.
     fn abandon(&mut self, slot: u32, fault: Option<Fault>, how: CloseHow, now: Nanos) {
         let conn = &mut self.conns[slot];
         let was_connecting = conn.state == State::Connecting;
-        // A reply that has begun, or bytes kept for it, mean that the peer has taken the request up.
+        // A reply that has begun, or bytes kept for it, mean that the peer has taken the request
+        // up.
         let touched =
             conn.flights.front().is_some_and(|f| f.first != Nanos::MAX) || !conn.stash.is_empty();
         let (sent, reused) = (conn.sent as usize, conn.served > 0);
@@ -269,8 +272,8 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// The connection ran out of time: while connecting all its requests fail; else those whose time is up fail, and the
-    /// others, which can't be answered before them, go elsewhere.
+    /// The connection ran out of time: while connecting all its requests fail; else those whose
+    /// time is up fail, and the others, which can't be answered before them, go elsewhere.
     fn time_out(&mut self, slot: u32, now: Nanos) {
         let timeout = self.plan.timeout;
         let conn = &mut self.conns[slot];
@@ -296,7 +299,8 @@ impl<P: Protocol> Engine<P> {
         conn.sent = sent as u32;
         conn.stash.clear();
         if conn.state == State::Open && conn.served == 0 {
-            // The others waited behind a request that the server did not answer: they get their one retry.
+            // The others waited behind a request that the server did not answer: they get their one
+            // retry.
             conn.served = 1;
         }
         for (flight, was_sent) in late {

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use super::conn::{Conn, Listed, NONE, Table};
 use super::flight::Flight;
 
-/// The connections of one endpoint. Lists are stacks: the connection that was used last is used next, as HTTP clients do.
+/// The connections of one endpoint. Lists are stacks: the connection that was used last is used
+/// next, as HTTP clients do.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     idle: Vec<u32>,
@@ -28,7 +29,8 @@ impl Pool {
         self.idle.last().copied()
     }
 
-    /// A busy connection with room for one more in its pipeline: the one that got room first, so that load spreads.
+    /// A busy connection with room for one more in its pipeline: the one that got room first, so
+    /// that load spreads.
     pub(super) fn roomy(&self) -> Option<u32> {
         self.roomy.first().copied()
     }

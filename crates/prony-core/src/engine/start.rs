@@ -1,4 +1,5 @@
-//! Where requests come from (closed-loop users, open-loop schedule) and which connection each is given to.
+//! Where requests come from (closed-loop users, open-loop schedule) and which connection each is
+//! given to.
 
 use super::conn::{Listed, NONE, State};
 use super::flight::{Flight, NOBODY};
@@ -12,8 +13,9 @@ use crate::schedule::Schedule;
 use crate::units::{Nanos, Span};
 use std::cmp::Reverse;
 
-/// After a connect that failed a closed-loop user waits this long before the next try, twice as long after each further
-/// one: a dead target is asked again and again, but does not turn the meter into a busy loop.
+/// After a connect that failed a closed-loop user waits this long before the next try, twice as
+/// long after each further one: a dead target is asked again and again, but does not turn the meter
+/// into a busy loop.
 const BACKOFF_FIRST: Span = Span::from_millis(1);
 /// The longest such wait: 1 ms doubled so often.
 const BACKOFF_DOUBLINGS: u8 = 7;
@@ -171,7 +173,8 @@ impl<P: Protocol> Engine<P> {
     pub(super) fn begin(&mut self, now: Nanos) {
         let Source::Closed(users) = &mut self.source else { return };
         users.begun = true;
-        // Lane by lane within each round, so that every connection is opened before any has its pipeline filled.
+        // Lane by lane within each round, so that every connection is opened before any has its
+        // pipeline filled.
         let (lanes, depth) = (users.lanes, users.depth);
         for round in 0..depth {
             for lane in 0..lanes {
@@ -271,7 +274,8 @@ impl<P: Protocol> Engine<P> {
         // Whatever passed before is the meter's lateness, not the queue's.
         flight.waits_until = flight.waits_until.max(now);
         let waiting = &mut arrivals.pools[endpoint as usize].waiting;
-        // A request that lost its connection has waited longest: the queue stays ordered by intended start.
+        // A request that lost its connection has waited longest: the queue stays ordered by
+        // intended start.
         let at = waiting.partition_point(|f| f.intended <= flight.intended);
         waiting.insert(at, flight);
     }
@@ -289,7 +293,8 @@ impl<P: Protocol> Engine<P> {
     fn give(&mut self, slot: u32, mut flight: Flight, now: Nanos) {
         let conn = &mut self.conns[slot];
         if conn.state == State::Connecting {
-            // Whatever passed before the meter came to it is the meter's lateness, not the connection's.
+            // Whatever passed before the meter came to it is the meter's lateness, not the
+            // connection's.
             flight.waits_until = flight.waits_until.max(now);
         }
         conn.given += 1;
@@ -458,7 +463,8 @@ impl<P: Protocol> Engine<P> {
                 self.start_user(user, now, now);
             } else {
                 let Source::Closed(users) = &self.source else { return };
-                // Which of the user's requests this is after is not kept; the run's number of starts tells draws apart.
+                // Which of the user's requests this is after is not kept; the run's number of
+                // starts tells draws apart.
                 let bits = rng::keyed(
                     self.plan.seed,
                     Stream::Think,

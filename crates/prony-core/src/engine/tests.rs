@@ -1,4 +1,5 @@
-//! The engine against a driver in the test's own hand and a protocol of single letters: a call is `?`, a reply is `!`.
+//! The engine against a driver in the test's own hand and a protocol of single letters: a call is
+//! `?`, a reply is `!`.
 
 use super::*;
 use crate::machine::Action;

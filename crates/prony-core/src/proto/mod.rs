@@ -1,26 +1,29 @@
-//! Application protocols: how a call becomes bytes and bytes become replies. Each is monomorphised into
-//! `engine::Engine<P>`; a new protocol is one folder here and one arm where the engine is chosen.
+//! Application protocols: how a call becomes bytes and bytes become replies. Each is monomorphised
+//! into `engine::Engine<P>`; a new protocol is one folder here and one arm where the engine is
+//! chosen.
 
 pub mod h1;
 
 use crate::fault::Fault;
 use crate::units::Nanos;
 
-/// One application protocol, client side. Knows nothing of sessions, schedules, recorders or sockets.
+/// One application protocol, client side. Knows nothing of sessions, schedules, recorders or
+/// sockets.
 pub trait Protocol {
     /// What one connection must remember; lives inline in the connection table.
     type Conn: Default;
 
-    /// How many more calls may be put in flight, where `in_flight` are and `limit` is the plan's pipelining depth.
+    /// How many more calls may be put in flight, where `in_flight` are and `limit` is the plan's
+    /// pipelining depth.
     fn room(&self, conn: &Self::Conn, in_flight: u32, limit: u32) -> u32;
 
-    /// Append the bytes of call `call` (index into the plan's calls). `last`: no further call will follow on this
-    /// connection, so the protocol tells the peer (HTTP/1: `Connection: close`).
+    /// Append the bytes of call `call` (index into the plan's calls). `last`: no further call will
+    /// follow on this connection, so the protocol tells the peer (HTTP/1: `Connection: close`).
     fn encode(&mut self, conn: &mut Self::Conn, call: u32, last: bool, out: &mut Vec<u8>);
 
-    /// Take in received bytes; report replies to the sink in the order in which they end. Returns how many bytes were
-    /// used: the rest is kept by the connection and comes again in front of what arrives next. After an error the
-    /// connection is of no more use.
+    /// Take in received bytes; report replies to the sink in the order in which they end. Returns
+    /// how many bytes were used: the rest is kept by the connection and comes again in front of
+    /// what arrives next. After an error the connection is of no more use.
     fn decode(
         &mut self,
         conn: &mut Self::Conn,
@@ -28,9 +31,9 @@ pub trait Protocol {
         sink: &mut impl ReplySink,
     ) -> Result<usize, Fault>;
 
-    /// The peer has ended its stream, `left` bytes of what it sent being unused. Ends a reply that lasts until the close
-    /// (by `sink.reply`); otherwise says what this means for the oldest call: `Truncated` inside a reply, `ClosedEarly`
-    /// before it. `Ok` with nothing outstanding.
+    /// The peer has ended its stream, `left` bytes of what it sent being unused. Ends a reply that
+    /// lasts until the close (by `sink.reply`); otherwise says what this means for the oldest call:
+    /// `Truncated` inside a reply, `ClosedEarly` before it. `Ok` with nothing outstanding.
     fn end(
         &mut self,
         conn: &mut Self::Conn,
@@ -45,15 +48,18 @@ pub trait Protocol {
     }
 }
 
-/// What a protocol may ask and tell while it decodes. Replies answer the oldest unanswered call of the connection.
+/// What a protocol may ask and tell while it decodes. Replies answer the oldest unanswered call of
+/// the connection.
 pub trait ReplySink {
-    /// The oldest unanswered call of this connection: its index into the plan's calls. `None`: nobody asked.
+    /// The oldest unanswered call of this connection: its index into the plan's calls. `None`:
+    /// nobody asked.
     fn awaited(&self) -> Option<u32>;
 
     /// How many calls of this connection were sent and are not yet answered.
     fn outstanding(&self) -> u32;
 
-    /// The first byte of the oldest call's reply is here, but not its last. May be called more than once.
+    /// The first byte of the oldest call's reply is here, but not its last. May be called more than
+    /// once.
     fn began(&mut self);
 
     /// Whether `body` wants to be called (the plan expects something of the bodies).
@@ -71,7 +77,8 @@ pub trait ReplySink {
 pub struct Reply {
     /// The status code, 200 to 599 (or 101).
     pub status: u16,
-    /// Bytes of status line and headers, interim replies, chunk framing and trailers: all that is not body.
+    /// Bytes of status line and headers, interim replies, chunk framing and trailers: all that is
+    /// not body.
     pub head_bytes: u64,
     /// Bytes of body, without transfer coding.
     pub body_bytes: u64,

@@ -1,4 +1,5 @@
-//! What is counted, when, and what each time stamp means. The definitions for users are in `docs/terms.md`.
+//! What is counted, when, and what each time stamp means. The definitions for users are in
+//! `docs/terms.md`.
 
 pub mod hist;
 pub mod series;
@@ -14,8 +15,8 @@ use crate::units::{Nanos, Span};
 use hist::Hist;
 use series::Series;
 
-/// A lag that counts as lateness where the end of the load cuts it off; below it, an arrival just before the end is sent
-/// just after it without anything being wrong.
+/// A lag that counts as lateness where the end of the load cuts it off; below it, an arrival just
+/// before the end is sent just after it without anything being wrong.
 const LATE: Span = Span::from_millis(1);
 
 /// The life of one request.
@@ -29,7 +30,8 @@ pub struct Stamps {
     pub first: Nanos,
     /// The turn in which the last byte of its reply arrived, or in which it was given up.
     pub done: Nanos,
-    /// Part of `sent - intended`: waiting in the client's queue for a connection, or for room on one.
+    /// Part of `sent - intended`: waiting in the client's queue for a connection, or for room on
+    /// one.
     pub queue: Span,
     /// Part of `sent - intended`: waiting for the connection that was opened for it.
     pub connect: Span,
@@ -65,7 +67,8 @@ impl Stamps {
 /// The histograms of one section of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// From the intended start to the last byte; successes, and timeouts with at least the timeout (P15).
+    /// From the intended start to the last byte; successes, and timeouts with at least the timeout
+    /// (P15).
     pub response: Hist,
     /// From the send to the last byte; successes, and timeouts that were sent.
     pub service: Hist,
@@ -83,7 +86,8 @@ pub struct Times {
     pub failed: Hist,
 }
 
-/// All that is counted over one section (warm-up or measurement) of a run by one or, merged, all workers.
+/// All that is counted over one section (warm-up or measurement) of a run by one or, merged, all
+/// workers.
 ///
 /// `started == replies + failed + unfinished` always. `response.count() == replies + timeouts`, and
 /// `failed.count() == failed - timeouts` (P4).
@@ -93,8 +97,8 @@ pub struct Tally {
     pub started: u64,
     /// Requests whose first byte was given to the kernel (a retried request once).
     pub sent: u64,
-    /// Requests among them sent only after the load had ended because the meter itself lagged by more than 1 ms. None
-    /// where a count ended the load.
+    /// Requests among them sent only after the load had ended because the meter itself lagged by
+    /// more than 1 ms. None where a count ended the load.
     pub sent_late: u64,
     /// Requests answered as the plan expects.
     pub replies: u64,
@@ -109,7 +113,8 @@ pub struct Tally {
     /// Failed requests by fault.
     #[serde(with = "wire::by_fault")]
     pub faults: [u64; Fault::COUNT],
-    /// Bytes or closes that broke the protocol with no request to blame (junk on an idle connection), by fault.
+    /// Bytes or closes that broke the protocol with no request to blame (junk on an idle
+    /// connection), by fault.
     #[serde(with = "wire::by_fault")]
     pub stray: [u64; Fault::COUNT],
     /// Whole replies by status, expected or not.
@@ -140,8 +145,8 @@ pub struct Tally {
     pub series: Series,
 }
 
-/// Counts one worker's run. Two sections: warm-up and measurement; a request belongs to the one in which its intended
-/// start falls.
+/// Counts one worker's run. Two sections: warm-up and measurement; a request belongs to the one in
+/// which its intended start falls.
 #[derive(Debug)]
 pub struct Recorder {
     main: Section,
@@ -152,12 +157,13 @@ pub struct Recorder {
     load_end: Option<Nanos>,
 }
 
-/// A tally in the making: the common case (sent when intended, whole reply in one read) costs one histogram update, which
-/// [`Section::finish`] spreads over the histograms it stands for.
+/// A tally in the making: the common case (sent when intended, whole reply in one read) costs one
+/// histogram update, which [`Section::finish`] spreads over the histograms it stands for.
 #[derive(Debug)]
 struct Section {
     tally: Tally,
-    /// Successes with `sent == intended` and `first == done`: response = service = first byte, transfer = lag = 0.
+    /// Successes with `sent == intended` and `first == done`: response = service = first byte,
+    /// transfer = lag = 0.
     plain: Hist,
     /// Successes with `first == done` otherwise: service = first byte, transfer = 0.
     whole: Hist,
@@ -376,8 +382,8 @@ impl Recorder {
         }
     }
 
-    /// A request has failed without a whole reply. `sent`: whether any of it was. A timeout enters the latency record as
-    /// at least `timeout`.
+    /// A request has failed without a whole reply. `sent`: whether any of it was. A timeout enters
+    /// the latency record as at least `timeout`.
     pub fn failed(&mut self, stamps: &Stamps, fault: Fault, sent: bool, timeout: Span) {
         let s = self.section(stamps.intended);
         s.last_done = s.last_done.max(stamps.done);
@@ -435,7 +441,8 @@ impl Recorder {
         self.main.tally.in_flight_max = n;
     }
 
-    /// The load ends at `at`, known beforehand or now: no request starts from then on. The earliest counts.
+    /// The load ends at `at`, known beforehand or now: no request starts from then on. The earliest
+    /// counts.
     pub fn load_ended(&mut self, at: Nanos) {
         self.load_end = Some(self.load_end.map_or(at, |end| end.min(at)));
     }
@@ -451,8 +458,9 @@ impl Recorder {
         if now >= self.begin { &self.main.tally.series } else { &self.warm.tally.series }
     }
 
-    /// The tallies: warm-up (none where the plan has none) and measurement. The measurement ends where the load ended, if
-    /// that was by time; else with the last completion, and then nothing came after its end.
+    /// The tallies: warm-up (none where the plan has none) and measurement. The measurement ends
+    /// where the load ended, if that was by time; else with the last completion, and then nothing
+    /// came after its end.
     pub fn finish(mut self, by_time: bool) -> (Option<Tally>, Tally) {
         let end = self.load_end.filter(|_| by_time).unwrap_or(self.main.last_done).max(self.begin);
         if !by_time {

@@ -1,5 +1,5 @@
-//! Counters by fault as they are saved and sent: by name, and only those that are not zero, so that a saved result is
-//! still read when a fault is added.
+//! Counters by fault as they are saved and sent: by name, and only those that are not zero, so that
+//! a saved result is still read when a fault is added.
 
 pub(super) mod by_fault {
     use std::collections::BTreeMap;

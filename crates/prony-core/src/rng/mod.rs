@@ -1,7 +1,9 @@
-//! Seeded randomness: two kinds. Keyed draws depend on (seed, stream, numbers) alone, so that request k of a run draws
-//! the same whoever sends it; sequential generators serve where one place draws in order. Both are frozen by tests.
+//! Seeded randomness: two kinds. Keyed draws depend on (seed, stream, numbers) alone, so that
+//! request k of a run draws the same whoever sends it; sequential generators serve where one place
+//! draws in order. Both are frozen by tests.
 //!
-//! Logarithms come from `libm` and not from the platform, so that the same seed gives the same run on every machine.
+//! Logarithms come from `libm` and not from the platform, so that the same seed gives the same run
+//! on every machine.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -23,14 +25,15 @@ pub enum Stream {
     Serve = 4,
     /// The virtual network.
     Link = 5,
-    /// Gaps between arrivals of the warm-up: apart, so that its length does not change what is measured.
+    /// Gaps between arrivals of the warm-up: apart, so that its length does not change what is
+    /// measured.
     Warmup = 6,
 }
 
 /// 64 random bits that depend on nothing but the arguments.
 ///
-/// Each word goes through SplitMix64's finaliser in turn, so two calls that differ in a single word never give the same
-/// bits.
+/// Each word goes through SplitMix64's finaliser in turn, so two calls that differ in a single word
+/// never give the same bits.
 #[inline]
 pub fn keyed(seed: u64, stream: Stream, a: u64, b: u64) -> u64 {
     let state = mix(seed.wrapping_add(GOLDEN_GAMMA));
@@ -45,14 +48,15 @@ pub fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
-/// An exponential draw with the given mean from 64 random bits, rounded to the nearest nanosecond. At most 36.8 times
-/// the mean, because 53 bits know no rarer event.
+/// An exponential draw with the given mean from 64 random bits, rounded to the nearest nanosecond.
+/// At most 36.8 times the mean, because 53 bits know no rarer event.
 #[inline]
 pub fn exponential(bits: u64, mean: Span) -> Span {
     Span((mean.0 as f64 * unit_exponential(bits)).round() as u64)
 }
 
-/// A uniform draw from the whole nanoseconds between `low` and `high`, both included (in either order).
+/// A uniform draw from the whole nanoseconds between `low` and `high`, both included (in either
+/// order).
 #[inline]
 pub fn uniform(bits: u64, low: Span, high: Span) -> Span {
     let (low, high) = (low.0.min(high.0), low.0.max(high.0));
@@ -71,7 +75,8 @@ pub fn think(think: Think, bits: u64) -> Span {
     }
 }
 
-/// A generator for one place that draws in order: xoshiro256++, whose period (2^256 - 1) no run exhausts.
+/// A generator for one place that draws in order: xoshiro256++, whose period (2^256 - 1) no run
+/// exhausts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequence {
     inner: Xoshiro256PlusPlus,
@@ -83,7 +88,8 @@ impl Sequence {
         Self::numbered(seed, stream, 0)
     }
 
-    /// Sequence `number` of that seed and stream, for places of which there are several (links, workers).
+    /// Sequence `number` of that seed and stream, for places of which there are several (links,
+    /// workers).
     pub fn numbered(seed: u64, stream: Stream, number: u64) -> Self {
         let mut state = [0; 32];
         for (i, word) in state.chunks_exact_mut(8).enumerate() {
@@ -134,8 +140,8 @@ impl Sequence {
         uniform(self.next_u64(), low, high)
     }
 
-    /// A standard normal draw, by the polar method (whose second draw of each pair is thrown away, so that the sequence
-    /// has no hidden state).
+    /// A standard normal draw, by the polar method (whose second draw of each pair is thrown away,
+    /// so that the sequence has no hidden state).
     pub fn normal(&mut self) -> f64 {
         loop {
             let (x, y) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
@@ -155,7 +161,8 @@ impl Sequence {
 /// 2^64 divided by the golden ratio, odd: SplitMix64's increment.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// SplitMix64's finaliser: a bijection of 64 bits in which every input bit reaches every output bit.
+/// SplitMix64's finaliser: a bijection of 64 bits in which every input bit reaches every output
+/// bit.
 #[inline]
 const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,7 +1,8 @@
 use super::*;
 
-/// The largest distance between the draws' distribution and the law's, times the root of their number. Under the law it
-/// exceeds 1.95 once in a thousand times; the seeds are fixed, so a pass is a pass for ever.
+/// The largest distance between the draws' distribution and the law's, times the root of their
+/// number. Under the law it exceeds 1.95 once in a thousand times; the seeds are fixed, so a pass
+/// is a pass for ever.
 pub(crate) fn ks_statistic(mut draws: Vec<f64>, law: impl Fn(f64) -> f64) -> f64 {
     draws.sort_by(f64::total_cmp);
     let n = draws.len() as f64;
@@ -140,7 +141,8 @@ fn neighbouring_keys_are_not_correlated() {
 fn draws_follow_their_laws() {
     let mut s = Sequence::new(2024, Stream::Serve);
     let mut draws = |f: fn(&mut Sequence) -> f64| (0..100_000).map(|_| f(&mut s)).collect();
-    let cases: [(&str, Vec<f64>, fn(f64) -> f64); 5] = [
+    type Law = fn(f64) -> f64;
+    let cases: [(&str, Vec<f64>, Law); 5] = [
         ("unit", draws(Sequence::unit), |x| x),
         ("exponential", draws(Sequence::unit_exponential), |x| 1.0 - (-x).exp()),
         ("span", draws(|s| s.exponential(Span::from_secs(2)).as_secs_f64()), |x| {

@@ -18,7 +18,8 @@ pub(super) enum Law {
     },
     Poisson {
         clock: Inverse,
-        /// Where the integral of the rate was at the last arrival: a sum of exponential draws with mean 1.
+        /// Where the integral of the rate was at the last arrival: a sum of exponential draws with
+        /// mean 1.
         integral: f64,
         draws: Sequence,
     },
@@ -56,7 +57,8 @@ impl Law {
         (warmup, law(rate, Stream::Arrivals))
     }
 
-    /// Pass over `others` arrivals and give the time of the one that follows; `None` where there is none.
+    /// Pass over `others` arrivals and give the time of the one that follows; `None` where there is
+    /// none.
     #[inline]
     pub(super) fn next(&mut self, others: u64) -> Option<Span> {
         match self {

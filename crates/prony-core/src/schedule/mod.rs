@@ -1,4 +1,5 @@
-//! When requests are intended to start: a pure function of plan, seed and shard, never of the replies.
+//! When requests are intended to start: a pure function of plan, seed and shard, never of the
+//! replies.
 
 mod law;
 mod rate;
@@ -18,7 +19,8 @@ pub use rate::{RatePiece, RatePlan};
 pub enum Arrivals {
     /// Evenly: arrival k where the integral of the rate reaches k.
     Fixed,
-    /// A Poisson process with that rate (time-dependent where the rate is). The first gap is drawn too.
+    /// A Poisson process with that rate (time-dependent where the rate is). The first gap is drawn
+    /// too.
     Poisson,
     /// Gaps drawn uniformly between the two, the first included; needs no rate.
     Uniform(Span, Span),
@@ -37,13 +39,16 @@ pub struct Arrival {
     pub warmup: bool,
 }
 
-/// The arrivals of one share of an open-loop plan, in order, ending where the plan's stop rules end them.
+/// The arrivals of one share of an open-loop plan, in order, ending where the plan's stop rules end
+/// them.
 ///
-/// The warm-up precedes the plan, at the rate with which the plan begins (uniform gaps: with the same gaps; a trace:
-/// with nothing). The plan then begins afresh, so what is measured is the same as without a warm-up, only later.
+/// The warm-up precedes the plan, at the rate with which the plan begins (uniform gaps: with the
+/// same gaps; a trace: with nothing). The plan then begins afresh, so what is measured is the same
+/// as without a warm-up, only later.
 ///
-/// A share finds its own arrivals by arithmetic where the law has a formula (fixed, trace); where it has draws (Poisson,
-/// uniform) it makes them all and passes over those of the others, at a few nanoseconds each.
+/// A share finds its own arrivals by arithmetic where the law has a formula (fixed, trace); where
+/// it has draws (Poisson, uniform) it makes them all and passes over those of the others, at a few
+/// nanoseconds each.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     /// Computed beforehand, so that `peek` costs nothing.
@@ -78,7 +83,8 @@ impl Schedule {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        // A trace that is over before the limit ends the load by its last arrival, as a count of requests would.
+        // A trace that is over before the limit ends the load by its last arrival, as a count of
+        // requests would.
         let ends_before = |limit| match &plan.load {
             Load::Open { arrivals: Arrivals::Trace(times), .. } => {
                 times.last().is_none_or(|&last| last < limit)
@@ -119,8 +125,9 @@ impl Schedule {
         Some(taken)
     }
 
-    /// When the load ends by the clock (the duration or the rate plan's own end, warm-up included); `None` where only a
-    /// request count or a trace's last arrival ends it. A request count may end it earlier.
+    /// When the load ends by the clock (the duration or the rate plan's own end, warm-up included);
+    /// `None` where only a request count or a trace's last arrival ends it. A request count may end
+    /// it earlier.
     pub fn end(&self) -> Option<Nanos> {
         self.end
     }

@@ -33,8 +33,8 @@ impl RatePlan {
         self.pieces.first().map_or(0.0, |p| p.from)
     }
 
-    /// The asked rate at a moment after the plan's start, per second; 0 after its end. Where two pieces meet, the later
-    /// one counts.
+    /// The asked rate at a moment after the plan's start, per second; 0 after its end. Where two
+    /// pieces meet, the later one counts.
     pub fn rate_at(&self, t: Span) -> f64 {
         let mut start = Span::ZERO;
         for piece in &self.pieces {
@@ -77,8 +77,8 @@ impl RatePiece {
 
 /// When the integral of a rate plan passes a given number of arrivals, for numbers that never fall.
 ///
-/// Each time is computed from the start of its piece, so errors do not add up: they stay below a nanosecond for runs of
-/// weeks.
+/// Each time is computed from the start of its piece, so errors do not add up: they stay below a
+/// nanosecond for runs of weeks.
 #[derive(Clone, Debug)]
 pub(super) struct Inverse {
     pieces: Vec<Piece>,
@@ -115,7 +115,8 @@ impl Inverse {
         Self { pieces, current: 0 }
     }
 
-    /// The last moment at which the integral is `arrivals`, to the nearest nanosecond; `None` after the plan's end.
+    /// The last moment at which the integral is `arrivals`, to the nearest nanosecond; `None` after
+    /// the plan's end.
     #[inline]
     pub(super) fn at(&mut self, arrivals: f64) -> Option<Span> {
         while let Some(piece) = self.pieces.get(self.current) {
@@ -143,7 +144,8 @@ impl Piece {
         if nanos.is_finite() {
             return Some(self.start + Span(nanos.round() as u64));
         }
-        // 0/0: nothing is asked of a rate that begins at zero; it passes zero at once if it grows, else never.
+        // 0/0: nothing is asked of a rate that begins at zero; it passes zero at once if it grows,
+        // else never.
         (area == 0.0 && self.slope > 0.0).then_some(self.start)
     }
 }

@@ -68,11 +68,11 @@ fn fixed_arrivals_by_table() {
             &[0.0, 0.5, 6.0, 6.5],
         ),
         (&[piece(1.0, 1.0, 2.0), piece(0.0, 0.0, 9.0)], &[0.0, 1.0]),
-        // A fraction of an arrival is carried from piece to piece: at 1.5 s the integral is 0.75 + 0.25.
+        // A fraction of an arrival is carried from piece to piece: 0.75 + 0.25 at 1.5 s.
         (&[piece(0.75, 0.75, 1.0), piece(0.5, 0.5, 2.0)], &[0.0, 1.5]),
-        // From 0 to 8/s in 1 s: the integral 4 t^2 reaches k at sqrt(k) / 2.
-        (&[piece(0.0, 8.0, 1.0)], &[0.0, 0.5, 0.707106781, 0.866025404]),
-        // And down again: 8 t - 4 t^2.
+        // From 0 to 6/s in 1 s: the integral 3 t^2 reaches k at sqrt(k / 3).
+        (&[piece(0.0, 6.0, 1.0)], &[0.0, 0.577350269, 0.816496581]),
+        // Down from 8/s to 0: 8 t - 4 t^2.
         (&[piece(8.0, 0.0, 1.0)], &[0.0, 0.133974596, 0.292893219, 0.5]),
         (&[], &[]),
     ];

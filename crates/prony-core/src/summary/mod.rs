@@ -1,4 +1,5 @@
-//! What a run amounts to: the merged tallies, the meter's account of itself, and every derived figure, in one place.
+//! What a run amounts to: the merged tallies, the meter's account of itself, and every derived
+//! figure, in one place.
 
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +65,8 @@ pub struct Meter {
     pub transport: Transport,
 }
 
-/// Totals of TCP_INFO over the connections that were asked, each when it was closed or the run ended.
+/// Totals of TCP_INFO over the connections that were asked, each when it was closed or the run
+/// ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Transport {
     /// Connections asked.
@@ -135,7 +137,8 @@ pub const QUANTILES: [(&str, f64); 7] = [
     ("p99.99", 0.9999),
 ];
 
-/// What reports tell of one histogram. Nothing is told of an empty one, and no quantile that the sample cannot carry.
+/// What reports tell of one histogram. Nothing is told of an empty one, and no quantile that the
+/// sample cannot carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     /// How many times there are.
@@ -202,8 +205,9 @@ impl Summary {
         Self { plan, run, warmup, main: main.unwrap_or_default(), meters }
     }
 
-    /// The rate that the plan asked for over the measurement, in requests per second; `None` in a closed loop, which asks
-    /// for none. Where a count or the user ended the run earlier, the mean rate asked until then.
+    /// The rate that the plan asked for over the measurement, in requests per second; `None` in a
+    /// closed loop, which asks for none. Where a count or the user ended the run earlier, the mean
+    /// rate asked until then.
     pub fn asked_rate(&self) -> Option<f64> {
         let Load::Open { rate, arrivals, .. } = &self.plan.load else { return None };
         let window = self.main.window();
@@ -219,15 +223,16 @@ impl Summary {
         .filter(|rate| rate.is_finite())
     }
 
-    /// The rate at which requests that were due within the measurement also went out within it, as far as that depended
-    /// on the meter: waits for a connection and refusals by the target are not held against it. `None` in a closed loop.
+    /// The rate at which requests that were due within the measurement also went out within it, as
+    /// far as that depended on the meter: waits for a connection and refusals by the target are not
+    /// held against it. `None` in a closed loop.
     pub fn sent_rate(&self) -> Option<f64> {
         matches!(self.plan.load, Load::Open { .. })
             .then(|| self.main.per_second(self.main.started - self.main.sent_late))
     }
 
-    /// Whether the meter was the bottleneck, and why: faults of its own, a busy worker, a rate that it did not keep, a
-    /// send lag that the response times cannot hide.
+    /// Whether the meter was the bottleneck, and why: faults of its own, a busy worker, a rate that
+    /// it did not keep, a send lag that the response times cannot hide.
     pub fn verdict(&self) -> Verdict {
         let reasons: Vec<Limit> = self
             .ran_out()
@@ -261,7 +266,8 @@ impl Summary {
 
     fn lag_limit(&self) -> Option<Limit> {
         let times = &self.main.times;
-        // Where the sample is too small for a p99, the highest quantile that it carries stands in for it.
+        // Where the sample is too small for a p99, the highest quantile that it carries stands in
+        // for it.
         let n = times.lag.count();
         let q = (1.0 - 10.0 / n as f64).min(0.99);
         let p99 = times.lag.estimate(q).filter(|_| q >= 0.5)?;
@@ -303,7 +309,8 @@ impl Meter {
         self.cpu_user + self.cpu_system
     }
 
-    /// The share of the wall time in which the worker worked, 0 to 1: CPU time less spinning. 0 where nothing is known.
+    /// The share of the wall time in which the worker worked, 0 to 1: CPU time less spinning. 0
+    /// where nothing is known.
     pub fn busy(&self) -> f64 {
         if self.wall == Span::ZERO {
             return 0.0;
@@ -361,8 +368,9 @@ impl Tally {
         self.started - self.sent
     }
 
-    /// How many requests were under way at a time, on average: the sum of their response times over the window (Little's
-    /// law). In a closed loop without think time it is the number of users, but for what the edges of the window cut.
+    /// How many requests were under way at a time, on average: the sum of their response times over
+    /// the window (Little's law). In a closed loop without think time it is the number of users,
+    /// but for what the edges of the window cut.
     pub fn concurrency(&self) -> f64 {
         let sum = self.times.response.sum_ns() + self.times.failed.sum_ns();
         per_second(sum as f64 / 1e9, self.window())

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Span;
 
-/// Times from 1 ns to 1 hour, three significant digits (a value is off by at most 0.1 %), constant memory. Minimum,
-/// maximum, sum and sum of squares are kept exactly; values over an hour count as an hour in the quantiles only.
+/// Times from 1 ns to 1 hour, three significant digits (a value is off by at most 0.1 %), constant
+/// memory. Minimum, maximum, sum and sum of squares are kept exactly; values over an hour count as
+/// an hour in the quantiles only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "wire::Wire", into = "wire::Wire")]
 pub struct Hist {
@@ -55,7 +56,8 @@ impl Hist {
     fn note(&mut self, ns: u64, n: u64) {
         let (wide, n) = (u128::from(ns), u128::from(n));
         self.sum_ns += wide * n;
-        // A square of a century of nanoseconds still fits; what does not is no time that a run could have taken.
+        // A square of a century of nanoseconds still fits; what does not is no time that a run
+        // could have taken.
         self.sum_sq_ns = self.sum_sq_ns.saturating_add((wide * wide).saturating_mul(n));
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
@@ -101,8 +103,9 @@ impl Hist {
         if n == 0 {
             return None;
         }
-        // The squares' sum less n times the mean's square, in integers so that nothing cancels, with the mean as
-        // quotient and remainder so that nothing overflows: no term is larger than the sum of squares itself.
+        // The squares' sum less n times the mean's square, in integers so that nothing cancels,
+        // with the mean as quotient and remainder so that nothing overflows: no term is larger than
+        // the sum of squares itself.
         let (mean, rest) = (self.sum_ns / n, self.sum_ns % n);
         let known = mean.saturating_mul(mean).saturating_mul(n) + 2 * mean * rest;
         let (whole, part) = (rest * rest / n, rest * rest % n);
@@ -111,8 +114,9 @@ impl Hist {
         Some((spread.max(0.0) / n as f64).sqrt())
     }
 
-    /// The quantile `q` in [0, 1]: a value such that at least that share of the samples is not above it, off by at most
-    /// 0.1 % and never above the true maximum. `None` where the sample cannot carry it (see [`Hist::samples_needed`]).
+    /// The quantile `q` in [0, 1]: a value such that at least that share of the samples is not
+    /// above it, off by at most 0.1 % and never above the true maximum. `None` where the sample
+    /// cannot carry it (see [`Hist::samples_needed`]).
     pub fn quantile(&self, q: f64) -> Option<Span> {
         if self.count() < Self::samples_needed(q) { None } else { self.estimate(q) }
     }
@@ -131,8 +135,9 @@ impl Hist {
         Some(Span(self.bins.value_at_quantile(share).clamp(self.min_ns, self.max_ns)))
     }
 
-    /// Which of `n` sorted samples, counted from 1, is the quantile `q`: the least rank that has a share of at least `q`.
-    /// A product that is whole but for the rounding of its factors counts as whole (0.999 of 1,000 is the 999th).
+    /// Which of `n` sorted samples, counted from 1, is the quantile `q`: the least rank that has a
+    /// share of at least `q`. A product that is whole but for the rounding of its factors counts as
+    /// whole (0.999 of 1,000 is the 999th).
     pub(crate) fn rank(q: f64, n: u64) -> u64 {
         let exact = q * n as f64;
         let rank = if (exact - exact.round()).abs() < exact * 1e-12 {
@@ -143,8 +148,8 @@ impl Hist {
         (rank as u64).clamp(1, n.max(1))
     }
 
-    /// How many samples a quantile needs before it is told: ten beyond it on its thinner side (p50: 20, p99: 1,000,
-    /// p99.9: 10,000).
+    /// How many samples a quantile needs before it is told: ten beyond it on its thinner side (p50:
+    /// 20, p99: 1,000, p99.9: 10,000).
     pub fn samples_needed(q: f64) -> u64 {
         let thin = (1.0 - q).min(q);
         if thin <= 0.0 { 1 } else { (10.0 / thin).round() as u64 }

@@ -1,5 +1,5 @@
-//! A histogram as it is saved and sent: its bins in the HdrHistogram's own encoding (V2, deflated, base64), which other
-//! tools read too, and the exact figures beside them.
+//! A histogram as it is saved and sent: its bins in the HdrHistogram's own encoding (V2, deflated,
+//! base64), which other tools read too, and the exact figures beside them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -65,8 +65,8 @@ impl TryFrom<Wire> for Hist {
 }
 
 impl Hist {
-    /// The bins (nanoseconds) in the HdrHistogram's V2 encoding, deflated, as base64: what its tools in any language
-    /// decode.
+    /// The bins (nanoseconds) in the HdrHistogram's V2 encoding, deflated, as base64: what its
+    /// tools in any language decode.
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::hist::Hist;
 use crate::units::{Nanos, Span};
 
-/// Counts of one interval. A request is counted as started where its intended start falls, as answered or failed where it
-/// ended.
+/// Counts of one interval. A request is counted as started where its intended start falls, as
+/// answered or failed where it ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     /// Intended starts.
@@ -19,16 +19,17 @@ pub struct Cell {
     pub bytes: u64,
     /// The longest response time (successes and timeouts), exact.
     pub max: Span,
-    /// Response times (successes and timeouts): (bin, count), bins ascending; see [`bin_of`]. A count stays at 2^32 - 1
-    /// once it is there.
+    /// Response times (successes and timeouts): (bin, count), bins ascending; see [`bin_of`]. A
+    /// count stays at 2^32 - 1 once it is there.
     pub bins: Vec<(u16, u32)>,
 }
 
-/// The cells of a section, oldest first, each [`Series::interval`] long. Begins with 1 s; when 1,024 cells are full,
-/// neighbours are joined and the interval doubles, so a run of any length takes constant memory.
+/// The cells of a section, oldest first, each [`Series::interval`] long. Begins with 1 s; when
+/// 1,024 cells are full, neighbours are joined and the interval doubles, so a run of any length
+/// takes constant memory.
 ///
-/// The bins of the cell that is being filled are dense and apart (`dense`); they move into the cell when the next one
-/// begins, which is the only time that counting allocates.
+/// The bins of the cell that is being filled are dense and apart (`dense`); they move into the cell
+/// when the next one begins, which is the only time that counting allocates.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Wire", into = "Wire")]
 pub struct Series {
@@ -51,8 +52,8 @@ pub const BINS: usize = 1_216;
 /// The longest time that a bin stands for: 2^42 - 1 ns, over 73 minutes.
 const BINNED_MAX: u64 = (1 << 42) - 1;
 
-/// The bin of a response time: 32 linear steps per power of two (a value is off by at most 1.6 %). Times over 73 minutes
-/// share the last bin.
+/// The bin of a response time: 32 linear steps per power of two (a value is off by at most 1.6 %).
+/// Times over 73 minutes share the last bin.
 #[inline]
 pub fn bin_of(t: Span) -> u16 {
     let ns = t.0.min(BINNED_MAX);
@@ -93,7 +94,8 @@ impl Series {
         self.cell(at).0.started += 1;
     }
 
-    /// A success. An event of an earlier cell lands there, whatever its age; that it is rare makes counting cheap.
+    /// A success. An event of an earlier cell lands there, whatever its age; that it is rare makes
+    /// counting cheap.
     #[inline]
     pub fn replied(&mut self, now: Nanos, response: Span, bytes: u64) {
         let (cell, dense) = self.cell(now);
@@ -114,8 +116,8 @@ impl Series {
         self.cell(now).0.failed += 1;
     }
 
-    /// No more will be counted: makes the current cell readable. Counting on is allowed; the cell is then readable after
-    /// another `close`.
+    /// No more will be counted: makes the current cell readable. Counting on is allowed; the cell
+    /// is then readable after another `close`.
     pub fn close(&mut self) {
         if let Some(cell) = self.cells.get_mut(self.current) {
             cell.absorb(&self.dense);
@@ -138,8 +140,8 @@ impl Series {
         &self.cells
     }
 
-    /// The newest interval that is complete at `now`, for progress: its number and what was counted in it, which may be
-    /// nothing. `None` before the first is complete.
+    /// The newest interval that is complete at `now`, for progress: its number and what was counted
+    /// in it, which may be nothing. `None` before the first is complete.
     pub fn last_complete(&self, now: Nanos) -> Option<(usize, Cell)> {
         let index = self.index(now).checked_sub(1)?;
         let mut cell = self.cells.get(index).cloned().unwrap_or_default();
@@ -149,8 +151,9 @@ impl Series {
         Some((index, cell))
     }
 
-    /// Add another worker's series, cell by cell: the first cell of one to the first of the other. Exact, whatever the
-    /// intervals: those of the finer one are joined first. Both are readable to their ends afterwards.
+    /// Add another worker's series, cell by cell: the first cell of one to the first of the other.
+    /// Exact, whatever the intervals: those of the finer one are joined first. Both are readable to
+    /// their ends afterwards.
     pub fn merge(&mut self, other: &Self) {
         if other.cells.is_empty() {
             return;
@@ -188,7 +191,8 @@ impl Series {
         (&mut self.cells[index], dense)
     }
 
-    /// The same where it is not the current cell: an earlier one, or one still to be made, which becomes the current.
+    /// The same where it is not the current cell: an earlier one, or one still to be made, which
+    /// becomes the current.
     #[cold]
     fn find(&mut self, at: Nanos) -> usize {
         let mut index = self.index(at);
@@ -200,7 +204,8 @@ impl Series {
             self.fold();
             index = self.index(at);
         }
-        // Folding can only have brought `at` into a cell that exists, the last one, or left it beyond.
+        // Folding can only have brought `at` into a cell that exists, the last one, or left it
+        // beyond.
         if index >= self.cells.len() {
             self.cells.resize_with(index + 1, Cell::default);
         }
