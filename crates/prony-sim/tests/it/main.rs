@@ -1,0 +1,3 @@
+//! The virtual world's tests: the world itself, then what prony says about it.
+
+mod world;
