@@ -7,6 +7,7 @@
 //! `serve::Serve` the target server.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::iter_over_hash_type)]
 
 pub mod engine;
 pub mod fault;

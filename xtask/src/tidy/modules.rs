@@ -44,7 +44,10 @@ const MODULES: [(&str, Rule); 19] = [
 const OUTSIDE: [(&str, Rule); 11] = [
     ("crates/prony-io/src/epoll", Only(&["machine", "units", "fault"])),
     ("crates/prony-io/src/uring", Only(&["machine", "units", "fault"])),
-    ("crates/prony-io/src/sock", Only(&["machine", "units", "fault", "target"])),
+    (
+        "crates/prony-io/src/sock",
+        Only(&["machine", "units", "fault", "target", "summary::Transport"]),
+    ),
     ("crates/prony-io/src/clock", Only(&["units"])),
     ("crates/prony-io/src/sleep", Only(&["units"])),
     ("crates/prony-io/src/errno", Only(&["fault"])),
