@@ -1,0 +1,202 @@
+//! Writing replies.
+
+use std::io::Write as _;
+
+/// The most bytes of a body that are written at once; longer bodies are written as they are sent.
+pub(super) const PIECE: usize = 16 << 10;
+
+/// A reply, decided but not yet written.
+#[derive(Debug)]
+pub(super) struct Reply {
+    /// Its status.
+    pub(super) status: u16,
+    /// Its body.
+    pub(super) content: Content,
+    /// Whether it answers HEAD: headers as ever, but no body.
+    pub(super) is_head: bool,
+    /// Whether the body goes out in chunks.
+    pub(super) chunked: bool,
+    /// What it says about the connection.
+    pub(super) connection: Connection,
+    /// Whether it is cut in the middle.
+    pub(super) cut: bool,
+    /// What becomes of the connection after it.
+    pub(super) after: After,
+}
+
+/// A reply's `Connection` header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Connection {
+    /// None.
+    Unsaid,
+    /// `keep-alive`, for HTTP/1.0.
+    KeepAlive,
+    /// `close`.
+    Close,
+}
+
+/// What becomes of a connection after a reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum After {
+    /// It stays open.
+    #[default]
+    Open,
+    /// It is closed.
+    Close,
+    /// It is closed once the client has done so, or after a while: closing at once could reset it,
+    /// as the client is still sending, and the client would lose the reply.
+    Linger,
+}
+
+/// A reply's body.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// That many bytes of the pattern.
+    Pattern(u64),
+    /// A sentence.
+    Text(&'static str),
+    /// What the client sent.
+    Echo(Vec<u8>),
+}
+
+impl Content {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Pattern(n) => *n,
+            Self::Text(text) => text.len() as u64,
+            Self::Echo(bytes) => bytes.len() as u64,
+        }
+    }
+}
+
+/// What of a body is still to be written.
+#[derive(Debug)]
+pub(super) struct Rest {
+    content: Content,
+    /// Written up to here.
+    at: u64,
+    /// To be written up to here.
+    end: u64,
+    chunked: bool,
+    /// Whether a last chunk marks the end.
+    marks_end: bool,
+}
+
+impl Reply {
+    /// Append the head, and give what is to follow it.
+    pub(super) fn begin(self, out: &mut Vec<u8>) -> Option<Rest> {
+        let start = out.len();
+        let length = self.content.len();
+        let never_has_body = matches!(self.status, 204 | 304);
+        let reason = reason(self.status);
+        let put = match self.status {
+            200 => out.write_all(b"HTTP/1.1 200 OK\r\nServer: prony\r\n"),
+            status => write!(out, "HTTP/1.1 {status} {reason}\r\nServer: prony\r\n"),
+        };
+        put.expect("a Vec takes all");
+        if !never_has_body {
+            out.extend_from_slice(match self.content {
+                Content::Echo(_) => b"Content-Type: application/octet-stream\r\n",
+                Content::Pattern(_) | Content::Text(_) => {
+                    b"Content-Type: text/plain\r\n".as_slice()
+                }
+            });
+            if self.chunked {
+                out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+            } else {
+                write!(out, "Content-Length: {length}\r\n").expect("a Vec takes all");
+            }
+        }
+        out.extend_from_slice(match self.connection {
+            Connection::Unsaid => b"\r\n".as_slice(),
+            Connection::KeepAlive => b"Connection: keep-alive\r\n\r\n",
+            Connection::Close => b"Connection: close\r\n\r\n",
+        });
+        if never_has_body || self.is_head || (self.cut && length == 0) {
+            if self.cut {
+                out.truncate(start + (out.len() - start) / 2);
+            }
+            return None;
+        }
+        let mut rest = Rest {
+            end: if self.cut { length / 2 } else { length },
+            content: self.content,
+            at: 0,
+            chunked: self.chunked,
+            marks_end: self.chunked && !self.cut,
+        };
+        if rest.next(out) { None } else { Some(rest) }
+    }
+}
+
+impl Rest {
+    /// Append the next piece; whether it was the last.
+    pub(super) fn next(&mut self, out: &mut Vec<u8>) -> bool {
+        let n = (self.end - self.at).min(PIECE as u64);
+        if self.chunked && n > 0 {
+            write!(out, "{n:x}\r\n").expect("a Vec takes all");
+        }
+        let (from, to) = (self.at as usize, (self.at + n) as usize);
+        match &self.content {
+            Content::Text(text) => out.extend_from_slice(&text.as_bytes()[from..to]),
+            Content::Echo(bytes) => out.extend_from_slice(&bytes[from..to]),
+            // Pieces begin at multiples of PIECE, and so of the pattern.
+            Content::Pattern(_) => out.extend_from_slice(&PATTERN[..to - from]),
+        }
+        if self.chunked && n > 0 {
+            out.extend_from_slice(b"\r\n");
+        }
+        self.at += n;
+        if self.at == self.end && self.marks_end {
+            out.extend_from_slice(b"0\r\n\r\n");
+        }
+        self.at == self.end
+    }
+}
+
+/// Byte k of a default body is letter k mod 64 of the alphabet of URL-safe base64, so that a client
+/// can check it.
+static PATTERN: [u8; PIECE] = {
+    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut pattern = [0; PIECE];
+    let mut i = 0;
+    while i < PIECE {
+        pattern[i] = letters[i % letters.len()];
+        i += 1;
+    }
+    pattern
+};
+
+/// The reason phrases of RFC 9110; none for others.
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        204 => "No Content",
+        206 => "Partial Content",
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        413 => "Content Too Large",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        _ => "",
+    }
+}

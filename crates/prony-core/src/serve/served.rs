@@ -1,0 +1,125 @@
+//! What the target server has done, so that a test can hold it against what a client says.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The server's counters. At all times
+/// `requests + bad_requests == replies + truncated + resets + unanswered + outstanding`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Served {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections open now.
+    pub open: u64,
+    /// The most connections that were open at once.
+    pub open_max: u64,
+    /// Whole requests received (the malformed ones not).
+    pub requests: u64,
+    /// Requests refused as malformed, too large or not supported, each with a reply.
+    pub bad_requests: u64,
+    /// Requests of which the client sent a part only, before it closed.
+    pub cut_requests: u64,
+    /// Replies whose last byte the operating system took.
+    pub replies: u64,
+    /// Those replies by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Replies cut on purpose.
+    pub truncated: u64,
+    /// Requests answered by a reset on purpose.
+    pub resets: u64,
+    /// Requests whose connection ended before the reply was sent.
+    pub unanswered: u64,
+    /// Requests received that are not yet answered in one of these ways.
+    pub outstanding: u64,
+    /// `100 Continue` replies sent.
+    pub continues: u64,
+    /// Connections closed because they were idle too long.
+    pub idle_closes: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes that the operating system took.
+    pub bytes_out: u64,
+    /// The most requests that were in the server at once, waiting or in service.
+    pub in_server_max: u64,
+}
+
+impl Served {
+    /// Add another server's (or worker's) counters to these. The maxima are added too: then they
+    /// are upper bounds.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.numbers_mut().into_iter().zip(other.clone().numbers_mut()) {
+            *mine += *theirs;
+        }
+        for (&status, &n) in &other.statuses {
+            *self.statuses.entry(status).or_default() += n;
+        }
+    }
+
+    /// Replies of one status are sent.
+    pub(super) fn count_replies(&mut self, status: u16, n: u64) {
+        if n > 0 {
+            self.replies += n;
+            self.outstanding -= n;
+            *self.statuses.entry(status).or_default() += n;
+        }
+    }
+
+    /// A reply is sent as far as it was to be sent.
+    pub(super) fn count_truncated(&mut self) {
+        self.truncated += 1;
+        self.outstanding -= 1;
+    }
+
+    fn numbers_mut(&mut self) -> [&mut u64; 16] {
+        [
+            &mut self.connections,
+            &mut self.open,
+            &mut self.open_max,
+            &mut self.requests,
+            &mut self.bad_requests,
+            &mut self.cut_requests,
+            &mut self.replies,
+            &mut self.truncated,
+            &mut self.resets,
+            &mut self.unanswered,
+            &mut self.outstanding,
+            &mut self.continues,
+            &mut self.idle_closes,
+            &mut self.bytes_in,
+            &mut self.bytes_out,
+            &mut self.in_server_max,
+        ]
+    }
+}
+
+/// One line per counter that is not zero.
+impl fmt::Display for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |name: &str, n: u64| match n {
+            0 => Ok(()),
+            _ => writeln!(f, "{name:<24} {n}"),
+        };
+        line("connections", self.connections)?;
+        line("  open now", self.open)?;
+        line("  open at most", self.open_max)?;
+        line("requests", self.requests)?;
+        line("  in server at most", self.in_server_max)?;
+        line("  bad", self.bad_requests)?;
+        line("  cut off by client", self.cut_requests)?;
+        line("replies", self.replies)?;
+        for (status, &n) in &self.statuses {
+            line(&format!("  status {status}"), n)?;
+        }
+        line("  100 Continue", self.continues)?;
+        line("truncated replies", self.truncated)?;
+        line("resets", self.resets)?;
+        line("unanswered", self.unanswered)?;
+        line("outstanding", self.outstanding)?;
+        line("idle connections closed", self.idle_closes)?;
+        line("bytes received", self.bytes_in)?;
+        line("bytes sent", self.bytes_out)
+    }
+}

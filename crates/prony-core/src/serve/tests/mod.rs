@@ -1,0 +1,181 @@
+//! The server driven by hand: virtual time, every byte and every close seen.
+
+mod faults;
+mod paths;
+mod service;
+mod text;
+mod wire;
+
+use super::{Serve, ServeLaw, Served};
+use crate::machine::{Action, CloseHow, Machine, StopRequest};
+use crate::units::{ConnId, Nanos, Span};
+
+/// A driver of one server: obeys the contract, moves the clock, keeps what was sent.
+struct Rig {
+    serve: Serve,
+    now: Nanos,
+    links: Vec<Link>,
+    finished: bool,
+}
+
+/// One connection as its client sees it.
+struct Link {
+    id: ConnId,
+    /// What came, and when.
+    got: Vec<(Nanos, Vec<u8>)>,
+    closed: Option<(Nanos, CloseHow)>,
+    /// Bytes that the socket still takes; `take_output` is called again when it is raised.
+    window: usize,
+    blocked: bool,
+}
+
+impl Rig {
+    fn new(law: ServeLaw) -> Self {
+        Self { serve: Serve::new(law, 7), now: Nanos::ZERO, links: Vec::new(), finished: false }
+    }
+
+    /// Connect; returns the link's index.
+    fn connect(&mut self) -> usize {
+        let id = self.serve.on_accepted(0, self.now).expect("accepted");
+        assert!(self.links.iter().all(|l| l.id != id), "an id is used once");
+        let link = Link { id, got: Vec::new(), closed: None, window: usize::MAX, blocked: false };
+        self.links.push(link);
+        self.poll();
+        self.links.len() - 1
+    }
+
+    fn send(&mut self, link: usize, bytes: impl AsRef<[u8]>) {
+        if self.links[link].closed.is_none() {
+            let id = self.links[link].id;
+            self.serve.on_recv(id, &mut bytes.as_ref().to_vec(), self.now);
+            self.poll();
+        }
+    }
+
+    fn half_close(&mut self, link: usize) {
+        self.serve.on_closed(self.links[link].id, None, self.now);
+        self.poll();
+    }
+
+    fn stop(&mut self, how: StopRequest) {
+        self.serve.on_stop(how, self.now);
+        self.poll();
+    }
+
+    /// Let the socket take so many bytes more.
+    fn open_window(&mut self, link: usize, bytes: usize) {
+        self.links[link].window = bytes;
+        if self.links[link].blocked {
+            self.fetch(link);
+            self.poll();
+        }
+    }
+
+    /// Let the time pass, ticking at every deadline.
+    fn run_until(&mut self, end: Nanos) {
+        while let Some(at) = self.serve.deadline().filter(|&at| at <= end) {
+            self.now = self.now.max(at);
+            self.serve.on_tick(self.now);
+            self.poll();
+        }
+        self.now = end;
+    }
+
+    fn poll(&mut self) {
+        while let Some(action) = self.serve.poll_action() {
+            match action {
+                Action::Connect { .. } => panic!("a server connects to nobody"),
+                Action::Transmit { id } => {
+                    let link = self.find(id);
+                    self.fetch(link);
+                }
+                Action::Close { id, how } => {
+                    let link = self.find(id);
+                    self.links[link].closed = Some((self.now, how));
+                }
+                Action::Finished => {
+                    assert!(!self.finished, "finished twice");
+                    self.finished = true;
+                }
+            }
+        }
+        let s = self.serve.served();
+        let ends = s.replies + s.truncated + s.resets + s.unanswered + s.outstanding;
+        assert_eq!(s.requests + s.bad_requests, ends, "{s:?}");
+        assert_eq!(s.replies, s.statuses.values().sum::<u64>());
+    }
+
+    fn fetch(&mut self, link: usize) {
+        let l = &mut self.links[link];
+        let (got, window, now) = (&mut l.got, &mut l.window, self.now);
+        let all = self.serve.take_output(l.id, now, &mut |bytes| {
+            let n = bytes.len().min(*window);
+            *window -= n;
+            if n > 0 {
+                got.push((now, bytes[..n].to_vec()));
+            }
+            n
+        });
+        l.blocked = !all;
+    }
+
+    fn find(&self, id: ConnId) -> usize {
+        let link = self.links.iter().position(|l| l.id == id).expect("a known connection");
+        assert!(self.links[link].closed.is_none(), "named after its close");
+        link
+    }
+
+    fn bytes(&self, link: usize) -> Vec<u8> {
+        self.links[link].got.iter().flat_map(|(_, bytes)| bytes.clone()).collect()
+    }
+
+    fn text(&self, link: usize) -> String {
+        String::from_utf8(self.bytes(link)).expect("text")
+    }
+
+    /// The statuses of the replies that came, whose bodies all have their length.
+    fn statuses(&self, link: usize) -> Vec<u16> {
+        replies(&self.bytes(link)).into_iter().map(|r| r.status).collect()
+    }
+
+    fn served(&self) -> &Served {
+        self.serve.served()
+    }
+}
+
+/// A reply as a client reads it.
+#[derive(Debug, PartialEq)]
+struct Got {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+/// Take whole replies with a Content-Length (or neither body nor length) apart.
+fn replies(mut bytes: &[u8]) -> Vec<Got> {
+    let mut all = Vec::new();
+    while !bytes.is_empty() {
+        let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").expect("a whole head") + 4;
+        let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
+        let status = head[9..12].parse().expect("a status");
+        let length = head
+            .lines()
+            .find_map(|l| l.strip_prefix("Content-Length: "))
+            .map_or(0, |n| n.parse().expect("a number"));
+        all.push(Got { status, head, body: bytes[end..end + length].to_vec() });
+        bytes = &bytes[end + length..];
+    }
+    all
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+fn ms(n: u64) -> Span {
+    Span::from_millis(n)
+}
+
+fn at(n: u64) -> Nanos {
+    Nanos::ZERO + ms(n)
+}
