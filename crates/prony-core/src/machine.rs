@@ -5,7 +5,8 @@
 //! 1. After every `on_*` call (and once before the first) the driver polls [`Machine::poll_action`]
 //!    until it returns `None`, carrying out each action, before it makes the next `on_*` call.
 //!    `take_output` is called from inside the carrying out of [`Action::Transmit`], and later again
-//!    whenever a connection that did not take all becomes writable.
+//!    whenever a connection that did not take all becomes writable; after such a later call the
+//!    actions are polled too (a server closes a connection once its last byte is taken).
 //! 2. A connection's id is the machine's. It lives from `Action::Connect` (client) or `on_accepted`
 //!    (server) until the machine emits `Action::Close` for it; after that the driver never names
 //!    the id again. `on_closed` does not end an id: it tells that the peer ended (`None`: an
