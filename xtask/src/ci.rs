@@ -65,6 +65,11 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         println!("{name:13} {}", shown(time));
     }
     println!("{:13} {}", "in all", shown(begin.elapsed()));
+    if tools::reader()?.is_none() {
+        println!(
+            "not covered: histogram files in a foreign reader (the Python package `hdrhistogram`)"
+        );
+    }
     Ok(())
 }
 
@@ -88,19 +93,22 @@ fn docs() -> Result<()> {
 }
 
 fn unit() -> Result<()> {
-    run(tests().args(["--lib", "--bins"]))?;
-    run(tests().arg("--doc"))
+    run(tests()?.args(["--lib", "--bins"]))?;
+    run(tests()?.arg("--doc"))
 }
 
 fn whole() -> Result<()> {
-    run(tests().args(["--test", "*"]))
+    run(tests()?.args(["--test", "*"]))
 }
 
 /// `CI=1` tells the tests that a missing program is a failure and no reason to leave something out.
-fn tests() -> Command {
+fn tests() -> Result<Command> {
     let mut command = cargo(&["test", "--locked", "--workspace", "--quiet", PROFILE]);
     command.env("CI", "1").env("RUST_BACKTRACE", "1");
-    command
+    if let Some(python) = tools::reader()? {
+        command.env("PRONY_TEST_PYTHON", python);
+    }
+    Ok(command)
 }
 
 fn demo() -> Result<()> {

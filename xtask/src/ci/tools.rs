@@ -1,8 +1,11 @@
 //! What the tests need from outside, and how to get it.
 
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
 use anyhow::{Result, bail};
 
-use crate::shell::{is_root, program, run, which};
+use crate::shell::{is_root, program, run, target_dir, which};
 
 /// A program and the Debian package that brings it.
 const TOOLS: [(&str, &str); 6] = [
@@ -14,11 +17,43 @@ const TOOLS: [(&str, &str); 6] = [
     ("python3", "python3-venv"),
 ];
 
-/// Install by apt-get what is missing, or say what is.
+/// The histogram reader of another implementation, as pip knows it.
+const READER: &str = "hdrhistogram==0.10.8";
+
+/// Install by apt-get and pip what is missing, or say what is.
 pub(super) fn install() -> Result<()> {
+    programs()?;
+    if reader()?.is_none()
+        && let Err(e) = install_reader()
+    {
+        // Nothing else comes from PyPI, so a machine without it shall not fail; ci says so at its
+        // end.
+        println!("{READER} could not be installed: {e:#}");
+    }
+    Ok(())
+}
+
+/// A Python that has the foreign histogram reader.
+pub(super) fn reader() -> Result<Option<PathBuf>> {
+    let python = venv()?.join("bin/python");
+    let has = Command::new(&python).args(["-c", "import hdrh.log"]).stderr(Stdio::null()).status();
+    Ok(has.is_ok_and(|status| status.success()).then_some(python))
+}
+
+fn venv() -> Result<PathBuf> {
+    Ok(target_dir()?.join("xtask-venv"))
+}
+
+fn install_reader() -> Result<()> {
+    let venv = venv()?;
+    run(program("python3", &["-m", "venv", "--clear"]).arg(&venv))?;
+    let quiet = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", READER];
+    run(&mut program(venv.join("bin/python"), &quiet))
+}
+
+fn programs() -> Result<()> {
     let missing = missing();
     if missing.is_empty() {
-        println!("all there");
         return Ok(());
     }
     let packages = missing.join(" ");
