@@ -1,0 +1,3 @@
+//! What the `prony` binary, its tests and other front ends share.
+
+pub mod report;

@@ -1,0 +1,45 @@
+//! The histograms of response and service time as an HdrHistogram interval log (V2, tagged), in nanoseconds; the warm-up
+//! under tags of its own.
+
+use std::time::{Duration, SystemTime};
+
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
+use prony_core::record::Tally;
+use prony_core::summary::Summary;
+
+pub(super) fn render(summary: &Summary) -> Vec<u8> {
+    let mut builder = IntervalLogWriterBuilder::new();
+    let version = &summary.run.version;
+    builder
+        .add_comment("[Histogram log format version 1.3]")
+        .add_comment(&format!("[Logged with prony {version}; values in nanoseconds]"))
+        // The maximum beside each histogram is in milliseconds, as the tools' own writer has it.
+        .with_max_value_divisor(1e6);
+    let started = summary.run.started_unix.and_then(|s| Duration::try_from_secs_f64(s).ok());
+    if let Some(since_1970) = started {
+        let start = SystemTime::UNIX_EPOCH + since_1970;
+        builder.with_start_time(start).with_base_time(start);
+    }
+    let (mut out, mut encoder) = (Vec::new(), V2DeflateSerializer::new());
+    let mut log =
+        builder.begin_log_with(&mut out, &mut encoder).expect("writing to memory does not fail");
+    if let Some(warmup) = &summary.warmup {
+        write(&mut log, warmup, ["warmup-response", "warmup-service"]);
+    }
+    write(&mut log, &summary.main, ["response", "service"]);
+    out
+}
+
+fn write(
+    log: &mut IntervalLogWriter<'_, '_, Vec<u8>, V2DeflateSerializer>,
+    tally: &Tally,
+    tags: [&str; 2],
+) {
+    let begin = Duration::from_nanos(tally.begin.0);
+    let length = Duration::from_nanos(tally.window().0);
+    for (tag, hist) in tags.into_iter().zip([&tally.times.response, &tally.times.service]) {
+        log.write_histogram(hist.bins(), begin, length, Tag::new(tag))
+            .expect("writing to memory does not fail");
+    }
+}

@@ -1,0 +1,303 @@
+//! The complete report for programs: documented field by field in `docs/json.md`, described by
+//! `docs/schema/report-1.json`. A saved report can be read back, merged and told in another format.
+
+use std::collections::BTreeMap;
+
+use prony_core::fault::{Fault, FaultClass};
+use prony_core::plan::Plan;
+use prony_core::record::Tally;
+use prony_core::record::hist::Hist;
+use prony_core::summary::{Figures, Limit, Meter, Row, RunInfo, Summary, Verdict};
+use prony_core::units::Span;
+use serde::{Deserialize, Serialize};
+
+use super::{redact, words};
+
+/// The version of the shape. It grows when a field changes its meaning or goes away, not when one is added.
+pub const SCHEMA: u32 = 1;
+
+/// The whole document.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: u32,
+    #[serde(flatten)]
+    flat: Brief,
+    brief: Brief,
+    verdict: Judgement,
+    run: RunInfo,
+    plan: Plan,
+    meters: &'a [Meter],
+    measurement: Section<'a>,
+    warmup: Option<Section<'a>>,
+}
+
+/// What one looks at first. Times in microseconds.
+#[derive(Clone, Serialize)]
+struct Brief {
+    rps: f64,
+    requests: u64,
+    errors: u64,
+    p50: Option<f64>,
+    p90: Option<f64>,
+    p99: Option<f64>,
+    p999: Option<f64>,
+    max: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Judgement {
+    verdict: &'static str,
+    reasons: Vec<Reason>,
+}
+
+#[derive(Serialize)]
+struct Reason {
+    #[serde(flatten)]
+    limit: Limit,
+    sentence: String,
+}
+
+/// Warm-up or measurement: what is derived, and all that was counted.
+#[derive(Serialize)]
+struct Section<'a> {
+    rates: Rates,
+    times: BTreeMap<&'static str, Times>,
+    errors: Vec<Error>,
+    rows: Vec<Line>,
+    tally: &'a Tally,
+}
+
+#[derive(Serialize)]
+struct Rates {
+    window_ns: u64,
+    rate: f64,
+    asked_rate: Option<f64>,
+    sent_rate: Option<f64>,
+    bytes_per_second: f64,
+    error_share: Option<f64>,
+    concurrency: f64,
+}
+
+#[derive(Serialize)]
+struct Times {
+    count: u64,
+    mean_ns: Option<f64>,
+    stdev_ns: Option<f64>,
+    min_ns: Option<u64>,
+    p50_ns: Option<u64>,
+    p75_ns: Option<u64>,
+    p90_ns: Option<u64>,
+    p95_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    p999_ns: Option<u64>,
+    p9999_ns: Option<u64>,
+    max_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Error {
+    error: Fault,
+    class: FaultClass,
+    requests: u64,
+    stray: u64,
+    sentence: &'static str,
+}
+
+#[derive(Serialize)]
+struct Line {
+    start_ns: u64,
+    length_ns: u64,
+    started: u64,
+    replies: u64,
+    failed: u64,
+    bytes: u64,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    max_ns: Option<u64>,
+}
+
+pub(super) fn render(summary: &Summary) -> String {
+    let brief = Brief::of(&summary.main);
+    let mut run = summary.run.clone();
+    run.command = redact::command(&run.command);
+    let report = Report {
+        schema: SCHEMA,
+        flat: brief.clone(),
+        brief,
+        verdict: Judgement::of(summary),
+        run,
+        plan: redact::plan(&summary.plan),
+        meters: &summary.meters,
+        measurement: Section::of(&summary.main, summary.asked_rate(), summary.sent_rate()),
+        warmup: summary.warmup.as_ref().map(|w| Section::of(w, None, None)),
+    };
+    let mut text = serde_json::to_string_pretty(&report).expect("the report has only text keys");
+    text.push('\n');
+    text
+}
+
+/// Why a text is no saved report.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It is no JSON, or has not the fields of a report.
+    #[error("this is no report of prony: {0}")]
+    Shape(#[from] serde_json::Error),
+    /// A later version's.
+    #[error(
+        "this report has schema {0}, but this version of prony reads schema {SCHEMA}: use a newer one"
+    )]
+    Schema(u64),
+}
+
+/// The part of a saved report from which all else can be derived again.
+#[derive(Deserialize)]
+struct Saved {
+    run: RunInfo,
+    plan: Plan,
+    meters: Vec<Meter>,
+    measurement: SavedSection,
+    warmup: Option<SavedSection>,
+}
+
+#[derive(Deserialize)]
+struct SavedSection {
+    tally: Tally,
+}
+
+/// Read a saved report back. What `docs/json.md` says to be left out of a saved plan stays out; every figure is that of
+/// the run.
+pub fn read(text: &str) -> Result<Summary, ReadError> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema: u64,
+    }
+    let Version { schema } = serde_json::from_str(text)?;
+    if schema != u64::from(SCHEMA) {
+        return Err(ReadError::Schema(schema));
+    }
+    let saved: Saved = serde_json::from_str(text)?;
+    Ok(Summary {
+        plan: saved.plan,
+        run: saved.run,
+        warmup: saved.warmup.map(|s| s.tally),
+        main: saved.measurement.tally,
+        meters: saved.meters,
+    })
+}
+
+impl Brief {
+    fn of(t: &Tally) -> Self {
+        let response = &t.times.response;
+        let us = |q| response.quantile(q).map(|t| t.0 as f64 / 1e3);
+        Self {
+            rps: t.rate(),
+            requests: t.replies + t.failed,
+            errors: t.failed,
+            p50: us(0.5),
+            p90: us(0.9),
+            p99: us(0.99),
+            p999: us(0.999),
+            max: us(1.0),
+        }
+    }
+}
+
+impl Judgement {
+    fn of(summary: &Summary) -> Self {
+        match summary.verdict() {
+            Verdict::Valid => Self { verdict: "VALID", reasons: vec![] },
+            Verdict::ClientLimited { reasons } => {
+                let told = |limit: Limit| {
+                    let sentence = words::limit(&limit, summary);
+                    Reason { limit, sentence }
+                };
+                let reasons = reasons.into_iter().map(told).collect();
+                Self { verdict: "CLIENT-LIMITED", reasons }
+            }
+        }
+    }
+}
+
+impl<'a> Section<'a> {
+    fn of(tally: &'a Tally, asked_rate: Option<f64>, sent_rate: Option<f64>) -> Self {
+        let t = &tally.times;
+        let times = [
+            ("response", &t.response),
+            ("service", &t.service),
+            ("first_byte", &t.first_byte),
+            ("transfer", &t.transfer),
+            ("lag", &t.lag),
+            ("queue", &t.queue),
+            ("connect", &t.connect),
+            ("failed", &t.failed),
+        ];
+        let rates = Rates {
+            window_ns: tally.window().0,
+            rate: tally.rate(),
+            asked_rate,
+            sent_rate,
+            bytes_per_second: tally.bytes_per_second(),
+            error_share: tally.error_share(),
+            concurrency: tally.concurrency(),
+        };
+        Self {
+            rates,
+            times: times.into_iter().map(|(name, hist)| (name, Times::of(hist))).collect(),
+            errors: errors(tally),
+            rows: tally.rows().map(Line::from).collect(),
+            tally,
+        }
+    }
+}
+
+impl Times {
+    fn of(hist: &Hist) -> Self {
+        let f = Figures::of(hist);
+        let [p50_ns, p75_ns, p90_ns, p95_ns, p99_ns, p999_ns, p9999_ns] = f.quantiles.map(ns);
+        Self {
+            count: f.count,
+            mean_ns: f.mean_ns,
+            stdev_ns: f.stdev_ns,
+            min_ns: ns(f.min),
+            p50_ns,
+            p75_ns,
+            p90_ns,
+            p95_ns,
+            p99_ns,
+            p999_ns,
+            p9999_ns,
+            max_ns: ns(f.max),
+        }
+    }
+}
+
+impl From<Row> for Line {
+    fn from(r: Row) -> Self {
+        Self {
+            start_ns: r.at.0,
+            length_ns: r.length.0,
+            started: r.started,
+            replies: r.replies,
+            failed: r.failed,
+            bytes: r.bytes,
+            p50_ns: ns(r.p50),
+            p99_ns: ns(r.p99),
+            max_ns: ns(r.max),
+        }
+    }
+}
+
+fn ns(t: Option<Span>) -> Option<u64> {
+    t.map(|t| t.0)
+}
+
+fn errors(t: &Tally) -> Vec<Error> {
+    let told = |error: Fault| Error {
+        error,
+        class: error.class(),
+        requests: t.fault(error),
+        stray: t.stray[error as usize],
+        sentence: words::sentence(error),
+    };
+    Fault::ALL.into_iter().map(told).filter(|e| e.requests + e.stray > 0).collect()
+}

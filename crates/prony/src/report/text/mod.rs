@@ -1,0 +1,260 @@
+//! The report for people: one screen, nothing that is zero.
+
+mod page;
+mod table;
+mod what;
+
+use prony_core::fault::Fault;
+use prony_core::record::Tally;
+use prony_core::summary::{Summary, Verdict};
+
+use super::{Style, units, words};
+use page::{Ink, Page};
+
+/// The lines of a screen.
+const LINES_MAX: usize = 40;
+/// Threads whose busy share is told one by one.
+const THREADS_MAX: usize = 8;
+
+/// How much is told of what can be long. The rest is counted, and is in the JSON report.
+#[derive(Clone, Copy, Debug)]
+struct Detail {
+    /// Kinds of errors.
+    errors: usize,
+    /// Statuses.
+    statuses: usize,
+    /// Pieces of the rate plan.
+    pieces: usize,
+    /// Notes, and lines of each.
+    notes: (usize, usize),
+    /// Reasons of the verdict.
+    reasons: usize,
+    /// Empty lines between the parts.
+    airy: bool,
+}
+
+/// From much to little: the first that fits on the screen is taken.
+const DETAILS: [Detail; 3] = [
+    Detail { errors: 22, statuses: 12, pieces: 6, notes: (9, 3), reasons: 9, airy: true },
+    Detail { errors: 6, statuses: 8, pieces: 4, notes: (3, 2), reasons: 4, airy: true },
+    Detail { errors: 2, statuses: 5, pieces: 1, notes: (1, 1), reasons: 1, airy: false },
+];
+
+pub(super) fn render(summary: &Summary, style: Style) -> String {
+    let mut told = String::new();
+    for detail in DETAILS {
+        told = page(summary, style, detail);
+        if told.lines().count() <= LINES_MAX {
+            break;
+        }
+    }
+    told
+}
+
+fn page(summary: &Summary, style: Style, detail: Detail) -> String {
+    let mut page = Page::new(style, detail.airy);
+    what::tell(&mut page, summary, detail);
+    page.blank();
+    totals(&mut page, summary, detail);
+    page.blank();
+    table::times(&mut page, &summary.main.times);
+    errors(&mut page, &summary.main, detail);
+    page.blank();
+    meter(&mut page, summary);
+    if let Some(warmup) = &summary.warmup {
+        page.line("warm-up", &warmed(warmup));
+    }
+    if summary.run.interrupted {
+        page.inked("interrupted", "by the user: the figures are those until then", Ink::Warning);
+    }
+    verdict(&mut page, summary, detail);
+    page.finish()
+}
+
+fn totals(page: &mut Page, summary: &Summary, detail: Detail) {
+    let t = &summary.main;
+    page.line("requests", &requests(t));
+    let mut rate = units::rate(t.rate());
+    if let Some(asked) = summary.asked_rate() {
+        rate += &format!(" answered, {} asked", units::rate(asked));
+        if t.sent_late > 0 {
+            rate += &format!(", {} sent too late", units::count(t.sent_late));
+        }
+    }
+    rate += &format!("; {:.1} under way at a time", t.concurrency());
+    page.line("rate", &rate);
+    let mut data = Vec::new();
+    if t.bytes_received() > 0 {
+        let (all, rate) = (t.bytes_received() as f64, t.bytes_per_second());
+        data.push(format!("{} received ({}/s)", units::bytes(all), units::bytes(rate)));
+    }
+    if t.bytes_sent > 0 {
+        data.push(format!("{} sent", units::bytes(t.bytes_sent as f64)));
+    }
+    page.list("data", &data);
+    page.list("statuses", &statuses(t, detail.statuses));
+    page.list("connections", &connections(summary));
+}
+
+fn requests(t: &Tally) -> String {
+    let mut replies = units::counted(t.replies, "reply", "replies");
+    if t.replies_in_drain > 0 {
+        replies += &format!(" ({} in the drain)", units::count(t.replies_in_drain));
+    }
+    let mut parts = vec![replies];
+    if let Some(share) = t.error_share().filter(|_| t.failed > 0) {
+        parts.push(format!("{} failed ({})", units::count(t.failed), units::percent(share)));
+    }
+    if t.unfinished > 0 {
+        parts.push(format!("{} unfinished", units::count(t.unfinished)));
+    }
+    if t.retries > 0 {
+        parts.push(format!("{} sent twice", units::count(t.retries)));
+    }
+    format!("{} in {}: {}", units::count(t.started), units::span(t.window()), parts.join(", "))
+}
+
+fn statuses(t: &Tally, most: usize) -> Vec<String> {
+    let mut by_count: Vec<(u16, u64)> = t.statuses.iter().map(|(&s, &n)| (s, n)).collect();
+    by_count.sort_by_key(|&(status, n)| (std::cmp::Reverse(n), status));
+    let rest = by_count.split_off(by_count.len().min(most));
+    let mut told: Vec<String> =
+        by_count.iter().map(|(s, n)| format!("{s}: {}", units::count(*n))).collect();
+    if !rest.is_empty() {
+        let replies = rest.iter().map(|&(_, n)| n).sum();
+        told.push(format!("{} others: {}", rest.len(), units::count(replies)));
+    }
+    if t.interim > 0 {
+        told.push(format!("{} interim (1xx)", units::count(t.interim)));
+    }
+    told
+}
+
+fn connections(summary: &Summary) -> Vec<String> {
+    let t = &summary.main;
+    let mut told = Vec::new();
+    if t.connected > 0 {
+        told.push(format!("{} opened", units::count(t.connected)));
+    }
+    if let Some(n) = summary.warmup.as_ref().map(|w| w.connected).filter(|&n| n > 0) {
+        told.push(format!("{} opened in the warm-up", units::count(n)));
+    }
+    if t.connects > t.connected {
+        told.push(format!("{} not opened", units::count(t.connects - t.connected)));
+    }
+    if t.in_flight_max > 0 {
+        let most = units::counted(t.in_flight_max, "request", "requests");
+        told.push(format!("at most {most} in flight"));
+    }
+    told
+}
+
+fn errors(page: &mut Page, t: &Tally, detail: Detail) {
+    let count = |f: Fault| t.fault(f) + t.stray[f as usize];
+    let mut faults: Vec<Fault> = Fault::ALL.into_iter().filter(|&f| count(f) > 0).collect();
+    if faults.is_empty() {
+        return;
+    }
+    page.blank();
+    faults.sort_by_key(|&f| std::cmp::Reverse(count(f)));
+    let rest = faults.split_off(faults.len().min(detail.errors));
+    let others = format!("{} other kinds", rest.len());
+    let mut rows: Vec<(&str, u64, String)> = faults
+        .iter()
+        .map(|&f| (words::name(f), count(f), words::sentence(f).to_owned() + &stray(t, f)))
+        .collect();
+    if !rest.is_empty() {
+        let requests = rest.iter().map(|&f| count(f)).sum();
+        rows.push((&others, requests, "told one by one with --json".to_owned()));
+    }
+    let names = rows.iter().map(|r| r.0.len()).max().unwrap_or(0);
+    let numbers = rows.iter().map(|r| units::count(r.1).len()).max().unwrap_or(0);
+    for (i, (name, n, sentence)) in rows.iter().enumerate() {
+        let label = if i == 0 { "errors" } else { "" };
+        let line = format!("{name:<names$} {:>numbers$}  {sentence}", units::count(*n));
+        page.inked(label, &line, Ink::Warning);
+    }
+}
+
+/// What the counter of a fault has that is no failed request.
+fn stray(t: &Tally, f: Fault) -> String {
+    match t.stray[f as usize] {
+        0 => String::new(),
+        n => format!(" ({} stray)", units::count(n)),
+    }
+}
+
+fn meter(page: &mut Page, summary: &Summary) {
+    let mut told = Vec::new();
+    if let Some((_, share)) = summary.busiest().filter(|&(_, share)| share > 0.0) {
+        let shares: Vec<String> = summary.meters.iter().map(|m| units::percent(m.busy())).collect();
+        told.push(match shares.len() {
+            1 => format!("busy {}", shares[0]),
+            n if n <= THREADS_MAX => format!("busy by thread {}", shares.join(" ")),
+            n => format!("busiest of {n} threads {}", units::percent(share)),
+        });
+        told.push(cpu(summary));
+    }
+    if let Some(lag) = summary.main.times.lag.quantile(0.99).filter(|lag| lag.0 > 0) {
+        told.push(format!("send lag p99 {}", units::span(lag)));
+    }
+    if let (Some(sent), Some(asked)) = (summary.sent_rate(), due_rate(summary)) {
+        told.push(format!("sent {} of what was due", units::percent(sent / asked)));
+    }
+    let tcp = summary.transport();
+    if let Some(mean) = tcp.rtt_mean() {
+        let max = units::span(tcp.rtt_max);
+        told.push(format!("TCP round trip mean {} max {max}", units::span(mean)));
+    }
+    if tcp.retransmits > 0 {
+        told.push(units::counted(tcp.retransmits, "segment sent again", "segments sent again"));
+    }
+    page.list("meter", &told);
+}
+
+fn due_rate(summary: &Summary) -> Option<f64> {
+    let t = &summary.main;
+    let seconds = t.window().as_secs_f64();
+    (t.started > 0 && seconds > 0.0).then(|| t.started as f64 / seconds)
+}
+
+fn cpu(summary: &Summary) -> String {
+    let (user, system) =
+        summary.meters.iter().fold((0, 0), |a, m| (a.0 + m.cpu_user.0, a.1 + m.cpu_system.0));
+    let (user, system) = (user as f64, system as f64);
+    let mut cpu = format!("CPU {} user, {} system", units::nanos(user), units::nanos(system));
+    if summary.ended() > 0 {
+        let each = units::nanos((user + system) / summary.ended() as f64);
+        cpu += &format!(", {each} per request");
+    }
+    cpu
+}
+
+fn warmed(t: &Tally) -> String {
+    let mut told = requests(t);
+    for (name, q) in [("p50", 0.5), ("p99", 0.99)] {
+        if let Some(time) = t.times.response.quantile(q) {
+            told += &format!(", {name} {}", units::span(time));
+        }
+    }
+    told + "; apart"
+}
+
+fn verdict(page: &mut Page, summary: &Summary, detail: Detail) {
+    match summary.verdict() {
+        Verdict::Valid => page.inked("verdict", "VALID", Ink::Good),
+        Verdict::ClientLimited { reasons } => {
+            let word = "CLIENT-LIMITED: the figures are not the target's alone";
+            page.inked("verdict", word, Ink::Bad);
+            for reason in reasons.iter().take(detail.reasons) {
+                page.line("", &words::limit(reason, summary));
+            }
+            if let Some(n) = reasons.len().checked_sub(detail.reasons).filter(|&n| n > 0) {
+                page.line(
+                    "",
+                    &format!("and {}", units::counted(n as u64, "more reason", "more reasons")),
+                );
+            }
+        }
+    }
+}

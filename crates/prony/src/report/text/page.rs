@@ -1,0 +1,157 @@
+//! Lines of a label and a text, wrapped at the screen's width.
+
+use super::Style;
+
+/// The width of a line.
+pub(super) const WIDTH: usize = 100;
+/// Columns of the label, its indent and its gap included.
+pub(super) const LABEL: usize = 14;
+
+/// What a colour says; without colours it is not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ink {
+    Plain,
+    Good,
+    Bad,
+    Warning,
+    Strong,
+    Faint,
+}
+
+pub(super) struct Page {
+    style: Style,
+    airy: bool,
+    text: String,
+}
+
+impl Page {
+    pub(super) fn new(style: Style, airy: bool) -> Self {
+        Self { style, airy, text: String::new() }
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+
+    /// An empty line between two parts, where there is room for it; never two.
+    pub(super) fn blank(&mut self) {
+        if self.airy && !self.text.ends_with("\n\n") {
+            self.text.push('\n');
+        }
+    }
+
+    /// The page's first line.
+    pub(super) fn title(&mut self, text: &str) {
+        self.put(&shortened(text, WIDTH), Ink::Strong);
+        self.text.push('\n');
+    }
+
+    pub(super) fn line(&mut self, label: &str, text: &str) {
+        self.inked(label, text, Ink::Plain);
+    }
+
+    /// Parts in one sentence; nothing where there are none.
+    pub(super) fn list(&mut self, label: &str, parts: &[String]) {
+        if !parts.is_empty() {
+            self.line(label, &parts.join(", "));
+        }
+    }
+
+    /// A text in a colour, wrapped between words.
+    pub(super) fn inked(&mut self, label: &str, text: &str, ink: Ink) {
+        for (i, line) in wrapped(text, WIDTH - LABEL).iter().enumerate() {
+            let label = if i == 0 { label } else { "" };
+            self.put(&format!("  {label:<width$}", width = LABEL - 2), Ink::Faint);
+            self.put(line, ink);
+            self.text.push('\n');
+        }
+    }
+
+    /// A line as it is, after its label.
+    pub(super) fn row(&mut self, label: &str, cells: &str, ink: Ink) {
+        self.put(&format!("  {label:<width$}", width = LABEL - 2), Ink::Faint);
+        self.put(cells, ink);
+        self.text.push('\n');
+    }
+
+    fn put(&mut self, text: &str, ink: Ink) {
+        let code = match ink {
+            Ink::Plain => "",
+            Ink::Good => "1;32",
+            Ink::Bad => "1;31",
+            Ink::Warning => "33",
+            Ink::Strong => "1",
+            Ink::Faint => "36",
+        };
+        if self.style.colour && !code.is_empty() && !text.trim().is_empty() {
+            self.text.push_str(&format!("\x1b[{code}m{text}\x1b[0m"));
+        } else {
+            self.text.push_str(text);
+        }
+    }
+}
+
+/// At most `width` characters; the middle gives way.
+pub(super) fn shortened(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let head = (width - 3) * 2 / 3;
+    let tail = width - 3 - head;
+    text.chars().take(head).chain("...".chars()).chain(text.chars().skip(length - tail)).collect()
+}
+
+/// Lines of at most `width` characters, broken between words. Runs of spaces inside a line stay (columns); a word that is
+/// longer than a line is shortened.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for word in text.split(' ') {
+        let word = shortened(word, width);
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(std::mem::take(&mut line));
+        } else if !line.is_empty() || (word.is_empty() && lines.is_empty()) {
+            line.push(' ');
+        }
+        line.push_str(&word);
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_wider_than_the_screen() {
+        let mut page = Page::new(Style::default(), true);
+        page.title(&"t".repeat(300));
+        page.line("label", &"word ".repeat(60));
+        page.line("label", &"w".repeat(300));
+        page.list("list", &vec!["a part of some length".to_owned(); 20]);
+        let text = page.finish();
+        assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
+        assert!(text.lines().filter(|l| l.starts_with("  label ")).count() == 2);
+        let list = text.split("  list ").nth(1).expect("the list").split_whitespace();
+        assert_eq!(list.collect::<Vec<_>>().join(" "), ["a part of some length"; 20].join(", "));
+    }
+
+    #[test]
+    fn wrapping_keeps_columns_and_words() {
+        assert_eq!(wrapped("a  bc   d", 20), ["a  bc   d"]);
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(shortened("0123456789abcdef", 9), "0123...ef");
+    }
+
+    #[test]
+    fn colours_only_where_they_are_wanted() {
+        let page = |colour| {
+            let mut page = Page::new(Style { colour }, true);
+            page.inked("verdict", "VALID", Ink::Good);
+            page.finish()
+        };
+        assert_eq!(page(false), "  verdict     VALID\n");
+        assert_eq!(page(true), "\x1b[36m  verdict     \x1b[0m\x1b[1;32mVALID\x1b[0m\n");
+    }
+}

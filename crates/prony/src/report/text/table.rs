@@ -1,0 +1,81 @@
+//! The table of times: one line for each kind, one column for each figure.
+
+use prony_core::record::Times;
+use prony_core::record::hist::Hist;
+use prony_core::summary::{Figures, QUANTILES};
+
+use super::page::{Ink, Page};
+use super::units;
+
+/// Columns of a cell, its gap included.
+const CELL: usize = 8;
+
+pub(super) fn times(page: &mut Page, times: &Times) {
+    let same = |a: &Hist, b: &Hist| a == b && a.count() > 0;
+    let waits = !same(&times.service, &times.response);
+    let pieces = !same(&times.first_byte, &times.service);
+    let rows = [
+        ("response", &times.response, true),
+        ("service", &times.service, waits),
+        ("first byte", &times.first_byte, pieces),
+        ("transfer", &times.transfer, pieces),
+        ("queue", &times.queue, true),
+        ("connect", &times.connect, true),
+        ("send lag", &times.lag, true),
+        ("failed", &times.failed, true),
+    ];
+    let told: Vec<(&str, Figures)> = rows
+        .iter()
+        .filter(|(_, hist, wanted)| *wanted && is_told(hist))
+        .map(|(name, hist, _)| (*name, Figures::of(hist)))
+        .collect();
+    if told.is_empty() {
+        return;
+    }
+    page.row("", &header(), Ink::Faint);
+    for (name, figures) in &told {
+        let ink = if *name == "response" { Ink::Strong } else { Ink::Plain };
+        page.row(name, &row(figures), ink);
+    }
+    if !waits {
+        page.line("service", "the same as response: no request waited before it was sent");
+    }
+    if !pieces {
+        page.line("first byte", "the same as service: every reply came in one piece");
+    }
+    if let Some(needs) = needs(&told) {
+        page.line("-", &needs);
+    }
+}
+
+/// A kind of time is told unless it is nothing but zeros.
+fn is_told(hist: &Hist) -> bool {
+    hist.max().is_some_and(|max| max.0 > 0)
+}
+
+fn header() -> String {
+    let names = ["mean", "stdev"].into_iter().chain(QUANTILES.map(|(name, _)| name)).chain(["max"]);
+    names.map(|name| format!("{name:>CELL$}")).collect()
+}
+
+fn row(f: &Figures) -> String {
+    let moment = |ns: Option<f64>| ns.map(units::nanos);
+    let cells = [moment(f.mean_ns), moment(f.stdev_ns)]
+        .into_iter()
+        .chain(f.quantiles.iter().map(|q| q.map(units::span)))
+        .chain([f.max.map(units::span)]);
+    cells.map(|cell| format!("{:>CELL$}", cell.as_deref().unwrap_or("-"))).collect()
+}
+
+/// What the dashes of the table would need.
+fn needs(rows: &[(&str, Figures)]) -> Option<String> {
+    let missing = |i: usize| rows.iter().any(|(_, f)| f.quantiles[i].is_none());
+    let mut needs = QUANTILES
+        .iter()
+        .enumerate()
+        .filter(|&(i, _)| missing(i))
+        .map(|(_, &(name, q))| (name, units::round(Hist::samples_needed(q) as f64)));
+    let (name, n) = needs.next()?;
+    let first = format!("too few: {name} needs {n}");
+    Some(needs.fold(first, |all, (name, n)| format!("{all}, {name} {n}")))
+}

@@ -1,0 +1,200 @@
+//! What was run: everything that is needed to run it again, defaults included.
+
+use prony_core::plan::{Expect, HttpVersion, Load, Pick, Plan, Think};
+use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
+use prony_core::summary::Summary;
+use prony_core::target::Endpoint;
+use prony_core::units::Span;
+
+use super::page::{LABEL, Page, WIDTH, shortened};
+use super::{Detail, units};
+
+pub(super) fn tell(page: &mut Page, summary: &Summary, detail: Detail) {
+    let (plan, run) = (&summary.plan, &summary.run);
+    let version = if run.version.is_empty() { String::new() } else { format!(" {}", run.version) };
+    page.title(&format!("prony{version}  {}", target(plan, WIDTH - 30)));
+    page.list("load", &load(plan, detail));
+    page.list("request", &request(plan));
+    page.list("limits", &limits(plan));
+    page.list("run by", &run_by(summary));
+    let (most, lines) = detail.notes;
+    let width = lines * (WIDTH - LABEL) - (lines - 1) * 12;
+    for note in run.notes.iter().take(most) {
+        page.line("note", &shortened(note, width));
+    }
+    if let Some(n) = run.notes.len().checked_sub(most).filter(|&n| n > 0) {
+        page.line("", &format!("and {}", units::counted(n as u64, "more note", "more notes")));
+    }
+}
+
+fn target(plan: &Plan, width: usize) -> String {
+    let Some(first) = plan.calls.first() else { return String::new() };
+    let url = match plan.endpoints.get(first.endpoint as usize) {
+        Some(Endpoint::Unix { path }) => format!("unix:{path} {}", first.path),
+        _ => format!("http://{}{}", first.authority, first.path),
+    };
+    let url = shortened(&url, width);
+    match plan.calls.len() {
+        1 => url,
+        n => {
+            let how = match plan.pick {
+                Pick::InTurn => "in turn",
+                Pick::Random => "at random",
+            };
+            format!("{url} and {} more {how}", units::count(n as u64 - 1))
+        }
+    }
+}
+
+fn load(plan: &Plan, detail: Detail) -> Vec<String> {
+    let mut told = Vec::new();
+    match &plan.load {
+        Load::Closed { connections, think } => {
+            let users = units::counted(u64::from(*connections), "connection", "connections");
+            told.push(format!("closed loop: {users}"));
+            if let Some(think) = thinking(*think) {
+                told.push(think);
+            }
+        }
+        Load::Open { rate, arrivals, connections } => {
+            told.push(format!("open loop: {}", law(rate, arrivals, detail.pieces)));
+            let cap = units::counted(u64::from(*connections), "connection", "connections");
+            told.push(format!("at most {cap}"));
+        }
+    }
+    if let Some(n) = plan.stop.requests {
+        told.push(format!("until {} have started", units::counted(n, "request", "requests")));
+    }
+    if let Some(t) = plan.stop.duration.filter(|&t| rate_length(plan) != Some(t)) {
+        told.push(format!("for {}", units::exact(t)));
+    }
+    if plan.warmup.0 > 0 {
+        told.push(format!("after {} of warm-up", units::exact(plan.warmup)));
+    }
+    told
+}
+
+/// The length that the rate plan itself tells.
+fn rate_length(plan: &Plan) -> Option<Span> {
+    match &plan.load {
+        Load::Open { rate, arrivals: Arrivals::Fixed | Arrivals::Poisson, .. } => rate.length(),
+        _ => None,
+    }
+}
+
+fn law(rate: &RatePlan, arrivals: &Arrivals, most: usize) -> String {
+    match arrivals {
+        Arrivals::Fixed => format!("fixed arrivals, {}", pieces(rate, most)),
+        Arrivals::Poisson => format!("Poisson arrivals, {}", pieces(rate, most)),
+        Arrivals::Uniform(low, high) => {
+            format!("gaps uniform from {} to {}", units::exact(*low), units::exact(*high))
+        }
+        Arrivals::Trace(times) => {
+            format!("{} from a trace", units::counted(times.len() as u64, "arrival", "arrivals"))
+        }
+    }
+}
+
+fn pieces(rate: &RatePlan, most: usize) -> String {
+    let piece = |p: &RatePiece| {
+        let rates = if p.from == p.to {
+            format!("{}/s", units::round(p.from))
+        } else {
+            format!("{}..{}/s", units::round(p.from), units::round(p.to))
+        };
+        match p.length {
+            Some(length) => format!("{rates} for {}", units::exact(length)),
+            None => rates,
+        }
+    };
+    let mut told: Vec<String> = rate.pieces.iter().take(most).map(piece).collect();
+    if let Some(more) = rate.pieces.len().checked_sub(most).filter(|&n| n > 0) {
+        told.push(units::counted(more as u64, "more piece", "more pieces"));
+    }
+    told.join(" then ")
+}
+
+fn thinking(think: Think) -> Option<String> {
+    let law = match think {
+        Think::None => return None,
+        Think::Fixed(t) => units::exact(t),
+        Think::Exponential(mean) => format!("exponential with mean {}", units::exact(mean)),
+        Think::Uniform(low, high) => {
+            format!("uniform from {} to {}", units::exact(low), units::exact(high))
+        }
+    };
+    Some(format!("think time {law}"))
+}
+
+fn request(plan: &Plan) -> Vec<String> {
+    let mut told = Vec::new();
+    if let Some(call) = plan.calls.first() {
+        let same = plan.calls.iter().all(|c| c.method == call.method);
+        told.push(if same { call.method.clone() } else { "several methods".to_owned() });
+        let bodies = plan.calls.iter().map(|c| c.body.len()).max().unwrap_or(0);
+        if bodies > 0 {
+            let most = if plan.calls.len() > 1 { "up to " } else { "" };
+            told.push(format!("body of {most}{}", units::bytes(bodies as f64)));
+        }
+    }
+    told.push(match plan.http {
+        HttpVersion::Http10 => "HTTP/1.0".to_owned(),
+        HttpVersion::Http11 => "HTTP/1.1".to_owned(),
+    });
+    told.push(match plan.requests_per_connection {
+        None => "keep-alive".to_owned(),
+        Some(1) => "a new connection for each".to_owned(),
+        Some(n) => format!("{} per connection", units::count(u64::from(n))),
+    });
+    if plan.pipeline > 1 {
+        told.push(format!("pipelined {} deep", units::count(u64::from(plan.pipeline))));
+    }
+    told.push(expected(&plan.expect));
+    told
+}
+
+fn expected(expect: &Expect) -> String {
+    let range = |&(low, high): &(u16, u16)| {
+        if low == high { format!("{low}") } else { format!("{low}-{high}") }
+    };
+    let statuses: Vec<String> = expect.statuses.iter().map(range).collect();
+    let mut told = format!("expecting {}", statuses.join(" or "));
+    if let Some(n) = expect.length {
+        told += &format!(" with a body of {}", units::counted(n, "byte", "bytes"));
+    }
+    if let Some(text) = &expect.body {
+        let text = String::from_utf8_lossy(text);
+        told += &format!(" that contains {:?}", shortened(&text, 24));
+    }
+    told
+}
+
+fn limits(plan: &Plan) -> Vec<String> {
+    vec![
+        format!("timeout {} from the intended start", units::exact(plan.timeout)),
+        format!("{} to connect", units::exact(plan.connect_timeout)),
+        format!("seed {}", plan.seed),
+    ]
+}
+
+fn run_by(summary: &Summary) -> Vec<String> {
+    let run = &summary.run;
+    let mut told = Vec::new();
+    if !run.driver.is_empty() {
+        told.push(run.driver.clone());
+    }
+    told.push(units::counted(summary.meters.len() as u64, "thread", "threads"));
+    if !run.host.is_empty() {
+        told.push(run.host.clone());
+    }
+    if run.descriptor_limit > 0 {
+        told.push(format!("descriptor limit {}", units::count(run.descriptor_limit)));
+    }
+    let addresses: Vec<&str> = run.addresses.iter().flatten().map(String::as_str).collect();
+    match addresses.as_slice() {
+        [] => {}
+        [one] => told.push(format!("to {one}")),
+        [first, ..] => told.push(format!("to {first} and {} more", addresses.len() - 1)),
+    }
+    told
+}

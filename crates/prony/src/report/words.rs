@@ -1,0 +1,130 @@
+//! What the core counts, in words: one name and one sentence for each error, and what limited the meter with what to do
+//! about it.
+
+use prony_core::fault::Fault;
+use prony_core::summary::{Limit, Summary};
+
+use super::units;
+
+/// The name under which a fault is counted in every format.
+pub fn name(fault: Fault) -> &'static str {
+    match fault {
+        Fault::ConnectRefused => "connect-refused",
+        Fault::ConnectTimeout => "connect-timeout",
+        Fault::ConnectUnreachable => "connect-unreachable",
+        Fault::ConnectReset => "connect-reset",
+        Fault::RequestTimeout => "request-timeout",
+        Fault::Reset => "reset",
+        Fault::ClosedEarly => "closed-early",
+        Fault::Truncated => "truncated",
+        Fault::HeaderTooLarge => "header-too-large",
+        Fault::BadStatusLine => "bad-status-line",
+        Fault::BadStatus => "bad-status",
+        Fault::BadHeader => "bad-header",
+        Fault::BadLength => "bad-length",
+        Fault::BadChunk => "bad-chunk",
+        Fault::BadCoding => "bad-coding",
+        Fault::Surplus => "surplus",
+        Fault::UnexpectedStatus => "unexpected-status",
+        Fault::BodyMismatch => "body-mismatch",
+        Fault::NoDescriptors => "no-descriptors",
+        Fault::NoPorts => "no-ports",
+        Fault::NoBuffers => "no-buffers",
+        Fault::Internal => "internal",
+    }
+}
+
+/// What a fault means, short enough for one line of the report.
+pub fn sentence(fault: Fault) -> &'static str {
+    match fault {
+        Fault::ConnectRefused => "nobody listens at the address",
+        Fault::ConnectTimeout => "no connection within the connect timeout",
+        Fault::ConnectUnreachable => "the network or the host could not be reached",
+        Fault::ConnectReset => "the connection was reset while it was being opened",
+        Fault::RequestTimeout => "no whole reply within the timeout",
+        Fault::Reset => "the peer reset the connection",
+        Fault::ClosedEarly => "the peer closed before the first byte of the reply",
+        Fault::Truncated => "the peer closed inside the reply",
+        Fault::HeaderTooLarge => "status line and headers over 64 KiB",
+        Fault::BadStatusLine => "bytes where a status line should be",
+        Fault::BadStatus => "a status outside 100 to 599",
+        Fault::BadHeader => "a header line that is none",
+        Fault::BadLength => "content lengths that differ or are no number",
+        Fault::BadChunk => "a chunk of the body was not framed as it must be",
+        Fault::BadCoding => "a transfer coding that was not asked for",
+        Fault::Surplus => "more bytes than the reply was to have",
+        Fault::UnexpectedStatus => "a status that does not count as success",
+        Fault::BodyMismatch => "a body that is not as expected",
+        Fault::NoDescriptors => "the meter had no file descriptor left",
+        Fault::NoPorts => "the meter had no local port left",
+        Fault::NoBuffers => "the meter's kernel had no buffer or memory left",
+        Fault::Internal => "the meter's kernel refused for a reason of its own",
+    }
+}
+
+/// Why the meter was the bottleneck, and what to do about it.
+pub fn limit(limit: &Limit, summary: &Summary) -> String {
+    match limit {
+        Limit::Busy { worker, share } => format!(
+            "thread {worker} was busy for {} of its time: use more threads (-t) or a lower load",
+            units::percent(*share)
+        ),
+        Limit::Rate { asked, achieved } => format!(
+            "only {} of {} were sent in time: use more threads (-t), a lower rate, or a quieter machine",
+            units::rate(*achieved),
+            units::rate(*asked)
+        ),
+        Limit::Lag { p99, response_p50 } => format!(
+            "the meter sent late: send lag p99 {} against a median response of {}: use more threads (-t), \
+             a lower rate, or a quieter machine",
+            units::span(*p99),
+            units::span(*response_p50)
+        ),
+        Limit::RanOut { fault, requests } => {
+            let requests = units::counted(*requests, "request", "requests");
+            ran_out(*fault, &requests, summary)
+        }
+    }
+}
+
+fn ran_out(fault: Fault, requests: &str, summary: &Summary) -> String {
+    let descriptors = match summary.run.descriptor_limit {
+        0 => String::new(),
+        n => format!(" (limit {})", units::count(n)),
+    };
+    match fault {
+        Fault::NoDescriptors => format!(
+            "the meter ran out of file descriptors{descriptors} for {requests}: raise `ulimit -n` or lower -c"
+        ),
+        Fault::NoPorts => format!(
+            "the meter ran out of local ports for {requests}: keep connections alive, lower -c, \
+             or add addresses with --source"
+        ),
+        Fault::NoBuffers => format!(
+            "the meter's kernel ran out of buffers for {requests}: lower -c, or give the machine more memory"
+        ),
+        _ => format!(
+            "the meter's kernel refused {requests} for a reason that is not the target's: see its log"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_saved_results() {
+        for fault in Fault::ALL {
+            let saved = serde_json::to_value(fault).expect("a fault has a name");
+            assert_eq!(saved, name(fault));
+        }
+    }
+
+    #[test]
+    fn every_fault_has_a_sentence_of_its_own_that_fits_on_a_line() {
+        let sentences: std::collections::BTreeSet<_> = Fault::ALL.map(sentence).into();
+        assert_eq!(sentences.len(), Fault::COUNT);
+        assert!(sentences.iter().all(|s| s.len() <= 53));
+    }
+}

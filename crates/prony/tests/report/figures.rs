@@ -1,0 +1,149 @@
+//! What the formats tell, against the figures of the summary.
+
+use prony::report::{Format, Style, json, render};
+use prony_core::summary::Summary;
+use prony_core::units::Span;
+
+use super::sample;
+
+fn text(summary: &Summary) -> String {
+    String::from_utf8(render(Format::Text, summary, &Style::default())).expect("text is UTF-8")
+}
+
+#[test]
+fn the_text_report_fits_on_a_screen() {
+    for summary in [sample::open(), sample::closed(), sample::everything(), empty()] {
+        for colour in [false, true] {
+            let told = render(Format::Text, &summary, &Style { colour });
+            let told = without_colours(&String::from_utf8(told).expect("text is UTF-8"));
+            assert_eq!(told, text(&summary), "a colour changes no letter");
+        }
+        let told = text(&summary);
+        assert!(told.lines().count() <= 40, "{} lines:\n{told}", told.lines().count());
+        for line in told.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+}
+
+fn without_colours(text: &str) -> String {
+    let mut pieces = text.split("\x1b[");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |all, piece| all + piece.split_once('m').map_or("", |(_, rest)| rest))
+}
+
+fn empty() -> Summary {
+    let mut summary = sample::closed();
+    summary.main = prony_core::record::Tally::default();
+    summary.meters.clear();
+    summary.plan.calls.clear();
+    summary
+}
+
+#[test]
+fn an_empty_run_is_told_in_every_format() {
+    let all = [Format::Text, Format::Json, Format::Csv, Format::Hgrm, Format::Hlog];
+    for format in all {
+        let told = render(format, &empty(), &Style::default());
+        let told = String::from_utf8(told).expect("all formats are UTF-8");
+        assert!(told.ends_with('\n'), "{format:?}");
+        assert!(!told.contains("NaN") && !told.contains("inf"), "{format:?}: {told}");
+    }
+}
+
+#[test]
+fn equal_response_and_service_are_not_told_twice() {
+    let told = text(&sample::closed());
+    assert!(told.contains("the same as response"), "{told}");
+    assert!(!text(&sample::open()).contains("the same as response"));
+}
+
+#[test]
+fn zeros_are_not_told() {
+    let told = text(&sample::closed());
+    for word in ["failed", "unfinished", "errors", "sent twice", "warm-up", "send lag", "queue"] {
+        assert!(!told.contains(word), "{word} in\n{told}");
+    }
+}
+
+#[test]
+fn withheld_quantiles_are_dashes_with_the_count_that_they_need() {
+    let told = text(&sample::closed());
+    let response = told.lines().find(|l| l.starts_with("  response")).expect("it is told");
+    assert_eq!(response.matches(" -").count(), 7, "{response}");
+    assert!(
+        told.contains("p50 needs 20, p75 40, p90 100, p95 200, p99 1k, p99.9 10k, p99.99 100k"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_saved_report_is_the_summary_but_for_its_secrets() {
+    for mut summary in [sample::open(), sample::closed(), sample::everything()] {
+        let saved = render(Format::Json, &summary, &Style::default());
+        let saved = String::from_utf8(saved).expect("JSON is UTF-8");
+        assert!(!saved.contains("secret") && !saved.contains("bWU6"), "credentials are saved");
+        let back = json::read(&saved).expect("what was written can be read");
+        for call in &mut summary.plan.calls {
+            let secrets = call.headers.iter_mut().filter(|(name, _)| name == "Authorization");
+            secrets.for_each(|(_, value)| *value = "(hidden)".into());
+        }
+        summary.run.command.clone_from(&back.run.command);
+        assert!(back == summary);
+        assert_eq!(text(&back), text(&summary));
+    }
+}
+
+#[test]
+fn what_is_no_report_is_refused_with_a_reason() {
+    let refused = |text: &str| json::read(text).expect_err(text).to_string();
+    assert!(refused("no json").starts_with("this is no report of prony: "));
+    assert!(refused("{}").contains("missing field `schema`"));
+    assert!(refused("{\"schema\":1}").contains("missing field `run`"));
+    assert!(refused("{\"schema\":2}").contains("reads schema 1: use a newer one"));
+}
+
+#[test]
+fn the_brief_figures_stand_at_the_top_in_microseconds() {
+    let summary = sample::open();
+    let told = render(Format::Json, &summary, &Style::default());
+    let told: serde_json::Value = serde_json::from_slice(&told).expect("it is JSON");
+    let response = &summary.main.times.response;
+    let us = |t: Option<Span>| t.map(|t| t.0 as f64 / 1e3).into();
+    let expected: [(&str, serde_json::Value); 8] = [
+        ("rps", summary.main.rate().into()),
+        ("requests", (summary.main.replies + summary.main.failed).into()),
+        ("errors", summary.main.failed.into()),
+        ("p50", us(response.quantile(0.5))),
+        ("p90", us(response.quantile(0.9))),
+        ("p99", us(response.quantile(0.99))),
+        ("p999", us(response.quantile(0.999))),
+        ("max", us(response.max())),
+    ];
+    for (key, value) in expected {
+        assert_eq!(told[key], value, "{key}");
+        assert_eq!(told["brief"][key], value, "brief.{key}");
+    }
+}
+
+#[test]
+fn rows_add_up_to_the_whole() {
+    let summary = sample::open();
+    let told = render(Format::Csv, &summary, &Style::default());
+    let told = String::from_utf8(told).expect("CSV is UTF-8");
+    let mut lines = told.lines();
+    let header: Vec<&str> = lines.next().expect("a header").split(',').collect();
+    let rows: Vec<Vec<&str>> = lines.map(|l| l.split(',').collect()).collect();
+    assert!(rows.iter().all(|r| r.len() == header.len()));
+    let sum = |name: &str| -> u64 {
+        let column = header.iter().position(|h| *h == name).expect(name);
+        rows.iter().map(|r| r[column].parse::<u64>().expect(name)).sum()
+    };
+    assert_eq!(sum("started"), summary.main.started);
+    assert_eq!(sum("replies"), summary.main.replies);
+    assert_eq!(sum("failed"), summary.main.failed);
+    assert_eq!(sum("bytes"), summary.main.replies * (160 + 1_024));
+    let longest = rows.iter().filter_map(|r| r[8].parse::<f64>().ok()).fold(0.0, f64::max);
+    let max = summary.main.times.response.max().expect("there are replies").0 as f64 / 1e3;
+    assert!((longest - max).abs() < 0.001, "{longest} {max}");
+}

@@ -1,0 +1,50 @@
+//! Each format against its golden file. `UPDATE_GOLDEN=1 cargo test` writes them anew; read the difference before
+//! committing it.
+
+use std::path::PathBuf;
+
+use prony::report::{Format, Style, render};
+use prony_core::summary::Summary;
+
+use super::sample;
+
+fn check(name: &str, format: Format, summary: &Summary) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let told = render(format, summary, &Style::default());
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &told).expect("the golden file can be written");
+    }
+    let golden = std::fs::read(&path).unwrap_or_default();
+    let (told, golden) = (String::from_utf8_lossy(&told), String::from_utf8_lossy(&golden));
+    for (i, (a, b)) in told.lines().zip(golden.lines()).enumerate() {
+        assert_eq!(a, b, "{name}, line {}", i + 1);
+    }
+    assert!(told == golden, "{name} has {} bytes, not {}", golden.len(), told.len());
+}
+
+#[test]
+fn text() {
+    check("open.txt", Format::Text, &sample::open());
+    check("closed.txt", Format::Text, &sample::closed());
+    check("everything.txt", Format::Text, &sample::everything());
+}
+
+#[test]
+fn json() {
+    check("open.json", Format::Json, &sample::open());
+}
+
+#[test]
+fn csv() {
+    check("open.csv", Format::Csv, &sample::open());
+}
+
+#[test]
+fn hgrm() {
+    check("open.hgrm", Format::Hgrm, &sample::open());
+}
+
+#[test]
+fn hlog() {
+    check("open.hlog", Format::Hlog, &sample::open());
+}

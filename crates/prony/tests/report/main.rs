@@ -1,0 +1,7 @@
+//! The report in every format, from summaries whose figures are known.
+
+mod figures;
+mod golden;
+mod readers;
+mod sample;
+mod schema;

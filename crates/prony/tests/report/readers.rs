@@ -1,0 +1,126 @@
+//! The HdrHistogram formats, read by other readers than the code that wrote them.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use prony::report::{Format, Style, render};
+
+use super::sample;
+
+#[test]
+fn the_log_holds_the_histograms_under_their_tags() {
+    let summary = sample::open();
+    let log = render(Format::Hlog, &summary, &Style::default());
+    let warmup = summary.warmup.as_ref().expect("the sample has a warm-up");
+    let mut expected = vec![
+        ("warmup-response", 0, 2, &warmup.times.response),
+        ("warmup-service", 0, 2, &warmup.times.service),
+        ("response", 2, 10, &summary.main.times.response),
+        ("service", 2, 10, &summary.main.times.service),
+    ]
+    .into_iter();
+    let mut starts = 0;
+    for entry in IntervalLogIterator::new(&log) {
+        match entry.expect("every line can be read") {
+            LogEntry::StartTime(t) | LogEntry::BaseTime(t) => {
+                assert_eq!(t.as_secs_f64(), 1_700_000_000.25);
+                starts += 1;
+            }
+            LogEntry::Interval(interval) => {
+                let (tag, begin, length, hist) = expected.next().expect("no more than these");
+                assert_eq!(interval.tag().map(|t| t.as_str().to_owned()).as_deref(), Some(tag));
+                assert_eq!(interval.start_timestamp().as_secs(), begin);
+                assert_eq!(interval.duration().as_secs(), length);
+                let bytes = STANDARD.decode(interval.encoded_histogram()).expect("base64");
+                let read: Histogram<u64> =
+                    Deserializer::new().deserialize(&mut bytes.as_slice()).expect("V2");
+                assert_eq!(&read, hist.bins());
+                assert!((interval.max() * 1e6 - read.max() as f64).abs() <= 500.0);
+            }
+        }
+    }
+    assert_eq!((starts, expected.next().is_none()), (2, true));
+}
+
+/// One line of a percentile file: value in ms, quantile, running count, 1 / (1 - quantile).
+fn percentiles(text: &str) -> Vec<[f64; 4]> {
+    let mut lines = text.lines();
+    let header: Vec<&str> = lines.next().expect("a header").split_whitespace().collect();
+    assert_eq!(header, ["Value", "Percentile", "TotalCount", "1/(1-Percentile)"]);
+    let rows = lines.filter(|l| !l.trim().is_empty() && !l.starts_with('#'));
+    rows.map(|line| {
+        let cells = line.split_whitespace().map(|c| c.parse::<f64>().expect("a number"));
+        let mut cells = cells.chain([f64::INFINITY]);
+        std::array::from_fn(|_| cells.next().expect("three columns or four"))
+    })
+    .collect()
+}
+
+#[test]
+fn the_percentile_file_tells_the_distribution() {
+    let summary = sample::open();
+    let hist = &summary.main.times.response;
+    let told = render(Format::Hgrm, &summary, &Style::default());
+    let told = String::from_utf8(told).expect("text is UTF-8");
+    let rows = percentiles(&told);
+    assert!(rows.len() > 30 && rows.is_sorted_by(|a, b| a[0] <= b[0] && a[2] <= b[2]));
+    for &[ms, quantile, count, inverse] in &rows {
+        let exact = hist.estimate(quantile).expect("not empty").0 as f64 / 1e6;
+        assert!((ms - exact).abs() <= exact * 0.001 + 0.0005, "{quantile}: {ms}, not {exact}");
+        assert!(count >= quantile * hist.count() as f64 * (1.0 - 1e-9));
+        assert!(inverse.is_infinite() || (inverse * (1.0 - quantile) - 1.0).abs() < 0.01);
+    }
+    let last = rows.last().expect("not empty");
+    assert_eq!((last[1], last[2]), (1.0, hist.count() as f64));
+    let mean = told.lines().find_map(|l| l.strip_prefix("#[Mean    =")).expect("a mean");
+    let mean: f64 = mean.split(',').next().expect("one").trim().parse().expect("a number");
+    assert!((mean - hist.mean_ns().expect("not empty") / 1e6).abs() <= 0.0005);
+    assert!(told.contains(&format!("Total count    = {:12}]", hist.count())));
+}
+
+/// The reader of the Python implementation, where it is installed (`cargo xtask ci` sees to that).
+#[test]
+fn python_reads_the_same() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let python = std::env::var("PRONY_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let has = Command::new(&python).args(["-c", "import hdrh.log"]).output();
+    if !has.is_ok_and(|o| o.status.success()) {
+        assert!(
+            std::env::var_os("PRONY_TEST_PYTHON").is_none(),
+            "{python} was named as a Python with `hdrhistogram`, but has it not"
+        );
+        eprintln!("skipped: no Python with the package `hdrhistogram`");
+        return;
+    }
+    let summary = sample::open();
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("open.hlog");
+    std::fs::write(&log, render(Format::Hlog, &summary, &Style::default())).expect("written");
+    let out = Command::new(&python)
+        .arg(root.join("tests/readers/read_hlog.py"))
+        .arg(&log)
+        .output()
+        .expect("it was there a moment ago");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let told: Vec<String> =
+        String::from_utf8_lossy(&out.stdout).lines().map(str::to_owned).collect();
+    let warmup = summary.warmup.as_ref().expect("the sample has a warm-up");
+    let expected = [
+        ("response", &summary.main.times.response),
+        ("service", &summary.main.times.service),
+        ("warmup-response", &warmup.times.response),
+        ("warmup-service", &warmup.times.service),
+    ]
+    .map(|(tag, hist)| {
+        let bins = || hist.bins().iter_recorded();
+        let weight: u64 =
+            bins().map(|b| b.value_iterated_to() * b.count_since_last_iteration()).sum();
+        format!("{tag} {} {} {weight} {}", hist.count(), bins().count(), hist.bins().max())
+    });
+    assert_eq!(told, expected);
+}

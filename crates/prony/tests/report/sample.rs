@@ -1,0 +1,235 @@
+//! Summaries made from counted requests with integer arithmetic alone, so that they are the same on every machine.
+
+use prony_core::fault::Fault;
+use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
+use prony_core::proto::Reply;
+use prony_core::record::{Recorder, Stamps, Tally};
+use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
+use prony_core::summary::{Meter, RunInfo, Summary, Transport};
+use prony_core::target::Endpoint;
+use prony_core::units::{Nanos, Span};
+
+const MS: u64 = 1_000_000;
+
+/// An open loop of 1,000 requests a second for 10 s after 2 s of warm-up, on two threads; a few failures; valid.
+pub(crate) fn open() -> Summary {
+    let parts = (0..2).map(|shard| {
+        let (warmup, main) = open_share(shard);
+        (warmup, main, meter(1_200 + 100 * shard))
+    });
+    Summary::from_parts(open_plan(), run_info(), parts.collect())
+}
+
+/// A closed loop that needed no wait at all: three requests.
+pub(crate) fn closed() -> Summary {
+    let mut r = Recorder::new(Nanos::ZERO);
+    for i in 0..3_u64 {
+        let intended = Nanos(i * 2 * MS);
+        let done = intended + Span(MS + 500 + i * 1_000);
+        let stamps = Stamps { intended, sent: intended, first: done, done, ..Stamps::default() };
+        r.started(intended);
+        r.sent(&stamps);
+        r.replied(&stamps, &reply(200), None);
+    }
+    r.bytes_sent(Nanos::ZERO, 3 * 60);
+    r.connecting(Nanos::ZERO);
+    r.connected(Nanos::ZERO, Span(45_000));
+    let (warmup, main) = r.finish(false);
+    let plan = Plan {
+        load: Load::Closed { connections: 1, think: Think::None },
+        stop: Stop { requests: Some(3), duration: None },
+        warmup: Span::ZERO,
+        ..open_plan()
+    };
+    let run = RunInfo { driver: "simulation".into(), ..RunInfo::default() };
+    Summary::from_parts(plan, run, vec![(warmup, main, Meter::default())])
+}
+
+/// Everything that a report can tell, all at once: each fault, many statuses, every reason for a limited client.
+pub(crate) fn everything() -> Summary {
+    let mut summary = open();
+    let t = &mut summary.main;
+    for (i, fault) in Fault::ALL.into_iter().enumerate() {
+        t.faults[fault as usize] += 100_000 * (i as u64 + 1);
+        t.stray[fault as usize] += 3 * (i as u64 % 4);
+        t.failed += 100_000 * (i as u64 + 1);
+        t.started += 100_000 * (i as u64 + 1);
+    }
+    for status in 400..420 {
+        t.statuses.insert(status, u64::from(status));
+    }
+    (t.interim, t.unfinished, t.retries, t.connects) = (77, 12_345, 321, t.connected + 5);
+    t.sent_late = t.started / 20;
+    t.times.lag.record_n(Span(3 * MS), 900);
+    t.times.transfer.record_n(Span(12_345), 500);
+    t.times.failed.record_n(Span(250_000), 40_000);
+    let p = &mut summary.plan;
+    p.load = Load::Open {
+        rate: RatePlan {
+            pieces: (0..9)
+                .map(|i| piece(f64::from(i) * 1_234.5 + 0.5, f64::from(i) * 20_000.5 + 10.0))
+                .collect(),
+        },
+        arrivals: Arrivals::Poisson,
+        connections: 19_900,
+    };
+    p.stop.requests = Some(2_500_000);
+    (p.pipeline, p.requests_per_connection, p.http) = (16, Some(100), HttpVersion::Http10);
+    p.pick = Pick::Random;
+    p.expect = Expect {
+        statuses: vec![(200, 299), (304, 304)],
+        body: Some(b"\"status\":\"ok\" and then some more of it, for as long as a line".to_vec()),
+        length: Some(1_024),
+    };
+    p.calls.push(CallSpec {
+        endpoint: 1,
+        method: "POST".into(),
+        path: "/upload".into(),
+        authority: "localhost".into(),
+        headers: vec![
+            ("Content-Type".into(), "application/json".into()),
+            ("Authorization".into(), "Basic bWU6c2VjcmV0".into()),
+        ],
+        body: vec![b'x'; 2_048],
+    });
+    p.endpoints.push(Endpoint::Unix { path: "/run/app.sock".into() });
+    p.calls[0].path = format!("/search?q={}", "long".repeat(60));
+    summary.run.interrupted = true;
+    summary.run.addresses.push(vec!["/run/app.sock".into()]);
+    summary.run.notes = vec![
+        "io_uring was refused by the kernel (EPERM), so epoll was taken.".into(),
+        "The cap of 50,000 connections was lowered to 19,900, which is what the descriptor limit of \
+         20,000 allows; raise it with `ulimit -n`."
+            .into(),
+        "Local ports 32768 to 60999 are shared with other programs.".into(),
+        "A fourth note.".into(),
+    ];
+    for (i, m) in summary.meters.iter_mut().enumerate() {
+        m.cpu_user = Span(9_000 * MS);
+        m.cpu_system = Span((2_900 + i as u64) * MS);
+    }
+    summary
+}
+
+fn open_share(shard: u64) -> (Option<Tally>, Tally) {
+    let mut r = Recorder::new(Nanos(2_000 * MS));
+    r.load_ended(Nanos(12_000 * MS));
+    let mut state = 0x9e37_79b9_97f4_a7c5 + shard;
+    let mut draw = |below: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    for k in (shard..12_000).step_by(2) {
+        let intended = Nanos(k * MS);
+        let lag = Span(draw(9_000));
+        let queue = if k % 50 == 7 { Span(200_000 + draw(100_000)) } else { Span::ZERO };
+        let sent = intended + queue + lag;
+        // Most replies within 1 to 2 ms, one in sixteen three times as slow, one in 512 forty times.
+        let slow = [1, 3, 40][usize::from(draw(16) == 0) + usize::from(draw(512) == 0)];
+        let first = sent + Span(slow * (MS + draw(MS)));
+        let done = first + if k % 3 == 0 { Span(20_000 + draw(5_000)) } else { Span::ZERO };
+        let stamps = Stamps { intended, sent, first, done, queue, connect: Span::ZERO };
+        r.started(intended);
+        if k % 1_000 == 500 {
+            r.failed(&refused(intended), Fault::ConnectRefused, false, Span::ZERO);
+            continue;
+        }
+        r.sent(&stamps);
+        r.bytes_sent(intended, 82);
+        match k % 2_000 {
+            1_001 => r.replied(&stamps, &reply(503), Some(Fault::UnexpectedStatus)),
+            1_303 => timed_out(&mut r, stamps),
+            1_704 if k > 11_000 => r.unfinished(intended),
+            _ => r.replied(&stamps, &reply(200), None),
+        }
+    }
+    for i in 0..25 {
+        r.connecting(Nanos(i * 10 * MS));
+        r.connected(Nanos(i * 10 * MS + 80_000), Span(60_000 + draw(40_000)));
+    }
+    r.connecting(Nanos(2_000 * MS));
+    r.connected(Nanos(2_001 * MS), Span(75_000));
+    r.retried(Nanos(3_000 * MS));
+    r.in_flight_max(23 + shard);
+    r.finish(true)
+}
+
+fn refused(intended: Nanos) -> Stamps {
+    let done = intended + Span(110_000);
+    Stamps { intended, sent: done, first: done, done, ..Stamps::default() }
+}
+
+fn timed_out(r: &mut Recorder, stamps: Stamps) {
+    let done = stamps.intended + Span(2_000 * MS);
+    r.failed(&Stamps { done, ..stamps }, Fault::RequestTimeout, true, Span(2_000 * MS));
+}
+
+fn reply(status: u16) -> Reply {
+    Reply { status, head_bytes: 160, body_bytes: 1_024, interim: 0, keeps_open: true, fault: None }
+}
+
+fn piece(from: f64, to: f64) -> RatePiece {
+    RatePiece { from, to, length: Some(Span(10_000 * MS)) }
+}
+
+fn open_plan() -> Plan {
+    Plan {
+        endpoints: vec![Endpoint::Tcp { host: "localhost".into(), port: 8080 }],
+        calls: vec![CallSpec {
+            endpoint: 0,
+            method: "GET".into(),
+            path: "/bytes/1024".into(),
+            authority: "localhost:8080".into(),
+            headers: vec![],
+            body: vec![],
+        }],
+        pick: Pick::InTurn,
+        load: Load::Open {
+            rate: RatePlan { pieces: vec![piece(1_000.0, 1_000.0)] },
+            arrivals: Arrivals::Fixed,
+            connections: 50,
+        },
+        stop: Stop { requests: None, duration: Some(Span(10_000 * MS)) },
+        warmup: Span(2_000 * MS),
+        pipeline: 1,
+        requests_per_connection: None,
+        timeout: Span(2_000 * MS),
+        connect_timeout: Span(1_000 * MS),
+        expect: Expect::default(),
+        http: HttpVersion::Http11,
+        seed: 42,
+        shard: Shard::WHOLE,
+    }
+}
+
+fn run_info() -> RunInfo {
+    let words = ["prony", "-r", "1k@10s", "-u", "me:secret", "http://localhost:8080/bytes/1024"];
+    RunInfo {
+        version: "0.1.0".into(),
+        command: words.map(str::to_owned).to_vec(),
+        started_unix: Some(1_700_000_000.25),
+        driver: "epoll".into(),
+        addresses: vec![vec!["127.0.0.1:8080".into()]],
+        host: "Linux 6.1, 2 CPUs".into(),
+        descriptor_limit: 20_000,
+        interrupted: false,
+        notes: vec![],
+    }
+}
+
+fn meter(cpu_ms: u64) -> Meter {
+    Meter {
+        cpu_user: Span(cpu_ms * MS / 3),
+        cpu_system: Span(cpu_ms * MS * 2 / 3),
+        wall: Span(12_010 * MS),
+        spin: Span(400 * MS),
+        turns: 11_500,
+        transport: Transport {
+            sampled: 26,
+            retransmits: 1,
+            rtt_sum: Span(26 * 41_000),
+            rtt_max: Span(93_000),
+        },
+    }
+}
