@@ -35,7 +35,8 @@ impl Clock {
 #[inline]
 pub fn monotonic() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is a valid place for one timespec; the clock exists on every Linux, so the call cannot fail.
+    // SAFETY: `t` is a valid place for one timespec; the clock exists on every Linux, so the call
+    // cannot fail.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }

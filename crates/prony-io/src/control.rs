@@ -1,4 +1,5 @@
-//! What the outside may ask of a running load, and what it may see of it: the only memory that workers share.
+//! What the outside may ask of a running load, and what it may see of it: the only memory that
+//! workers share.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -47,7 +48,8 @@ impl Control {
         Self { stop: AtomicU8::new(0) }
     }
 
-    /// Ask to start nothing new; or, where that was asked before, to end at once. Safe in a signal handler.
+    /// Ask to start nothing new; or, where that was asked before, to end at once. Safe in a signal
+    /// handler.
     pub fn stop(&self) {
         if self.stop.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             self.stop_now();
@@ -84,7 +86,8 @@ impl Gauge {
 }
 
 impl Live {
-    /// The sum of the gauges. The newest interval counts once every worker that still reports has closed it.
+    /// The sum of the gauges. The newest interval counts once every worker that still reports has
+    /// closed it.
     pub(crate) fn of(gauges: &[Gauge], now: Nanos) -> Self {
         let mut live = Self { now, ..Self::default() };
         let mut newest = None;

@@ -1,5 +1,5 @@
-//! A crew of workers: one thread, one driver and one machine each, nothing shared but the clock's epoch and the stop
-//! flag.
+//! A crew of workers: one thread, one driver and one machine each, nothing shared but the clock's
+//! epoch and the stop flag.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, ScopedJoinHandle};
@@ -42,9 +42,9 @@ struct Start {
 }
 
 impl Crew<'_> {
-    /// Run one worker per configuration and wait for all. `make(i)` builds the machine of worker i in its thread;
-    /// `show(i, machine, now)` is called by worker i at most every 50 ms; `watch(now)` by the calling thread as often.
-    /// `None` stands for a worker that panicked.
+    /// Run one worker per configuration and wait for all. `make(i)` builds the machine of worker i
+    /// in its thread; `show(i, machine, now)` is called by worker i at most every 50 ms;
+    /// `watch(now)` by the calling thread as often. `None` stands for a worker that panicked.
     pub(crate) fn work<M: Machine + Send>(
         &self,
         configs: Vec<Config>,

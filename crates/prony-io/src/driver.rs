@@ -1,4 +1,5 @@
-//! What both drivers have in common: what they are given, what they tell, and how connections are opened.
+//! What both drivers have in common: what they are given, what they tell, and how connections are
+//! opened.
 
 use std::net::IpAddr;
 use std::os::fd::{OwnedFd, RawFd};
@@ -15,7 +16,8 @@ use crate::sleep::Precision;
 use crate::sock::{self, Remote};
 use crate::worker::SetupError;
 
-/// Between two calls of `pulse`, and the longest wait: progress and the stop flag are looked at 20 times a second.
+/// Between two calls of `pulse`, and the longest wait: progress and the stop flag are looked at 20
+/// times a second.
 pub(crate) const PULSE: Span = Span::from_millis(50);
 
 /// Which driver is wanted.
@@ -78,7 +80,8 @@ impl Driver {
         }
     }
 
-    /// The driver of that choice for the calling thread; `Auto` takes io_uring where the kernel allows it.
+    /// The driver of that choice for the calling thread; `Auto` takes io_uring where the kernel
+    /// allows it.
     pub fn new(choice: DriverChoice, config: Config) -> Result<Self, SetupError> {
         let _ = choice;
         Epoll::new(config).map(Self::Epoll).map_err(SetupError::Driver)
@@ -151,13 +154,14 @@ impl Network {
     }
 }
 
-/// Whether another address of the endpoint may do better. The meter's own shortages are the same for all.
+/// Whether another address of the endpoint may do better. The meter's own shortages are the same
+/// for all.
 pub(crate) fn tries_next(fault: Fault) -> bool {
     fault.class() == FaultClass::Connect || fault == Fault::ConnectTimeout
 }
 
-/// Asks the kernel about connections that close: about each that carried more than one batch, and about one in 16 of the
-/// others, which may close a hundred thousand times a second.
+/// Asks the kernel about connections that close: about each that carried more than one batch, and
+/// about one in 16 of the others, which may close a hundred thousand times a second.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     on: bool,

@@ -1,8 +1,9 @@
 //! The readiness driver: edge-triggered epoll, one shared receive buffer, one read per event.
 //!
-//! A connection is registered once, for everything. An event is answered by one read; a read that comes back shorter
-//! than the buffer has emptied the socket (epoll(7)), and whatever arrives after it makes a new edge. The clock is read
-//! after each read; the write that answers it at once goes out under the same time.
+//! A connection is registered once, for everything. An event is answered by one read; a read that
+//! comes back shorter than the buffer has emptied the socket (epoll(7)), and whatever arrives after
+//! it makes a new edge. The clock is read after each read; the write that answers it at once goes
+//! out under the same time.
 
 mod open;
 mod poller;
@@ -248,7 +249,8 @@ impl Epoll {
         }
         let housekeeping = self.housekeeping();
         match deadline {
-            // The last reading of the clock is at most one event old: near enough for what is far away.
+            // The last reading of the clock is at most one event old: near enough for what is far
+            // away.
             Some(d) if d <= housekeeping + PULSE => self.wait_until(d, housekeeping),
             _ => self.sleep_until(housekeeping),
         }
@@ -348,7 +350,8 @@ impl Epoll {
         }
     }
 
-    /// Read what is there and hand it to the machine; `to_end`: the kernel says that the stream ends, so read on.
+    /// Read what is there and hand it to the machine; `to_end`: the kernel says that the stream
+    /// ends, so read on.
     fn receive<M: Machine + ?Sized>(&mut self, m: &mut M, id: ConnId, to_end: bool) -> Flow {
         for _ in 0..READS_IN_A_ROW {
             let Some(c) = self.live(id).filter(|c| c.state == State::Open && !c.ended) else {
@@ -391,7 +394,8 @@ impl Epoll {
         self.act(m, None)
     }
 
-    /// Carry out what the machine wants. `fresh`: a connection, and the time read just now on its behalf.
+    /// Carry out what the machine wants. `fresh`: a connection, and the time read just now on its
+    /// behalf.
     #[inline]
     fn act<M: Machine + ?Sized>(&mut self, m: &mut M, fresh: Option<(ConnId, Nanos)>) -> Flow {
         let mut fresh = fresh;
@@ -453,8 +457,8 @@ impl Epoll {
         }
     }
 
-    /// A unix socket reports room after every message that its peer takes, so it is watched for room only when it has
-    /// none. The modification reports at once what is already there.
+    /// A unix socket reports room after every message that its peer takes, so it is watched for
+    /// room only when it has none. The modification reports at once what is already there.
     fn watch_unix(&mut self, id: ConnId, interest: u32) {
         let Some(c) = live(&mut self.conns, id) else { return };
         if let Err(e) = self.poller.modify(c.fd, tag_of(id), interest) {
@@ -462,8 +466,9 @@ impl Epoll {
         }
     }
 
-    /// What was put off while the machine had actions: connects decided at once, long reads, dead connections. What is
-    /// put off meanwhile waits for the next turn, after a look at the other connections.
+    /// What was put off while the machine had actions: connects decided at once, long reads, dead
+    /// connections. What is put off meanwhile waits for the next turn, after a look at the other
+    /// connections.
     fn catch_up<M: Machine + ?Sized>(&mut self, m: &mut M) -> Flow {
         self.resume_listeners();
         self.retry_connects();

@@ -50,7 +50,8 @@ pub fn stream_fault(errno: i32) -> Fault {
 fn own_fault(errno: i32) -> Fault {
     match errno {
         libc::EMFILE | libc::ENFILE => Fault::NoDescriptors,
-        // EAGAIN: an internet connect found no free local port; EADDRINUSE: none with that source address.
+        // EAGAIN: an internet connect found no free local port; EADDRINUSE: none with that source
+        // address.
         libc::EADDRNOTAVAIL | libc::EADDRINUSE | libc::EAGAIN => Fault::NoPorts,
         libc::ENOBUFS | libc::ENOMEM | libc::ENOSPC => Fault::NoBuffers,
         _ => Fault::Internal,

@@ -1,9 +1,10 @@
 //! prony's drivers: sockets, clocks, threads. The only crate with unsafe code.
 //!
-//! A driver (epoll here, io_uring beside it) runs any [`prony_core::machine::Machine`]: the client's engine as well as
-//! the target server. It moves bytes and tells times; it knows no HTTP, no schedule and no histogram. [`run_protocol`] is the way
-//! in for a load: it resolves names, checks limits, starts one worker per core and gathers what they counted. [`serve`]
-//! is the way in for a server.
+//! A driver (epoll here, io_uring beside it) runs any [`prony_core::machine::Machine`]: the
+//! client's engine as well as the target server. It moves bytes and tells times; it knows no HTTP,
+//! no schedule and no histogram. [`run`] is the way in for a load: it resolves names, checks
+//! limits, starts one worker per core and gathers what they counted. [`serve`] is the way in for a
+//! server.
 
 #![cfg(target_os = "linux")]
 
@@ -26,4 +27,4 @@ pub use driver::{DriverChoice, DriverStats};
 pub use resolve::{ConnectTo, Family};
 pub use serve::{Listen, Listener, Served, bind, serve};
 pub use sleep::Precision;
-pub use worker::{Options, Outcome, SetupError, run_protocol};
+pub use worker::{Options, Outcome, SetupError, run, run_protocol};

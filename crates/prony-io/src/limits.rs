@@ -2,12 +2,14 @@
 
 use std::net::IpAddr;
 
-/// Descriptors that a worker needs besides its connections (epoll or ring, timer, listener), generously.
+/// Descriptors that a worker needs besides its connections (epoll or ring, timer, listener),
+/// generously.
 const PER_WORKER: u64 = 8;
 /// Descriptors left for output files and whatever else the process opens.
 const RESERVE: u64 = 16;
 
-/// The process's limit of open descriptors, raised as far as it may be raised: (in force, raised from).
+/// The process's limit of open descriptors, raised as far as it may be raised: (in force, raised
+/// from).
 pub fn raise_descriptors() -> (u64, u64) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is writable.
@@ -25,7 +27,8 @@ pub fn raise_descriptors() -> (u64, u64) {
     (limit.rlim_cur, before)
 }
 
-/// How many connections fit under a descriptor limit, with so many workers, beside what is open now.
+/// How many connections fit under a descriptor limit, with so many workers, beside what is open
+/// now.
 pub fn connections_that_fit(descriptors: u64, workers: usize) -> u64 {
     let taken = open_descriptors() + PER_WORKER * workers as u64 + RESERVE;
     descriptors.saturating_sub(taken)
@@ -45,7 +48,8 @@ pub fn local_ports() -> Option<u64> {
     (high >= low).then(|| high - low + 1)
 }
 
-/// The most connections that the local ports allow: one port serves each pair of source and destination once.
+/// The most connections that the local ports allow: one port serves each pair of source and
+/// destination once.
 pub fn port_pairs(ports: u64, sources: &[IpAddr], destinations: usize) -> u64 {
     ports * sources.len().max(1) as u64 * destinations.max(1) as u64
 }

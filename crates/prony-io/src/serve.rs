@@ -108,9 +108,10 @@ fn open(listen: &Listen) -> io::Result<Listener> {
     Ok(Listener { socket: socket.into(), local })
 }
 
-/// Run the machines, one worker each, on the listeners, which they share, until each is finished. Of the options,
-/// threads and what concerns outgoing connections mean nothing here. `show(machine, now)` is called by each worker at
-/// most every 50 ms. A worker that panicked is missing from the result.
+/// Run the machines, one worker each, on the listeners, which they share, until each is finished.
+/// Of the options, threads and what concerns outgoing connections mean nothing here. `show(machine,
+/// now)` is called by each worker at most every 50 ms. A worker that panicked is missing from the
+/// result.
 pub fn serve<M: Machine + Send>(
     machines: Vec<M>,
     listeners: &[Listener],

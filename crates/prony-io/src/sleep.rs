@@ -1,8 +1,9 @@
-//! Waits that end when they should: sleep until shortly before the moment, then spin the rest as far as allowed.
+//! Waits that end when they should: sleep until shortly before the moment, then spin the rest as
+//! far as allowed.
 //!
-//! The kernel ends a sleep late, by tens of microseconds. How late is measured at the start and followed during the
-//! run; a wait is then asked to end that much earlier, and what remains is spun with non-blocking polls, so that a reply
-//! that arrives meanwhile is handled at once.
+//! The kernel ends a sleep late, by tens of microseconds. How late is measured at the start and
+//! followed during the run; a wait is then asked to end that much earlier, and what remains is spun
+//! with non-blocking polls, so that a reply that arrives meanwhile is handled at once.
 
 use prony_core::units::{Nanos, Span};
 
@@ -34,7 +35,8 @@ const CALIBRATION_SLEEP: Span = Span::from_micros(100);
 #[derive(Debug)]
 pub(crate) struct Sleeper {
     precision: Precision,
-    /// The kernel's lateness in nanoseconds: its median and its 99th percentile, followed by small steps.
+    /// The kernel's lateness in nanoseconds: its median and its 99th percentile, followed by small
+    /// steps.
     late_p50: u64,
     late_p99: u64,
     /// Nanoseconds that may be spun now.
@@ -93,7 +95,8 @@ impl Sleeper {
             Precision::Sleep => return Some(Span(wait)),
             Precision::Auto => self.lead(now),
         };
-        // The kernel may add a thousandth of a wait to end it together with others (select_estimate_accuracy).
+        // The kernel may add a thousandth of a wait to end it together with others
+        // (select_estimate_accuracy).
         let nap = wait.saturating_sub(lead + wait / 1_000);
         if nap > 0 {
             return Some(Span(nap));
@@ -117,8 +120,9 @@ impl Sleeper {
         self.spun
     }
 
-    /// How early to wake: by the 99th percentile of the lateness while there are savings, by the median when they run
-    /// low (half of the sleeps then end a little late), not at all when they are gone.
+    /// How early to wake: by the 99th percentile of the lateness while there are savings, by the
+    /// median when they run low (half of the sleeps then end a little late), not at all when they
+    /// are gone.
     fn lead(&mut self, now: Nanos) -> u64 {
         let earned = now.since(self.saved_at).as_nanos() * SPIN_SHARE_PERCENT / 100;
         if earned > 0 {
@@ -133,8 +137,8 @@ impl Sleeper {
     }
 }
 
-/// Move an estimate of a quantile one step: up by `up` where the sample is above, down by `down` where it is below, so
-/// that it rests where `up * P(above) == down * P(below)`.
+/// Move an estimate of a quantile one step: up by `up` where the sample is above, down by `down`
+/// where it is below, so that it rests where `up * P(above) == down * P(below)`.
 fn follow(estimate: &mut u64, sample: u64, up: u64, down: u64) {
     *estimate = if sample > *estimate {
         (*estimate + up).min(LEAD_MAX)

@@ -1,4 +1,5 @@
-//! Sockets: create, bind, connect, accept, read, write, close. Thin and without allocation; everything is non-blocking.
+//! Sockets: create, bind, connect, accept, read, write, close. Thin and without allocation;
+//! everything is non-blocking.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -167,7 +168,8 @@ pub(crate) fn accept(listener: RawFd) -> Result<Option<RawFd>, i32> {
             return Ok(Some(fd));
         }
         match errno::last() {
-            // The errors of a connection that died in the queue belong to it, not to the listener (accept(2)).
+            // The errors of a connection that died in the queue belong to it, not to the listener
+            // (accept(2)).
             libc::EINTR
             | libc::ECONNABORTED
             | libc::EPROTO
@@ -201,7 +203,8 @@ pub(crate) fn close_how(fd: RawFd, how: CloseHow) {
 
 /// Close a descriptor that the caller owns and uses no more.
 pub(crate) fn close(fd: RawFd) {
-    // SAFETY: no pointers; the callers own `fd` and forget it. On Linux the descriptor is gone whatever close returns.
+    // SAFETY: no pointers; the callers own `fd` and forget it. On Linux the descriptor is gone
+    // whatever close returns.
     unsafe { libc::close(fd) };
 }
 
@@ -243,8 +246,8 @@ fn bind_source(fd: RawFd, source: IpAddr) -> Result<(), i32> {
     Ok(())
 }
 
-/// Set a socket option. All callers set tuning options of sockets that they made, so a refusal (a missing feature of the
-/// kernel) costs speed, not correctness, and is not looked at.
+/// Set a socket option. All callers set tuning options of sockets that they made, so a refusal (a
+/// missing feature of the kernel) costs speed, not correctness, and is not looked at.
 fn set_option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: T) {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is readable for `len` bytes.
@@ -254,7 +257,8 @@ fn set_option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: T) {
 /// Read a socket option into `value`; `None` where the kernel refuses.
 fn option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: &mut T) -> Option<()> {
     let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is writable for `len` bytes; every `T` used here is made of integers, so any bytes are valid.
+    // SAFETY: `value` is writable for `len` bytes; every `T` used here is made of integers, so any
+    // bytes are valid.
     let r =
         unsafe { libc::getsockopt(fd, level, name, std::ptr::from_mut(value).cast(), &mut len) };
     (r == 0).then_some(())

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use prony_core::engine::Engine;
 use prony_core::plan::{Load, Plan};
 use prony_core::proto::Protocol;
+use prony_core::proto::h1::H1;
 use prony_core::record::Tally;
 use prony_core::summary::Meter;
 use prony_core::units::Nanos;
@@ -23,7 +24,8 @@ use crate::sock::{self, Remote};
 /// How a load is put on this machine; nothing of it changes what is sent, or when.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Worker threads; `None` = as many as cores may be used. Never more than there are connections.
+    /// Worker threads; `None` = as many as cores may be used. Never more than there are
+    /// connections.
     pub threads: Option<usize>,
     /// Whether to keep each worker on a core of its own.
     pub pin: bool,
@@ -121,8 +123,8 @@ pub enum SetupError {
     },
     /// More connections than descriptors.
     #[error(
-        "{asked} connections need more than the limit of {limit} open files, under which {fit} fit; \
-         raise it (ulimit -n) or ask for fewer"
+        "{asked} connections need more than the limit of {limit} open files, under which {fit} \
+         fit; raise it (ulimit -n) or ask for fewer"
     )]
     Descriptors {
         /// Connections asked for.
@@ -196,8 +198,18 @@ impl Outcome {
     }
 }
 
-/// Run a load from its first request to its last. Everything that can be refused is refused before any load starts.
-/// `on_progress` is called from this thread about 20 times a second. `proto` makes the protocol of a share of the plan.
+/// Run a load from its first request to its last. Everything that can be refused is refused before
+/// any load starts. `on_progress` is called from this thread about 20 times a second.
+pub fn run(
+    plan: &Plan,
+    options: &Options,
+    control: &Control,
+    on_progress: &mut dyn FnMut(&Live),
+) -> Result<Outcome, SetupError> {
+    run_protocol(plan, options, control, on_progress, &H1::new)
+}
+
+/// The same in any protocol; `proto` makes one for a share of the plan.
 pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
     plan: &Plan,
     options: &Options,
@@ -285,8 +297,8 @@ impl Setup {
             }
         } else if most > fit && matches!(self.plan.load, Load::Closed { .. }) {
             self.notes.push(format!(
-                "Each of the {asked} connections may become one to each of the {} targets, {most} in all, \
-                 but the limit of {limit} open files allows {fit}.",
+                "Each of the {asked} connections may become one to each of the {} targets, {most} \
+                 in all, but the limit of {limit} open files allows {fit}.",
                 self.plan.endpoints.len(),
             ));
         }
@@ -350,7 +362,8 @@ impl Setup {
         let lost = done.iter().filter(|d| d.is_none()).count();
         if lost > 0 {
             self.notes.push(format!(
-                "{lost} of {} workers died of a defect in prony itself; what they counted is missing.",
+                "{lost} of {} workers died of a defect in prony itself; what they counted is \
+                 missing.",
                 done.len()
             ));
         }

@@ -1,4 +1,5 @@
-//! How connections begin and end that are not simply there: connects, accepts, and closes that hear the peer out.
+//! How connections begin and end that are not simply there: connects, accepts, and closes that hear
+//! the peer out.
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -35,7 +36,8 @@ enum Retried {
 }
 
 impl Epoll {
-    /// Begin to open a connection. What is decided at once is told to the machine later, from `catch_up`.
+    /// Begin to open a connection. What is decided at once is told to the machine later, from
+    /// `catch_up`.
     pub(super) fn connect(&mut self, id: ConnId, endpoint: u32) {
         self.put(
             Conn { generation: id.generation, endpoint, state: State::Connecting, ..FREE },
@@ -178,7 +180,8 @@ impl Epoll {
                 Ok(Some(fd)) => self.accepted(m, index, fd)?,
                 Ok(None) => break,
                 Err(_) => {
-                    // No descriptor or no memory is free. The event would come again at once, so look away for a while.
+                    // No descriptor or no memory is free. The event would come again at once, so
+                    // look away for a while.
                     self.pause_listeners();
                     break;
                 }
@@ -231,8 +234,8 @@ impl Epoll {
         }
     }
 
-    /// Close a served connection in good order: were it closed with bytes of the peer unread (or still to come), the
-    /// kernel would reset it and throw away what the peer has not yet received.
+    /// Close a served connection in good order: were it closed with bytes of the peer unread (or
+    /// still to come), the kernel would reset it and throw away what the peer has not yet received.
     pub(super) fn linger(&mut self, fd: RawFd) {
         sock::shutdown_write(fd);
         let until = self.now + LINGER;

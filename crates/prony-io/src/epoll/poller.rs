@@ -88,7 +88,8 @@ impl Poller {
 
     fn pwait2(&mut self, at_most: Span) -> Result<usize, i32> {
         let t = timespec(at_most);
-        // SAFETY: `events` is writable for EVENTS entries, `t` lives until the call returns, and there is no signal mask.
+        // SAFETY: `events` is writable for EVENTS entries, `t` lives until the call returns, and
+        // there is no signal mask.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,

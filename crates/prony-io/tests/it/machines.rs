@@ -1,4 +1,5 @@
-//! Machines for the tests: an echo server, a client that checks its echoes, and one that only keeps time.
+//! Machines for the tests: an echo server, a client that checks its echoes, and one that only keeps
+//! time.
 
 use std::collections::VecDeque;
 

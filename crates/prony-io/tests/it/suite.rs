@@ -198,8 +198,8 @@ pub(crate) fn a_reset_close_is_seen_by_the_peer(on: DriverChoice) {
 }
 
 pub(crate) fn orderly_close_of_a_server_delivers_everything(on: DriverChoice) {
-    // The server closes with bytes of ours unread and more still coming: a plain close would reset the connection and
-    // throw away the farewell.
+    // The server closes with bytes of ours unread and more still coming: a plain close would reset
+    // the connection and throw away the farewell.
     let echo = Echo::farewell(1000, 2 << 20);
     let served = with_echo(on, &loopback(), echo, |at| {
         let mut s = TcpStream::connect(inet(at)).unwrap();

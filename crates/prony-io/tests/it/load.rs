@@ -1,0 +1,189 @@
+//! Whole loads: the engine and the target server, held against each other.
+
+use std::cell::Cell;
+use std::net::Ipv4Addr;
+use std::thread;
+use std::time::Duration;
+
+use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
+use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
+use prony_core::serve::{Serve, ServeLaw};
+use prony_core::target::Endpoint;
+use prony_core::units::Span;
+use prony_io::{
+    Control, DriverChoice, Listen, Options, Outcome, SetupError, bind, limits, run, serve,
+};
+
+use crate::child::alone;
+
+fn plan(port: u16, load: Load, stop: Stop) -> Plan {
+    Plan {
+        endpoints: vec![Endpoint::Tcp { host: "127.0.0.1".into(), port }],
+        calls: vec![CallSpec {
+            endpoint: 0,
+            method: "GET".into(),
+            path: "/".into(),
+            authority: "127.0.0.1".into(),
+            headers: Vec::new(),
+            body: Vec::new(),
+        }],
+        pick: Pick::InTurn,
+        load,
+        stop,
+        warmup: Span::ZERO,
+        pipeline: 1,
+        requests_per_connection: None,
+        timeout: Span::from_secs(20),
+        connect_timeout: Span::from_secs(5),
+        expect: Expect::default(),
+        http: HttpVersion::Http11,
+        seed: 1,
+        shard: Shard::WHOLE,
+    }
+}
+
+fn closed(connections: u32) -> Load {
+    Load::Closed { connections, think: Think::None }
+}
+
+fn open(rate: f64, length: Span, connections: u32) -> Load {
+    let pieces = vec![RatePiece { from: rate, to: rate, length: Some(length) }];
+    Load::Open { rate: RatePlan { pieces }, arrivals: Arrivals::Fixed, connections }
+}
+
+fn requests(n: u64) -> Stop {
+    Stop { requests: Some(n), duration: None }
+}
+
+/// Run the plan against a target server; what the client and the server counted.
+fn against(
+    options: &Options,
+    make: impl FnOnce(u16) -> Plan,
+    control: &Control,
+) -> (Outcome, Serve) {
+    let at = bind(&Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
+    let Listen::Tcp(local) = *at.local() else { panic!("a TCP listener") };
+    let server_control = Control::new();
+    thread::scope(|s| {
+        let server = s.spawn(|| {
+            let machines = vec![Serve::new(ServeLaw::default(), 1)];
+            serve(machines, &[at], options, &server_control, &|_, _| {})
+        });
+        let outcome = run(&make(local.port()), options, control, &mut |_| {});
+        server_control.stop_now();
+        let served = server.join().unwrap().unwrap().pop().unwrap();
+        (outcome.unwrap(), served.machine)
+    })
+}
+
+fn options(on: DriverChoice, threads: usize) -> Options {
+    Options { driver: on, threads: Some(threads), ..Options::default() }
+}
+
+pub(crate) fn both_sides_count_the_same(on: DriverChoice) {
+    let (out, server) =
+        against(&options(on, 2), |p| plan(p, closed(20), requests(4001)), &Control::new());
+    let (warm, main) = out.merged();
+    assert!(warm.is_none());
+    assert_eq!((main.started, main.replies, main.failed, main.unfinished), (4001, 4001, 0, 0));
+    assert_eq!((main.connects, main.connected), (20, 20));
+    assert_eq!(main.bytes_sent, server.served().bytes_in);
+    assert_eq!(server.served().requests, 4001);
+    assert_eq!(server.served().connections, 20);
+    assert_eq!((out.tallies.len(), out.meters.len(), out.interrupted), (2, 2, false));
+    assert!(out.meters.iter().all(|m| m.cpu_user + m.cpu_system > Span::ZERO && m.turns > 0));
+    assert_eq!(out.notes, [""; 0]);
+
+    // Pipelined, and with a new connection per request.
+    for (pipeline, per_connection) in [(16, None), (1, Some(1)), (4, Some(3))] {
+        let (out, server) = against(
+            &options(on, 2),
+            |p| Plan {
+                pipeline,
+                requests_per_connection: per_connection,
+                ..plan(p, closed(10), requests(2000))
+            },
+            &Control::new(),
+        );
+        let main = out.merged().1;
+        assert_eq!((main.replies, main.failed), (2000, 0), "{pipeline} {per_connection:?}");
+        assert_eq!(server.served().requests, 2000);
+        assert_eq!(server.served().connections, main.connected);
+    }
+}
+
+pub(crate) fn an_open_load_keeps_its_schedule(on: DriverChoice) {
+    let seen = Cell::new(0);
+    let at = bind(&Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
+    let Listen::Tcp(local) = *at.local() else { panic!("a TCP listener") };
+    let (control, options) = (Control::new(), options(on, 2));
+    let load = open(500.0, Span::from_millis(2500), 50);
+    let p = plan(local.port(), load, Stop { requests: None, duration: None });
+    let out = thread::scope(|s| {
+        s.spawn(|| {
+            serve(vec![Serve::new(ServeLaw::default(), 1)], &[at], &options, &control, &|_, _| {})
+        });
+        let out = run(&p, &options, &Control::new(), &mut |live| {
+            assert!(live.started >= live.replies);
+            if let Some(cell) = &live.last {
+                seen.set(cell.replies);
+            }
+        });
+        control.stop_now();
+        out.unwrap()
+    });
+    let main = out.merged().1;
+    assert_eq!((main.started, main.replies), (1250, 1250));
+    // The last whole second that progress has shown: that rate, on both workers together.
+    assert!((400..=600).contains(&seen.get()), "{}", seen.get());
+    // Loose, as the machine may be busy.
+    let lag = main.times.lag.quantile(0.5).unwrap_or_default();
+    assert!(lag < Span::from_millis(1), "{lag:?}");
+}
+
+pub(crate) fn a_stop_ends_the_load_and_reports_it(on: DriverChoice) {
+    let control = Control::new();
+    let stop = Stop { requests: None, duration: Some(Span::from_secs(60)) };
+    thread::scope(|s| {
+        s.spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            control.stop();
+        });
+        let (out, server) = against(&options(on, 1), |p| plan(p, closed(3), stop), &control);
+        let main = out.merged().1;
+        assert!(out.interrupted);
+        assert!(main.replies > 0);
+        assert_eq!(main.started, main.replies + main.failed + main.unfinished);
+        assert_eq!(server.served().requests, main.sent);
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_the_load() {
+    alone("load::what_does_not_fit_is_refused_before_the_load", || {
+        let limit = libc::rlimit { rlim_cur: 200, rlim_max: 200 };
+        // SAFETY: `limit` is readable.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+        let go = |p: &Plan| run(p, &options(DriverChoice::Epoll, 1), &Control::new(), &mut |_| {});
+        let e = go(&plan(1, closed(300), requests(1))).unwrap_err();
+        let fit = limits::connections_that_fit(200, 1);
+        assert!(
+            matches!(e, SetupError::Descriptors { asked: 300, fit: f, limit: 200 } if f == fit),
+            "{e}"
+        );
+        // An open loop's connections are a cap, so it is lowered, and that is said.
+        let load = open(10.0, Span::from_millis(300), 300);
+        let out = go(&plan(1, load, Stop { requests: None, duration: None })).unwrap();
+        assert_eq!(out.notes.len(), 1, "{:?}", out.notes);
+        assert!(out.notes[0].contains(&format!("leave {fit}")), "{:?}", out.notes);
+        assert_eq!(out.merged().1.failed, 3, "nobody listens there");
+    });
+}
+
+#[test]
+fn a_port_in_use_is_said() {
+    let first = bind(&Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
+    let e = bind(first.local()).unwrap_err().to_string();
+    assert!(e.starts_with(&format!("cannot listen on {}: ", first.local())), "{e}");
+    assert!(e.contains("another process has it"), "{e}");
+}
