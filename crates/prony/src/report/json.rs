@@ -11,7 +11,7 @@ use prony_core::summary::{Figures, Limit, Meter, Row, RunInfo, Summary, Verdict}
 use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
-use super::{redact, words};
+use super::{layout, redact, words};
 
 /// The version of the shape. It grows when a field changes its meaning or goes away, not when one is added.
 pub const SCHEMA: u32 = 1;
@@ -131,9 +131,7 @@ pub(super) fn render(summary: &Summary) -> String {
         measurement: Section::of(&summary.main, summary.asked_rate(), summary.sent_rate()),
         warmup: summary.warmup.as_ref().map(|w| Section::of(w, None, None)),
     };
-    let mut text = serde_json::to_string_pretty(&report).expect("the report has only text keys");
-    text.push('\n');
-    text
+    layout::json(&report)
 }
 
 /// Why a text is no saved report.

@@ -5,6 +5,7 @@ mod csv;
 mod hgrm;
 mod hlog;
 pub mod json;
+mod layout;
 mod redact;
 mod text;
 pub mod units;

@@ -1,1 +1,145 @@
+//! The JSON report against its committed schema, and both against their documentation.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use prony::report::{Format, Style, render};
+use prony_core::fault::Fault;
+use prony_core::plan::{Load, Think};
+use prony_core::schedule::{Arrivals, RatePlan};
+use prony_core::summary::{RunInfo, Summary};
+use prony_core::units::Span;
+use serde_json::Value;
+
+use super::sample;
+
+fn read(path: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    std::fs::read_to_string(&path).expect("the file is in the tree")
+}
+
+fn schema() -> Value {
+    serde_json::from_str(&read("docs/schema/report-1.json")).expect("the schema is JSON")
+}
+
+fn report(summary: &Summary) -> Value {
+    serde_json::from_slice(&render(Format::Json, summary, &Style::default())).expect("it is JSON")
+}
+
+/// Summaries that together have every field and every variant.
+fn summaries() -> Vec<Summary> {
+    let mut all = vec![sample::open(), sample::closed(), sample::everything()];
+    let (low, high) = (Span::from_millis(1), Span::from_millis(9));
+    for think in [Think::Fixed(low), Think::Exponential(low), Think::Uniform(low, high)] {
+        let mut summary = sample::closed();
+        summary.plan.load = Load::Closed { connections: 7, think };
+        all.push(summary);
+    }
+    for arrivals in [Arrivals::Uniform(low, high), Arrivals::Trace([low, high].into())] {
+        let mut summary = sample::closed();
+        summary.plan.load = Load::Open { rate: RatePlan::default(), arrivals, connections: 7 };
+        all.push(summary);
+    }
+    let mut plan = sample::closed().plan;
+    plan.calls.clear();
+    all.push(Summary::from_parts(plan, RunInfo::default(), vec![]));
+    all
+}
+
+#[test]
+fn reports_are_as_the_schema_says() {
+    let schema = jsonschema::validator_for(&schema()).expect("the schema is valid");
+    for summary in summaries() {
+        let report = report(&summary);
+        let errors: Vec<String> =
+            schema.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert!(errors.is_empty(), "{}", errors.join("\n"));
+    }
+}
+
+#[test]
+fn the_schema_refuses_what_is_not_as_it_says() {
+    let schema = jsonschema::validator_for(&schema()).expect("the schema is valid");
+    let good = report(&sample::everything());
+    let refused = |change: fn(&mut Value)| {
+        let mut bad = good.clone();
+        change(&mut bad);
+        assert!(bad != good && !schema.is_valid(&bad));
+    };
+    refused(|r| r["schema"] = 2.into());
+    refused(|r| r["new"] = 2.into());
+    refused(|r| r["measurement"]["tally"]["new"] = 2.into());
+    refused(|r| r["measurement"]["tally"]["started"] = "1".into());
+    refused(|r| r["measurement"]["errors"][0]["error"] = "new".into());
+    refused(|r| r["verdict"]["reasons"][0]["limit"] = "new".into());
+    refused(|r| r["plan"]["load"] = Value::Null);
+    refused(|r| drop(r.as_object_mut().and_then(|r| r.remove("warmup"))));
+}
+
+#[test]
+fn the_schema_knows_every_fault() {
+    let known: Vec<Fault> =
+        serde_json::from_value(schema()["$defs"]["fault"]["enum"].clone()).expect("faults");
+    assert_eq!(known, Fault::ALL);
+}
+
+/// The names of all fields that a schema describes.
+fn described(schema: &Value, names: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if let ("properties", Value::Object(properties)) = (name.as_str(), value) {
+                    names.extend(properties.keys().cloned());
+                }
+                described(value, names);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|v| described(v, names)),
+        _ => {}
+    }
+}
+
+/// The names of all fields of a value, but for those that are counted things (statuses, faults).
+fn used(value: &Value, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                names.insert(name.clone());
+                if !["statuses", "faults", "stray"].contains(&name.as_str()) {
+                    used(value, names);
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|v| used(v, names)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_is_used_and_documented() {
+    let (mut in_schema, mut in_reports) = (BTreeSet::new(), BTreeSet::new());
+    described(&schema(), &mut in_schema);
+    summaries().iter().for_each(|s| used(&report(s), &mut in_reports));
+    let dead: Vec<_> = in_schema.difference(&in_reports).collect();
+    assert!(dead.is_empty(), "in the schema, but in no report: {dead:?}");
+
+    let document = read("docs/json.md");
+    let undocumented: Vec<_> =
+        in_schema.iter().filter(|name| !document.contains(&format!("`{name}`"))).collect();
+    assert!(undocumented.is_empty(), "not in docs/json.md: {undocumented:?}");
+    // The first column of its tables names fields, and nothing that is none.
+    let cells = document.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    for cell in cells {
+        for name in cell.split("`, `").map(|name| name.trim_end_matches('`')) {
+            assert!(in_schema.contains(name), "docs/json.md documents `{name}`, which is no field");
+        }
+    }
+}
+
+#[test]
+fn the_document_tells_the_columns_of_the_csv() {
+    let csv = render(Format::Csv, &sample::closed(), &Style::default());
+    let header = String::from_utf8(csv).expect("CSV is UTF-8");
+    let header = header.lines().next().expect("a header");
+    assert!(read("docs/json.md").contains(header));
+}
