@@ -39,6 +39,10 @@ pub(super) struct Users {
     lane_slots: Vec<u32>,
     /// Failed connects in a row, per lane.
     failures: Vec<u8>,
+    /// Per lane: users who are ready but wait until half of the lane's window is free.
+    parked: Vec<Vec<u32>>,
+    /// Requests under way, per lane.
+    under_way: Vec<u32>,
     /// Measured requests that may still start.
     quota: Option<u64>,
     /// Requests started by this share, warm-up included.
@@ -72,6 +76,8 @@ impl Source {
                     endpoints,
                     lane_slots: vec![NONE; (lanes * endpoints) as usize],
                     failures: vec![0; lanes as usize],
+                    parked: vec![Vec::new(); if refills(plan) { lanes as usize } else { 0 }],
+                    under_way: vec![0; lanes as usize],
                     quota: plan.stop.requests.map(|n| plan.shard.share_of(n)),
                     started: 0,
                     alive: u64::from(lanes) * u64::from(plan.pipeline),
@@ -168,6 +174,14 @@ impl Source {
     }
 }
 
+/// Whether pipelines are refilled batch by batch: with a depth over one and no think time. A
+/// request for each reply would make the server read, and the meter write, once per request;
+/// `docs/terms.md` tells users.
+fn refills(plan: &Plan) -> bool {
+    let eager = matches!(plan.load, Load::Closed { think: Think::None, .. });
+    eager && plan.pipeline > 1
+}
+
 impl<P: Protocol> Engine<P> {
     /// All closed-loop users start.
     pub(super) fn begin(&mut self, now: Nanos) {
@@ -201,6 +215,7 @@ impl<P: Protocol> Engine<P> {
         let shard = self.plan.shard;
         let number = users.started * u64::from(shard.of) + u64::from(shard.index);
         users.started += 1;
+        users.under_way[(user / users.depth) as usize] += 1;
         self.start(Flight::new(intended, self.pick(number), user), now);
     }
 
@@ -432,18 +447,22 @@ impl<P: Protocol> Engine<P> {
 
     /// The users whose connect has failed try again after a while.
     pub(super) fn connect_failed(&mut self, now: Nanos) {
-        if let Source::Closed(users) = &mut self.source {
-            for &user in &self.freed {
-                self.outstanding -= 1;
-                let failures = &mut users.failures[(user / users.depth) as usize];
-                let wait = BACKOFF_FIRST * (1 << *failures);
-                *failures = (*failures + 1).min(BACKOFF_DOUBLINGS);
-                self.timers.push(Reverse((now + wait, Timer::User(user))));
-            }
-            self.freed.clear();
-        } else {
+        let Source::Closed(users) = &mut self.source else {
             self.restart_freed(now);
+            return;
+        };
+        let Some(&first) = self.freed.first() else { return };
+        let lane = first / users.depth;
+        for &user in &self.freed {
+            self.outstanding -= 1;
+            users.under_way[lane as usize] -= 1;
+            let failures = &mut users.failures[lane as usize];
+            let wait = BACKOFF_FIRST * (1 << *failures);
+            *failures = (*failures + 1).min(BACKOFF_DOUBLINGS);
+            self.timers.push(Reverse((now + wait, Timer::User(user))));
         }
+        self.freed.clear();
+        self.unpark(lane, now);
     }
 
     /// The users whose requests have ended think, then want the next.
@@ -452,31 +471,57 @@ impl<P: Protocol> Engine<P> {
             return;
         }
         self.outstanding -= self.freed.len() as u64;
-        let Source::Closed(users) = &self.source else {
+        let Source::Closed(users) = &mut self.source else {
             self.freed.clear();
             return;
         };
-        let (think, enough) = (users.think, users.quota == Some(0));
-        let freed = std::mem::take(&mut self.freed);
-        for &user in &freed {
-            if think == Think::None || enough {
+        // They all belong to the one connection that was looked at, and so to one lane.
+        let lane = self.freed[0] / users.depth;
+        users.under_way[lane as usize] -= self.freed.len() as u32;
+        let mut freed = std::mem::take(&mut self.freed);
+        if !users.parked.is_empty() {
+            users.parked[lane as usize].append(&mut freed);
+            self.unpark(lane, now);
+        } else if users.think == Think::None || users.quota == Some(0) {
+            for &user in &freed {
                 self.start_user(user, now, now);
-            } else {
-                let Source::Closed(users) = &self.source else { return };
-                // Which of the user's requests this is after is not kept; the run's number of
-                // starts tells draws apart.
-                let bits = rng::keyed(
-                    self.plan.seed,
-                    Stream::Think,
-                    u64::from(user) * u64::from(self.plan.shard.of)
-                        + u64::from(self.plan.shard.index),
-                    users.started,
-                );
-                let wait = rng::think(think, bits);
-                self.timers.push(Reverse((now + wait, Timer::User(user))));
             }
+        } else {
+            self.think(&freed, now);
         }
+        debug_assert!(self.freed.is_empty());
+        freed.clear();
         self.freed = freed;
-        self.freed.clear();
+    }
+
+    /// Users who wait for half of their lane's window start when it is free, or when nothing is
+    /// under way.
+    fn unpark(&mut self, lane: u32, now: Nanos) {
+        let Source::Closed(users) = &mut self.source else { return };
+        let Some(parked) = users.parked.get_mut(lane as usize) else { return };
+        if (parked.len() as u32) * 2 < users.depth && users.under_way[lane as usize] > 0 {
+            return;
+        }
+        let mut ready = std::mem::take(parked);
+        for &user in &ready {
+            self.start_user(user, now, now);
+        }
+        ready.clear();
+        if let Source::Closed(users) = &mut self.source {
+            users.parked[lane as usize] = ready;
+        }
+    }
+
+    fn think(&mut self, freed: &[u32], now: Nanos) {
+        let Source::Closed(users) = &self.source else { return };
+        let shard = self.plan.shard;
+        for &user in freed {
+            let everywhere = u64::from(user) * u64::from(shard.of) + u64::from(shard.index);
+            // Which of the user's requests this is after is not kept; the number of starts tells
+            // draws apart.
+            let bits = rng::keyed(self.plan.seed, Stream::Think, everywhere, users.started);
+            let wait = rng::think(users.think, bits);
+            self.timers.push(Reverse((now + wait, Timer::User(user))));
+        }
     }
 }

@@ -1,0 +1,172 @@
+//! Once a run is under way, requests allocate nothing: engine, codec and recorder are driven by hand
+//! through a counting allocator. (Here and not in the core's tests, because a counting allocator is
+//! unsafe code.)
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prony_core::engine::Engine;
+use prony_core::machine::{Action, Machine};
+use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
+use prony_core::proto::h1::H1;
+use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
+use prony_core::target::Endpoint;
+use prony_core::units::{ConnId, Nanos, Span};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is handed on to the system's allocator as it came; counting touches no memory
+// of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise about `layout` is handed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise about `at` and `layout` is handed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise about all three is handed on.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const REPLY: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 16\r\n\r\n0123456789abcdef";
+
+fn plan(load: Load, pipeline: u32, requests_per_connection: Option<u32>) -> Plan {
+    Plan {
+        endpoints: vec![Endpoint::Tcp { host: "127.0.0.1".into(), port: 1 }],
+        calls: vec![CallSpec {
+            endpoint: 0,
+            method: "GET".into(),
+            path: "/".into(),
+            authority: "127.0.0.1:1".into(),
+            headers: vec![],
+            body: vec![],
+        }],
+        pick: Pick::InTurn,
+        load,
+        stop: Stop { requests: Some(u64::MAX / 2), duration: None },
+        warmup: Span::ZERO,
+        pipeline,
+        requests_per_connection,
+        timeout: Span::from_secs(30),
+        connect_timeout: Span::from_secs(5),
+        expect: Expect { body: Some(b"9ab".to_vec()), ..Expect::default() },
+        http: HttpVersion::Http11,
+        seed: 1,
+        shard: Shard::WHOLE,
+    }
+}
+
+/// A server on the other end of nothing: every turn each connection gets the replies to what it
+/// sent.
+struct Peer {
+    connecting: Vec<ConnId>,
+    asked: Vec<(ConnId, usize)>,
+    bytes: Vec<u8>,
+    replies: u64,
+}
+
+impl Peer {
+    fn poll(&mut self, engine: &mut Engine<H1>, now: Nanos) {
+        while let Some(action) = engine.poll_action() {
+            match action {
+                Action::Connect { id, .. } => self.connecting.push(id),
+                Action::Transmit { id } => {
+                    let mut requests = 0;
+                    engine.take_output(id, now, &mut |bytes| {
+                        requests += bytes.windows(4).filter(|w| w == b"\r\n\r\n").count();
+                        bytes.len()
+                    });
+                    self.asked.push((id, requests));
+                }
+                Action::Close { id, .. } => self.asked.retain(|(other, _)| *other != id),
+                Action::Finished => unreachable!("the plan has no end"),
+            }
+        }
+    }
+
+    fn turn(&mut self, engine: &mut Engine<H1>, now: Nanos, chunk: usize) {
+        if engine.deadline().is_some_and(|d| d <= now) {
+            engine.on_tick(now);
+            self.poll(engine, now);
+        }
+        while let Some(id) = self.connecting.pop() {
+            engine.on_connected(id, now);
+            self.poll(engine, now);
+        }
+        for _ in 0..self.asked.len() {
+            let (id, n) = self.asked.remove(0);
+            self.bytes.clear();
+            for _ in 0..n {
+                self.bytes.extend_from_slice(REPLY);
+            }
+            self.replies += n as u64;
+            let mut bytes = std::mem::take(&mut self.bytes);
+            for piece in bytes.chunks_mut(chunk) {
+                engine.on_recv(id, piece, now);
+                self.poll(engine, now);
+            }
+            self.bytes = bytes;
+        }
+    }
+}
+
+/// Runs that many requests after two seconds of warm-up; how many allocations there were per second.
+fn allocations(plan: &Plan, step: Span, chunk: usize, requests: u64) -> f64 {
+    let mut engine = Engine::new(plan, H1::new(plan));
+    let mut peer = Peer {
+        connecting: Vec::with_capacity(1024),
+        asked: Vec::with_capacity(1024),
+        bytes: Vec::with_capacity(1 << 20),
+        replies: 0,
+    };
+    let mut now = Nanos::ZERO;
+    while now < Nanos(2_000_000_000) {
+        peer.turn(&mut engine, now, chunk);
+        now = now + step;
+    }
+    let (before, begun, from) = (ALLOCATIONS.load(Ordering::Relaxed), peer.replies, now);
+    while peer.replies < begun + requests {
+        peer.turn(&mut engine, now, chunk);
+        now = now + step;
+    }
+    let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    let seconds = now.since(from).as_secs_f64();
+    println!("{made} allocations over {requests} requests in {seconds:.1} virtual seconds");
+    made as f64 / seconds.max(1.0)
+}
+
+/// One test, so that no other one allocates meanwhile.
+#[test]
+fn a_run_allocates_per_second_and_not_per_request() {
+    let closed = |connections| Load::Closed { connections, think: Think::None };
+    let rate = RatePlan { pieces: vec![RatePiece { from: 50e3, to: 50e3, length: None }] };
+    let open = Load::Open { rate, arrivals: Arrivals::Poisson, connections: 100 };
+    let step = Span::from_micros(100);
+    let cases = [
+        ("keep-alive", plan(closed(50), 1, None), usize::MAX),
+        ("pipelined", plan(closed(10), 64, None), usize::MAX),
+        ("pipelined, cut in pieces", plan(closed(10), 64, None), 1_000),
+        ("head cut in pieces", plan(closed(10), 1, None), 20),
+        ("a connection per request", plan(closed(50), 1, Some(1)), usize::MAX),
+        ("open", plan(open, 1, None), usize::MAX),
+    ];
+    for (name, plan, chunk) in cases {
+        let per_second = allocations(&plan, step, chunk, 300_000);
+        // The series may allocate when a second is over; 50,000 and more requests fall into each second.
+        assert!(per_second <= 16.0, "{name}: {per_second} allocations a second");
+    }
+}
