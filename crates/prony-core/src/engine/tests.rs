@@ -267,3 +267,23 @@ fn a_connection_carries_as_many_requests_as_it_may() {
     assert_eq!(turn(&mut e, ms(3)).0.last(), Some(&Action::Finished));
     assert_eq!(e.finish().1.connects, 2);
 }
+
+#[test]
+fn a_pipeline_is_refilled_when_half_of_it_is_free() {
+    let mut p = closed(1, 100);
+    p.pipeline = 8;
+    let mut e = Engine::new(&p, Letters);
+    e.on_tick(ms(0));
+    let id = connect_of(&turn(&mut e, ms(0)).0)[0];
+    e.on_connected(id, ms(1));
+    assert_eq!(turn(&mut e, ms(1)).1, "????????");
+    let steps = [(2, "!", ""), (3, "!!", ""), (4, "!", "????"), (5, "!!!!!!!", "???????")];
+    for (at, replies, sent) in steps {
+        e.on_recv(id, &mut replies.as_bytes().to_vec(), ms(at));
+        assert_eq!(turn(&mut e, ms(at)).1, sent, "at {at} ms");
+    }
+    // They start when they are sent: no lag.
+    e.on_stop(StopRequest::Now, ms(6));
+    let (_, t) = e.finish();
+    assert_eq!((t.started, t.replies, t.times.lag.max()), (19, 11, Some(Span::ZERO)));
+}
