@@ -104,6 +104,13 @@ impl Protocol for H1 {
         let mut at = 0;
         while at < data.len() {
             let rest = &data[at..];
+            if let Some((n, open)) = self.seen_reply(conn, rest, sink) {
+                at += n;
+                if !open {
+                    return Ok(data.len());
+                }
+                continue;
+            }
             let step = match conn.phase {
                 Phase::Start { .. } | Phase::Fields(_) => self.head(conn, rest, sink)?,
                 Phase::Data { left, chunk } => conn.data(left, chunk, rest, sink),
@@ -156,6 +163,43 @@ impl Protocol for H1 {
 }
 
 impl H1 {
+    /// A whole reply at the start of `data` that has a head seen before: the usual case, in which
+    /// the connection has nothing to remember. Returns its length and whether the connection goes
+    /// on.
+    #[inline]
+    fn seen_reply(
+        &self,
+        conn: &mut Conn,
+        data: &[u8],
+        sink: &mut impl ReplySink,
+    ) -> Option<(usize, bool)> {
+        if !conn.is_fresh() {
+            return None;
+        }
+        let call = sink.awaited()?;
+        let (head, n) = self.seen.find(call, data)?;
+        let framing = head.framing(self.requests.kind(call));
+        let Body::Length(length) = framing.body else { return None };
+        let length = usize::try_from(length).ok()?;
+        let body = data[n..].get(..length)?;
+        if !body.is_empty() && sink.wants_body() {
+            sink.body(body);
+        }
+        let reply = Reply {
+            status: head.status,
+            head_bytes: n as u64,
+            body_bytes: length as u64,
+            interim: 0,
+            keeps_open: framing.keeps_open,
+            fault: None,
+        };
+        let open = conn.give(reply, framing.tunnel, data.len() - n - length, sink);
+        if !open {
+            conn.phase = Phase::Over;
+        }
+        Some((n + length, open))
+    }
+
     /// In a head, or before it.
     #[inline]
     fn head(
@@ -207,9 +251,14 @@ impl Conn {
         }
         let Phase::Fields(section) = &mut self.phase else { return Ok((at, false)) };
         loop {
+            if let Some((name, value, n)) = section.simple_field(&data[at..]) {
+                self.head.field(name, value)?;
+                at += n;
+                continue;
+            }
             match section.field_line(&data[at..])? {
                 Line::Text(line, n) => {
-                    self.head.field(line)?;
+                    self.head.field_line(line)?;
                     at += n;
                 }
                 Line::End(n) => return Ok((at + n, true)),
@@ -301,24 +350,40 @@ impl Conn {
 
     /// The reply is whole; `rest` bytes follow it. Returns whether there is more to read on this
     /// connection.
-    #[inline]
     fn finish(&mut self, rest: usize, sink: &mut impl ReplySink) -> bool {
-        let alone = sink.outstanding() <= 1;
-        let keeps_open = self.keeps_open && !(self.closing && alone);
-        // After a switch of protocols what follows is no affair of HTTP.
-        let surplus = rest > 0 && (alone || !keeps_open) && !self.tunnel;
         let reply = Reply {
             status: self.head.status,
             head_bytes: self.head_bytes,
             body_bytes: self.body_bytes,
             interim: self.interim,
-            keeps_open: keeps_open && !surplus,
-            fault: surplus.then_some(Fault::Surplus),
+            keeps_open: self.keeps_open,
+            fault: None,
         };
-        let phase = if reply.keeps_open { Phase::default() } else { Phase::Over };
+        let open = self.give(reply, self.tunnel, rest, sink);
+        let phase = if open { Phase::default() } else { Phase::Over };
         *self = Self { phase, closing: self.closing, ..Self::default() };
+        open
+    }
+
+    /// Hand over a reply whose `keeps_open` and `fault` are as its own bytes have it; the calls
+    /// around it and the bytes behind it have a say too.
+    #[inline]
+    fn give(&self, mut reply: Reply, tunnel: bool, rest: usize, sink: &mut impl ReplySink) -> bool {
+        let alone = sink.outstanding() <= 1;
+        let open = reply.keeps_open && !(self.closing && alone);
+        // After a switch of protocols what follows is no affair of HTTP.
+        let surplus = rest > 0 && (alone || !open) && !tunnel;
+        reply.keeps_open = open && !surplus;
+        reply.fault = surplus.then_some(Fault::Surplus);
         sink.reply(reply);
         reply.keeps_open
+    }
+
+    /// Whether nothing of a reply has been read, and nothing looked at.
+    #[inline]
+    fn is_fresh(&self) -> bool {
+        matches!(self.phase, Phase::Start { section, blank: false } if section.is_fresh())
+            && self.head_bytes == 0
     }
 
     /// Whether a reply has begun and not ended.

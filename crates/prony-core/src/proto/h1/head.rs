@@ -39,6 +39,16 @@ pub(super) enum Kind {
     Connect,
 }
 
+impl Kind {
+    pub(super) fn of(method: &str) -> Self {
+        match method {
+            "HEAD" => Self::Head,
+            "CONNECT" => Self::Connect,
+            _ => Self::Plain,
+        }
+    }
+}
+
 /// How the end of a body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
@@ -110,6 +120,37 @@ impl Section {
         Ok(Line::End(end))
     }
 
+    /// Whether nothing was looked at.
+    #[inline]
+    pub(super) fn is_fresh(self) -> bool {
+        self.used == 0 && self.scanned == 0
+    }
+
+    /// A whole field line of the usual form at the start of `data`: its name, its value with the
+    /// blanks around it, and its length with the line end. For anything else, right or wrong,
+    /// `field_line` has to look closer; where this finds a line, that would find the same.
+    #[inline]
+    pub(super) fn simple_field<'a>(
+        &mut self,
+        data: &'a [u8],
+    ) -> Option<(&'a [u8], &'a [u8], usize)> {
+        if self.scanned > 0 {
+            return None;
+        }
+        let colon = token_length(data);
+        let (name, value) = (data.get(..colon)?, data.get(colon + 1..)?);
+        let end = first_control(value)?;
+        let n = colon + 1 + end + 2;
+        let simple = colon > 0
+            && data[colon] == b':'
+            && matches!(value[end..], [b'\r', b'\n', next, ..] if next != b' ' && next != b'\t')
+            && self.used as usize + n <= LIMIT;
+        simple.then(|| {
+            self.used += n as u32;
+            (name, &value[..end], n)
+        })
+    }
+
     #[inline]
     fn field<'a>(&mut self, data: &'a [u8]) -> Result<Line<'a>, Fault> {
         let mut from = data.len().min(self.scanned as usize);
@@ -176,23 +217,29 @@ impl Head {
     }
 
     /// Take in a field line of the head.
-    #[inline]
-    pub(super) fn field(&mut self, line: &[u8]) -> Result<(), Fault> {
+    pub(super) fn field_line(&mut self, line: &[u8]) -> Result<(), Fault> {
         let (name, value) = split_field(line)?;
+        self.field(name, value)
+    }
+
+    /// Take in a field.
+    #[inline]
+    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Fault> {
         match name.len() {
-            10 if name.eq_ignore_ascii_case(b"connection") => self.connection(value),
-            14 if name.eq_ignore_ascii_case(b"content-length") => {
-                return self.content_length(value);
-            }
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-                return self.transfer_encoding(value);
-            }
+            10 if is_named(name, b"Connection") => self.connection(value),
+            14 if is_named(name, b"Content-Length") => return self.content_length(value),
+            17 if is_named(name, b"Transfer-Encoding") => return self.transfer_encoding(value),
             _ => {}
         }
         Ok(())
     }
 
     fn connection(&mut self, value: &[u8]) {
+        match trim(value) {
+            b"keep-alive" => return self.keep_alive = true,
+            b"close" => return self.close = true,
+            _ => {}
+        }
         for option in elements(value) {
             self.close |= option.eq_ignore_ascii_case(b"close");
             self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
@@ -282,22 +329,59 @@ pub(super) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&b| TOKEN[b as usize])
 }
 
+/// Whether a field has that name, given as it is mostly written.
+#[inline]
+fn is_named<const N: usize>(name: &[u8], usual: &[u8; N]) -> bool {
+    name == usual || name.eq_ignore_ascii_case(usual)
+}
+
 /// Name and value (with the blanks around it). Nothing may stand between name and colon (RFC 9112,
 /// 5.1).
-#[inline]
 pub(super) fn split_field(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
-    let n = line.iter().position(|&b| !TOKEN[b as usize]).ok_or(Fault::BadHeader)?;
-    let (name, value) = (&line[..n], &line[n + 1..]);
-    if n == 0 || line[n] != b':' || !(is_text(value) || is_folded_text(value)) {
+    let n = token_length(line);
+    let (name, [b':', value @ ..]) = line.split_at(n) else { return Err(Fault::BadHeader) };
+    if n == 0 || !(is_text(value) || is_folded_text(value)) {
         return Err(Fault::BadHeader);
     }
     Ok((name, value))
 }
 
-/// No control character but tabs.
+/// How many bytes at the start may stand in a token.
 #[inline]
-fn is_text(bytes: &[u8]) -> bool {
-    !bytes.iter().fold(false, |bad, &b| bad | ((b < b' ') & (b != b'\t')) | (b == 0x7f))
+fn token_length(bytes: &[u8]) -> usize {
+    bytes.iter().position(|&b| !TOKEN[b as usize]).unwrap_or(bytes.len())
+}
+
+/// No control character but tabs.
+fn is_text(mut bytes: &[u8]) -> bool {
+    while let Some(i) = first_control(bytes) {
+        if bytes[i] != b'\t' {
+            return false;
+        }
+        bytes = &bytes[i + 1..];
+    }
+    true
+}
+
+/// Where the first control character is, tabs among them.
+#[inline]
+fn first_control(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH: u64 = ONES << 7;
+    // Eight bytes at once. The lowest bit that is set belongs to the first byte sought: borrows run
+    // upwards only.
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (i, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let delete = word ^ (ONES * 0x7f);
+        let low = word.wrapping_sub(ONES * 0x20) & !word;
+        let found = (low | (delete.wrapping_sub(ONES) & !delete)) & HIGH;
+        if found != 0 {
+            return Some(i * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let i = rest.iter().position(|b| b.is_ascii_control())?;
+    Some(words.len() * 8 + i)
 }
 
 /// The same with line ends, which in a field are always folds. A CR alone is none (RFC 9112, 2.2).

@@ -10,9 +10,10 @@ use crate::plan::{CallSpec, HttpVersion, Plan};
 pub(super) struct Requests {
     arena: Vec<u8>,
     calls: Vec<Call>,
+    kinds: Vec<Kind>,
 }
 
-/// Where a call lies in the arena, and what must be known of it to read its reply.
+/// Where a call lies in the arena.
 #[derive(Clone, Debug)]
 struct Call {
     /// Head and body, for a connection that stays open.
@@ -23,12 +24,13 @@ struct Call {
     body: Range<usize>,
     /// Whether the request itself asks for the end of the connection, by a header of the user's.
     closes: bool,
-    kind: Kind,
 }
 
 impl Requests {
     pub(super) fn new(plan: &Plan) -> Self {
-        let mut requests = Self { arena: Vec::new(), calls: Vec::with_capacity(plan.calls.len()) };
+        let kinds = plan.calls.iter().map(|c| Kind::of(&c.method)).collect();
+        let calls = Vec::with_capacity(plan.calls.len());
+        let mut requests = Self { arena: Vec::new(), calls, kinds };
         for spec in &plan.calls {
             requests.add(spec, plan.http);
         }
@@ -51,7 +53,7 @@ impl Requests {
     /// What the call's method means for its reply.
     #[inline]
     pub(super) fn kind(&self, call: u32) -> Kind {
-        self.calls.get(call as usize).map_or(Kind::Plain, |c| c.kind)
+        self.kinds.get(call as usize).copied().unwrap_or(Kind::Plain)
     }
 
     fn add(&mut self, spec: &CallSpec, version: HttpVersion) {
@@ -66,12 +68,7 @@ impl Requests {
             head(spec, version, true, arena);
             start..arena.len()
         });
-        let kind = match spec.method.as_str() {
-            "HEAD" => Kind::Head,
-            "CONNECT" => Kind::Connect,
-            _ => Kind::Plain,
-        };
-        self.calls.push(Call { whole, last_head, body, closes: closes(spec, version), kind });
+        self.calls.push(Call { whole, last_head, body, closes: closes(spec, version) });
     }
 }
 

@@ -1,0 +1,86 @@
+//! How long it takes to read a pipelined reply: `cargo bench -p prony-core --bench decode --
+//! [MILLIONS] [NAME]`. Without `--bench`, as a test, it reads a few only.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use prony_core::fuzzing::plan;
+use prony_core::proto::h1::{Conn, H1};
+use prony_core::proto::{Protocol, Reply, ReplySink};
+
+/// Replies in one buffer, as one read of 16 KiB gives them.
+const BATCH: usize = 120;
+
+/// Counts, and forgets.
+#[derive(Default)]
+struct Null {
+    outstanding: u32,
+    checksum: u64,
+}
+
+impl ReplySink for Null {
+    fn awaited(&self) -> Option<u32> {
+        (self.outstanding > 0).then_some(0)
+    }
+    fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+    fn began(&mut self) {}
+    fn wants_body(&self) -> bool {
+        false
+    }
+    fn body(&mut self, _: &[u8]) {}
+    fn reply(&mut self, reply: Reply) {
+        self.outstanding -= 1;
+        let sum = reply.head_bytes + reply.body_bytes + u64::from(reply.status);
+        self.checksum = self.checksum.wrapping_mul(31).wrapping_add(sum);
+    }
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let millions = args.iter().find_map(|a| a.parse::<f64>().ok()).unwrap_or(20.0);
+    let bench = args.iter().any(|a| a == "--bench");
+    let rounds = if bench { (millions * 1e6) as usize / BATCH } else { 2 };
+    let wanted = |name: &str| {
+        let mut names = args.iter().filter(|a| a.parse::<f64>().is_err() && *a != "--bench");
+        names.all(|wanted| name.contains(wanted.as_str()))
+    };
+    for (name, digits, rest) in [
+        ("same head, length", 1, LENGTH),
+        ("new head each time", 7, LENGTH),
+        ("same head, one chunk", 1, CHUNKED),
+    ] {
+        if !wanted(name) {
+            continue;
+        }
+        let batch = replies(digits, rest);
+        let (mut h1, mut conn, mut sink) =
+            (H1::new(&plan(&["GET"])), Conn::default(), Null::default());
+        let began = Instant::now();
+        for _ in 0..rounds {
+            // One more is outstanding than is answered, as in a full pipeline.
+            sink.outstanding = BATCH as u32 + 1;
+            let used = h1.decode(&mut conn, black_box(&batch), &mut sink).expect("valid replies");
+            assert_eq!((used, sink.outstanding), (batch.len(), 1));
+        }
+        let n = (rounds * BATCH) as f64;
+        let ns = began.elapsed().as_nanos() as f64 / n;
+        let bytes = batch.len() / BATCH;
+        println!(
+            "{name}, {bytes} bytes: {ns:.1} ns/reply, {n} replies, checksum {:016x}",
+            sink.checksum
+        );
+    }
+}
+
+const LENGTH: &str = "Content-Length: 13\r\nConnection: keep-alive\r\n\r\nhello, world\n";
+const CHUNKED: &str = "Transfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n\
+                       d\r\nhello, world\n\r\n0\r\n\r\n";
+
+/// A batch in which so many dates take turns.
+fn replies(digits: usize, rest: &str) -> Vec<u8> {
+    let start = "HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Thu, 01 Jan 2026 00:00:0";
+    let reply = |i| format!("{start}{} GMT\r\n{rest}", i % digits);
+    (0..BATCH).map(reply).collect::<String>().into_bytes()
+}
