@@ -2,6 +2,7 @@
 //! replies.
 
 mod law;
+mod parse;
 mod rate;
 
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{Load, Plan};
 use crate::units::{Nanos, Span};
 use law::Law;
+pub(crate) use parse::parse_bounds;
+pub use parse::{ArrivalsArg, parse_trace};
 pub use rate::{RatePiece, RatePlan};
 
 /// The law by which arrivals fall around the rate.

@@ -1,9 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{CallSpec, Expect, HttpVersion, Pick, Shard, Stop};
+use crate::plan::Stop;
 use crate::rng::tests::{KS_LIMIT, ks_statistic};
-use crate::target::Endpoint;
 
 fn piece(from: f64, to: f64, secs: f64) -> RatePiece {
     RatePiece { from, to, length: Some(Span::from_secs_f64(secs)) }
@@ -14,29 +13,8 @@ fn rate(pieces: &[RatePiece]) -> RatePlan {
 }
 
 fn plan(rate: RatePlan, arrivals: Arrivals) -> Plan {
-    Plan {
-        endpoints: vec![Endpoint::Tcp { host: "localhost".into(), port: 80 }],
-        calls: vec![CallSpec {
-            endpoint: 0,
-            method: "GET".into(),
-            path: "/".into(),
-            authority: "localhost".into(),
-            headers: vec![],
-            body: vec![],
-        }],
-        pick: Pick::InTurn,
-        load: Load::Open { rate, arrivals, connections: 10 },
-        stop: Stop { requests: None, duration: None },
-        warmup: Span::ZERO,
-        pipeline: 1,
-        requests_per_connection: None,
-        timeout: Span::from_secs(30),
-        connect_timeout: Span::from_secs(5),
-        expect: Expect::default(),
-        http: HttpVersion::Http11,
-        seed: 1,
-        shard: Shard::WHOLE,
-    }
+    let load = Load::Open { rate, arrivals, connections: 10 };
+    Plan { load, stop: Stop { requests: None, duration: None }, ..crate::plan::tests::plan() }
 }
 
 fn all(plan: &Plan) -> Vec<Arrival> {

@@ -14,7 +14,6 @@ mod served;
 mod station;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

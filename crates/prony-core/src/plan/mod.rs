@@ -1,5 +1,8 @@
 //! What the user wants, already valid: the one shape to which every front end compiles.
 
+mod check;
+mod parse;
+
 use serde::{Deserialize, Serialize};
 
 use crate::schedule::{Arrivals, RatePlan};
@@ -193,3 +196,6 @@ impl Plan {
         p
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

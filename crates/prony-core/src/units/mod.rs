@@ -1,10 +1,15 @@
 //! Time and identity: newtypes, so that an instant is never added to an instant.
 
+mod parse;
+
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 use serde::{Deserialize, Serialize};
+
+pub use parse::{ParseError, parse_count, parse_size};
+pub(crate) use parse::{decimal_exponent, parse_span, split_number, unknown};
 
 /// An instant: nanoseconds since the run's epoch. The epoch is one for all workers of a run.
 #[derive(
@@ -149,3 +154,6 @@ pub struct ConnId {
     /// How often the slot was used before, modulo 2^32.
     pub generation: u32,
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,6 +1,14 @@
 //! Where requests go: scheme, host, port, path; verbatim, never normalised.
 
+mod file;
+mod header;
+mod url;
+
 use serde::{Deserialize, Serialize};
+
+pub use file::{UrlEntry, parse_url_file};
+pub use header::{check_header, check_method, parse_header};
+pub use url::Url;
 
 /// Something a connection can be opened to. Names are resolved by the driver's side, before the
 /// run.
@@ -20,3 +28,6 @@ pub enum Endpoint {
         path: String,
     },
 }
+
+#[cfg(test)]
+mod tests;

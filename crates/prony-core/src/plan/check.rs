@@ -1,0 +1,156 @@
+//! Whether a plan can be carried out: asked of every plan before a run, wherever it came from.
+
+use super::{CallSpec, Expect, HttpVersion, Load, Plan, Think};
+use crate::schedule::Arrivals;
+use crate::target::{Endpoint, check_header, check_method};
+use crate::units::Span;
+
+impl Plan {
+    /// Whether the plan can be carried out. Front ends make valid plans; this catches what was
+    /// written or changed by hand.
+    ///
+    /// # Errors
+    /// One sentence on the first thing that is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        self.check_targets()?;
+        self.check_limits()?;
+        check_load(&self.load)?;
+        check_expect(&self.expect)?;
+        self.check_stop()
+    }
+
+    fn check_targets(&self) -> Result<(), String> {
+        if self.endpoints.is_empty() {
+            return Err("the plan has no endpoint to connect to".into());
+        }
+        for (i, endpoint) in self.endpoints.iter().enumerate() {
+            check_endpoint(endpoint).map_err(|why| format!("endpoint {}: {why}", i + 1))?;
+        }
+        if self.calls.is_empty() {
+            return Err("the plan has no request to send".into());
+        }
+        for (i, call) in self.calls.iter().enumerate() {
+            let checked = if call.endpoint as usize >= self.endpoints.len() {
+                Err(format!("there is no endpoint {}", call.endpoint))
+            } else {
+                check_call(call)
+            };
+            checked.map_err(|why| format!("request {}: {why}", i + 1))?;
+        }
+        Ok(())
+    }
+
+    fn check_limits(&self) -> Result<(), String> {
+        if self.pipeline == 0 {
+            return Err("a connection needs a pipelining depth of at least 1".into());
+        }
+        if self.pipeline > 1 && self.http == HttpVersion::Http10 {
+            return Err("HTTP/1.0 knows no pipelining; use HTTP/1.1 or a depth of 1".into());
+        }
+        if self.requests_per_connection == Some(0) {
+            return Err("a connection must carry at least 1 request".into());
+        }
+        if self.timeout == Span::ZERO || self.connect_timeout == Span::ZERO {
+            return Err("a timeout must be longer than no time".into());
+        }
+        if self.shard.of == 0 || self.shard.index >= self.shard.of {
+            return Err(format!(
+                "there is no share {} of {}; shares are counted from 0",
+                self.shard.index, self.shard.of
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_stop(&self) -> Result<(), String> {
+        if self.stop.requests == Some(0) {
+            return Err("the run must have at least 1 request".into());
+        }
+        if self.stop.duration == Some(Span::ZERO) {
+            return Err("the run must last longer than no time".into());
+        }
+        let own_length = match &self.load {
+            Load::Open { arrivals: Arrivals::Trace(times), .. } => times.last().copied(),
+            Load::Open { arrivals: Arrivals::Uniform(..), .. } | Load::Closed { .. } => None,
+            Load::Open { rate, .. } => rate.length(),
+        };
+        if self.stop.requests.is_none() && self.stop.duration.is_none() && own_length.is_none() {
+            return Err("nothing ends the run; give a number of requests or a duration".into());
+        }
+        let length = self.stop.duration.or(own_length).unwrap_or(Span::ZERO);
+        if self.warmup.0.checked_add(length.0).is_none() {
+            return Err("warm-up and run together last longer than 584 years".into());
+        }
+        Ok(())
+    }
+}
+
+fn check_endpoint(endpoint: &Endpoint) -> Result<(), String> {
+    match endpoint {
+        Endpoint::Tcp { host, .. } if host.is_empty() => Err("the host is missing".into()),
+        Endpoint::Tcp { port: 0, .. } => Err("nothing can listen on port 0".into()),
+        Endpoint::Unix { path } if path.is_empty() => Err("the socket's path is missing".into()),
+        // sockaddr_un has room for 107 bytes and a zero.
+        Endpoint::Unix { path } if path.len() > 107 => {
+            Err(format!("the socket's path has {} bytes, the kernel takes 107", path.len()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_call(call: &CallSpec) -> Result<(), String> {
+    check_method(&call.method)?;
+    if !call.path.starts_with('/') && call.path != "*" {
+        return Err(format!("the path '{}' does not begin with '/'", call.path.escape_debug()));
+    }
+    for (what, text) in [("path", &call.path), ("host", &call.authority)] {
+        if let Some(c) = text.chars().find(|&c| c.is_ascii_control() || c == ' ') {
+            return Err(format!("the {what} contains {c:?}, which cannot be sent"));
+        }
+    }
+    for (name, value) in &call.headers {
+        check_header(name, value)?;
+    }
+    Ok(())
+}
+
+fn check_load(load: &Load) -> Result<(), String> {
+    match load {
+        Load::Closed { connections: 0, .. } | Load::Open { connections: 0, .. } => {
+            Err("the run needs at least 1 connection".into())
+        }
+        Load::Closed { think: Think::Uniform(low, high), .. } if low > high => {
+            Err(format!("the think time's bounds {low}..{high} are in the wrong order"))
+        }
+        Load::Closed { .. } => Ok(()),
+        Load::Open { rate, arrivals, .. } => match arrivals {
+            Arrivals::Fixed | Arrivals::Poisson => rate.check(),
+            Arrivals::Uniform(low, high) if low > high => {
+                Err(format!("the gaps' bounds {low}..{high} are in the wrong order"))
+            }
+            Arrivals::Uniform(_, Span::ZERO) => {
+                Err("gaps of no length have no end of arrivals".into())
+            }
+            Arrivals::Uniform(..) => Ok(()),
+            Arrivals::Trace(times) if times.is_empty() => Err("the trace has no times".into()),
+            Arrivals::Trace(times) => match times.windows(2).position(|pair| pair[0] > pair[1]) {
+                Some(i) => {
+                    Err(format!("time {} of the trace is earlier than the one before", i + 2))
+                }
+                None => Ok(()),
+            },
+        },
+    }
+}
+
+fn check_expect(expect: &Expect) -> Result<(), String> {
+    if expect.statuses.is_empty() {
+        return Err("no status counts as success".into());
+    }
+    for &(low, high) in &expect.statuses {
+        if low > high || low < 100 || high > 599 {
+            return Err(format!("{low}-{high} is no range of statuses from 100 to 599"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Parts of a plan as people write them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Expect, HttpVersion, Pick, Think};
+use crate::schedule::parse_bounds;
+use crate::units::{ParseError, Span, parse_span};
+
+/// `none`, `50ms`, `exp:50ms` or `uniform:10ms..90ms`.
+impl FromStr for Think {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let bad = |why: String| {
+            ParseError::new(format!(
+                "'{text}' is not a think time: {why}; write 50ms, exp:50ms or uniform:10ms..90ms"
+            ))
+        };
+        let span = |text: &str| parse_span(text).map_err(bad);
+        match text.split_once(':') {
+            None if text == "none" => Ok(Self::None),
+            None => Ok(match span(text)? {
+                Span::ZERO => Self::None,
+                time => Self::Fixed(time),
+            }),
+            Some(("exp", mean)) => Ok(Self::Exponential(span(mean)?)),
+            Some(("uniform", bounds)) => {
+                let (low, high) = parse_bounds(bounds).map_err(bad)?;
+                Ok(Self::Uniform(low, high))
+            }
+            Some((law, _)) => Err(bad(format!("there is no law '{law}'"))),
+        }
+    }
+}
+
+impl fmt::Display for Think {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Fixed(time) => write!(f, "{time}"),
+            Self::Exponential(mean) => write!(f, "exp:{mean}"),
+            Self::Uniform(low, high) => write!(f, "uniform:{low}..{high}"),
+        }
+    }
+}
+
+/// `in-turn` or `random`.
+impl FromStr for Pick {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match text {
+            "in-turn" => Ok(Self::InTurn),
+            "random" => Ok(Self::Random),
+            _ => Err(ParseError::new(format!(
+                "'{text}' is no way to pick a request; write in-turn or random"
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for Pick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::InTurn => "in-turn",
+            Self::Random => "random",
+        })
+    }
+}
+
+/// `1.0` or `1.1`.
+impl FromStr for HttpVersion {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match text {
+            "1.0" => Ok(Self::Http10),
+            "1.1" => Ok(Self::Http11),
+            _ => Err(ParseError::new(format!(
+                "'{text}' is no version of HTTP that prony speaks; write 1.0 or 1.1"
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for HttpVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Http10 => "1.0",
+            Self::Http11 => "1.1",
+        })
+    }
+}
+
+impl Expect {
+    /// The statuses that count as success: `200`, `2xx`, `200-299`, several separated by commas. As
+    /// inclusive ranges in the order given.
+    ///
+    /// # Errors
+    /// Anything else; statuses outside 100 to 599; ranges in the wrong order.
+    pub fn parse_statuses(text: &str) -> Result<Vec<(u16, u16)>, ParseError> {
+        text.split(',')
+            .map(|part| {
+                parse_status_range(part).ok_or_else(|| {
+                    ParseError::new(format!(
+                        "'{part}' is no status or range of statuses from 100 to 599; write 200, \
+                         2xx or 200-299,404"
+                    ))
+                })
+            })
+            .collect()
+    }
+
+    /// The statuses as they can be read back: `200-399`, `2xx,404`.
+    pub fn statuses_text(&self) -> String {
+        let texts: Vec<_> = self
+            .statuses
+            .iter()
+            .map(|&(low, high)| match high - low {
+                0 => low.to_string(),
+                99 if low % 100 == 0 => format!("{}xx", low / 100),
+                _ => format!("{low}-{high}"),
+            })
+            .collect();
+        texts.join(",")
+    }
+}
+
+fn parse_status_range(text: &str) -> Option<(u16, u16)> {
+    let status = |text: &str| {
+        let is_number = text.len() == 3 && text.bytes().all(|b| b.is_ascii_digit());
+        let number: u16 = is_number.then(|| text.parse().ok())??;
+        (100..600).contains(&number).then_some(number)
+    };
+    if let Some(class) = text.strip_suffix("xx").or_else(|| text.strip_suffix("XX")) {
+        let first = status(&format!("{class}00"))?;
+        return Some((first, first + 99));
+    }
+    let (low, high) = match text.split_once('-') {
+        Some((low, high)) => (status(low)?, status(high)?),
+        None => (status(text)?, status(text)?),
+    };
+    (low <= high).then_some((low, high))
+}

@@ -1,0 +1,325 @@
+use expect_test::{Expect as Sentences, expect};
+use proptest::prelude::*;
+
+use super::*;
+use crate::units::tests::{any_near, check_errors};
+
+/// A valid plan of 100 arrivals per second for a second.
+pub(crate) fn plan() -> Plan {
+    Plan {
+        endpoints: vec![Endpoint::Tcp { host: "localhost".into(), port: 80 }],
+        calls: vec![CallSpec {
+            endpoint: 0,
+            method: "GET".into(),
+            path: "/".into(),
+            authority: "localhost".into(),
+            headers: vec![],
+            body: vec![],
+        }],
+        pick: Pick::InTurn,
+        load: Load::Open {
+            rate: RatePlan::constant(100.0),
+            arrivals: Arrivals::Fixed,
+            connections: 10,
+        },
+        stop: Stop { requests: None, duration: Some(Span::from_secs(1)) },
+        warmup: Span::ZERO,
+        pipeline: 1,
+        requests_per_connection: None,
+        timeout: Span::from_secs(30),
+        connect_timeout: Span::from_secs(5),
+        expect: Expect::default(),
+        http: HttpVersion::Http11,
+        seed: 1,
+        shard: Shard::WHOLE,
+    }
+}
+
+type Change = fn(&mut Plan);
+
+fn open(rate: RatePlan, arrivals: Arrivals) -> Load {
+    Load::Open { rate, arrivals, connections: 1 }
+}
+
+#[test]
+fn think_times_by_table() {
+    let ms = Span::from_millis;
+    let cases = [
+        ("none", Think::None, "none"),
+        ("0", Think::None, "none"),
+        ("50ms", Think::Fixed(ms(50)), "50ms"),
+        ("1", Think::Fixed(ms(1000)), "1s"),
+        ("exp:50ms", Think::Exponential(ms(50)), "exp:50ms"),
+        ("uniform:10ms..90ms", Think::Uniform(ms(10), ms(90)), "uniform:10ms..90ms"),
+        ("uniform:0..0.5", Think::Uniform(ms(0), ms(500)), "uniform:0s..500ms"),
+    ];
+    for (text, think, back) in cases {
+        assert_eq!(text.parse(), Ok(think), "{text}");
+        assert_eq!(think.to_string(), back);
+    }
+    check_errors::<Think>(
+        &["", "soon", "exp:", "exp:x", "uniform:1s", "uniform:2s..1s", "uniform:..", "gauss:1s"],
+        str::parse,
+        expect![[r#"
+            '' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms or uniform:10ms..90ms
+            'soon' is not a think time: 'soon' is not a time: a number is missing; write 50ms, exp:50ms or uniform:10ms..90ms
+            'exp:' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms or uniform:10ms..90ms
+            'exp:x' is not a think time: 'x' is not a time: a number is missing; write 50ms, exp:50ms or uniform:10ms..90ms
+            'uniform:1s' is not a think time: '1s' has no '..' between two times; write 50ms, exp:50ms or uniform:10ms..90ms
+            'uniform:2s..1s' is not a think time: 2s is longer than 1s; write 50ms, exp:50ms or uniform:10ms..90ms
+            'uniform:..' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms or uniform:10ms..90ms
+            'gauss:1s' is not a think time: there is no law 'gauss'; write 50ms, exp:50ms or uniform:10ms..90ms
+        "#]],
+    );
+}
+
+#[test]
+fn statuses_by_table() {
+    type Ranges = [(u16, u16)];
+    let cases: [(&str, &Ranges, &str); 6] = [
+        ("200", &[(200, 200)], "200"),
+        ("2xx", &[(200, 299)], "2xx"),
+        ("200-299,404", &[(200, 299), (404, 404)], "2xx,404"),
+        ("200-399", &[(200, 399)], "200-399"),
+        ("150-249", &[(150, 249)], "150-249"),
+        ("5XX,100,599", &[(500, 599), (100, 100), (599, 599)], "5xx,100,599"),
+    ];
+    for (text, statuses, back) in cases {
+        let parsed = Expect::parse_statuses(text).unwrap();
+        assert_eq!(parsed, statuses, "{text}");
+        assert_eq!(Expect { statuses: parsed, ..Expect::default() }.statuses_text(), back);
+    }
+    check_errors(
+        &["", "20", "099", "600", "6xx", "0xx", "xx", "2x", "300-200", "200-", "200,,201", "+20"],
+        Expect::parse_statuses,
+        expect![[r#"
+            '' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '20' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '099' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '600' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '6xx' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '0xx' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            'xx' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '2x' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '300-200' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '200-' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '+20' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+        "#]],
+    );
+}
+
+#[test]
+fn words_by_table() {
+    for pick in [Pick::InTurn, Pick::Random] {
+        assert_eq!(pick.to_string().parse(), Ok(pick));
+    }
+    for version in [HttpVersion::Http10, HttpVersion::Http11] {
+        assert_eq!(version.to_string().parse(), Ok(version));
+    }
+    check_errors::<Pick>(
+        &["", "RANDOM"],
+        str::parse,
+        expect![[r#"
+        '' is no way to pick a request; write in-turn or random
+        'RANDOM' is no way to pick a request; write in-turn or random
+    "#]],
+    );
+    check_errors::<HttpVersion>(
+        &["2", "HTTP/1.1"],
+        str::parse,
+        expect![[r#"
+        '2' is no version of HTTP that prony speaks; write 1.0 or 1.1
+        'HTTP/1.1' is no version of HTTP that prony speaks; write 1.0 or 1.1
+    "#]],
+    );
+}
+
+#[test]
+fn shares_of_shares_partition_the_whole() {
+    let whole = plan();
+    let mut indices: Vec<_> = (0..3)
+        .flat_map(|i| (0..4).map(move |j| (i, j)))
+        .map(|(i, j)| whole.shard(i, 3).shard(j, 4).shard)
+        .inspect(|shard| assert_eq!(shard.of, 12))
+        .map(|shard| shard.index)
+        .collect();
+    indices.sort_unstable();
+    assert_eq!(indices, (0..12).collect::<Vec<_>>());
+    for total in [0, 1, 11, 12, 13, 1000] {
+        let sum: u64 = (0..12).map(|index| Shard { index, of: 12 }.share_of(total)).sum();
+        assert_eq!(sum, total);
+    }
+}
+
+#[test]
+fn a_valid_plan_passes() {
+    let second = Span::from_secs(1);
+    let trace = Arrivals::Trace([Span::ZERO, second].into());
+    let ramp = RatePlan::parse("0..100@1s").unwrap();
+    let endless = Stop { requests: None, duration: None };
+    let changes: [Change; 3] = [
+        |_| (),
+        |p| p.calls[0].path = "*".into(),
+        |p| p.load = Load::Closed { connections: 1, think: Think::None },
+    ];
+    for change in changes {
+        let mut p = plan();
+        change(&mut p);
+        assert_eq!(p.check(), Ok(()));
+    }
+    for load in [open(RatePlan::default(), trace), open(ramp, Arrivals::Poisson)] {
+        let p = Plan { load, stop: endless, ..plan() };
+        assert_eq!(p.check(), Ok(()), "{p:?}");
+    }
+}
+
+/// The sentence for each change that makes a valid plan invalid.
+fn check_invalid(changes: &[Change], sentences: Sentences) {
+    let all: String = changes
+        .iter()
+        .map(|change| {
+            let mut p = plan();
+            change(&mut p);
+            p.check().unwrap_err() + "\n"
+        })
+        .collect();
+    sentences.assert_eq(&all);
+}
+
+#[test]
+fn invalid_targets_are_named() {
+    check_invalid(
+        &[
+            |p| p.endpoints.clear(),
+            |p| p.endpoints[0] = Endpoint::Tcp { host: String::new(), port: 80 },
+            |p| p.endpoints[0] = Endpoint::Tcp { host: "a".into(), port: 0 },
+            |p| p.endpoints[0] = Endpoint::Unix { path: String::new() },
+            |p| p.endpoints[0] = Endpoint::Unix { path: "x".repeat(108) },
+            |p| p.calls.clear(),
+            |p| p.calls[0].endpoint = 1,
+            |p| p.calls[0].method.clear(),
+            |p| p.calls[0].method = "GET /\r\n".into(),
+            |p| p.calls[0].path = "x".into(),
+            |p| p.calls[0].path = "/ HTTP/1.1".into(),
+            |p| p.calls[0].authority = "a\r\nX: y".into(),
+            |p| p.calls[0].headers.push((String::new(), "x".into())),
+            |p| p.calls[0].headers.push(("A:".into(), "x".into())),
+            |p| p.calls[0].headers.push(("A".into(), "x\r\ny".into())),
+        ],
+        expect![[r#"
+            the plan has no endpoint to connect to
+            endpoint 1: the host is missing
+            endpoint 1: nothing can listen on port 0
+            endpoint 1: the socket's path is missing
+            endpoint 1: the socket's path has 108 bytes, the kernel takes 107
+            the plan has no request to send
+            request 1: there is no endpoint 1
+            request 1: the method is missing; write GET, POST or the like
+            request 1: the method 'GET /\r\n' contains ' '; write GET, POST or the like
+            request 1: the path 'x' does not begin with '/'
+            request 1: the path contains ' ', which cannot be sent
+            request 1: the host contains '\r', which cannot be sent
+            request 1: a header's name is missing; write 'Name: value'
+            request 1: the header name 'A:' contains ':'; names have letters, digits and !#$%&'*+-.^_`|~
+            request 1: the value of the header 'A' contains '\r', which would break the request
+        "#]],
+    );
+}
+
+#[test]
+fn invalid_limits_are_named() {
+    check_invalid(
+        &[
+            |p| p.pipeline = 0,
+            |p| (p.pipeline, p.http) = (2, HttpVersion::Http10),
+            |p| p.requests_per_connection = Some(0),
+            |p| p.timeout = Span::ZERO,
+            |p| p.connect_timeout = Span::ZERO,
+            |p| p.shard.of = 0,
+            |p| p.shard.index = 1,
+            |p| p.expect.statuses.clear(),
+            |p| p.expect.statuses = vec![(300, 200)],
+            |p| p.expect.statuses = vec![(200, 600)],
+            |p| p.stop.requests = Some(0),
+            |p| p.stop.duration = Some(Span::ZERO),
+            |p| p.stop.duration = None,
+            |p| (p.stop.duration, p.warmup) = (Some(Span::MAX), Span(1)),
+        ],
+        expect![[r#"
+            a connection needs a pipelining depth of at least 1
+            HTTP/1.0 knows no pipelining; use HTTP/1.1 or a depth of 1
+            a connection must carry at least 1 request
+            a timeout must be longer than no time
+            a timeout must be longer than no time
+            there is no share 0 of 0; shares are counted from 0
+            there is no share 1 of 1; shares are counted from 0
+            no status counts as success
+            300-200 is no range of statuses from 100 to 599
+            200-600 is no range of statuses from 100 to 599
+            the run must have at least 1 request
+            the run must last longer than no time
+            nothing ends the run; give a number of requests or a duration
+            warm-up and run together last longer than 584 years
+        "#]],
+    );
+}
+
+#[test]
+fn invalid_loads_are_named() {
+    check_invalid(
+        &[
+            |p| p.load = Load::Closed { connections: 0, think: Think::None },
+            |p| {
+                let think = Think::Uniform(Span(2), Span(1));
+                p.load = Load::Closed { connections: 1, think };
+            },
+            |p| {
+                let (rate, arrivals) = (RatePlan::default(), Arrivals::Fixed);
+                p.load = Load::Open { rate, arrivals, connections: 0 };
+            },
+            |p| p.load = open(RatePlan::default(), Arrivals::Fixed),
+            |p| p.load = open(RatePlan::constant(f64::NAN), Arrivals::Poisson),
+            |p| p.load = open(RatePlan::constant(-1.0), Arrivals::Poisson),
+            |p| p.load = open(RatePlan::constant(0.0), Arrivals::Poisson),
+            |p| p.load = open(RatePlan::default(), Arrivals::Uniform(Span(2), Span(1))),
+            |p| p.load = open(RatePlan::default(), Arrivals::Uniform(Span(0), Span(0))),
+            |p| p.load = open(RatePlan::default(), Arrivals::Trace([].into())),
+            |p| p.load = open(RatePlan::default(), Arrivals::Trace([Span(2), Span(1)].into())),
+        ],
+        expect![[r#"
+            the run needs at least 1 connection
+            the think time's bounds 2ns..1ns are in the wrong order
+            the run needs at least 1 connection
+            the rate plan has no piece
+            piece 1 of the rate plan asks for NaN/s, which is not between 0 and 1g/s
+            piece 1 of the rate plan asks for -1/s, which is not between 0 and 1g/s
+            the rate is zero all the time
+            the gaps' bounds 2ns..1ns are in the wrong order
+            gaps of no length have no end of arrivals
+            the trace has no times
+            time 2 of the trace is earlier than the one before
+        "#]],
+    );
+}
+
+proptest! {
+    #[test]
+    fn think_times_read_back(a in any::<u64>(), b in any::<u64>(), which in 0..3usize) {
+        let (a, b) = (Span(a.min(b)), Span(a.max(b).max(1)));
+        let think = [Think::Fixed(b), Think::Exponential(a), Think::Uniform(a, b)][which];
+        prop_assert_eq!(think.to_string().parse::<Think>(), Ok(think));
+    }
+
+    #[test]
+    fn statuses_read_back(ranges in prop::collection::vec((100u16..600, 100u16..600), 1..5)) {
+        let statuses: Vec<_> = ranges.iter().map(|&(a, b)| (a.min(b), a.max(b))).collect();
+        let expect = Expect { statuses, ..Expect::default() };
+        prop_assert_eq!(Expect::parse_statuses(&expect.statuses_text()), Ok(expect.statuses));
+    }
+
+    #[test]
+    fn nothing_panics(text in any_near("uniform:exp:none0123456789.mshx-,xX2")) {
+        let _ = (text.parse::<Think>(), Expect::parse_statuses(&text), text.parse::<Pick>());
+    }
+}

@@ -1,0 +1,241 @@
+use expect_test::expect;
+use proptest::prelude::*;
+
+use super::*;
+use crate::units::tests::{any_near, check_errors};
+
+#[test]
+fn rate_plans_by_table() {
+    let secs = |s| Some(Span::from_secs(s));
+    let piece = |from, to, length| RatePiece { from, to, length };
+    let cases: [(&str, &[RatePiece], &str); 13] = [
+        ("500", &[piece(500.0, 500.0, None)], "500"),
+        ("20k/s", &[piece(20e3, 20e3, None)], "20k"),
+        ("1.1k", &[piece(1100.0, 1100.0, None)], "1.1k"),
+        ("0.5", &[piece(0.5, 0.5, None)], "0.5"),
+        ("1234", &[piece(1234.0, 1234.0, None)], "1234"),
+        ("30/m", &[piece(0.5, 0.5, None)], "0.5"),
+        ("36k/h@1h", &[piece(10.0, 10.0, secs(3600))], "10@1h"),
+        ("1m", &[piece(1e6, 1e6, None)], "1m"),
+        ("1m/m", &[piece(1e6 / 60.0, 1e6 / 60.0, None)], "16666.666666666668"),
+        (
+            "1k@10s,1k..20k@60s,20k@30s",
+            &[piece(1e3, 1e3, secs(10)), piece(1e3, 20e3, secs(60)), piece(20e3, 20e3, secs(30))],
+            "1k@10s,1k..20k@1m,20k@30s",
+        ),
+        ("0@5,10", &[piece(0.0, 0.0, secs(5)), piece(10.0, 10.0, None)], "0@5s,10"),
+        ("60..120/m@1s", &[piece(1.0, 2.0, secs(1))], "1..2@1s"),
+        ("60/m..2/s@1s", &[piece(1.0, 2.0, secs(1))], "1..2@1s"),
+    ];
+    for (text, pieces, back) in cases {
+        let plan = RatePlan::parse(text).unwrap();
+        assert_eq!(plan.pieces, pieces, "{text}");
+        assert_eq!(plan.to_string(), back);
+    }
+}
+
+#[test]
+fn rate_plan_errors() {
+    check_errors(
+        &[
+            "",
+            "fast",
+            "-5",
+            "1e3",
+            "5x",
+            "5/d",
+            "5/",
+            "500@",
+            "500@x",
+            "500@10q",
+            "1k..",
+            "..1k",
+            "1k..2k",
+            "1k@10s,",
+            "1k,2k@10s",
+            "1k@10s,2k..@10s",
+            "1k@0s",
+            "0",
+            "0@10s,0@5s",
+            "2g",
+            "1k@5124095h,1k@5124095h",
+            "1k@10s;2k",
+            "20k/s/s",
+            "1,000",
+        ],
+        RatePlan::parse,
+        expect![[r#"
+            '' is not a rate: a rate is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            'fast' is not a rate: 'fast' is no number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '-5' is not a rate: '-5' is no number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '1e3' is not a rate: 'e3' is no suffix; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '5x' is not a rate: 'x' is no suffix; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '5/d' is not a rate: '/d' is no unit of time (/s, /m, /h); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '5/' is not a rate: '/' is no unit of time (/s, /m, /h); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '500@' is not a rate: '' is not a time: a number is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '500@x' is not a rate: 'x' is not a time: a number is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '500@10q' is not a rate: '10q' is not a time: 'q' is no unit; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '1k..' is not a rate: a rate is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '..1k' is not a rate: a rate is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '1k..2k': the ramp in piece 1 has no length (@TIME); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            piece 2 ('') of the rate plan: a rate is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '1k,2k@10s': piece 1 of the rate plan has no length (@TIME); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            piece 2 ('2k..@10s') of the rate plan: a rate is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '1k@0s': piece 1 of the rate plan lasts no time; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '0': the rate is zero all the time; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '0@10s,0@5s': the rate is zero all the time; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '2g': piece 1 of the rate plan asks for 2g/s, which is not between 0 and 1g/s; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '1k@5124095h,1k@5124095h': the rate plan is longer than 584 years; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '1k@10s;2k' is not a rate: '10s;2k' is not a time: 's;' is no unit; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '20k/s/s' is not a rate: '/s/s' is no unit of time (/s, /m, /h); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '1,000': piece 1 of the rate plan has no length (@TIME); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+        "#]],
+    );
+}
+
+#[test]
+fn arrivals_by_table() {
+    let us = Span::from_micros;
+    let laws = [
+        ("fixed", Arrivals::Fixed, "fixed"),
+        ("poisson", Arrivals::Poisson, "poisson"),
+        ("uniform:10us..0.09ms", Arrivals::Uniform(us(10), us(90)), "uniform:10us..90us"),
+        ("uniform:0..1", Arrivals::Uniform(us(0), us(1_000_000)), "uniform:0s..1s"),
+    ];
+    for (text, law, back) in laws {
+        assert_eq!(law.to_string(), back);
+        assert_eq!(Arrivals::parse(text), Ok(ArrivalsArg::Law(law)), "{text}");
+    }
+    let file = |name: &str| Ok(ArrivalsArg::TraceFile(name.into()));
+    assert_eq!(Arrivals::parse("trace:a b.txt"), file("a b.txt"));
+    assert_eq!(Arrivals::parse("trace:C:x"), file("C:x"));
+    assert_eq!(Arrivals::Trace([Span(1), Span(2)].into()).to_string(), "trace of 2");
+    check_errors(
+        &[
+            "",
+            "Fixed",
+            "fixed:1",
+            "normal:1ms",
+            "uniform",
+            "uniform:",
+            "uniform:1ms",
+            "trace",
+            "uniform:2ms..1ms",
+            "uniform:0..0",
+            "uniform:1x..2",
+            "trace:",
+        ],
+        Arrivals::parse,
+        expect![[r#"
+            '' is not a law of arrivals: there is no such law; write fixed, poisson, uniform:10us..90us or trace:FILE
+            'Fixed' is not a law of arrivals: there is no such law; write fixed, poisson, uniform:10us..90us or trace:FILE
+            'fixed:1' is not a law of arrivals: there is no such law; write fixed, poisson, uniform:10us..90us or trace:FILE
+            'normal:1ms' is not a law of arrivals: there is no such law; write fixed, poisson, uniform:10us..90us or trace:FILE
+            'uniform' is not a law of arrivals: there is no such law; write fixed, poisson, uniform:10us..90us or trace:FILE
+            'uniform:' is not a law of arrivals: '' has no '..' between two times; write fixed, poisson, uniform:10us..90us or trace:FILE
+            'uniform:1ms' is not a law of arrivals: '1ms' has no '..' between two times; write fixed, poisson, uniform:10us..90us or trace:FILE
+            'trace' is not a law of arrivals: there is no such law; write fixed, poisson, uniform:10us..90us or trace:FILE
+            'uniform:2ms..1ms' is not a law of arrivals: 2ms is longer than 1ms; write fixed, poisson, uniform:10us..90us or trace:FILE
+            'uniform:0..0' is not a law of arrivals: gaps of no length have no end of arrivals; write fixed, poisson, uniform:10us..90us or trace:FILE
+            'uniform:1x..2' is not a law of arrivals: '1x' is not a time: 'x' is no unit; write fixed, poisson, uniform:10us..90us or trace:FILE
+            'trace:' is not a law of arrivals: the file's name is missing; write fixed, poisson, uniform:10us..90us or trace:FILE
+        "#]],
+    );
+}
+
+#[test]
+fn traces_by_table() {
+    let cases: [(&str, &[u64]); 5] = [
+        ("0", &[0]),
+        ("# a comment\n\n0.5\r\n 0.5 # again\n1\n", &[500_000_000, 500_000_000, 1_000_000_000]),
+        ("1e-3\n+1.5e+00\n2E0", &[1_000_000, 1_500_000_000, 2_000_000_000]),
+        // More digits than a double holds.
+        ("1234567890.123456789", &[1_234_567_890_123_456_789]),
+        (".5", &[500_000_000]),
+    ];
+    for (text, times) in cases {
+        let times = times.iter().map(|&t| Span(t)).collect();
+        assert_eq!(parse_trace(text), Ok(Arrivals::Trace(times)), "{text:?}");
+    }
+    check_errors(
+        &[
+            "",
+            "# nothing\n",
+            "0\nx",
+            "0\n\n# c\n-1",
+            "1\n2\n1.5",
+            "1,2",
+            "1s",
+            "inf",
+            "nan",
+            "1e30",
+        ],
+        parse_trace,
+        expect![[r#"
+            the trace has no times; write one in seconds a line
+            the trace has no times; write one in seconds a line
+            line 2: 'x' is not a time in seconds; write one, as 0.25, a line
+            line 4: '-1' is not a time in seconds; write one, as 0.25, a line
+            line 3: 1.5 is earlier than the time before it; sort the times, earliest first
+            line 1: '1,2' is not a time in seconds; write one, as 0.25, a line
+            line 1: '1s' is not a time in seconds; write one, as 0.25, a line
+            line 1: 'inf' is not a time in seconds; write one, as 0.25, a line
+            line 1: 'nan' is not a time in seconds; write one, as 0.25, a line
+            line 1: '1e30' is not a time in seconds; write one, as 0.25, a line
+        "#]],
+    );
+}
+
+fn any_piece() -> impl Strategy<Value = RatePiece> {
+    let level = prop_oneof![0.0..1e9, (0u32..1_000_000).prop_map(f64::from), Just(0.0), Just(1e9)];
+    (level.clone(), level, 1u64..1_000_000_000_000_000, any::<bool>()).prop_map(
+        |(from, to, length, ramp)| RatePiece {
+            from,
+            to: if ramp { to } else { from },
+            length: Some(Span(length)),
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn rate_plans_read_back(
+        pieces in prop::collection::vec(any_piece(), 0..6),
+        last in prop::option::of(0.001..1e9),
+    ) {
+        let mut plan = RatePlan { pieces };
+        plan.pieces.extend(last.into_iter().flat_map(|r| RatePlan::constant(r).pieces));
+        let text = plan.to_string();
+        match plan.check() {
+            Ok(()) => prop_assert_eq!(RatePlan::parse(&text), Ok(plan), "{}", text),
+            Err(_) => prop_assert!(RatePlan::parse(&text).is_err()),
+        }
+    }
+
+    #[test]
+    fn uniform_gaps_read_back(a in any::<u64>(), b in 1..u64::MAX) {
+        let law = Arrivals::Uniform(Span(a.min(b)), Span(a.max(b)));
+        prop_assert_eq!(Arrivals::parse(&law.to_string()), Ok(ArrivalsArg::Law(law)));
+    }
+
+    #[test]
+    fn traces_read_back(mut times in prop::collection::vec(any::<u64>(), 1..50)) {
+        times.sort_unstable();
+        let line = |t: &u64| format!("{}.{:09}\n", t / 1_000_000_000, t % 1_000_000_000);
+        let text: String = times.iter().map(line).collect();
+        let times = times.into_iter().map(Span).collect();
+        prop_assert_eq!(parse_trace(&text), Ok(Arrivals::Trace(times)));
+    }
+
+    #[test]
+    fn whatever_is_read_is_valid(text in any_near("0123456789.k/smh@,..gu e-\n#")) {
+        if let Ok(plan) = RatePlan::parse(&text) {
+            prop_assert_eq!(plan.check(), Ok(()));
+            prop_assert_eq!(RatePlan::parse(&plan.to_string()), Ok(plan));
+        }
+        let _ = (Arrivals::parse(&text), Arrivals::parse(&format!("uniform:{text}")));
+        if let Ok(Arrivals::Trace(times)) = parse_trace(&text) {
+            prop_assert!(!times.is_empty() && times.windows(2).all(|w| w[0] <= w[1]));
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What may stand in a request's method and header lines. Nothing that could end a line early gets
+//! out.
+
+use crate::units::ParseError;
+
+/// A header as people write it: `Name: value`. Spaces around the value are dropped; the rest is
+/// verbatim.
+///
+/// # Errors
+/// No colon, a name that is none, a value with a control character.
+pub fn parse_header(text: &str) -> Result<(String, String), ParseError> {
+    let Some((name, value)) = text.split_once(':') else {
+        return Err(ParseError::new(format!(
+            "'{}' is not a header: it has no colon; write 'Name: value'",
+            text.escape_debug()
+        )));
+    };
+    let value = value.trim_matches([' ', '\t']);
+    check_header(name, value).map_err(ParseError::new)?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Whether name and value make a header line.
+///
+/// # Errors
+/// A name that is no token (RFC 9110, 5.6.2), a value with a control character other than a tab.
+pub fn check_header(name: &str, value: &str) -> Result<(), String> {
+    if name.is_empty() {
+        return Err("a header's name is missing; write 'Name: value'".into());
+    }
+    if let Some(c) = name.chars().find(|&c| !is_token(c)) {
+        return Err(format!(
+            "the header name '{}' contains {c:?}; names have letters, digits and !#$%&'*+-.^_`|~",
+            name.escape_debug()
+        ));
+    }
+    match value.chars().find(|&c| c.is_ascii_control() && c != '\t') {
+        Some(c) => Err(format!(
+            "the value of the header '{name}' contains {c:?}, which would break the request"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Whether it can be a method.
+///
+/// # Errors
+/// A text that is no token (RFC 9110, 5.6.2).
+pub fn check_method(method: &str) -> Result<(), String> {
+    if method.is_empty() {
+        return Err("the method is missing; write GET, POST or the like".into());
+    }
+    match method.chars().find(|&c| !is_token(c)) {
+        Some(c) => Err(format!(
+            "the method '{}' contains {c:?}; write GET, POST or the like",
+            method.escape_debug()
+        )),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn is_token(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
+}

@@ -1,0 +1,211 @@
+//! URLs, taken apart and otherwise left alone: what is typed as a path is what goes out.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::str::FromStr;
+
+use super::Endpoint;
+use crate::units::ParseError;
+
+/// Where a request goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// Name or address, without brackets; an IPv6 address may have a zone (`fe80::1%eth0`).
+    pub host: String,
+    /// Port, 80 where none is given.
+    pub port: u16,
+    /// Path and query, verbatim; `/` where there is none.
+    pub path: String,
+    /// User name and password (empty where there is none) in front of the host, percent-decoded.
+    pub user: Option<(String, String)>,
+}
+
+impl Url {
+    /// `http://[user[:password]@]host[:port][/path][?query]`; the scheme may be left out.
+    ///
+    /// # Errors
+    /// Other schemes (https too: there is no TLS in this version), no host, a bad port, spaces and
+    /// control characters, and fragments, which are never sent.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        parse(text).map_err(|why| {
+            ParseError::new(format!("'{}' is not a URL to load: {why}", text.escape_debug()))
+        })
+    }
+
+    /// What a connection is opened to.
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint::Tcp { host: self.host.clone(), port: self.port }
+    }
+
+    /// The Host header's value: the host (IPv6 in brackets and without zone), and the port unless
+    /// it is 80.
+    pub fn authority(&self) -> String {
+        let host = match self.host.split_once('%') {
+            Some((address, _)) => address,
+            None => &self.host,
+        };
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+    }
+}
+
+impl FromStr for Url {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        Self::parse(text)
+    }
+}
+
+/// As it can be read back, except for user and password, which reports must not show.
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "http://[{}]", self.host)?;
+        } else {
+            write!(f, "http://{}", self.host)?;
+        }
+        if self.port != 80 {
+            write!(f, ":{}", self.port)?;
+        }
+        f.write_str(&self.path)
+    }
+}
+
+fn parse(text: &str) -> Result<Url, String> {
+    if text.is_empty() {
+        return Err("it is empty; write http://host:port/path".into());
+    }
+    if let Some((at, c)) = text.char_indices().find(|&(_, c)| c.is_ascii_control() || c == ' ') {
+        return Err(format!(
+            "it contains {c:?} at character {}; write it as %{:02X}",
+            text[..at].chars().count() + 1,
+            c as u32
+        ));
+    }
+    let rest = strip_scheme(text)?;
+    if let Some((_, fragment)) = rest.split_once('#') {
+        return Err(format!(
+            "a fragment ('#{fragment}') is never sent; leave it out, or write '#' as %23"
+        ));
+    }
+    let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(authority_end);
+    let (user, host_port) = match authority.rsplit_once('@') {
+        Some((user, host_port)) => (Some(parse_user(user)?), host_port),
+        None => (None, authority),
+    };
+    let (host, port) = parse_host_port(host_port)?;
+    let path = match path {
+        "" => "/".into(),
+        query if query.starts_with('?') => format!("/{query}"),
+        path => path.into(),
+    };
+    Ok(Url { host, port, path, user })
+}
+
+/// What follows `http://`, or all where there is no scheme.
+fn strip_scheme(text: &str) -> Result<&str, String> {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return Ok(text);
+    };
+    if !scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) {
+        // The '://' belongs to a path or query.
+        return Ok(text);
+    }
+    match scheme.to_ascii_lowercase().as_str() {
+        "http" => Ok(rest),
+        "https" => Err("TLS is not in this version; use http://".into()),
+        _ => Err(format!("the scheme '{scheme}' is not known here; use http://")),
+    }
+}
+
+fn parse_host_port(text: &str) -> Result<(String, u16), String> {
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let Some((host, port)) = rest.split_once(']') else {
+            return Err("the ']' behind its IPv6 address is missing".into());
+        };
+        (parse_ipv6(host)?, port)
+    } else {
+        let at = text.find(':').unwrap_or(text.len());
+        let (host, port) = text.split_at(at);
+        if port.matches(':').count() > 1 {
+            return Err("an IPv6 address stands in brackets, as in http://[::1]:8080/".into());
+        }
+        check_host(host)?;
+        (host.to_owned(), port)
+    };
+    let number = match port.strip_prefix(':') {
+        None if port.is_empty() => return Ok((host, 80)),
+        None => return Err(format!("'{port}' stands between host and path")),
+        Some("") => return Err("the port behind ':' is missing".into()),
+        Some(number) => number,
+    };
+    let is_number = number.bytes().all(|b| b.is_ascii_digit());
+    match number.parse() {
+        Ok(port) if is_number && port != 0 => Ok((host, port)),
+        _ => Err(format!("'{number}' is no port; ports are numbers from 1 to 65535")),
+    }
+}
+
+/// An address, or address and zone; the `%25` with which a URL writes the zone's `%` becomes `%`.
+fn parse_ipv6(text: &str) -> Result<String, String> {
+    let (address, zone) = match text.split_once('%') {
+        Some((address, zone)) => (address, Some(zone.strip_prefix("25").unwrap_or(zone))),
+        None => (text, None),
+    };
+    if address.parse::<Ipv6Addr>().is_err() {
+        return Err(format!("'{address}' is no IPv6 address"));
+    }
+    match zone {
+        None => Ok(address.into()),
+        Some(zone) if is_name(zone) => Ok(format!("{address}%{zone}")),
+        Some(zone) => Err(format!("'{zone}' is no network interface")),
+    }
+}
+
+fn check_host(host: &str) -> Result<(), String> {
+    if host.is_empty() {
+        return Err("its host is missing; write http://host:port/path".into());
+    }
+    if !host.is_ascii() {
+        return Err(format!("write the host '{host}' in its ASCII form (xn--...)"));
+    }
+    match host.chars().find(|&c| !is_name_char(c)) {
+        Some(c) => Err(format!("the host '{host}' contains '{c}'")),
+        None => Ok(()),
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(is_name_char)
+}
+
+fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-._~".contains(c)
+}
+
+fn parse_user(text: &str) -> Result<(String, String), String> {
+    let (name, password) = text.split_once(':').unwrap_or((text, ""));
+    Ok((percent_decode(name)?, percent_decode(password)?))
+}
+
+fn percent_decode(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = tail.get(..2).and_then(|d| std::str::from_utf8(d).ok());
+        let byte = digits
+            .filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()))
+            .and_then(|d| u8::from_str_radix(d, 16).ok())
+            .ok_or("a '%' in user or password needs two hex digits; write '%' itself as %25")?;
+        bytes.push(byte);
+        rest = &tail[2..];
+    }
+    String::from_utf8(bytes).map_err(|_| "user and password must be UTF-8".into())
+}

@@ -1,0 +1,234 @@
+//! Numbers, times and sizes as people write them. All arithmetic is in whole numbers, so that
+//! `0.1s` is a hundred million nanoseconds and nothing beside it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::Span;
+
+/// Why a text is not what it should be: one sentence saying what is wrong, where, and what to write
+/// instead. It begins in lower case, so that a front end can put the option's or file's name in
+/// front.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseError(String);
+
+impl ParseError {
+    pub(crate) fn new(sentence: impl Into<String>) -> Self {
+        Self(sentence.into())
+    }
+
+    /// The same, said of a line (counted from 1) of a file.
+    pub(crate) fn at_line(self, line: usize) -> Self {
+        Self(format!("line {line}: {}", self.0))
+    }
+}
+
+/// A count: `5000`, `10k`, `2m`, `1g` (powers of 1,000), `1.5k`, `1_000`.
+///
+/// # Errors
+/// Anything else, a broken number of things, more than 2^64 - 1.
+pub fn parse_count(text: &str) -> Result<u64, ParseError> {
+    let bad = |why: &str| {
+        ParseError::new(format!("'{text}' is not a count: {why}; write 500, 10k, 2m or 1g"))
+    };
+    let (number, suffix) = Decimal::split(text).ok_or_else(|| bad("it must begin with a digit"))?;
+    let factor = decimal_factor(suffix).ok_or_else(|| bad(&unknown("suffix", suffix)))?;
+    match number.times(factor) {
+        Product::Whole(n) => Ok(n),
+        Product::Broken(_) => Err(bad("it is not a whole number")),
+        Product::TooLarge => Err(bad("it is too large")),
+    }
+}
+
+/// A size in bytes: `512`, `64k` or `64KiB`, `1m` or `1MiB`, `2g` or `2GiB` (powers of 1,024),
+/// `1kB`, `1MB`, `1GB` (powers of 1,000), `512B`; in upper or lower case.
+///
+/// # Errors
+/// Anything else, a broken number of bytes, more than 2^64 - 1.
+pub fn parse_size(text: &str) -> Result<u64, ParseError> {
+    let bad = |why: &str| {
+        ParseError::new(format!("'{text}' is not a size: {why}; write 512, 64k, 1MiB or 1MB"))
+    };
+    let (number, suffix) = Decimal::split(text).ok_or_else(|| bad("it must begin with a digit"))?;
+    let factor = match suffix.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        _ => return Err(bad(&unknown("unit", suffix))),
+    };
+    match number.times(factor) {
+        Product::Whole(n) => Ok(n),
+        Product::Broken(_) => Err(bad("it is not a whole number of bytes")),
+        Product::TooLarge => Err(bad("it is too large")),
+    }
+}
+
+/// A time: `500ms`, `1m30s`, `250us`, `1.5s`, `2h`; a bare number is in seconds. Rounded to the
+/// nearest nanosecond.
+impl FromStr for Span {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        parse_span(text).map_err(|why| ParseError::new(format!("{why}; write 500ms, 1m30s or 2h")))
+    }
+}
+
+/// A time inside something larger, which says itself what to write instead.
+pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
+    let bad = |why: &str| format!("'{text}' is not a time: {why}");
+    let too_long = || bad("it is longer than 584 years");
+    let mut rest = text;
+    let mut total = 0u64;
+    loop {
+        let (number, after) = Decimal::split(rest).ok_or_else(|| bad("a number is missing"))?;
+        let unit_length = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_length);
+        let factor = match unit {
+            "ns" => 1,
+            "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            "d" => 86_400_000_000_000,
+            "" if rest.len() == text.len() => 1_000_000_000,
+            "" => return Err(bad("its last number has no unit")),
+            _ => return Err(bad(&unknown("unit", unit))),
+        };
+        let nanos = match number.times(factor) {
+            Product::Broken(0) => return Err(bad("it is shorter than a nanosecond")),
+            Product::Whole(n) | Product::Broken(n) => n,
+            Product::TooLarge => return Err(too_long()),
+        };
+        total = total.checked_add(nanos).ok_or_else(too_long)?;
+        if after.is_empty() {
+            return Ok(Span(total));
+        }
+        rest = after;
+    }
+}
+
+/// As short as it can be written exactly, and so that it can be read back: `1m30s`, `1.5ms`, `0s`.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (hours, rest) = (self.0 / 3_600_000_000_000, self.0 % 3_600_000_000_000);
+        let (minutes, rest) = (rest / 60_000_000_000, rest % 60_000_000_000);
+        let mut text = String::new();
+        if hours > 0 {
+            text += &format!("{hours}h");
+        }
+        if minutes > 0 {
+            text += &format!("{minutes}m");
+        }
+        let (unit, digits, name) = match rest {
+            0 if !text.is_empty() => return f.pad(&text),
+            1..1_000 => (1, 0, "ns"),
+            1_000..1_000_000 => (1_000, 3, "us"),
+            1_000_000..1_000_000_000 => (1_000_000, 6, "ms"),
+            _ => (1_000_000_000, 9, "s"),
+        };
+        text += &(rest / unit).to_string();
+        if rest % unit > 0 {
+            let fraction = format!(".{:0digits$}", rest % unit);
+            text += fraction.trim_end_matches('0');
+        }
+        text += name;
+        f.pad(&text)
+    }
+}
+
+/// The power of 1,000 that `k`, `m`, `g` or nothing stands for.
+fn decimal_factor(suffix: &str) -> Option<u64> {
+    Some(10u64.pow(decimal_exponent(suffix)?))
+}
+
+/// The power of ten that `k`, `m`, `g` or nothing stands for.
+pub(crate) fn decimal_exponent(suffix: &str) -> Option<u32> {
+    match suffix {
+        "" => Some(0),
+        "k" | "K" => Some(3),
+        "m" | "M" => Some(6),
+        "g" | "G" => Some(9),
+        _ => None,
+    }
+}
+
+pub(crate) fn unknown(what: &str, found: &str) -> String {
+    format!("'{found}' is no {what}")
+}
+
+/// Split a text behind the digits, underscores and point with which it begins; `None` where it does
+/// not begin with a digit.
+pub(crate) fn split_number(text: &str) -> Option<(&str, &str)> {
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let is_digit = |c: char| c.is_ascii_digit() || c == '_';
+    let whole = text.find(|c| !is_digit(c)).unwrap_or(text.len());
+    let after = &text[whole..];
+    let fraction = match after.strip_prefix('.') {
+        Some(digits) if digits.starts_with(|c: char| c.is_ascii_digit()) => {
+            1 + digits.find(|c| !is_digit(c)).unwrap_or(digits.len())
+        }
+        _ => 0,
+    };
+    Some(text.split_at(whole + fraction))
+}
+
+/// A decimal number: `digits / 10^scale`.
+struct Decimal {
+    digits: u128,
+    scale: u32,
+    /// The digits did not fit.
+    overflow: bool,
+}
+
+enum Product {
+    Whole(u64),
+    /// Not a whole number; the nearest one.
+    Broken(u64),
+    TooLarge,
+}
+
+impl Decimal {
+    fn split(text: &str) -> Option<(Self, &str)> {
+        let (number, rest) = split_number(text)?;
+        let mut decimal = Self { digits: 0, scale: 0, overflow: false };
+        let mut in_fraction = false;
+        for c in number.chars() {
+            let Some(digit) = c.to_digit(10) else {
+                in_fraction |= c == '.';
+                continue;
+            };
+            // Further digits make no difference; and so, whatever fits 64 bits as a product of a
+            // factor fits 128 with its fraction.
+            if in_fraction && decimal.scale == 18 {
+                continue;
+            }
+            let next = decimal.digits.checked_mul(10).and_then(|d| d.checked_add(digit.into()));
+            decimal.overflow |= next.is_none();
+            decimal.digits = next.unwrap_or(0);
+            decimal.scale += u32::from(in_fraction);
+        }
+        Some((decimal, rest))
+    }
+
+    fn times(&self, factor: u64) -> Product {
+        let unit = 10u128.pow(self.scale);
+        let product = match self.digits.checked_mul(factor.into()) {
+            Some(product) if !self.overflow => product,
+            _ => return Product::TooLarge,
+        };
+        let (whole, part) = (product / unit, product % unit);
+        match u64::try_from(whole + u128::from(part >= unit.div_ceil(2))) {
+            Ok(n) if part == 0 => Product::Whole(n),
+            Ok(n) => Product::Broken(n),
+            Err(_) => Product::TooLarge,
+        }
+    }
+}
