@@ -1,5 +1,5 @@
-//! The measurement over time, one line for each interval. Times in microseconds, with a point; a field is empty where the
-//! interval has nothing to tell or too few replies to tell it.
+//! The measurement over time, one line for each interval. Times in microseconds, with a point; a
+//! field is empty where the interval has nothing to tell or too few replies to tell it.
 
 use std::fmt::Write as _;
 

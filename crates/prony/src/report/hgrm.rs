@@ -1,4 +1,5 @@
-//! The response time's percentile distribution in the text form of the HdrHistogram tools and plotters, in milliseconds.
+//! The response time's percentile distribution in the text form of the HdrHistogram tools and
+//! plotters, in milliseconds.
 
 use std::fmt::Write as _;
 

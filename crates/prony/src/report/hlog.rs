@@ -1,5 +1,5 @@
-//! The histograms of response and service time as an HdrHistogram interval log (V2, tagged), in nanoseconds; the warm-up
-//! under tags of its own.
+//! The histograms of response and service time as an HdrHistogram interval log (V2, tagged), in
+//! nanoseconds; the warm-up under tags of its own.
 
 use std::time::{Duration, SystemTime};
 

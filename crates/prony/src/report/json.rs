@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{layout, redact, words};
 
-/// The version of the shape. It grows when a field changes its meaning or goes away, not when one is added.
+/// The version of the shape. It grows when a field changes its meaning or goes away, not when one
+/// is added.
 pub const SCHEMA: u32 = 1;
 
 /// The whole document.
@@ -141,9 +142,7 @@ pub enum ReadError {
     #[error("this is no report of prony: {0}")]
     Shape(#[from] serde_json::Error),
     /// A later version's.
-    #[error(
-        "this report has schema {0}, but this version of prony reads schema {SCHEMA}: use a newer one"
-    )]
+    #[error("this report has schema {0}, but this prony reads schema {SCHEMA}: use a newer one")]
     Schema(u64),
 }
 
@@ -162,8 +161,8 @@ struct SavedSection {
     tally: Tally,
 }
 
-/// Read a saved report back. What `docs/json.md` says to be left out of a saved plan stays out; every figure is that of
-/// the run.
+/// Read a saved report back. What `docs/json.md` says to be left out of a saved plan stays out;
+/// every figure is that of the run.
 pub fn read(text: &str) -> Result<Summary, ReadError> {
     #[derive(Deserialize)]
     struct Version {

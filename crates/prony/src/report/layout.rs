@@ -1,5 +1,5 @@
-//! How JSON is laid out: the outer levels line by line for people, the inner ones compact, or a long run's intervals
-//! would fill a line with each number.
+//! How JSON is laid out: the outer levels line by line for people, the inner ones compact, or a
+//! long run's intervals would fill a line with each number.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,6 @@
-//! A finished run in the formats that people and tools read. Each format is one file here and one golden file in the
-//! tests; all of them tell the figures of `prony_core::summary` and compute none.
+//! A finished run in the formats that people and tools read. Each format is one file here and one
+//! golden file in the tests; all of them tell the figures of `prony_core::summary` and compute
+//! none.
 
 mod csv;
 mod hgrm;
@@ -48,7 +49,8 @@ impl Format {
     }
 }
 
-/// The report, ready to be written; every format ends with a line feed. Only the text report looks at the style.
+/// The report, ready to be written; every format ends with a line feed. Only the text report looks
+/// at the style.
 pub fn render(format: Format, summary: &Summary, style: &Style) -> Vec<u8> {
     match format {
         Format::Text => text::render(summary, *style).into_bytes(),

@@ -1,5 +1,5 @@
-//! Secrets do not go into files that people pass on: credentials and cookies are struck out of the saved plan and
-//! command line. They stay out of the other formats by not being told there at all.
+//! Secrets do not go into files that people pass on: credentials and cookies are struck out of the
+//! saved plan and command line. They stay out of the other formats by not being told there at all.
 
 use prony_core::plan::Plan;
 

@@ -1,5 +1,5 @@
-//! What the core counts, in words: one name and one sentence for each error, and what limited the meter with what to do
-//! about it.
+//! What the core counts, in words: one name and one sentence for each error, and what limited the
+//! meter with what to do about it.
 
 use prony_core::fault::Fault;
 use prony_core::summary::{Limit, Summary};
@@ -70,13 +70,14 @@ pub fn limit(limit: &Limit, summary: &Summary) -> String {
             units::percent(*share)
         ),
         Limit::Rate { asked, achieved } => format!(
-            "only {} of {} were sent in time: use more threads (-t), a lower rate, or a quieter machine",
+            "only {} of {} were sent in time: use more threads (-t), a lower rate, \
+             or a quieter machine",
             units::rate(*achieved),
             units::rate(*asked)
         ),
         Limit::Lag { p99, response_p50 } => format!(
-            "the meter sent late: send lag p99 {} against a median response of {}: use more threads (-t), \
-             a lower rate, or a quieter machine",
+            "the meter sent late: send lag p99 {} against a median response of {}: \
+             use more threads (-t), a lower rate, or a quieter machine",
             units::span(*p99),
             units::span(*response_p50)
         ),
@@ -94,17 +95,20 @@ fn ran_out(fault: Fault, requests: &str, summary: &Summary) -> String {
     };
     match fault {
         Fault::NoDescriptors => format!(
-            "the meter ran out of file descriptors{descriptors} for {requests}: raise `ulimit -n` or lower -c"
+            "the meter ran out of file descriptors{descriptors} for {requests}: \
+             raise `ulimit -n` or lower -c"
         ),
         Fault::NoPorts => format!(
             "the meter ran out of local ports for {requests}: keep connections alive, lower -c, \
              or add addresses with --source"
         ),
         Fault::NoBuffers => format!(
-            "the meter's kernel ran out of buffers for {requests}: lower -c, or give the machine more memory"
+            "the meter's kernel ran out of buffers for {requests}: lower -c, \
+             or give the machine more memory"
         ),
         _ => format!(
-            "the meter's kernel refused {requests} for a reason that is not the target's: see its log"
+            "the meter's kernel refused {requests} for a reason that is not the target's: \
+             see its log"
         ),
     }
 }

@@ -1,5 +1,5 @@
-//! Each format against its golden file. `UPDATE_GOLDEN=1 cargo test` writes them anew; read the difference before
-//! committing it.
+//! Each format against its golden file. `UPDATE_GOLDEN=1 cargo test` writes them anew; read the
+//! difference before committing it.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! Summaries made from counted requests with integer arithmetic alone, so that they are the same on every machine.
+//! Summaries made from counted requests with integer arithmetic alone, so that they are the same on
+//! every machine.
 
 use prony_core::fault::Fault;
 use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
@@ -11,7 +12,8 @@ use prony_core::units::{Nanos, Span};
 
 const MS: u64 = 1_000_000;
 
-/// An open loop of 1,000 requests a second for 10 s after 2 s of warm-up, on two threads; a few failures; valid.
+/// An open loop of 1,000 requests a second for 10 s after 2 s of warm-up, on two threads; a few
+/// failures; valid.
 pub(crate) fn open() -> Summary {
     let parts = (0..2).map(|shard| {
         let (warmup, main) = open_share(shard);
@@ -45,7 +47,8 @@ pub(crate) fn closed() -> Summary {
     Summary::from_parts(plan, run, vec![(warmup, main, Meter::default())])
 }
 
-/// Everything that a report can tell, all at once: each fault, many statuses, every reason for a limited client.
+/// Everything that a report can tell, all at once: each fault, many statuses, every reason for a
+/// limited client.
 pub(crate) fn everything() -> Summary {
     let mut summary = open();
     let t = &mut summary.main;
@@ -98,8 +101,8 @@ pub(crate) fn everything() -> Summary {
     summary.run.addresses.push(vec!["/run/app.sock".into()]);
     summary.run.notes = vec![
         "io_uring was refused by the kernel (EPERM), so epoll was taken.".into(),
-        "The cap of 50,000 connections was lowered to 19,900, which is what the descriptor limit of \
-         20,000 allows; raise it with `ulimit -n`."
+        "The cap of 50,000 connections was lowered to 19,900, which is what the descriptor limit \
+         of 20,000 allows; raise it with `ulimit -n`."
             .into(),
         "Local ports 32768 to 60999 are shared with other programs.".into(),
         "A fourth note.".into(),
@@ -125,7 +128,8 @@ fn open_share(shard: u64) -> (Option<Tally>, Tally) {
         let lag = Span(draw(9_000));
         let queue = if k % 50 == 7 { Span(200_000 + draw(100_000)) } else { Span::ZERO };
         let sent = intended + queue + lag;
-        // Most replies within 1 to 2 ms, one in sixteen three times as slow, one in 512 forty times.
+        // Most replies within 1 to 2 ms, one in sixteen three times as slow, one in 512 forty
+        // times.
         let slow = [1, 3, 40][usize::from(draw(16) == 0) + usize::from(draw(512) == 0)];
         let first = sent + Span(slow * (MS + draw(MS)));
         let done = first + if k % 3 == 0 { Span(20_000 + draw(5_000)) } else { Span::ZERO };

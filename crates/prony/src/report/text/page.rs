@@ -102,8 +102,8 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
     text.chars().take(head).chain("...".chars()).chain(text.chars().skip(length - tail)).collect()
 }
 
-/// Lines of at most `width` characters, broken between words. Runs of spaces inside a line stay (columns); a word that is
-/// longer than a line is shortened.
+/// Lines of at most `width` characters, broken between words. Runs of spaces inside a line stay
+/// (columns); a word that is longer than a line is shortened.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let (mut lines, mut line) = (Vec::new(), String::new());
     for word in text.split(' ') {
