@@ -148,8 +148,12 @@ impl Schedule {
                 }
             }
         }
-        let first_measured = *self.first_measured.get_or_insert(self.index);
-        let others = (share + of - self.index % of) % of;
+        let (first_measured, others) = match self.first_measured {
+            // `index` is the one behind the share's last.
+            Some(first) => (first, of - 1),
+            None => (self.index, (share + of - self.index % of) % of),
+        };
+        self.first_measured = Some(first_measured);
         let index = self.index + others;
         if index - first_measured >= self.requests {
             return None;

@@ -142,7 +142,8 @@ impl Piece {
             2e9 * area / (self.from + root)
         };
         if nanos.is_finite() {
-            return Some(self.start + Span(nanos.round() as u64));
+            // To the nearest; `round` would be a call on processors without SSE 4.1.
+            return Some(self.start + Span((nanos + 0.5) as u64));
         }
         // 0/0: nothing is asked of a rate that begins at zero; it passes zero at once if it grows,
         // else never.

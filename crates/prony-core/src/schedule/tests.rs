@@ -338,7 +338,8 @@ proptest! {
         let asked = r.arrivals_until(Span::MAX);
         let whole = all(&plan(r.clone(), Arrivals::Fixed));
         // Arrival k at integral k, the first at 0: their number is the integral rounded up.
-        prop_assert!((whole.len() as f64 - asked.ceil()).abs() <= 1.0, "{} of {asked}", whole.len());
+        let n = whole.len() as f64;
+        prop_assert!((n - asked.ceil()).abs() <= 1.0, "{n} of {asked}");
         for a in &whole {
             let t = a.at.since(Nanos::ZERO);
             // Half a nanosecond of rounding at 2,000/s.
