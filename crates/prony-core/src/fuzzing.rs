@@ -174,3 +174,29 @@ impl ReplySink for Sink {
         self.replies.push((reply, std::mem::take(&mut self.body)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    /// Run a target over its committed corpus.
+    fn replay(target: &str, run: fn(&[u8])) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+        let mut files: Vec<_> = fs::read_dir(&folder)
+            .expect("a corpus")
+            .map(|entry| entry.expect("an entry").path())
+            .collect();
+        files.sort();
+        assert!(files.len() >= 20, "{} files in {}", files.len(), folder.display());
+        for file in files {
+            println!("{}", file.display());
+            run(&fs::read(&file).expect("a readable file"));
+        }
+    }
+
+    #[test]
+    fn corpus_of_reply() {
+        replay("reply", super::reply);
+    }
+}
