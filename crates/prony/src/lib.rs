@@ -1,3 +1,11 @@
-//! What the `prony` binary, its tests and other front ends share.
+//! What the `prony` binary, its tests and other front ends share: options to a plan, a plan to a
+//! summary ([`run::run`]), a summary to reports.
 
+pub mod cli;
+pub mod commands;
+pub mod error;
+pub mod exit;
+pub mod output;
+pub mod progress;
 pub mod report;
+pub mod run;

@@ -1,0 +1,124 @@
+//! `docs/options.md` held equal to the option table.
+
+use std::fmt::Write as _;
+use std::{env, fs};
+
+use clap::{Arg, Command, CommandFactory as _};
+
+use super::Cli;
+use crate::exit::Exit;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
+
+/// The tables of all commands.
+fn tables() -> String {
+    let mut command = Cli::command();
+    command.build();
+    let mut text = table("prony URL...", &command);
+    for sub in command.get_subcommands().filter(|c| c.get_name() != "load") {
+        text += &table(&format!("prony {}", sub.get_name()), sub);
+    }
+    text
+}
+
+fn table(title: &str, command: &Command) -> String {
+    let mut text = format!("\n## `{title}`\n\n{}.\n", command.get_about().unwrap_or_default());
+    let args: Vec<_> = command.get_arguments().filter(|a| !a.is_hide_set()).collect();
+    let mut headings: Vec<Option<&str>> = Vec::new();
+    for arg in &args {
+        if !headings.contains(&arg.get_help_heading()) {
+            headings.push(arg.get_help_heading());
+        }
+    }
+    for heading in headings {
+        let name = heading.unwrap_or("other");
+        let _ = write!(text, "\n| {} | meaning | default |\n|---|---|---|\n", name.to_lowercase());
+        for arg in args.iter().filter(|a| a.get_help_heading() == heading) {
+            text += &row(arg);
+        }
+    }
+    text
+}
+
+fn row(arg: &Arg) -> String {
+    let help = arg.get_long_help().or_else(|| arg.get_help());
+    let mut help = help.map(ToString::to_string).unwrap_or_default().replace("\n\n", ". ");
+    // A default that depends on something stands in the sentence.
+    let default = match help.split_once(" [default: ") {
+        Some((head, rest)) => {
+            let (default, tail) = rest.split_once(']').expect("the bracket is closed");
+            let default = default.to_owned();
+            help = format!("{head}{tail}");
+            default
+        }
+        None => {
+            let value = arg.get_default_values().first().map(|v| v.to_string_lossy());
+            let shown = value.filter(|_| arg.get_action().takes_values());
+            shown.map(|v| format!("`{v}`")).unwrap_or_default()
+        }
+    };
+    let possible = arg.get_possible_values();
+    let possible = if arg.get_action().takes_values() && !possible.is_empty() {
+        let names: Vec<_> = possible.iter().map(|v| format!("`{}`", v.get_name())).collect();
+        format!(": {}", names.join(", "))
+    } else {
+        String::new()
+    };
+    format!(
+        "| {} | {}{possible} | {default} |\n",
+        name(arg),
+        help.trim_end_matches('.').replace('|', "\\|")
+    )
+}
+
+/// The option as typed, with all its names and its value.
+fn name(arg: &Arg) -> String {
+    let value = arg.get_value_names().unwrap_or_default().first();
+    let value = value.filter(|_| arg.get_action().takes_values());
+    if arg.is_positional() {
+        return format!("`{}`", value.map_or("", |v| v.as_str()));
+    }
+    let short = arg.get_short().map(|c| format!("-{c}"));
+    let aliases = arg.get_visible_short_aliases().unwrap_or_default();
+    let aliases = aliases.into_iter().map(|c| format!("-{c}"));
+    let long = arg.get_long().map(|l| format!("--{l}"));
+    let names: Vec<_> = short.into_iter().chain(aliases).chain(long).collect();
+    let value = value.map(|v| format!(" {v}")).unwrap_or_default();
+    format!("`{}{value}`", names.join("`, `"))
+}
+
+fn exits() -> String {
+    let mut text = String::from("\n| code | meaning |\n|---|---|\n");
+    for exit in Exit::ALL {
+        let _ = writeln!(text, "| {} | {} |", exit.code(), exit.meaning());
+    }
+    text
+}
+
+/// The page with what lies between the markers replaced.
+fn replaced(page: &str, what: &str, new: &str) -> String {
+    let (begin, end) = (format!("<!-- {what}: begin -->"), format!("<!-- {what}: end -->"));
+    let (head, rest) = page.split_once(&begin).expect("the marker is there");
+    let (_, tail) = rest.split_once(&end).expect("the marker is there");
+    format!("{head}{begin}\n{new}\n{end}{tail}")
+}
+
+#[test]
+fn options_in_the_docs() {
+    let page = fs::read_to_string(PAGE).expect("docs/options.md is there");
+    let wanted = replaced(&replaced(&page, "options", &tables()), "exits", &exits());
+    if env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(PAGE, &wanted).expect("docs/options.md can be written");
+    } else {
+        assert!(page == wanted, "docs/options.md is not the option table: UPDATE_GOLDEN=1");
+    }
+}
+
+#[test]
+fn the_help_tells_every_exit_code() {
+    let help = Cli::command().render_long_help().to_string();
+    for exit in Exit::ALL {
+        let line = format!("  {:<4} {}", exit.code(), exit.meaning());
+        assert!(help.contains(&line), "{line}\n{help}");
+    }
+}

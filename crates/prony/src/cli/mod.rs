@@ -1,0 +1,314 @@
+//! The option table: what may be typed. [`plan`] turns what was typed into a plan.
+
+pub mod output;
+pub mod plan;
+pub mod serve;
+mod text;
+pub mod values;
+
+#[cfg(test)]
+mod docs;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use prony_core::plan::{HttpVersion, Pick, Think};
+use prony_core::schedule::RatePlan;
+use prony_core::serve::Latency;
+use prony_core::units::Span;
+
+use output::OutputArgs;
+use serve::ServeArgs;
+use text::{LONG_END, SERVE_END, SHORT_END};
+use values::ArrivalsArg;
+
+const LOAD: &str = "Load";
+const REQUEST: &str = "Request";
+const CONNECTION: &str = "Connection";
+const MEASUREMENT: &str = "Measurement";
+
+/// A dynamometer for network services: load a server, measure its latency, tell the truth.
+#[derive(Debug, Parser)]
+#[command(
+    name = "prony",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_help_heading = "Commands",
+    override_usage = "prony [OPTIONS] URL...\n       prony COMMAND [OPTIONS]",
+    after_help = SHORT_END,
+    after_long_help = LONG_END,
+    disable_help_subcommand = true,
+)]
+pub struct Cli {
+    /// What to do, where it is not to load a server.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// `prony URL...` is `prony load URL...`.
+    #[command(flatten)]
+    pub load: LoadArgs,
+}
+
+/// The commands beside the load itself.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Load a server (the same as `prony URL...`)
+    #[command(
+        override_usage = "prony load [OPTIONS] URL...",
+        after_help = SHORT_END,
+        after_long_help = LONG_END,
+    )]
+    Load(Box<LoadArgs>),
+    /// Run a target server with a programmable behaviour, to try loads and tools on
+    #[command(after_long_help = SERVE_END)]
+    Serve(Box<ServeArgs>),
+    /// Start a target server on this machine, load it for a few seconds, print the report
+    Demo(DemoArgs),
+    /// Print the completion script of a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page (roff)
+    Man {
+        /// The page of that command instead of prony's own
+        #[arg(value_name = "COMMAND")]
+        page: Option<String>,
+    },
+}
+
+/// Everything that can be said about a load.
+#[derive(Clone, Debug, Args)]
+pub struct LoadArgs {
+    /// What to load: http://HOST[:PORT][/PATH]; several are requested in turn
+    #[arg(value_name = "URL")]
+    pub urls: Vec<String>,
+
+    /// Connections; with --rate, at most so many [default: 50; all that fit]
+    ///
+    /// In an open loop the default is what the descriptor limit allows; the report says how many.
+    #[arg(short, long, value_name = "N", help_heading = LOAD, value_parser = values::connections)]
+    pub connections: Option<u32>,
+    /// Stop after that many requests (10k, 2m)
+    #[arg(short = 'n', long, value_name = "N", help_heading = LOAD, value_parser = values::positive)]
+    pub requests: Option<u64>,
+    /// Stop after that time (1m30s) [default: 10s if nothing ends it]
+    #[arg(
+        short, long, visible_short_alias = 'z', value_name = "T", help_heading = LOAD,
+        value_parser = values::positive_span,
+    )]
+    pub duration: Option<Span>,
+    /// Requests per second, whatever replies do: 20k, 1k..20k@60s
+    ///
+    /// This makes the load an open loop. 500, 20k/s, or a plan of steps and ramps, which then also
+    /// gives the duration: 1k@10s,1k..20k@60s,20k@30s.
+    #[arg(
+        short, long, visible_short_alias = 'R', value_name = "PLAN", help_heading = LOAD,
+        value_parser = values::rate_plan,
+    )]
+    pub rate: Option<RatePlan>,
+    /// fixed, poisson, uniform:LO..HI or trace:FILE [default: fixed]
+    ///
+    /// How the arrivals of an open loop fall: evenly; at random with the asked rate; with gaps
+    /// between the two; at the times of a file, one a line, in seconds. The last two need no --rate.
+    #[arg(long, value_name = "LAW", help_heading = LOAD, value_parser = values::arrivals)]
+    pub arrivals: Option<ArrivalsArg>,
+    /// Requests in flight per connection
+    #[arg(
+        short, long, value_name = "D", help_heading = LOAD, default_value = "1",
+        value_parser = values::pipeline,
+    )]
+    pub pipeline: u32,
+    /// Pause after a reply: 50ms, exp:50ms, uniform:1ms..9ms [default: none]
+    ///
+    /// Only in a closed loop.
+    #[arg(long, value_name = "T", help_heading = LOAD, value_parser = values::think)]
+    pub think: Option<Think>,
+    /// Read URLs from a file, one a line; `-` is standard input
+    ///
+    /// Also in vegeta's form: METHOD URL, then lines with headers and a line @BODYFILE.
+    #[arg(long = "urls", value_name = "FILE", help_heading = LOAD)]
+    pub urls_file: Vec<PathBuf>,
+    /// How the next URL is picked: in-turn or random
+    #[arg(
+        long, value_name = "HOW", help_heading = LOAD, default_value = "in-turn",
+        value_parser = values::pick,
+    )]
+    pub pick: Pick,
+
+    /// The method [default: GET; POST where there is a body]
+    #[arg(short, long, visible_short_alias = 'X', value_name = "NAME", help_heading = REQUEST, value_parser = values::method)]
+    pub method: Option<String>,
+    /// A header line, "Name: value"; may be repeated
+    #[arg(
+        short = 'H', long, value_name = "LINE", help_heading = REQUEST,
+        value_parser = values::header,
+    )]
+    pub header: Vec<(String, String)>,
+    /// The body, or @FILE [default: none]
+    ///
+    /// @- is standard input.
+    #[arg(short, long, value_name = "TEXT", help_heading = REQUEST, allow_hyphen_values = true)]
+    pub body: Option<String>,
+    /// The Content-Type header [default: none]
+    #[arg(short = 'T', long, value_name = "TYPE", help_heading = REQUEST, value_parser = values::header_value)]
+    pub content_type: Option<String>,
+    /// User and password for basic authentication [default: those of the URL]
+    #[arg(short, long, value_name = "NAME:PASS", help_heading = REQUEST, value_parser = values::user)]
+    pub user: Option<String>,
+    /// The Host header [default: host and port of the URL]
+    #[arg(long, value_name = "NAME", help_heading = REQUEST, value_parser = values::host)]
+    pub host: Option<String>,
+    /// The version of HTTP: 1.0 or 1.1
+    #[arg(
+        long, value_name = "VERSION", help_heading = REQUEST, default_value = "1.1",
+        value_parser = values::http,
+    )]
+    pub http: HttpVersion,
+    /// Successful statuses: 200, 2xx, 200-299,404
+    #[arg(
+        long, value_name = "STATUSES", help_heading = REQUEST, default_value = "2xx,3xx",
+        value_parser = values::statuses,
+    )]
+    pub expect: values::Statuses,
+    /// Text that every body must contain [default: none]
+    #[arg(long, value_name = "TEXT", help_heading = REQUEST)]
+    pub expect_body: Option<String>,
+    /// Length that every body must have, in bytes [default: any]
+    #[arg(long, value_name = "N", help_heading = REQUEST, value_parser = values::count)]
+    pub expect_length: Option<u64>,
+
+    /// Keep connections open between requests (the default)
+    #[arg(long, help_heading = CONNECTION, overrides_with = "no_reuse")]
+    pub reuse: bool,
+    /// Open a new connection for every request
+    #[arg(long, help_heading = CONNECTION, overrides_with = "reuse")]
+    pub no_reuse: bool,
+    /// Close a connection after that many requests [default: never]
+    #[arg(long, value_name = "N", help_heading = CONNECTION, value_parser = values::per_connection)]
+    pub requests_per_connection: Option<u32>,
+    /// Connect to this HOST:PORT, whatever the URL says
+    #[arg(long, value_name = "ADDR", help_heading = CONNECTION, conflicts_with = "unix_socket")]
+    pub connect_to: Option<String>,
+    /// Connect to this Unix domain socket, whatever the URL says
+    #[arg(
+        long, value_name = "PATH", help_heading = CONNECTION,
+        conflicts_with_all = ["source", "ipv4", "ipv6"],
+    )]
+    pub unix_socket: Option<String>,
+    /// Local addresses to connect from, in turn
+    ///
+    /// Several lift the limit of local ports.
+    #[arg(
+        long, value_name = "ADDR,...", help_heading = CONNECTION, value_delimiter = ',',
+        value_parser = values::address,
+    )]
+    pub source: Vec<IpAddr>,
+    /// Use IPv4 addresses only
+    #[arg(short = '4', long, help_heading = CONNECTION, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Use IPv6 addresses only
+    #[arg(short = '6', long, help_heading = CONNECTION)]
+    pub ipv6: bool,
+    /// A request fails after that time
+    ///
+    /// It counts from the intended start. A timed-out request is an error, and also a latency of
+    /// at least that long.
+    #[arg(
+        long, value_name = "T", help_heading = CONNECTION, default_value = "30s",
+        value_parser = values::positive_span,
+    )]
+    pub timeout: Span,
+    /// A connect fails after that time
+    #[arg(
+        long, value_name = "T", help_heading = CONNECTION, default_value = "5s",
+        value_parser = values::positive_span,
+    )]
+    pub connect_timeout: Span,
+
+    /// Load for that time before measuring; reported apart
+    #[arg(
+        long, value_name = "T", help_heading = MEASUREMENT, default_value = "0s",
+        value_parser = values::span,
+    )]
+    pub warmup: Span,
+    /// Worker threads [default: the cores that the process may use]
+    #[arg(short, long, value_name = "N", help_heading = MEASUREMENT, value_parser = values::threads)]
+    pub threads: Option<u32>,
+    /// Fix each thread to a core
+    #[arg(long, help_heading = MEASUREMENT)]
+    pub pin: bool,
+    /// Kernel interface
+    #[arg(long, value_name = "NAME", help_heading = MEASUREMENT, default_value = "auto")]
+    pub driver: Driver,
+    /// How to wait
+    #[arg(long, value_name = "HOW", help_heading = MEASUREMENT, default_value = "auto")]
+    pub precision: Precision,
+    /// Seed of all random draws [default: drawn; the report says it]
+    ///
+    /// The same seed and the same plan give the same schedule and the same order of requests.
+    #[arg(long, value_name = "N", help_heading = MEASUREMENT, value_parser = values::seed)]
+    pub seed: Option<u64>,
+    /// Do not exit with 98 where the meter was the bottleneck
+    #[arg(long, help_heading = MEASUREMENT)]
+    pub accept_invalid: bool,
+    /// Run in the virtual world of that seed instead of on the network
+    #[arg(long, value_name = "SEED", hide = true, value_parser = values::seed)]
+    pub simulate: Option<u64>,
+    /// How the virtual server takes its time, as `prony serve --latency`
+    #[arg(long, value_name = "LAW", hide = true, requires = "simulate")]
+    pub simulate_latency: Option<Latency>,
+
+    /// Where the results go.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What can be said about the demonstration.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// How long to load the server
+    #[arg(
+        short, long, visible_short_alias = 'z', value_name = "T", default_value = "8s",
+        value_parser = values::positive_span,
+    )]
+    pub duration: Span,
+    /// Requests per second
+    #[arg(
+        short, long, visible_short_alias = 'R', value_name = "PLAN", default_value = "1500",
+        value_parser = values::rate_plan,
+    )]
+    pub rate: RatePlan,
+    /// Where the results go.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// How to talk to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Driver {
+    /// io_uring where it is known to be as fast or faster, else epoll
+    Auto,
+    /// io_uring, or an error where the kernel refuses it
+    Uring,
+    /// epoll
+    Epoll,
+}
+
+/// How to wait for an arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Precision {
+    /// Never spin: the least CPU, the latest sends
+    Sleep,
+    /// Sleep to shortly before, spin the rest, at most 10 % of one core
+    Auto,
+    /// Spin all the time: the most precise sends, a whole core per thread
+    Spin,
+}
+
+/// Whether the word is the name of a command.
+fn is_command(word: &str) -> bool {
+    Cli::command().get_subcommands().any(|c| c.get_name() == word)
+}

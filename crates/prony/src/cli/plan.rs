@@ -1,0 +1,374 @@
+//! From what was typed to a plan: the second step, in which the options meet.
+
+use std::collections::hash_map::RandomState;
+use std::fs::File;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::io::{self, Read};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Plan, Shard, Stop, Think};
+use prony_core::schedule::{self, Arrivals};
+use prony_core::target::{self, Endpoint, Url};
+use prony_core::units::Span;
+use prony_io::ConnectTo;
+
+use super::LoadArgs;
+use super::values::ArrivalsArg;
+use crate::error::Error;
+
+/// Connections of a closed loop where nothing is said (as hey and oha have it).
+const CONNECTIONS: u32 = 50;
+/// How long a run lasts that nothing else ends.
+const DURATION: Span = Span::from_secs(10);
+/// The largest file or body that is read into memory: 64 MiB.
+const FILE_MAX: u64 = 64 << 20;
+
+/// What of the surroundings goes into a plan.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// The most connections that an open loop may open where nothing is said.
+    pub connections_max: u32,
+    /// Why so many, as the end of a sentence.
+    pub connections_why: String,
+    /// The seed where none is given.
+    pub seed: u64,
+}
+
+/// A plan and what the reader should know about how it came to be.
+#[derive(Debug)]
+pub struct Planned {
+    /// The run.
+    pub plan: Plan,
+    /// Defaults that depend on the machine, in whole sentences.
+    pub notes: Vec<String>,
+}
+
+/// The plan that the options ask for; reads the files that they name.
+pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
+    check_conflicts(args)?;
+    let mut notes = Vec::new();
+    let mut targets = targets(args)?;
+    redirect(args, &mut targets)?;
+    let load = load(args, around, &mut notes)?;
+    let stop = stop(args, &load);
+    let plan = Plan {
+        endpoints: targets.endpoints,
+        calls: targets.calls,
+        pick: args.pick,
+        load,
+        stop,
+        warmup: args.warmup,
+        pipeline: args.pipeline,
+        requests_per_connection: if args.no_reuse { Some(1) } else { args.requests_per_connection },
+        timeout: args.timeout,
+        connect_timeout: args.connect_timeout,
+        expect: Expect {
+            statuses: args.expect.0.clone(),
+            body: args.expect_body.clone().map(String::into_bytes),
+            length: args.expect_length,
+        },
+        http: args.http,
+        seed: args.seed.or(args.simulate).unwrap_or(around.seed),
+        shard: Shard::WHOLE,
+    };
+    plan.check().map_err(Error::Plan)?;
+    Ok(Planned { plan, notes })
+}
+
+/// A seed that nobody has chosen; short enough to be typed again.
+pub fn drawn_seed() -> u64 {
+    RandomState::new().build_hasher().finish() >> 32
+}
+
+fn check_conflicts(args: &LoadArgs) -> Result<(), Error> {
+    check_arrivals(args)?;
+    if args.no_reuse && args.pipeline > 1 {
+        return Err(Error::Conflict(
+            "--pipeline",
+            "--no-reuse",
+            "a connection for one request cannot have several in flight",
+        ));
+    }
+    if args.no_reuse && args.requests_per_connection.is_some_and(|n| n > 1) {
+        return Err(Error::Conflict(
+            "--requests-per-connection",
+            "--no-reuse",
+            "--no-reuse means one request per connection",
+        ));
+    }
+    if args.pipeline > 1 && args.http == HttpVersion::Http10 {
+        return Err(Error::Needs("--pipeline", "--http 1.1", "HTTP/1.0 has no pipelining"));
+    }
+    check_header_conflicts(args)?;
+    check_sources(args)
+}
+
+/// Which of `--rate`, `--arrivals` and `--think` go together.
+fn check_arrivals(args: &LoadArgs) -> Result<(), Error> {
+    let own_rate = match &args.arrivals {
+        Some(ArrivalsArg::Law(Arrivals::Uniform(..))) => Some("--arrivals uniform"),
+        Some(ArrivalsArg::Law(Arrivals::Trace(_)) | ArrivalsArg::TraceFile(_)) => {
+            Some("--arrivals trace")
+        }
+        Some(ArrivalsArg::Law(_)) | None => None,
+    };
+    match (own_rate, &args.rate) {
+        (Some(law), Some(_)) => {
+            let why = "the law is the rate as well; leave --rate out";
+            return Err(Error::Conflict("--rate", law, why));
+        }
+        (None, None) if args.arrivals.is_some() => {
+            let why = "the law says how arrivals fall, the rate how many there are";
+            return Err(Error::Needs("--arrivals", "--rate", why));
+        }
+        _ => {}
+    }
+    if args.think.is_some() && (own_rate.is_some() || args.rate.is_some()) {
+        let open = own_rate.unwrap_or("--rate");
+        let why = "arrivals of an open loop never wait for replies; leave one out";
+        return Err(Error::Conflict("--think", open, why));
+    }
+    Ok(())
+}
+
+fn check_header_conflicts(args: &LoadArgs) -> Result<(), Error> {
+    for (given, option, name) in [
+        (args.user.is_some(), "--user", "Authorization"),
+        (args.content_type.is_some(), "--content-type", "Content-Type"),
+        (args.host.is_some(), "--host", "Host"),
+    ] {
+        if given && has_header(&args.header, name) {
+            let line = match name {
+                "Authorization" => "--header Authorization",
+                "Content-Type" => "--header Content-Type",
+                _ => "--header Host",
+            };
+            return Err(Error::Conflict(option, line, "both set the same header; leave one out"));
+        }
+    }
+    Ok(())
+}
+
+fn check_sources(args: &LoadArgs) -> Result<(), Error> {
+    for source in &args.source {
+        let wrong = (args.ipv4 && source.is_ipv6()) || (args.ipv6 && source.is_ipv4());
+        if wrong {
+            return Err(Error::Value {
+                what: "--source",
+                value: source.to_string(),
+                why: format!(
+                    "is not of the family that {} asks for",
+                    if args.ipv4 { "-4" } else { "-6" }
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// `--connect-to` and `--unix-socket`: where the bytes go instead.
+fn redirect(args: &LoadArgs, targets: &mut Targets) -> Result<(), Error> {
+    let port_of = |endpoint: &Endpoint| match endpoint {
+        Endpoint::Tcp { port, .. } => *port,
+        Endpoint::Unix { .. } => 0,
+    };
+    let moved: Vec<Endpoint> = match (&args.unix_socket, &args.connect_to) {
+        (Some(path), _) => vec![Endpoint::Unix { path: path.clone() }; targets.endpoints.len()],
+        (None, Some(text)) => {
+            let to: ConnectTo = text.parse().map_err(|why| Error::Value {
+                what: "--connect-to",
+                value: text.clone(),
+                why,
+            })?;
+            let port = |e| to.port.unwrap_or_else(|| port_of(e));
+            let tcp = |e| Endpoint::Tcp { host: to.host.clone(), port: port(e) };
+            targets.endpoints.iter().map(tcp).collect()
+        }
+        (None, None) => return Ok(()),
+    };
+    targets.endpoints.clear();
+    // Endpoints that have become one share their connections.
+    let indices: Vec<u32> = moved.into_iter().map(|e| targets.endpoint(e)).collect();
+    for call in &mut targets.calls {
+        call.endpoint = indices[call.endpoint as usize];
+    }
+    Ok(())
+}
+
+fn load(args: &LoadArgs, around: &Surroundings, notes: &mut Vec<String>) -> Result<Load, Error> {
+    let arrivals = match &args.arrivals {
+        None => Arrivals::Fixed,
+        Some(ArrivalsArg::Law(law)) => law.clone(),
+        Some(ArrivalsArg::TraceFile(file)) => trace(Path::new(file))?,
+    };
+    let gaps = matches!(arrivals, Arrivals::Uniform(..) | Arrivals::Trace(_));
+    if args.rate.is_none() && !gaps {
+        let connections = args.connections.unwrap_or(CONNECTIONS);
+        return Ok(Load::Closed { connections, think: args.think.unwrap_or(Think::None) });
+    }
+    let connections = args.connections.unwrap_or_else(|| {
+        let (max, why) = (around.connections_max, &around.connections_why);
+        notes.push(format!("Up to {max} connections may be open at once: {why}."));
+        max
+    });
+    Ok(Load::Open { rate: args.rate.clone().unwrap_or_default(), arrivals, connections })
+}
+
+fn trace(path: &Path) -> Result<Arrivals, Error> {
+    let text = read_text("--arrivals trace", path)?;
+    schedule::parse_trace(&text)
+        .map_err(|e| Error::Trace { path: path.to_owned(), why: e.to_string() })
+}
+
+/// The stop rules; 10 s where neither they nor the load itself end the run.
+fn stop(args: &LoadArgs, load: &Load) -> Stop {
+    let ends = match load {
+        Load::Closed { .. } => false,
+        Load::Open { arrivals: Arrivals::Trace(_), .. } => true,
+        Load::Open { arrivals: Arrivals::Uniform(..), .. } => false,
+        Load::Open { rate, .. } => rate.length().is_some(),
+    };
+    let duration = match args.duration {
+        None if args.requests.is_none() && !ends => Some(DURATION),
+        given => given,
+    };
+    Stop { requests: args.requests, duration }
+}
+
+/// Where requests go and what they are.
+struct Targets {
+    endpoints: Vec<Endpoint>,
+    calls: Vec<CallSpec>,
+}
+
+impl Targets {
+    /// The index of the endpoint, which is added where it is new.
+    fn endpoint(&mut self, endpoint: Endpoint) -> u32 {
+        let index = self.endpoints.iter().position(|e| *e == endpoint).unwrap_or_else(|| {
+            self.endpoints.push(endpoint);
+            self.endpoints.len() - 1
+        });
+        index as u32
+    }
+}
+
+/// One URL with what its file says about it.
+struct Item {
+    url: Url,
+    method: Option<String>,
+    headers: Vec<(String, String)>,
+    body: Option<Vec<u8>>,
+}
+
+fn targets(args: &LoadArgs) -> Result<Targets, Error> {
+    let mut items = Vec::new();
+    for text in &args.urls {
+        if super::is_command(text) {
+            return Err(Error::CommandAsUrl(text.clone()));
+        }
+        let url = Url::parse(text).map_err(Error::Url)?;
+        items.push(Item { url, method: None, headers: Vec::new(), body: None });
+    }
+    for path in &args.urls_file {
+        items.extend(url_file(path)?);
+    }
+    if items.is_empty() {
+        return Err(Error::NoUrl);
+    }
+    let body = args.body.as_deref().map(body).transpose()?;
+    let mut targets = Targets { endpoints: Vec::new(), calls: Vec::with_capacity(items.len()) };
+    for item in items {
+        let host = item.url.host.clone();
+        let endpoint = targets.endpoint(Endpoint::Tcp { host, port: item.url.port });
+        targets.calls.push(call(args, item, endpoint, body.as_deref()));
+    }
+    Ok(targets)
+}
+
+fn url_file(path: &Path) -> Result<Vec<Item>, Error> {
+    let text = read_text("--urls", path)?;
+    let entries = target::parse_url_file(&text)
+        .map_err(|e| Error::UrlFile { path: path.to_owned(), why: e.to_string() })?;
+    if entries.is_empty() {
+        return Err(Error::UrlFileEmpty(path.to_owned()));
+    }
+    entries
+        .into_iter()
+        .map(|entry| {
+            let body = match &entry.body_file {
+                Some(file) => Some(read("--urls body file", Path::new(file))?),
+                None => None,
+            };
+            Ok(Item { url: entry.url, method: entry.method, headers: entry.headers, body })
+        })
+        .collect()
+}
+
+/// The request for one URL. What stands in a file of URLs goes before what the options say.
+fn call(args: &LoadArgs, item: Item, endpoint: u32, body: Option<&[u8]>) -> CallSpec {
+    let body = item.body.or_else(|| body.map(<[u8]>::to_vec)).unwrap_or_default();
+    let method = item
+        .method
+        .or_else(|| args.method.clone())
+        .unwrap_or_else(|| if body.is_empty() { "GET".into() } else { "POST".into() });
+    let mut headers = item.headers;
+    let options = args.header.iter().filter(|(name, _)| !has_header(&headers, name));
+    let options: Vec<_> = options.cloned().collect();
+    headers.extend(options);
+    let user = args
+        .user
+        .clone()
+        .or_else(|| item.url.user.as_ref().map(|(name, password)| format!("{name}:{password}")));
+    if let Some(user) = user
+        && !has_header(&headers, "Authorization")
+    {
+        headers.push(("Authorization".into(), format!("Basic {}", BASE64.encode(user))));
+    }
+    if let Some(kind) = &args.content_type
+        && !has_header(&headers, "Content-Type")
+    {
+        headers.push(("Content-Type".into(), kind.clone()));
+    }
+    let authority = args.host.clone().unwrap_or_else(|| item.url.authority());
+    CallSpec { endpoint, method, path: item.url.path, authority, headers, body }
+}
+
+fn has_header(headers: &[(String, String)], name: &str) -> bool {
+    headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
+}
+
+/// The body as given: the text, or a file's bytes after `@`.
+fn body(text: &str) -> Result<Vec<u8>, Error> {
+    match text.strip_prefix('@') {
+        Some(file) => read("--body", Path::new(file)),
+        None => Ok(text.as_bytes().to_vec()),
+    }
+}
+
+fn read_text(what: &'static str, path: &Path) -> Result<String, Error> {
+    String::from_utf8(read(what, path)?).map_err(|_| Error::Unreadable {
+        what,
+        path: path.to_owned(),
+        why: io::Error::new(io::ErrorKind::InvalidData, "not UTF-8 text"),
+    })
+}
+
+/// A whole file, or standard input for `-`.
+fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, Error> {
+    let read = || {
+        let source: Box<dyn Read> = if path.as_os_str() == "-" {
+            Box::new(io::stdin().lock())
+        } else {
+            Box::new(File::open(path)?)
+        };
+        let mut bytes = Vec::new();
+        source.take(FILE_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > FILE_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "longer than 64 MiB"));
+        }
+        Ok(bytes)
+    };
+    read().map_err(|why| Error::Unreadable { what, path: path.to_owned(), why })
+}

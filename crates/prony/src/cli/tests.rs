@@ -1,0 +1,210 @@
+//! Command lines to plans, and the sentences of those that are refused. The expected texts stand in
+//! `tests/*.txt`; `UPDATE_EXPECT=1` writes them anew.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use clap::Parser as _;
+use expect_test::{ExpectFile, expect, expect_file};
+
+use super::plan::{Planned, Surroundings, plan};
+use super::*;
+use crate::error::{self, Error};
+
+fn around() -> Surroundings {
+    Surroundings { connections_max: 19_900, connections_why: "what fits".into(), seed: 7 }
+}
+
+/// The plan of a command line, in which `_` stands for a blank inside a word.
+fn planned(line: &str) -> Result<Planned, Error> {
+    let words = line.split_whitespace().map(|w| w.replace('_', " "));
+    let cli = Cli::try_parse_from(std::iter::once("prony".to_owned()).chain(words))
+        .map_err(|e| error::of_clap(&e))?;
+    match cli.command {
+        None => plan(&cli.load, &around()),
+        Some(Command::Load(args)) => plan(&args, &around()),
+        Some(other) => panic!("{line}: {other:?} is no load"),
+    }
+}
+
+/// What differs between the plan of the line and that of the URL alone.
+fn difference(line: &str) -> String {
+    let base = serde_json::to_value(planned("http://h/").unwrap().plan).unwrap();
+    let plan = serde_json::to_value(planned(line).unwrap().plan).unwrap();
+    let base = base.as_object().unwrap();
+    let changed = plan.as_object().unwrap().iter().filter(|(key, value)| base[*key] != **value);
+    changed.fold(String::new(), |text, (key, value)| text + &format!("  {key}: {value}\n"))
+}
+
+fn check(lines: &[&str], answer: impl Fn(&str) -> String, expected: ExpectFile) {
+    let mut text = String::new();
+    for line in lines {
+        let _ = writeln!(text, "$ prony {line}\n{}", answer(line));
+    }
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn the_table_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn a_url_alone() {
+    let planned = planned("http://h:8080/a?b=c").unwrap();
+    let plan = serde_json::to_string_pretty(&planned.plan).unwrap();
+    expect_file!["tests/plain.json"].assert_eq(&plan);
+    assert!(planned.notes.is_empty());
+}
+
+#[test]
+fn plans() {
+    let lines = [
+        // Load is the same as nothing.
+        "load http://h/",
+        "load -c 50 http://h/ -d 10s",
+        // Closed loops.
+        "-c 100 http://h/",
+        "http://h/ -c100 --think exp:50ms",
+        "http://h/ --think uniform:10ms..90ms",
+        "http://h/ -p 64",
+        "http://h/ --no-reuse",
+        "http://h/ --no-reuse --reuse",
+        "http://h/ --requests-per-connection 100",
+        // Stop rules.
+        "http://h/ -n 10k",
+        "http://h/ -d 1m30s",
+        "http://h/ -z 500ms -n 2m",
+        "http://h/ --warmup 5s",
+        // Open loops.
+        "http://h/ -r 500",
+        "http://h/ -R 20k/s -c 10",
+        "http://h/ --rate 1k@10s,1k..20k@60s,20k@30s --arrivals poisson",
+        "http://h/ --rate 1k@10s -n 500",
+        "http://h/ --arrivals uniform:1ms..3ms",
+        // Requests.
+        "http://h/ -X DELETE",
+        "http://h/ -b hello",
+        "http://h/ -m GET -b hello -T text/plain",
+        "http://h/ -H Accept:_*/* -H X-Two:2",
+        "http://h/ -u me:secret",
+        "http://me:secret@h/",
+        "http://h/ --host other.example",
+        "http://h/ --http 1.0",
+        "http://h/ --expect 2xx,404 --expect-body ok --expect-length 2k",
+        "http://h/ --timeout 1s --connect-timeout 250ms",
+        // Several urls.
+        "http://h/a http://h/b http://[::1]:81/ --pick random",
+        // Other places.
+        "http://h/ http://i/ --connect-to 127.0.0.1:8080",
+        "http://h/ --connect-to [::1]:8080",
+        "http://h/ --unix-socket /run/x.sock",
+        // Seeds.
+        "http://h/ --seed 42",
+        "http://h/ --simulate 42",
+        "http://h/ --simulate 42 --seed 43",
+    ];
+    check(&lines, difference, expect_file!["tests/plans.txt"]);
+}
+
+#[test]
+fn what_is_refused() {
+    let lines = [
+        "",
+        "-c 10",
+        "-c 10 serve",
+        "http://h/ --frobnicate",
+        "http://h/ --connexions 5",
+        "http://h/ -q 5",
+        "http://h/ -c",
+        "http://h/ -c 0",
+        "http://h/ -c ten",
+        "http://h/ -c 2m",
+        "http://h/ -c 1 -c 2",
+        "http://h/ -n 0",
+        "http://h/ -d 0s",
+        "http://h/ -d 10x",
+        "http://h/ -p 0",
+        "http://h/ -p 8k",
+        "http://h/ -r fast",
+        "http://h/ -r 1k@10s,",
+        "http://h/ --arrivals often",
+        "http://h/ --arrivals poisson",
+        "http://h/ --arrivals uniform:1ms..2ms --rate 5",
+        "http://h/ --arrivals trace:/nowhere/x --rate 5",
+        "http://h/ --arrivals trace:/nowhere/x",
+        "http://h/ --rate 5 --think 1s",
+        "http://h/ --arrivals uniform:1ms..2ms --think 1s",
+        "http://h/ --think sometimes",
+        "http://h/ --pick best",
+        "http://h/ --no-reuse -p 2",
+        "http://h/ --no-reuse --requests-per-connection 2",
+        "http://h/ --http 1.0 -p 2",
+        "http://h/ --http 3",
+        "http://h/ -H nonsense",
+        "http://h/ -H Host:_x --host y",
+        "http://h/ -H Authorization:_x -u a:b",
+        "http://h/ -H content-type:_x -T text/plain",
+        "http://h/ -u me",
+        "http://h/ -m G_ET",
+        "http://h/ --host a_b",
+        "http://h/ -b @/nowhere/x",
+        "http://h/ --urls /nowhere/x",
+        "http://h/ --urls /",
+        "http://h/ --urls /dev/null",
+        "ftp://h/",
+        "https://h/",
+        "http://h/a_b",
+        "http://h/ --connect-to http://x/",
+        "http://h/ --connect-to x:y",
+        "http://h/ --unix-socket /x -4",
+        "http://h/ -4 -6",
+        "http://h/ -4 --source ::1",
+        "http://h/ --source elsewhere",
+        "http://h/ --expect good",
+        "http://h/ --expect-length -1",
+        "http://h/ --driver kqueue",
+        "http://h/ --precision high",
+        "http://h/ --seed x",
+        "http://h/ --json --format csv",
+        "http://h/ --format xml",
+        "http://h/ --simulate-latency exp:1ms",
+    ];
+    let sentence = |line: &str| format!("  {}\n", planned(line).unwrap_err());
+    check(&lines, sentence, expect_file!["tests/refused.txt"]);
+}
+
+#[test]
+fn an_open_loop_says_how_many_connections_it_may_open() {
+    let notes = planned("http://h/ -r 500").unwrap().notes;
+    expect!["Up to 19900 connections may be open at once: what fits."].assert_eq(&notes.join("\n"));
+    assert!(planned("http://h/ -r 500 -c 10").unwrap().notes.is_empty());
+}
+
+#[test]
+fn files_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("times"), "0\n0.5\n1.25\n").unwrap();
+    fs::write(dir.path().join("unsorted"), "0\n0.5\n0.25\n").unwrap();
+    fs::write(dir.path().join("body"), b"\0\xff").unwrap();
+    let body = dir.path().join("body");
+    let urls = format!("GET http://h/\nX: 1\n\nPUT http://h/put\n@{}\n", body.display());
+    fs::write(dir.path().join("urls"), urls).unwrap();
+    fs::write(dir.path().join("wrong"), "http://h/\nGET nonsense://\n").unwrap();
+    fs::write(dir.path().join("bytes"), b"\xff\xff").unwrap();
+    let name = dir.path().display().to_string();
+    let lines = [
+        "http://h/ --arrivals trace:DIR/times",
+        "http://h/ --arrivals trace:DIR/unsorted",
+        "http://h/ -m PUT -b @DIR/body",
+        "--urls DIR/urls -H X:_2 -H Y:_3",
+        "--urls DIR/wrong",
+        "--urls DIR/bytes",
+    ];
+    let answer = |line: &str| {
+        let line = line.replace("DIR", &name);
+        let refused = planned(&line).err().map(|e| format!("  {e}\n"));
+        refused.unwrap_or_else(|| difference(&line)).replace(&name, "DIR")
+    };
+    check(&lines, answer, expect_file!["tests/files.txt"]);
+}

@@ -1,0 +1,56 @@
+//! The texts around the option table.
+
+/// The end of `prony -h`.
+pub(super) const SHORT_END: &str = "\
+Examples: prony http://127.0.0.1:8080/
+          prony -c 100 -d 30s http://127.0.0.1:8080/
+          prony --rate 20k --arrivals poisson -d 1m http://127.0.0.1:8080/
+`prony --help` says more: examples, differences from other load generators, exit codes.";
+
+/// The end of `prony --help`.
+pub(super) const LONG_END: &str = "\
+Examples:
+  prony http://127.0.0.1:8080/
+      50 connections for 10 s, each sending the next request when the reply has come
+  prony -c 100 -n 1m --warmup 5s http://127.0.0.1:8080/
+      a million requests over 100 connections, after 5 s of warm-up
+  prony --rate 20k --arrivals poisson -d 1m http://127.0.0.1:8080/
+      20,000 requests a second at random moments, whatever the replies do
+  prony --rate 1k@10s,1k..20k@60s,20k@30s http://127.0.0.1:8080/
+      a step, a ramp, a step: 100 s in all
+  prony -m PUT -H 'Accept: text/plain' -T application/json -b @body.json http://127.0.0.1:8080/x
+      another request
+  prony --json -o run.hgrm -o run.csv http://127.0.0.1:8080/
+      JSON on standard output, percentiles and seconds in files
+
+Numbers take k, m and g (10k = 10,000), times take ns, us, ms, s, m and h (1m30s); a bare number is
+seconds. The report goes to standard output, progress and messages to standard error.
+
+Short options have the meaning that most load generators give them. The differences: -d is the
+duration as in wrk (-z, as in hey and oha, is the same), so the body is -b (hey, oha: -d) and the
+timeout has a long name only (hey, oha: -t); -t is threads as in wrk and h2load; -k is not needed
+because keep-alive is the default (ab: -k; hey and oha turn it off with --disable-keepalive, here
+--no-reuse); the rate is -r or -R and means all connections together (hey: -q, for each worker; oha:
+-q; wrk2: -R); -p is the depth of pipelining (ab: the body's file); a body makes the method POST
+unless -m says otherwise (hey and oha stay with GET).
+
+Exit codes:
+  0    the run was made and is valid
+  1    the target never answered: no request succeeded
+  2    bad usage or input; no load was started
+  3    the run was made, but a report could not be written
+  98   the meter was the bottleneck: the run is not valid (unless --accept-invalid)
+  130  interrupted; what was measured is reported";
+
+/// The end of `prony serve --help`.
+pub(super) const SERVE_END: &str = "\
+Paths: / (as the options say), /bytes/N (a body of N bytes), /status/N, /delay/T (250us, 5ms),
+/echo (the request's body).
+
+Examples:
+  prony serve
+      as fast as it can, on 127.0.0.1:8080
+  prony serve --latency exp:1ms --workers 4 127.0.0.1:9000
+      four workers behind one queue, exponential service times: a textbook M/M/4 station
+  prony serve --latency fixed:2ms --stall 1s@10s
+      a server that freezes for a second every ten seconds";

@@ -1,0 +1,131 @@
+//! `prony URL...`: the load.
+
+use std::sync::Arc;
+
+use prony_core::plan::Plan;
+use prony_core::summary::Summary;
+use prony_io::{Control, DriverChoice, Family, Options, limits};
+
+use super::style;
+use crate::cli::output::OutputArgs;
+use crate::cli::plan::{self, Planned, Surroundings};
+use crate::cli::{Driver, LoadArgs, Precision};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output::{self, Outputs};
+use crate::progress::Progress;
+use crate::run;
+
+/// The connections of an open loop that nobody has limited are still limited, for the sake of the
+/// target and of the memory that their tables take.
+const CONNECTIONS_MAX: u64 = 65_536;
+
+/// Load what the options name, report, and say how it ended.
+pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
+    let Planned { plan, notes } = plan::plan(args, &surroundings(args))?;
+    let outputs = Outputs::prepare(&args.output.output)?;
+    let summary = match args.simulate {
+        Some(_) => return Err(Error::Setup("this build has no virtual world yet".into())),
+        None => on_the_network(&plan, &options(args), &args.output, typed, notes)?,
+    };
+    finish(&summary, outputs, &args.output, args.accept_invalid)
+}
+
+/// A run on the network, with progress, that Ctrl-C ends.
+pub(super) fn on_the_network(
+    plan: &Plan,
+    options: &Options,
+    output: &OutputArgs,
+    typed: Vec<String>,
+    notes: Vec<String>,
+) -> Result<Summary, Error> {
+    let control = stoppable()?;
+    let mut progress = Progress::new(plan, output.progress());
+    let mut watch = |live: &_| progress.show(live);
+    let result = run::run(plan, options, &control, &mut watch, typed, notes);
+    progress.finish();
+    result
+}
+
+/// Print and write the reports, and tell how the run ended.
+pub(super) fn finish(
+    summary: &Summary,
+    outputs: Outputs,
+    output: &OutputArgs,
+    accept_invalid: bool,
+) -> Result<Exit, Error> {
+    // The files first: a standard output that is gone must not lose them.
+    let written = outputs.write(summary);
+    output::print(output.stdout_format(), summary, &style())?;
+    written?;
+    Ok(Exit::of(summary, accept_invalid))
+}
+
+/// A control that Ctrl-C and SIGTERM set: once to drain, twice to end at once.
+pub(super) fn stoppable() -> Result<Arc<Control>, Error> {
+    let control = Arc::new(Control::new());
+    let handler = Arc::clone(&control);
+    ctrlc::set_handler(move || handler.stop())
+        .map_err(|e| Error::Setup(format!("signals cannot be caught: {e}")))?;
+    Ok(control)
+}
+
+/// The driver by its name in prony-io.
+pub(super) fn driver(driver: Driver) -> DriverChoice {
+    match driver {
+        Driver::Auto => DriverChoice::Auto,
+        Driver::Uring => DriverChoice::Uring,
+        Driver::Epoll => DriverChoice::Epoll,
+    }
+}
+
+fn options(args: &LoadArgs) -> Options {
+    Options {
+        threads: args.threads.map(|n| n as usize),
+        pin: args.pin,
+        driver: driver(args.driver),
+        precision: match args.precision {
+            Precision::Sleep => prony_io::Precision::Sleep,
+            Precision::Auto => prony_io::Precision::Auto,
+            Precision::Spin => prony_io::Precision::Spin,
+        },
+        sources: args.source.clone(),
+        family: match (args.ipv4, args.ipv6) {
+            (true, _) => Family::V4,
+            (_, true) => Family::V6,
+            _ => Family::Any,
+        },
+        // --connect-to and --unix-socket are in the plan already.
+        ..Options::default()
+    }
+}
+
+/// What this machine leaves to a plan. In simulation nothing of it may show.
+pub(super) fn surroundings(args: &LoadArgs) -> Surroundings {
+    if args.simulate.is_some() {
+        return Surroundings {
+            connections_max: 1_000,
+            connections_why: "what the simulation allows".into(),
+            seed: 1,
+        };
+    }
+    let (limit, _) = limits::raise_descriptors();
+    let threads = args.threads.map_or_else(
+        || std::thread::available_parallelism().map_or(1, usize::from),
+        |n| n as usize,
+    );
+    let fit = limits::connections_that_fit(limit, threads);
+    let ports = match (&args.unix_socket, limits::local_ports()) {
+        (None, Some(ports)) => limits::port_pairs(ports, &args.source, 1),
+        _ => u64::MAX,
+    };
+    let most = fit.min(ports).clamp(1, CONNECTIONS_MAX);
+    let connections_why = if most == ports {
+        "what the local ports allow".into()
+    } else if most == fit {
+        format!("what the limit of {limit} open files allows")
+    } else {
+        "the most that prony opens unless --connections says otherwise".into()
+    };
+    Surroundings { connections_max: most as u32, connections_why, seed: plan::drawn_seed() }
+}

@@ -1,0 +1,63 @@
+//! The commands, and what they share.
+
+mod demo;
+mod load;
+mod pages;
+mod serve;
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _};
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+use crate::error::{self, Error};
+use crate::exit::Exit;
+use crate::output;
+use crate::report::Style;
+
+/// Do what the command line says and tell how it ended. Refusals go to standard error.
+pub fn main(command_line: impl IntoIterator<Item = OsString>) -> Exit {
+    let command_line: Vec<OsString> = command_line.into_iter().collect();
+    let typed = command_line.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    let result = match Cli::try_parse_from(command_line) {
+        Ok(cli) => dispatch(cli, typed),
+        Err(e) if e.use_stderr() => Err(error::of_clap(&e)),
+        // Help and version were asked for. A reader that has gone away is no error.
+        Err(e) => {
+            let _ = e.print();
+            Ok(Exit::Done)
+        }
+    };
+    result.unwrap_or_else(|e| {
+        eprintln!("prony: {e}");
+        e.exit()
+    })
+}
+
+fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
+    match cli.command {
+        None => load::load(&cli.load, typed),
+        Some(Command::Load(args)) => load::load(&args, typed),
+        Some(Command::Serve(args)) => serve::serve(&args),
+        Some(Command::Demo(args)) => demo::demo(&args, typed),
+        Some(Command::Completions { shell }) => {
+            output::to_stdout(&pages::completions(shell)).map(|()| Exit::Done)
+        }
+        Some(Command::Man { page }) => {
+            let page = pages::man(page.as_deref())?;
+            output::to_stdout(&page).map(|()| Exit::Done)
+        }
+    }
+}
+
+/// How the report on standard output looks: colour only where somebody looks and has not refused.
+fn style() -> Style {
+    let set = |name: &str| env::var_os(name).is_some_and(|v| !v.is_empty());
+    let is = |name: &str, value: &str| env::var_os(name).is_some_and(|v| v == *value);
+    let forced = set("CLICOLOR_FORCE") && !is("CLICOLOR_FORCE", "0");
+    let wanted = forced || (io::stdout().is_terminal() && !is("CLICOLOR", "0"));
+    let dumb = is("TERM", "dumb") && !forced;
+    Style { colour: wanted && !dumb && !set("NO_COLOR") }
+}

@@ -1,0 +1,130 @@
+//! `prony serve`: the target server.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
+
+use prony_core::serve::Serve;
+use prony_core::units::Nanos;
+use prony_io::{Listen, Options};
+
+use super::load::{driver, stoppable};
+use crate::cli::serve::ServeArgs;
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output;
+
+/// Serve until the time is over or somebody stops it, then print what was served.
+pub(super) fn serve(args: &ServeArgs) -> Result<Exit, Error> {
+    let listener = prony_io::bind(&listen(&args.address)?).map_err(refused)?;
+    let control = stoppable()?;
+    if !args.quiet {
+        eprintln!("listening on {}", url(listener.local()));
+    }
+    let mut machine = Serve::new(args.law(), args.seed);
+    if args.record_arrivals.is_some() {
+        machine.record_arrivals();
+    }
+    let end = args.duration.map(|d| Nanos::ZERO + d);
+    let show = |_: &Serve, now: Nanos| {
+        if end.is_some_and(|end| now >= end) {
+            control.stop();
+        }
+    };
+    let options = Options { driver: driver(args.driver), ..Options::default() };
+    let served =
+        prony_io::serve(vec![machine], &[listener], &options, &control, &show).map_err(refused)?;
+    for one in &served {
+        if let Some(path) = &args.record_arrivals {
+            write_arrivals(path, one.machine.arrivals())?;
+        }
+        let served = one.machine.served();
+        let text = if args.json {
+            serde_json::to_string(served).map_or_else(|e| e.to_string(), |json| json + "\n")
+        } else {
+            served.to_string()
+        };
+        output::to_stdout(text.as_bytes())?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Where a client finds the server.
+pub(super) fn url(listen: &Listen) -> String {
+    match listen {
+        Listen::Tcp(address) => format!("http://{address}"),
+        Listen::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
+fn refused(e: prony_io::SetupError) -> Error {
+    Error::Serve(e.to_string())
+}
+
+/// An address as typed: a port, HOST:PORT, or unix:PATH.
+fn listen(text: &str) -> Result<Listen, Error> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return Ok(Listen::Unix(path.into()));
+    }
+    if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
+        return Ok(Listen::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
+    }
+    let wrong = |why: String| Error::Value { what: "serve", value: text.to_owned(), why };
+    if !text.contains(':') {
+        return Err(wrong("has no port; write ADDR:PORT, as in 127.0.0.1:8080".into()));
+    }
+    let mut addresses = text.to_socket_addrs().map_err(|_| {
+        wrong("is no address to listen on; write ADDR:PORT, as in 127.0.0.1:8080".into())
+    })?;
+    addresses.next().map(Listen::Tcp).ok_or_else(|| wrong("resolves to no address".into()))
+}
+
+/// One arrival a line, in seconds since the first.
+fn write_arrivals(path: &Path, arrivals: &[Nanos]) -> Result<(), Error> {
+    let mut text = String::with_capacity(arrivals.len() * 16);
+    let first = arrivals.first().copied().unwrap_or_default();
+    for at in arrivals {
+        let _ = writeln!(text, "{:.9}", at.since(first).as_secs_f64());
+    }
+    fs::write(path, text).map_err(|why| Error::Report { what: path.display().to_string(), why })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn addresses_to_listen_on() {
+        for (text, url_of_it) in [
+            ("8080", "http://127.0.0.1:8080"),
+            (":0", "http://127.0.0.1:0"),
+            ("127.0.0.2:9000", "http://127.0.0.2:9000"),
+            ("[::1]:80", "http://[::1]:80"),
+            ("unix:/run/x", "unix:/run/x"),
+        ] {
+            assert_eq!(url(&listen(text).unwrap()), url_of_it);
+        }
+    }
+
+    #[test]
+    fn addresses_that_are_none() {
+        for (text, sentence) in [
+            ("here", expect!["serve `here`: has no port; write ADDR:PORT, as in 127.0.0.1:8080"]),
+            (
+                "1.2.3.4",
+                expect!["serve `1.2.3.4`: has no port; write ADDR:PORT, as in 127.0.0.1:8080"],
+            ),
+            (
+                "127.0.0.1:99999",
+                expect![
+                    "serve `127.0.0.1:99999`: is no address to listen on; write ADDR:PORT, as in 127.0.0.1:8080"
+                ],
+            ),
+        ] {
+            sentence.assert_eq(&listen(text).unwrap_err().to_string());
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What is told while a load runs: one live line on a terminal, else a plain line every few
+//! seconds.
+
+use std::io::{self, IsTerminal as _};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use prony_core::plan::{Load, Plan};
+use prony_core::schedule::Arrivals;
+use prony_core::units::{Nanos, Span};
+use prony_io::Live;
+
+use crate::report::units;
+
+/// Updates of the live line per second, at most.
+const UPDATES_PER_SECOND: u8 = 10;
+/// Between two plain lines.
+const PLAIN_EVERY: Span = Span::from_secs(5);
+
+/// Tells how a load goes, on standard error.
+#[derive(Debug)]
+pub struct Progress {
+    plan: Plan,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Silent,
+    Live(ProgressBar),
+    Plain { next: Nanos },
+}
+
+impl Progress {
+    /// Progress of that plan; says nothing where it is not wanted.
+    pub fn new(plan: &Plan, wanted: bool) -> Self {
+        let way = if !wanted {
+            Way::Silent
+        } else if io::stderr().is_terminal() {
+            let target = ProgressDrawTarget::stderr_with_hz(UPDATES_PER_SECOND);
+            let bar = ProgressBar::with_draw_target(None, target);
+            // The template has no variable parts but the message, so it is always right.
+            if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+                bar.set_style(style);
+            }
+            Way::Live(bar)
+        } else {
+            Way::Plain { next: Nanos::ZERO + PLAIN_EVERY }
+        };
+        Self { plan: plan.clone(), way }
+    }
+
+    /// The load stands so.
+    pub fn show(&mut self, live: &Live) {
+        match &mut self.way {
+            Way::Silent => {}
+            Way::Live(bar) => bar.set_message(line(&self.plan, live)),
+            Way::Plain { next } => {
+                if live.now >= *next {
+                    *next = live.now + PLAIN_EVERY;
+                    eprintln!("prony: {}", line(&self.plan, live));
+                }
+            }
+        }
+    }
+
+    /// The load has ended: the live line goes away.
+    pub fn finish(self) {
+        if let Way::Live(bar) = self.way {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// One line: elapsed, rates, in flight, latencies of the last second, errors.
+fn line(plan: &Plan, live: &Live) -> String {
+    let mut parts = vec![elapsed(plan, live.now)];
+    let asked = asked(plan, live.now);
+    if let Some(last) = &live.last {
+        let rate = units::rate(last.replies as f64);
+        parts.push(match asked {
+            Some(asked) => format!("{rate} of {} asked", units::rate(asked)),
+            None => rate,
+        });
+    } else if let Some(asked) = asked {
+        parts.push(format!("{} asked", units::rate(asked)));
+    }
+    parts.push(format!("{} in flight", live.in_flight));
+    let last = live.last.iter().filter(|last| last.replies > 0);
+    parts.extend(last.map(|last| {
+        let p50 = last.quantile(0.5).map(|p50| format!("p50 {}, ", units::span(p50)));
+        // Too few for a p99 in this second: its longest is the honest figure.
+        let tail = last.quantile(0.99).map_or_else(
+            || format!("max {}", units::span(last.max)),
+            |p99| format!("p99 {}", units::span(p99)),
+        );
+        p50.unwrap_or_default() + &tail
+    }));
+    if live.failed > 0 {
+        parts.push(format!("{} failed", live.failed));
+    }
+    parts.join(", ")
+}
+
+/// How far the run is: of its time, of its requests, or just how long it has lasted.
+fn elapsed(plan: &Plan, now: Nanos) -> String {
+    let seconds = now.since(Nanos::ZERO).as_secs_f64();
+    if now.since(Nanos::ZERO) < plan.warmup {
+        return format!("{seconds:.0} s of {} warm-up", units::span(plan.warmup));
+    }
+    let measured = now.since(Nanos::ZERO + plan.warmup).as_secs_f64();
+    let planned = match &plan.load {
+        Load::Open { arrivals: Arrivals::Trace(times), .. } => times.last().copied(),
+        Load::Open { arrivals: Arrivals::Uniform(..), .. } | Load::Closed { .. } => None,
+        Load::Open { rate, .. } => rate.length(),
+    };
+    match plan.stop.duration.into_iter().chain(planned).min() {
+        Some(whole) if measured <= whole.as_secs_f64() => {
+            format!("{measured:.0} of {:.0} s", whole.as_secs_f64())
+        }
+        Some(_) => format!("{measured:.0} s, waiting for the last replies"),
+        None => format!("{measured:.0} s"),
+    }
+}
+
+/// The rate that an open loop asks for now.
+fn asked(plan: &Plan, now: Nanos) -> Option<f64> {
+    let Load::Open { rate, arrivals, .. } = &plan.load else { return None };
+    match arrivals {
+        Arrivals::Fixed | Arrivals::Poisson => {
+            Some(rate.rate_at(now.since(Nanos::ZERO + plan.warmup)))
+        }
+        Arrivals::Uniform(lo, hi) => Some(2.0 / (lo.as_secs_f64() + hi.as_secs_f64())),
+        Arrivals::Trace(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use expect_test::{Expect, expect};
+    use prony_core::record::series::{Cell, bin_of};
+
+    use super::*;
+    use crate::cli::Cli;
+    use crate::cli::plan::{Surroundings, plan};
+
+    fn check(options: &str, live: &Live, expected: Expect) {
+        let words = ["prony", "http://h/"].into_iter().chain(options.split_whitespace());
+        let around = Surroundings { connections_max: 9, connections_why: String::new(), seed: 1 };
+        let planned = plan(&Cli::try_parse_from(words).unwrap().load, &around).unwrap();
+        expected.assert_eq(&line(&planned.plan, live));
+    }
+
+    /// A second with so many replies of 400 us and one of 2 ms.
+    fn last(replies: u32) -> Option<Cell> {
+        let bin = |us| bin_of(Span::from_micros(us));
+        Some(Cell {
+            replies: u64::from(replies) + 1,
+            bins: vec![(bin(400), replies), (bin(2_000), 1)],
+            max: Span::from_millis(2),
+            ..Cell::default()
+        })
+    }
+
+    fn at(seconds: u64, last: Option<Cell>, failed: u64) -> Live {
+        let now = Nanos::ZERO + Span::from_secs(seconds);
+        Live { now, in_flight: 50, failed, last, ..Live::default() }
+    }
+
+    #[test]
+    fn lines() {
+        check("", &at(0, None, 0), expect!["0 of 10 s, 50 in flight"]);
+        check(
+            "",
+            &at(3, last(20_000), 0),
+            expect!["3 of 10 s, 20.0k/s, 50 in flight, p50 397 us, p99 397 us"],
+        );
+        check(
+            "-d 1m30s",
+            &at(75, last(99), 12),
+            expect!["75 of 90 s, 100/s, 50 in flight, p50 397 us, max 2.00 ms, 12 failed"],
+        );
+        check(
+            "-d 10s",
+            &at(11, last(99), 0),
+            expect![
+                "11 s, waiting for the last replies, 100/s, 50 in flight, p50 397 us, max 2.00 ms"
+            ],
+        );
+        check(
+            "-n 1m",
+            &at(75, last(99), 0),
+            expect!["75 s, 100/s, 50 in flight, p50 397 us, max 2.00 ms"],
+        );
+        check("-r 500", &at(0, None, 0), expect!["0 of 10 s, 500/s asked, 50 in flight"]);
+        check(
+            "-r 1k..3k@20s --warmup 5s",
+            &at(4, last(999), 0),
+            expect![
+                "4 s of 5.00 s warm-up, 1.00k/s of 1.00k/s asked, 50 in flight, p50 397 us, p99 397 us"
+            ],
+        );
+        check(
+            "-r 1k..3k@20s --warmup 5s",
+            &at(15, last(1_999), 0),
+            expect!["10 of 20 s, 2.00k/s of 2.00k/s asked, 50 in flight, p50 397 us, p99 397 us"],
+        );
+        check(
+            "--arrivals uniform:1ms..3ms",
+            &at(1, last(499), 0),
+            expect!["1 of 10 s, 500/s of 500/s asked, 50 in flight, p50 397 us, max 2.00 ms"],
+        );
+    }
+}
