@@ -1,6 +1,7 @@
 //! What both drivers have in common: what they are given, what they tell, and how connections are
 //! opened.
 
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::{OwnedFd, RawFd};
 
@@ -13,7 +14,8 @@ use crate::clock::Clock;
 use crate::control::Control;
 use crate::epoll::Epoll;
 use crate::sleep::Precision;
-use crate::sock::{self, Remote};
+use crate::sock::{self, Mode, Remote};
+use crate::uring::{Mounted, Uring};
 use crate::worker::SetupError;
 
 /// Between two calls of `pulse`, and the longest wait: progress and the stop flag are looked at 20
@@ -69,7 +71,9 @@ pub type Pulse<'a, M> = &'a mut dyn FnMut(&mut M, Nanos);
 #[derive(Debug)]
 pub enum Driver {
     /// Readiness.
-    Epoll(Epoll),
+    Epoll(Box<Epoll>),
+    /// Completions.
+    Uring(Box<Uring>),
 }
 
 impl Driver {
@@ -77,14 +81,24 @@ impl Driver {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Epoll(_) => "epoll",
+            Self::Uring(_) => "io_uring",
         }
     }
 
     /// The driver of that choice for the calling thread; `Auto` takes io_uring where the kernel
     /// allows it.
     pub fn new(choice: DriverChoice, config: Config) -> Result<Self, SetupError> {
-        let _ = choice;
-        Epoll::new(config).map(Self::Epoll).map_err(SetupError::Driver)
+        if choice != DriverChoice::Epoll {
+            match Mounted::new() {
+                Ok(ring) => return Ok(Self::Uring(Box::new(Uring::new(ring, config)))),
+                Err(e) if choice == DriverChoice::Uring => {
+                    return Err(SetupError::Uring { reason: uring_refusal(&e) });
+                }
+                Err(_) => {}
+            }
+        }
+        let epoll = Epoll::new(config).map_err(SetupError::Driver)?;
+        Ok(Self::Epoll(Box::new(epoll)))
     }
 
     /// Run the machine until it is finished.
@@ -97,7 +111,20 @@ impl Driver {
     ) -> DriverStats {
         match self {
             Self::Epoll(d) => d.run(machine, clock, control, pulse),
+            Self::Uring(d) => d.run(machine, clock, control, pulse),
         }
+    }
+}
+
+/// Why there is no io_uring, in words.
+fn uring_refusal(e: &io::Error) -> String {
+    match e.raw_os_error() {
+        Some(libc::ENOSYS) => "the kernel has none".into(),
+        Some(libc::EPERM | libc::EACCES) => {
+            "it is forbidden (kernel.io_uring_disabled, or a container's seccomp profile)".into()
+        }
+        Some(libc::EINVAL) | None => "the kernel is too old, 6.1 is needed".into(),
+        Some(_) => e.to_string(),
     }
 }
 
@@ -134,10 +161,10 @@ impl Network {
     }
 
     /// A new socket for that address, from the next source address of its family.
-    pub(crate) fn socket(&mut self, endpoint: u32, tried: u16) -> Result<RawFd, i32> {
+    pub(crate) fn socket(&mut self, endpoint: u32, tried: u16, mode: Mode) -> Result<RawFd, i32> {
         let source = self.source_for(endpoint, tried);
         let Some(remote) = self.remote(endpoint, tried) else { return Err(libc::EADDRNOTAVAIL) };
-        remote.socket(source)
+        remote.socket(source, mode)
     }
 
     fn source_for(&mut self, endpoint: u32, tried: u16) -> Option<IpAddr> {

@@ -14,14 +14,14 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use prony_core::fault::Fault;
-use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_core::machine::{Action, CloseHow, Machine};
 use prony_core::units::{ConnId, Nanos, Span};
 
 use crate::clock::Clock;
 use crate::control::Control;
-use crate::driver::{Config, DriverStats, Network, PULSE, Pulse, Sampler};
+use crate::driver::{Config, DriverStats, Network, Pulse, Sampler};
 use crate::errno;
-use crate::sleep::{self, Sleeper};
+use crate::pace::{Pace, Poll};
 use crate::sock::{self, Read, Written};
 use poller::Poller;
 
@@ -49,14 +49,10 @@ const ACCEPTED: u32 = u32::MAX;
 #[derive(Debug)]
 pub struct Epoll {
     poller: Poller,
-    clock: Clock,
-    /// The last reading of the clock.
-    now: Nanos,
-    next_pulse: Nanos,
+    pace: Pace,
     network: Network,
     conns: Vec<Conn>,
     buffer: Box<[u8]>,
-    sleeper: Sleeper,
     /// What must be told to the machine, or read on, once it has no more actions.
     pending: Vec<(ConnId, Pending)>,
     /// The last batch of `pending`, kept for its memory.
@@ -70,7 +66,6 @@ pub struct Epoll {
     lingering: HashMap<RawFd, Nanos>,
     sampler: Sampler,
     stats: DriverStats,
-    stop_seen: Option<StopRequest>,
 }
 
 /// One connection.
@@ -135,13 +130,7 @@ impl Epoll {
 
     fn build(config: Config, old_kernel: bool) -> io::Result<Self> {
         let mut poller = Poller::new(old_kernel)?;
-        sleep::tighten_timer_slack();
-        let mut sleeper = Sleeper::new(config.precision);
-        if config.precision == sleep::Precision::Auto {
-            sleeper.calibrate(|d| {
-                poller.wait(d);
-            });
-        }
+        let pace = Pace::new(config.precision, &mut poller);
         for (i, l) in config.listeners.iter().enumerate() {
             poller
                 .add(l.as_raw_fd(), tag(LISTENER, i as u32), LEVEL_SHARED)
@@ -149,13 +138,10 @@ impl Epoll {
         }
         Ok(Self {
             poller,
-            clock: Clock::starting_now(),
-            now: Nanos::ZERO,
-            next_pulse: Nanos::ZERO,
+            pace,
             network: Network::new(config.endpoints, config.sources),
             conns: Vec::new(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
-            sleeper,
             pending: Vec::new(),
             spare: Vec::new(),
             retries: Vec::new(),
@@ -164,7 +150,6 @@ impl Epoll {
             lingering: HashMap::new(),
             sampler: Sampler::new(config.tcp_info),
             stats: DriverStats::default(),
-            stop_seen: None,
         })
     }
 
@@ -176,19 +161,16 @@ impl Epoll {
         control: &Control,
         pulse: Pulse<'_, M>,
     ) -> DriverStats {
-        self.clock = clock;
-        self.read_clock();
-        self.next_pulse = self.now + PULSE;
+        self.pace.begin(clock);
         let mut flow = self.act(m, None);
         while flow.is_continue() {
             flow = self.turn(m, control, pulse);
         }
         self.let_go();
-        self.read_clock();
-        self.stats.end = self.now;
-        self.stats.spin = self.sleeper.spun_in_all();
+        self.stats.end = self.pace.read_clock();
+        self.stats.spin = self.pace.spun();
         self.stats.transport = self.sampler.sum();
-        pulse(m, self.now);
+        pulse(m, self.stats.end);
         self.stats
     }
 
@@ -199,19 +181,14 @@ impl Epoll {
         pulse: Pulse<'_, M>,
     ) -> Flow {
         self.stats.turns += 1;
-        if self.now >= self.next_pulse {
-            self.next_pulse = self.now + PULSE;
-            pulse(m, self.now);
+        if self.pace.pulse_is_due() {
+            pulse(m, self.pace.now());
             self.end_lingering();
         }
-        let stop = control.stop_request();
-        if stop > self.stop_seen {
-            self.stop_seen = stop;
-            let now = self.read_clock();
-            if let Some(how) = stop {
-                m.on_stop(how, now);
-                self.act(m, None)?;
-            }
+        if let Some(how) = self.pace.stop_asked(control) {
+            let now = self.pace.read_clock();
+            m.on_stop(how, now);
+            self.act(m, None)?;
         }
         self.tick(m)?;
         let n = self.wait(m.deadline());
@@ -223,17 +200,12 @@ impl Epoll {
         self.catch_up(m)
     }
 
-    #[inline]
-    fn read_clock(&mut self) -> Nanos {
-        self.now = self.clock.now();
-        self.now
-    }
-
     /// Tell the machine of a deadline that the last reading of the clock has passed.
     #[inline]
     fn tick<M: Machine + ?Sized>(&mut self, m: &mut M) -> Flow {
-        if m.deadline().is_some_and(|d| d <= self.now) {
-            m.on_tick(self.now);
+        let now = self.pace.now();
+        if m.deadline().is_some_and(|d| d <= now) {
+            m.on_tick(now);
             return self.act(m, None);
         }
         Flow::Continue(())
@@ -242,70 +214,14 @@ impl Epoll {
     /// Wait for events until the deadline or the next pulse; how many there are.
     fn wait(&mut self, deadline: Option<Nanos>) -> usize {
         if !self.pending.is_empty() {
-            return self.poller.wait(Span::ZERO);
+            return self.poller.poll(Span::ZERO);
         }
-        if self.sleeper.always_spins() {
-            return self.spin(deadline.unwrap_or(Nanos::MAX).min(self.next_pulse));
-        }
-        let housekeeping = self.housekeeping();
-        match deadline {
-            // The last reading of the clock is at most one event old: near enough for what is far
-            // away.
-            Some(d) if d <= housekeeping + PULSE => self.wait_until(d, housekeeping),
-            _ => self.sleep_until(housekeeping),
-        }
-    }
-
-    /// The driver's own next moment.
-    fn housekeeping(&self) -> Nanos {
-        let mut at = self.next_pulse;
-        if let Some(paused) = self.paused {
-            at = at.min(paused);
-        }
-        self.retries.iter().fold(at, |at, &(_, again, _)| at.min(again))
-    }
-
-    fn sleep_until(&mut self, at: Nanos) -> usize {
-        let n = self.poller.wait(at.since(self.now));
-        if n == 0 {
-            self.read_clock();
-        }
-        n
-    }
-
-    /// Wait for what the machine wants to do at `due`, to the microsecond.
-    fn wait_until(&mut self, due: Nanos, housekeeping: Nanos) -> usize {
-        let now = self.read_clock();
-        if due <= now {
-            return self.poller.wait(Span::ZERO);
-        }
-        if due > housekeeping {
-            return self.sleep_until(housekeeping);
-        }
-        let Some(nap) = self.sleeper.nap(now, due) else { return self.spin(due) };
-        let n = self.poller.wait(nap);
-        if n > 0 {
-            return n;
-        }
-        let woken = self.read_clock();
-        if woken < now + nap {
-            return 0; // a signal
-        }
-        self.sleeper.overslept(woken.since(now + nap));
-        if woken >= due || nap >= due.since(now) { 0 } else { self.spin(due) }
-    }
-
-    /// Poll without sleeping until `due` or an event.
-    fn spin(&mut self, due: Nanos) -> usize {
-        let begin = self.read_clock();
-        loop {
-            let n = self.poller.wait(Span::ZERO);
-            let now = self.read_clock();
-            if n > 0 || now >= due {
-                self.sleeper.spun(now.since(begin));
-                return n;
-            }
-        }
+        let retry = self.retries.iter().map(|&(_, again, _)| again).min();
+        let own = match (self.paused, retry) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self.pace.wait(&mut self.poller, deadline, own)
     }
 
     fn event<M: Machine + ?Sized>(&mut self, m: &mut M, tag: u64, flags: u32) -> Flow {
@@ -337,7 +253,7 @@ impl Epoll {
                 if c.unix {
                     self.watch_unix(id, EDGE);
                 }
-                let now = self.read_clock();
+                let now = self.pace.read_clock();
                 self.send(m, id, now);
                 self.act(m, None)?;
             }
@@ -360,7 +276,7 @@ impl Epoll {
             let fd = c.fd;
             match sock::read(fd, &mut self.buffer) {
                 Read::Data(n) => {
-                    let now = self.read_clock();
+                    let now = self.pace.read_clock();
                     m.on_recv(id, &mut self.buffer[..n], now);
                     self.act(m, Some((id, now)))?;
                     if n < BUFFER && !to_end {
@@ -372,7 +288,7 @@ impl Epoll {
                     if let Some(c) = self.live(id) {
                         c.ended = true;
                     }
-                    let now = self.read_clock();
+                    let now = self.pace.read_clock();
                     m.on_closed(id, None, now);
                     return self.act(m, Some((id, now)));
                 }
@@ -389,7 +305,7 @@ impl Epoll {
             return Flow::Continue(());
         };
         c.state = State::Dead;
-        let now = self.read_clock();
+        let now = self.pace.read_clock();
         m.on_closed(id, Some(fault), now);
         self.act(m, None)
     }
@@ -404,7 +320,7 @@ impl Epoll {
                 Action::Transmit { id } => {
                     let now = match fresh {
                         Some((same, now)) if same == id => now,
-                        _ => self.read_clock(),
+                        _ => self.pace.read_clock(),
                     };
                     self.send(m, id, now);
                 }
@@ -506,7 +422,7 @@ impl Epoll {
                 self.dead(m, id, fault)
             }
             Pending::WriteOn => {
-                let now = self.read_clock();
+                let now = self.pace.read_clock();
                 self.send(m, id, now);
                 self.act(m, None)
             }

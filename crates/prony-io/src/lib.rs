@@ -16,10 +16,12 @@ pub mod driver;
 pub mod epoll;
 pub mod errno;
 pub mod limits;
+mod pace;
 pub mod resolve;
 pub mod serve;
 pub mod sleep;
 pub mod sock;
+pub mod uring;
 pub mod worker;
 
 pub use control::{Control, Live};

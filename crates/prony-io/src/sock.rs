@@ -27,6 +27,13 @@ pub(crate) enum Connecting {
     Underway,
 }
 
+/// Whether calls on a socket may wait. io_uring waits by itself, and only for sockets that may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Blocking,
+    NonBlocking,
+}
+
 /// What one read has brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
@@ -81,8 +88,11 @@ impl Remote {
     }
 
     /// A new socket fit for this address, bound to `source` where one is given, with `TCP_NODELAY`.
-    pub(crate) fn socket(&self, source: Option<IpAddr>) -> Result<RawFd, i32> {
-        let flags = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    pub(crate) fn socket(&self, source: Option<IpAddr>, mode: Mode) -> Result<RawFd, i32> {
+        let mut flags = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+        if mode == Mode::NonBlocking {
+            flags |= libc::SOCK_NONBLOCK;
+        }
         // SAFETY: no pointers are passed.
         let fd = unsafe { libc::socket(libc::c_int::from(self.addr.family()), flags, 0) };
         if fd < 0 {
@@ -195,10 +205,15 @@ pub(crate) fn is_unix(fd: RawFd) -> bool {
 /// Close a socket; with `Reset` nothing more is delivered and no port is left in TIME_WAIT.
 pub(crate) fn close_how(fd: RawFd, how: CloseHow) {
     if how == CloseHow::Reset {
-        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-        set_option(fd, libc::SOL_SOCKET, libc::SO_LINGER, linger);
+        reset_on_close(fd);
     }
     close(fd);
+}
+
+/// Make the close of a socket reset its connection.
+pub(crate) fn reset_on_close(fd: RawFd) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    set_option(fd, libc::SOL_SOCKET, libc::SO_LINGER, linger);
 }
 
 /// Close a descriptor that the caller owns and uses no more.

@@ -19,7 +19,7 @@ use crate::driver::{Config, DriverChoice};
 use crate::limits;
 use crate::resolve::{ConnectTo, Family, Resolver};
 use crate::sleep::Precision;
-use crate::sock::{self, Remote};
+use crate::sock::{self, Mode, Remote};
 
 /// How a load is put on this machine; nothing of it changes what is sent, or when.
 #[derive(Clone, Debug)]
@@ -401,9 +401,8 @@ fn check_sources(sources: &[IpAddr]) -> Result<(), SetupError> {
             IpAddr::V4(_) => SocketAddr::from(([127, 0, 0, 1], 1)),
             IpAddr::V6(_) => SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 1)),
         };
-        let fd = Remote::inet(to).socket(Some(source_addr)).map_err(|e| SetupError::Source {
-            source_addr,
-            error: io::Error::from_raw_os_error(e),
+        let fd = Remote::inet(to).socket(Some(source_addr), Mode::NonBlocking).map_err(|e| {
+            SetupError::Source { source_addr, error: io::Error::from_raw_os_error(e) }
         })?;
         sock::close(fd);
     }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::driver::tries_next;
 use crate::errno;
-use crate::sock::{self, Connecting, Read};
+use crate::sock::{self, Connecting, Mode, Read};
 
 /// Connections taken from a listener before the others get their turn.
 const ACCEPTS_IN_A_ROW: u32 = 64;
@@ -71,7 +71,7 @@ impl Epoll {
     }
 
     fn begin_connect(&mut self, id: ConnId, endpoint: u32, tried: u16) -> Result<(), i32> {
-        let fd = self.network.socket(endpoint, tried)?;
+        let fd = self.network.socket(endpoint, tried, Mode::NonBlocking)?;
         let Some(c) = live(&mut self.conns, id) else { return Ok(()) };
         c.fd = fd;
         let Some(remote) = self.network.remote(endpoint, tried) else { return Ok(()) };
@@ -85,7 +85,7 @@ impl Epoll {
             Ok(Connecting::Underway) => self.poller.add(fd, tag_of(id), EDGE_BOTH),
             // The listener's queue is full. Nothing is under way: ask again in a while.
             Err(libc::EAGAIN) if c.unix => {
-                let now = self.read_clock();
+                let now = self.pace.read_clock();
                 self.retries.push((id, now + RETRY_GAP, now + RETRY_FOR));
                 Ok(())
             }
@@ -127,7 +127,7 @@ impl Epoll {
         c.state = State::Open;
         let (endpoint, tried) = (c.endpoint, c.tried);
         self.network.answered(endpoint, tried);
-        let now = self.read_clock();
+        let now = self.pace.read_clock();
         m.on_connected(id, now);
         self.act(m, Some((id, now)))
     }
@@ -137,7 +137,7 @@ impl Epoll {
         if self.retries.is_empty() {
             return;
         }
-        let now = self.read_clock();
+        let now = self.pace.read_clock();
         let mut i = 0;
         while i < self.retries.len() {
             let (id, again, give_up) = self.retries[i];
@@ -191,7 +191,7 @@ impl Epoll {
     }
 
     fn accepted<M: Machine + ?Sized>(&mut self, m: &mut M, index: u32, fd: RawFd) -> Flow {
-        let now = self.read_clock();
+        let now = self.pace.read_clock();
         let Some(id) = m.on_accepted(index, now) else {
             sock::close(fd);
             return self.act(m, None);
@@ -214,7 +214,7 @@ impl Epoll {
 
     fn pause_listeners(&mut self) {
         self.stats.accept_pauses += 1;
-        let now = self.read_clock();
+        let now = self.pace.read_clock();
         self.paused = Some(now + ACCEPT_PAUSE);
         for l in &self.listeners {
             self.poller.remove(l.as_raw_fd());
@@ -223,13 +223,13 @@ impl Epoll {
 
     /// Look at the listeners again when they have rested.
     pub(super) fn resume_listeners(&mut self) {
-        if self.paused.is_none_or(|until| self.now < until) {
+        if self.paused.is_none_or(|until| self.pace.now() < until) {
             return;
         }
         self.paused = None;
         for (i, l) in self.listeners.iter().enumerate() {
             if self.poller.add(l.as_raw_fd(), tag(LISTENER, i as u32), LEVEL_SHARED).is_err() {
-                self.paused = Some(self.now + ACCEPT_PAUSE);
+                self.paused = Some(self.pace.now() + ACCEPT_PAUSE);
             }
         }
     }
@@ -238,7 +238,7 @@ impl Epoll {
     /// still to come), the kernel would reset it and throw away what the peer has not yet received.
     pub(super) fn linger(&mut self, fd: RawFd) {
         sock::shutdown_write(fd);
-        let until = self.now + LINGER;
+        let until = self.pace.now() + LINGER;
         if self.poller.modify(fd, tag(LINGERING, fd as u32), EDGE).is_err() {
             sock::close(fd);
             return;
@@ -265,7 +265,7 @@ impl Epoll {
 
     /// Close what has been heard out for long enough.
     pub(super) fn end_lingering(&mut self) {
-        let now = self.now;
+        let now = self.pace.now();
         self.lingering.retain(|&fd, &mut until| {
             let stays = now < until;
             if !stays {

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use prony_core::units::Span;
 
 use crate::errno;
+use crate::pace::Poll;
 
 /// The most events that one wait brings.
 const EVENTS: usize = 1024;
@@ -54,20 +55,6 @@ impl Poller {
     pub(super) fn remove(&self, fd: RawFd) {
         // It fails only where `fd` is not watched, which is what is wanted.
         let _ = self.ctl(libc::EPOLL_CTL_DEL, fd, 0, 0);
-    }
-
-    /// Wait for events for at most so long; how many there are ([`Poller::event`]).
-    pub(super) fn wait(&mut self, at_most: Span) -> usize {
-        let n = match &self.timer {
-            None => self.pwait2(at_most),
-            Some(timer) if at_most > Span::ZERO => {
-                arm(timer, at_most);
-                self.wait_ms(-1)
-            }
-            Some(_) => self.wait_ms(0),
-        };
-        // EINTR: a signal; its effect is seen by whoever looks at the stop flag.
-        n.unwrap_or(0)
     }
 
     /// The `i`-th event of the last wait: its tag and flags.
@@ -125,6 +112,21 @@ impl Poller {
             .map_err(io::Error::from_raw_os_error)?;
         self.timer = Some(timer);
         Ok(())
+    }
+}
+
+impl Poll for Poller {
+    fn poll(&mut self, at_most: Span) -> usize {
+        let n = match &self.timer {
+            None => self.pwait2(at_most),
+            Some(timer) if at_most > Span::ZERO => {
+                arm(timer, at_most);
+                self.wait_ms(-1)
+            }
+            Some(_) => self.wait_ms(0),
+        };
+        // EINTR: a signal; its effect is seen by whoever looks at the stop flag.
+        n.unwrap_or(0)
     }
 }
 

@@ -15,6 +15,15 @@ macro_rules! on_both_drivers {
                 crate::$file::$case(prony_io::DriverChoice::Epoll);
             })*
         }
+        mod uring {
+            $(#[test]
+            fn $case() {
+                match prony_io::uring::Mounted::new() {
+                    Ok(_) => crate::$file::$case(prony_io::DriverChoice::Uring),
+                    Err(e) => eprintln!("not tested: this kernel gives no io_uring ({e})"),
+                }
+            })*
+        }
     };
 }
 

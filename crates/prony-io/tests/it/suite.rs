@@ -227,9 +227,10 @@ pub(crate) fn ticks_are_never_early_and_soon(on: DriverChoice) {
         let stats = drive(on, Config { precision, ..config(&[]) }, &mut t);
         t.late.sort_unstable();
         assert!(t.late.len() >= 20, "{precision:?}: {} ticks", t.late.len());
-        let p50 = t.late[t.late.len() / 2];
-        // A loose bound: this machine may be busy. In whole milliseconds it could not be met.
-        assert!(p50 < Span::from_micros(600), "{precision:?}: {p50:?}");
+        // A low quantile, as this machine may be busy. With waits in whole milliseconds no tick
+        // would be late by less than 300 us.
+        let p10 = t.late[t.late.len() / 10];
+        assert!(p10 < Span::from_micros(200), "{precision:?}: {p10:?}");
         match precision {
             Precision::Sleep => assert_eq!(stats.spin, Span::ZERO),
             Precision::Auto => assert!(stats.spin < Span::from_millis(60), "{:?}", stats.spin),

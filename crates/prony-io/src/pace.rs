@@ -1,0 +1,154 @@
+//! The time side of a driver's loop: the clock's last reading, pulses, the stop flag, and waits
+//! that end when the machine wants them to.
+
+use prony_core::machine::StopRequest;
+use prony_core::units::{Nanos, Span};
+
+use crate::clock::Clock;
+use crate::control::Control;
+use crate::driver::PULSE;
+use crate::sleep::{self, Precision, Sleeper};
+
+/// What a driver waits on.
+pub(crate) trait Poll {
+    /// Wait for events for at most so long; how many there are.
+    fn poll(&mut self, at_most: Span) -> usize;
+}
+
+/// One worker's time.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    clock: Clock,
+    now: Nanos,
+    next_pulse: Nanos,
+    sleeper: Sleeper,
+    stop_seen: Option<StopRequest>,
+}
+
+impl Pace {
+    /// For the calling thread: measures for about 20 ms how punctually its sleeps end.
+    pub(crate) fn new(precision: Precision, poller: &mut impl Poll) -> Self {
+        sleep::tighten_timer_slack();
+        let mut sleeper = Sleeper::new(precision);
+        if precision == Precision::Auto {
+            sleeper.calibrate(|d| {
+                poller.poll(d);
+            });
+        }
+        Self {
+            clock: Clock::starting_now(),
+            now: Nanos::ZERO,
+            next_pulse: Nanos::ZERO,
+            sleeper,
+            stop_seen: None,
+        }
+    }
+
+    /// The run begins on that clock.
+    pub(crate) fn begin(&mut self, clock: Clock) {
+        self.clock = clock;
+        self.next_pulse = self.read_clock() + PULSE;
+    }
+
+    /// The last reading of the clock.
+    #[inline]
+    pub(crate) fn now(&self) -> Nanos {
+        self.now
+    }
+
+    #[inline]
+    pub(crate) fn read_clock(&mut self) -> Nanos {
+        self.now = self.clock.now();
+        self.now
+    }
+
+    /// Whether it is time for a pulse.
+    #[inline]
+    pub(crate) fn pulse_is_due(&mut self) -> bool {
+        let due = self.now >= self.next_pulse;
+        if due {
+            self.next_pulse = self.now + PULSE;
+        }
+        due
+    }
+
+    /// How to stop, where that is asked anew.
+    #[inline]
+    pub(crate) fn stop_asked(&mut self, control: &Control) -> Option<StopRequest> {
+        let asked = control.stop_request();
+        if asked <= self.stop_seen {
+            return None;
+        }
+        self.stop_seen = asked;
+        asked
+    }
+
+    pub(crate) fn spun(&self) -> Span {
+        self.sleeper.spun_in_all()
+    }
+
+    /// Wait for events until the machine's deadline, the driver's own next moment or the next
+    /// pulse; how many there are. Where it returns 0 the clock has been read.
+    pub(crate) fn wait(
+        &mut self,
+        poller: &mut impl Poll,
+        deadline: Option<Nanos>,
+        own: Option<Nanos>,
+    ) -> usize {
+        let housekeeping = own.map_or(self.next_pulse, |own| own.min(self.next_pulse));
+        let deadline = deadline.unwrap_or(Nanos::MAX);
+        if self.sleeper.always_spins() {
+            return self.spin(poller, deadline.min(housekeeping));
+        }
+        // The last reading of the clock is at most one event old: near enough for what is far away.
+        if deadline > housekeeping + PULSE {
+            return self.sleep_until(poller, housekeeping);
+        }
+        let now = self.read_clock();
+        if deadline <= now {
+            let n = poller.poll(Span::ZERO);
+            self.read_clock();
+            return n;
+        }
+        if deadline > housekeeping {
+            return self.sleep_until(poller, housekeeping);
+        }
+        self.wait_until(poller, now, deadline)
+    }
+
+    fn sleep_until(&mut self, poller: &mut impl Poll, at: Nanos) -> usize {
+        let n = poller.poll(at.since(self.now));
+        if n == 0 {
+            self.read_clock();
+        }
+        n
+    }
+
+    /// Wait for what the machine wants to do at `due`, to the microsecond.
+    fn wait_until(&mut self, poller: &mut impl Poll, now: Nanos, due: Nanos) -> usize {
+        let Some(nap) = self.sleeper.nap(now, due) else { return self.spin(poller, due) };
+        let n = poller.poll(nap);
+        if n > 0 {
+            return n;
+        }
+        let woken = self.read_clock();
+        if woken < now + nap {
+            return 0; // a signal
+        }
+        self.sleeper.overslept(woken.since(now + nap));
+        if woken >= due || nap >= due.since(now) { 0 } else { self.spin(poller, due) }
+    }
+
+    /// Poll without sleeping until `due` or an event.
+    fn spin(&mut self, poller: &mut impl Poll, due: Nanos) -> usize {
+        let begin = self.read_clock();
+        loop {
+            let n = poller.poll(Span::ZERO);
+            let now = self.read_clock();
+            if n > 0 || now >= due {
+                self.sleeper.spun(now.since(begin));
+                return n;
+            }
+        }
+    }
+}

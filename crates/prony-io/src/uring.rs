@@ -1,0 +1,484 @@
+//! The completion driver: io_uring with one standing receive per connection into shared buffers.
+//!
+//! All that the machine wants is queued while a batch of completions is worked through, and handed
+//! over with the wait for the next batch: one system call for both. The clock is read once per
+//! batch, after that call returned: no byte that the batch brings arrived later, and none that it
+//! sends leaves earlier, so that a latency may come out longer than it was and never shorter.
+//!
+//! A send is decided when its submission returns, without a completion where all was taken. What
+//! was not taken goes on as a slow send out of memory of its own, which completes when it is
+//! through; until then the connection sends nothing else.
+
+mod buffers;
+mod open;
+mod ring;
+mod send;
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use io_uring::cqueue;
+use prony_core::fault::Fault;
+use prony_core::machine::{Action, Machine};
+use prony_core::units::{ConnId, Nanos, Span};
+
+use crate::clock::Clock;
+use crate::control::Control;
+use crate::driver::{Config, DriverStats, Network, Pulse, Sampler};
+use crate::errno;
+use crate::pace::{Pace, Poll};
+use crate::sock;
+use buffers::{Arena, Buffers, Piece};
+use open::Parting;
+use ring::Ring;
+use send::Slow;
+
+/// `Conn::endpoint` of an accepted connection.
+const ACCEPTED: u32 = u32::MAX;
+
+/// The io_uring driver.
+#[derive(Debug)]
+pub struct Uring {
+    // The ring goes before the memory that it uses.
+    ring: Ring,
+    buffers: Buffers,
+    /// Of the batch being worked through and of the one before.
+    arenas: [Arena; 2],
+    slow: HashMap<u64, Slow>,
+    /// Memory of slow sends that are through.
+    spare_slow: Vec<Vec<u8>>,
+    /// Which batch of completions this is.
+    batch: u64,
+    done: Vec<cqueue::Entry>,
+    pace: Pace,
+    network: Network,
+    conns: Vec<Conn>,
+    pending: Vec<(ConnId, Pending)>,
+    /// The last batch of `pending`, kept for its memory.
+    spare: Vec<(ConnId, Pending)>,
+    /// Connections that the machine let go of and that still have bytes to send or to hear.
+    parting: HashMap<u64, Parting>,
+    /// How many of them are to be looked at when the batch is over.
+    flushing: usize,
+    listeners: Vec<OwnedFd>,
+    /// Which of them are unix sockets.
+    unix_listeners: Vec<bool>,
+    /// Listeners that await nothing now, and until when they rest.
+    idle_listeners: Vec<(u32, Nanos)>,
+    sampler: Sampler,
+    stats: DriverStats,
+}
+
+/// A ring with its buffers, where the kernel gives one.
+#[derive(Debug)]
+pub struct Mounted {
+    ring: Ring,
+    buffers: Buffers,
+}
+
+/// One connection.
+#[derive(Clone, Copy, Debug)]
+struct Conn {
+    fd: RawFd,
+    generation: u32,
+    endpoint: u32,
+    tried: u16,
+    state: State,
+    /// A receive stands in the kernel.
+    armed: bool,
+    /// The peer has ended its stream.
+    ended: bool,
+    /// A slow send is under way.
+    slow: bool,
+    unix: bool,
+    /// Batches sent, up to 2: more than one means a kept-alive connection.
+    sends: u8,
+    /// A send has failed: told when all that was received before it is.
+    broken: Option<Fault>,
+    /// The last send that is decided at its submission: in which batch, and where its bytes lie.
+    sent_in: u64,
+    sent: Piece,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// No connection uses the slot.
+    Free,
+    Connecting,
+    Open,
+    /// The machine was told that it is dead; only its `Close` is awaited.
+    Dead,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Pending {
+    Refused(Fault),
+    WriteOn,
+    /// Let the kernel receive again.
+    Arm,
+}
+
+/// What a completion is about: the upper four bits of its `user_data`; then the slot, then the
+/// generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Op {
+    /// Nobody waits for it.
+    None,
+    Receive,
+    Send,
+    SlowSend,
+    Connect,
+    /// The slot is a listener's index.
+    Accept,
+}
+
+const FREE: Conn = Conn {
+    fd: -1,
+    generation: 0,
+    endpoint: ACCEPTED,
+    tried: 0,
+    state: State::Free,
+    armed: false,
+    ended: false,
+    slow: false,
+    unix: false,
+    sends: 0,
+    broken: None,
+    sent_in: u64::MAX,
+    sent: Piece::NONE,
+};
+
+type Flow = ControlFlow<()>;
+
+impl Mounted {
+    /// A ring for the calling thread. Fails where the kernel refuses io_uring or lacks what is
+    /// needed.
+    pub fn new() -> io::Result<Self> {
+        let mut ring = Ring::new()?;
+        let buffers = Buffers::new(&mut ring)?;
+        Ok(Self { ring, buffers })
+    }
+}
+
+impl Uring {
+    /// A driver for the calling thread, which must have made the ring: measures for about 20 ms how
+    /// punctually its sleeps end.
+    pub fn new(mounted: Mounted, config: Config) -> Self {
+        let Mounted { mut ring, buffers } = mounted;
+        let pace = Pace::new(config.precision, &mut ring);
+        let unix_listeners =
+            config.listeners.iter().map(|l| sock::is_unix(l.as_raw_fd())).collect();
+        let idle_listeners = (0..config.listeners.len()).map(|i| (i as u32, Nanos::ZERO)).collect();
+        Self {
+            ring,
+            buffers,
+            arenas: Default::default(),
+            slow: HashMap::new(),
+            spare_slow: Vec::new(),
+            batch: 0,
+            done: Vec::new(),
+            pace,
+            network: Network::new(config.endpoints, config.sources),
+            conns: Vec::new(),
+            pending: Vec::new(),
+            spare: Vec::new(),
+            parting: HashMap::new(),
+            flushing: 0,
+            listeners: config.listeners,
+            unix_listeners,
+            idle_listeners,
+            sampler: Sampler::new(config.tcp_info),
+            stats: DriverStats::default(),
+        }
+    }
+
+    /// Run the machine until it is finished.
+    pub fn run<M: Machine + ?Sized>(
+        &mut self,
+        m: &mut M,
+        clock: Clock,
+        control: &Control,
+        pulse: Pulse<'_, M>,
+    ) -> DriverStats {
+        self.pace.begin(clock);
+        let mut flow = self.act(m);
+        while flow.is_continue() {
+            flow = self.turn(m, control, pulse);
+        }
+        self.let_go();
+        self.stats.end = self.pace.read_clock();
+        self.stats.spin = self.pace.spun();
+        self.stats.transport = self.sampler.sum();
+        pulse(m, self.stats.end);
+        self.stats
+    }
+
+    fn turn<M: Machine + ?Sized>(
+        &mut self,
+        m: &mut M,
+        control: &Control,
+        pulse: Pulse<'_, M>,
+    ) -> Flow {
+        self.stats.turns += 1;
+        if self.pace.pulse_is_due() {
+            pulse(m, self.pace.now());
+            self.end_partings();
+        }
+        if let Some(how) = self.pace.stop_asked(control) {
+            let now = self.pace.read_clock();
+            m.on_stop(how, now);
+            self.act(m)?;
+        }
+        self.tick(m)?;
+        self.arm_listeners();
+        self.wait(m.deadline());
+        self.begin_batch();
+        let mut i = 0;
+        while i < self.done.len() {
+            let c = &self.done[i];
+            let (what, result, flags) = (c.user_data(), c.result(), c.flags());
+            i += 1;
+            if let Flow::Break(()) = self.complete(m, what, result, flags) {
+                // What was accepted and is not yet known to anybody must still be closed.
+                self.done.drain(..i);
+                return Flow::Break(());
+            }
+            self.tick(m)?;
+        }
+        self.done.clear();
+        self.catch_up(m)?;
+        self.buffers.publish();
+        self.settle_partings();
+        Flow::Continue(())
+    }
+
+    /// Hand over what is queued and wait for completions until the deadline or the next pulse.
+    fn wait(&mut self, deadline: Option<Nanos>) {
+        if !self.pending.is_empty() || self.has_flushing() {
+            self.ring.poll(Span::ZERO);
+            return;
+        }
+        let own = self.idle_listeners.iter().map(|&(_, until)| until).min();
+        self.pace.wait(&mut self.ring, deadline, own);
+    }
+
+    /// Take the completions, all at one time.
+    fn begin_batch(&mut self) {
+        while self.ring.reap(&mut self.done) {
+            // The kernel keeps completions that did not fit. It hands them out now that there is
+            // room, and sends among them must be known to have failed before their memory is used
+            // again.
+            self.ring.poll(Span::ZERO);
+        }
+        self.pace.read_clock();
+        self.batch += 1;
+        self.arenas[(self.batch & 1) as usize].clear();
+    }
+
+    fn complete<M: Machine + ?Sized>(
+        &mut self,
+        m: &mut M,
+        what: u64,
+        result: i32,
+        flags: u32,
+    ) -> Flow {
+        let (op, id) = unpack(what);
+        match op {
+            Op::Receive => self.received(m, id, result, flags),
+            Op::Send => self.send_fell_short(id, result),
+            Op::SlowSend => self.slow_send_ended(m, id, what, result),
+            Op::Connect => self.connect_ended(m, id, result),
+            Op::Accept => self.accepted(m, id.slot, result, flags),
+            Op::None => Flow::Continue(()),
+        }
+    }
+
+    /// Something came of the standing receive: bytes, the stream's end, or an error.
+    fn received<M: Machine + ?Sized>(
+        &mut self,
+        m: &mut M,
+        id: ConnId,
+        result: i32,
+        flags: u32,
+    ) -> Flow {
+        let buffer = cqueue::buffer_select(flags);
+        let stands = cqueue::more(flags);
+        let Some(c) = live(&mut self.conns, id) else {
+            if let Some(buffer) = buffer {
+                self.buffers.give_back(buffer);
+            }
+            self.parting_received(id, result, stands);
+            return Flow::Continue(());
+        };
+        c.armed = stands;
+        if c.state != State::Open || c.ended {
+            if let Some(buffer) = buffer {
+                self.buffers.give_back(buffer);
+            }
+            return Flow::Continue(());
+        }
+        match (result, buffer) {
+            (1.., Some(buffer)) => {
+                let now = self.pace.now();
+                m.on_recv(id, self.buffers.received(buffer, result as usize), now);
+                self.buffers.give_back(buffer);
+                self.act(m)?;
+                if !stands {
+                    self.pending.push((id, Pending::Arm));
+                }
+                Flow::Continue(())
+            }
+            (0, _) => {
+                c.ended = true;
+                if let Some(buffer) = buffer {
+                    self.buffers.give_back(buffer);
+                }
+                m.on_closed(id, None, self.pace.now());
+                self.act(m)?;
+                match self.live(id).and_then(|c| c.broken) {
+                    Some(fault) => self.dead(m, id, fault),
+                    None => Flow::Continue(()),
+                }
+            }
+            (e, _) => match -e {
+                // No buffer was free: those of this batch will be.
+                libc::ENOBUFS | libc::EINTR | libc::EAGAIN | libc::ECANCELED => {
+                    self.pending.push((id, Pending::Arm));
+                    Flow::Continue(())
+                }
+                e => {
+                    let fault = c.broken.unwrap_or_else(|| errno::stream_fault(e));
+                    self.dead(m, id, fault)
+                }
+            },
+        }
+    }
+
+    /// Tell the machine that the connection is dead, unless it let go of it meanwhile.
+    fn dead<M: Machine + ?Sized>(&mut self, m: &mut M, id: ConnId, fault: Fault) -> Flow {
+        let now = self.pace.now();
+        let Some(c) = self.live(id).filter(|c| c.state != State::Dead) else {
+            return Flow::Continue(());
+        };
+        c.state = State::Dead;
+        m.on_closed(id, Some(fault), now);
+        self.act(m)
+    }
+
+    /// Tell the machine of a deadline that the last reading of the clock has passed.
+    #[inline]
+    fn tick<M: Machine + ?Sized>(&mut self, m: &mut M) -> Flow {
+        let now = self.pace.now();
+        if m.deadline().is_some_and(|d| d <= now) {
+            m.on_tick(now);
+            return self.act(m);
+        }
+        Flow::Continue(())
+    }
+
+    /// Carry out what the machine wants.
+    #[inline]
+    fn act<M: Machine + ?Sized>(&mut self, m: &mut M) -> Flow {
+        while let Some(action) = m.poll_action() {
+            match action {
+                Action::Transmit { id } => self.send(m, id),
+                Action::Connect { id, endpoint } => self.connect(id, endpoint),
+                Action::Close { id, how } => self.close(id, how),
+                Action::Finished => return Flow::Break(()),
+            }
+        }
+        Flow::Continue(())
+    }
+
+    /// What was put off while the machine had actions, or until buffers were free.
+    fn catch_up<M: Machine + ?Sized>(&mut self, m: &mut M) -> Flow {
+        if self.pending.is_empty() {
+            return Flow::Continue(());
+        }
+        self.buffers.publish();
+        let mut batch = std::mem::take(&mut self.spare);
+        std::mem::swap(&mut batch, &mut self.pending);
+        for &(id, what) in &batch {
+            match what {
+                _ if self.live(id).is_none() => {}
+                Pending::Refused(fault) => self.dead(m, id, fault)?,
+                Pending::WriteOn => {
+                    self.send(m, id);
+                    self.act(m)?;
+                }
+                Pending::Arm => self.arm(id),
+            }
+        }
+        batch.clear();
+        self.spare = batch;
+        Flow::Continue(())
+    }
+
+    #[inline]
+    fn live(&mut self, id: ConnId) -> Option<&mut Conn> {
+        live(&mut self.conns, id)
+    }
+
+    /// The run is over: stop what is under way and close everything.
+    fn let_go(&mut self) {
+        self.ring.submit();
+        self.ring.cancel_all();
+        self.ring.poll(Span::ZERO);
+        self.ring.reap(&mut self.done);
+        for c in std::mem::take(&mut self.done) {
+            // Accepted, and known to nobody.
+            if unpack(c.user_data()).0 == Op::Accept && c.result() >= 0 {
+                sock::close(c.result());
+            }
+        }
+        for c in std::mem::take(&mut self.conns) {
+            if c.state == State::Free || c.fd < 0 {
+                continue;
+            }
+            if c.state == State::Open && !c.unix {
+                self.sampler.closing(c.fd, c.sends > 1);
+            }
+            sock::close(c.fd);
+        }
+        for (_, parting) in self.parting.drain() {
+            sock::close(parting.conn.fd);
+        }
+        self.pending.clear();
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // A machine that panics leaves its connections open.
+        self.let_go();
+    }
+}
+
+#[inline]
+fn live(conns: &mut [Conn], id: ConnId) -> Option<&mut Conn> {
+    conns
+        .get_mut(id.slot as usize)
+        .filter(|c| c.state != State::Free && c.generation == id.generation)
+}
+
+#[inline]
+fn pack(op: Op, id: ConnId) -> u64 {
+    debug_assert!(id.slot < 1 << 28);
+    u64::from(op as u8) << 60 | u64::from(id.slot) << 32 | u64::from(id.generation)
+}
+
+#[inline]
+fn unpack(what: u64) -> (Op, ConnId) {
+    let op = match what >> 60 {
+        1 => Op::Receive,
+        2 => Op::Send,
+        3 => Op::SlowSend,
+        4 => Op::Connect,
+        5 => Op::Accept,
+        _ => Op::None,
+    };
+    (op, ConnId { slot: (what >> 32) as u32 & 0x0fff_ffff, generation: what as u32 })
+}

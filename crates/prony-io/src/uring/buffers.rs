@@ -1,0 +1,220 @@
+//! Where the kernel puts what it receives (a ring of provided buffers), and where sends wait for
+//! their submission.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::types::BufRingEntry;
+
+use super::ring::Ring;
+
+/// How many buffers to receive into; a power of two.
+const BUFFERS: u16 = 512;
+/// How large each is.
+const SIZE: usize = 16 * 1024;
+/// The kernel wants the entries to begin a page.
+const PAGE: usize = 4096;
+
+/// The worker's receive buffers. The kernel owns a buffer from `give_back` until a completion names
+/// it.
+#[derive(Debug)]
+pub(super) struct Buffers {
+    entries: NonNull<BufRingEntry>,
+    memory: NonNull<u8>,
+    tail: u16,
+}
+
+impl Buffers {
+    /// Make the buffers and tell the ring. The ring must be dropped first.
+    pub(super) fn new(ring: &mut Ring) -> io::Result<Self> {
+        let mut b = Self {
+            entries: allocate(entries_layout()).cast(),
+            memory: allocate(memory_layout()),
+            tail: 0,
+        };
+        // SAFETY: `entries` is page-aligned and holds BUFFERS entries; it stays until `b` is
+        // dropped, and `b` is dropped after the ring (fields of the driver in that order) or here,
+        // where the ring does not use it.
+        unsafe { ring.register_buffers(b.entries.as_ptr() as u64, BUFFERS) }?;
+        for id in 0..BUFFERS {
+            b.put(id);
+        }
+        b.publish();
+        Ok(b)
+    }
+
+    /// What the kernel has put into buffer `id`, of which it has said that it is ours now.
+    #[inline]
+    pub(super) fn received(&mut self, id: u16, len: usize) -> &mut [u8] {
+        assert!(id < BUFFERS && len <= SIZE, "buffer {id} of {len} bytes");
+        // SAFETY: the range lies inside `memory` by the assertion. The kernel has given the buffer
+        // away with the completion, and `give_back` needs `&mut self`, so nobody writes to it while
+        // the slice lives.
+        unsafe {
+            let at = self.memory.as_ptr().add(usize::from(id) * SIZE);
+            std::slice::from_raw_parts_mut(at, len)
+        }
+    }
+
+    /// Let the kernel fill the buffer again, from the next `publish` on.
+    #[inline]
+    pub(super) fn give_back(&mut self, id: u16) {
+        assert!(id < BUFFERS, "buffer {id}");
+        self.put(id);
+    }
+
+    /// Show the kernel what was given back.
+    #[inline]
+    pub(super) fn publish(&mut self) {
+        // SAFETY: `entries` points to the first entry, in which the kernel looks for the tail; it
+        // is aligned, and the kernel reads it with acquire, as AtomicU16 allows.
+        unsafe {
+            let at = BufRingEntry::tail(self.entries.as_ptr()).cast_mut();
+            AtomicU16::from_ptr(at).store(self.tail, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, id: u16) {
+        let at = usize::from(self.tail & (BUFFERS - 1));
+        // SAFETY: `at` is below BUFFERS, so the entry lies inside the allocation; it is not between
+        // head and tail, because there are as many entries as buffers, so the kernel does not read
+        // it. Only addr, len and bid are written: the rest of the first entry is the tail.
+        unsafe {
+            let entry = &mut *self.entries.as_ptr().add(at);
+            entry.set_addr(self.memory.as_ptr().add(usize::from(id) * SIZE) as u64);
+            entry.set_len(SIZE as u32);
+            entry.set_bid(id);
+        }
+        self.tail = self.tail.wrapping_add(1);
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        // SAFETY: both were allocated with these layouts, and the ring that used them is gone.
+        unsafe {
+            dealloc(self.entries.as_ptr().cast(), entries_layout());
+            dealloc(self.memory.as_ptr(), memory_layout());
+        }
+    }
+}
+
+fn entries_layout() -> Layout {
+    let size = size_of::<BufRingEntry>() * usize::from(BUFFERS);
+    Layout::from_size_align(size, PAGE).expect("a small layout")
+}
+
+fn memory_layout() -> Layout {
+    Layout::from_size_align(SIZE * usize::from(BUFFERS), PAGE).expect("a small layout")
+}
+
+fn allocate(layout: Layout) -> NonNull<u8> {
+    // SAFETY: the layouts above are not of size zero.
+    let at = unsafe { alloc_zeroed(layout) };
+    NonNull::new(at).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+/// Bytes that wait for their submission, one batch's worth. They stay where they are until the
+/// batch after the next begins; by then all their sends are decided.
+#[derive(Debug, Default)]
+pub(super) struct Arena {
+    chunks: Vec<Box<[u8]>>,
+    /// The chunk in use, and how much of it.
+    chunk: usize,
+    used: usize,
+}
+
+/// A piece of an arena.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Piece {
+    chunk: u32,
+    at: u32,
+    pub(super) len: u32,
+}
+
+const CHUNK: usize = 256 * 1024;
+/// A piece may always become at least so long.
+const ROOM: usize = 64 * 1024;
+
+impl Piece {
+    /// No bytes.
+    pub(super) const NONE: Self = Self { chunk: 0, at: 0, len: 0 };
+}
+
+impl Arena {
+    /// Forget all pieces.
+    pub(super) fn clear(&mut self) {
+        (self.chunk, self.used) = (0, 0);
+    }
+
+    /// Begin a piece.
+    pub(super) fn begin(&mut self) -> Piece {
+        if CHUNK - self.used < ROOM {
+            self.chunk += 1;
+            self.used = 0;
+        }
+        if self.chunk >= self.chunks.len() {
+            self.chunks.push(vec![0; CHUNK].into_boxed_slice());
+        }
+        Piece { chunk: self.chunk as u32, at: self.used as u32, len: 0 }
+    }
+
+    /// Append to the piece that was begun last; how much fits.
+    #[inline]
+    pub(super) fn append(&mut self, piece: &mut Piece, data: &[u8]) -> usize {
+        let n = data.len().min(CHUNK - self.used);
+        self.chunks[self.chunk][self.used..self.used + n].copy_from_slice(&data[..n]);
+        self.used += n;
+        piece.len += n as u32;
+        n
+    }
+
+    /// The piece's bytes.
+    #[inline]
+    pub(super) fn bytes(&self, piece: Piece) -> &[u8] {
+        let at = piece.at as usize;
+        &self.chunks[piece.chunk as usize][at..at + piece.len as usize]
+    }
+
+    /// Take back the piece that was begun last.
+    pub(super) fn undo(&mut self, piece: Piece) {
+        self.used = piece.at as usize;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_stay_where_they_are() {
+        let mut arena = Arena::default();
+        let mut all = Vec::new();
+        for i in 0..100_u8 {
+            let mut piece = arena.begin();
+            let data = vec![i; 1 + usize::from(i) * 700];
+            let n = arena.append(&mut piece, &data);
+            assert!(n == data.len() || n >= ROOM);
+            all.push((piece, i, arena.bytes(piece).as_ptr()));
+        }
+        for (piece, i, at) in all {
+            assert!(arena.bytes(piece).iter().all(|&b| b == i));
+            assert_eq!(arena.bytes(piece).as_ptr(), at);
+        }
+    }
+
+    #[test]
+    fn an_undone_piece_leaves_its_room() {
+        let mut arena = Arena::default();
+        let mut piece = arena.begin();
+        let n = arena.append(&mut piece, &[1; CHUNK + 5]);
+        assert_eq!(n, CHUNK);
+        arena.undo(piece);
+        let mut again = arena.begin();
+        assert_eq!(arena.append(&mut again, &[2; 10]), 10);
+        assert_eq!(arena.bytes(again), [2; 10]);
+    }
+}

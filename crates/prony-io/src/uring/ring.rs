@@ -1,0 +1,166 @@
+//! The ring itself: set up, submission, waits in nanoseconds, and the test that the kernel does
+//! what the driver builds on.
+
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use prony_core::units::Span;
+
+use crate::pace::Poll;
+
+/// Requests that fit between two submissions; more are submitted in between.
+const ENTRIES: u32 = 4096;
+/// Completions that fit before the kernel has to keep them elsewhere.
+const COMPLETIONS: u32 = 65_536;
+
+/// An io_uring instance, used by the thread that made it.
+pub(super) struct Ring {
+    ring: IoUring,
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ring")
+    }
+}
+
+impl Ring {
+    /// A ring for the calling thread. Fails where the kernel refuses or lacks what is needed (6.1).
+    pub(super) fn new() -> io::Result<Self> {
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .setup_coop_taskrun()
+            .setup_submit_all()
+            .setup_cqsize(COMPLETIONS)
+            .dontfork()
+            .build(ENTRIES)?;
+        let p = ring.params();
+        if !p.is_feature_ext_arg() || !p.is_feature_nodrop() || !p.is_feature_skip_cqe_on_success()
+        {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let mut ring = Self { ring };
+        ring.check_short_sends()?;
+        Ok(ring)
+    }
+
+    /// Queue a request. What it points to must stay until it is submitted, or, where it completes
+    /// later, until then.
+    #[inline]
+    pub(super) fn push(&mut self, entry: &squeue::Entry) {
+        loop {
+            // SAFETY: the callers keep what the entry points to: addresses live in the driver's
+            // tables for the whole run, sent bytes in its arenas until the batch after the
+            // submission or in its table of slow sends until the completion.
+            if unsafe { self.ring.submission().push(entry) }.is_ok() {
+                return;
+            }
+            self.submit();
+        }
+    }
+
+    /// Hand over what is queued, without waiting.
+    pub(super) fn submit(&mut self) {
+        // EINTR and EBUSY leave requests queued; the next call takes them.
+        drop(self.ring.submit());
+    }
+
+    /// Move the completions that are there to `to`; whether the kernel keeps more.
+    #[inline]
+    pub(super) fn reap(&mut self, to: &mut Vec<cqueue::Entry>) -> bool {
+        to.extend(self.ring.completion());
+        self.ring.submission().cq_overflow()
+    }
+
+    /// Stop all that is under way, for at most 100 ms.
+    pub(super) fn cancel_all(&mut self) {
+        let limit = Timespec::new().nsec(100_000_000);
+        // It fails where nothing is under way, which is what is wanted.
+        drop(self.ring.submitter().register_sync_cancel(Some(limit), CancelBuilder::any()));
+    }
+
+    /// The ring's buffers for receiving begin there.
+    ///
+    /// # Safety
+    /// `at` must point to `entries` entries that stay until the ring is gone.
+    pub(super) unsafe fn register_buffers(&mut self, at: u64, entries: u16) -> io::Result<()> {
+        // SAFETY: as asked of the caller.
+        unsafe { self.ring.submitter().register_buf_ring_with_flags(at, entries, 0, 0) }
+    }
+
+    fn enter(&mut self, want: usize, at_most: Span) -> io::Result<usize> {
+        let n = at_most.as_nanos();
+        let limit = Timespec::new().sec(n / 1_000_000_000).nsec((n % 1_000_000_000) as u32);
+        self.ring.submitter().submit_with_args(want, &SubmitArgs::new().timespec(&limit))
+    }
+
+    /// The driver's sends must be decided when their submission returns: taken whole without a
+    /// completion, or taken in part, or not at all, with a completion that says how far. Fill a
+    /// socket pair and see.
+    fn check_short_sends(&mut self) -> io::Result<()> {
+        const WHOLE: usize = 4 << 20;
+        let (from, mut to) = UnixStream::pair()?;
+        to.set_nonblocking(true)?;
+        let data = vec![7_u8; WHOLE];
+        let entry = send_at_once(from.as_raw_fd(), &data).user_data(1);
+        self.push(&entry);
+        self.submit();
+        let mut done = Vec::new();
+        self.reap(&mut done);
+        let mut there = 0;
+        let mut buf = vec![0; 1 << 16];
+        while let Ok(n @ 1..) = to.read(&mut buf) {
+            there += n;
+        }
+        match done.as_slice() {
+            [one] if one.result() > 0 && one.result() as usize == there && there < WHOLE => Ok(()),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+}
+
+impl Poll for Ring {
+    #[inline]
+    fn poll(&mut self, at_most: Span) -> usize {
+        let there = self.ring.completion().len();
+        let queued = !self.ring.submission().is_empty();
+        // The kernel raises a flag in shared memory when it has something, so that looking costs no
+        // call.
+        if at_most == Span::ZERO || there > 0 {
+            let raised = {
+                let sq = self.ring.submission();
+                sq.taskrun() || sq.cq_overflow()
+            };
+            if queued || raised {
+                drop(self.enter(0, Span::ZERO));
+            }
+        } else {
+            // ETIME is the time that was asked for; EINTR is seen by whoever looks at the stop
+            // flag; EBUSY and EAGAIN pass once completions are taken.
+            drop(self.enter(1, at_most));
+        }
+        self.ring.completion().len()
+    }
+}
+
+/// A send that is decided at submission: all of it or, with a completion, less.
+#[inline]
+pub(super) fn send_at_once(fd: RawFd, data: &[u8]) -> squeue::Entry {
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL | libc::MSG_DONTWAIT;
+    opcode::Send::new(Fd(fd), data.as_ptr(), data.len() as u32)
+        .flags(flags)
+        .build()
+        .flags(squeue::Flags::SKIP_SUCCESS)
+}
+
+/// A send that completes when all is taken.
+pub(super) fn send_all(fd: RawFd, data: &[u8]) -> squeue::Entry {
+    opcode::Send::new(Fd(fd), data.as_ptr(), data.len() as u32)
+        .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+        .build()
+}

@@ -1,0 +1,143 @@
+//! Sending: at once out of an arena, or slowly out of memory of its own.
+
+use prony_core::machine::Machine;
+use prony_core::units::ConnId;
+
+use super::{Flow, Op, Pending, State, Uring, live, pack, ring};
+use crate::errno;
+
+/// Memory of slow sends that is kept for the next ones.
+const SPARE: usize = 64;
+
+/// A send that was not taken at once.
+#[derive(Debug)]
+pub(super) struct Slow {
+    bytes: Vec<u8>,
+    /// How much of it is through.
+    sent: usize,
+}
+
+impl Uring {
+    /// Queue what the connection has to send.
+    #[inline]
+    pub(super) fn send<M: Machine + ?Sized>(&mut self, m: &mut M, id: ConnId) {
+        let (batch, now) = (self.batch, self.pace.now());
+        let Some(c) = live(&mut self.conns, id) else { return };
+        if c.state != State::Open || c.slow || c.broken.is_some() {
+            return; // the end of the slow send asks again
+        }
+        if c.sent_in == batch {
+            // Whether the send before was taken whole is not known before its submission.
+            self.pending.push((id, Pending::WriteOn));
+            return;
+        }
+        let arena = &mut self.arenas[(batch & 1) as usize];
+        let mut piece = arena.begin();
+        let all = m.take_output(id, now, &mut |data| arena.append(&mut piece, data));
+        if piece.len == 0 {
+            if !all {
+                self.pending.push((id, Pending::WriteOn));
+            }
+            return;
+        }
+        c.sends = (c.sends + 1).min(2);
+        if all {
+            (c.sent_in, c.sent) = (batch, piece);
+            let entry = ring::send_at_once(c.fd, arena.bytes(piece));
+            self.ring.push(&entry.user_data(pack(Op::Send, id)));
+        } else {
+            // The machine has more: it is asked again when this is through.
+            let mut bytes = self.spare_slow.pop().unwrap_or_default();
+            bytes.extend_from_slice(arena.bytes(piece));
+            arena.undo(piece);
+            c.slow = true;
+            self.send_slowly(id, bytes);
+        }
+    }
+
+    fn send_slowly(&mut self, id: ConnId, bytes: Vec<u8>) {
+        let what = pack(Op::SlowSend, id);
+        let fd = self.conn_or_parting(id).map_or(-1, |c| c.fd);
+        self.ring.push(&ring::send_all(fd, &bytes).user_data(what));
+        self.slow.insert(what, Slow { bytes, sent: 0 });
+    }
+
+    /// A send that was decided at its submission was not taken whole.
+    pub(super) fn send_fell_short(&mut self, id: ConnId, result: i32) -> Flow {
+        let Some(c) = self.conn_or_parting(id) else { return Flow::Continue(()) };
+        let (piece, arena) = (c.sent, (c.sent_in & 1) as usize);
+        let taken = match result {
+            0.. => result as usize,
+            e if e == -libc::EAGAIN || e == -libc::EINTR => 0,
+            e => {
+                self.send_failed(id, -e);
+                return Flow::Continue(());
+            }
+        };
+        c.slow = true;
+        let mut bytes = self.spare_slow.pop().unwrap_or_default();
+        bytes.extend_from_slice(&self.arenas[arena].bytes(piece)[taken..]);
+        self.send_slowly(id, bytes);
+        Flow::Continue(())
+    }
+
+    /// A slow send has come to an end: go on with what the machine has.
+    pub(super) fn slow_send_ended<M: Machine + ?Sized>(
+        &mut self,
+        m: &mut M,
+        id: ConnId,
+        what: u64,
+        result: i32,
+    ) -> Flow {
+        let Some(mut slow) = self.slow.remove(&what) else { return Flow::Continue(()) };
+        let Some(fd) = self.conn_or_parting(id).map(|c| c.fd) else {
+            self.keep(slow);
+            return Flow::Continue(());
+        };
+        let taken = if result == -libc::EINTR || result == -libc::EAGAIN { 0 } else { result };
+        if let Ok(taken) = usize::try_from(taken) {
+            slow.sent += taken;
+            if slow.sent < slow.bytes.len() {
+                let entry = ring::send_all(fd, &slow.bytes[slow.sent..]);
+                self.ring.push(&entry.user_data(what));
+                self.slow.insert(what, slow);
+                return Flow::Continue(());
+            }
+        }
+        self.keep(slow);
+        if let Some(c) = self.conn_or_parting(id) {
+            c.slow = false;
+        }
+        if result < 0 {
+            self.send_failed(id, -result);
+            return Flow::Continue(());
+        }
+        if self.live(id).is_some() {
+            self.send(m, id);
+            return self.act(m);
+        }
+        self.flushing += 1;
+        Flow::Continue(())
+    }
+
+    /// The connection takes nothing more. The receive that stands will end too; the machine is told
+    /// after all that it still brings.
+    fn send_failed(&mut self, id: ConnId, e: i32) {
+        let fault = errno::stream_fault(e);
+        if let Some(c) = live(&mut self.conns, id) {
+            c.broken = Some(fault);
+            if c.ended {
+                self.pending.push((id, Pending::Refused(fault)));
+            }
+        } else {
+            self.part(id);
+        }
+    }
+
+    fn keep(&mut self, mut slow: Slow) {
+        if self.spare_slow.len() < SPARE {
+            slow.bytes.clear();
+            self.spare_slow.push(slow.bytes);
+        }
+    }
+}
