@@ -8,6 +8,7 @@
 
 mod conn;
 mod flight;
+mod patience;
 mod pool;
 mod sink;
 mod start;
@@ -23,9 +24,10 @@ use crate::machine::{Action, CloseHow, Machine, StopRequest};
 use crate::plan::Plan;
 use crate::proto::Protocol;
 use crate::record::{Recorder, Tally};
-use crate::units::{ConnId, Nanos};
+use crate::units::{ConnId, Nanos, Span};
 use conn::{Conn, State, Table, Tail};
 use flight::{BodyPattern, Flight};
+use patience::Patience;
 use sink::Sink;
 use start::Source;
 
@@ -50,6 +52,7 @@ pub struct Engine<P: Protocol> {
     outstanding_max: u64,
     idempotent: Vec<bool>,
     pattern: Option<BodyPattern>,
+    patience: Patience,
     /// Scratch, reused from call to call.
     out: Vec<u8>,
     starts: Vec<usize>,
@@ -97,6 +100,7 @@ impl<P: Protocol> Engine<P> {
             outstanding_max: 0,
             idempotent: plan.calls.iter().map(crate::plan::CallSpec::is_idempotent).collect(),
             pattern: plan.expect.body.as_deref().map(BodyPattern::new),
+            patience: Patience::new(plan),
             out: Vec::with_capacity(OUT_CHUNK),
             starts: Vec::new(),
             freed: Vec::new(),
@@ -407,7 +411,10 @@ impl<P: Protocol> Machine for Engine<P> {
             result
         };
         match result {
-            Ok(_) => self.settle(slot, now),
+            Ok(_) => {
+                self.patience.replies(self.freed.len(), self.recorder.last_response());
+                self.settle(slot, now);
+            }
             Err(fault) => {
                 if self.conns[slot].sent == 0 {
                     self.recorder.stray(now, fault);
@@ -520,6 +527,11 @@ impl<P: Protocol> Machine for Engine<P> {
             return true;
         }
         self.send_tail(id.slot, now, send) && self.send_new(id.slot, now, send)
+    }
+
+    #[inline]
+    fn patience(&self) -> Span {
+        self.patience.span()
     }
 
     fn deadline(&self) -> Option<Nanos> {
