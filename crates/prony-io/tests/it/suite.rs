@@ -15,6 +15,8 @@ use prony_io::{
     Control, DriverChoice, DriverStats, Listen, Options, Precision, Served, bind, limits, serve,
 };
 
+use socket2::{Domain, Socket, Type};
+
 use crate::child::alone;
 use crate::machines::{Client, Echo, Exchange, Ticker};
 
@@ -398,9 +400,15 @@ pub(crate) fn no_descriptor_for_an_accept(on: DriverChoice) {
     alone(&test_name(on, "no_descriptor_for_an_accept"), || {
         let served = with_echo(on, &loopback(), Echo::default(), |at| {
             thread::sleep(Duration::from_millis(200));
-            leave_descriptors(20);
-            // Each connection takes two of them, one on each side, until the server finds none.
-            let mut all: Vec<_> = (0..12).map(|_| TcpStream::connect(inet(at)).unwrap()).collect();
+            // The clients have theirs; the server finds six for twelve connections.
+            let sockets: Vec<_> =
+                (0..12).map(|_| Socket::new(Domain::IPV4, Type::STREAM, None).unwrap()).collect();
+            leave_descriptors(6);
+            let mut all = Vec::new();
+            for s in sockets {
+                s.connect(&inet(at).into()).unwrap();
+                all.push(TcpStream::from(s));
+            }
             thread::sleep(Duration::from_millis(400));
             for s in &mut all {
                 s.write_all(b"hello").unwrap();
