@@ -5,8 +5,9 @@ use crate::fault::Fault;
 use crate::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
 use crate::proto::h1::{Conn, H1};
 use crate::proto::{Protocol, Reply, ReplySink};
-use crate::target::Endpoint;
-use crate::units::Span;
+use crate::schedule::RatePlan;
+use crate::target::{Endpoint, Url, check_header, check_method, parse_url_file};
+use crate::units::{ParseError, Span};
 
 /// What came of reading a connection's bytes. The same bytes have the same outcome however they
 /// were cut in pieces.
@@ -80,6 +81,73 @@ pub fn reply(data: &[u8]) {
         (seed >> 33) as usize % 40 + 1
     };
     assert_eq!(read(&methods, bytes, cut), whole, "random pieces");
+}
+
+/// Fuzz target: a URL. What is taken can be written and read again, and is fit for a request.
+///
+/// # Panics
+/// When it is not.
+pub fn url(data: &[u8]) {
+    let Some(url) = parsed(data, Url::parse) else { return };
+    check_url(&url);
+}
+
+/// Fuzz target: a rate plan. What is taken can be carried out, and be written and read again.
+///
+/// # Panics
+/// When it cannot.
+pub fn rate_plan(data: &[u8]) {
+    let Some(plan) = parsed(data, RatePlan::parse) else { return };
+    assert_eq!(plan.check(), Ok(()));
+    assert_eq!(RatePlan::parse(&plan.to_string()).as_ref(), Ok(&plan), "{plan}");
+    let mut before = 0.0;
+    for t in [0, 1, 1_000_000_000, 3_600_000_000_000, u64::MAX].map(Span) {
+        let (rate, arrivals) = (plan.rate_at(t), plan.arrivals_until(t));
+        assert!(rate.is_finite() && rate >= 0.0, "{rate}/s at {t:?}");
+        assert!(arrivals.is_finite() && arrivals >= before, "{before}, then {arrivals} at {t:?}");
+        before = arrivals;
+    }
+}
+
+/// Fuzz target: a file of URLs. What is taken is fit for requests.
+///
+/// # Panics
+/// When it is not.
+pub fn url_file(data: &[u8]) {
+    let Some(entries) = parsed(data, parse_url_file) else { return };
+    assert!(!entries.is_empty());
+    for entry in entries {
+        check_url(&entry.url);
+        assert_eq!(entry.method.as_deref().map_or(Ok(()), check_method), Ok(()));
+        for (name, value) in entry.headers {
+            assert_eq!(check_header(&name, &value), Ok(()));
+        }
+        assert_ne!(entry.body_file.as_deref(), Some(""));
+    }
+}
+
+/// What a parser makes of the input, if that is text. A refusal is one sentence on one line.
+fn parsed<T>(data: &[u8], parse: fn(&str) -> Result<T, ParseError>) -> Option<T> {
+    match parse(std::str::from_utf8(data).ok()?) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            let sentence = error.to_string();
+            let one_line = !sentence.is_empty() && !sentence.contains(['\n', '\r']);
+            assert!(one_line, "{sentence:?}");
+            None
+        }
+    }
+}
+
+fn check_url(url: &Url) {
+    let again = Url::parse(&url.to_string()).expect("what was written can be read");
+    assert_eq!(again, Url { user: None, ..url.clone() });
+    assert!(url.path.starts_with('/') && url.port > 0, "{url:?}");
+    let authority = url.authority();
+    for part in [&url.path, &authority] {
+        let breaks = |c: char| c == ' ' || c.is_ascii_control();
+        assert!(!part.is_empty() && !part.contains(breaks), "{part:?} would break the request");
+    }
 }
 
 /// A plan with one call for each method.
@@ -198,5 +266,20 @@ mod tests {
     #[test]
     fn corpus_of_reply() {
         replay("reply", super::reply);
+    }
+
+    #[test]
+    fn corpus_of_url() {
+        replay("url", super::url);
+    }
+
+    #[test]
+    fn corpus_of_rate_plan() {
+        replay("rate_plan", super::rate_plan);
+    }
+
+    #[test]
+    fn corpus_of_url_file() {
+        replay("url_file", super::url_file);
     }
 }

@@ -13,8 +13,6 @@ use chunked::ChunkLine;
 use head::{Body, Head, Kind, Line, Section};
 use request::Requests;
 
-pub use request::{check_header, check_method};
-
 /// The codec of one worker: the prebuilt requests of a plan, and the heads that its replies had
 /// last.
 #[derive(Clone, Debug)]

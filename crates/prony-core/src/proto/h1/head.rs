@@ -324,11 +324,6 @@ pub(super) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(trim)
 }
 
-/// Whether these bytes are a token (RFC 9110, 5.6.2).
-pub(super) fn is_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().all(|&b| TOKEN[b as usize])
-}
-
 /// Whether a field has that name, given as it is mostly written.
 #[inline]
 fn is_named<const N: usize>(name: &[u8], usual: &[u8; N]) -> bool {
@@ -412,7 +407,7 @@ fn decimal(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// Which bytes a token may have.
+/// Which bytes a token may have (RFC 9110, 5.6.2).
 const TOKEN: [bool; 256] = {
     let mut table = [false; 256];
     let marks = b"!#$%&'*+-.^_`|~";

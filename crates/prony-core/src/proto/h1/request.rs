@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::head::{Kind, elements, is_token};
+use super::head::{Kind, elements};
 use crate::plan::{CallSpec, HttpVersion, Plan};
 
 /// Every call of a plan as it goes over the wire.
@@ -70,41 +70,6 @@ impl Requests {
         });
         self.calls.push(Call { whole, last_head, body, closes: closes(spec, version) });
     }
-}
-
-/// Whether a header may be sent as it is: the name is a token (RFC 9110, 5.6.2) and the value has
-/// no control characters but tabs, so that neither can end its line or start another.
-///
-/// # Errors
-/// What is wrong, as the end of a sentence that begins with the header.
-pub fn check_header(name: &str, value: &str) -> Result<(), &'static str> {
-    if name.is_empty() {
-        return Err("has no name");
-    }
-    if !is_token(name.as_bytes()) {
-        return Err("has a name with characters other than letters, digits and !#$%&'*+-.^_`|~");
-    }
-    if value.bytes().any(|b| matches!(b, b'\r' | b'\n')) {
-        return Err("has a line break in its value");
-    }
-    if value.bytes().any(|b| (b < b' ' && b != b'\t') || b == 0x7f) {
-        return Err("has a control character in its value");
-    }
-    Ok(())
-}
-
-/// Whether a method may be sent as it is: it is a token (RFC 9110, 9.1).
-///
-/// # Errors
-/// What is wrong, as the end of a sentence that begins with the method.
-pub fn check_method(method: &str) -> Result<(), &'static str> {
-    if method.is_empty() {
-        return Err("is empty");
-    }
-    if !is_token(method.as_bytes()) {
-        return Err("has characters other than letters, digits and !#$%&'*+-.^_`|~");
-    }
-    Ok(())
 }
 
 /// Request line, headers and the empty line. Headers of the user's take the place of those of the
