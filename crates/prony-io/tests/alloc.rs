@@ -1,5 +1,5 @@
-//! Once a run is under way, requests allocate nothing: engine, codec and recorder are driven by hand
-//! through a counting allocator. (Here and not in the core's tests, because a counting allocator is
+//! Once a run is under way, requests allocate nothing: engine, codec and recorder, and the target
+//! server, are driven by hand through a counting allocator. (Here and not in the core's tests, because a counting allocator is
 //! unsafe code.)
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -10,6 +10,7 @@ use prony_core::machine::{Action, Machine};
 use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
 use prony_core::proto::h1::H1;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
+use prony_core::serve::Serve;
 use prony_core::target::Endpoint;
 use prony_core::units::{ConnId, Nanos, Span};
 
@@ -168,5 +169,49 @@ fn a_run_allocates_per_second_and_not_per_request() {
         let per_second = allocations(&plan, step, chunk, 300_000);
         // The series may allocate when a second is over; 50,000 and more requests fall into each second.
         assert!(per_second <= 16.0, "{name}: {per_second} allocations a second");
+    }
+    let station = r#"{"latency": "exp:1ms", "workers": 3, "size": 700}"#;
+    for (name, law, chunk) in [
+        ("plain", "{}", usize::MAX),
+        ("plain, cut in pieces", "{}", 50),
+        ("a station", station, usize::MAX),
+    ] {
+        let made = allocations_of_the_server(law, chunk);
+        assert_eq!(made, 0, "{name}: allocations over 100,000 requests");
+    }
+}
+
+/// Allocations of the target server over 100,000 requests on ten connections, after as many to warm
+/// up.
+fn allocations_of_the_server(law: &str, chunk: usize) -> u64 {
+    let mut serve = Serve::new(serde_json::from_str(law).expect("a law"), 1);
+    let ids: Vec<_> = (0..10).filter_map(|_| serve.on_accepted(0, Nanos::ZERO)).collect();
+    let mut requests = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(20);
+    let mut now = Nanos::ZERO;
+    let mut before = 0;
+    for round in 0..1_000 {
+        if round == 500 {
+            before = ALLOCATIONS.load(Ordering::Relaxed);
+        }
+        for &id in &ids {
+            for piece in requests.chunks_mut(chunk.min(1 << 20)) {
+                serve.on_recv(id, piece, now);
+                poll_server(&mut serve, now);
+            }
+        }
+        while serve.served().outstanding > 0 {
+            now = serve.deadline().expect("what is outstanding will be done");
+            serve.on_tick(now);
+            poll_server(&mut serve, now);
+        }
+    }
+    assert_eq!(serve.served().replies, 200_000);
+    ALLOCATIONS.load(Ordering::Relaxed) - before
+}
+
+fn poll_server(serve: &mut Serve, now: Nanos) {
+    while let Some(action) = serve.poll_action() {
+        let Action::Transmit { id } = action else { panic!("{action:?}") };
+        assert!(serve.take_output(id, now, &mut |bytes| bytes.len()));
     }
 }
