@@ -124,10 +124,16 @@ impl Error {
     }
 }
 
+/// A sentence without the numbers of the system's errors in it, which help nobody.
+pub fn plain(sentence: &str) -> String {
+    let mut parts = sentence.split(" (os error ");
+    let head = parts.next().unwrap_or_default().to_owned();
+    parts.fold(head, |text, part| text + part.split_once(')').map_or(part, |(_, rest)| rest))
+}
+
 /// An error of the system as part of a sentence: in small letters, without its number.
 fn sentence(e: &io::Error) -> String {
-    let text = e.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
+    let text = plain(&e.to_string());
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |c| c.to_lowercase().chain(chars).collect())
 }

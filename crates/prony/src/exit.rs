@@ -65,3 +65,56 @@ impl Exit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use prony_core::fault::Fault;
+    use prony_core::record::Tally;
+    use prony_core::summary::{Meter, RunInfo};
+    use prony_core::units::Span;
+
+    use super::*;
+    use crate::cli::Cli;
+    use crate::cli::plan::{Surroundings, plan};
+
+    /// A run with so many successes; what else happened is up to the caller.
+    fn run(replies: u64, change: impl FnOnce(&mut Tally, &mut Meter, &mut RunInfo)) -> Summary {
+        let cli = Cli::try_parse_from(["prony", "http://h/"]).unwrap();
+        let around = Surroundings { connections_max: 9, connections_why: String::new(), seed: 1 };
+        let plan = plan(&cli.load, &around).unwrap().plan;
+        let (mut tally, mut meter, mut info) =
+            (Tally::default(), Meter::default(), RunInfo::default());
+        (tally.started, tally.sent, tally.replies) = (replies, replies, replies);
+        meter.wall = Span::from_secs(10);
+        change(&mut tally, &mut meter, &mut info);
+        Summary::from_parts(plan, info, vec![(None, tally, meter)])
+    }
+
+    fn busy(meter: &mut Meter) {
+        meter.cpu_user = meter.wall;
+    }
+
+    fn without_descriptors(tally: &mut Tally) {
+        tally.started += 7;
+        tally.failed += 7;
+        tally.faults[Fault::NoDescriptors as usize] += 7;
+    }
+
+    #[test]
+    fn a_run_ends_as_the_table_says() {
+        let of = |summary: Summary| (Exit::of(&summary, false), Exit::of(&summary, true));
+        assert_eq!(of(run(5, |_, _, _| {})), (Exit::Done, Exit::Done));
+        assert_eq!(of(run(0, |_, _, _| {})), (Exit::NoAnswer, Exit::NoAnswer));
+        assert_eq!(of(run(5, |_, m, _| busy(m))), (Exit::NotValid, Exit::Done));
+        // Nobody answered: that the meter was busy as well is the lesser news.
+        assert_eq!(of(run(0, |_, m, _| busy(m))), (Exit::NoAnswer, Exit::NoAnswer));
+        // The meter ran out of means: not the target's fault.
+        let out = |replies| run(replies, |t, _, _| without_descriptors(t));
+        assert_eq!(of(out(5)), (Exit::NotValid, Exit::Done));
+        assert_eq!(of(out(0)), (Exit::NotValid, Exit::NoAnswer));
+        let interrupted = |replies| run(replies, |_, _, info| info.interrupted = true);
+        assert_eq!(of(interrupted(5)), (Exit::Interrupted, Exit::Interrupted));
+        assert_eq!(of(interrupted(0)), (Exit::Interrupted, Exit::Interrupted));
+    }
+}

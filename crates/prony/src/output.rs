@@ -126,3 +126,128 @@ pub fn to_stdout(bytes: &[u8]) -> Result<(), Error> {
         Ok(()) => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use prony_core::plan::Plan;
+    use prony_core::record::Tally;
+    use prony_core::summary::{Meter, RunInfo};
+
+    use super::*;
+    use crate::cli::plan::{Surroundings, plan};
+
+    fn plan_of_a_url() -> Plan {
+        use clap::Parser as _;
+        let cli = crate::cli::Cli::try_parse_from(["prony", "http://h/"]).unwrap();
+        let around = Surroundings { connections_max: 9, connections_why: String::new(), seed: 1 };
+        plan(&cli.load, &around).unwrap().plan
+    }
+
+    fn summary() -> Summary {
+        let parts = vec![(None, Tally::default(), Meter::default())];
+        Summary::from_parts(plan_of_a_url(), RunInfo::default(), parts)
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// The refusal, in lines.
+    fn refused(dir: &Path, files: &[&str]) -> String {
+        let paths: Vec<_> = files.iter().map(|f| dir.join(f)).collect();
+        let error = Outputs::prepare(&paths).unwrap_err().to_string();
+        error.replace(dir.to_str().unwrap(), "DIR").replace(": ", ":\n  ") + "\n"
+    }
+
+    #[test]
+    fn files_appear_whole_and_keep_nothing_beside_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = ["a.json", "b.csv", "c.hgrm", "d.hlog"].map(|f| dir.path().join(f));
+        fs::write(&paths[0], "older").unwrap();
+        let outputs = Outputs::prepare(&paths).unwrap();
+        assert_eq!(fs::read_to_string(&paths[0]).unwrap(), "older", "untouched before the run");
+        outputs.write(&summary()).unwrap();
+        assert_eq!(names(dir.path()), ["a.json", "b.csv", "c.hgrm", "d.hlog"]);
+        let json: serde_json::Value =
+            serde_json::from_slice(&fs::read(&paths[0]).unwrap()).unwrap();
+        assert_eq!(json["schema"], 1);
+    }
+
+    #[test]
+    fn a_run_that_is_refused_leaves_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Outputs::prepare(&[dir.path().join("a.json")]).unwrap());
+        assert!(names(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn a_link_stays_and_its_file_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link.json"));
+        fs::write(&file, "older").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        Outputs::prepare(std::slice::from_ref(&link)).unwrap().write(&summary()).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(fs::read_to_string(&file).unwrap().starts_with('{'));
+    }
+
+    #[test]
+    fn a_device_is_written_and_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("null.json");
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        Outputs::prepare(&[link]).unwrap().write(&summary()).unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+
+    #[test]
+    fn a_file_that_fails_later_is_told_and_the_others_are_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (gone, kept) = (dir.path().join("gone"), dir.path().join("kept.json"));
+        fs::create_dir(&gone).unwrap();
+        let outputs = Outputs::prepare(&[gone.join("a.json"), kept.clone()]).unwrap();
+        fs::remove_dir_all(&gone).unwrap();
+        let error = outputs.write(&summary()).unwrap_err();
+        assert_eq!(error.exit(), crate::exit::Exit::Output);
+        expect![
+            "the run was made, but DIR/gone/a.json could not be written: no such file or directory"
+        ]
+        .assert_eq(&error.to_string().replace(dir.path().to_str().unwrap(), "DIR"));
+        assert!(kept.exists());
+    }
+
+    #[test]
+    fn places_that_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("folder.json")).unwrap();
+        let cases: [&[&str]; 5] = [
+            &["a.txt"],
+            &["a"],
+            &["nowhere/a.json"],
+            &["folder.json"],
+            &["a.json", "b.csv", "./a.json"],
+        ];
+        expect![[r#"
+            --output DIR/a.txt:
+              the ending says the format:
+              .json, .csv, .hgrm or .hlog
+            --output DIR/a:
+              the ending says the format:
+              .json, .csv, .hgrm or .hlog
+            --output DIR/nowhere/a.json:
+              cannot be written:
+              no such file or directory; give a file in a folder that exists and is writable
+            --output DIR/folder.json:
+              cannot be written:
+              is a directory; give a file in a folder that exists and is writable
+            --output DIR/./a.json:
+              named twice; give each file once
+        "#]]
+        .assert_eq(&cases.map(|files| refused(dir.path(), files)).concat());
+    }
+}

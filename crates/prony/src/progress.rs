@@ -137,18 +137,18 @@ fn asked(plan: &Plan, now: Nanos) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-    use expect_test::{Expect, expect};
+    use expect_test::expect;
     use prony_core::record::series::{Cell, bin_of};
 
     use super::*;
     use crate::cli::Cli;
     use crate::cli::plan::{Surroundings, plan};
 
-    fn check(options: &str, live: &Live, expected: Expect) {
+    fn check(options: &str, live: &Live) -> String {
         let words = ["prony", "http://h/"].into_iter().chain(options.split_whitespace());
         let around = Surroundings { connections_max: 9, connections_why: String::new(), seed: 1 };
         let planned = plan(&Cli::try_parse_from(words).unwrap().load, &around).unwrap();
-        expected.assert_eq(&line(&planned.plan, live));
+        format!("{options}\n  {}\n", line(&planned.plan, live))
     }
 
     /// A second with so many replies of 400 us and one of 2 ms.
@@ -169,46 +169,37 @@ mod tests {
 
     #[test]
     fn lines() {
-        check("", &at(0, None, 0), expect!["0 of 10 s, 50 in flight"]);
-        check(
-            "",
-            &at(3, last(20_000), 0),
-            expect!["3 of 10 s, 20.0k/s, 50 in flight, p50 397 us, p99 397 us"],
-        );
-        check(
-            "-d 1m30s",
-            &at(75, last(99), 12),
-            expect!["75 of 90 s, 100/s, 50 in flight, p50 397 us, max 2.00 ms, 12 failed"],
-        );
-        check(
-            "-d 10s",
-            &at(11, last(99), 0),
-            expect![
-                "11 s, waiting for the last replies, 100/s, 50 in flight, p50 397 us, max 2.00 ms"
-            ],
-        );
-        check(
-            "-n 1m",
-            &at(75, last(99), 0),
-            expect!["75 s, 100/s, 50 in flight, p50 397 us, max 2.00 ms"],
-        );
-        check("-r 500", &at(0, None, 0), expect!["0 of 10 s, 500/s asked, 50 in flight"]);
-        check(
-            "-r 1k..3k@20s --warmup 5s",
-            &at(4, last(999), 0),
-            expect![
-                "4 s of 5.00 s warm-up, 1.00k/s of 1.00k/s asked, 50 in flight, p50 397 us, p99 397 us"
-            ],
-        );
-        check(
-            "-r 1k..3k@20s --warmup 5s",
-            &at(15, last(1_999), 0),
-            expect!["10 of 20 s, 2.00k/s of 2.00k/s asked, 50 in flight, p50 397 us, p99 397 us"],
-        );
-        check(
-            "--arrivals uniform:1ms..3ms",
-            &at(1, last(499), 0),
-            expect!["1 of 10 s, 500/s of 500/s asked, 50 in flight, p50 397 us, max 2.00 ms"],
-        );
+        let lines = [
+            check("", &at(0, None, 0)),
+            check("", &at(3, last(20_000), 0)),
+            check("-d 1m30s", &at(75, last(99), 12)),
+            check("-d 10s", &at(11, last(99), 0)),
+            check("-n 1m", &at(75, last(99), 0)),
+            check("-r 500", &at(0, None, 0)),
+            check("-r 1k..3k@20s --warmup 5s", &at(4, last(999), 0)),
+            check("-r 1k..3k@20s --warmup 5s", &at(15, last(1_999), 0)),
+            check("--arrivals uniform:1ms..3ms", &at(1, last(499), 0)),
+        ];
+        expect![[r#"
+
+              0 of 10 s, 50 in flight
+
+              3 of 10 s, 20.0k/s, 50 in flight, p50 397 us, p99 397 us
+            -d 1m30s
+              75 of 90 s, 100/s, 50 in flight, p50 397 us, max 2.00 ms, 12 failed
+            -d 10s
+              11 s, waiting for the last replies, 100/s, 50 in flight, p50 397 us, max 2.00 ms
+            -n 1m
+              75 s, 100/s, 50 in flight, p50 397 us, max 2.00 ms
+            -r 500
+              0 of 10 s, 500/s asked, 50 in flight
+            -r 1k..3k@20s --warmup 5s
+              4 s of 5.00 s warm-up, 1.00k/s of 1.00k/s asked, 50 in flight, p50 397 us, p99 397 us
+            -r 1k..3k@20s --warmup 5s
+              10 of 20 s, 2.00k/s of 2.00k/s asked, 50 in flight, p50 397 us, p99 397 us
+            --arrivals uniform:1ms..3ms
+              1 of 10 s, 500/s of 500/s asked, 50 in flight, p50 397 us, max 2.00 ms
+        "#]]
+        .assert_eq(&lines.concat());
     }
 }

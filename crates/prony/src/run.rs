@@ -7,7 +7,7 @@ use prony_core::plan::Plan;
 use prony_core::summary::{RunInfo, Summary};
 use prony_io::{Control, Live, Options};
 
-use crate::error::Error;
+use crate::error::{self, Error};
 
 /// Carry out the plan on the network. Everything that can be refused is refused before the load
 /// starts. `control` ends the run before its time; `watch` is told how the load goes, about 20
@@ -22,8 +22,8 @@ pub fn run(
     mut notes: Vec<String>,
 ) -> Result<Summary, Error> {
     let started = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|d| d.as_secs_f64());
-    let outcome =
-        prony_io::run(plan, options, control, watch).map_err(|e| Error::Setup(e.to_string()))?;
+    let outcome = prony_io::run(plan, options, control, watch)
+        .map_err(|e| Error::Setup(error::plain(&e.to_string())))?;
     notes.extend(outcome.notes);
     let info = RunInfo {
         version: env!("CARGO_PKG_VERSION").into(),

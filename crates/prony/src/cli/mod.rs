@@ -35,6 +35,7 @@ const MEASUREMENT: &str = "Measurement";
 #[command(
     name = "prony",
     version,
+    propagate_version = true,
     args_conflicts_with_subcommands = true,
     subcommand_help_heading = "Commands",
     override_usage = "prony [OPTIONS] URL...\n       prony COMMAND [OPTIONS]",
@@ -65,6 +66,9 @@ pub enum Command {
     #[command(after_long_help = SERVE_END)]
     Serve(Box<ServeArgs>),
     /// Start a target server on this machine, load it for a few seconds, print the report
+    ///
+    /// The load is an open one, and the server's mean response time is known from queueing theory, so
+    /// that the report can be held against it. Exits with 0 whatever the verdict.
     Demo(DemoArgs),
     /// Print the completion script of a shell
     Completions {

@@ -29,10 +29,10 @@ seconds. The report goes to standard output, progress and messages to standard e
 Short options have the meaning that most load generators give them. The differences: -d is the
 duration as in wrk (-z, as in hey and oha, is the same), so the body is -b (hey, oha: -d) and the
 timeout has a long name only (hey, oha: -t); -t is threads as in wrk and h2load; -k is not needed
-because keep-alive is the default (ab: -k; hey and oha turn it off with --disable-keepalive, here
---no-reuse); the rate is -r or -R and means all connections together (hey: -q, for each worker; oha:
--q; wrk2: -R); -p is the depth of pipelining (ab: the body's file); a body makes the method POST
-unless -m says otherwise (hey and oha stay with GET).
+because keep-alive is the default (ab: -k) and --no-reuse turns it off; the rate is -r or -R and
+means all connections together (hey: -q, for each worker; oha: -q; wrk2: -R); -p is the depth of
+pipelining (ab: the body's file); a body makes the method POST unless -m says otherwise (hey and oha
+stay with GET).
 
 Exit codes:
   0    the run was made and is valid

@@ -13,7 +13,7 @@ use prony_core::units::Span;
 use prony_io::{Control, Listen, Listener, Options};
 
 use super::load::{finish, on_the_network, surroundings};
-use super::serve::url;
+use super::serve::{refused, url};
 use crate::cli::plan::{self, Planned};
 use crate::cli::{Cli, DemoArgs};
 use crate::error::{self, Error};
@@ -33,7 +33,7 @@ const CONNECTIONS: u32 = 400;
 pub(super) fn demo(args: &DemoArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let outputs = Outputs::prepare(&args.output.output)?;
     let any = Listen::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
-    let listener = prony_io::bind(&any).map_err(|e| Error::Serve(e.to_string()))?;
+    let listener = prony_io::bind(&any).map_err(refused)?;
     let url = url(listener.local()) + "/";
     let words = words(args);
     let load = Cli::try_parse_from(words.iter().chain([&url])).map_err(|e| error::of_clap(&e))?;
@@ -49,7 +49,8 @@ pub(super) fn demo(args: &DemoArgs, typed: Vec<String>) -> Result<Exit, Error> {
     control.stop_now();
     let served = server.join().ok().flatten();
     let summary = result?;
-    let exit = finish(&summary, outputs, &args.output, false)?;
+    // A demonstration on a busy machine says in its verdict what that did to the figures.
+    let exit = finish(&summary, outputs, &args.output, true)?;
     if told {
         tell(&summary, served.as_ref(), &words);
     }
@@ -103,7 +104,8 @@ fn tell(summary: &Summary, served: Option<&Served>, words: &[String]) {
         ));
     }
     lines.push(format!("again: prony serve --latency {} --workers {WORKERS}", law().latency));
-    lines.push(format!("   and {} http://127.0.0.1:8080/", words.join(" ")));
+    let seed = summary.plan.seed;
+    lines.push(format!("   and {} --seed {seed} http://127.0.0.1:8080/", words.join(" ")));
     for line in lines {
         eprintln!("prony: {line}");
     }

@@ -1,6 +1,8 @@
 //! `prony URL...`: the load.
 
+use std::process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use prony_core::plan::Plan;
 use prony_core::summary::Summary;
@@ -61,11 +63,19 @@ pub(super) fn finish(
     Ok(Exit::of(summary, accept_invalid))
 }
 
-/// A control that Ctrl-C and SIGTERM set: once to drain, twice to end at once.
+/// A control that Ctrl-C and SIGTERM set: once to drain, twice to end at once. A third one ends the
+/// process: then something hangs that knows nothing of the control, such as a name's resolution.
 pub(super) fn stoppable() -> Result<Arc<Control>, Error> {
     let control = Arc::new(Control::new());
     let handler = Arc::clone(&control);
-    ctrlc::set_handler(move || handler.stop())
+    let asked = AtomicU32::new(0);
+    let handle = move || {
+        handler.stop();
+        if asked.fetch_add(1, Ordering::Relaxed) >= 2 {
+            process::exit(Exit::Interrupted.code().into());
+        }
+    };
+    ctrlc::set_handler(handle)
         .map_err(|e| Error::Setup(format!("signals cannot be caught: {e}")))?;
     Ok(control)
 }

@@ -11,7 +11,7 @@ use prony_io::{Listen, Options};
 
 use super::load::{driver, stoppable};
 use crate::cli::serve::ServeArgs;
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::exit::Exit;
 use crate::output;
 
@@ -58,8 +58,8 @@ pub(super) fn url(listen: &Listen) -> String {
     }
 }
 
-fn refused(e: prony_io::SetupError) -> Error {
-    Error::Serve(e.to_string())
+pub(super) fn refused(e: prony_io::SetupError) -> Error {
+    Error::Serve(error::plain(&e.to_string()))
 }
 
 /// An address as typed: a port, HOST:PORT, or unix:PATH.
