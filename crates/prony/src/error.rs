@@ -157,7 +157,7 @@ pub fn of_clap(e: &clap::Error) -> Error {
 fn of_value(e: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(arg)) = e.get(ContextKind::InvalidArg) else { return None };
     let Some(ContextValue::String(value)) = e.get(ContextKind::InvalidValue) else { return None };
-    let name = arg.split(" <").next().unwrap_or(arg);
+    let name = arg.split(" <").next().unwrap_or(arg).trim_matches(['<', '>']);
     match (e.kind(), e.get(ContextKind::ValidValue)) {
         (ErrorKind::ValueValidation, _) => {
             let why = e.source()?.to_string();

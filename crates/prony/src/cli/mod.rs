@@ -67,8 +67,8 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Start a target server on this machine, load it for a few seconds, print the report
     ///
-    /// The load is an open one, and the server's mean response time is known from queueing theory, so
-    /// that the report can be held against it. Exits with 0 whatever the verdict.
+    /// The load is an open one, and the server's mean response time is known from queueing theory,
+    /// so that the report can be held against it. Exits with 0 whatever the verdict.
     Demo(DemoArgs),
     /// Print the completion script of a shell
     Completions {
@@ -86,7 +86,7 @@ pub enum Command {
 /// Everything that can be said about a load.
 #[derive(Clone, Debug, Args)]
 pub struct LoadArgs {
-    /// What to load: http://HOST[:PORT][/PATH]; several are requested in turn
+    /// What to load: http://HOST:PORT/PATH; several are requested in turn
     #[arg(value_name = "URL")]
     pub urls: Vec<String>,
 
@@ -96,7 +96,10 @@ pub struct LoadArgs {
     #[arg(short, long, value_name = "N", help_heading = LOAD, value_parser = values::connections)]
     pub connections: Option<u32>,
     /// Stop after that many requests (10k, 2m)
-    #[arg(short = 'n', long, value_name = "N", help_heading = LOAD, value_parser = values::positive)]
+    #[arg(
+        short = 'n', long, value_name = "N", help_heading = LOAD,
+        value_parser = values::positive,
+    )]
     pub requests: Option<u64>,
     /// Stop after that time (1m30s) [default: 10s if nothing ends it]
     #[arg(
@@ -116,7 +119,8 @@ pub struct LoadArgs {
     /// fixed, poisson, uniform:LO..HI or trace:FILE [default: fixed]
     ///
     /// How the arrivals of an open loop fall: evenly; at random with the asked rate; with gaps
-    /// between the two; at the times of a file, one a line, in seconds. The last two need no --rate.
+    /// between the two; at the times of a file, one a line, in seconds. The last two need no
+    /// --rate.
     #[arg(long, value_name = "LAW", help_heading = LOAD, value_parser = values::arrivals)]
     pub arrivals: Option<ArrivalsArg>,
     /// Requests in flight per connection
@@ -143,7 +147,10 @@ pub struct LoadArgs {
     pub pick: Pick,
 
     /// The method [default: GET; POST where there is a body]
-    #[arg(short, long, visible_short_alias = 'X', value_name = "NAME", help_heading = REQUEST, value_parser = values::method)]
+    #[arg(
+        short, long, visible_short_alias = 'X', value_name = "NAME", help_heading = REQUEST,
+        value_parser = values::method,
+    )]
     pub method: Option<String>,
     /// A header line, "Name: value"; may be repeated
     #[arg(
@@ -157,10 +164,16 @@ pub struct LoadArgs {
     #[arg(short, long, value_name = "TEXT", help_heading = REQUEST, allow_hyphen_values = true)]
     pub body: Option<String>,
     /// The Content-Type header [default: none]
-    #[arg(short = 'T', long, value_name = "TYPE", help_heading = REQUEST, value_parser = values::header_value)]
+    #[arg(
+        short = 'T', long, value_name = "TYPE", help_heading = REQUEST,
+        value_parser = values::header_value,
+    )]
     pub content_type: Option<String>,
     /// User and password for basic authentication [default: those of the URL]
-    #[arg(short, long, value_name = "NAME:PASS", help_heading = REQUEST, value_parser = values::user)]
+    #[arg(
+        short, long, value_name = "NAME:PASS", help_heading = REQUEST,
+        value_parser = values::user,
+    )]
     pub user: Option<String>,
     /// The Host header [default: host and port of the URL]
     #[arg(long, value_name = "NAME", help_heading = REQUEST, value_parser = values::host)]
@@ -239,7 +252,10 @@ pub struct LoadArgs {
     )]
     pub warmup: Span,
     /// Worker threads [default: the cores that the process may use]
-    #[arg(short, long, value_name = "N", help_heading = MEASUREMENT, value_parser = values::threads)]
+    #[arg(
+        short, long, value_name = "N", help_heading = MEASUREMENT,
+        value_parser = values::threads,
+    )]
     pub threads: Option<u32>,
     /// Fix each thread to a core
     #[arg(long, help_heading = MEASUREMENT)]
