@@ -1,17 +1,17 @@
-//! The one source of chance in the virtual world: a seeded generator with the few draws that the world needs.
+//! The one source of chance in the virtual world: a seeded sequence with the few draws that the
+//! world needs beyond the core's.
 
+use prony_core::rng::{Sequence, Stream};
 use prony_core::units::Span;
-use rand_core::{Rng, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// A seeded generator. Same seed, same draws.
 #[derive(Clone, Debug)]
-pub struct Dice(Xoshiro256PlusPlus);
+pub struct Dice(Sequence);
 
 impl Dice {
-    /// The generator of that seed; `stream` keeps several users of one seed apart.
-    pub fn new(seed: u64, stream: u64) -> Self {
-        Self(Xoshiro256PlusPlus::seed_from_u64(seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    /// The generator of that seed; `number` keeps several users of one seed apart.
+    pub fn new(seed: u64, number: u64) -> Self {
+        Self(Sequence::numbered(seed, Stream::Link, number))
     }
 
     /// 64 random bits.
@@ -21,8 +21,7 @@ impl Dice {
 
     /// A whole number in `[0, n)`; 0 where `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        // The high half of a 128-bit product: the bias is below n / 2^64.
-        ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
+        self.0.below(n)
     }
 
     /// A whole number in `[lo, hi]`.
@@ -33,23 +32,23 @@ impl Dice {
 
     /// A number in `[0, 1)`.
     pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.unit()
     }
 
-    /// True with probability `p`. Draws nothing where the answer is certain, so that a world without chance is the same
-    /// however its work is split.
+    /// True with probability `p`. Draws nothing where the answer is certain, so that a world
+    /// without chance is the same however its work is split.
     pub fn chance(&mut self, p: f64) -> bool {
-        p > 0.0 && (p >= 1.0 || self.unit() < p)
+        p > 0.0 && (p >= 1.0 || self.0.chance(p))
     }
 
     /// A time in `[0, most]`; draws nothing where that is zero.
     pub fn up_to(&mut self, most: Span) -> Span {
-        if most == Span::ZERO { most } else { Span(self.between(0, most.0)) }
+        if most == Span::ZERO { most } else { self.0.uniform(Span::ZERO, most) }
     }
 
     /// An exponential time of that mean.
     pub fn exponential(&mut self, mean: Span) -> Span {
-        Span((-(1.0 - self.unit()).ln() * mean.0 as f64).round() as u64)
+        self.0.exponential(mean)
     }
 
     /// One of the items.

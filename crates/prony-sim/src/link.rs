@@ -7,7 +7,8 @@ use prony_core::units::{Nanos, Span};
 
 use crate::dice::Dice;
 
-/// What a network does to the connections that cross it. The default is perfect: no delay, no loss, no limit.
+/// What a network does to the connections that cross it. The default is perfect: no delay, no loss,
+/// no limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     /// One way.
@@ -20,16 +21,18 @@ pub struct Link {
     pub segment: Option<usize>,
     /// The most bytes that a sender may have under way; `None` = no limit.
     pub window: Option<usize>,
-    /// A write takes 1 to this many bytes at once, then the socket is full for a moment; `None` = no limit.
+    /// A write takes 1 to this many bytes at once, then the socket is full for a moment; `None` =
+    /// no limit.
     pub write: Option<usize>,
     /// Probability, per delivered piece, that the connection is reset instead.
     pub reset: f64,
-    /// Probability, per piece on its way to the client, that the server's stream ends instead (a half-close: what the
-    /// client sends still arrives).
+    /// Probability, per piece on its way to the client, that the server's stream ends instead (a
+    /// half-close: what the client sends still arrives).
     pub half_close: f64,
     /// What can happen to a connect.
     pub connect: ConnectOdds,
-    /// Nothing is delivered from the moment on, for the span; it comes afterwards. Ascending and disjoint.
+    /// Nothing is delivered from the moment on, for the span; it comes afterwards. Ascending and
+    /// disjoint.
     pub stalls: Vec<(Nanos, Span)>,
 }
 
@@ -111,7 +114,8 @@ impl Link {
         Self { latency, ..Self::default() }
     }
 
-    /// A link with every kind of trouble that leaves the bytes as they were: delays, pieces, full sockets, stalls.
+    /// A link with every kind of trouble that leaves the bytes as they were: delays, pieces, full
+    /// sockets, stalls.
     pub fn rough(dice: &mut Dice) -> Self {
         let start = Nanos(dice.below(200_000_000));
         Self {

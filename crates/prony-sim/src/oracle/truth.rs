@@ -11,8 +11,9 @@ use prony_core::units::{Nanos, Span};
 
 use super::{Oracle, Seen};
 
-/// What a tally must say, as far as the wires and the schedule determine it: a run of an open-loop plan whose k-th
-/// request asks for `/k`, against a server that answers each with a content length and breaks nothing.
+/// What a tally must say, as far as the wires and the schedule determine it: a run of an open-loop
+/// plan whose k-th request asks for `/k`, against a server that answers each with a content length
+/// and breaks nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
     /// Requests that the schedule asked for.
@@ -42,8 +43,9 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// The truth of a plan's measurement (`warmup`: of its warm-up). Panics where a request on the wire is none of the
-    /// schedule's or comes twice: then the client is wrong before any figure is.
+    /// The truth of a plan's measurement (`warmup`: of its warm-up). Panics where a request on the
+    /// wire is none of the schedule's or comes twice: then the client is wrong before any figure
+    /// is.
     pub fn of(oracle: &Oracle, plan: &Plan, warmup: bool) -> Self {
         assert!(matches!(plan.load, Load::Open { .. }), "only arrivals have intended times");
         let mut by_number: BTreeMap<u64, &Seen> = BTreeMap::new();
@@ -72,7 +74,8 @@ impl Truth {
             self.sent += 1;
             self.wait.push(seen.sent.since(intended).0);
         }
-        // A request whose connect has its own limit is not judged here: callers set it above the timeout.
+        // A request whose connect has its own limit is not judged here: callers set it above the
+        // timeout.
         let done = seen.and_then(|s| s.done.map(|done| (s, done)));
         let Some((seen, done)) = done.filter(|(_, done)| *done < intended + plan.timeout) else {
             self.timeouts += 1;
@@ -98,7 +101,8 @@ impl Truth {
         &mut self.seconds[k]
     }
 
-    /// Every figure of the tally that differs from the truth, one sentence each. All statuses must be expected ones.
+    /// Every figure of the tally that differs from the truth, one sentence each. All statuses must
+    /// be expected ones.
     pub fn against(&self, tally: &Tally) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut same = |what: &str, truth: u64, told: u64| {
@@ -152,8 +156,8 @@ impl Truth {
     }
 }
 
-/// Whether a histogram says what the samples are: count, sum, minimum and maximum exactly, quantiles within 0.1 % of
-/// the exact sort (P11). `None`: it does.
+/// Whether a histogram says what the samples are: count, sum, minimum and maximum exactly,
+/// quantiles within 0.1 % of the exact sort (P11). `None`: it does.
 pub fn differs(what: &str, hist: &Hist, samples: &[u64]) -> Option<String> {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable();

@@ -1,5 +1,6 @@
-//! Messages in a stream of bytes, told apart by the blank line and the content length alone: enough for requests and
-//! for the replies of well-behaved plants, and written without a glance at the client's own parser.
+//! Messages in a stream of bytes, told apart by the blank line and the content length alone: enough
+//! for requests and for the replies of well-behaved plants, and written without a glance at the
+//! client's own parser.
 
 /// Where a message begins or ends.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use prony_core::units::{ConnId, Span};
 use super::{Act, Plant, Yard};
 use crate::dice::Dice;
 
-/// Answers by chance: often well, else with garbage, cut off, with wrong lengths, too late, twice, or not at all.
+/// Answers by chance: often well, else with garbage, cut off, with wrong lengths, too late, twice,
+/// or not at all.
 #[derive(Debug)]
 pub struct Hostile {
     dice: Dice,

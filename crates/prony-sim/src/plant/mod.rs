@@ -1,5 +1,5 @@
-//! Servers whose truth is known. A [`Plant`] is the law by which a server answers; [`Server`] makes a [`Machine`] of it,
-//! so the world runs it exactly as it runs prony's own target server.
+//! Servers whose truth is known. A [`Plant`] is the law by which a server answers; [`Server`] makes
+//! a [`Machine`] of it, so the world runs it exactly as it runs prony's own target server.
 
 mod hostile;
 mod script;

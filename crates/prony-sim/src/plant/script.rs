@@ -19,7 +19,8 @@ pub enum Step {
     Reset,
 }
 
-/// Plays script k modulo their number to the k-th connection. A connection whose script is over stays open, silent.
+/// Plays script k modulo their number to the k-th connection. A connection whose script is over
+/// stays open, silent.
 #[derive(Debug)]
 pub struct Scripted {
     scripts: Vec<Vec<Step>>,

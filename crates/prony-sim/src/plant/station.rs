@@ -1,4 +1,5 @@
-//! The well-behaved server: every request is answered, by a law whose results arithmetic or theory knows.
+//! The well-behaved server: every request is answered, by a law whose results arithmetic or theory
+//! knows.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -26,9 +27,9 @@ pub enum Law {
 
 /// A station that answers every request with a content length, in order on each connection.
 ///
-/// Service takes what the law says; with a limited number of servers, requests queue for them first come, first served
-/// (with an exponential law: M/M/c under Poisson arrivals). In a freeze nothing goes on: service that would end in it goes
-/// on after it.
+/// Service takes what the law says; with a limited number of servers, requests queue for them first
+/// come, first served (with an exponential law: M/M/c under Poisson arrivals). In a freeze nothing
+/// goes on: service that would end in it goes on after it.
 #[derive(Debug)]
 pub struct Station {
     law: Law,

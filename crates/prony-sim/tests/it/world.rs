@@ -1,5 +1,5 @@
-//! The world itself, run with a client that is too simple to be wrong: bytes arrive as they were sent, in time, and the
-//! oracle sees what is there.
+//! The world itself, run with a client that is too simple to be wrong: bytes arrive as they were
+//! sent, in time, and the oracle sees what is there.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,8 @@ use prony_sim::link::{ConnectOdds, Link};
 use prony_sim::plant::{Hostile, Law, Scripted, Server, Station, Step};
 use prony_sim::world::{Ran, Setup};
 
-/// Opens some connections, sends a number of requests on each, one after the other, and keeps what comes back.
+/// Opens some connections, sends a number of requests on each, one after the other, and keeps what
+/// comes back.
 #[derive(Debug)]
 struct Pinger {
     lines: Vec<Line>,
