@@ -187,6 +187,13 @@ impl Shard {
 }
 
 impl Plan {
+    /// Into how many shares the plan may be split at most: every share needs a connection, or what
+    /// falls to it could never be sent.
+    pub fn shards_max(&self) -> u32 {
+        let (Load::Closed { connections, .. } | Load::Open { connections, .. }) = self.load;
+        (self.shard.share_of(u64::from(connections)) as u32).max(1)
+    }
+
     /// Share `index` of `of` of this plan. The union of all shares is exactly the whole: arrival k,
     /// connection k and request k belong to share k mod `of`. A share can be split again.
     pub fn shard(&self, index: u32, of: u32) -> Self {
