@@ -327,7 +327,7 @@ impl<P: Protocol> Engine<P> {
     }
 
     /// Everything that is still under way counts as unfinished.
-    fn give_up(&mut self) {
+    fn give_up(&mut self, now: Nanos) {
         let used: Vec<u32> = self.conns.used().collect();
         for slot in used {
             let mut flights = std::mem::take(&mut self.conns[slot].flights);
@@ -341,20 +341,24 @@ impl<P: Protocol> Engine<P> {
             self.outstanding -= 1;
         }
         debug_assert_eq!(self.outstanding, 0);
-        self.over();
+        self.over(now);
     }
 
-    fn over(&mut self) {
+    fn over(&mut self, now: Nanos) {
         if self.stage != Stage::Over {
             self.stage = Stage::Over;
+            // What the driver has not yet been asked for it is never asked for.
+            let unasked = |a: &&Action| matches!(a, Action::Connect { .. });
+            let unasked = self.actions.iter().filter(unasked).count();
+            self.recorder.not_connecting(now, unasked as u64);
             self.actions.clear();
             self.actions.push_back(Action::Finished);
         }
     }
 
-    fn check_over(&mut self) {
+    fn check_over(&mut self, now: Nanos) {
         if self.stage != Stage::Over && self.outstanding == 0 && self.source.is_done() {
-            self.over();
+            self.over(now);
         }
     }
 }
@@ -425,7 +429,7 @@ impl<P: Protocol> Machine for Engine<P> {
                 }
             }
         }
-        self.check_over();
+        self.check_over(now);
     }
 
     fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {
@@ -457,7 +461,7 @@ impl<P: Protocol> Machine for Engine<P> {
             }
         };
         self.abandon(slot, fault, CloseHow::Orderly, now);
-        self.check_over();
+        self.check_over(now);
     }
 
     fn on_tick(&mut self, now: Nanos) {
@@ -490,8 +494,8 @@ impl<P: Protocol> Machine for Engine<P> {
             self.begin_drain(end);
         }
         match self.stage {
-            Stage::Draining(until) if until <= now => self.give_up(),
-            _ => self.check_over(),
+            Stage::Draining(until) if until <= now => self.give_up(now),
+            _ => self.check_over(now),
         }
     }
 
@@ -501,8 +505,8 @@ impl<P: Protocol> Machine for Engine<P> {
         }
         self.begin_drain(now);
         match how {
-            StopRequest::Drain => self.check_over(),
-            StopRequest::Now => self.give_up(),
+            StopRequest::Drain => self.check_over(now),
+            StopRequest::Now => self.give_up(now),
         }
     }
 
@@ -526,7 +530,18 @@ impl<P: Protocol> Machine for Engine<P> {
         if self.stage == Stage::Over || !self.conns.live(id) {
             return true;
         }
-        self.send_tail(id.slot, now, send) && self.send_new(id.slot, now, send)
+        let was_full = self.conns[id.slot].tail.is_some();
+        if !self.send_tail(id.slot, now, send) {
+            return false;
+        }
+        if was_full {
+            // What is not even encoded waited behind it for room in the socket.
+            let conn = &mut self.conns[id.slot];
+            for flight in conn.flights.range_mut(conn.sent as usize..) {
+                flight.waited_in_queue(now);
+            }
+        }
+        self.send_new(id.slot, now, send)
     }
 
     #[inline]
@@ -619,7 +634,7 @@ impl<P: Protocol> Engine<P> {
                 conn.sent += 1;
             }
             if !whole {
-                for flight in conn.flights.range_mut(conn.sent as usize..next) {
+                for flight in conn.flights.range_mut(conn.sent as usize..) {
                     flight.waits_until = now;
                 }
                 let starts = self.starts.iter().filter(|&&s| s >= taken).map(|s| s - taken);

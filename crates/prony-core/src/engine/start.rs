@@ -61,6 +61,8 @@ pub(super) struct Arrivals {
     cap: usize,
     cancelled: bool,
     by_count: bool,
+    /// False until the first turn where the share has no arrival: it must get one turn to be over.
+    begun: bool,
 }
 
 impl Source {
@@ -87,6 +89,7 @@ impl Source {
             Load::Open { connections, .. } => {
                 let schedule = Schedule::new(plan);
                 Self::Open(Arrivals {
+                    begun: schedule.peek().is_some(),
                     schedule,
                     pools: plan.endpoints.iter().map(|_| Pool::default()).collect(),
                     waiting: 0,
@@ -117,7 +120,7 @@ impl Source {
     pub(super) fn has_begun(&self) -> bool {
         match self {
             Self::Closed(u) => u.begun,
-            Self::Open(_) => true,
+            Self::Open(a) => a.begun,
         }
     }
 
@@ -185,7 +188,13 @@ fn refills(plan: &Plan) -> bool {
 impl<P: Protocol> Engine<P> {
     /// All closed-loop users start.
     pub(super) fn begin(&mut self, now: Nanos) {
-        let Source::Closed(users) = &mut self.source else { return };
+        let users = match &mut self.source {
+            Source::Closed(users) => users,
+            Source::Open(arrivals) => {
+                arrivals.begun = true;
+                return;
+            }
+        };
         users.begun = true;
         // Lane by lane within each round, so that every connection is opened before any has its
         // pipeline filled.
@@ -307,9 +316,9 @@ impl<P: Protocol> Engine<P> {
 
     fn give(&mut self, slot: u32, mut flight: Flight, now: Nanos) {
         let conn = &mut self.conns[slot];
-        if conn.state == State::Connecting {
-            // Whatever passed before the meter came to it is the meter's lateness, not the
-            // connection's.
+        if conn.state == State::Connecting || conn.tail.is_some() {
+            // It waits for the connection or for room in its socket; whatever passed before the
+            // meter came to it is the meter's lateness.
             flight.waits_until = flight.waits_until.max(now);
         }
         conn.given += 1;

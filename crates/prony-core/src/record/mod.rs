@@ -426,9 +426,15 @@ impl Recorder {
         self.section(now).tally.connects += 1;
     }
 
-    /// A connection has opened, `took` after its connect began.
+    /// So many connects that have begun at this very time were never asked for.
+    pub fn not_connecting(&mut self, now: Nanos, n: u64) {
+        self.section(now).tally.connects -= n;
+    }
+
+    /// A connection has opened, `took` after its connect began. It belongs to the section in which
+    /// it was asked for.
     pub fn connected(&mut self, now: Nanos, took: Span) {
-        let t = &mut self.section(now).tally;
+        let t = &mut self.section(Nanos(now.0.saturating_sub(took.0))).tally;
         t.connected += 1;
         t.times.connect.record(took);
     }
