@@ -18,12 +18,7 @@ pub struct Outcome {
 }
 
 /// Run a plan, split into so many shares, against these servers.
-pub fn load(
-    plan: &Plan,
-    shares: u32,
-    setup: &Setup,
-    servers: &mut [&mut dyn Machine],
-) -> Outcome {
+pub fn load(plan: &Plan, shares: u32, setup: &Setup, servers: &mut [&mut dyn Machine]) -> Outcome {
     let mut engines: Vec<Engine<H1>> = (0..shares)
         .map(|i| {
             let share = plan.shard(i, shares);

@@ -77,7 +77,7 @@ impl Truth {
         // A request whose connect has its own limit is not judged here: callers set it above the
         // timeout.
         let done = seen.and_then(|s| s.done.map(|done| (s, done)));
-        let Some((seen, done)) = done.filter(|(_, done)| *done < intended + plan.timeout) else {
+        let Some((seen, done)) = done.filter(|(_, done)| *done <= intended + plan.timeout) else {
             self.timeouts += 1;
             self.response.push(plan.timeout.0);
             return;

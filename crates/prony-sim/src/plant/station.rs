@@ -167,7 +167,11 @@ impl Station {
     fn reply(&mut self, index: u64, last: bool, head: bool, out: &mut Vec<u8>) {
         let status = self.statuses[index as usize % self.statuses.len()];
         let (least, most) = self.body;
-        let size = if least == most { least } else { self.dice.between(least, most) };
+        let size = match status {
+            204 | 304 => 0,
+            _ if least == most => least,
+            _ => self.dice.between(least, most),
+        };
         let close = if last { "Connection: close\r\n" } else { "" };
         let line = format!("HTTP/1.1 {status} Any\r\nContent-Length: {size}\r\n{close}\r\n");
         out.extend_from_slice(line.as_bytes());

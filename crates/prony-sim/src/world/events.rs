@@ -87,7 +87,8 @@ impl World<'_, '_> {
         let piece = self.conns[c].pipes[from].pieces.pop_front().expect("one event per piece");
         match (piece, self.conns[c].ends[to].state) {
             (Piece::Bytes(data), State::Open) => self.deliver(c, from, data),
-            (Piece::Bytes(data), state) => {
+            (Piece::Bytes(mut data), state) => {
+                data.clear();
                 self.spare.push(data);
                 if state == State::Gone {
                     self.send_reset(c, to);

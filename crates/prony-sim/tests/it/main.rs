@@ -1,3 +1,8 @@
 //! The virtual world's tests: the world itself, then what prony says about it.
 
+mod faults;
+mod plans;
+mod replay;
+mod theory;
+mod truth;
 mod world;

@@ -1,0 +1,136 @@
+//! Queueing theory on the other side: what prony measures must be what the theorems say.
+
+use prony_core::plan::Think;
+use prony_core::schedule::Arrivals;
+use prony_core::units::Span;
+use prony_sim::link::Link;
+use prony_sim::load;
+use prony_sim::plant::{Law, Server, Station};
+use prony_sim::world::Setup;
+
+use crate::plans::{assert_conserved, closed, open};
+
+/// Successive response times hang together, the more the busier the station: at a load of 0.7 the
+/// mean of so many is off by 0.4 % (one standard deviation), at 0.8 the p99 already by 1.3 %.
+const REQUESTS: u64 = 2_000_000;
+
+/// Mean and p99 of the response time, in service times, as measured at a station of `servers` that
+/// is busy for `load` of the time.
+fn measured(servers: usize, load_share: f64, seed: u64) -> (f64, f64) {
+    let service = Span::from_micros(100);
+    let rate = load_share * servers as f64 / service.as_secs_f64();
+    let mut plan = open(rate, Arrivals::Poisson, REQUESTS);
+    plan.seed = seed;
+    let station = Station::new(Law::Exponential(service), seed).servers(servers);
+    let setup = Setup { watch: false, ..Setup::new(Link::default(), seed) };
+    let outcome = load(&plan, 1, &setup, &mut [&mut Server::new(station)]);
+    assert_conserved(&outcome, "M/M/c");
+    let tally = outcome.main();
+    assert_eq!((tally.replies, tally.times.lag.sum_ns()), (REQUESTS, 0));
+    let response = &tally.times.response;
+    let unit = service.0 as f64;
+    (response.mean_ns().unwrap() / unit, response.quantile(0.99).unwrap().0 as f64 / unit)
+}
+
+/// The share of arrivals that must wait (Erlang C), for an offered load of `a` servers.
+fn erlang_c(c: usize, a: f64) -> f64 {
+    let blocked = (1..=c).fold(1.0, |b, k| a * b / (k as f64 + a * b));
+    let rho = a / c as f64;
+    blocked / (1.0 - rho * (1.0 - blocked))
+}
+
+/// P(response > t) of M/M/c, in service times: exponential service after a wait that is zero or
+/// exponential with rate c - a.
+fn tail(c: usize, a: f64, t: f64) -> f64 {
+    let (wait, r) = (erlang_c(c, a), c as f64 - a);
+    // With c = 1 this is exp(-(1 - a) t).
+    let served_late = (-t).exp();
+    if (r - 1.0).abs() < 1e-9 {
+        return served_late * (1.0 + wait * t);
+    }
+    served_late + wait * (served_late - (-r * t).exp()) / (r - 1.0)
+}
+
+fn p99(c: usize, a: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1_000.0);
+    for _ in 0..100 {
+        let t = (low + high) / 2.0;
+        *(if tail(c, a, t) > 0.01 { &mut low } else { &mut high }) = t;
+    }
+    low
+}
+
+fn assert_theory(servers: usize, load_share: f64, seed: u64) {
+    let a = load_share * servers as f64;
+    let mean = 1.0 + erlang_c(servers, a) / (servers as f64 - a);
+    let (told_mean, told_p99) = measured(servers, load_share, seed);
+    let what = format!("{servers} servers busy {load_share}");
+    let exact = p99(servers, a);
+    assert!((told_mean / mean - 1.0).abs() < 0.02, "{what}: mean {told_mean}, theory {mean}");
+    assert!((told_p99 / exact - 1.0).abs() < 0.02, "{what}: p99 {told_p99}, theory {exact}");
+}
+
+#[test]
+fn the_formulas_agree_where_they_must() {
+    for a in [0.3, 0.5, 0.8] {
+        assert!((erlang_c(1, a) - a).abs() < 1e-12);
+        assert!((p99(1, a) - 100_f64.ln() / (1.0 - a)).abs() < 1e-6);
+    }
+    // Erlang C of 2 servers: 2 rho^2 / (1 + rho).
+    assert!((erlang_c(2, 1.2) - 2.0 * 0.36 / 1.6).abs() < 1e-12);
+}
+
+#[test]
+fn m_m_1_at_half_load() {
+    assert_theory(1, 0.5, 1);
+}
+
+#[test]
+fn m_m_1_at_seven_tenths() {
+    assert_theory(1, 0.7, 2);
+}
+
+#[test]
+fn m_m_1_at_three_tenths() {
+    assert_theory(1, 0.3, 3);
+}
+
+#[test]
+fn m_m_3_at_seven_tenths() {
+    assert_theory(3, 0.7, 4);
+}
+
+#[test]
+fn m_m_8_at_eight_tenths() {
+    assert_theory(8, 0.8, 5);
+}
+
+/// N = X (R + Z): users, throughput, response time and think time of a closed loop hang together.
+#[test]
+fn the_interactive_response_time_law() {
+    let thinks = [
+        (Think::None, 0.0),
+        (Think::Fixed(Span::from_millis(3)), 0.003),
+        (Think::Exponential(Span::from_millis(5)), 0.005),
+        (Think::Uniform(Span::from_millis(1), Span::from_millis(9)), 0.005),
+    ];
+    for (k, (think, z)) in thinks.into_iter().enumerate() {
+        for users in [1, 7, 40] {
+            // Some 300,000 rounds, so that the think times' own mean is near the asked one.
+            let length = 300_000.0 * (z + 0.0004) / f64::from(users).min((z + 0.0004) / 0.0002);
+            let plan = closed(users, think, Span::from_secs_f64(length));
+            let law = Law::Exponential(Span::from_micros(400));
+            let mut server = Server::new(Station::new(law, k as u64).servers(2));
+            let link = Link::with_latency(Span::from_micros(20));
+            let setup = Setup { watch: false, ..Setup::new(link, 1) };
+            let outcome = load(&plan, 1, &setup, &mut [&mut server]);
+            assert_conserved(&outcome, "closed loop");
+            let tally = outcome.main();
+            let x = tally.replies as f64 / length;
+            let r = tally.times.response.mean_ns().unwrap() / 1e9;
+            let n = x * (r + z);
+            let off = (n / f64::from(users) - 1.0).abs();
+            assert!(off < 0.01, "{users} users, think {z} s: X (R + Z) = {n}");
+        }
+    }
+}
