@@ -4,10 +4,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
 use prony_core::plan::Plan;
-use prony_core::summary::{RunInfo, Summary};
+use prony_core::serve::{Serve, ServeLaw};
+use prony_core::summary::{Meter, RunInfo, Summary};
+use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, Options};
+use prony_sim::link::Link;
+use prony_sim::world::Setup;
 
 use crate::error::{self, Error};
+
+/// How long bytes are under way in the virtual network, each way.
+const ONE_WAY: Span = Span::from_micros(50);
 
 /// Carry out the plan on the network. Everything that can be refused is refused before the load
 /// starts. `control` ends the run before its time; `watch` is told how the load goes, about 20
@@ -39,6 +46,42 @@ pub fn run(
     let parts = outcome.tallies.into_iter().zip(outcome.meters);
     let parts = parts.map(|((warmup, main), meter)| (warmup, main, meter)).collect();
     Ok(Summary::from_parts(plan.clone(), info, parts))
+}
+
+/// Carry out the plan in virtual time against a target server with that law: the same for the same
+/// arguments, to the byte. `threads` shares of the plan run side by side.
+pub fn simulate(
+    plan: &Plan,
+    threads: u32,
+    seed: u64,
+    server: &ServeLaw,
+    command: Vec<String>,
+    notes: Vec<String>,
+) -> Summary {
+    let world = Setup {
+        // A run that a user asks for may be of any length; the plan itself ends it.
+        steps: u64::MAX,
+        watch: false,
+        ..Setup::new(Link::with_latency(ONE_WAY), seed)
+    };
+    let mut target = Serve::new(server.clone(), seed);
+    let outcome = prony_sim::load(plan, threads, &world, &mut [&mut target]);
+    let info = RunInfo {
+        version: env!("CARGO_PKG_VERSION").into(),
+        command,
+        driver: "simulation".into(),
+        notes,
+        ..RunInfo::default()
+    };
+    let ran = outcome.ran;
+    let meters = ran.finished.iter().zip(&ran.turns).map(|(end, &turns)| Meter {
+        wall: end.since(Nanos::ZERO),
+        turns,
+        ..Meter::default()
+    });
+    let parts = outcome.tallies.into_iter().zip(meters);
+    let parts = parts.map(|((warmup, main), meter)| (warmup, main, meter)).collect();
+    Summary::from_parts(plan.clone(), info, parts)
 }
 
 /// Operating system, kernel and processors, for the report.

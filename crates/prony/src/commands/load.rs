@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use prony_core::plan::Plan;
+use prony_core::serve::ServeLaw;
 use prony_core::summary::Summary;
 use prony_io::{Control, DriverChoice, Family, Options, limits};
 
@@ -27,7 +28,11 @@ pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let Planned { plan, notes } = plan::plan(args, &surroundings(args))?;
     let outputs = Outputs::prepare(&args.output.output)?;
     let summary = match args.simulate {
-        Some(_) => return Err(Error::Setup("this build has no virtual world yet".into())),
+        Some(seed) => {
+            let latency = args.simulate_latency.unwrap_or_default();
+            let server = ServeLaw { latency, ..ServeLaw::default() };
+            run::simulate(&plan, args.threads.unwrap_or(1), seed, &server, typed, notes)
+        }
         None => on_the_network(&plan, &options(args), &args.output, typed, notes)?,
     };
     finish(&summary, outputs, &args.output, args.accept_invalid)
