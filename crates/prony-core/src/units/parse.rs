@@ -15,7 +15,16 @@ pub struct ParseError(String);
 
 impl ParseError {
     pub(crate) fn new(sentence: impl Into<String>) -> Self {
-        Self(sentence.into())
+        let sentence = sentence.into();
+        if !sentence.contains(char::is_control) {
+            return Self(sentence);
+        }
+        // What the sentence quotes must neither break the line nor reach a terminal as a command.
+        let escaped = |c: char| {
+            let text = c.to_string();
+            if c.is_control() { text.escape_debug().to_string() } else { text }
+        };
+        Self(sentence.chars().map(escaped).collect())
     }
 
     /// The same, said of a line (counted from 1) of a file.

@@ -40,6 +40,7 @@ fn rate_plan_errors() {
         &[
             "",
             "fast",
+            "\n5\u{1b}[1m",
             "-5",
             "1e3",
             "5x",
@@ -67,6 +68,7 @@ fn rate_plan_errors() {
         expect![[r#"
             '' is not a rate: a rate is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             'fast' is not a rate: 'fast' is no number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '\n5\u{1b}[1m' is not a rate: '\n5\u{1b}[1m' is no number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '-5' is not a rate: '-5' is no number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '1e3' is not a rate: 'e3' is no suffix; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '5x' is not a rate: 'x' is no suffix; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
