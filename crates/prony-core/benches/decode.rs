@@ -37,6 +37,7 @@ impl ReplySink for Null {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a bench times what the core must not")]
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let millions = args.iter().find_map(|a| a.parse::<f64>().ok()).unwrap_or(20.0);

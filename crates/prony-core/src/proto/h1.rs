@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::proto::{Protocol, Reply, ReplySink};
 use chunked::ChunkLine;
-use head::{Body, Head, Kind, Line, Section};
+use head::{Body, Framing, Head, Line, Section};
 use request::Requests;
 
 /// The codec of one worker: the prebuilt requests of a plan, and the heads that its replies had
@@ -177,25 +177,24 @@ impl H1 {
         let call = sink.awaited()?;
         let (head, n) = self.seen.find(call, data)?;
         let framing = head.framing(self.requests.kind(call));
-        let Body::Length(length) = framing.body else { return None };
-        let length = usize::try_from(length).ok()?;
-        let body = data[n..].get(..length)?;
+        let body = framing.whole_body(&data[n..])?;
         if !body.is_empty() && sink.wants_body() {
             sink.body(body);
         }
         let reply = Reply {
             status: head.status,
             head_bytes: n as u64,
-            body_bytes: length as u64,
+            body_bytes: body.len() as u64,
             interim: 0,
             keeps_open: framing.keeps_open,
             fault: None,
         };
-        let open = conn.give(reply, framing.tunnel, data.len() - n - length, sink);
+        let n = n + body.len();
+        let open = conn.give(reply, framing.tunnel, data.len() - n, sink);
         if !open {
             conn.phase = Phase::Over;
         }
-        Some((n + length, open))
+        Some((n, open))
     }
 
     /// In a head, or before it.
@@ -212,17 +211,22 @@ impl H1 {
         if starts && let Some((head, n)) = self.seen.find(call, data) {
             conn.head = head;
             conn.head_bytes += n as u64;
-            return Ok(conn.head_done(kind, n));
+            return Ok(conn.head_done(head.framing(kind), n));
         }
         let (n, whole) = conn.head_lines(data)?;
         conn.head_bytes += n as u64;
         if !whole {
             return Ok(Step::Starved(n));
         }
-        if starts && !conn.head.is_interim() {
+        if conn.head.is_interim() {
+            conn.interim = conn.interim.saturating_add(1);
+            conn.phase = Phase::default();
+            return Ok(Step::Used(n));
+        }
+        if starts {
             self.seen.keep(call, &data[..n], conn.head);
         }
-        Ok(conn.head_done(kind, n))
+        Ok(conn.head_done(conn.head.framing(kind), n))
     }
 }
 
@@ -240,8 +244,12 @@ impl Conn {
                 };
                 *blank = at > 0;
             }
-            let Line::Text(line, n) = section.status_line(&data[at..])? else {
-                return Ok((at, false));
+            let (line, n) = match section.simple_line(&data[at..]) {
+                Some(found) => found,
+                None => match section.status_line(&data[at..])? {
+                    Line::Text(line, n) => (line, n),
+                    _ => return Ok((at, false)),
+                },
             };
             self.head = Head::status_line(line)?;
             at += n;
@@ -267,13 +275,7 @@ impl Conn {
 
     /// The head is whole, and ended after `n` bytes.
     #[inline]
-    fn head_done(&mut self, kind: Kind, n: usize) -> Step {
-        if self.head.is_interim() {
-            self.interim = self.interim.saturating_add(1);
-            self.phase = Phase::default();
-            return Step::Used(n);
-        }
-        let framing = self.head.framing(kind);
+    fn head_done(&mut self, framing: Framing, n: usize) -> Step {
         (self.keeps_open, self.tunnel) = (framing.keeps_open, framing.tunnel);
         self.phase = match framing.body {
             Body::Length(0) => return Step::Done(n),

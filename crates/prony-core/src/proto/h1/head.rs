@@ -126,6 +126,23 @@ impl Section {
         self.used == 0 && self.scanned == 0
     }
 
+    /// A whole line of the usual form at the start of `data`, and its length with the line end. For
+    /// anything else, right or wrong, `status_line` has to look closer; where this finds a line,
+    /// that would find the same.
+    #[inline]
+    pub(super) fn simple_line<'a>(&mut self, data: &'a [u8]) -> Option<(&'a [u8], usize)> {
+        if self.scanned > 0 {
+            return None;
+        }
+        let end = first_control(data)?;
+        let n = end + 2;
+        let simple = data[end..].starts_with(b"\r\n") && self.used as usize + n <= LIMIT;
+        simple.then(|| {
+            self.used += n as u32;
+            (&data[..end], n)
+        })
+    }
+
     /// A whole field line of the usual form at the start of `data`: its name, its value with the
     /// blanks around it, and its length with the line end. For anything else, right or wrong,
     /// `field_line` has to look closer; where this finds a line, that would find the same.
@@ -134,7 +151,7 @@ impl Section {
         &mut self,
         data: &'a [u8],
     ) -> Option<(&'a [u8], &'a [u8], usize)> {
-        if self.scanned > 0 {
+        if self.scanned > 0 || data.first() == Some(&b'\r') {
             return None;
         }
         let colon = token_length(data);
@@ -192,6 +209,15 @@ impl Section {
         }
         self.scanned = scanned as u32;
         Ok(Line::Starved)
+    }
+}
+
+impl Framing {
+    /// The body, if its length is known and all of it is at the start of `data`.
+    #[inline]
+    pub(super) fn whole_body<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
+        let Body::Length(length) = self.body else { return None };
+        data.get(..usize::try_from(length).ok()?)
     }
 }
 
