@@ -1,6 +1,6 @@
 //! Once a run is under way, requests allocate nothing: engine, codec and recorder, and the target
-//! server, are driven by hand through a counting allocator. (Here and not in the core's tests, because a counting allocator is
-//! unsafe code.)
+//! server, are driven by hand through a counting allocator. (Here and not in the core's tests,
+//! because a counting allocator is unsafe code.)
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -125,7 +125,8 @@ impl Peer {
     }
 }
 
-/// Runs that many requests after two seconds of warm-up; how many allocations there were per second.
+/// Runs that many requests after two seconds of warm-up; how many allocations there were per
+/// second.
 fn allocations(plan: &Plan, step: Span, chunk: usize, requests: u64) -> f64 {
     let mut engine = Engine::new(plan, H1::new(plan));
     let mut peer = Peer {

@@ -10,6 +10,7 @@ mod conn;
 mod flight;
 mod patience;
 mod pool;
+mod send;
 mod sink;
 mod start;
 #[cfg(test)]
@@ -25,14 +26,12 @@ use crate::plan::Plan;
 use crate::proto::Protocol;
 use crate::record::{Recorder, Tally};
 use crate::units::{ConnId, Nanos, Span};
-use conn::{Conn, State, Table, Tail};
+use conn::{Conn, State, Table};
 use flight::{BodyPattern, Flight};
 use patience::Patience;
+use send::OUT_CHUNK;
 use sink::Sink;
 use start::Source;
-
-/// How many bytes of requests are encoded before they are offered to the kernel.
-const OUT_CHUNK: usize = 64 << 10;
 
 /// The client side of a run, or of one share of it.
 #[derive(Debug)]
@@ -563,87 +562,5 @@ impl<P: Protocol> Machine for Engine<P> {
             _ => at = at.min(self.load_end.unwrap_or(Nanos::MAX)),
         }
         (at < Nanos::MAX).then_some(at)
-    }
-}
-
-/// Sending.
-impl<P: Protocol> Engine<P> {
-    fn mark_sent(recorder: &mut Recorder, flight: &mut Flight, now: Nanos) {
-        flight.sent = now;
-        if !flight.counted {
-            flight.counted = true;
-            recorder.sent(&flight.stamps(now));
-        }
-    }
-
-    /// What the kernel did not take before. Returns whether it has taken all.
-    fn send_tail(&mut self, slot: u32, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
-        let Conn { tail: Some(tail), flights, sent, .. } = &mut self.conns[slot] else {
-            return true;
-        };
-        let mut sent_bytes = 0;
-        let all = loop {
-            let taken = send(&tail.bytes[tail.taken..]);
-            sent_bytes += taken;
-            tail.taken += taken;
-            while tail.starts.front().is_some_and(|&s| s < tail.taken) {
-                tail.starts.pop_front();
-                let flight = &mut flights[*sent as usize];
-                flight.waited_in_queue(now);
-                Self::mark_sent(&mut self.recorder, flight, now);
-                *sent += 1;
-            }
-            if tail.taken == tail.bytes.len() {
-                break true;
-            }
-            if taken == 0 {
-                break false;
-            }
-        };
-        self.recorder.bytes_sent(now, sent_bytes as u64);
-        if all {
-            self.conns[slot].tail = None;
-        }
-        all
-    }
-
-    /// Encode and send the requests that were not yet. Returns whether the kernel has taken all.
-    fn send_new(&mut self, slot: u32, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
-        let per_connection = self.plan.requests_per_connection.unwrap_or(u32::MAX);
-        let conn = &mut self.conns[slot];
-        if conn.state != State::Open {
-            return true;
-        }
-        while (conn.sent as usize) < conn.flights.len() {
-            self.out.clear();
-            self.starts.clear();
-            let before = conn.given - conn.flights.len() as u32;
-            let mut next = conn.sent as usize;
-            while next < conn.flights.len() && self.out.len() < OUT_CHUNK {
-                self.starts.push(self.out.len());
-                let last = before + next as u32 + 1 == per_connection;
-                self.proto.encode(&mut conn.proto, conn.flights[next].call, last, &mut self.out);
-                next += 1;
-            }
-            let taken = send(&self.out);
-            self.recorder.bytes_sent(now, taken as u64);
-            let whole = taken == self.out.len();
-            for &start in self.starts.iter().take_while(|&&s| whole || s < taken) {
-                let _ = start;
-                Self::mark_sent(&mut self.recorder, &mut conn.flights[conn.sent as usize], now);
-                conn.sent += 1;
-            }
-            if !whole {
-                for flight in conn.flights.range_mut(conn.sent as usize..) {
-                    flight.waits_until = now;
-                }
-                let starts = self.starts.iter().filter(|&&s| s >= taken).map(|s| s - taken);
-                let tail =
-                    Tail { bytes: self.out[taken..].to_vec(), taken: 0, starts: starts.collect() };
-                conn.tail = Some(Box::new(tail));
-                return false;
-            }
-        }
-        true
     }
 }

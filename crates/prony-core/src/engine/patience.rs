@@ -1,9 +1,9 @@
 //! How long replies may gather before they are read.
 //!
-//! A server that sends the replies to pipelined requests one by one wakes the meter for each, and the
-//! waking costs more than the reading. Letting a few replies gather makes the load several times
-//! cheaper. It also makes their times longer, so it is bounded by a hundredth of what a reply takes
-//! anyway, and done only where replies do come one by one.
+//! A server that sends the replies to pipelined requests one by one wakes the meter for each, and
+//! the waking costs more than the reading. Letting a few replies gather makes the load several
+//! times cheaper. It also makes their times longer, so it is bounded by a hundredth of what a reply
+//! takes anyway, and done only where replies do come one by one.
 
 use crate::plan::{Load, Plan};
 use crate::units::Span;
