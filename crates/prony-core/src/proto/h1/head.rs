@@ -274,6 +274,9 @@ impl Head {
 
     /// A list is taken if all its elements are the same number (RFC 9112, 6.3).
     fn content_length(&mut self, value: &[u8]) -> Result<(), Fault> {
+        if elements(value).next().is_none() {
+            return Err(Fault::BadLength);
+        }
         for element in elements(value) {
             let length = decimal(element).ok_or(Fault::BadLength)?;
             if self.has_length && self.length != length {
@@ -288,6 +291,9 @@ impl Head {
     /// reply's end.
     fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Fault> {
         const KNOWN: [&[u8]; 5] = [b"gzip", b"deflate", b"compress", b"x-gzip", b"x-compress"];
+        if elements(value).next().is_none() {
+            return Err(Fault::BadCoding);
+        }
         for element in elements(value) {
             let name = element.split(|&b| b == b';').next().map_or(element, trim);
             if name.eq_ignore_ascii_case(b"chunked") {
@@ -344,10 +350,10 @@ pub(super) fn check_field(line: &[u8]) -> Result<(), Fault> {
     split_field(line).map(|_| ())
 }
 
-/// The elements of a comma-separated list, without the blanks around them; one (perhaps empty)
-/// where there is no comma.
+/// The elements of a comma-separated list, without the blanks around them. Empty ones do not count
+/// (RFC 9110, 5.6.1).
 pub(super) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&b| b == b',').map(trim)
+    value.split(|&b| b == b',').map(trim).filter(|e| !e.is_empty())
 }
 
 /// Whether a field has that name, given as it is mostly written.

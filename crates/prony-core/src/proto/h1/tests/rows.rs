@@ -35,11 +35,12 @@ pub(super) const ROWS: &[Row] = &[
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5 5\r\n\r\nhello", "BadLength"),
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5.0\r\n\r\nhello", "BadLength"),
     row("G", "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\nhello", "BadLength"),
-    row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5,\r\n\r\nhello", "BadLength"),
+    row("G", "HTTP/1.1 200 OK\r\nContent-Length: ,\r\n\r\nhello", "BadLength"),
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\nhello", "BadLength"),
     // Several lengths.
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello", "200 hello +"),
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello", "200 hello +"),
+    row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5,\r\n\r\nhello", "200 hello +"),
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5 ,05,\t5\r\n\r\nhello", "200 hello +"),
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "BadLength"),
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nhello", "BadLength"),
@@ -97,6 +98,7 @@ pub(super) const ROWS: &[Row] = &[
     row("G", "HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", "BadCoding"),
     row("G", "HTTP/1.1 200 OK\r\nTransfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n", "BadCoding"),
     row("G", "HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\r\n", "BadCoding"),
+    row("G", "HTTP/1.1 200 OK\r\nTransfer-Encoding: ,, chunked ,\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "200 hi +"),
     // A coding beside a length: the coding counts, the connection ends.
     row("G", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 99\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "200 hi -"),
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "200 hi -"),
