@@ -11,4 +11,4 @@ pub mod plant;
 mod run;
 pub mod world;
 
-pub use run::{Outcome, load};
+pub use run::{Outcome, load, simulate};

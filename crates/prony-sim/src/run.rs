@@ -5,8 +5,16 @@ use prony_core::machine::Machine;
 use prony_core::plan::Plan;
 use prony_core::proto::h1::H1;
 use prony_core::record::Tally;
+use prony_core::serve::{Serve, ServeLaw};
+use prony_core::summary::Meter;
+use prony_core::units::{Nanos, Span};
 
+use crate::link::Link;
 use crate::world::{Ran, Setup};
+
+/// One way between client and server in [`simulate`]: about what a loopback round trip with its two
+/// wake-ups takes.
+const LOOPBACK: Span = Span::from_micros(25);
 
 /// What has come of a load.
 #[derive(Debug)]
@@ -31,6 +39,29 @@ pub fn load(plan: &Plan, shares: u32, setup: &Setup, servers: &mut [&mut dyn Mac
     }
     let ran = setup.run(&mut clients, servers);
     Outcome { tallies: engines.into_iter().map(Engine::finish).collect(), ran }
+}
+
+/// The whole run of `prony --simulate`: the plan on so many threads (no more than it can be split
+/// into) against prony's own target server under that law, 25 us away, on a machine that costs
+/// nothing and is never late. Per thread: warm-up, where the plan has one, measurement, and the
+/// meter's account of itself. Same arguments, same result to the byte.
+pub fn simulate(
+    plan: &Plan,
+    threads: u32,
+    seed: u64,
+    server: &ServeLaw,
+) -> Vec<(Option<Tally>, Tally, Meter)> {
+    let setup =
+        Setup { watch: false, steps: u64::MAX, ..Setup::new(Link::with_latency(LOOPBACK), seed) };
+    let mut serve = Serve::new(server.clone(), seed);
+    let shares = threads.clamp(1, plan.shards_max());
+    let Outcome { tallies, ran } = load(plan, shares, &setup, &mut [&mut serve]);
+    let accounts = ran.finished.iter().zip(&ran.turns).map(|(&end, &turns)| Meter {
+        wall: end.since(Nanos::ZERO),
+        turns,
+        ..Meter::default()
+    });
+    tallies.into_iter().zip(accounts).map(|((warm, main), meter)| (warm, main, meter)).collect()
 }
 
 impl Outcome {

@@ -81,7 +81,7 @@ fn any_setup(dice: &mut Dice, seed: u64) -> Setup {
         _ => Link::broken(dice),
     };
     let mut setup = Setup::new(link, seed);
-    setup.link.latency = setup.link.latency + Span(1_000);
+    setup.link.latency += Span(1_000);
     // A long head that arrives byte by byte through a tiny window takes a while.
     setup.steps = 30_000_000;
     setup.watch = false;
@@ -113,7 +113,7 @@ fn any_server(dice: &mut Dice, seed: u64) -> Box<dyn Machine> {
 #[test]
 fn sums_hold_whatever_breaks() {
     let (mut seen, mut replies, mut unfinished, mut retries) = (vec![0; 32], 0, 0, 0);
-    for seed in 0..3_000 {
+    for seed in 0..2_000 {
         let _case = Seed(seed);
         let mut dice = Dice::new(seed, 20);
         let plan = any_plan(&mut dice);
@@ -136,7 +136,8 @@ fn sums_hold_whatever_breaks() {
                 retries += t.retries;
             }
         }
-        let last = plan.warmup + plan.stop.duration.unwrap_or(ms(3_600_000)) + plan.timeout;
+        let last =
+            plan.warmup + plan.stop.duration.unwrap_or(Span::from_secs(3_600)) + plan.timeout;
         let latest = Nanos::ZERO + last + setup.late + setup.late + ms(1);
         for &end in &outcome.ran.finished {
             assert!(end <= latest, "seed {seed}: finished at {end}, at the latest {latest}");
@@ -145,7 +146,7 @@ fn sums_hold_whatever_breaks() {
     // The trouble was real: nearly every fault was met, and many good replies too.
     let met = seen.iter().filter(|&&n| n > 0).count();
     assert!(met >= 20, "only {met} kinds of fault were met: {seen:?}");
-    assert!(replies > 20_000 && unfinished > 100 && retries > 100);
+    assert!(replies > 10_000 && unfinished > 100 && retries > 100);
 }
 
 /// A target that refuses, or never answers, every connect.

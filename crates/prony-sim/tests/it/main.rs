@@ -3,6 +3,7 @@
 mod faults;
 mod plans;
 mod replay;
+mod serve;
 mod theory;
 mod truth;
 mod world;

@@ -24,7 +24,7 @@ fn same_seed_same_tally_to_the_byte() {
             let mut dice = Dice::new(seed, 30);
             let plan = any_plan(&mut dice);
             let mut link = Link::broken(&mut dice);
-            link.latency = link.latency + Span(1_000);
+            link.latency += Span(1_000);
             let mut server = Server::new(Hostile::new(seed, 0.7));
             let outcome = load(&plan, 2, &Setup::new(link, seed), &mut [&mut server]);
             (outcome.ran.trace, bytes(&outcome.tallies))

@@ -66,7 +66,7 @@ fn some_plan(dice: &mut Dice) -> Plan {
         }
     }
     // Room for the warm-up's requests beside the measured ones.
-    numbered(plan, 1 << 14)
+    numbered(plan, 1 << 11)
 }
 
 fn some_station(dice: &mut Dice, plan: &Plan) -> Station {
