@@ -103,7 +103,7 @@ impl Pace {
         let housekeeping = own.map_or(self.next_pulse, |own| own.min(self.next_pulse));
         let deadline = deadline.unwrap_or(Nanos::MAX);
         if self.sleeper.always_spins() {
-            return self.spin(poller, deadline.min(housekeeping));
+            return self.spin(poller, deadline.min(housekeeping), false);
         }
         if patience > Span::ZERO && deadline.min(housekeeping) > self.now + patience {
             let span = patience - self.sleeper.lateness_p50();
@@ -137,7 +137,7 @@ impl Pace {
 
     /// Wait for what the machine wants to do at `due`, to the microsecond.
     fn wait_until(&mut self, poller: &mut impl Poll, now: Nanos, due: Nanos) -> usize {
-        let Some(nap) = self.sleeper.nap(now, due) else { return self.spin(poller, due) };
+        let Some(nap) = self.sleeper.nap(now, due) else { return self.spin(poller, due, true) };
         let n = poller.poll(nap);
         if n > 0 {
             return n;
@@ -147,17 +147,17 @@ impl Pace {
             return 0; // a signal
         }
         self.sleeper.overslept(woken.since(now + nap));
-        if woken >= due || nap >= due.since(now) { 0 } else { self.spin(poller, due) }
+        if woken >= due || nap >= due.since(now) { 0 } else { self.spin(poller, due, false) }
     }
 
-    /// Poll without sleeping until `due` or an event.
-    fn spin(&mut self, poller: &mut impl Poll, due: Nanos) -> usize {
+    /// Poll without sleeping until `due` or an event; `instead`: of a sleep, not after one.
+    fn spin(&mut self, poller: &mut impl Poll, due: Nanos, instead: bool) -> usize {
         let begin = self.read_clock();
         loop {
             let n = poller.poll(Span::ZERO);
             let now = self.read_clock();
             if n > 0 || now >= due {
-                self.sleeper.spun(now.since(begin));
+                self.sleeper.spun(now.since(begin), instead);
                 return n;
             }
         }

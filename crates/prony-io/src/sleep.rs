@@ -8,13 +8,15 @@
 use prony_core::units::{Nanos, Span};
 
 use crate::clock::Clock;
+use crate::cpu;
 
 /// How much processor time a punctual start is worth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
     /// Never spin: starts are as late as the kernel's timers.
     Sleep,
-    /// Spin for at most 10 % of one core's time.
+    /// Spin for at most 10 % of one core's time, not counting waits that are so short that a sleep
+    /// would take more of it.
     #[default]
     Auto,
     /// Never sleep: a whole core per worker, always.
@@ -27,6 +29,8 @@ const SPIN_SHARE_PERCENT: u64 = 10;
 const SAVINGS_MAX: u64 = 5_000_000;
 /// Never wake earlier than this before a moment, whatever the kernel's lateness.
 const LEAD_MAX: u64 = 150_000;
+/// A sleep's own processor time is never taken to be more than this.
+const COST_MAX: u64 = 20_000;
 /// How long the lateness is measured at the start, and with which sleeps.
 const CALIBRATION: Span = Span::from_millis(20);
 const CALIBRATION_SLEEP: Span = Span::from_micros(100);
@@ -39,6 +43,8 @@ pub(crate) struct Sleeper {
     /// steps.
     late_p50: u64,
     late_p99: u64,
+    /// What a sleep costs in processor time (timer, two switches): a shorter wait is cheaper to spin.
+    cost: u64,
     /// Nanoseconds that may be spun now.
     savings: u64,
     saved_at: Nanos,
@@ -51,6 +57,7 @@ impl Sleeper {
             precision,
             late_p50: 20_000,
             late_p99: 60_000,
+            cost: 0,
             savings: SAVINGS_MAX,
             saved_at: Nanos::ZERO,
             spun: Span::ZERO,
@@ -61,6 +68,7 @@ impl Sleeper {
     pub(crate) fn calibrate(&mut self, mut sleep: impl FnMut(Span)) {
         let clock = Clock::starting_now();
         let mut late = Vec::with_capacity(256);
+        let used = cpu::thread_times();
         loop {
             let begin = clock.now();
             if begin >= Nanos::ZERO + CALIBRATION {
@@ -69,11 +77,14 @@ impl Sleeper {
             sleep(CALIBRATION_SLEEP);
             late.push(clock.now().since(begin + CALIBRATION_SLEEP).as_nanos());
         }
+        let used_by_now = cpu::thread_times();
+        let used = used_by_now.0 + used_by_now.1 - (used.0 + used.1);
         late.sort_unstable();
         // A machine so busy that there is no sample keeps the defaults.
         if let Some(&last) = late.last() {
             self.late_p50 = late[late.len() / 2].min(LEAD_MAX);
             self.late_p99 = late.get(late.len() * 99 / 100).map_or(last, |&x| x).min(LEAD_MAX);
+            self.cost = (used.as_nanos() / late.len() as u64).min(COST_MAX);
         }
     }
 
@@ -98,15 +109,16 @@ impl Sleeper {
         let lead = match self.precision {
             Precision::Spin => return None,
             Precision::Sleep => return Some(Span(wait)),
+            Precision::Auto if wait <= self.cost => return None,
             Precision::Auto => self.lead(now),
         };
+        if lead == 0 {
+            return Some(Span(wait));
+        }
         // The kernel may add a thousandth of a wait to end it together with others
         // (select_estimate_accuracy).
         let nap = wait.saturating_sub(lead + wait / 1_000);
-        if nap > 0 {
-            return Some(Span(nap));
-        }
-        if lead == 0 { Some(Span(wait)) } else { None }
+        (nap > 0).then_some(Span(nap))
     }
 
     /// A sleep ended by its time, that long after the moment it was asked to end.
@@ -115,10 +127,13 @@ impl Sleeper {
         follow(&mut self.late_p99, late.as_nanos(), 990, 10);
     }
 
-    /// So long was spun without anything to do.
-    pub(crate) fn spun(&mut self, span: Span) {
+    /// So long was spun without anything to do. Where it stands for a whole wait no longer than a
+    /// sleep costs (`instead`), it is free.
+    pub(crate) fn spun(&mut self, span: Span, instead: bool) {
         self.spun += span;
-        self.savings = self.savings.saturating_sub(span.as_nanos());
+        if !instead || span.as_nanos() > self.cost {
+            self.savings = self.savings.saturating_sub(span.as_nanos());
+        }
     }
 
     pub(crate) fn spun_in_all(&self) -> Span {
@@ -180,7 +195,7 @@ mod tests {
         while now < Nanos(2_000_000_000) {
             let due = now + Span(50 * US);
             if s.nap(now, due).is_none() {
-                s.spun(due.since(now));
+                s.spun(due.since(now), true);
                 spun += 50 * US;
             }
             now = due;
@@ -188,6 +203,22 @@ mod tests {
         assert!(spun <= 2_000_000_000 / 10 + SAVINGS_MAX + 50 * US, "{spun} ns");
         assert!(spun >= 2_000_000_000 / 12, "the allowance is there to be used: {spun} ns");
         assert_eq!(s.spun_in_all(), Span(spun));
+    }
+
+    #[test]
+    fn waits_that_cost_less_than_a_sleep_are_spun_for_nothing() {
+        let mut s = Sleeper::new(Precision::Auto);
+        s.cost = 15 * US;
+        s.savings = 0;
+        assert_eq!(s.nap(Nanos(0), Nanos(15 * US)), None);
+        s.spun(Span(15 * US), true);
+        assert_eq!(s.nap(Nanos(0), Nanos(16 * US)), Some(Span(16 * US)), "no savings, so no lead");
+        assert_eq!(s.spun_in_all(), Span(15 * US));
+        s.savings = 40 * US;
+        s.spun(Span(10 * US), true);
+        assert_eq!(s.savings, 40 * US);
+        s.spun(Span(10 * US), false);
+        assert_eq!(s.savings, 30 * US, "after a sleep it is not free");
     }
 
     #[test]

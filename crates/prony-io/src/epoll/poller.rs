@@ -147,3 +147,52 @@ fn arm(timer: &OwnedFd, span: Span) {
     // SAFETY: `t` lives until the call returns; the old value is not wanted.
     unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &t, std::ptr::null_mut()) };
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn waits_are_finer_than_milliseconds_on_old_kernels_too() {
+        for old_kernel in [false, true] {
+            let mut p = Poller::new(old_kernel).unwrap();
+            let mut shortest = Duration::MAX;
+            for _ in 0..50 {
+                let begin = Instant::now();
+                p.poll(Span::from_micros(200));
+                let took = begin.elapsed();
+                assert!(took >= Duration::from_micros(199), "{old_kernel} {took:?}");
+                shortest = shortest.min(took);
+            }
+            assert!(shortest < Duration::from_micros(900), "{old_kernel} {shortest:?}");
+        }
+    }
+
+    #[test]
+    fn events_end_waits_on_old_kernels_too() {
+        for old_kernel in [false, true] {
+            let mut p = Poller::new(old_kernel).unwrap();
+            let (mut a, b) = UnixStream::pair().unwrap();
+            let interest = (libc::EPOLLIN | libc::EPOLLET) as u32;
+            p.add(b.as_raw_fd(), 77, interest).unwrap();
+            assert_eq!(p.poll(Span::ZERO), 0);
+            a.write_all(b"x").unwrap();
+            let begin = Instant::now();
+            assert_eq!(p.poll(Span::from_secs(20)), 1);
+            assert!(begin.elapsed() < Duration::from_secs(10));
+            assert_eq!(p.event(0), (77, libc::EPOLLIN as u32));
+            // The edge was told; nothing new is.
+            assert_eq!(p.poll(Span::ZERO), 0);
+            p.modify(b.as_raw_fd(), 78, interest).unwrap();
+            assert_eq!(p.poll(Span::ZERO), 1);
+            assert_eq!(p.event(0).0, 78);
+            p.remove(b.as_raw_fd());
+            a.write_all(b"x").unwrap();
+            assert_eq!(p.poll(Span::ZERO), 0);
+        }
+    }
+}

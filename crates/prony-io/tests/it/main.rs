@@ -40,6 +40,7 @@ on_both_drivers!(
     suite::stop_flags_reach_an_idle_machine,
     suite::pulse_comes_twenty_times_a_second,
     suite::unix_sockets,
+    suite::a_full_unix_listener_is_waited_for,
     suite::sources_are_used,
     suite::accept_storm,
     suite::no_descriptor_leaks,

@@ -15,7 +15,7 @@ use prony_io::{
     Control, DriverChoice, DriverStats, Listen, Options, Precision, Served, bind, limits, serve,
 };
 
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::child::alone;
 use crate::machines::{Client, Echo, Exchange, Ticker};
@@ -302,6 +302,29 @@ pub(crate) fn unix_sockets(on: DriverChoice) {
     });
     assert_eq!(served.machine.accepted, 100 + 2 + 400);
     assert!(!path.exists(), "the listener takes its path away");
+}
+
+pub(crate) fn a_full_unix_listener_is_waited_for(on: DriverChoice) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("slow");
+    let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+    listener.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+    listener.listen(1).unwrap();
+    let peer = thread::spawn(move || {
+        for _ in 0..8 {
+            // Seven of eight find the queue full at first.
+            thread::sleep(Duration::from_millis(30));
+            let (mut s, _) = listener.accept().unwrap();
+            let mut all = [0; 10];
+            s.read_exact(&mut all).unwrap();
+            s.write_all(&all).unwrap();
+        }
+    });
+    let mut client = Client::new(Exchange { connections: 8, ..ONCE });
+    drive(on, remote(vec![vec![Remote::unix(&path).unwrap()]]), &mut client);
+    assert_eq!(client.faults, []);
+    assert_eq!(client.echoed, 8);
+    peer.join().unwrap();
 }
 
 pub(crate) fn sources_are_used(on: DriverChoice) {
