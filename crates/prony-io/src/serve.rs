@@ -12,7 +12,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::control::Control;
 use crate::crew::Crew;
-use crate::driver::Config;
+use crate::driver::{Config, DriverChoice};
 use crate::worker::{Options, SetupError};
 use crate::{cpu, limits};
 
@@ -133,7 +133,11 @@ pub fn serve<M: Machine + Send>(
     }
     let crew = Crew {
         control,
-        driver: options.driver,
+        driver: match options.driver {
+            // Not measured to be faster for a server.
+            DriverChoice::Auto => DriverChoice::Epoll,
+            chosen => chosen,
+        },
         cores: if options.pin { cpu::allowed() } else { Vec::new() },
     };
     let machines: Vec<_> = machines.into_iter().map(|m| std::sync::Mutex::new(Some(m))).collect();

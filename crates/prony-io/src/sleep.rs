@@ -43,7 +43,8 @@ pub(crate) struct Sleeper {
     /// steps.
     late_p50: u64,
     late_p99: u64,
-    /// What a sleep costs in processor time (timer, two switches): a shorter wait is cheaper to spin.
+    /// What a sleep costs in processor time (timer, two switches): a shorter wait is cheaper to
+    /// spin.
     cost: u64,
     /// Nanoseconds that may be spun now.
     savings: u64,

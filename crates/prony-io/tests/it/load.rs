@@ -6,12 +6,14 @@ use std::thread;
 use std::time::Duration;
 
 use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
+use prony_core::proto::h1::H1;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::serve::{Serve, ServeLaw};
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
 use prony_io::{
-    Control, DriverChoice, Listen, Options, Outcome, SetupError, bind, limits, run, serve,
+    Control, DriverChoice, Listen, Options, Outcome, SetupError, bind, limits, run, run_protocol,
+    serve,
 };
 
 use crate::child::alone;
@@ -178,6 +180,34 @@ fn what_does_not_fit_is_refused_before_the_load() {
         assert!(out.notes[0].contains(&format!("leave {fit}")), "{:?}", out.notes);
         assert_eq!(out.merged().1.failed, 3, "nobody listens there");
     });
+}
+
+#[test]
+fn a_worker_that_panics_takes_nobody_with_it() {
+    let server_control = Control::new();
+    let at = bind(&Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
+    let Listen::Tcp(local) = *at.local() else { panic!("a TCP listener") };
+    let p = plan(local.port(), closed(4), requests(1000));
+    let out = thread::scope(|s| {
+        s.spawn(|| {
+            let machines = vec![Serve::new(ServeLaw::default(), 1)];
+            serve(machines, &[at], &Options::default(), &server_control, &|_, _| {})
+        });
+        let half = options(DriverChoice::Epoll, 2);
+        let out = run_protocol(&p, &half, &Control::new(), &mut |_| {}, &|share| {
+            assert_eq!(share.shard.index, 0, "a defect, for the test");
+            H1::new(share)
+        });
+        let all_die = run_protocol(&p, &half, &Control::new(), &mut |_| {}, &|_| -> H1 {
+            panic!("a defect, for the test")
+        });
+        server_control.stop_now();
+        assert!(matches!(all_die, Err(SetupError::Died)));
+        out.unwrap()
+    });
+    assert_eq!(out.tallies.len(), 1);
+    assert_eq!(out.merged().1.replies, 500, "the other worker's share");
+    assert!(out.notes[0].starts_with("1 of 2 workers died"), "{:?}", out.notes);
 }
 
 #[test]
