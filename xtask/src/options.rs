@@ -16,8 +16,10 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     }
     let mut helped = BTreeSet::new();
     for command in ["load", "serve", "demo"] {
-        let run = ["run", "--quiet", "--locked", "--package", "prony", "--", command, "--help"];
-        helped.extend(long_options(&shell::output(&mut shell::cargo(&run))?));
+        // The build of the tests, so that there need not be another.
+        let run = ["run", "--quiet", "--locked", "--profile=ci", "--package=prony", "--"];
+        let help = shell::output(shell::cargo(&run).args([command, "--help"]))?;
+        helped.extend(long_options(&help));
     }
     let doc = fs::read_to_string(DOC).with_context(|| format!("cannot read {DOC}"))?;
     let problems = compare(&helped, &long_options(&doc));

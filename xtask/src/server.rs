@@ -1,7 +1,6 @@
 //! A `prony serve` of our own, ended when we are done with it, however that comes about.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -13,16 +12,16 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Start it on a free port of the loopback.
-    pub(crate) fn start(prony: &Path, options: &[&str]) -> Result<Self> {
-        let mut child = Command::new(prony)
+    /// Start it on a free port of the loopback. `prony` is the command so far, which may begin with
+    /// a program that sets the scene.
+    pub(crate) fn start(prony: &mut Command) -> Result<Self> {
+        let mut child = prony
             .args(["serve", "127.0.0.1:0"])
-            .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .with_context(|| format!("cannot run {}", prony.display()))?;
+            .context("cannot run prony serve")?;
         let mut said = BufReader::new(child.stderr.take().context("no pipe")?);
         let mut server = Self { child, url: String::new() };
         let mut line = String::new();
