@@ -2,6 +2,7 @@
 
 mod faults;
 mod plans;
+mod regress;
 mod replay;
 mod serve;
 mod theory;

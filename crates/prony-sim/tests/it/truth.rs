@@ -1,17 +1,17 @@
 //! What a truthful meter must tell: every figure of the tally against the oracle's, over many
 //! seeds.
 
-use prony_core::plan::{Load, Plan, Stop};
+use prony_core::plan::{Load, Plan, Stop, Think};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan, Schedule};
 use prony_core::units::{Nanos, Span};
 use prony_sim::dice::Dice;
 use prony_sim::link::Link;
 use prony_sim::load;
-use prony_sim::oracle::differs;
+use prony_sim::oracle::{Seen, Truth, differs};
 use prony_sim::plant::{Law, Server, Station};
 use prony_sim::world::Setup;
 
-use crate::plans::{Seed, assert_true, at, ms, numbered, open};
+use crate::plans::{Seed, assert_conserved, assert_true, at, closed, ms, numbered, open};
 
 fn some_law(dice: &mut Dice) -> Law {
     let mut span = |most: u64| Span(dice.below(most));
@@ -121,6 +121,52 @@ fn every_figure_is_the_truth() {
         if setup.late == Span::ZERO {
             assert_eq!(main.times.lag.sum_ns(), 0, "seed {seed}: the meter was never late");
         }
+        if setup.link == Link::default() {
+            // Connects take no time here, so what is not lateness is waiting in the queue.
+            let waits = Truth::of(&outcome.ran.oracle, &plan, false).wait;
+            let waited: u64 = waits.iter().sum();
+            let told = main.times.lag.sum_ns() + main.times.queue.sum_ns();
+            assert_eq!(told, u128::from(waited), "seed {seed}");
+        }
+    }
+}
+
+/// In a closed loop the wires know no intended times, but everything from the send on.
+#[test]
+fn a_closed_loop_tells_what_the_wires_saw() {
+    for seed in 0..1_000 {
+        let _case = Seed(seed);
+        let mut dice = Dice::new(seed, 16);
+        let think = match dice.below(3) {
+            0 => Think::None,
+            1 => Think::Fixed(Span(dice.below(5_000_000))),
+            _ => Think::Exponential(Span(dice.below(5_000_000))),
+        };
+        let mut plan = closed(dice.between(1, 6) as u32, think, ms(1));
+        plan.stop = Stop { requests: Some(dice.between(1, 60)), duration: None };
+        plan.timeout = Span::from_secs(1_000);
+        plan.pipeline = dice.between(1, 4) as u32;
+        plan.seed = seed;
+        let mut setup = Setup::new(Link::rough(&mut dice), seed);
+        setup.late = Span(dice.below(2) * 100_000);
+        let mut server = Server::new(some_station(&mut dice, &plan));
+        let outcome = load(&plan, 1, &setup, &mut [&mut server]);
+        assert_conserved(&outcome, "closed loop");
+        let (tally, seen) = (outcome.main(), outcome.ran.oracle.seen());
+        let requests = plan.stop.requests.unwrap();
+        assert_eq!((tally.started, tally.replies), (requests, requests));
+        assert_eq!(seen.len() as u64, requests);
+        let between = |from: fn(&Seen) -> Nanos, to: fn(&Seen) -> Nanos| {
+            seen.iter().map(|s| to(s).since(from(s)).0).collect::<Vec<_>>()
+        };
+        let (sent, first) = (|s: &Seen| s.sent, |s: &Seen| s.first.unwrap());
+        let done = |s: &Seen| s.done.unwrap();
+        let times = &tally.times;
+        assert_eq!(differs("service", &times.service, &between(sent, done)), None);
+        assert_eq!(differs("first byte", &times.first_byte, &between(sent, first)), None);
+        assert_eq!(differs("transfer", &times.transfer, &between(first, done)), None);
+        assert!(times.response.sum_ns() >= times.service.sum_ns());
+        assert_eq!(tally.bytes_sent, outcome.ran.oracle.clients()[0].bytes_sent);
     }
 }
 
