@@ -191,7 +191,7 @@ impl Epoll {
             self.act(m, None)?;
         }
         self.tick(m)?;
-        let n = self.wait(m.deadline(), m.patience());
+        let n = self.wait(m.deadline());
         for i in 0..n {
             let (tag, flags) = self.poller.event(i);
             self.event(m, tag, flags)?;
@@ -212,7 +212,7 @@ impl Epoll {
     }
 
     /// Wait for events until the deadline or the next pulse; how many there are.
-    fn wait(&mut self, deadline: Option<Nanos>, patience: Span) -> usize {
+    fn wait(&mut self, deadline: Option<Nanos>) -> usize {
         if !self.pending.is_empty() {
             return self.poller.poll(Span::ZERO);
         }
@@ -221,7 +221,7 @@ impl Epoll {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        self.pace.wait(&mut self.poller, deadline, own, patience)
+        self.pace.wait(&mut self.poller, deadline, own)
     }
 
     fn event<M: Machine + ?Sized>(&mut self, m: &mut M, tag: u64, flags: u32) -> Flow {

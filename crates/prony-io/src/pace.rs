@@ -13,9 +13,6 @@ use crate::sleep::{self, Precision, Sleeper};
 pub(crate) trait Poll {
     /// Wait for events for at most so long; how many there are.
     fn poll(&mut self, at_most: Span) -> usize;
-
-    /// Let events gather for so long, whether there are any or not.
-    fn gather(&mut self, span: Span);
 }
 
 /// One worker's time.
@@ -91,25 +88,17 @@ impl Pace {
     }
 
     /// Wait for events until the machine's deadline, the driver's own next moment or the next
-    /// pulse; how many there are. Where it returns 0 the clock has been read. `patience`: how long
-    /// events may gather first.
+    /// pulse; how many there are. Where it returns 0 the clock has been read.
     pub(crate) fn wait(
         &mut self,
         poller: &mut impl Poll,
         deadline: Option<Nanos>,
         own: Option<Nanos>,
-        patience: Span,
     ) -> usize {
         let housekeeping = own.map_or(self.next_pulse, |own| own.min(self.next_pulse));
         let deadline = deadline.unwrap_or(Nanos::MAX);
         if self.sleeper.always_spins() {
             return self.spin(poller, deadline.min(housekeeping), false);
-        }
-        if patience > Span::ZERO && deadline.min(housekeeping) > self.now + patience {
-            let span = patience - self.sleeper.lateness_p50();
-            if span > Span::ZERO {
-                poller.gather(span);
-            }
         }
         // The last reading of the clock is at most one event old: near enough for what is far away.
         if deadline > housekeeping + PULSE {

@@ -95,11 +95,6 @@ impl Sleeper {
         (Span(self.late_p50), Span(self.late_p99))
     }
 
-    /// How late sleeps end, in the middle.
-    pub(crate) fn lateness_p50(&self) -> Span {
-        Span(self.late_p50)
-    }
-
     pub(crate) fn always_spins(&self) -> bool {
         self.precision == Precision::Spin
     }

@@ -234,7 +234,7 @@ impl Uring {
         }
         self.tick(m)?;
         self.arm_listeners();
-        self.wait(m.deadline(), m.patience());
+        self.wait(m.deadline());
         self.begin_batch();
         let mut i = 0;
         while i < self.done.len() {
@@ -256,13 +256,13 @@ impl Uring {
     }
 
     /// Hand over what is queued and wait for completions until the deadline or the next pulse.
-    fn wait(&mut self, deadline: Option<Nanos>, patience: Span) {
+    fn wait(&mut self, deadline: Option<Nanos>) {
         if !self.pending.is_empty() || self.has_flushing() {
             self.ring.poll(Span::ZERO);
             return;
         }
         let own = self.idle_listeners.iter().map(|&(_, until)| until).min();
-        self.pace.wait(&mut self.ring, deadline, own, patience);
+        self.pace.wait(&mut self.ring, deadline, own);
     }
 
     /// Take the completions, all at one time.

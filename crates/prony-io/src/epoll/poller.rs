@@ -128,12 +128,6 @@ impl Poll for Poller {
         // EINTR: a signal; its effect is seen by whoever looks at the stop flag.
         n.unwrap_or(0)
     }
-
-    fn gather(&mut self, span: Span) {
-        let t = timespec(span);
-        // SAFETY: `t` lives until the call returns; the rest after a signal is not wanted.
-        unsafe { libc::nanosleep(&t, std::ptr::null_mut()) };
-    }
 }
 
 fn timespec(span: Span) -> libc::timespec {

@@ -146,11 +146,6 @@ impl Poll for Ring {
         }
         self.ring.completion().len()
     }
-
-    fn gather(&mut self, span: Span) {
-        // More completions than can come in so short a time: the kernel sleeps through.
-        drop(self.enter(ENTRIES as usize, span));
-    }
 }
 
 /// A send that is decided at submission: all of it or, with a completion, less.
