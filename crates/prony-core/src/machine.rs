@@ -19,7 +19,7 @@
 //! 5. After [`Action::Finished`] the driver closes what is left and returns.
 
 use crate::fault::Fault;
-use crate::units::{ConnId, Nanos, Span};
+use crate::units::{ConnId, Nanos};
 
 /// What a driver is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,11 +104,4 @@ pub trait Machine {
 
     /// When `on_tick` wants to be called; `None`: not before something else happens.
     fn deadline(&self) -> Option<Nanos>;
-
-    /// How long the driver may let received bytes gather before it looks for them, at the price of
-    /// telling them so much later. Zero unless a pipelined load gets its replies one by one, where
-    /// most of the cost is waking up for each.
-    fn patience(&self) -> Span {
-        Span::ZERO
-    }
 }

@@ -8,7 +8,6 @@
 
 mod conn;
 mod flight;
-mod patience;
 mod pool;
 mod send;
 mod sink;
@@ -25,10 +24,9 @@ use crate::machine::{Action, CloseHow, Machine, StopRequest};
 use crate::plan::Plan;
 use crate::proto::Protocol;
 use crate::record::{Recorder, Tally};
-use crate::units::{ConnId, Nanos, Span};
+use crate::units::{ConnId, Nanos};
 use conn::{Conn, State, Table};
 use flight::{BodyPattern, Flight};
-use patience::Patience;
 use send::OUT_CHUNK;
 use sink::Sink;
 use start::Source;
@@ -51,7 +49,6 @@ pub struct Engine<P: Protocol> {
     outstanding_max: u64,
     idempotent: Vec<bool>,
     pattern: Option<BodyPattern>,
-    patience: Patience,
     /// Scratch, reused from call to call.
     out: Vec<u8>,
     starts: Vec<usize>,
@@ -99,7 +96,6 @@ impl<P: Protocol> Engine<P> {
             outstanding_max: 0,
             idempotent: plan.calls.iter().map(crate::plan::CallSpec::is_idempotent).collect(),
             pattern: plan.expect.body.as_deref().map(BodyPattern::new),
-            patience: Patience::new(plan),
             out: Vec::with_capacity(OUT_CHUNK),
             starts: Vec::new(),
             freed: Vec::new(),
@@ -414,10 +410,7 @@ impl<P: Protocol> Machine for Engine<P> {
             result
         };
         match result {
-            Ok(_) => {
-                self.patience.replies(self.freed.len(), self.recorder.last_response());
-                self.settle(slot, now);
-            }
+            Ok(_) => self.settle(slot, now),
             Err(fault) => {
                 if self.conns[slot].sent == 0 {
                     self.recorder.stray(now, fault);
@@ -541,11 +534,6 @@ impl<P: Protocol> Machine for Engine<P> {
             }
         }
         self.send_new(id.slot, now, send)
-    }
-
-    #[inline]
-    fn patience(&self) -> Span {
-        self.patience.span()
     }
 
     fn deadline(&self) -> Option<Nanos> {

@@ -155,7 +155,6 @@ pub struct Recorder {
     begin: Nanos,
     /// When the load ended, once it has.
     load_end: Option<Nanos>,
-    last_response: Span,
 }
 
 /// A tally in the making: the common case (sent when intended, whole reply in one read) costs one
@@ -310,13 +309,7 @@ impl Section {
 impl Recorder {
     /// A recorder whose measurement begins at `begin` (the end of the warm-up).
     pub fn new(begin: Nanos) -> Self {
-        Self {
-            main: Section::new(begin),
-            warm: Section::new(Nanos::ZERO),
-            begin,
-            load_end: None,
-            last_response: Span::ZERO,
-        }
+        Self { main: Section::new(begin), warm: Section::new(Nanos::ZERO), begin, load_end: None }
     }
 
     #[inline]
@@ -354,8 +347,6 @@ impl Recorder {
     /// A whole reply has come; `fault` says why it is no success, if it is none.
     #[inline]
     pub fn replied(&mut self, stamps: &Stamps, reply: &Reply, fault: Option<Fault>) {
-        let response = stamps.response();
-        self.last_response = response;
         let drain = self.load_end.is_some_and(|end| stamps.done > end);
         let s = self.section(stamps.intended);
         s.status(reply.status);
@@ -376,6 +367,7 @@ impl Recorder {
         }
         t.replies += 1;
         t.replies_in_drain += u64::from(drain);
+        let response = stamps.response();
         t.series.replied(stamps.done, response, reply.head_bytes + reply.body_bytes);
         if stamps.first != stamps.done {
             t.times.response.record(response);
@@ -459,12 +451,6 @@ impl Recorder {
     /// counts.
     pub fn load_ended(&mut self, at: Nanos) {
         self.load_end = Some(self.load_end.map_or(at, |end| end.min(at)));
-    }
-
-    /// The response time of the last whole reply.
-    #[inline]
-    pub fn last_response(&self) -> Span {
-        self.last_response
     }
 
     /// Requests wanted, answered and failed so far, both sections, for progress.
