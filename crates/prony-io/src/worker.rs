@@ -385,7 +385,8 @@ impl Setup {
 
 /// Whether io_uring is measured to be at least as fast as epoll for such a plan. With a connection
 /// per request it needs about 15 % less processor time; with connections that live the two are
-/// equal within the noise, and epoll is the simpler one to look into (docs/design/2026-11-21-drivers.md).
+/// equal within the noise, and epoll is the simpler one to look into
+/// (docs/design/2026-11-21-drivers.md).
 pub fn auto_prefers_uring(plan: &Plan) -> bool {
     plan.requests_per_connection == Some(1)
 }

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::thread;
 use std::time::Duration;
 
+use prony_core::fault::Fault;
 use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
 use prony_core::proto::h1::H1;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
@@ -63,12 +64,21 @@ fn against(
     make: impl FnOnce(u16) -> Plan,
     control: &Control,
 ) -> (Outcome, Serve) {
+    against_law(ServeLaw::default(), options, make, control)
+}
+
+fn against_law(
+    law: ServeLaw,
+    options: &Options,
+    make: impl FnOnce(u16) -> Plan,
+    control: &Control,
+) -> (Outcome, Serve) {
     let at = bind(&Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
     let Listen::Tcp(local) = *at.local() else { panic!("a TCP listener") };
     let server_control = Control::new();
     thread::scope(|s| {
         let server = s.spawn(|| {
-            let machines = vec![Serve::new(ServeLaw::default(), 1)];
+            let machines = vec![Serve::new(law, 1)];
             serve(machines, &[at], options, &server_control, &|_, _| {})
         });
         let outcome = run(&make(local.port()), options, control, &mut |_| {});
@@ -118,7 +128,7 @@ pub(crate) fn an_open_load_keeps_its_schedule(on: DriverChoice) {
     let seen = Cell::new(0);
     let at = bind(&Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
     let Listen::Tcp(local) = *at.local() else { panic!("a TCP listener") };
-    let (control, options) = (Control::new(), options(on, 2));
+    let (control, options) = (Control::new(), Options { pin: true, ..options(on, 2) });
     let load = open(500.0, Span::from_millis(2500), 50);
     let p = plan(local.port(), load, Stop { requests: None, duration: None });
     let out = thread::scope(|s| {
@@ -141,6 +151,38 @@ pub(crate) fn an_open_load_keeps_its_schedule(on: DriverChoice) {
     // A low quantile and a loose bound, as the machine may be busy.
     let lag = main.times.lag.quantile(0.1).unwrap_or_default();
     assert!(lag < Span::from_millis(1), "{lag:?}");
+}
+
+pub(crate) fn a_hostile_server_leaves_the_sums_right(on: DriverChoice) {
+    let law = ServeLaw {
+        latency: "exp:1ms".parse().unwrap(),
+        stalls: "200ms@600ms".parse().unwrap(),
+        close_after: Some("7".parse().unwrap()),
+        idle_close: Some(Span::from_millis(3)),
+        reset: "5%".parse().unwrap(),
+        truncate: "5%".parse().unwrap(),
+        size: 40_000,
+        chunked: true,
+        ..ServeLaw::default()
+    };
+    let stop = Stop { requests: None, duration: Some(Span::from_millis(1500)) };
+    for pipeline in [1, 4] {
+        let (out, server) = against_law(
+            law.clone(),
+            &options(on, 2),
+            |p| Plan { pipeline, timeout: Span::from_millis(400), ..plan(p, closed(100), stop) },
+            &Control::new(),
+        );
+        let (t, s) = (out.merged().1, server.served());
+        assert_eq!(t.started, t.replies + t.failed + t.unfinished);
+        assert_eq!(t.faults.iter().sum::<u64>(), t.failed);
+        assert!(t.replies > 500, "{t:?}");
+        assert!(t.fault(Fault::Reset) + t.fault(Fault::Truncated) > 20, "{:?}", t.faults);
+        let own = Fault::ALL.into_iter().filter(|f| f.is_meters_own());
+        assert_eq!(own.map(|f| t.fault(f)).sum::<u64>(), 0);
+        assert!(s.replies >= t.replies && s.requests <= t.sent + t.retries, "{s:?}");
+        assert!(s.connections <= t.connects);
+    }
 }
 
 pub(crate) fn a_stop_ends_the_load_and_reports_it(on: DriverChoice) {

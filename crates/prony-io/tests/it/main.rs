@@ -48,5 +48,6 @@ on_both_drivers!(
     suite::no_descriptor_for_an_accept,
     load::both_sides_count_the_same,
     load::an_open_load_keeps_its_schedule,
+    load::a_hostile_server_leaves_the_sums_right,
     load::a_stop_ends_the_load_and_reports_it,
 );
