@@ -7,6 +7,7 @@
 
 mod functions;
 mod lexer;
+mod links;
 mod modules;
 mod ratchet;
 mod text;
@@ -96,6 +97,9 @@ fn check(path: &str, bytes: &[u8], findings: &mut Vec<Finding>, measures: &mut M
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     text::check_any(path, text, findings);
+    if path.ends_with(".md") {
+        links::check(path, text, |target| fs::exists(target).unwrap_or(false), findings);
+    }
     if !path.ends_with(".rs") {
         return;
     }

@@ -77,7 +77,7 @@ fn refused<T: std::str::FromStr<Err = LawError> + std::fmt::Debug>(texts: &[&str
 }
 
 #[test]
-fn each_mistake_has_its_sentence() {
+fn each_mistake_in_a_law_has_its_sentence() {
     refused::<Latency>(
         &[
             "",
@@ -109,6 +109,10 @@ fn each_mistake_has_its_sentence() {
             write none, fixed:2ms, exp:1ms, lognormal:1ms,0.5, uniform:1ms..3ms
             or bimodal:1ms,100ms,1%"#]],
     );
+}
+
+#[test]
+fn each_mistake_has_its_sentence() {
     refused::<Stalls>(
         &["", "1s", "1s@", "x@1s", "0s@1s", "1s@1s", "1s@5s,1s@7s", "1s@+x"],
         expect![[r#"
