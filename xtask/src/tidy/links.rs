@@ -11,7 +11,7 @@ pub(super) fn check(
     exists: impl Fn(&Path) -> bool,
     findings: &mut Vec<Finding>,
 ) {
-    let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+    let folder = Path::new(path).parent().unwrap_or_else(|| Path::new(""));
     for (i, line) in text.lines().enumerate() {
         for target in targets(line) {
             if target.contains("://") || target.starts_with('#') || target.starts_with("mailto:") {
