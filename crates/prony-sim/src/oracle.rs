@@ -1,8 +1,9 @@
 //! What was true: the world follows every request on the wires and knows each one's real times,
-//! independently of the client's own records, and holds a [`Tally`] against them.
+//! independently of the client's own records, and holds a [`Tally`](prony_core::record::Tally)
+//! against them.
 //!
-//! A request is recognised by its path: where the k-th request of a run asks for `/k` (see
-//! [`crate::numbered`]), the oracle knows which arrival of the schedule it is.
+//! A request is recognised by its path: where the k-th request of a run asks for `/k`,
+//! the oracle knows which arrival of the schedule it is.
 
 mod truth;
 pub(crate) mod wire;
