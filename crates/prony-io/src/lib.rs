@@ -3,8 +3,8 @@
 //! A driver (epoll here, io_uring beside it) runs any [`prony_core::machine::Machine`]: the
 //! client's engine as well as the target server. It moves bytes and tells times; it knows no HTTP,
 //! no schedule and no histogram. [`run`] is the way in for a load: it resolves names, checks
-//! limits, starts one worker per core and gathers what they counted. [`serve`] is the way in for a
-//! server.
+//! limits, starts one worker per core and gathers what they counted. [`serve()`] is the way in for
+//! a server.
 
 #![cfg(target_os = "linux")]
 
