@@ -12,9 +12,8 @@ use prony_core::units::{Nanos, Span};
 use crate::link::Link;
 use crate::world::{Ran, Setup};
 
-/// One way between client and server in [`simulate`]: about what a loopback round trip with its two
-/// wake-ups takes.
-const LOOPBACK: Span = Span::from_micros(25);
+/// How long bytes are under way in [`simulate`], each way.
+const ONE_WAY: Span = Span::from_micros(50);
 
 /// What has come of a load.
 #[derive(Debug)]
@@ -42,7 +41,7 @@ pub fn load(plan: &Plan, shares: u32, setup: &Setup, servers: &mut [&mut dyn Mac
 }
 
 /// The whole run of `prony --simulate`: the plan on so many threads (no more than it can be split
-/// into) against prony's own target server under that law, 25 us away, on a machine that costs
+/// into) against prony's own target server under that law, 50 us away, on a machine that costs
 /// nothing and is never late. Per thread: warm-up, where the plan has one, measurement, and the
 /// meter's account of itself. Same arguments, same result to the byte.
 pub fn simulate(
@@ -52,7 +51,7 @@ pub fn simulate(
     server: &ServeLaw,
 ) -> Vec<(Option<Tally>, Tally, Meter)> {
     let setup =
-        Setup { watch: false, steps: u64::MAX, ..Setup::new(Link::with_latency(LOOPBACK), seed) };
+        Setup { watch: false, steps: u64::MAX, ..Setup::new(Link::with_latency(ONE_WAY), seed) };
     let mut serve = Serve::new(server.clone(), seed);
     let shares = threads.clamp(1, plan.shards_max());
     let Outcome { tallies, ran } = load(plan, shares, &setup, &mut [&mut serve]);

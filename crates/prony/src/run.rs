@@ -4,17 +4,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
 use prony_core::plan::Plan;
-use prony_core::serve::{Serve, ServeLaw};
-use prony_core::summary::{Meter, RunInfo, Summary};
-use prony_core::units::{Nanos, Span};
+use prony_core::serve::ServeLaw;
+use prony_core::summary::{RunInfo, Summary};
 use prony_io::{Control, Live, Options};
-use prony_sim::link::Link;
-use prony_sim::world::Setup;
 
 use crate::error::{self, Error};
-
-/// How long bytes are under way in the virtual network, each way.
-const ONE_WAY: Span = Span::from_micros(50);
 
 /// Carry out the plan on the network. Everything that can be refused is refused before the load
 /// starts. `control` ends the run before its time; `watch` is told how the load goes, about 20
@@ -49,7 +43,8 @@ pub fn run(
 }
 
 /// Carry out the plan in virtual time against a target server with that law: the same for the same
-/// arguments, to the byte. `threads` shares of the plan run side by side.
+/// arguments, to the byte. `threads` shares of the plan run side by side,
+/// as far as it can be split.
 pub fn simulate(
     plan: &Plan,
     threads: u32,
@@ -58,14 +53,7 @@ pub fn simulate(
     command: Vec<String>,
     notes: Vec<String>,
 ) -> Summary {
-    let world = Setup {
-        // A run that a user asks for may be of any length; the plan itself ends it.
-        steps: u64::MAX,
-        watch: false,
-        ..Setup::new(Link::with_latency(ONE_WAY), seed)
-    };
-    let mut target = Serve::new(server.clone(), seed);
-    let outcome = prony_sim::load(plan, threads, &world, &mut [&mut target]);
+    let parts = prony_sim::simulate(plan, threads, seed, server);
     let info = RunInfo {
         version: env!("CARGO_PKG_VERSION").into(),
         command,
@@ -73,14 +61,6 @@ pub fn simulate(
         notes,
         ..RunInfo::default()
     };
-    let ran = outcome.ran;
-    let meters = ran.finished.iter().zip(&ran.turns).map(|(end, &turns)| Meter {
-        wall: end.since(Nanos::ZERO),
-        turns,
-        ..Meter::default()
-    });
-    let parts = outcome.tallies.into_iter().zip(meters);
-    let parts = parts.map(|((warmup, main), meter)| (warmup, main, meter)).collect();
     Summary::from_parts(plan.clone(), info, parts)
 }
 

@@ -154,3 +154,15 @@ fn a_simulated_run_is_the_same_to_the_byte() {
         assert!(run() == run(), "seed {seed}");
     }
 }
+
+/// A thread without a connection could send nothing of its share.
+#[test]
+fn a_simulated_run_has_no_more_threads_than_connections() {
+    let mut plan = open(1_000.0, Arrivals::Fixed, 10);
+    if let Load::Open { connections, .. } = &mut plan.load {
+        *connections = 2;
+    }
+    let parts = simulate(&plan, 5, 1, &ServeLaw::default());
+    assert_eq!(parts.len(), 2);
+    assert_eq!(parts.iter().map(|(_, main, _)| main.replies).sum::<u64>(), 10);
+}
