@@ -64,6 +64,9 @@ impl Default for Options {
 /// What a load came to.
 #[derive(Debug)]
 pub struct Outcome {
+    /// The plan as it was carried out: the limits of the machine may have lowered its cap on
+    /// connections.
+    pub plan: Plan,
     /// Warm-up (where the plan has one) and measurement, per worker.
     pub tallies: Vec<(Option<Tally>, Tally)>,
     /// The meter about itself, per worker.
@@ -372,6 +375,7 @@ impl Setup {
         let (tallies, meters) = done.into_iter().map(|d| (d.machine.finish(), d.meter)).unzip();
         let names = |all: &Vec<Remote>| all.iter().map(ToString::to_string).collect();
         Ok(Outcome {
+            plan: self.plan,
             tallies,
             meters,
             driver,

@@ -117,6 +117,12 @@ pub fn print(format: Format, summary: &Summary, style: &Style) -> Result<(), Err
     to_stdout(&report::render(format, summary, style))
 }
 
+/// Write a line to standard error. That nobody reads it must not end a run, nor keep its report
+/// from being written.
+pub fn to_stderr(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
 /// Write bytes to standard output. A reader that has gone away is no error.
 pub fn to_stdout(bytes: &[u8]) -> Result<(), Error> {
     let mut out = io::stdout().lock();

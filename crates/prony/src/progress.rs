@@ -9,6 +9,7 @@ use prony_core::schedule::Arrivals;
 use prony_core::units::{Nanos, Span};
 use prony_io::Live;
 
+use crate::output;
 use crate::report::units;
 
 /// Updates of the live line per second, at most.
@@ -57,7 +58,7 @@ impl Progress {
             Way::Plain { next } => {
                 if live.now >= *next {
                     *next = live.now + PLAIN_EVERY;
-                    eprintln!("prony: {}", line(&self.plan, live));
+                    output::to_stderr(&format!("prony: {}", line(&self.plan, live)));
                 }
             }
         }

@@ -39,7 +39,7 @@ pub fn run(
     };
     let parts = outcome.tallies.into_iter().zip(outcome.meters);
     let parts = parts.map(|((warmup, main), meter)| (warmup, main, meter)).collect();
-    Ok(Summary::from_parts(plan.clone(), info, parts))
+    Ok(Summary::from_parts(outcome.plan, info, parts))
 }
 
 /// Carry out the plan in virtual time against a target server with that law: the same for the same

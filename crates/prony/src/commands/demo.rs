@@ -18,7 +18,7 @@ use crate::cli::plan::{self, Planned};
 use crate::cli::{Cli, DemoArgs};
 use crate::error::{self, Error};
 use crate::exit::Exit;
-use crate::output::Outputs;
+use crate::output::{self, Outputs};
 use crate::report::units;
 
 /// The server's mean service time: so long that how late a busy machine sends is small beside it.
@@ -40,7 +40,7 @@ pub(super) fn demo(args: &DemoArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let Planned { plan, notes } = plan::plan(&load.load, &surroundings(&load.load))?;
     let told = !args.output.quiet;
     if told {
-        eprintln!("prony: loading a target server of its own on {url}");
+        output::to_stderr(&format!("prony: loading a target server of its own on {url}"));
     }
     let control = Arc::new(Control::new());
     let server = start(listener, Arc::clone(&control))?;
@@ -107,7 +107,7 @@ fn tell(summary: &Summary, served: Option<&Served>, words: &[String]) {
     let seed = summary.plan.seed;
     lines.push(format!("   and {} --seed {seed} http://127.0.0.1:8080/", words.join(" ")));
     for line in lines {
-        eprintln!("prony: {line}");
+        output::to_stderr(&format!("prony: {line}"));
     }
 }
 

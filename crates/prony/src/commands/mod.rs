@@ -31,7 +31,7 @@ pub fn main(command_line: impl IntoIterator<Item = OsString>) -> Exit {
         }
     };
     result.unwrap_or_else(|e| {
-        eprintln!("prony: {e}");
+        output::to_stderr(&format!("prony: {e}"));
         e.exit()
     })
 }

@@ -20,7 +20,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<Exit, Error> {
     let listener = prony_io::bind(&listen(&args.address)?).map_err(refused)?;
     let control = stoppable()?;
     if !args.quiet {
-        eprintln!("listening on {}", url(listener.local()));
+        output::to_stderr(&format!("listening on {}", url(listener.local())));
     }
     let mut machine = Serve::new(args.law(), args.seed);
     if args.record_arrivals.is_some() {

@@ -1,6 +1,48 @@
 //! Commands and their exact output. `TRYCMD=overwrite cargo test -p prony --test cmd` writes the
 //! expectations anew.
 
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+
+/// Standard error of which nobody reads.
+fn gone() -> Stdio {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    OwnedFd::from(writer).into()
+}
+
+#[test]
+fn a_standard_error_that_is_gone_changes_nothing() {
+    let run = |words: &[&str], stderr: Stdio| {
+        let mut prony = Command::new(env!("CARGO_BIN_EXE_prony"));
+        prony.args(words).stderr(stderr).output().expect("prony runs")
+    };
+    assert_eq!(run(&["--nope"], gone()).status.code(), Some(2));
+    // Port 1 of this machine refuses; the run is long enough for a line of progress.
+    let words = ["http://127.0.0.1:1/", "-d", "5500ms", "-c", "1", "-t", "1"];
+    let told = run(&words, gone());
+    assert_eq!(told.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&told.stdout).contains("connect-refused"));
+    // A full device is no better.
+    let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+    assert_eq!(run(&["--nope"], full.into()).status.code(), Some(2));
+}
+
+#[test]
+fn a_cap_that_the_machine_lowers_is_told_as_it_was_used() {
+    let limited = "ulimit -n 64; exec \"$0\" \"$@\"";
+    let told = Command::new("sh")
+        .args(["-c", limited, env!("CARGO_BIN_EXE_prony"), "http://127.0.0.1:1/"])
+        .args(["-r", "100", "-n", "5", "-c", "100", "-t", "1"])
+        .output()
+        .expect("prony runs");
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let left = told.split("this machine leave ").nth(1).expect("a note");
+    let left: u32 = left.split('.').next().and_then(|n| n.parse().ok()).expect("a number");
+    assert!(left < 64 && told.contains(&format!("at most {left} connections")), "{told}");
+}
+
 #[test]
 fn commands() {
     // Help is wrapped to the terminal, which a test has none of.
