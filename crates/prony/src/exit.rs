@@ -106,7 +106,7 @@ mod tests {
         let of = |summary: Summary| (Exit::of(&summary, false), Exit::of(&summary, true));
         assert_eq!(of(run(5, |_, _, _| {})), (Exit::Done, Exit::Done));
         assert_eq!(of(run(0, |_, _, _| {})), (Exit::NoAnswer, Exit::NoAnswer));
-        assert_eq!(of(run(5, |_, m, _| busy(m))), (Exit::NotValid, Exit::Done));
+        assert_eq!(of(run(50, |_, m, _| busy(m))), (Exit::NotValid, Exit::Done));
         // Nobody answered: that the meter was busy as well is the lesser news.
         assert_eq!(of(run(0, |_, m, _| busy(m))), (Exit::NoAnswer, Exit::NoAnswer));
         // The meter ran out of means: not the target's fault.

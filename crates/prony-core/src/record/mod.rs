@@ -135,6 +135,10 @@ pub struct Tally {
     pub bytes_in_drain: u64,
     /// The most requests in flight at once (sum over workers when merged).
     pub in_flight_max: u64,
+    /// How long those that ended in the drain were under way in it, added up.
+    pub time_in_drain: Span,
+    /// How long the unfinished ones had been under way when the load ended, added up.
+    pub time_unfinished: Span,
     /// When the section began.
     pub begin: Nanos,
     /// When its load ended: the stop rule's moment, or the last completion where a count ended it.
@@ -202,6 +206,8 @@ impl Tally {
             bytes_body: 0,
             bytes_in_drain: 0,
             in_flight_max: 0,
+            time_in_drain: Span::ZERO,
+            time_unfinished: Span::ZERO,
             begin,
             end: begin,
             times: Times::default(),
@@ -236,6 +242,8 @@ impl Tally {
         self.bytes_body += other.bytes_body;
         self.bytes_in_drain += other.bytes_in_drain;
         self.in_flight_max += other.in_flight_max;
+        self.time_in_drain += other.time_in_drain;
+        self.time_unfinished += other.time_unfinished;
         self.begin = self.begin.min(other.begin);
         self.end = self.end.max(other.end);
         self.times.merge(&other.times);
@@ -347,7 +355,8 @@ impl Recorder {
     /// A whole reply has come; `fault` says why it is no success, if it is none.
     #[inline]
     pub fn replied(&mut self, stamps: &Stamps, reply: &Reply, fault: Option<Fault>) {
-        let drain = self.load_end.is_some_and(|end| stamps.done > end);
+        let in_drain = self.in_drain(stamps);
+        let drain = in_drain > Span::ZERO;
         let s = self.section(stamps.intended);
         s.status(reply.status);
         s.last_done = s.last_done.max(stamps.done);
@@ -357,6 +366,7 @@ impl Recorder {
         t.bytes_body += reply.body_bytes;
         if drain {
             t.bytes_in_drain += reply.head_bytes + reply.body_bytes;
+            t.time_in_drain += in_drain;
         }
         if let Some(fault) = fault {
             t.failed += 1;
@@ -385,9 +395,11 @@ impl Recorder {
     /// A request has failed without a whole reply. `sent`: whether any of it was. A timeout enters
     /// the latency record as at least `timeout`.
     pub fn failed(&mut self, stamps: &Stamps, fault: Fault, sent: bool, timeout: Span) {
+        let in_drain = self.in_drain(stamps);
         let s = self.section(stamps.intended);
         s.last_done = s.last_done.max(stamps.done);
         let t = &mut s.tally;
+        t.time_in_drain += in_drain;
         t.failed += 1;
         t.faults[fault as usize] += 1;
         if fault.class() == crate::fault::FaultClass::Timeout {
@@ -403,9 +415,18 @@ impl Recorder {
         }
     }
 
+    /// The part of a request's time that lies behind the end of the load.
+    #[inline]
+    fn in_drain(&self, stamps: &Stamps) -> Span {
+        self.load_end.map_or(Span::ZERO, |end| stamps.done.since(end.max(stamps.intended)))
+    }
+
     /// A request is given up because the run ends.
     pub fn unfinished(&mut self, intended: Nanos) {
-        self.section(intended).tally.unfinished += 1;
+        let time = self.load_end.map_or(Span::ZERO, |end| end.since(intended));
+        let t = &mut self.section(intended).tally;
+        t.unfinished += 1;
+        t.time_unfinished += time;
     }
 
     /// A request goes out again on a fresh connection.
@@ -472,8 +493,11 @@ impl Recorder {
         if !by_time {
             let t = &mut self.main.tally;
             (t.sent_late, t.replies_in_drain, t.bytes_in_drain) = (0, 0, 0);
+            t.time_in_drain = Span::ZERO;
         }
-        let warm = (self.begin > Nanos::ZERO).then(|| self.warm.finish(self.begin.min(end)));
+        // A load that is stopped in its warm-up has no measurement, and no more warm-up than that.
+        let warm_end = self.load_end.map_or(self.begin, |end| end.min(self.begin));
+        let warm = (self.begin > Nanos::ZERO).then(|| self.warm.finish(warm_end));
         (warm, self.main.finish(end))
     }
 }

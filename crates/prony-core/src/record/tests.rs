@@ -124,10 +124,38 @@ fn what_comes_in_the_drain_counts_apart_unless_a_count_ends_the_load() {
     };
     let (timed, counted) = (tally(true), tally(false));
     assert_eq!((timed.end, timed.replies_in_drain, timed.bytes_in_drain), (Nanos(1_000), 1, 107));
+    assert_eq!((timed.time_in_drain, counted.time_in_drain), (Span(1), Span::ZERO));
     assert_eq!(
         (counted.end, counted.replies_in_drain, counted.bytes_in_drain),
         (Nanos(1_001), 0, 0)
     );
+}
+
+#[test]
+fn concurrency_is_that_of_the_window_however_long_the_drain() {
+    let mut r = Recorder::new(Nanos::ZERO);
+    r.load_ended(Nanos(1_000));
+    // Two users for the whole window, one for its second half, one for its last tenth.
+    let at = |intended, done| Stamps {
+        intended: Nanos(intended),
+        done: Nanos(done),
+        ..Stamps::default()
+    };
+    r.replied(&at(0, 5_000), &reply(200, 7), None);
+    r.replied(&at(500, 1_500), &reply(404, 7), Some(Fault::UnexpectedStatus));
+    r.failed(&at(900, 9_000), Fault::RequestTimeout, true, Span(8_100));
+    r.unfinished(Nanos::ZERO);
+    let t = r.finish(true).1;
+    assert!((t.concurrency() - 2.6).abs() < 1e-9, "{}", t.concurrency());
+}
+
+#[test]
+fn a_load_stopped_in_its_warm_up_has_no_more_of_it() {
+    let mut r = Recorder::new(Nanos(5_000));
+    r.load_ended(Nanos(300));
+    let (warm, main) = r.finish(true);
+    assert_eq!(warm.expect("a warm-up").window(), Span(300));
+    assert_eq!(main.window(), Span::ZERO);
 }
 
 #[test]

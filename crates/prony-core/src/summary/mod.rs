@@ -180,6 +180,8 @@ pub struct Row {
 
 /// A worker is busy from this share of its time on.
 const BUSY_MAX: f64 = 0.9;
+/// The requests from which on there is a statement about the meter's time at all.
+const STATEMENT_MIN: u64 = 20;
 /// The least share of the asked rate that must be achieved.
 const ACHIEVED_MIN: f64 = 0.99;
 /// The send lag's p99 matters from here on ...
@@ -254,6 +256,11 @@ impl Summary {
     }
 
     fn busy_limit(&self) -> Option<Limit> {
+        // A handful of requests is all beginning and end, and says nothing about the rest.
+        let started: u64 = self.warmup.iter().chain([&self.main]).map(|t| t.started).sum();
+        if started < STATEMENT_MIN {
+            return None;
+        }
         let (worker, share) = self.busiest()?;
         (share > BUSY_MAX).then_some(Limit::Busy { worker, share })
     }
@@ -368,12 +375,13 @@ impl Tally {
         self.started - self.sent
     }
 
-    /// How many requests were under way at a time, on average: the sum of their response times over
-    /// the window (Little's law). In a closed loop without think time it is the number of users,
-    /// but for what the edges of the window cut.
+    /// How many requests were under way at a time, on average: the time that they spent inside the
+    /// window, added up, over the window (Little's law). In a closed loop without think time it is
+    /// the number of users, but for the moments between two requests.
     pub fn concurrency(&self) -> f64 {
-        let sum = self.times.response.sum_ns() + self.times.failed.sum_ns();
-        per_second(sum as f64 / 1e9, self.window())
+        let ended = self.times.response.sum_ns() + self.times.failed.sum_ns();
+        let inside = ended as f64 - self.time_in_drain.0 as f64 + self.time_unfinished.0 as f64;
+        per_second(inside.max(0.0) / 1e9, self.window())
     }
 
     /// The section over time.

@@ -100,6 +100,9 @@ fn a_run_with_time_to_spare_is_valid() {
 fn a_busy_worker_limits_but_spinning_is_not_work() {
     let busy = summary(closed(), tally(), meter(9_100));
     assert_eq!(reasons(&busy), [Limit::Busy { worker: 0, share: 0.91 }]);
+    let few = |started| summary(closed(), Tally { started, ..tally() }, meter(9_100)).verdict();
+    assert_eq!(few(19), Verdict::Valid, "a handful is all beginning and end");
+    assert_ne!(few(20), Verdict::Valid);
     let spin = Span::from_millis(200);
     let spinning = summary(closed(), tally(), Meter { spin, ..meter(9_100) });
     assert_eq!(spinning.verdict(), Verdict::Valid);

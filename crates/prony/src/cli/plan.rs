@@ -17,6 +17,7 @@ use prony_io::ConnectTo;
 use super::LoadArgs;
 use super::values::ArrivalsArg;
 use crate::error::Error;
+use crate::report::units;
 
 /// Connections of a closed loop where nothing is said (as hey and oha have it).
 const CONNECTIONS: u32 = 50;
@@ -210,7 +211,8 @@ fn load(args: &LoadArgs, around: &Surroundings, notes: &mut Vec<String>) -> Resu
     }
     let connections = args.connections.unwrap_or_else(|| {
         let (max, why) = (around.connections_max, &around.connections_why);
-        notes.push(format!("Up to {max} connections may be open at once: {why}."));
+        let most = units::count(u64::from(max));
+        notes.push(format!("Up to {most} connections may be open at once: {why}."));
         max
     });
     Ok(Load::Open { rate: args.rate.clone().unwrap_or_default(), arrivals, connections })

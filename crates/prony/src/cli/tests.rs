@@ -177,7 +177,8 @@ fn what_is_refused() {
 #[test]
 fn an_open_loop_says_how_many_connections_it_may_open() {
     let notes = planned("http://h/ -r 500").unwrap().notes;
-    expect!["Up to 19900 connections may be open at once: what fits."].assert_eq(&notes.join("\n"));
+    expect!["Up to 19,900 connections may be open at once: what fits."]
+        .assert_eq(&notes.join("\n"));
     assert!(planned("http://h/ -r 500 -c 10").unwrap().notes.is_empty());
 }
 

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{self, Outputs};
 use crate::progress::Progress;
+use crate::report::units;
 use crate::run;
 
 /// The connections of an open loop that nobody has limited are still limited, for the sake of the
@@ -138,7 +139,7 @@ pub(super) fn surroundings(args: &LoadArgs) -> Surroundings {
     let connections_why = if most == ports {
         "what the local ports allow".into()
     } else if most == fit {
-        format!("what the limit of {limit} open files allows")
+        format!("what the limit of {} open files allows", units::count(limit))
     } else {
         "the most that prony opens unless --connections says otherwise".into()
     };

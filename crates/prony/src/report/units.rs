@@ -106,7 +106,7 @@ fn scaled<'a>(value: f64, units: &[(f64, &'a str)]) -> (String, &'a str) {
 }
 
 /// Three significant digits, more where the whole part has more.
-fn three(value: f64) -> String {
+pub fn three(value: f64) -> String {
     let v = value.abs();
     if v < 9.995 {
         format!("{value:.2}")

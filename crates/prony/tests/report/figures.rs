@@ -41,6 +41,31 @@ fn empty() -> Summary {
 }
 
 #[test]
+fn nothing_that_is_zero_is_told() {
+    let mut summary = sample::closed();
+    let line = |summary: &Summary, label: &str| {
+        let told = text(summary);
+        told.lines().find(|l| l.trim_start().starts_with(label)).unwrap_or_default().to_owned()
+    };
+    let mut meter = summary.meters[0].clone();
+    (meter.cpu_user, meter.cpu_system) = (Span::from_millis(1), Span::ZERO);
+    meter.wall = Span::from_millis(9);
+    summary.meters = vec![meter];
+    let told = text(&summary);
+    assert!(told.contains(" user") && !told.contains(" system"), "{told}");
+    // All replies in the drain, and none at all.
+    summary.main.replies_in_drain = summary.main.replies;
+    summary.main.bytes_in_drain = summary.main.bytes_received();
+    assert!(line(&summary, "rate").contains("none answered before the drain"));
+    assert!(line(&summary, "data").contains(" received, "), "{}", line(&summary, "data"));
+    (summary.main.replies, summary.main.replies_in_drain) = (0, 0);
+    assert!(line(&summary, "rate").contains("none answered"));
+    let told = text(&empty());
+    assert_eq!(line(&empty(), "requests").trim_start(), "requests    none", "{told}");
+    assert!(!told.contains("0/s"), "{told}");
+}
+
+#[test]
 fn an_empty_run_is_told_in_every_format() {
     let all = [Format::Text, Format::Json, Format::Csv, Format::Hgrm, Format::Hlog];
     for format in all {

@@ -7,6 +7,7 @@ mod what;
 use prony_core::fault::Fault;
 use prony_core::record::Tally;
 use prony_core::summary::{Summary, Verdict};
+use prony_core::units::Span;
 
 use super::{Style, units, words};
 use page::{Ink, Page};
@@ -74,19 +75,12 @@ fn page(summary: &Summary, style: Style, detail: Detail) -> String {
 fn totals(page: &mut Page, summary: &Summary, detail: Detail) {
     let t = &summary.main;
     page.line("requests", &requests(t));
-    let mut rate = units::rate(t.rate());
-    if let Some(asked) = summary.asked_rate() {
-        rate += &format!(" answered, {} asked", units::rate(asked));
-        if t.sent_late > 0 {
-            rate += &format!(", {} sent too late", units::count(t.sent_late));
-        }
-    }
-    rate += &format!("; {:.1} under way at a time", t.concurrency());
-    page.line("rate", &rate);
+    page.list("rate", &rates(summary));
     let mut data = Vec::new();
     if t.bytes_received() > 0 {
         let (all, rate) = (t.bytes_received() as f64, t.bytes_per_second());
-        data.push(format!("{} received ({}/s)", units::bytes(all), units::bytes(rate)));
+        let rate = if rate > 0.0 { format!(" ({}/s)", units::bytes(rate)) } else { String::new() };
+        data.push(format!("{} received{rate}", units::bytes(all)));
     }
     if t.bytes_sent > 0 {
         data.push(format!("{} sent", units::bytes(t.bytes_sent as f64)));
@@ -96,7 +90,37 @@ fn totals(page: &mut Page, summary: &Summary, detail: Detail) {
     page.list("connections", &connections(summary));
 }
 
+fn rates(summary: &Summary) -> Vec<String> {
+    let t = &summary.main;
+    let mut told = Vec::new();
+    if t.started == 0 {
+        return told;
+    }
+    let asked = summary.asked_rate();
+    told.push(match (t.rate(), t.replies, asked) {
+        (0.0, 0, _) => "none answered".to_owned(),
+        (0.0, ..) => "none answered before the drain".to_owned(),
+        (rate, _, None) => units::rate(rate),
+        (rate, _, Some(_)) => format!("{} answered", units::rate(rate)),
+    });
+    told.extend(asked.map(|asked| format!("{} asked", units::rate(asked))));
+    if t.sent_late > 0 {
+        told.push(format!("{} sent too late", units::count(t.sent_late)));
+    }
+    let under_way = t.concurrency();
+    if under_way >= 0.005 {
+        told.push(format!("{} under way at a time", units::three(under_way)));
+    }
+    told
+}
+
 fn requests(t: &Tally) -> String {
+    if t.started == 0 {
+        return match t.window() {
+            Span::ZERO => "none".to_owned(),
+            window => format!("none in {}", units::span(window)),
+        };
+    }
     let mut replies = units::counted(t.replies, "reply", "replies");
     if t.replies_in_drain > 0 {
         replies += &format!(" ({} in the drain)", units::count(t.replies_in_drain));
@@ -222,7 +246,11 @@ fn cpu(summary: &Summary) -> String {
     let (user, system) =
         summary.meters.iter().fold((0, 0), |a, m| (a.0 + m.cpu_user.0, a.1 + m.cpu_system.0));
     let (user, system) = (user as f64, system as f64);
-    let mut cpu = format!("CPU {} user, {} system", units::nanos(user), units::nanos(system));
+    let kinds = [(user, "user"), (system, "system")];
+    let kinds = kinds.iter().filter(|(time, _)| *time > 0.0);
+    let kinds: Vec<_> =
+        kinds.map(|(time, kind)| format!("{} {kind}", units::nanos(*time))).collect();
+    let mut cpu = format!("CPU {}", kinds.join(", "));
     if summary.ended() > 0 {
         let each = units::nanos((user + system) / summary.ended() as f64);
         cpu += &format!(", {each} per request");

@@ -60,7 +60,9 @@ fn header() -> String {
 
 fn row(f: &Figures) -> String {
     let moment = |ns: Option<f64>| ns.map(units::nanos);
-    let cells = [moment(f.mean_ns), moment(f.stdev_ns)]
+    // One time deviates from nothing.
+    let stdev = f.stdev_ns.filter(|_| f.count > 1);
+    let cells = [moment(f.mean_ns), moment(stdev)]
         .into_iter()
         .chain(f.quantiles.iter().map(|q| q.map(units::span)))
         .chain([f.max.map(units::span)]);

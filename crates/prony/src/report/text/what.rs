@@ -63,7 +63,8 @@ fn load(plan: &Plan, detail: Detail) -> Vec<String> {
         }
     }
     if let Some(n) = plan.stop.requests {
-        told.push(format!("until {} have started", units::counted(n, "request", "requests")));
+        let requests = units::counted(n, "request has", "requests have");
+        told.push(format!("until {requests} started"));
     }
     if let Some(t) = plan.stop.duration.filter(|&t| rate_length(plan) != Some(t)) {
         told.push(format!("for {}", units::exact(t)));
