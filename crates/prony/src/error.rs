@@ -163,6 +163,7 @@ fn of_value(e: &clap::Error) -> Option<String> {
             let why = e.source()?.to_string();
             // Most sentences name the value themselves.
             let named = why.contains(&format!("'{value}'"));
+            let value: String = value.chars().map(visible).collect();
             Some(if named { format!("{name}: {why}") } else { format!("{name} {value}: {why}") })
         }
         (ErrorKind::InvalidValue, Some(ContextValue::Strings(valid))) if !value.is_empty() => {
@@ -170,6 +171,11 @@ fn of_value(e: &clap::Error) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// A character that cannot break a line or paint a terminal.
+fn visible(c: char) -> String {
+    if c.is_control() { c.escape_default().to_string() } else { c.into() }
 }
 
 /// Options of other load generators that people type, and what they are called here.

@@ -26,7 +26,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "LAW", help_heading = BEHAVIOUR, default_value = "none")]
     pub latency: Latency,
     /// Workers behind one queue [default: no request waits for another]
-    #[arg(long, value_name = "N", help_heading = BEHAVIOUR)]
+    #[arg(long, value_name = "N", help_heading = BEHAVIOUR, value_parser = values::workers)]
     pub workers: Option<NonZeroU32>,
     /// Freeze: 1s@10s (1 s every 10 s), 2s@+4s (once, after 4 s)
     ///

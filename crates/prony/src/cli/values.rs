@@ -1,6 +1,7 @@
 //! Single values as typed: each parser returns one sentence of what is wrong.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 
 use prony_core::plan::{Expect, HttpVersion, Pick, Think};
 use prony_core::schedule::{Arrivals, RatePlan};
@@ -33,6 +34,10 @@ pub(super) fn positive(text: &str) -> Result<u64, String> {
 
 pub(super) fn connections(text: &str) -> Result<u32, String> {
     at_most(text, CONNECTIONS_MAX)
+}
+
+pub(super) fn workers(text: &str) -> Result<NonZeroU32, String> {
+    NonZeroU32::new(at_most(text, u64::from(u32::MAX))?).ok_or_else(|| "must be at least 1".into())
 }
 
 pub(super) fn pipeline(text: &str) -> Result<u32, String> {

@@ -1,0 +1,171 @@
+//! The client's counts are the server's: `prony serve`, nginx and haproxy count for themselves.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::rig::{Other, Report, Serve, alone, drivers, fetch, have, measure, served};
+
+/// The loads: keep-alive, a new connection per request, in between, pipelined, open loop.
+const LOADS: [&[&str]; 6] = [
+    &["-c", "10", "-n", "20k"],
+    &["-c", "10", "-n", "2k", "--no-reuse"],
+    &["-c", "7", "-n", "3k", "--requests-per-connection", "10"],
+    &["-c", "5", "-n", "20k", "-p", "16"],
+    &["-c", "10", "-d", "500ms", "--http", "1.0"],
+    &["-r", "2k", "--arrivals", "poisson", "-d", "500ms"],
+];
+
+/// What a server says of a load.
+#[derive(Debug, PartialEq)]
+struct Counts {
+    connections: u64,
+    requests: u64,
+}
+
+impl Counts {
+    fn of(report: &Report) -> Self {
+        report.check_sums();
+        assert_eq!(report.count("failed") + report.count("unfinished"), 0, "{:#}", report.0);
+        Self { connections: report.count("connected"), requests: report.count("replies") }
+    }
+
+    fn since(self, before: &Self) -> Self {
+        Self {
+            connections: self.connections - before.connections,
+            requests: self.requests - before.requests,
+        }
+    }
+}
+
+#[test]
+fn prony_serve_counts_the_same() {
+    let _alone = alone();
+    for driver in drivers() {
+        for load in LOADS {
+            let server = Serve::start(&["--driver", driver]);
+            let report = measure(&[load, &["--driver", driver, &server.url("/")]].concat());
+            let there = server.stop();
+            let counted = Counts {
+                connections: served(&there, "connections"),
+                requests: served(&there, "requests"),
+            };
+            assert_eq!(counted, Counts::of(&report), "{driver} {load:?}");
+            assert_eq!(served(&there, "replies"), report.count("replies"));
+            assert_eq!(there["statuses"]["200"].as_u64(), Some(report.status(200)));
+            assert_eq!(served(&there, "bytes_in"), report.count("bytes_sent"));
+            let received = report.count("bytes_head") + report.count("bytes_body");
+            assert_eq!(served(&there, "bytes_out"), received);
+            for nothing in ["bad_requests", "cut_requests", "unanswered", "outstanding", "open"] {
+                assert_eq!(served(&there, nothing), 0, "{nothing}: {there:#}");
+            }
+        }
+    }
+}
+
+const NGINX: &str = "
+    daemon off;
+    master_process off;
+    pid @DIR@/pid;
+    error_log @DIR@/error.log;
+    events { worker_connections 1024; }
+    http {
+        access_log off;
+        client_body_temp_path @DIR@/body;
+        proxy_temp_path @DIR@/proxy;
+        fastcgi_temp_path @DIR@/fastcgi;
+        uwsgi_temp_path @DIR@/uwsgi;
+        scgi_temp_path @DIR@/scgi;
+        server {
+            listen 127.0.0.1:@PORT@ backlog=4096;
+            location / { return 200 'hello'; }
+            location /status { stub_status; }
+        }
+    }
+";
+
+/// nginx counts the request that asks, and its connection.
+fn nginx_counts(server: &Other) -> Counts {
+    let text = fetch(server.port, "/status");
+    let line = text.lines().skip_while(|l| !l.starts_with("server accepts")).nth(1);
+    let line = line.unwrap_or_else(|| panic!("{text}"));
+    let numbers: Vec<u64> = line.split_whitespace().map(|n| n.parse().expect("a number")).collect();
+    assert_eq!(numbers[0], numbers[1], "all accepted connections were handled");
+    Counts { connections: numbers[0], requests: numbers[2] }
+}
+
+#[test]
+fn nginx_counts_the_same() {
+    if !have("nginx") {
+        return;
+    }
+    let _alone = alone();
+    let server = Other::start("nginx", &["-p", "@DIR@", "-e", "@DIR@/error.log", "-c"], NGINX);
+    for driver in drivers() {
+        for load in LOADS {
+            let before = nginx_counts(&server);
+            let report = measure(&[load, &["--driver", driver, &server.url("/")]].concat());
+            let mut after = nginx_counts(&server).since(&before);
+            after.connections -= 1;
+            after.requests -= 1;
+            assert_eq!(after, Counts::of(&report), "{driver} {load:?}");
+        }
+    }
+}
+
+const HAPROXY: &str = "
+global
+    stats socket @DIR@/stats
+    maxconn 1000
+    nbthread 1
+defaults
+    mode http
+    timeout client 30s
+    timeout server 30s
+    timeout connect 5s
+frontend target
+    bind 127.0.0.1:@PORT@
+    http-request return status 200 content-type text/plain string hello
+";
+
+fn haproxy_counts(server: &Other) -> Counts {
+    let mut socket = UnixStream::connect(server.file("stats")).expect("the statistics socket");
+    socket.write_all(b"show stat\n").expect("sent");
+    let mut text = String::new();
+    socket.read_to_string(&mut text).expect("an answer");
+    let mut lines = text.lines();
+    let names: Vec<&str> =
+        lines.next().expect("names").trim_start_matches("# ").split(',').collect();
+    let row = lines.find(|l| l.starts_with("target,FRONTEND")).expect("the frontend");
+    let values: Vec<&str> = row.split(',').collect();
+    let number = |name: &str| {
+        let at = names.iter().position(|n| *n == name).unwrap_or_else(|| panic!("no {name}"));
+        values[at].parse().unwrap_or_else(|_| panic!("{name} is {:?}", values[at]))
+    };
+    Counts { connections: number("conn_tot"), requests: number("req_tot") }
+}
+
+#[test]
+fn haproxy_counts_the_same() {
+    if !have("haproxy") {
+        return;
+    }
+    let _alone = alone();
+    let server = Other::start("haproxy", &["-db", "-f"], HAPROXY);
+    assert!(fetch(server.port, "/").ends_with("hello"));
+    // The connection by which its start was noticed, and closed without a request, counts as one
+    // once haproxy has seen the close.
+    let begun = Instant::now();
+    while haproxy_counts(&server).requests == 0 && begun.elapsed() < Duration::from_secs(2) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    for driver in drivers() {
+        for load in LOADS {
+            let before = haproxy_counts(&server);
+            let report = measure(&[load, &["--driver", driver, &server.url("/")]].concat());
+            let after = haproxy_counts(&server).since(&before);
+            assert_eq!(after, Counts::of(&report), "{driver} {load:?}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A server that resets, cuts, stalls and closes at random: the sums hold, and nothing leaks.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::rig::{Running, Serve, alone, descriptors, drivers, fetch, served, slow};
+
+const CONNECTIONS: u64 = 200;
+
+/// Everything that a server can do wrong at once.
+const LAW: [&str; 18] = [
+    "--latency",
+    "bimodal:200us,40ms,2%",
+    "--stall",
+    "300ms@1700ms",
+    "--status",
+    "200:90,404:5,503:5",
+    "--size",
+    "3000",
+    "--close-after",
+    "50,silent",
+    "--idle-close",
+    "25ms",
+    "--reset",
+    "1%",
+    "--truncate",
+    "1%",
+    "--seed",
+    "5",
+];
+
+fn loads() -> [Vec<&'static str>; 3] {
+    [
+        // Users who think for about as long as the server has patience.
+        vec!["-c", "200", "--think", "exp:25ms"],
+        vec!["-c", "200", "-p", "8"],
+        vec!["-c", "200", "-r", "3k", "--arrivals", "poisson"],
+    ]
+}
+
+#[test]
+fn sums_hold_and_nothing_leaks() {
+    let _alone = alone();
+    let length = if slow() { 30 } else { 3 };
+    for driver in drivers() {
+        for load in loads() {
+            hostile(driver, &load, Duration::from_secs(length));
+        }
+    }
+}
+
+fn hostile(driver: &str, load: &[&str], length: Duration) {
+    let server = Serve::start(&[&LAW[..], &["--driver", driver]].concat());
+    let idle = descriptors_when_idle(&server);
+    let (url, duration) = (server.url("/"), format!("{}ms", length.as_millis()));
+    let rest = [
+        "-d",
+        &duration,
+        "--timeout",
+        "250ms",
+        "--driver",
+        driver,
+        "--json",
+        "--quiet",
+        "--accept-invalid",
+        "--threads",
+        "2",
+        &url,
+    ];
+    let client = Running::start(&[load, &rest].concat());
+    let most = most_descriptors(client.pid(), length);
+    let ended = client.wait();
+    assert_eq!(ended.code, 0, "{driver} {load:?}: {ended:?}");
+    let report = ended.report();
+    report.check_sums();
+
+    // Thousands of connections come and go. The client holds the open ones' descriptors and a few
+    // others, and with io_uring those of connections whose close is under way.
+    let limit = 2 * CONNECTIONS + 40;
+    assert!(report.count("connected") > 2 * limit, "{:#}", report.0["measurement"]["tally"]);
+    assert!(most <= limit as usize, "{driver} {load:?}: {most} descriptors");
+    // The server gives back what it had once the client is gone.
+    let begun = Instant::now();
+    while descriptors(server.pid()) != Some(idle) {
+        let now = descriptors(server.pid());
+        let late = begun.elapsed() > Duration::from_secs(5);
+        assert!(!late, "{driver} {load:?}: {idle} descriptors, now {now:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+
+    let there = server.stop();
+    let context = format!("{driver} {load:?}: {:#} {there:#}", report.0["measurement"]["errors"]);
+    let count = |name| served(&there, name);
+    assert_eq!(count("open") + count("outstanding") + count("bad_requests"), 0, "{context}");
+    let ends = count("replies") + count("truncated") + count("resets") + count("unanswered");
+    assert_eq!(count("requests"), ends, "{context}");
+    // All but the first connection and its request, by hand, were the client's. Some may have been
+    // given up by the client while the kernel was opening them.
+    let opened = report.count("connected")..=report.count("connects");
+    assert!(opened.contains(&(count("connections") - 1)), "{context}");
+    // No request came there that was not sent here, and no reply here that was not sent there.
+    assert!(count("requests") - 1 <= report.count("sent") + report.count("retries"), "{context}");
+    for status in [200, 404, 503] {
+        let sent = there["statuses"][status.to_string()].as_u64().unwrap_or(0);
+        assert!(report.status(status) <= sent, "{status}: {context}");
+        assert!(report.status(status) > 0, "{status}: {context}");
+    }
+    assert_eq!(report.errors("unexpected-status"), report.status(404) + report.status(503));
+    assert!(report.errors("truncated") <= count("truncated"), "{context}");
+    // Each of the faults was met.
+    for fault in ["truncated", "reset", "request-timeout"] {
+        assert!(report.errors(fault) > 0, "{fault}: {context}");
+    }
+    assert!(report.count("replies") > 1_000, "{context}");
+}
+
+/// The descriptors of a server that has served a request and has no connection.
+fn descriptors_when_idle(server: &Serve) -> usize {
+    let port = server.url("").rsplit_once(':').expect("a port").1.parse().expect("a number");
+    assert!(fetch(port, "/").starts_with("HTTP/1.1"));
+    thread::sleep(Duration::from_millis(100));
+    descriptors(server.pid()).expect("the server runs")
+}
+
+/// The most descriptors that a process had open in that time.
+fn most_descriptors(pid: u32, length: Duration) -> usize {
+    let begun = Instant::now();
+    let mut most = 0;
+    while begun.elapsed() < length {
+        most = most.max(descriptors(pid).unwrap_or(0));
+        thread::sleep(Duration::from_millis(20));
+    }
+    most
+}

@@ -1,0 +1,12 @@
+//! The real binary against real servers: `prony serve`, nginx and haproxy, over loopback.
+
+mod arrivals;
+mod counters;
+mod exits;
+mod freeze;
+mod hostile;
+mod limited;
+mod refusals;
+mod rig;
+mod signals;
+mod simulated;

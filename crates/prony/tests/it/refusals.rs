@@ -1,0 +1,161 @@
+//! Bad input is refused before any load starts: exit 2, one sentence, and the target saw nothing.
+
+use std::fs;
+
+use expect_test::{ExpectFile, expect, expect_file};
+use tempfile::TempDir;
+
+use crate::rig::{Serve, command, free_port, prony, served};
+
+/// Every refusal of these command lines, below the command line; what changes from run to run is
+/// replaced.
+fn refused(lines: &[&[&str]], replaced: &[(&str, &str)], golden: ExpectFile) {
+    let mut all = String::new();
+    for args in lines {
+        let ended = prony(args);
+        assert_eq!(ended.code, 2, "{args:?}: {ended:?}");
+        assert_eq!(ended.stdout, "", "{args:?}");
+        let sentence = ended.stderr.trim_end();
+        assert_eq!(sentence.lines().count(), 1, "one sentence: {sentence}");
+        let typed: Vec<String> = args.iter().map(|a| shown(a)).collect();
+        all += &format!("$ prony {}\n{sentence}\n\n", typed.join(" "));
+    }
+    for (what, by) in replaced {
+        all = all.replace(what, by);
+    }
+    golden.assert_eq(&all);
+}
+
+/// As it would be typed.
+fn shown(arg: &str) -> String {
+    match arg.contains(|c: char| c.is_whitespace()) {
+        true => format!("{arg:?}"),
+        false => arg.to_owned(),
+    }
+}
+
+#[test]
+fn options() {
+    let url = "http://127.0.0.1:1/";
+    let lines: &[&[&str]] = &[
+        &["--no-such-option"],
+        &[],
+        &["--rate"],
+        &["-c", "0", url],
+        &["-c", "many", url],
+        &["-n", "1.5", url],
+        &["-d", "soon", url],
+        &["-r", "1k@10s,oops", url],
+        &["-r", "1k@10s,5k", url, "--arrivals", "gauss"],
+        &["-r", "1k", "--think", "5ms", url],
+        &["-r", "1k", "--arrivals", "uniform:1ms..2ms", url],
+        &["--arrivals", "poisson", url],
+        &["-p", "4", "--no-reuse", url],
+        &["-p", "4", "--http", "1.0", url],
+        &["-H", "no colon", url],
+        &["-H", "A: b\nC: d", url],
+        &["-m", "G T", url],
+        &["--expect", "700", url],
+        &["--think", "often", url],
+        &["--http", "3", url],
+        &["--driver", "dpdk", url],
+        &["--format", "xml", url],
+        &["--source", "here", url],
+    ];
+    refused(lines, &[], expect_file!["refusals/options.txt"]);
+}
+
+#[test]
+fn urls() {
+    let urls = [
+        "https://127.0.0.1/",
+        "ftp://127.0.0.1/",
+        "http://",
+        "http://127.0.0.1:99999/",
+        "http://127.0.0.1/a b",
+        "http://no-such-host.invalid/",
+    ];
+    let lines = urls.map(|url| ["-n", "1", url]);
+    refused(&lines.each_ref().map(|l| &l[..]), &[], expect_file!["refusals/urls.txt"]);
+}
+
+#[test]
+fn files() {
+    let folder = TempDir::new().expect("a folder");
+    let dir = folder.path().to_str().expect("UTF-8");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("a file");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let missing = format!("{dir}/missing");
+    let urls = file("urls", "http://127.0.0.1:1/\nhttp://[broken/\n");
+    let empty = file("empty", "# nothing\n");
+    let trace = file("trace", "0.1\n0.3\n0.2\n");
+    let url = "http://127.0.0.1:1/";
+    let lines: &[&[&str]] = &[
+        &["--urls", &missing],
+        &["--urls", &urls],
+        &["--urls", &empty],
+        &["--arrivals", &format!("trace:{missing}"), url],
+        &["--arrivals", &format!("trace:{trace}"), url],
+        &["-b", &format!("@{missing}"), url],
+        &["-o", &format!("{missing}/out.json"), url],
+        &["-o", &format!("{dir}/out.pdf"), url],
+        &["-o", dir, url],
+    ];
+    refused(lines, &[(dir, "DIR")], expect_file!["refusals/files.txt"]);
+}
+
+#[test]
+fn addresses_to_serve_on() {
+    let server = Serve::start(&[]);
+    let taken = server.url("").replace("http://", "");
+    let port = taken.rsplit_once(':').expect("a port").1.to_owned();
+    let lines: &[&[&str]] = &[
+        &["serve", &taken],
+        &["serve", "192.0.2.1:80"],
+        &["serve", "nowhere"],
+        &["serve", "unix:/no/such/folder/socket"],
+        &["serve", "--latency", "slow"],
+        &["serve", "--stall", "1s"],
+        &["serve", "--status", "99"],
+        &["serve", "--close-after", "0"],
+        &["serve", "--reset", "200%"],
+        &["serve", "--workers", "0"],
+        &["serve", "--size", "big"],
+    ];
+    refused(lines, &[(&port, "PORT")], expect_file!["refusals/serve.txt"]);
+}
+
+#[test]
+fn the_target_sees_nothing_of_a_refused_run() {
+    let server = Serve::start(&[]);
+    let url = server.url("/");
+    for args in [
+        &["-n", "5", "-o", "/no/such/folder/out.json", &url][..],
+        &["-n", "5", &url, "http://no-such-host.invalid/"],
+        &["-n", "5", "--rate", "1k@", &url],
+    ] {
+        assert_eq!(prony(args).code, 2, "{args:?}");
+    }
+    assert_eq!(served(&server.stop(), "connections"), 0);
+}
+
+/// A limit on open files that leaves no room for one connection.
+#[test]
+fn too_few_descriptors() {
+    let url = format!("http://127.0.0.1:{}/", free_port());
+    let ended = std::process::Command::new("sh")
+        .args(["-c", "ulimit -n 40; exec \"$0\" \"$@\""])
+        .arg(command(&[]).get_program())
+        .args(["-c", "500", "-n", "1000", "--quiet", &url])
+        .output()
+        .expect("a shell");
+    let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(2), "{text}");
+    expect![[r#"
+        prony: 500 connections need more than the limit of 40 open files, under which 3 fit;
+        raise it (ulimit -n) or ask for fewer"#]]
+    .assert_eq(&text.trim_end().replace("; ", ";\n"));
+}

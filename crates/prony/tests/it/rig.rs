@@ -1,0 +1,342 @@
+//! Starting and stopping the programs of a test, each with a time limit.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The longest that one command of a test may take.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// Tests that load the machine or measure times go one after another.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    // A test that failed has said so; the others go on.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether this takes all the time that the full-length tests need.
+pub(crate) fn slow() -> bool {
+    std::env::var_os("SLOW").is_some()
+}
+
+/// The drivers that this kernel allows: io_uring may be forbidden, epoll never is.
+pub(crate) fn drivers() -> Vec<&'static str> {
+    let server = Serve::start(&[]);
+    let tried = prony(&["--driver", "uring", "-c", "1", "-n", "1", &server.url("/")]);
+    if tried.code == 2 {
+        eprintln!("io_uring is not tested: {}", tried.stderr.trim());
+        return vec!["epoll"];
+    }
+    vec!["epoll", "uring"]
+}
+
+/// A program that must be there in CI and is skipped with a message elsewhere.
+pub(crate) fn have(program: &str) -> bool {
+    let dirs = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&dirs)
+        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")])
+        .any(|dir| dir.join(program).is_file());
+    if !found {
+        assert!(std::env::var_os("CI").is_none(), "{program} is not installed, but CI needs it");
+        eprintln!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// The binary under test, with nothing of the caller's surroundings.
+pub(crate) fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
+    command.args(args).stdin(Stdio::null()).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+    command
+}
+
+/// How a run of the binary ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// The report, of a run with `--json`.
+    pub(crate) fn report(&self) -> Report {
+        let json = serde_json::from_str(&self.stdout);
+        Report(json.unwrap_or_else(|e| panic!("no JSON on stdout ({e}): {self:?}")))
+    }
+}
+
+/// Run the binary to its end.
+pub(crate) fn prony(args: &[&str]) -> Ended {
+    Running::start(args).wait()
+}
+
+/// Run the binary with `--json` to its end, which must be a valid run.
+pub(crate) fn measure(args: &[&str]) -> Report {
+    let ended = prony(&[args, &["--json", "--quiet", "--accept-invalid"]].concat());
+    assert_eq!(ended.code, 0, "{args:?}: {ended:?}");
+    ended.report()
+}
+
+/// The binary while it runs; killed if the test gives it up.
+pub(crate) struct Running {
+    child: Child,
+    args: String,
+    begun: Instant,
+}
+
+impl Running {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let mut command = command(args);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = child.expect("the binary starts");
+        Self { child, args: format!("{args:?}"), begun: Instant::now() }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(&self.child, signal);
+    }
+
+    pub(crate) fn wait(mut self) -> Ended {
+        // Read beside the waiting: a full pipe would hold the child up.
+        let mut stdout = self.child.stdout.take().expect("a pipe");
+        let mut stderr = self.child.stderr.take().expect("a pipe");
+        let out = thread::spawn(move || {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).map(|_| text)
+        });
+        let err = thread::spawn(move || {
+            let mut text = String::new();
+            stderr.read_to_string(&mut text).map(|_| text)
+        });
+        let status = self.exit_status();
+        let text = |t: thread::JoinHandle<std::io::Result<String>>| {
+            t.join().expect("no panic").expect("text")
+        };
+        let (stdout, stderr) = (text(out), text(err));
+        let code = status.code().unwrap_or_else(|| panic!("{}: {status}: {stderr}", self.args));
+        Ended { code, stdout, stderr }
+    }
+
+    fn exit_status(&mut self) -> ExitStatus {
+        while self.begun.elapsed() < LIMIT {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return status;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{} did not end within {LIMIT:?}", self.args);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// `prony serve` on a free port.
+pub(crate) struct Serve {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    url: String,
+}
+
+impl Serve {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let mut command = command(&[&["serve", "127.0.0.1:0", "--json"], args].concat());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.expect("the binary starts");
+        let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut line = String::new();
+        stderr.read_line(&mut line).expect("a line");
+        let Some(url) = line.trim().strip_prefix("listening on ") else {
+            end(&mut child);
+            panic!("the server did not start: {line}");
+        };
+        Self { url: url.to_owned(), child, stderr }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Stop it, and get what it counted.
+    pub(crate) fn stop(mut self) -> Value {
+        kill(&self.child, Signal::INT);
+        let mut text = String::new();
+        self.child.stdout.take().expect("a pipe").read_to_string(&mut text).expect("text");
+        let status = self.child.wait().expect("a child");
+        let mut rest = String::new();
+        self.stderr.read_to_string(&mut rest).expect("text");
+        assert!(status.success(), "prony serve: {status}: {rest}");
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}{rest}"))
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// Another server program, with a folder of its own.
+pub(crate) struct Other {
+    child: Child,
+    folder: TempDir,
+    pub(crate) port: u16,
+}
+
+impl Other {
+    /// Start a server whose configuration (with `@PORT@` and `@DIR@` filled in) is passed as a file
+    /// after the arguments, and wait until it listens.
+    pub(crate) fn start(program: &str, args: &[&str], config: &str) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let port = free_port();
+        let dir = folder.path().to_str().expect("a path in UTF-8");
+        let config = config.replace("@PORT@", &port.to_string()).replace("@DIR@", dir);
+        let file = folder.path().join("config");
+        fs::write(&file, config).expect("a file");
+        let log = fs::File::create(folder.path().join("log")).expect("a file");
+        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+        let child = Command::new(program)
+            .env("PATH", path)
+            .args(args.iter().map(|a| a.replace("@DIR@", dir)))
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a file"))
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|e| panic!("{program}: {e}"));
+        let mut other = Self { child, folder, port };
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let ended = other.child.try_wait().expect("a child");
+            let log = fs::read_to_string(other.file("log")).unwrap_or_default();
+            assert!(ended.is_none() && begun.elapsed() < LIMIT, "{program}: {ended:?}: {log}");
+            thread::sleep(Duration::from_millis(20));
+        }
+        other
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        kill(&self.child, Signal::TERM);
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(3) {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        end(&mut self.child);
+    }
+}
+
+/// A port that nobody listens on now.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// One request by hand; the whole answer.
+pub(crate) fn fetch(port: u16, path: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    text
+}
+
+/// How many files a process has open.
+pub(crate) fn descriptors(pid: u32) -> Option<usize> {
+    fs::read_dir(Path::new("/proc").join(pid.to_string()).join("fd")).ok().map(Iterator::count)
+}
+
+fn kill(child: &Child, signal: Signal) {
+    let pid = Pid::from_child(child);
+    // It may have ended by itself.
+    let _ = kill_process(pid, signal);
+}
+
+fn end(child: &mut Child) {
+    drop(child.kill());
+    drop(child.wait());
+}
+
+/// A JSON report.
+#[derive(Debug)]
+pub(crate) struct Report(pub(crate) Value);
+
+impl Report {
+    /// A count of the measurement.
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        let value = &self.0["measurement"]["tally"][name];
+        value.as_u64().unwrap_or_else(|| panic!("{name} is {value}"))
+    }
+
+    /// Requests that failed by that error.
+    pub(crate) fn errors(&self, name: &str) -> u64 {
+        let all = self.0["measurement"]["errors"].as_array().expect("a list");
+        let found = all.iter().find(|e| e["error"] == name);
+        found.map_or(0, |e| e["requests"].as_u64().expect("a count"))
+    }
+
+    /// Whole replies of that status.
+    pub(crate) fn status(&self, status: u16) -> u64 {
+        self.0["measurement"]["tally"]["statuses"][status.to_string()].as_u64().unwrap_or(0)
+    }
+
+    /// A figure of a distribution in milliseconds: `ms("response", "p99")`.
+    pub(crate) fn ms(&self, times: &str, figure: &str) -> f64 {
+        let value = &self.0["measurement"]["times"][times][format!("{figure}_ns")];
+        value.as_f64().unwrap_or_else(|| panic!("{times} {figure} is {value}")) / 1e6
+    }
+
+    pub(crate) fn verdict(&self) -> &str {
+        self.0["verdict"]["verdict"].as_str().expect("a word")
+    }
+
+    /// Every request ended in exactly one way.
+    pub(crate) fn check_sums(&self) {
+        let ends = self.count("replies") + self.count("failed") + self.count("unfinished");
+        assert_eq!(self.count("started"), ends, "{:#}", self.0["measurement"]["tally"]);
+        let all = self.0["measurement"]["errors"].as_array().expect("a list");
+        let failed: u64 = all.iter().map(|e| e["requests"].as_u64().expect("a count")).sum();
+        assert_eq!(self.count("failed"), failed);
+        let timeouts = self.errors("request-timeout") + self.errors("connect-timeout");
+        let recorded = &self.0["measurement"]["times"]["response"]["count"];
+        assert_eq!(recorded.as_u64(), Some(self.count("replies") + timeouts));
+    }
+}
+
+/// A number of the server's counters.
+pub(crate) fn served(counters: &Value, name: &str) -> u64 {
+    counters[name].as_u64().unwrap_or_else(|| panic!("{name} is {}", counters[name]))
+}

@@ -1,0 +1,65 @@
+//! `--simulate`: the same arguments, the same bytes.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use crate::rig::{Serve, alone, measure, prony};
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    for format in ["text", "json", "csv", "hgrm", "hlog"] {
+        for load in [
+            &["-c", "10", "-n", "5k", "--simulate-latency", "exp:1ms"][..],
+            &["-r", "1k..3k@3s", "--arrivals", "poisson", "--simulate-latency", "fixed:2ms"],
+            &["-r", "1k", "-d", "2s", "--threads", "3", "--no-reuse"],
+        ] {
+            let run = |seed| {
+                let more = ["--simulate", seed, "--format", format, "http://virtual/"];
+                let ended = prony(&[load, &more].concat());
+                assert_eq!(ended.code, 0, "{ended:?}");
+                ended.stdout
+            };
+            let first = run("7");
+            assert!(!first.is_empty());
+            assert!(first == run("7"), "{format} {load:?}: two runs differ");
+            let random = load.contains(&"poisson") || load.contains(&"exp:1ms");
+            assert!(!random || first != run("8"), "{format} {load:?}: the seed means nothing");
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_schedule_on_the_network() {
+    let _alone = alone();
+    let arrivals = |seed: &str| {
+        let folder = TempDir::new().expect("a folder");
+        let file = folder.path().join("arrivals");
+        let server = Serve::start(&["--record-arrivals", file.to_str().expect("UTF-8")]);
+        let load = ["-r", "200", "--arrivals", "poisson", "-d", "2s", "--seed", seed];
+        let report = measure(&[&load[..], &[&server.url("/")]].concat());
+        assert_eq!(report.0["plan"]["seed"], seed.parse::<u64>().expect("a number"));
+        server.stop();
+        let text = fs::read_to_string(file).expect("the arrivals");
+        text.lines().map(|l| l.parse().expect("a number")).collect::<Vec<f64>>()
+    };
+    let a = arrivals("3");
+    // A busy machine can move arrivals, but it cannot make two schedules one.
+    let again: Vec<f64> = (0..3).map(|_| moved(&a, &arrivals("3"))).collect();
+    assert!(again.iter().any(|&share| share < 0.2), "of the arrivals {again:?} have moved");
+    let other = moved(&a, &arrivals("4"));
+    assert!(other > 0.6, "another seed is another schedule: {other}");
+}
+
+/// The share of arrivals that are elsewhere by more than 2 ms. Each may be as late as the machine
+/// was busy, and the first one too, from which the times count.
+fn moved(a: &[f64], b: &[f64]) -> f64 {
+    if a.len() != b.len() {
+        return 1.0;
+    }
+    let mut by: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    by.sort_unstable_by(f64::total_cmp);
+    let middle = by[by.len() / 2];
+    let elsewhere = by.iter().filter(|by| (*by - middle).abs() > 2e-3).count();
+    elsewhere as f64 / a.len() as f64
+}
