@@ -322,7 +322,8 @@ impl Meter {
         if self.wall == Span::ZERO {
             return 0.0;
         }
-        (self.cpu() - self.spin).0 as f64 / self.wall.0 as f64
+        // In a run of a millisecond what comes after its last event counts for more than the run.
+        ((self.cpu() - self.spin).0 as f64 / self.wall.0 as f64).min(1.0)
     }
 }
 

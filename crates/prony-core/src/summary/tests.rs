@@ -100,6 +100,7 @@ fn a_run_with_time_to_spare_is_valid() {
 fn a_busy_worker_limits_but_spinning_is_not_work() {
     let busy = summary(closed(), tally(), meter(9_100));
     assert_eq!(reasons(&busy), [Limit::Busy { worker: 0, share: 0.91 }]);
+    assert_eq!(meter(11_000).busy(), 1.0, "a share of the time");
     let few = |started| summary(closed(), Tally { started, ..tally() }, meter(9_100)).verdict();
     assert_eq!(few(19), Verdict::Valid, "a handful is all beginning and end");
     assert_ne!(few(20), Verdict::Valid);

@@ -93,6 +93,7 @@ pub struct LoadArgs {
     /// Connections; with --rate, at most so many [default: 50; all that fit]
     ///
     /// In an open loop the default is what the descriptor limit allows; the report says how many.
+    /// Where the URLs of a closed loop name several servers, each is one connection to each server.
     #[arg(short, long, value_name = "N", help_heading = LOAD, value_parser = values::connections)]
     pub connections: Option<u32>,
     /// Stop after that many requests (10k, 2m)

@@ -14,8 +14,8 @@ use prony_core::target::{self, Endpoint, Url};
 use prony_core::units::Span;
 use prony_io::ConnectTo;
 
-use super::LoadArgs;
 use super::values::ArrivalsArg;
+use super::{LoadArgs, Precision};
 use crate::error::Error;
 use crate::report::units;
 
@@ -53,6 +53,13 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
     let mut targets = targets(args)?;
     redirect(args, &mut targets)?;
     let load = load(args, around, &mut notes)?;
+    notes.extend(means(args));
+    if let (Load::Closed { .. }, servers @ 2..) = (&load, targets.endpoints.len()) {
+        notes.push(format!(
+            "Each connection of the closed loop is one to each of the {servers} servers, one of \
+             them in use at a time."
+        ));
+    }
     let stop = stop(args, &load);
     let plan = Plan {
         endpoints: targets.endpoints,
@@ -76,6 +83,25 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
     };
     plan.check().map_err(Error::Plan)?;
     Ok(Planned { plan, notes })
+}
+
+/// What is not in the plan, because it changes nothing of what is sent, but must be known to run it
+/// again.
+fn means(args: &LoadArgs) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some((first, more)) = args.source.split_first() {
+        let more: String = more.iter().map(|a| format!(", {a}")).collect();
+        notes.push(format!("Connections go out from {first}{more}."));
+    }
+    if args.pin {
+        notes.push("Each thread is fixed to a core.".into());
+    }
+    match args.precision {
+        Precision::Auto => {}
+        Precision::Sleep => notes.push("Waits were slept, never spun (--precision sleep).".into()),
+        Precision::Spin => notes.push("Waits were spun, never slept (--precision spin).".into()),
+    }
+    notes
 }
 
 /// A seed that nobody has chosen; short enough to be typed again.

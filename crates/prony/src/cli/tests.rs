@@ -183,6 +183,22 @@ fn an_open_loop_says_how_many_connections_it_may_open() {
 }
 
 #[test]
+fn what_is_not_in_the_plan_is_noted() {
+    let notes = |line: &str| planned(line).unwrap().notes.join("\n");
+    expect!["Connections go out from 127.0.0.2, 127.0.0.3."]
+        .assert_eq(&notes("http://h/ --source 127.0.0.2,127.0.0.3"));
+    expect![[r#"
+        Each thread is fixed to a core.
+        Waits were spun, never slept (--precision spin)."#]]
+    .assert_eq(&notes("http://h/ --pin --precision spin"));
+    expect![
+        "Each connection of the closed loop is one to each of the 2 servers, one of them in use at a time."
+    ]
+    .assert_eq(&notes("http://h/ http://i/ http://h/b -c 1"));
+    expect![""].assert_eq(&notes("http://h/ http://i/ --connect-to localhost:80"));
+}
+
+#[test]
 fn files_are_read() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("times"), "0\n0.5\n1.25\n").unwrap();

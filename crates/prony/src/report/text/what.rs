@@ -132,10 +132,14 @@ fn request(plan: &Plan) -> Vec<String> {
     if let Some(call) = plan.calls.first() {
         let same = plan.calls.iter().all(|c| c.method == call.method);
         told.push(if same { call.method.clone() } else { "several methods".to_owned() });
+        let headers = plan.calls.iter().map(|c| c.headers.len()).max().unwrap_or(0) as u64;
+        let more = if plan.calls.len() > 1 { "up to " } else { "" };
+        if headers > 0 {
+            told.push(format!("{more}{} added", units::counted(headers, "header", "headers")));
+        }
         let bodies = plan.calls.iter().map(|c| c.body.len()).max().unwrap_or(0);
         if bodies > 0 {
-            let most = if plan.calls.len() > 1 { "up to " } else { "" };
-            told.push(format!("body of {most}{}", units::bytes(bodies as f64)));
+            told.push(format!("body of {more}{}", units::bytes(bodies as f64)));
         }
     }
     told.push(match plan.http {
