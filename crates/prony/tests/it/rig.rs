@@ -326,7 +326,7 @@ impl Report {
     /// Every request ended in exactly one way.
     pub(crate) fn check_sums(&self) {
         let ends = self.count("replies") + self.count("failed") + self.count("unfinished");
-        assert_eq!(self.count("started"), ends, "{:#}", self.0["measurement"]["tally"]);
+        assert_eq!(self.count("started"), ends, "{:#}", self.0["measurement"]["errors"]);
         let all = self.0["measurement"]["errors"].as_array().expect("a list");
         let failed: u64 = all.iter().map(|e| e["requests"].as_u64().expect("a count")).sum();
         assert_eq!(self.count("failed"), failed);
