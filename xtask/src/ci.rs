@@ -16,15 +16,17 @@ struct Step {
     act: fn() -> Result<()>,
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 13] = [
     Step { name: "tools", what: "what the tests need is installed", act: tools::install },
     Step { name: "format", what: "rustfmt", act: format },
     Step { name: "tidy", what: "the rules of the tree", act: || tidy::main(&[]) },
     Step { name: "licences", what: "licences of all dependencies", act: || licences::main(&[]) },
     Step { name: "lints", what: "clippy, warnings are errors", act: lints },
     Step { name: "docs", what: "rustdoc, warnings are errors", act: docs },
+    Step { name: "compile", what: "the tests", act: compile },
     Step { name: "unit", what: "unit and property tests, corpora of the fuzzers", act: unit },
     Step { name: "whole", what: "simulation, golden and end-to-end tests", act: whole },
+    Step { name: "release", what: "the program as it is installed", act: release },
     Step { name: "options", what: "docs/options.md against --help", act: || options::main(&[]) },
     Step { name: "demo", what: "the README's first command", act: demo },
     Step {
@@ -92,6 +94,10 @@ fn docs() -> Result<()> {
     run(cargo(&all).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
+fn compile() -> Result<()> {
+    run(tests()?.arg("--no-run"))
+}
+
 fn unit() -> Result<()> {
     run(tests()?.args(["--lib", "--bins"]))?;
     run(tests()?.arg("--doc"))
@@ -111,7 +117,11 @@ fn tests() -> Result<Command> {
     Ok(command)
 }
 
+fn release() -> Result<()> {
+    run(&mut cargo(&["build", "--locked", "--release", "--quiet"]))
+}
+
 fn demo() -> Result<()> {
-    run(&mut cargo(&["build", "--locked", "--release", "--quiet"]))?;
+    release()?;
     run(Command::new(target_dir()?.join("release/prony")).arg("demo"))
 }

@@ -14,11 +14,11 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     if !args.is_empty() {
         bail!("usage: cargo xtask options");
     }
+    shell::run(&mut shell::cargo(&["build", "--locked", "--release", "--quiet"]))?;
+    let prony = shell::target_dir()?.join("release/prony");
     let mut helped = BTreeSet::new();
     for command in ["load", "serve", "demo"] {
-        // The build of the tests, so that there need not be another.
-        let run = ["run", "--quiet", "--locked", "--profile=ci", "--package=prony", "--"];
-        let help = shell::output(shell::cargo(&run).args([command, "--help"]))?;
+        let help = shell::output(&mut shell::program(&prony, &[command, "--help"]))?;
         helped.extend(long_options(&help));
     }
     let doc = fs::read_to_string(DOC).with_context(|| format!("cannot read {DOC}"))?;
