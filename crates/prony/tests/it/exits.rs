@@ -1,10 +1,11 @@
 //! The exit codes, each by a run that earns it. 98 is in `limited`, 130 in `signals`.
 
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use tempfile::TempDir;
 
-use crate::rig::{Serve, alone, free_port, prony};
+use crate::rig::{Running, Serve, alone, command, descriptors, free_port, prony};
 
 #[test]
 fn done() {
@@ -59,30 +60,41 @@ fn bad_usage() {
     assert_eq!(prony(&[]).code, 2);
 }
 
+/// Writable when it is checked, gone when it is to be written: the report is still printed.
 #[test]
-fn a_report_that_cannot_be_written_after_the_run() {
+fn a_file_that_cannot_be_written_after_the_run() {
     let server = Serve::start(&[]);
     let folder = TempDir::new().expect("a folder");
-    // Writable when it is checked, full when it is written.
-    let file = folder.path().join("out.json");
-    std::os::unix::fs::symlink("/dev/full", &file).expect("a link");
-    let ended = prony(&[
-        "-n",
-        "10",
-        "-c",
-        "1",
-        "--accept-invalid",
-        "--format",
-        "json",
-        &server.url("/"),
-        "-o",
-        file.to_str().expect("UTF-8"),
-    ]);
-    // Written by way of a new file that replaces the link, it can be written after all.
-    assert!(matches!(ended.code, 0 | 3), "{ended:?}");
-    if ended.code == 3 {
-        assert!(ended.stderr.contains("the run was made, but"), "{ended:?}");
+    let gone = folder.path().join("gone");
+    fs::create_dir(&gone).expect("a folder");
+    let (file, url) = (gone.join("out.csv"), server.url("/"));
+    let file = file.to_str().expect("UTF-8");
+    let load = ["-c", "1", "-d", "1500ms", "--json", "--quiet", "--accept-invalid", "-o"];
+    let client = Running::start(&[&load[..], &[file, &url]].concat());
+    // The run has begun once the server has its connection.
+    let begun = Instant::now();
+    let idle = descriptors(server.pid());
+    while descriptors(server.pid()) == idle && begun.elapsed() < Duration::from_secs(1) {
+        thread::sleep(Duration::from_millis(5));
     }
-    // A pipe that nobody reads is no panic.
-    assert!(!ended.stderr.contains("panicked"));
+    thread::sleep(Duration::from_millis(200));
+    fs::remove_dir_all(&gone).expect("it was there");
+    let ended = client.wait();
+    assert_eq!(ended.code, 3, "{ended:?}");
+    assert!(ended.report().count("replies") > 0);
+    let sentence = ended.stderr.replace(file, "FILE");
+    let expected = "prony: the run was made, but FILE could not be written: ";
+    assert!(sentence.starts_with(expected), "{sentence}");
+}
+
+#[test]
+fn a_standard_output_that_takes_nothing() {
+    let server = Serve::start(&[]);
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+    let url = server.url("/");
+    let output = command(&["-n", "10", "-c", "1", "--quiet", &url]).stdout(full).output();
+    let output = output.expect("the binary starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.starts_with("prony: the run was made, but the report"), "{text}");
 }
