@@ -168,6 +168,10 @@ impl<P: Protocol> Engine<P> {
             Fault::ConnectTimeout => self.plan.connect_timeout,
             _ => self.plan.timeout,
         };
+        // The wait of one that was sent before is told already.
+        if !sent && !flight.retried {
+            self.recorder.queued_in_vain(flight.intended, flight.queue);
+        }
         self.recorder.failed(&flight.stamps(now), fault, sent, least);
         self.freed.push(flight.user);
     }

@@ -1,10 +1,11 @@
 //! The engine against a driver in the test's own hand and a protocol of single letters: a call is
-//! `?`, a reply is `!`.
+//! `?` (`1` is the second one of a plan with two), a reply is `!`.
 
 use super::*;
 use crate::machine::Action;
 use crate::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Shard, Stop, Think};
 use crate::proto::{Reply, ReplySink};
+use crate::schedule::{Arrivals, RatePlan};
 use crate::target::Endpoint;
 use crate::units::Span;
 
@@ -17,8 +18,12 @@ impl Protocol for Letters {
         limit.saturating_sub(in_flight)
     }
 
-    fn encode(&mut self, (): &mut (), _: u32, last: bool, out: &mut Vec<u8>) {
-        out.extend_from_slice(if last { b"$" } else { b"?" });
+    fn encode(&mut self, (): &mut (), call: u32, last: bool, out: &mut Vec<u8>) {
+        out.push(match (last, call) {
+            (true, _) => b'$',
+            (false, 0) => b'?',
+            (false, call) => b'0' + call as u8,
+        });
     }
 
     fn decode(
@@ -130,6 +135,24 @@ fn closed_loop_counts_the_connect_as_response_and_not_as_service() {
     assert_eq!(t.times.service.sum_ns(), 5_000_000);
     assert_eq!(t.times.connect.sum_ns(), 3_000_000);
     assert_eq!((t.times.lag.count(), t.times.lag.sum_ns()), (2, 0));
+}
+
+#[test]
+fn a_wait_in_the_queue_that_ends_with_the_timeout_is_told() {
+    let arrivals = Arrivals::Trace([Span::ZERO, Span::from_millis(1)].into());
+    let load = Load::Open { rate: RatePlan::default(), arrivals, connections: 1 };
+    let mut plan = plan(load, 2);
+    plan.timeout = Span::from_millis(10);
+    plan.connect_timeout = Span::from_millis(30);
+    let mut e = Engine::new(&plan, Letters);
+    for at in [0, 1, 10, 11, 12] {
+        e.on_tick(ms(at));
+        turn(&mut e, ms(at));
+    }
+    let (_, t) = e.finish();
+    assert_eq!((t.failed, t.sent), (2, 0));
+    assert_eq!(t.times.queue.count(), 1, "the second waited for the cap");
+    assert!(t.times.queue.max() >= Some(Span::from_millis(9)), "{:?}", t.times.queue.max());
 }
 
 #[test]

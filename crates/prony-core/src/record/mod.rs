@@ -415,6 +415,13 @@ impl Recorder {
         }
     }
 
+    /// A request failed that waited so long in the client's queue and was never sent.
+    pub fn queued_in_vain(&mut self, intended: Nanos, waited: Span) {
+        if waited > Span::ZERO {
+            self.section(intended).tally.times.queue.record(waited);
+        }
+    }
+
     /// The part of a request's time that lies behind the end of the load.
     #[inline]
     fn in_drain(&self, stamps: &Stamps) -> Span {
