@@ -222,9 +222,15 @@ impl<P: Protocol> Engine<P> {
             *quota -= 1;
         }
         let shard = self.plan.shard;
-        let number = users.started * u64::from(shard.of) + u64::from(shard.index);
+        let own = users.started;
         users.started += 1;
         users.under_way[(user / users.depth) as usize] += 1;
+        // Each share goes round all calls. By the number in the whole run, two shares of two calls
+        // would have one call each, and the faster one would be made more often.
+        let number = match self.plan.pick {
+            Pick::InTurn => own + u64::from(shard.index),
+            Pick::Random => own * u64::from(shard.of) + u64::from(shard.index),
+        };
         self.start(Flight::new(intended, self.pick(number), user), now);
     }
 

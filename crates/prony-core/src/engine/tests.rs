@@ -137,6 +137,25 @@ fn closed_loop_counts_the_connect_as_response_and_not_as_service() {
     assert_eq!((t.times.lag.count(), t.times.lag.sum_ns()), (2, 0));
 }
 
+/// However fast each share is, it makes every call equally often.
+#[test]
+fn each_share_of_a_closed_loop_goes_round_all_calls() {
+    let mut whole = closed(2, 8);
+    whole.calls.push(whole.calls[0].clone());
+    for (share, round) in ["?1?1", "1?1?"].into_iter().enumerate() {
+        let mut e = Engine::new(&whole.shard(share as u32, 2), Letters);
+        e.on_tick(ms(0));
+        let id = connect_of(&turn(&mut e, ms(0)).0)[0];
+        e.on_connected(id, ms(1));
+        let mut sent = turn(&mut e, ms(1)).1;
+        for at in 2..5 {
+            e.on_recv(id, &mut b"!".to_vec(), ms(at));
+            sent += &turn(&mut e, ms(at)).1;
+        }
+        assert_eq!(sent, round, "share {share}");
+    }
+}
+
 #[test]
 fn a_wait_in_the_queue_that_ends_with_the_timeout_is_told() {
     let arrivals = Arrivals::Trace([Span::ZERO, Span::from_millis(1)].into());

@@ -141,6 +141,8 @@ pub struct LoadArgs {
     #[arg(long = "urls", value_name = "FILE", help_heading = LOAD)]
     pub urls_file: Vec<PathBuf>,
     /// How the next URL is picked: in-turn or random
+    ///
+    /// In turn means one after the other; in a closed loop each thread goes round on its own.
     #[arg(
         long, value_name = "HOW", help_heading = LOAD, default_value = "in-turn",
         value_parser = values::pick,
