@@ -98,7 +98,7 @@ impl Pace {
         let housekeeping = own.map_or(self.next_pulse, |own| own.min(self.next_pulse));
         let deadline = deadline.unwrap_or(Nanos::MAX);
         if self.sleeper.always_spins() {
-            return self.spin(poller, deadline.min(housekeeping), false);
+            return self.spin(poller, deadline.min(housekeeping));
         }
         // The last reading of the clock is at most one event old: near enough for what is far away.
         if deadline > housekeeping + PULSE {
@@ -126,7 +126,7 @@ impl Pace {
 
     /// Wait for what the machine wants to do at `due`, to the microsecond.
     fn wait_until(&mut self, poller: &mut impl Poll, now: Nanos, due: Nanos) -> usize {
-        let Some(nap) = self.sleeper.nap(now, due) else { return self.spin(poller, due, true) };
+        let Some(nap) = self.sleeper.nap(now, due) else { return self.spin(poller, due) };
         let n = poller.poll(nap);
         if n > 0 {
             return n;
@@ -136,17 +136,17 @@ impl Pace {
             return 0; // a signal
         }
         self.sleeper.overslept(woken.since(now + nap));
-        if woken >= due || nap >= due.since(now) { 0 } else { self.spin(poller, due, false) }
+        if woken >= due || nap >= due.since(now) { 0 } else { self.spin(poller, due) }
     }
 
-    /// Poll without sleeping until `due` or an event; `instead`: of a sleep, not after one.
-    fn spin(&mut self, poller: &mut impl Poll, due: Nanos, instead: bool) -> usize {
+    /// Poll without sleeping until `due` or an event.
+    fn spin(&mut self, poller: &mut impl Poll, due: Nanos) -> usize {
         let begin = self.read_clock();
         loop {
             let n = poller.poll(Span::ZERO);
             let now = self.read_clock();
             if n > 0 || now >= due {
-                self.sleeper.spun(now.since(begin), instead);
+                self.sleeper.spun(now.since(begin));
                 return n;
             }
         }

@@ -105,9 +105,11 @@ impl Sleeper {
         let lead = match self.precision {
             Precision::Spin => return None,
             Precision::Sleep => return Some(Span(wait)),
-            Precision::Auto if wait <= self.cost => return None,
             Precision::Auto => self.lead(now),
         };
+        if wait <= self.cost && self.savings >= wait {
+            return None;
+        }
         if lead == 0 {
             return Some(Span(wait));
         }
@@ -123,13 +125,10 @@ impl Sleeper {
         follow(&mut self.late_p99, late.as_nanos(), 990, 10);
     }
 
-    /// So long was spun without anything to do. Where it stands for a whole wait no longer than a
-    /// sleep costs (`instead`), it is free.
-    pub(crate) fn spun(&mut self, span: Span, instead: bool) {
+    /// So long was spun without anything to do.
+    pub(crate) fn spun(&mut self, span: Span) {
         self.spun += span;
-        if !instead || span.as_nanos() > self.cost {
-            self.savings = self.savings.saturating_sub(span.as_nanos());
-        }
+        self.savings = self.savings.saturating_sub(span.as_nanos());
     }
 
     pub(crate) fn spun_in_all(&self) -> Span {
@@ -191,7 +190,7 @@ mod tests {
         while now < Nanos(2_000_000_000) {
             let due = now + Span(50 * US);
             if s.nap(now, due).is_none() {
-                s.spun(due.since(now), true);
+                s.spun(due.since(now));
                 spun += 50 * US;
             }
             now = due;
@@ -202,19 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_cost_less_than_a_sleep_are_spun_for_nothing() {
+    fn waits_that_cost_less_than_a_sleep_are_spun_while_there_are_savings() {
         let mut s = Sleeper::new(Precision::Auto);
         s.cost = 15 * US;
-        s.savings = 0;
+        s.savings = 15 * US;
         assert_eq!(s.nap(Nanos(0), Nanos(15 * US)), None);
-        s.spun(Span(15 * US), true);
-        assert_eq!(s.nap(Nanos(0), Nanos(16 * US)), Some(Span(16 * US)), "no savings, so no lead");
-        assert_eq!(s.spun_in_all(), Span(15 * US));
-        s.savings = 40 * US;
-        s.spun(Span(10 * US), true);
-        assert_eq!(s.savings, 40 * US);
-        s.spun(Span(10 * US), false);
-        assert_eq!(s.savings, 30 * US, "after a sleep it is not free");
+        s.spun(Span(15 * US));
+        assert_eq!(s.nap(Nanos(0), Nanos(15 * US)), Some(Span(15 * US)), "nothing is left");
+        assert_eq!((s.spun_in_all(), s.savings), (Span(15 * US), 0));
     }
 
     #[test]
