@@ -48,6 +48,8 @@ pub struct Engine<P: Protocol> {
     outstanding: u64,
     outstanding_max: u64,
     idempotent: Vec<bool>,
+    /// Calls whose replies have no body, whatever their headers say.
+    bodiless: Vec<bool>,
     pattern: Option<BodyPattern>,
     /// Scratch, reused from call to call.
     out: Vec<u8>,
@@ -95,6 +97,7 @@ impl<P: Protocol> Engine<P> {
             outstanding: 0,
             outstanding_max: 0,
             idempotent: plan.calls.iter().map(crate::plan::CallSpec::is_idempotent).collect(),
+            bodiless: plan.calls.iter().map(crate::plan::CallSpec::is_head).collect(),
             pattern: plan.expect.body.as_deref().map(BodyPattern::new),
             out: Vec::with_capacity(OUT_CHUNK),
             starts: Vec::new(),
@@ -259,6 +262,7 @@ impl<P: Protocol> Engine<P> {
             retired,
             body,
             expect: &self.plan.expect,
+            bodiless: &self.bodiless,
             pattern: self.pattern.as_ref(),
             recorder: &mut self.recorder,
             freed: &mut self.freed,
@@ -448,6 +452,7 @@ impl<P: Protocol> Machine for Engine<P> {
                     retired,
                     body,
                     expect: &self.plan.expect,
+                    bodiless: &self.bodiless,
                     pattern: self.pattern.as_ref(),
                     recorder: &mut self.recorder,
                     freed: &mut self.freed,

@@ -17,6 +17,7 @@ pub(super) struct Sink<'a> {
     pub(super) retired: &'a mut bool,
     pub(super) body: &'a mut BodyMatch,
     pub(super) expect: &'a Expect,
+    pub(super) bodiless: &'a [bool],
     pub(super) pattern: Option<&'a BodyPattern>,
     pub(super) recorder: &'a mut Recorder,
     /// Users whose request has ended.
@@ -58,11 +59,15 @@ impl ReplySink for Sink<'_> {
         *self.sent -= 1;
         *self.served += 1;
         *self.retired |= !reply.keeps_open;
-        let found = self.pattern.is_none_or(|p| p.finish(self.body));
+        // What is expected of bodies can't be asked of a reply to HEAD.
+        let bodiless = self.bodiless[flight.call as usize];
+        let found = self.pattern.is_none_or(|p| p.finish(self.body)) || bodiless;
+        let right_length =
+            bodiless || self.expect.length.is_none_or(|length| length == reply.body_bytes);
         let fault = reply.fault.or_else(|| {
             if !self.expect.accepts(reply.status) {
                 Some(Fault::UnexpectedStatus)
-            } else if !found || self.expect.length.is_some_and(|n| n != reply.body_bytes) {
+            } else if !found || !right_length {
                 Some(Fault::BodyMismatch)
             } else {
                 None

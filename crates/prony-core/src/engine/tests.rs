@@ -329,3 +329,22 @@ fn a_pipeline_is_refilled_when_half_of_it_is_free() {
     let (_, t) = e.finish();
     assert_eq!((t.started, t.replies, t.times.lag.max()), (19, 11, Some(Span::ZERO)));
 }
+
+#[test]
+fn nothing_is_expected_of_the_bodies_of_replies_to_head() {
+    for (method, good) in [("HEAD", true), ("GET", false)] {
+        let mut p = closed(1, 1);
+        p.calls[0].method = method.into();
+        p.expect.length = Some(5);
+        p.expect.body = Some(b"x".to_vec());
+        let mut e = Engine::new(&p, Letters);
+        e.on_tick(ms(0));
+        let id = connect_of(&turn(&mut e, ms(0)).0)[0];
+        e.on_connected(id, ms(1));
+        turn(&mut e, ms(1));
+        e.on_recv(id, &mut b"!".to_vec(), ms(2));
+        turn(&mut e, ms(2));
+        let (_, t) = e.finish();
+        assert_eq!((t.replies, t.fault(Fault::BodyMismatch)), (u64::from(good), u64::from(!good)));
+    }
+}
