@@ -241,7 +241,9 @@ class Prony:
 
     def read(self, out, err):
         j = json.loads(out)
-        return {k: j.get(k) for k in ("rps", "requests", "errors", "p50", "p99", "p999", "max")}
+        lag = j["measurement"]["times"]["lag"]
+        said = {k: j.get(k) for k in ("rps", "requests", "errors", "p50", "p99", "p999", "max")}
+        return dict(said, lag_p50=scaled(lag.get("p50_ns"), 1e-3), lag_p99=scaled(lag.get("p99_ns"), 1e-3))
 
 
 PRONY = os.environ.get("PRONY", "prony")
