@@ -159,13 +159,17 @@ pub fn plan(methods: &[&str]) -> Plan {
         authority: "localhost:8080".to_owned(),
         headers: Vec::new(),
         body: Vec::new(),
+        ..CallSpec::default()
     };
     Plan {
         endpoints: vec![Endpoint::Tcp { host: "localhost".to_owned(), port: 8080 }],
         calls: methods.iter().map(call).collect(),
         pick: Pick::InTurn,
+        sessions: None,
+        names: Vec::new(),
+        timeout_from_send: false,
         load: Load::Closed { connections: 1, think: Think::None },
-        stop: Stop { requests: Some(1), duration: None },
+        stop: Stop { requests: Some(1), sessions: None, duration: None },
         warmup: Span::ZERO,
         pipeline: 1,
         requests_per_connection: None,

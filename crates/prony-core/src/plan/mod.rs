@@ -2,12 +2,15 @@
 
 mod check;
 mod parse;
+mod session;
 
 use serde::{Deserialize, Serialize};
 
 use crate::schedule::{Arrivals, RatePlan};
 use crate::target::Endpoint;
 use crate::units::Span;
+
+pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 
 /// A whole run. Pure data: it can be saved, sent to another machine, and split by [`Plan::shard`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,9 +19,15 @@ pub struct Plan {
     pub endpoints: Vec<Endpoint>,
     /// What may be sent. Never empty.
     pub calls: Vec<CallSpec>,
-    /// How the next call is picked.
+    /// How the next call is picked. Not asked where there are sessions.
     pub pick: Pick,
-    /// When requests start.
+    /// The sessions, where requests come in sessions; `None`: every request stands for itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<Sessions>,
+    /// The names that calls may have, so that a report tells them apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// When requests (or sessions) start.
     pub load: Load,
     /// When the run ends.
     pub stop: Stop,
@@ -31,6 +40,9 @@ pub struct Plan {
     pub requests_per_connection: Option<u32>,
     /// From the intended start to the last byte of the reply.
     pub timeout: Span,
+    /// Whether the timeout runs from the send instead of from the intended start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timeout_from_send: bool,
     /// From the start of the connect to the open connection.
     pub connect_timeout: Span,
     /// What counts as success.
@@ -44,7 +56,7 @@ pub struct Plan {
 }
 
 /// One request that may be sent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallSpec {
     /// Index into [`Plan::endpoints`].
     pub endpoint: u32,
@@ -60,6 +72,16 @@ pub struct CallSpec {
     /// The body; empty = none (a method that defines a body then sends `Content-Length: 0`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub body: Vec<u8>,
+    /// Whether `headers` are all that is sent, to the byte: no `Host`, `User-Agent`, `Accept`,
+    /// `Connection` or `Content-Length` is added.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bare: bool,
+    /// Index into [`Plan::names`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<u32>,
+    /// What counts as success for this call; `None`: what the plan expects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Box<Expect>>,
 }
 
 impl CallSpec {
@@ -123,10 +145,13 @@ pub enum Think {
 
 /// The stop rules; whichever comes first. At least one is set, unless the rate plan or trace ends
 /// by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
     /// Measured requests to start, over all shards.
     pub requests: Option<u64>,
+    /// Measured sessions to start, over all shards; only where the plan has sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<u64>,
     /// Length of the measurement.
     pub duration: Option<Span>,
 }

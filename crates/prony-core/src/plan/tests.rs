@@ -15,14 +15,18 @@ pub(crate) fn plan() -> Plan {
             authority: "localhost".into(),
             headers: vec![],
             body: vec![],
+            ..CallSpec::default()
         }],
         pick: Pick::InTurn,
+        sessions: None,
+        names: Vec::new(),
+        timeout_from_send: false,
         load: Load::Open {
             rate: RatePlan::constant(100.0),
             arrivals: Arrivals::Fixed,
             connections: 10,
         },
-        stop: Stop { requests: None, duration: Some(Span::from_secs(1)) },
+        stop: Stop { requests: None, sessions: None, duration: Some(Span::from_secs(1)) },
         warmup: Span::ZERO,
         pipeline: 1,
         requests_per_connection: None,
@@ -157,7 +161,7 @@ fn a_valid_plan_passes() {
     let second = Span::from_secs(1);
     let trace = Arrivals::Trace([Span::ZERO, second].into());
     let ramp = RatePlan::parse("0..100@1s").unwrap();
-    let endless = Stop { requests: None, duration: None };
+    let endless = Stop { requests: None, sessions: None, duration: None };
     let changes: [Change; 3] = [
         |_| (),
         |p| p.calls[0].path = "*".into(),

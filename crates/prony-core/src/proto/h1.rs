@@ -29,6 +29,10 @@ pub struct Conn {
     head_bytes: u64,
     /// Bytes of body so far.
     body_bytes: u64,
+    /// Bytes of chunk framing so far.
+    framing_bytes: u32,
+    /// Bytes behind the last chunk so far.
+    footer_bytes: u32,
     phase: Phase,
     /// Interim replies before this one.
     interim: u32,
@@ -39,7 +43,7 @@ pub struct Conn {
 }
 
 // Ten thousand idle connections should cost no more than a table.
-const _: () = assert!(size_of::<Conn>() <= 64);
+const _: () = assert!(size_of::<Conn>() <= 72);
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
@@ -184,6 +188,8 @@ impl H1 {
         let reply = Reply {
             status: head.status,
             head_bytes: n as u64,
+            framing_bytes: 0,
+            footer_bytes: 0,
             body_bytes: body.len() as u64,
             interim: 0,
             keeps_open: framing.keeps_open,
@@ -306,6 +312,7 @@ impl Conn {
     fn size(&mut self, mut line: ChunkLine, mut size: u64, data: &[u8]) -> Result<Step, Fault> {
         let (n, known) = line.read(data, &mut size)?;
         self.head_bytes += n as u64;
+        self.framing_bytes = self.framing_bytes.saturating_add(n as u32);
         self.phase = match (known, size) {
             (false, _) => Phase::Size { line, size },
             (true, 0) => Phase::Trailers(Section::default()),
@@ -334,6 +341,7 @@ impl Conn {
             };
             at += n;
             self.head_bytes += n as u64;
+            self.footer_bytes = self.footer_bytes.saturating_add(n as u32);
             if end {
                 return Ok(Step::Done(at));
             }
@@ -354,6 +362,8 @@ impl Conn {
         let reply = Reply {
             status: self.head.status,
             head_bytes: self.head_bytes,
+            framing_bytes: u64::from(self.framing_bytes),
+            footer_bytes: u64::from(self.footer_bytes),
             body_bytes: self.body_bytes,
             interim: self.interim,
             keeps_open: self.keeps_open,

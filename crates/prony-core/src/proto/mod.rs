@@ -80,6 +80,10 @@ pub struct Reply {
     /// Bytes of status line and headers, interim replies, chunk framing and trailers: all that is
     /// not body.
     pub head_bytes: u64,
+    /// Those among them that are the size lines and line ends of chunks.
+    pub framing_bytes: u64,
+    /// Those among them that follow the last chunk: trailers and the empty line.
+    pub footer_bytes: u64,
     /// Bytes of body, without transfer coding.
     pub body_bytes: u64,
     /// Interim (1xx) replies before this one.

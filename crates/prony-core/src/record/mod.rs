@@ -2,7 +2,9 @@
 //! `docs/terms.md`.
 
 pub mod hist;
+mod links;
 pub mod series;
+mod sessions;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -13,7 +15,9 @@ use crate::fault::Fault;
 use crate::proto::Reply;
 use crate::units::{Nanos, Span};
 use hist::Hist;
+pub use links::Links;
 use series::Series;
+pub use sessions::{NameTally, SessionTally};
 
 /// A lag that counts as lateness where the end of the load cuts it off; below it, an arrival just
 /// before the end is sent just after it without anything being wrong.
@@ -129,6 +133,12 @@ pub struct Tally {
     pub bytes_sent: u64,
     /// Bytes of replies' heads and framing.
     pub bytes_head: u64,
+    /// Those among them that are the framing of chunks.
+    #[serde(default)]
+    pub bytes_framing: u64,
+    /// Those among them that follow the last chunk.
+    #[serde(default)]
+    pub bytes_footer: u64,
     /// Bytes of replies' bodies.
     pub bytes_body: u64,
     /// Bytes (both kinds) of replies that came after the load had ended (in the drain).
@@ -147,6 +157,15 @@ pub struct Tally {
     pub times: Times,
     /// The same over time.
     pub series: Series,
+    /// The connections.
+    #[serde(default)]
+    pub links: Links,
+    /// The sessions, where the plan has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<Box<SessionTally>>,
+    /// One for each of the plan's names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<NameTally>,
 }
 
 /// Counts one worker's run. Two sections: warm-up and measurement; a request belongs to the one in
@@ -203,6 +222,8 @@ impl Tally {
             connected: 0,
             bytes_sent: 0,
             bytes_head: 0,
+            bytes_framing: 0,
+            bytes_footer: 0,
             bytes_body: 0,
             bytes_in_drain: 0,
             in_flight_max: 0,
@@ -212,6 +233,9 @@ impl Tally {
             end: begin,
             times: Times::default(),
             series: Series::new(begin),
+            links: Links::default(),
+            sessions: None,
+            names: Vec::new(),
         }
     }
 
@@ -239,6 +263,8 @@ impl Tally {
         self.connected += other.connected;
         self.bytes_sent += other.bytes_sent;
         self.bytes_head += other.bytes_head;
+        self.bytes_framing += other.bytes_framing;
+        self.bytes_footer += other.bytes_footer;
         self.bytes_body += other.bytes_body;
         self.bytes_in_drain += other.bytes_in_drain;
         self.in_flight_max += other.in_flight_max;
@@ -248,6 +274,18 @@ impl Tally {
         self.end = self.end.max(other.end);
         self.times.merge(&other.times);
         self.series.merge(&other.series);
+        self.links.merge(&other.links);
+        match (&mut self.sessions, &other.sessions) {
+            (Some(all), Some(part)) => all.merge(part),
+            (all @ None, Some(part)) => *all = Some(part.clone()),
+            (_, None) => {}
+        }
+        if self.names.len() < other.names.len() {
+            self.names.resize_with(other.names.len(), NameTally::default);
+        }
+        for (all, part) in self.names.iter_mut().zip(&other.names) {
+            all.merge(part);
+        }
     }
 
     /// Failed requests of one fault.
@@ -363,6 +401,8 @@ impl Recorder {
         let t = &mut s.tally;
         t.interim += u64::from(reply.interim);
         t.bytes_head += reply.head_bytes;
+        t.bytes_framing += reply.framing_bytes;
+        t.bytes_footer += reply.footer_bytes;
         t.bytes_body += reply.body_bytes;
         if drain {
             t.bytes_in_drain += reply.head_bytes + reply.body_bytes;

@@ -20,7 +20,16 @@ fn lives() -> impl Strategy<Value = Vec<Life>> {
 }
 
 fn reply(status: u16, body_bytes: u64) -> Reply {
-    Reply { status, head_bytes: 100, body_bytes, interim: 0, keeps_open: true, fault: None }
+    Reply {
+        status,
+        head_bytes: 100,
+        framing_bytes: 0,
+        footer_bytes: 0,
+        body_bytes,
+        interim: 0,
+        keeps_open: true,
+        fault: None,
+    }
 }
 
 fn play(lives: &[Life]) -> (Option<Tally>, Tally) {

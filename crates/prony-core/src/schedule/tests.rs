@@ -14,7 +14,11 @@ fn rate(pieces: &[RatePiece]) -> RatePlan {
 
 fn plan(rate: RatePlan, arrivals: Arrivals) -> Plan {
     let load = Load::Open { rate, arrivals, connections: 10 };
-    Plan { load, stop: Stop { requests: None, duration: None }, ..crate::plan::tests::plan() }
+    Plan {
+        load,
+        stop: Stop { requests: None, sessions: None, duration: None },
+        ..crate::plan::tests::plan()
+    }
 }
 
 fn all(plan: &Plan) -> Vec<Arrival> {
@@ -110,7 +114,7 @@ fn stop_rules_end_the_schedule() {
     ];
     for (requests, duration, count, end) in cases {
         let mut p = plan(RatePlan::constant(10.0), Arrivals::Fixed);
-        p.stop = Stop { requests, duration };
+        p.stop = Stop { requests, sessions: None, duration };
         assert_eq!(all(&p).len(), count);
         assert_eq!(Schedule::new(&p).end(), end.map(|end| Nanos::ZERO + end));
     }
@@ -294,7 +298,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     (any_rate(), arrivals, requests, 0u64..3_000_000_000, warmup, any::<u64>()).prop_map(
         |(rate, arrivals, requests, duration, warmup, seed)| {
             let mut p = plan(rate, arrivals);
-            p.stop = Stop { requests, duration: Some(Span(duration)) };
+            p.stop = Stop { requests, sessions: None, duration: Some(Span(duration)) };
             p.warmup = Span(warmup);
             p.seed = seed;
             p

@@ -29,8 +29,12 @@ fn plan(port: u16, load: Load, stop: Stop) -> Plan {
             authority: "127.0.0.1".into(),
             headers: Vec::new(),
             body: Vec::new(),
+            ..CallSpec::default()
         }],
         pick: Pick::InTurn,
+        sessions: None,
+        names: Vec::new(),
+        timeout_from_send: false,
         load,
         stop,
         warmup: Span::ZERO,
@@ -55,7 +59,7 @@ fn open(rate: f64, length: Span, connections: u32) -> Load {
 }
 
 fn requests(n: u64) -> Stop {
-    Stop { requests: Some(n), duration: None }
+    Stop { requests: Some(n), sessions: None, duration: None }
 }
 
 /// Run the plan against a target server; what the client and the server counted.
@@ -130,7 +134,7 @@ pub(crate) fn an_open_load_keeps_its_schedule(on: DriverChoice) {
     let Listen::Tcp(local) = *at.local() else { panic!("a TCP listener") };
     let (control, options) = (Control::new(), Options { pin: true, ..options(on, 2) });
     let load = open(500.0, Span::from_millis(2500), 50);
-    let p = plan(local.port(), load, Stop { requests: None, duration: None });
+    let p = plan(local.port(), load, Stop { requests: None, sessions: None, duration: None });
     let out = thread::scope(|s| {
         s.spawn(|| {
             serve(vec![Serve::new(ServeLaw::default(), 1)], &[at], &options, &control, &|_, _| {})
@@ -165,7 +169,7 @@ pub(crate) fn a_hostile_server_leaves_the_sums_right(on: DriverChoice) {
         chunked: true,
         ..ServeLaw::default()
     };
-    let stop = Stop { requests: None, duration: Some(Span::from_millis(1500)) };
+    let stop = Stop { requests: None, sessions: None, duration: Some(Span::from_millis(1500)) };
     for pipeline in [1, 4] {
         let (out, server) = against_law(
             law.clone(),
@@ -187,7 +191,7 @@ pub(crate) fn a_hostile_server_leaves_the_sums_right(on: DriverChoice) {
 
 pub(crate) fn a_stop_ends_the_load_and_reports_it(on: DriverChoice) {
     let control = Control::new();
-    let stop = Stop { requests: None, duration: Some(Span::from_secs(60)) };
+    let stop = Stop { requests: None, sessions: None, duration: Some(Span::from_secs(60)) };
     thread::scope(|s| {
         s.spawn(|| {
             thread::sleep(Duration::from_millis(300));
@@ -217,7 +221,8 @@ fn what_does_not_fit_is_refused_before_the_load() {
         );
         // An open loop's connections are a cap, so it is lowered, and that is said.
         let load = open(10.0, Span::from_millis(300), 300);
-        let out = go(&plan(1, load, Stop { requests: None, duration: None })).unwrap();
+        let out =
+            go(&plan(1, load, Stop { requests: None, sessions: None, duration: None })).unwrap();
         assert_eq!(out.notes.len(), 1, "{:?}", out.notes);
         assert!(out.notes[0].contains(&format!("leave {fit}")), "{:?}", out.notes);
         assert_eq!(out.merged().1.failed, 3, "nobody listens there");

@@ -33,9 +33,13 @@ pub(crate) fn any_plan(dice: &mut Dice) -> Plan {
         *connections = dice.between(1, 20) as u32;
     }
     plan.stop = match dice.below(3) {
-        0 => Stop { requests: Some(requests), duration: None },
-        1 => Stop { requests: None, duration: Some(ms(dice.between(1, 200))) },
-        _ => Stop { requests: Some(requests), duration: Some(ms(dice.between(1, 200))) },
+        0 => Stop { requests: Some(requests), sessions: None, duration: None },
+        1 => Stop { requests: None, sessions: None, duration: Some(ms(dice.between(1, 200))) },
+        _ => Stop {
+            requests: Some(requests),
+            sessions: None,
+            duration: Some(ms(dice.between(1, 200))),
+        },
     };
     plan.seed = dice.bits();
     plan.pipeline = if dice.chance(0.5) { 1 } else { dice.between(2, 16) as u32 };

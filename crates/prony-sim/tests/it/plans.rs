@@ -23,6 +23,7 @@ pub(crate) fn get(path: &str) -> CallSpec {
         authority: "plant".into(),
         headers: Vec::new(),
         body: Vec::new(),
+        ..CallSpec::default()
     }
 }
 
@@ -31,6 +32,9 @@ fn plan(load: Load, stop: Stop) -> Plan {
         endpoints: vec![Endpoint::Tcp { host: "plant".into(), port: 80 }],
         calls: vec![get("/")],
         pick: Pick::InTurn,
+        sessions: None,
+        names: Vec::new(),
+        timeout_from_send: false,
         load,
         stop,
         warmup: Span::ZERO,
@@ -49,13 +53,13 @@ fn plan(load: Load, stop: Stop) -> Plan {
 pub(crate) fn open(rate: f64, arrivals: Arrivals, requests: u64) -> Plan {
     let rate = RatePlan::constant(rate);
     let load = Load::Open { rate, arrivals, connections: 1 << 20 };
-    plan(load, Stop { requests: Some(requests), duration: None })
+    plan(load, Stop { requests: Some(requests), sessions: None, duration: None })
 }
 
 /// A closed loop until the duration is over.
 pub(crate) fn closed(connections: u32, think: Think, duration: Span) -> Plan {
     let load = Load::Closed { connections, think };
-    plan(load, Stop { requests: None, duration: Some(duration) })
+    plan(load, Stop { requests: None, sessions: None, duration: Some(duration) })
 }
 
 /// The k-th request asks for `/k`, so that the oracle knows each.

@@ -46,7 +46,7 @@ fn a_full_socket_is_no_lateness_of_the_meter() {
 fn a_connect_that_nobody_was_asked_for_is_not_counted() {
     // The meter's only turn comes so late that it starts what is due and ends the run in one.
     let mut plan = open(1_000.0, Arrivals::Fixed, 2);
-    plan.stop = Stop { requests: None, duration: Some(ms(1)) };
+    plan.stop = Stop { requests: None, sessions: None, duration: Some(ms(1)) };
     plan.timeout = ms(1);
     let setup = Setup { late: ms(500), ..Setup::default() };
     let outcome = load(&plan, 1, &setup, &mut [&mut station()]);
@@ -62,7 +62,7 @@ fn a_connect_that_nobody_was_asked_for_is_not_counted() {
 fn a_connection_belongs_to_the_section_that_asked_for_it() {
     let mut plan = closed(3, Think::None, ms(50));
     plan.warmup = ms(5);
-    plan.stop = Stop { requests: Some(6), duration: None };
+    plan.stop = Stop { requests: Some(6), sessions: None, duration: None };
     let setup = Setup::new(Link::with_latency(ms(4)), 1);
     let outcome = load(&plan, 1, &setup, &mut [&mut station()]);
     assert_conserved(&outcome, "a slow connect");

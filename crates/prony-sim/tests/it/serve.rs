@@ -148,7 +148,7 @@ fn a_simulated_run_is_the_same_to_the_byte() {
     for seed in 0..20 {
         let mut dice = Dice::new(seed, 42);
         let mut plan = any_plan(&mut dice);
-        plan.stop = Stop { requests: Some(200), duration: Some(ms(500)) };
+        plan.stop = Stop { requests: Some(200), sessions: None, duration: Some(ms(500)) };
         let law = some_law(&mut dice);
         let run = || serde_json::to_string(&simulate(&plan, 4, seed, &law)).unwrap();
         assert!(run() == run(), "seed {seed}");

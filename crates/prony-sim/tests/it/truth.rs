@@ -143,7 +143,7 @@ fn a_closed_loop_tells_what_the_wires_saw() {
             _ => Think::Exponential(Span(dice.below(5_000_000))),
         };
         let mut plan = closed(dice.between(1, 6) as u32, think, ms(1));
-        plan.stop = Stop { requests: Some(dice.between(1, 60)), duration: None };
+        plan.stop = Stop { requests: Some(dice.between(1, 60)), sessions: None, duration: None };
         plan.timeout = Span::from_secs(1_000);
         plan.pipeline = dice.between(1, 4) as u32;
         plan.seed = seed;
@@ -295,7 +295,8 @@ fn nothing_is_discarded_in_silence() {
         let rate = 500.0 + dice.unit() * 1_000.0;
         let mut plan = open(rate, Arrivals::Poisson, 0);
         plan.seed = seed;
-        plan.stop = Stop { requests: None, duration: Some(ms(dice.between(1, 50))) };
+        plan.stop =
+            Stop { requests: None, sessions: None, duration: Some(ms(dice.between(1, 50))) };
         plan.warmup = ms(dice.between(1, 50));
         let plan = numbered(plan, 1 << 10);
         let mut server = Server::new(Station::new(some_law(&mut dice), seed));

@@ -65,6 +65,9 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
         endpoints: targets.endpoints,
         calls: targets.calls,
         pick: args.pick,
+        sessions: None,
+        names: Vec::new(),
+        timeout_from_send: false,
         load,
         stop,
         warmup: args.warmup,
@@ -262,7 +265,7 @@ fn stop(args: &LoadArgs, load: &Load) -> Stop {
         None if args.requests.is_none() && !ends => Some(DURATION),
         given => given,
     };
-    Stop { requests: args.requests, duration }
+    Stop { requests: args.requests, sessions: None, duration }
 }
 
 /// Where requests go and what they are.
@@ -360,7 +363,15 @@ fn call(args: &LoadArgs, item: Item, endpoint: u32, body: Option<&[u8]>) -> Call
         headers.push(("Content-Type".into(), kind.clone()));
     }
     let authority = args.host.clone().unwrap_or_else(|| item.url.authority());
-    CallSpec { endpoint, method, path: item.url.path, authority, headers, body }
+    CallSpec {
+        endpoint,
+        method,
+        path: item.url.path,
+        authority,
+        headers,
+        body,
+        ..CallSpec::default()
+    }
 }
 
 fn has_header(headers: &[(String, String)], name: &str) -> bool {

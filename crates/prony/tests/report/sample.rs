@@ -39,7 +39,7 @@ pub(crate) fn closed() -> Summary {
     let (warmup, main) = r.finish(false);
     let plan = Plan {
         load: Load::Closed { connections: 1, think: Think::None },
-        stop: Stop { requests: Some(3), duration: None },
+        stop: Stop { requests: Some(3), sessions: None, duration: None },
         warmup: Span::ZERO,
         ..open_plan()
     };
@@ -94,6 +94,7 @@ pub(crate) fn everything() -> Summary {
             ("Authorization".into(), "Basic bWU6c2VjcmV0".into()),
         ],
         body: vec![b'x'; 2_048],
+        ..CallSpec::default()
     });
     p.endpoints.push(Endpoint::Unix { path: "/run/app.sock".into() });
     p.calls[0].path = format!("/search?q={}", "long".repeat(60));
@@ -170,7 +171,16 @@ fn timed_out(r: &mut Recorder, stamps: Stamps) {
 }
 
 fn reply(status: u16) -> Reply {
-    Reply { status, head_bytes: 160, body_bytes: 1_024, interim: 0, keeps_open: true, fault: None }
+    Reply {
+        status,
+        head_bytes: 160,
+        framing_bytes: 0,
+        footer_bytes: 0,
+        body_bytes: 1_024,
+        interim: 0,
+        keeps_open: true,
+        fault: None,
+    }
 }
 
 fn piece(from: f64, to: f64) -> RatePiece {
@@ -187,14 +197,18 @@ fn open_plan() -> Plan {
             authority: "localhost:8080".into(),
             headers: vec![],
             body: vec![],
+            ..CallSpec::default()
         }],
         pick: Pick::InTurn,
+        sessions: None,
+        names: Vec::new(),
+        timeout_from_send: false,
         load: Load::Open {
             rate: RatePlan { pieces: vec![piece(1_000.0, 1_000.0)] },
             arrivals: Arrivals::Fixed,
             connections: 50,
         },
-        stop: Stop { requests: None, duration: Some(Span(10_000 * MS)) },
+        stop: Stop { requests: None, sessions: None, duration: Some(Span(10_000 * MS)) },
         warmup: Span(2_000 * MS),
         pipeline: 1,
         requests_per_connection: None,

@@ -63,7 +63,7 @@ impl Requests {
         let body = arena.len()..arena.len() + spec.body.len();
         arena.extend_from_slice(&spec.body);
         let whole = start..arena.len();
-        let last_head = (!has(spec, "connection")).then(|| {
+        let last_head = (!spec.bare && !has(spec, "connection")).then(|| {
             let start = arena.len();
             head(spec, version, true, arena);
             start..arena.len()
@@ -80,6 +80,13 @@ fn head(spec: &CallSpec, version: HttpVersion, last: bool, out: &mut Vec<u8>) {
         HttpVersion::Http11 => "1.1",
     };
     line(out, &[&spec.method, " ", &spec.path, " HTTP/", number]);
+    if spec.bare {
+        for (name, value) in &spec.headers {
+            line(out, &[name, ": ", value]);
+        }
+        line(out, &[]);
+        return;
+    }
     if !has(spec, "host") {
         line(out, &["Host: ", &spec.authority]);
     }

@@ -1,0 +1,113 @@
+//! Sessions: what one user does from arrival to end, as bursts of requests with pauses between.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Pick, Think};
+
+/// The sessions of a plan. With them, what arrives by [`super::Load`] is a session and no longer a
+/// request: in the open loop each arrival starts one, in the closed loop `connections` users each
+/// run one after another, with the load's think time between two of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sessions {
+    /// The kinds of sessions. Never empty.
+    pub kinds: Vec<SessionKind>,
+    /// Which kind the k-th session of the whole run is: k modulo their number (weights do not
+    /// count), or by the seed and k alone, with the weights.
+    pub pick: Pick,
+    /// Connections that one session may have open at once to one endpoint. A request goes to the
+    /// first of them that has room ([`super::Plan::pipeline`]); a further one is opened only when
+    /// all are full.
+    pub connections: u32,
+    /// What is done with cookies.
+    #[serde(default)]
+    pub cookies: Cookies,
+    /// What becomes of the unanswered requests of a connection that is lost.
+    #[serde(default)]
+    pub lost: Lost,
+    /// What a failed request means for its session.
+    #[serde(default)]
+    pub on_failure: OnFailure,
+    /// How often a request is sent again whose reply is not what the plan expects, before it has
+    /// failed.
+    #[serde(default)]
+    pub retries: u32,
+}
+
+/// One kind of session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionKind {
+    /// Its name in reports; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// How often it is picked, relative to the others.
+    pub weight: u32,
+    /// What it does, in order. Never empty.
+    pub bursts: Vec<Burst>,
+}
+
+/// Requests that are wanted together, and the pause after their last reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Burst {
+    /// Indices into [`super::Plan::calls`]. Never empty.
+    pub calls: Vec<u32>,
+    /// Whether the first request goes alone and the others follow together when its reply is there
+    /// (a page and what it is made of), instead of all at once.
+    pub lead: bool,
+    /// The pause after the last reply of the burst; none after the last burst of a session.
+    pub think: Think,
+    /// How often in a row the burst is made, at least once.
+    pub repeat: u32,
+}
+
+/// What a session does with the cookies of its replies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cookies {
+    /// Nothing.
+    #[default]
+    Off,
+    /// A jar for each session (RFC 6265).
+    Session,
+    /// One jar for all sessions of a worker.
+    Shared,
+    /// The cookies of the session by name, sent with every later request whatever their path and
+    /// domain.
+    Always,
+}
+
+/// What becomes of the requests of a connection that was lost before their replies came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lost {
+    /// Those that may be sent twice are sent once more, if the connection had brought a reply
+    /// before: the rule of HTTP clients.
+    #[default]
+    Idempotent,
+    /// All are sent again on a new connection, if the lost one had brought a reply before.
+    Resend,
+    /// They have failed.
+    Fail,
+}
+
+/// What a failed request means for its session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnFailure {
+    /// The session ends and has failed; what else it would have wanted never starts.
+    #[default]
+    End,
+    /// The session goes on, and has failed at its end.
+    Continue,
+}
+
+impl SessionKind {
+    /// How many requests it makes.
+    pub fn len(&self) -> u64 {
+        self.bursts.iter().map(|b| b.calls.len() as u64 * u64::from(b.repeat)).sum()
+    }
+
+    /// Whether it makes none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

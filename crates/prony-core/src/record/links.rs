@@ -1,0 +1,44 @@
+//! What is counted of connections.
+
+use serde::{Deserialize, Serialize};
+
+use super::hist::Hist;
+use super::wire;
+use crate::fault::Fault;
+
+/// The connections of a section, each counted where its connect began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Links {
+    /// From the start of the connect to the close; connections that brought a reply and are closed.
+    pub lifetimes: Hist,
+    /// Connections that ended by a fault, each once whatever it carried, by fault.
+    #[serde(with = "wire::by_fault")]
+    pub faults: [u64; Fault::COUNT],
+    /// The most connections that were open or being opened at once (sum over workers when merged).
+    pub live_max: u64,
+    /// The most connects that one turn of the event loop began (the largest of any worker).
+    pub burst_max: u64,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self { lifetimes: Hist::new(), faults: [0; Fault::COUNT], live_max: 0, burst_max: 0 }
+    }
+}
+
+impl Links {
+    /// Add what another worker counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.lifetimes.merge(&other.lifetimes);
+        for (a, b) in self.faults.iter_mut().zip(other.faults) {
+            *a += b;
+        }
+        self.live_max += other.live_max;
+        self.burst_max = self.burst_max.max(other.burst_max);
+    }
+
+    /// Connections that ended by one fault.
+    pub fn fault(&self, fault: Fault) -> u64 {
+        self.faults[fault as usize]
+    }
+}
