@@ -18,6 +18,7 @@ os.environ["PATH"] = os.path.join(DIR, "bin") + ":" + os.environ["PATH"] + ":/us
 SERVERS = {
     "nginx": (19080, "/128", "nginx"),
     "haproxy": (19090, "/", "haproxy"),
+    "redirect": (19091, "/", "haproxy"),
     "fast": (19100, "/", "fast"),
     "fastclose": (19101, "/", "fast"),
 }

@@ -1,6 +1,6 @@
 """Every tool that compare knows: how to ask it for a case, and how to read its answer.
 
-A case is a dict: kind (closed, fresh, pipe, open), url, host, port, path, conns, secs, depth, rate, n (a number of
+A case is a dict: kind (closed, fresh, pipe, open, wsess), url, host, port, path, conns, secs, depth, rate, n (a number of
 requests, for tools that only count). `cmd` returns an argv, or None where the tool cannot do the case; `read` returns
 what it said: rps, requests, errors, p50, p99, p999, max (times in microseconds).
 """
@@ -12,6 +12,7 @@ import shutil
 from rig import HERE, RUN
 
 TOOLS = {}
+PRONY = os.environ.get("PRONY", "prony")
 UNIT = {"ns": 1e-3, "us": 1, "µs": 1, "ms": 1e3, "s": 1e6, "m": 60e6, "min": 60e6}
 
 
@@ -62,12 +63,13 @@ class WrkBase:
 @tool("wrk")
 class Wrk(WrkBase):
     def cmd(self, c):
-        a = ["wrk", "-t1", f"-c{c['conns']}", f"-d{c['secs']}s", "--latency"]
+        conns = 1 if c["kind"] == "wsess" and not c["rate"] else c["conns"]  # sessions one after another
+        a = ["wrk", "-t1", f"-c{conns}", f"-d{c['secs']}s", "--latency"]
         if c["kind"] == "closed":
             return a + [c["url"]]
         if c["kind"] == "fresh":
             return a + ["-H", "Connection: close", c["url"]]
-        if c["kind"] == "pipe":
+        if c["kind"] in ("pipe", "wsess"):
             return a + ["-s", HERE + "/conf/pipeline.lua", c["url"], "--", str(c["depth"])]
         return None
 
@@ -116,9 +118,10 @@ class Httperf:
         a = ["httperf", "--hog", "--server", c["host"], "--port", str(c["port"]), "--uri", c["path"]]
         if c["kind"] == "closed":
             return a + [f"--wsess={c['conns']},{max(1, c['n'] // c['conns'])},0", "--rate", "1000000"]
-        if c["kind"] == "pipe":  # a session that is no whole number of bursts ends in a failed assertion
+        if c["kind"] in ("pipe", "wsess"):  # a session that is no whole number of bursts ends in a failed assertion
             calls = max(1, c["n"] // c["conns"] // c["depth"]) * c["depth"]
-            return a + [f"--wsess={c['conns']},{calls},0", "--burst-length", str(c["depth"]), "--rate", "1000000"]
+            return a + [f"--wsess={c['conns']},{calls},0", "--burst-length", str(c["depth"])] + (
+                ["--rate", "1000000"] if c["kind"] == "pipe" or c["rate"] else [])
         # It has no closed loop of fresh connections: offer more than it can do.
         rate, n = (15000, c["n"]) if c["kind"] == "fresh" else (c["rate"], c["rate"] * c["secs"])
         return a + ["--num-conns", str(n), "--num-calls", "1", "--rate", str(rate), "--timeout", "5"]
@@ -127,6 +130,13 @@ class Httperf:
         replies = number(r"replies (\d+)", out, 0)
         return {"rps": replies / (number(r"test-duration ([0-9.]+)", out) or 1e9), "requests": replies,
                 "errors": number(r"Errors: total (\d+)", out, 0)}
+
+
+@tool("prony httperf", binary=PRONY, counted=True)
+class PronyHttperf(Httperf):
+    def cmd(self, c):
+        words = super().cmd(c)
+        return [self.binary] + words + ["--threads", "1"] if c["kind"] in ("wsess", "pipe") else None
 
 
 @tool("h2load")
@@ -244,9 +254,6 @@ class Prony:
         lag = j["measurement"]["times"]["lag"]
         said = {k: j.get(k) for k in ("rps", "requests", "errors", "p50", "p99", "p999", "max")}
         return dict(said, lag_p50=scaled(lag.get("p50_ns"), 1e-3), lag_p99=scaled(lag.get("p99_ns"), 1e-3))
-
-
-PRONY = os.environ.get("PRONY", "prony")
 
 
 @tool("prony epoll", binary=PRONY)
