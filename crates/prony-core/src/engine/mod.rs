@@ -254,8 +254,15 @@ impl<P: Protocol> Engine<P> {
     }
 
     fn decode(&mut self, slot: u32, data: &[u8], now: Nanos) -> Result<usize, Fault> {
-        let Conn { flights, sent, served, retired, body, proto, .. } = &mut self.conns[slot];
-        let mut sink = Sink {
+        let (proto, state, mut sink) = self.hearing(slot, now);
+        proto.decode(state, data, &mut sink)
+    }
+
+    /// All that is needed to take in what a connection's peer has said.
+    #[inline]
+    fn hearing(&mut self, slot: u32, now: Nanos) -> (&mut P, &mut P::Conn, Sink<'_>) {
+        let Conn { flights, sent, served, retired, body, proto: state, .. } = &mut self.conns[slot];
+        let sink = Sink {
             flights,
             sent,
             served,
@@ -268,7 +275,7 @@ impl<P: Protocol> Engine<P> {
             freed: &mut self.freed,
             now,
         };
-        self.proto.decode(proto, data, &mut sink)
+        (&mut self.proto, state, sink)
     }
 
     fn expire_slot(&mut self, slot: u32, now: Nanos) {
@@ -442,23 +449,9 @@ impl<P: Protocol> Machine for Engine<P> {
             Some(Fault::Reset) if connecting => Some(Fault::ConnectReset),
             Some(fault) => Some(fault),
             None => {
-                let Conn { flights, sent, served, retired, body, proto, stash, .. } =
-                    &mut self.conns[slot];
-                let left = std::mem::take(stash);
-                let mut sink = Sink {
-                    flights,
-                    sent,
-                    served,
-                    retired,
-                    body,
-                    expect: &self.plan.expect,
-                    bodiless: &self.bodiless,
-                    pattern: self.pattern.as_ref(),
-                    recorder: &mut self.recorder,
-                    freed: &mut self.freed,
-                    now,
-                };
-                self.proto.end(proto, &left, &mut sink).err()
+                let left = std::mem::take(&mut self.conns[slot].stash);
+                let (proto, state, mut sink) = self.hearing(slot, now);
+                proto.end(state, &left, &mut sink).err()
             }
         };
         self.abandon(slot, fault, CloseHow::Orderly, now);
