@@ -168,6 +168,7 @@ pub fn plan(methods: &[&str]) -> Plan {
         sessions: None,
         names: Vec::new(),
         timeout_from_send: false,
+        tls: None,
         load: Load::Closed { connections: 1, think: Think::None },
         stop: Stop { requests: Some(1), sessions: None, duration: None },
         warmup: Span::ZERO,

@@ -79,6 +79,7 @@ impl Resolver<'_> {
         let (host, port) = match endpoint {
             Endpoint::Unix { path } => return unix(path.into()),
             Endpoint::Tcp { host, port } => (host.as_str(), *port),
+            Endpoint::Tls { over, .. } => return self.resolve(over),
         };
         match self.connect_to {
             Some(to) => self.inet(&to.host, to.port.unwrap_or(port)),

@@ -61,6 +61,7 @@ fn plan(load: Load, pipeline: u32, requests_per_connection: Option<u32>) -> Plan
         sessions: None,
         names: Vec::new(),
         timeout_from_send: false,
+        tls: None,
         load,
         stop: Stop { requests: Some(u64::MAX / 2), sessions: None, duration: None },
         warmup: Span::ZERO,

@@ -75,6 +75,7 @@ fn plan(load: Load, requests: u64) -> Plan {
         sessions: None,
         names: Vec::new(),
         timeout_from_send: false,
+        tls: None,
         load,
         stop: Stop { requests: Some(requests), sessions: None, duration: None },
         warmup: Span::ZERO,

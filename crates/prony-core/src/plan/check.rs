@@ -1,6 +1,6 @@
 //! Whether a plan can be carried out: asked of every plan before a run, wherever it came from.
 
-use super::{CallSpec, Expect, HttpVersion, Load, Plan, Think};
+use super::{CallSpec, Expect, HttpVersion, Load, Plan, Think, TlsSpec};
 use crate::schedule::Arrivals;
 use crate::target::{Endpoint, check_header, check_method};
 use crate::units::Span;
@@ -16,6 +16,7 @@ impl Plan {
         self.check_limits()?;
         check_load(&self.load)?;
         check_expect(&self.expect)?;
+        self.tls.as_deref().map_or(Ok(()), check_tls)?;
         self.check_stop()
     }
 
@@ -94,6 +95,13 @@ fn check_endpoint(endpoint: &Endpoint) -> Result<(), String> {
         Endpoint::Unix { path } if path.len() > 107 => {
             Err(format!("the socket's path has {} bytes, the kernel takes 107", path.len()))
         }
+        Endpoint::Tls { name, .. } if name.is_empty() => {
+            Err("the name of the secured server is missing".into())
+        }
+        Endpoint::Tls { over, .. } if over.tls_name().is_some() => {
+            Err("TLS inside TLS is not spoken here".into())
+        }
+        Endpoint::Tls { over, .. } => check_endpoint(over),
         _ => Ok(()),
     }
 }
@@ -140,6 +148,16 @@ fn check_load(load: &Load) -> Result<(), String> {
                 None => Ok(()),
             },
         },
+    }
+}
+
+fn check_tls(tls: &TlsSpec) -> Result<(), String> {
+    if tls.cert.is_some() != tls.key.is_some() {
+        return Err("a client certificate and its key go together; give both".into());
+    }
+    match tls.alpn.iter().find(|p| p.is_empty() || p.len() > 255) {
+        Some(p) => Err(format!("an ALPN name has 1 to 255 bytes, and '{p}' has {}", p.len())),
+        None => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 mod check;
 mod parse;
 mod session;
+mod tls;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,7 @@ use crate::target::Endpoint;
 use crate::units::Span;
 
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
+pub use tls::{Resume, TlsSpec, TlsVersion};
 
 /// A whole run. Pure data: it can be saved, sent to another machine, and split by [`Plan::shard`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,6 +51,9 @@ pub struct Plan {
     pub expect: Expect,
     /// The protocol version.
     pub http: HttpVersion,
+    /// How the connections to [`Endpoint::Tls`] are secured; `None`: by the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Box<TlsSpec>>,
     /// The seed of every random draw.
     pub seed: u64,
     /// Which share of the whole this plan is.

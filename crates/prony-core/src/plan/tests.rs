@@ -21,6 +21,7 @@ pub(crate) fn plan() -> Plan {
         sessions: None,
         names: Vec::new(),
         timeout_from_send: false,
+        tls: None,
         load: Load::Open {
             rate: RatePlan::constant(100.0),
             arrivals: Arrivals::Fixed,

@@ -11,6 +11,7 @@ fn plan(load: Load) -> Plan {
         sessions: None,
         names: Vec::new(),
         timeout_from_send: false,
+        tls: None,
         load,
         stop: Stop { requests: None, sessions: None, duration: Some(Span::from_secs(10)) },
         warmup: Span::ZERO,

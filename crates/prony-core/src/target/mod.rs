@@ -27,6 +27,37 @@ pub enum Endpoint {
         /// Its path.
         path: String,
     },
+    /// TLS over one of the others.
+    Tls {
+        /// The name (or address, without brackets) for which the server must have a certificate,
+        /// and which it is told (SNI) where it is a name.
+        name: String,
+        /// What the connection is opened to; not TLS again.
+        over: Box<Self>,
+    },
+}
+
+impl Endpoint {
+    /// What a socket is opened to.
+    pub fn transport(&self) -> &Self {
+        match self {
+            Self::Tls { over, .. } => over,
+            Self::Tcp { .. } | Self::Unix { .. } => self,
+        }
+    }
+
+    /// The name that a secured endpoint must prove to have; `None` where it is not secured.
+    pub fn tls_name(&self) -> Option<&str> {
+        match self {
+            Self::Tls { name, .. } => Some(name),
+            Self::Tcp { .. } | Self::Unix { .. } => None,
+        }
+    }
+
+    /// The same, secured for that name.
+    pub fn secured(self, name: &str) -> Self {
+        Self::Tls { name: name.to_owned(), over: Box::new(self) }
+    }
 }
 
 #[cfg(test)]

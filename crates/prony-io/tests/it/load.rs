@@ -35,6 +35,7 @@ fn plan(port: u16, load: Load, stop: Stop) -> Plan {
         sessions: None,
         names: Vec::new(),
         timeout_from_send: false,
+        tls: None,
         load,
         stop,
         warmup: Span::ZERO,

@@ -68,6 +68,7 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
         sessions: None,
         names: Vec::new(),
         timeout_from_send: false,
+        tls: None,
         load,
         stop,
         warmup: args.warmup,
@@ -200,12 +201,20 @@ fn check_sources(args: &LoadArgs) -> Result<(), Error> {
 
 /// `--connect-to` and `--unix-socket`: where the bytes go instead.
 fn redirect(args: &LoadArgs, targets: &mut Targets) -> Result<(), Error> {
-    let port_of = |endpoint: &Endpoint| match endpoint {
+    let port_of = |endpoint: &Endpoint| match endpoint.transport() {
         Endpoint::Tcp { port, .. } => *port,
-        Endpoint::Unix { .. } => 0,
+        Endpoint::Unix { .. } | Endpoint::Tls { .. } => 0,
+    };
+    // Where TLS was spoken it still is, for the same name.
+    let secured = |to: Endpoint, as_was: &Endpoint| match as_was.tls_name() {
+        Some(name) => to.secured(name),
+        None => to,
     };
     let moved: Vec<Endpoint> = match (&args.unix_socket, &args.connect_to) {
-        (Some(path), _) => vec![Endpoint::Unix { path: path.clone() }; targets.endpoints.len()],
+        (Some(path), _) => {
+            let unix = || Endpoint::Unix { path: path.clone() };
+            targets.endpoints.iter().map(|e| secured(unix(), e)).collect()
+        }
         (None, Some(text)) => {
             let to: ConnectTo = text.parse().map_err(|why| Error::Value {
                 what: "--connect-to",
@@ -214,7 +223,7 @@ fn redirect(args: &LoadArgs, targets: &mut Targets) -> Result<(), Error> {
             })?;
             let port = |e| to.port.unwrap_or_else(|| port_of(e));
             let tcp = |e| Endpoint::Tcp { host: to.host.clone(), port: port(e) };
-            targets.endpoints.iter().map(tcp).collect()
+            targets.endpoints.iter().map(|e| secured(tcp(e), e)).collect()
         }
         (None, None) => return Ok(()),
     };

@@ -203,6 +203,7 @@ fn open_plan() -> Plan {
         sessions: None,
         names: Vec::new(),
         timeout_from_send: false,
+        tls: None,
         load: Load::Open {
             rate: RatePlan { pieces: vec![piece(1_000.0, 1_000.0)] },
             arrivals: Arrivals::Fixed,
