@@ -6,6 +6,7 @@ pub mod commands;
 pub mod error;
 pub mod exit;
 pub mod output;
+pub mod personality;
 pub mod progress;
 pub mod report;
 pub mod run;

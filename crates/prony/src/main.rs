@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(prony::commands::main(std::env::args_os()).code())
+    ExitCode::from(prony::commands::main(std::env::args_os()))
 }

@@ -15,11 +15,15 @@ use crate::cli::{Cli, Command};
 use crate::error::{self, Error};
 use crate::exit::Exit;
 use crate::output;
+use crate::personality;
 use crate::report::Style;
 
-/// Do what the command line says and tell how it ended. Refusals go to standard error.
-pub fn main(command_line: impl IntoIterator<Item = OsString>) -> Exit {
+/// Do what the command line says and return the exit code. Refusals go to standard error.
+pub fn main(command_line: impl IntoIterator<Item = OsString>) -> u8 {
     let command_line: Vec<OsString> = command_line.into_iter().collect();
+    if let Some(code) = personality::main(&command_line) {
+        return code;
+    }
     let typed = command_line.iter().map(|a| a.to_string_lossy().into_owned()).collect();
     let result = match Cli::try_parse_from(command_line) {
         Ok(cli) => dispatch(cli, typed),
@@ -30,10 +34,11 @@ pub fn main(command_line: impl IntoIterator<Item = OsString>) -> Exit {
             Ok(Exit::Done)
         }
     };
-    result.unwrap_or_else(|e| {
+    let exit = result.unwrap_or_else(|e| {
         output::to_stderr(&format!("prony: {e}"));
         e.exit()
-    })
+    });
+    exit.code()
 }
 
 fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {

@@ -1,0 +1,70 @@
+//! Old tools' command lines, output and exit codes, on prony's engine: `prony NAME ...`, or prony
+//! called by that name through a link. Each compiles its command line to a plan like any other
+//! front end.
+
+pub mod getopt;
+
+use std::ffi::OsString;
+use std::path::Path;
+
+/// The tools whose place prony can take.
+const ALL: &[(&str, Act)] = &[];
+
+/// What a personality does: it prints, and returns its tool's exit code.
+type Act = fn(&Call) -> u8;
+
+/// How a personality was called.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The tool's name.
+    pub tool: &'static str,
+    /// The program's name as its messages tell it: the first word as typed, or the tool's name
+    /// where it is a command of prony's.
+    pub program: String,
+    /// The words after it.
+    pub args: Vec<String>,
+    /// The whole command line.
+    pub typed: Vec<String>,
+}
+
+/// Do what an old tool's command line says, where it is one: its exit code.
+pub fn main(command_line: &[OsString]) -> Option<u8> {
+    let typed: Vec<String> =
+        command_line.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    let (act, call) = call(ALL, typed)?;
+    Some(act(&call))
+}
+
+fn call<A: Copy>(all: &[(&'static str, A)], typed: Vec<String>) -> Option<(A, Call)> {
+    let find = |name: &str| all.iter().find(|(tool, _)| *tool == name);
+    let first = typed.first()?;
+    let base = Path::new(first).file_name().map(|n| n.to_string_lossy().into_owned());
+    let (tool, act, program, skip) = match base.as_deref().and_then(find) {
+        Some(&(tool, act)) => (tool, act, first.clone(), 1),
+        None => {
+            let &(tool, act) = find(typed.get(1)?)?;
+            (tool, act, tool.to_owned(), 2)
+        }
+    };
+    Some((act, Call { tool, program, args: typed[skip..].to_vec(), typed }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_called_by_command_or_by_link() {
+        let check = |line: &str| {
+            let typed = line.split(' ').map(str::to_owned).collect();
+            let all = [("htstress", ()), ("ab", ())];
+            call(&all, typed).map(|((), c)| format!("{}: {} {:?}", c.tool, c.program, c.args))
+        };
+        assert_eq!(check("prony htstress -n 5"), Some(r#"htstress: htstress ["-n", "5"]"#.into()));
+        assert_eq!(check("/usr/bin/ab -n 5"), Some(r#"ab: /usr/bin/ab ["-n", "5"]"#.into()));
+        assert_eq!(check("./ab"), Some("ab: ./ab []".into()));
+        for other in ["prony", "prony http://ab/", "prony -n 5 ab", "/usr/bin/prony load ab"] {
+            assert_eq!(check(other), None, "{other}");
+        }
+    }
+}
