@@ -4,6 +4,7 @@ mod check;
 mod parse;
 mod session;
 mod tls;
+mod wsesslog;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,10 @@ use crate::units::Span;
 
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 pub use tls::{Resume, TlsSpec, TlsVersion};
+pub use wsesslog::{
+    Calls, Dialect, LogError, LogErrorKind, LoggedBurst, LoggedRequest, LoggedSession,
+    parse_session_log,
+};
 
 /// A whole run. Pure data: it can be saved, sent to another machine, and split by [`Plan::shard`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

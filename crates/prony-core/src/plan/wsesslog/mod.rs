@@ -1,0 +1,390 @@
+//! Session files as httperf reads them (`--wsesslog`), with what prony adds to their grammar.
+//!
+//! A line is a request: a URI, then words `key=value`. A request that begins in the first column
+//! begins a burst, an indented one joins the burst before it. A blank line ends a session, `#` in
+//! the first column begins a comment. The keys are `method=`, `think=` (the pause after the burst),
+//! `contents=` (the body), and beyond httperf's `headers=` and `name=`. Nothing has a limit of
+//! length or number.
+
+mod compile;
+mod value;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::Think;
+use crate::target::{check_method, parse_header};
+use crate::units::{ParseError, Span};
+
+pub use compile::Calls;
+
+/// Whose rules hold where they differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// httperf's to the byte: a method is known by its beginning (`POSTED` is POST), what follows
+    /// the number of a think time is passed over, a carriage return at the end of a value belongs
+    /// to it.
+    Httperf,
+    /// prony's: any method as it stands, think times with units and laws (`500ms`, `exp:2s`),
+    /// lines that end in a carriage return and a line feed.
+    Prony,
+}
+
+/// One request of a session file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedRequest<'a> {
+    /// The line on which it begins, from 1.
+    pub line: usize,
+    /// The column in which its URI begins, in characters, from 1.
+    pub column: usize,
+    /// The URI, as it stands; not checked.
+    pub uri: &'a str,
+    /// The method; GET where none is given.
+    pub method: &'a str,
+    /// Further headers, in order.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Cow<'a, [u8]>,
+    /// The name under which it is reported.
+    pub name: Option<String>,
+}
+
+/// Requests that are wanted together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedBurst<'a> {
+    /// The requests in order; at least one.
+    pub requests: Vec<LoggedRequest<'a>>,
+    /// The pause after the burst, where the file says it.
+    pub think: Option<Think>,
+}
+
+/// One session of the file; at least one burst.
+pub type LoggedSession<'a> = Vec<LoggedBurst<'a>>;
+
+/// What is wrong with a session file, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, in characters, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub kind: LogErrorKind,
+}
+
+/// What can be wrong with a session file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogErrorKind {
+    /// A method that is none.
+    Method(String),
+    /// A word that is no `key=value` with a known key, or whose value is missing.
+    Word(String),
+    /// The file ends inside a value.
+    Ends,
+    /// The file has no request.
+    Empty,
+    /// A value that its key refuses, or text that is no UTF-8; the sentence says it all.
+    Refused(ParseError),
+}
+
+/// As one sentence, without the place.
+impl fmt::Display for LogErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Method(method) => {
+                write!(f, "'{}' is no method; write GET, POST or the like", method.escape_debug())
+            }
+            Self::Word(word) => write!(
+                f,
+                "'{}' is not understood; behind the URI stand method=NAME, think=TIME, \
+                 contents=TEXT, headers=LINES and name=TEXT",
+                word.escape_debug()
+            ),
+            Self::Ends => f.write_str("the file ends inside this value"),
+            Self::Empty => f.write_str(
+                "there is no request in the file; write one a line, as: /index.html think=2",
+            ),
+            Self::Refused(why) => write!(f, "{why}"),
+        }
+    }
+}
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.kind)
+    }
+}
+
+/// Read a session file.
+///
+/// # Errors
+/// Everything that is wrong with it, in order, at most one error a request.
+pub fn parse_session_log(
+    text: &[u8],
+    dialect: Dialect,
+) -> Result<Vec<LoggedSession<'_>>, Vec<LogError>> {
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+    let mut reader = Reader { text, at: 0, line: 1, line_start: 0, dialect };
+    let mut sessions = Vec::new();
+    let mut session: LoggedSession<'_> = Vec::new();
+    let mut errors = Vec::new();
+    while let Some(line) = reader.next_line() {
+        match line {
+            Line::Comment => {}
+            Line::Blank if session.is_empty() => {}
+            Line::Blank => sessions.push(std::mem::take(&mut session)),
+            Line::Request { joins } => match reader.request() {
+                Ok((request, think)) => add(&mut session, joins, request, think),
+                Err(error) => errors.push(error),
+            },
+        }
+        reader.skip_line();
+    }
+    if !session.is_empty() {
+        sessions.push(session);
+    }
+    if sessions.is_empty() && errors.is_empty() {
+        errors.push(LogError { line: 1, column: 1, kind: LogErrorKind::Empty });
+    }
+    if errors.is_empty() { Ok(sessions) } else { Err(errors) }
+}
+
+/// Put a request where it belongs; the last think time of a burst counts.
+fn add<'a>(
+    session: &mut LoggedSession<'a>,
+    joins: bool,
+    request: LoggedRequest<'a>,
+    think: Option<Think>,
+) {
+    match session.last_mut() {
+        Some(burst) if joins => {
+            burst.requests.push(request);
+            burst.think = think.or(burst.think);
+        }
+        _ => session.push(LoggedBurst { requests: vec![request], think }),
+    }
+}
+
+/// What kind of line begins.
+enum Line {
+    Comment,
+    Blank,
+    /// The reader stands at its URI.
+    Request {
+        joins: bool,
+    },
+}
+
+/// A place in the text.
+#[derive(Clone, Copy)]
+struct Place {
+    at: usize,
+    line: usize,
+    line_start: usize,
+}
+
+struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+    /// Of `at`, from 1.
+    line: usize,
+    /// Where that line begins.
+    line_start: usize,
+    dialect: Dialect,
+}
+
+impl<'a> Reader<'a> {
+    fn next_line(&mut self) -> Option<Line> {
+        let start = self.at;
+        if self.peek()? == b'#' {
+            return Some(Line::Comment);
+        }
+        self.skip_blanks();
+        Some(match self.peek() {
+            None | Some(b'\n') => Line::Blank,
+            Some(_) => Line::Request { joins: self.at > start },
+        })
+    }
+
+    /// One request: from its URI to the end of its last line, which is not passed.
+    fn request(&mut self) -> Result<(LoggedRequest<'a>, Option<Think>), LogError> {
+        let place = self.place();
+        let uri = self.word()?;
+        let mut request = LoggedRequest {
+            line: place.line,
+            column: self.column(place),
+            uri,
+            method: "GET",
+            headers: Vec::new(),
+            body: Cow::Borrowed(&[]),
+            name: None,
+        };
+        let mut think = None;
+        loop {
+            self.skip_blanks();
+            match self.peek() {
+                None | Some(b'\n') => return Ok((request, think)),
+                Some(_) => self.pair(&mut request, &mut think)?,
+            }
+        }
+    }
+
+    /// One `key=value`.
+    fn pair(
+        &mut self,
+        request: &mut LoggedRequest<'a>,
+        think: &mut Option<Think>,
+    ) -> Result<(), LogError> {
+        let place = self.place();
+        let rest = &self.text[self.at..];
+        let keys: [&[u8]; 5] = [b"method=", b"think=", b"contents=", b"headers=", b"name="];
+        let key = keys.into_iter().find(|key| rest.starts_with(key)).unwrap_or_default();
+        let value_begins = |b: &u8| !is_blank(*b) && *b != b'\n';
+        if key.is_empty() || !rest.get(key.len()).is_some_and(value_begins) {
+            let word = self.word()?.to_owned();
+            return Err(self.error(place, LogErrorKind::Word(word)));
+        }
+        match key {
+            b"method=" => {
+                let word = self.word_after(key)?;
+                let method = self.method(word);
+                let wrong = || self.error(place, LogErrorKind::Method(word.to_owned()));
+                request.method = method.ok_or_else(wrong)?;
+            }
+            b"think=" => {
+                let word = self.word_after(key)?;
+                let wrong = |kind| self.error(place, kind);
+                *think = Some(self.think(word).map_err(wrong)?);
+            }
+            _ => {
+                self.at += key.len();
+                let value = self.value(place, key == b"headers=")?;
+                match key {
+                    b"contents=" => request.body = value,
+                    b"headers=" => {
+                        let wrong = |why| self.error(place, LogErrorKind::Refused(why));
+                        request.headers = headers(&value).map_err(wrong)?;
+                    }
+                    _ => request.name = Some(self.utf8(&value, place)?.to_owned()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn method(&self, word: &'a str) -> Option<&'a str> {
+        const KNOWN: [&str; 9] =
+            ["DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT", "PROPFIND", "REPORT", "TRACE"];
+        let is_method = check_method(word).is_ok();
+        match self.dialect {
+            Dialect::Prony => is_method.then_some(word),
+            Dialect::Httperf => {
+                // Those that httperf does not know at all are taken as they stand.
+                let is_other = is_method && word.bytes().all(|b| b.is_ascii_uppercase());
+                let known = KNOWN.into_iter().find(|known| word.starts_with(known));
+                known.or_else(|| is_other.then_some(word))
+            }
+        }
+    }
+
+    fn think(&self, word: &str) -> Result<Think, LogErrorKind> {
+        let seconds = match self.dialect {
+            Dialect::Prony => word.parse::<f64>().ok().filter(|s| s.is_finite()),
+            Dialect::Httperf => {
+                let number = value::leading_number(word);
+                Some(number.ok_or_else(|| LogErrorKind::Word(format!("think={word}")))?)
+            }
+        };
+        match seconds {
+            // What is neither positive nor a number is no pause.
+            Some(seconds) if seconds > 0.0 => Ok(Think::Fixed(Span::from_secs_f64(seconds))),
+            Some(_) => Ok(Think::None),
+            None => word.parse().map_err(LogErrorKind::Refused),
+        }
+    }
+
+    fn word_after(&mut self, key: &[u8]) -> Result<&'a str, LogError> {
+        self.at += key.len();
+        self.word()
+    }
+
+    /// The text up to the next blank or the line's end.
+    fn word(&mut self) -> Result<&'a str, LogError> {
+        let place = self.place();
+        let rest = &self.text[self.at..];
+        let length = rest.iter().position(|&b| is_blank(b) || b == b'\n').unwrap_or(rest.len());
+        self.at += length;
+        self.utf8(&rest[..length], place)
+    }
+
+    fn utf8<'t>(&self, bytes: &'t [u8], place: Place) -> Result<&'t str, LogError> {
+        std::str::from_utf8(bytes).map_err(|_| {
+            let text = String::from_utf8_lossy(bytes);
+            let why = ParseError::new(format!("'{text}' is not UTF-8 text; write it as %XX"));
+            self.error(place, LogErrorKind::Refused(why))
+        })
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn skip_blanks(&mut self) {
+        while self.peek().is_some_and(is_blank) {
+            self.at += 1;
+        }
+    }
+
+    /// Pass what is left of the line, and its end.
+    fn skip_line(&mut self) {
+        let rest = &self.text[self.at..];
+        match memchr::memchr(b'\n', rest) {
+            Some(length) => {
+                self.at += length;
+                self.pass_line_end();
+            }
+            None => self.at = self.text.len(),
+        }
+    }
+
+    /// Pass the line feed at which the reader stands.
+    fn pass_line_end(&mut self) {
+        self.at += 1;
+        self.line += 1;
+        self.line_start = self.at;
+    }
+
+    fn place(&self) -> Place {
+        Place { at: self.at, line: self.line, line_start: self.line_start }
+    }
+
+    fn column(&self, place: Place) -> usize {
+        let before = &self.text[place.line_start..place.at];
+        // Bytes that continue a character are not counted.
+        before.iter().filter(|&&b| b & 0xC0 != 0x80).count() + 1
+    }
+
+    fn error(&self, place: Place, kind: LogErrorKind) -> LogError {
+        LogError { line: place.line, column: self.column(place), kind }
+    }
+}
+
+/// Blanks between words. A carriage return is one, so that files with such line ends work.
+fn is_blank(b: u8) -> bool {
+    matches!(b, b' ' | b'\t' | b'\r' | 0x0B | 0x0C)
+}
+
+/// Header lines, separated by line feeds.
+fn headers(value: &[u8]) -> Result<Vec<(String, String)>, ParseError> {
+    let text = std::str::from_utf8(value)
+        .map_err(|_| ParseError::new("the headers are not UTF-8 text"))?;
+    let lines = text.split('\n').map(|line| line.trim_matches(is_space));
+    lines.filter(|line| !line.is_empty()).map(parse_header).collect()
+}
+
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r')
+}
+
+#[cfg(test)]
+mod tests;
