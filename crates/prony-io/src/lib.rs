@@ -21,6 +21,7 @@ pub mod resolve;
 pub mod serve;
 pub mod sleep;
 pub mod sock;
+pub mod stdio;
 pub mod uring;
 pub mod worker;
 

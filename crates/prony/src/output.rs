@@ -123,12 +123,17 @@ pub fn to_stderr(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// Write bytes to standard output. A reader that has gone away is no error.
+/// Write bytes to standard output. A reader that has gone away is no error; an output that was
+/// closed from the start is one.
 pub fn to_stdout(bytes: &[u8]) -> Result<(), Error> {
+    let failed = |why| Err(Error::Report { what: "the report".into(), why });
+    if prony_io::stdio::stdout_was_closed() && !bytes.is_empty() {
+        return failed(io::Error::other("standard output is closed"));
+    }
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(why) => Err(Error::Report { what: "the report".into(), why }),
+        Err(why) => failed(why),
         Ok(()) => Ok(()),
     }
 }

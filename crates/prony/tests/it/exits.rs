@@ -1,5 +1,6 @@
 //! The exit codes, each by a run that earns it. 98 is in `limited`, 130 in `signals`.
 
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -97,4 +98,31 @@ fn a_standard_output_that_takes_nothing() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{text}");
     assert!(text.starts_with("prony: the run was made, but the report"), "{text}");
+}
+
+/// The files are written all the same.
+#[test]
+fn a_standard_output_that_was_closed_from_the_start() {
+    let server = Serve::start(&[]);
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("out.json");
+    let run = |redirection: &str| {
+        let output = Command::new("sh")
+            .args(["-c", &format!("exec \"$0\" \"$@\" {redirection}")])
+            .arg(command(&[]).get_program())
+            .args(["-n", "10", "-c", "1", "--quiet", "--accept-invalid", "-o"])
+            .args([file.as_os_str(), server.url("/").as_ref()])
+            .stdin(Stdio::null())
+            .output()
+            .expect("a shell");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(fs::remove_file(&file).is_ok(), "{redirection}: {text}");
+        (output.status.code(), text)
+    };
+    let expected =
+        "prony: the run was made, but the report could not be written: standard output is closed\n";
+    assert_eq!(run(">&-"), (Some(3), expected.to_owned()));
+    // Nobody wants the report, and that is said.
+    assert_eq!(run(">/dev/null"), (Some(0), String::new()));
+    assert_eq!(run("1<>/dev/null"), (Some(0), String::new()));
 }
