@@ -3,12 +3,13 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
-use prony_core::plan::Plan;
+use prony_core::plan::{Load, Plan};
 use prony_core::serve::ServeLaw;
 use prony_core::summary::{RunInfo, Summary};
 use prony_io::{Control, Live, Options};
 
 use crate::error::{self, Error};
+use crate::report::units;
 
 /// Carry out the plan on the network. Everything that can be refused is refused before the load
 /// starts. `control` ends the run before its time; `watch` is told how the load goes, about 20
@@ -39,7 +40,7 @@ pub fn run(
     };
     let parts = outcome.tallies.into_iter().zip(outcome.meters);
     let parts = parts.map(|((warmup, main), meter)| (warmup, main, meter)).collect();
-    Ok(Summary::from_parts(outcome.plan, info, parts))
+    Ok(noted(Summary::from_parts(outcome.plan, info, parts)))
 }
 
 /// Carry out the plan in virtual time against a target server with that law: the same for the same
@@ -61,7 +62,35 @@ pub fn simulate(
         notes,
         ..RunInfo::default()
     };
-    Summary::from_parts(plan.clone(), info, parts)
+    noted(Summary::from_parts(plan.clone(), info, parts))
+}
+
+/// The summary with what its own figures call for.
+fn noted(mut summary: Summary) -> Summary {
+    let note = cap_reached(&summary);
+    summary.run.notes.extend(note);
+    summary
+}
+
+/// That an open loop's requests waited because all connections that it may open were taken. It is
+/// what was asked for, so it does not touch the verdict; but whoever reads the times must know.
+fn cap_reached(summary: &Summary) -> Option<String> {
+    let (plan, t) = (&summary.plan, &summary.main);
+    let Load::Open { connections, .. } = plan.load else { return None };
+    // More in flight than the connections can carry: then some stood in the queue. (Others may have
+    // stood there because they lost their connection.)
+    let carried = u64::from(connections) * u64::from(plan.pipeline);
+    if plan.sessions.is_some() || t.in_flight_max <= carried || t.times.queue.count() == 0 {
+        return None;
+    }
+    Some(format!(
+        "The cap of {} held requests back: {} of {} waited in the client's queue, the longest for \
+         {}, which is part of their response times; -c raises it.",
+        units::counted(u64::from(connections), "connection", "connections"),
+        units::count(t.times.queue.count()),
+        units::count(t.started),
+        units::span(t.times.queue.max().unwrap_or_default()),
+    ))
 }
 
 /// Operating system, kernel and processors, for the report.

@@ -29,6 +29,28 @@ fn the_same_seed_gives_the_same_bytes() {
     }
 }
 
+/// 1,000 requests come in a second in which two connections carry about 200: the report says that
+/// the cap held them back, and that the meter was not at fault.
+#[test]
+fn a_cap_that_holds_requests_back_is_told() {
+    let run = |cap: &str, format: &str| {
+        let load = ["-r", "1k", "-d", "1s", "--simulate-latency", "fixed:10ms", "-c", cap];
+        let more = ["--simulate", "1", "--format", format, "http://virtual/"];
+        let ended = prony(&[&load[..], &more].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        ended
+    };
+    let words = "The cap of 2 connections held requests back: 998 of 1,000 waited";
+    let told = run("2", "text").stdout;
+    assert!(told.split_whitespace().collect::<Vec<_>>().join(" ").contains(words), "{told}");
+    assert!(told.contains("VALID"), "{told}");
+    let report = run("2", "json").report();
+    assert_eq!(report.verdict(), "VALID");
+    let notes = report.0["run"]["notes"].as_array().expect("a list");
+    assert!(notes.iter().any(|n| n.as_str().is_some_and(|n| n.starts_with(words))), "{notes:?}");
+    assert!(!run("50", "text").stdout.contains("held requests back"));
+}
+
 #[test]
 fn the_same_seed_gives_the_same_schedule_on_the_network() {
     let _alone = alone();
