@@ -1,5 +1,6 @@
 //! The virtual world's tests: the world itself, then what prony says about it.
 
+mod arrivals;
 mod faults;
 mod plans;
 mod regress;

@@ -6,8 +6,8 @@ use tempfile::TempDir;
 
 use crate::rig::{Serve, alone, drivers, measure};
 
-/// The gaps in seconds that a server saw under a load.
-fn gaps(load: &[&str]) -> Vec<f64> {
+/// The times in seconds at which a server saw the requests of a load.
+fn times(load: &[&str]) -> Vec<f64> {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("arrivals");
     let server = Serve::start(&["--record-arrivals", file.to_str().expect("UTF-8")]);
@@ -19,7 +19,10 @@ fn gaps(load: &[&str]) -> Vec<f64> {
     // The warm-up has opened the connections.
     let measured = report.count("started") as usize;
     assert!(times.len() > measured);
-    let times = &times[times.len() - measured..];
+    times[times.len() - measured..].to_vec()
+}
+
+fn gaps(times: &[f64]) -> Vec<f64> {
     times.windows(2).map(|w| w[1] - w[0]).collect()
 }
 
@@ -39,7 +42,7 @@ fn distance(mut sample: Vec<f64>, law: impl Fn(f64) -> f64) -> f64 {
 fn one_of_a_few(load: &[&str], holds: impl Fn(Vec<f64>) -> Result<(), String>) {
     let mut why = String::new();
     for _ in 0..3 {
-        match holds(gaps(load)) {
+        match holds(times(load)) {
             Ok(()) => return,
             Err(e) => why += &(e + "; "),
         }
@@ -60,25 +63,8 @@ fn poisson_gaps_are_exponential() {
     for driver in drivers() {
         let load = ["-r", "200", "--arrivals", "poisson", "-d", "4s", "--driver", driver];
         one_of_a_few(&load, |all| {
-            assert!((700..900).contains(&all.len()), "{} gaps", all.len());
-            within_chance(all, |gap| 1.0 - (-gap * 200.0).exp())
-        });
-    }
-}
-
-#[test]
-fn fixed_gaps_are_even() {
-    let _alone = alone();
-    for driver in drivers() {
-        one_of_a_few(&["-r", "200", "-d", "3s", "--driver", driver], |all| {
-            assert_eq!(all.len(), 599);
-            let mean = all.iter().sum::<f64>() / all.len() as f64;
-            assert!((mean / 0.005 - 1.0).abs() < 0.02, "{driver}: mean {mean}");
-            // The law is a point, of which a test of distributions can say nothing.
-            let mut off: Vec<f64> = all.iter().map(|gap| (gap - 0.005).abs()).collect();
-            off.sort_unstable_by(f64::total_cmp);
-            let (p50, p90) = (off[off.len() / 2], off[off.len() * 9 / 10]);
-            if p50 < 1e-4 && p90 < 1e-3 { Ok(()) } else { Err(format!("off by {p50}, {p90}")) }
+            assert!((700..900).contains(&all.len()), "{} requests", all.len());
+            within_chance(gaps(&all), |gap| 1.0 - (-gap * 200.0).exp())
         });
     }
 }
@@ -86,7 +72,64 @@ fn fixed_gaps_are_even() {
 #[test]
 fn uniform_gaps_are_uniform() {
     let _alone = alone();
-    one_of_a_few(&["--arrivals", "uniform:2ms..8ms", "-d", "4s"], |all| {
-        within_chance(all, |gap| ((gap - 0.002) / 0.006).clamp(0.0, 1.0))
-    });
+    for driver in drivers() {
+        let load = ["--arrivals", "uniform:2ms..8ms", "-d", "4s", "--driver", driver];
+        one_of_a_few(&load, |all| {
+            within_chance(gaps(&all), |gap| ((gap - 0.002) / 0.006).clamp(0.0, 1.0))
+        });
+    }
+}
+
+/// The law is a point, from which any jitter is as far as can be, so there is no test of
+/// distributions: the times must lie close to a grid, and its mesh must be the asked gap.
+#[test]
+fn fixed_arrivals_lie_on_a_grid_that_does_not_drift() {
+    let _alone = alone();
+    for driver in drivers() {
+        one_of_a_few(&["-r", "200", "-d", "3s", "--driver", driver], |all| {
+            assert_eq!(all.len(), 600);
+            on_the_grid(&all, 0.005)
+        });
+    }
+}
+
+/// Half of the times within 100 us of the grid and nine of ten within 1 ms, and a mesh that is the
+/// gap within a ten-thousandth: whoever counted each gap from the last send, some microseconds
+/// late, would be beyond that.
+fn on_the_grid(times: &[f64], gap: f64) -> Result<(), String> {
+    let half = times.len() / 2;
+    // Theil and Sen: the median of many slopes, which a few late requests do not move.
+    let slopes = times.iter().zip(&times[half..]).map(|(a, b)| (b - a) / half as f64);
+    let slope = sorted(slopes)[half / 2];
+    let late: Vec<f64> = times.iter().enumerate().map(|(k, t)| t - k as f64 * gap).collect();
+    let origin = sorted(late.iter().copied())[half];
+    let off = sorted(late.iter().map(|late| (late - origin).abs()));
+    let (p50, p90) = (off[half], off[off.len() * 9 / 10]);
+    if (slope / gap - 1.0).abs() < 1e-4 && p50 < 1e-4 && p90 < 1e-3 {
+        Ok(())
+    } else {
+        Err(format!("slope {slope}, off the grid by {p50} and {p90} (p50 and p90)"))
+    }
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values
+}
+
+#[test]
+fn times_beside_the_grid_are_told() {
+    let jitter = |k: u32| f64::from(k * 7_919 % 1_000) * 5e-8;
+    let with = |gap: f64| (0..600).map(move |k| f64::from(k) * gap + jitter(k));
+    assert_eq!(on_the_grid(&with(0.005).collect::<Vec<_>>(), 0.005), Ok(()));
+    // A gap that is 1 us too long, times that are rounded to milliseconds of another grid, and a
+    // fifth of the requests late.
+    let drifts: Vec<f64> = with(0.005_001).collect();
+    let coarse: Vec<f64> = with(0.0052).map(|t| (t * 1e3).round() / 1e3).collect();
+    let some_late: Vec<f64> =
+        with(0.005).enumerate().map(|(k, t)| if k % 5 == 0 { t + 2e-3 } else { t }).collect();
+    for wrong in [drifts, coarse, some_late] {
+        assert!(on_the_grid(&wrong, 0.005).is_err());
+    }
 }
