@@ -387,12 +387,13 @@ impl Setup {
     }
 }
 
-/// Whether io_uring is measured to be at least as fast as epoll for such a plan. With a connection
-/// per request it needs about 15 % less processor time; with connections that live the two are
-/// equal within the noise, and epoll is the simpler one to look into
-/// (docs/design/2026-11-21-drivers.md).
+/// Whether io_uring is measured to be at least as fast as epoll for such a plan: in a closed loop
+/// with one request in flight on a connection, and where every request has a connection of its own.
+/// Elsewhere the two are equal within the noise, and epoll takes less memory
+/// (docs/design/2026-11-21-drivers.md). Sessions are not measured yet.
 pub fn auto_prefers_uring(plan: &Plan) -> bool {
-    plan.requests_per_connection == Some(1)
+    let closed = matches!(plan.load, Load::Closed { .. }) && plan.sessions.is_none();
+    plan.requests_per_connection == Some(1) || (closed && plan.pipeline == 1)
 }
 
 fn connections(plan: &Plan) -> u32 {

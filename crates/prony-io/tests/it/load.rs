@@ -14,7 +14,7 @@ use prony_core::target::Endpoint;
 use prony_core::units::Span;
 use prony_io::{
     Control, DriverChoice, Listen, Options, Outcome, SetupError, bind, limits, run, run_protocol,
-    serve,
+    serve, worker::auto_prefers_uring,
 };
 
 use crate::child::alone;
@@ -264,4 +264,22 @@ fn a_port_in_use_is_said() {
     let e = bind(first.local()).unwrap_err().to_string();
     assert!(e.starts_with(&format!("cannot listen on {}: ", first.local())), "{e}");
     assert!(e.contains("another process has it"), "{e}");
+}
+
+#[test]
+fn auto_takes_io_uring_where_it_was_measured_to_be_better() {
+    let live = || plan(1, closed(50), requests(1));
+    let arriving = || plan(1, open(10.0, Span::from_secs(1), 50), requests(1));
+    let fresh = |p| Plan { requests_per_connection: Some(1), ..p };
+    let pipelined = |p| Plan { pipeline: 2, ..p };
+    for (plan, uring) in [
+        (live(), true),
+        (fresh(live()), true),
+        (fresh(arriving()), true),
+        (arriving(), false),
+        (pipelined(live()), false),
+        (pipelined(arriving()), false),
+    ] {
+        assert_eq!(auto_prefers_uring(&plan), uring, "{plan:?}");
+    }
 }

@@ -60,7 +60,9 @@ fn row(arg: &Arg) -> String {
     let possible = arg.get_possible_values();
     let possible = if arg.get_action().takes_values() && !possible.is_empty() {
         let names: Vec<_> = possible.iter().map(|v| format!("`{}`", v.get_name())).collect();
-        format!(": {}", names.join(", "))
+        let several_sentences = help.contains(". ");
+        let lead = if several_sentences { ". One of" } else { ":" };
+        format!("{lead} {}", names.join(", "))
     } else {
         String::new()
     };

@@ -264,6 +264,10 @@ pub struct LoadArgs {
     #[arg(long, help_heading = MEASUREMENT)]
     pub pin: bool,
     /// Kernel interface
+    ///
+    /// auto takes io_uring in closed loops without pipelining and for a connection per request,
+    /// as it is faster there, and epoll elsewhere or where the kernel refuses io_uring. io_uring
+    /// needs about 10 MiB more memory. The report names the one that was taken.
     #[arg(long, value_name = "NAME", help_heading = MEASUREMENT, default_value = "auto")]
     pub driver: Driver,
     /// How to wait
