@@ -1,6 +1,7 @@
 //! What is counted, when, and what each time stamp means. The definitions for users are in
 //! `docs/terms.md`.
 
+pub mod bins;
 pub mod hist;
 mod links;
 pub mod series;

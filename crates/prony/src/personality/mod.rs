@@ -2,7 +2,9 @@
 //! called by that name through a link. Each compiles its command line to a plan like any other
 //! front end.
 
+pub mod ace;
 pub mod getopt;
+pub mod printf;
 
 use std::ffi::OsString;
 use std::path::Path;

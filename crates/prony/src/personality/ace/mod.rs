@@ -1,0 +1,3 @@
+//! The round-trip latency tests of ACE.
+
+pub mod histogram;
