@@ -43,6 +43,14 @@ pub enum Fault {
     UnexpectedStatus,
     /// A body that is not as the plan expects (text or length).
     BodyMismatch,
+    /// A reply that lacks what the session takes out of it.
+    ExtractMissing,
+    /// A body over 1 MiB, out of which the session takes something.
+    ExtractTooLong,
+    /// Not sent: a variable that the request names has no value.
+    NoValue,
+    /// Not sent: a filled-in value has a line break or another character that cannot stand there.
+    UnfitValue,
     /// The meter's own: no file descriptor was free.
     NoDescriptors,
     /// The meter's own: no local port was free.
@@ -67,13 +75,15 @@ pub enum FaultClass {
     Protocol,
     /// A valid reply that the plan does not count as success.
     Unexpected,
+    /// A request that could not be made from what its session knew.
+    Script,
     /// The meter ran out of something: never the server's fault, voids the verdict.
     Meter,
 }
 
 impl Fault {
     /// How many faults there are; `fault as usize` is below it.
-    pub const COUNT: usize = 22;
+    pub const COUNT: usize = 26;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -95,6 +105,10 @@ impl Fault {
         Self::Surplus,
         Self::UnexpectedStatus,
         Self::BodyMismatch,
+        Self::ExtractMissing,
+        Self::ExtractTooLong,
+        Self::NoValue,
+        Self::UnfitValue,
         Self::NoDescriptors,
         Self::NoPorts,
         Self::NoBuffers,
@@ -117,7 +131,11 @@ impl Fault {
             | Self::BadChunk
             | Self::BadCoding
             | Self::Surplus => FaultClass::Protocol,
-            Self::UnexpectedStatus | Self::BodyMismatch => FaultClass::Unexpected,
+            Self::UnexpectedStatus
+            | Self::BodyMismatch
+            | Self::ExtractMissing
+            | Self::ExtractTooLong => FaultClass::Unexpected,
+            Self::NoValue | Self::UnfitValue => FaultClass::Script,
             Self::NoDescriptors | Self::NoPorts | Self::NoBuffers | Self::Internal => {
                 FaultClass::Meter
             }

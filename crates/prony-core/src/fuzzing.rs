@@ -167,6 +167,7 @@ pub fn plan(methods: &[&str]) -> Plan {
         pick: Pick::InTurn,
         sessions: None,
         names: Vec::new(),
+        data: Default::default(),
         timeout_from_send: false,
         tls: None,
         load: Load::Closed { connections: 1, think: Think::None },

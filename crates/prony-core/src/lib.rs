@@ -20,6 +20,7 @@ pub mod proto;
 pub mod record;
 pub mod rng;
 pub mod schedule;
+pub mod script;
 pub mod serve;
 pub mod summary;
 pub mod target;

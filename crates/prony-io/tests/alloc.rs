@@ -60,6 +60,7 @@ fn plan(load: Load, pipeline: u32, requests_per_connection: Option<u32>) -> Plan
         pick: Pick::InTurn,
         sessions: None,
         names: Vec::new(),
+        data: Default::default(),
         timeout_from_send: false,
         tls: None,
         load,

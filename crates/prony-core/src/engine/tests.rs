@@ -74,6 +74,7 @@ fn plan(load: Load, requests: u64) -> Plan {
         pick: Pick::InTurn,
         sessions: None,
         names: Vec::new(),
+        data: Default::default(),
         timeout_from_send: false,
         tls: None,
         load,

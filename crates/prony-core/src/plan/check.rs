@@ -2,6 +2,7 @@
 
 use super::{CallSpec, Expect, HttpVersion, Load, Plan, Think, TlsSpec};
 use crate::schedule::Arrivals;
+use crate::script::Script;
 use crate::target::{Endpoint, check_header, check_method};
 use crate::units::Span;
 
@@ -16,6 +17,7 @@ impl Plan {
         self.check_limits()?;
         check_load(&self.load)?;
         check_expect(&self.expect)?;
+        Script::new(self).map_err(|error| error.to_string())?;
         self.tls.as_deref().map_or(Ok(()), check_tls)?;
         self.check_stop()
     }
@@ -108,11 +110,15 @@ fn check_endpoint(endpoint: &Endpoint) -> Result<(), String> {
 
 fn check_call(call: &CallSpec) -> Result<(), String> {
     check_method(&call.method)?;
-    if !call.path.starts_with('/') && call.path != "*" {
+    // What is filled in is looked at when it is known.
+    let filled = call.template && call.path.starts_with("{{");
+    if !call.path.starts_with('/') && call.path != "*" && !filled {
         return Err(format!("the path '{}' does not begin with '/'", call.path.escape_debug()));
     }
     for (what, text) in [("path", &call.path), ("host", &call.authority)] {
-        if let Some(c) = text.chars().find(|&c| c.is_ascii_control() || c == ' ') {
+        if let Some(c) =
+            text.chars().find(|&c| c.is_ascii_control() || (c == ' ' && !call.template))
+        {
             return Err(format!("the {what} contains {c:?}, which cannot be sent"));
         }
     }

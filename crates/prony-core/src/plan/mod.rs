@@ -6,9 +6,12 @@ mod session;
 mod tls;
 mod wsesslog;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::schedule::{Arrivals, RatePlan};
+use crate::script::{Extract, Table};
 use crate::target::Endpoint;
 use crate::units::Span;
 
@@ -31,6 +34,9 @@ pub struct Plan {
     /// The sessions, where requests come in sessions; `None`: every request stands for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Sessions>,
+    /// What templates may name besides what their sessions extract.
+    #[serde(default, skip_serializing_if = "Data::is_empty")]
+    pub data: Data,
     /// The names that calls may have, so that a report tells them apart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
@@ -65,6 +71,25 @@ pub struct Plan {
     pub shard: Shard,
 }
 
+/// Tables and variables of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Data {
+    /// Tables; each session has a row of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<Arc<Table>>,
+    /// Variables and their values at the start of a session, which are templates: they may name
+    /// tables, and variables before them. What they draw stays the same in the session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<(String, String)>,
+}
+
+impl Data {
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty() && self.variables.is_empty()
+    }
+}
+
 /// One request that may be sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallSpec {
@@ -92,6 +117,13 @@ pub struct CallSpec {
     /// What counts as success for this call; `None`: what the plan expects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Box<Expect>>,
+    /// Whether path, header values and body are templates (`{{name}}`), to be filled in for each
+    /// request. Only calls of sessions may be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub template: bool,
+    /// What is taken out of the reply, if it is as expected, for later requests of the session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extract: Vec<Extract>,
 }
 
 impl CallSpec {

@@ -20,6 +20,7 @@ pub(crate) fn plan() -> Plan {
         pick: Pick::InTurn,
         sessions: None,
         names: Vec::new(),
+        data: Default::default(),
         timeout_from_send: false,
         tls: None,
         load: Load::Open {

@@ -28,6 +28,10 @@ pub enum Stream {
     /// Gaps between arrivals of the warm-up: apart, so that its length does not change what is
     /// measured.
     Warmup = 6,
+    /// Random fields of templates.
+    Template = 7,
+    /// Which row of a table a session has.
+    Rows = 8,
 }
 
 /// 64 random bits that depend on nothing but the arguments.

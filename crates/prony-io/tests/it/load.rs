@@ -34,6 +34,7 @@ fn plan(port: u16, load: Load, stop: Stop) -> Plan {
         pick: Pick::InTurn,
         sessions: None,
         names: Vec::new(),
+        data: Default::default(),
         timeout_from_send: false,
         tls: None,
         load,

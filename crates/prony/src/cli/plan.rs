@@ -67,6 +67,7 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
         pick: args.pick,
         sessions: None,
         names: Vec::new(),
+        data: Default::default(),
         timeout_from_send: false,
         tls: None,
         load,

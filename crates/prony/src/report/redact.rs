@@ -1,17 +1,22 @@
 //! Secrets do not go into files that people pass on: credentials and cookies are struck out of the
 //! saved plan and command line. They stay out of the other formats by not being told there at all.
 
+use std::sync::Arc;
+
 use prony_core::plan::Plan;
 
 const HIDDEN: &str = "(hidden)";
 
-/// The plan without the values of headers that authenticate.
+/// The plan without the values of headers that authenticate, and without the rows of tables.
 pub(super) fn plan(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     for (name, value) in plan.calls.iter_mut().flat_map(|call| &mut call.headers) {
         if is_secret(name) {
             HIDDEN.clone_into(value);
         }
+    }
+    for table in &mut plan.data.tables {
+        *table = Arc::new(table.hidden(HIDDEN));
     }
     plan
 }

@@ -202,6 +202,7 @@ fn open_plan() -> Plan {
         pick: Pick::InTurn,
         sessions: None,
         names: Vec::new(),
+        data: Default::default(),
         timeout_from_send: false,
         tls: None,
         load: Load::Open {

@@ -1,0 +1,125 @@
+//! What is kept of a reply while it comes in, for those who want something of it.
+
+use std::ops::Range;
+
+use super::Locals;
+use super::compile::Script;
+use super::cookies::{Jar, Origin};
+use super::extract::{BODY_LIMIT, Body};
+use crate::fault::Fault;
+use crate::units::Nanos;
+
+/// The headers and the body of one reply, as far as its call wants them; used again for the next.
+#[derive(Clone, Debug, Default)]
+pub struct Capture {
+    /// What was taken of headers, one behind the other.
+    bytes: Vec<u8>,
+    /// Which extractor of the call found which of them.
+    found: Vec<(usize, Range<usize>)>,
+    /// The values of Set-Cookie headers among them.
+    set_cookies: Vec<Range<usize>>,
+    /// The value of the Date header.
+    date: Option<Range<usize>>,
+    body: Vec<u8>,
+    too_long: bool,
+}
+
+impl Capture {
+    /// A header of the reply to `call` has come.
+    pub fn header(&mut self, script: &Script, call: u32, name: &[u8], value: &[u8]) {
+        let value = value.trim_ascii();
+        for (index, extractor) in script.extractors(call).iter().enumerate() {
+            if let Some(part) = extractor.in_header(name, value)
+                && !self.found.iter().any(|(i, _)| *i == index)
+            {
+                let range = self.keep(part);
+                self.found.push((index, range));
+            }
+        }
+        if script.has_cookies() && name.eq_ignore_ascii_case(b"Set-Cookie") {
+            let range = self.keep(value);
+            self.set_cookies.push(range);
+        } else if script.has_cookies() && name.eq_ignore_ascii_case(b"Date") {
+            self.date = Some(self.keep(value));
+        }
+    }
+
+    /// A piece of its body has come.
+    pub fn body(&mut self, piece: &[u8]) {
+        if self.too_long || self.body.len() + piece.len() > BODY_LIMIT {
+            self.too_long = true;
+        } else {
+            self.body.extend_from_slice(piece);
+        }
+    }
+
+    /// Whether cookies came that a jar may want.
+    pub fn has_cookies(&self) -> bool {
+        !self.set_cookies.is_empty()
+    }
+
+    /// Put the cookies of the reply into the jar.
+    pub fn take_cookies(&self, jar: &mut Jar, origin: Origin<'_>, now: Nanos) {
+        let date = self.date.clone().map(|range| &self.bytes[range]);
+        for range in &self.set_cookies {
+            jar.set(&self.bytes[range.clone()], origin, date, now);
+        }
+    }
+
+    /// Take the variables of the session out of a reply that is as expected.
+    ///
+    /// # Errors
+    /// `ExtractMissing`: the reply lacks one that has no default. `ExtractTooLong`: its body is
+    /// longer than [`BODY_LIMIT`].
+    pub fn extract(
+        &mut self,
+        script: &Script,
+        call: u32,
+        locals: &mut Locals,
+    ) -> Result<(), Fault> {
+        let extractors = script.extractors(call);
+        if self.too_long && extractors.iter().any(|e| !e.wants_headers()) {
+            return Err(Fault::ExtractTooLong);
+        }
+        let mut body = Body::new(&self.body);
+        let mut missing = false;
+        for (index, extractor) in extractors.iter().enumerate() {
+            let in_header = self.found.iter().find(|(i, _)| *i == index).map(|(_, r)| r.clone());
+            let start = self.bytes.len();
+            let range = match in_header {
+                Some(range) => Some(range),
+                None => {
+                    extractor.in_body(&mut body, &mut self.bytes).then_some(start..self.bytes.len())
+                }
+            };
+            match (range, &extractor.default) {
+                (Some(range), _) => locals.set(extractor.variable, &self.bytes[range]),
+                (None, Some(default)) => locals.set(extractor.variable, default.as_bytes()),
+                (None, None) => {
+                    locals.unset(extractor.variable);
+                    missing = true;
+                }
+            }
+        }
+        if missing { Err(Fault::ExtractMissing) } else { Ok(()) }
+    }
+
+    /// Forget everything, for the next reply. The memory is kept unless it is unusually much.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.found.clear();
+        self.set_cookies.clear();
+        self.date = None;
+        self.body.clear();
+        self.body.shrink_to(BODY_LIMIT / 16);
+        self.too_long = false;
+    }
+
+    fn keep(&mut self, value: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        // A folded line has its line ends still.
+        let plain = |b: &u8| if matches!(b, b'\r' | b'\n') { b' ' } else { *b };
+        self.bytes.extend(value.iter().map(plain));
+        start..self.bytes.len()
+    }
+}

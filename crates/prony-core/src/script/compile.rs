@@ -1,0 +1,425 @@
+//! A plan's templates and extracts, taken apart once and held against each other.
+
+use std::sync::Arc;
+
+use super::cookies::{Jar, Origin};
+use super::extract::Extractor;
+use super::template::{BUILT_IN, Moment, Scope, Template, TemplateError};
+use super::{Filled, Locals, Source, Table, TableError, Unsent, is_name};
+use crate::plan::{CallSpec, Cookies, Plan, Sessions};
+use crate::units::Nanos;
+
+/// All that is dynamic about a plan, ready for use.
+#[derive(Clone, Debug)]
+pub struct Script {
+    seed: u64,
+    cookies: Cookies,
+    tables: Vec<Arc<Table>>,
+    /// The value that each variable has from the start of a session, if any.
+    initial: Vec<Option<Template>>,
+    calls: Vec<Call>,
+    /// Requests of the longest session: what lies between the counters of two sessions.
+    stride: u64,
+}
+
+/// What is wrong, and with which part of the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptError {
+    /// Index into the plan's calls; `None`: it is no call's.
+    pub call: Option<usize>,
+    /// Which part.
+    pub part: Part,
+    /// The byte of that part's text at which it shows, where that makes sense.
+    pub at: Option<usize>,
+    /// What is wrong, as a sentence without its full stop.
+    pub what: String,
+}
+
+/// A part of the plan that can be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The call as a whole.
+    Call,
+    /// Its path.
+    Path,
+    /// The value of the header of that index.
+    Header(usize),
+    /// Its body.
+    Body,
+    /// Its extract of that index.
+    Extract(usize),
+    /// The variable of that index in the plan's data.
+    Variable(usize),
+    /// The table of that index in the plan's data.
+    Table(usize),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Call {
+    /// Path, header values and body, where the call is a template.
+    parts: Option<Box<[Template]>>,
+    extractors: Box<[Extractor]>,
+    headers: bool,
+    body: bool,
+    authority: String,
+    path: Vec<u8>,
+}
+
+impl Script {
+    /// Take a plan apart. `None`: nothing about it is dynamic, and none of this is needed.
+    ///
+    /// # Errors
+    /// The first thing that is wrong. [`Plan::check`] asks for it, so a checked plan has none.
+    pub fn new(plan: &Plan) -> Result<Option<Self>, ScriptError> {
+        let cookies = plan.sessions.as_ref().map_or(Cookies::Off, |s| s.cookies);
+        let plain = |call: &CallSpec| !call.template && call.extract.is_empty();
+        let scope = scope(plan)?;
+        let initial = initial(plan, &scope)?;
+        let calls = (0..plan.calls.len())
+            .map(|index| {
+                let called = |error| ScriptError { call: Some(index), ..error };
+                compile(&plan.calls[index], &scope).map_err(called)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        match &plan.sessions {
+            Some(sessions) => check_order(sessions, &calls, &initial, &scope)?,
+            None => {
+                if let Some(call) = plan.calls.iter().position(|call| !plain(call)) {
+                    let what = "templates and extracts need sessions".to_owned();
+                    return Err(ScriptError { call: Some(call), part: Part::Call, at: None, what });
+                }
+            }
+        }
+        if cookies == Cookies::Off && plan.calls.iter().all(plain) {
+            return Ok(None);
+        }
+        let longest = plan.sessions.iter().flat_map(|s| &s.kinds).map(|kind| kind.len()).max();
+        Ok(Some(Self {
+            seed: plan.seed,
+            cookies,
+            tables: plan.data.tables.clone(),
+            initial,
+            calls,
+            stride: longest.unwrap_or(1).max(1),
+        }))
+    }
+
+    /// Whether cookies are kept.
+    #[inline]
+    pub fn has_cookies(&self) -> bool {
+        self.cookies != Cookies::Off
+    }
+
+    /// What is done with cookies.
+    pub fn cookies(&self) -> Cookies {
+        self.cookies
+    }
+
+    /// Whether the reply to a call is looked at header by header.
+    #[inline]
+    pub fn wants_headers(&self, call: u32) -> bool {
+        self.has_cookies() || self.calls[call as usize].headers
+    }
+
+    /// Whether the body of the reply to a call is kept until it is whole.
+    #[inline]
+    pub fn wants_body(&self, call: u32) -> bool {
+        self.calls[call as usize].body
+    }
+
+    /// Whether a call must be filled in before it is sent.
+    #[inline]
+    pub fn fills(&self, call: u32) -> bool {
+        self.has_cookies() || self.calls[call as usize].parts.is_some()
+    }
+
+    /// Session `session` (its number in the whole run, from 0) begins: it gets its rows and the
+    /// initial values of its variables.
+    pub fn begin(&self, session: u64, locals: &mut Locals) {
+        locals.session = session;
+        locals.rows.clear();
+        let row = |(i, table): (usize, &Arc<Table>)| table.row_of(session, i, self.seed);
+        locals.rows.extend(self.tables.iter().enumerate().map(row));
+        (0..self.initial.len()).for_each(|index| locals.unset(index));
+        let (mut value, mut scratch) = (Vec::new(), Vec::new());
+        for (index, template) in self.initial.iter().enumerate() {
+            let Some(template) = template else { continue };
+            value.clear();
+            // Drawn apart from those of the requests.
+            let moment = Moment { request: u64::MAX, ..self.moment(session, 0) };
+            let source = Source { moment, tables: &self.tables, locals };
+            if template.fill(source, &mut value, &mut scratch).is_ok() {
+                locals.set(index, &value);
+            }
+        }
+    }
+
+    /// Fill in request `request` (its number in the session, from 0), which makes `call`. `jar`:
+    /// the cookies that it may send, and whether its connection is encrypted.
+    ///
+    /// # Errors
+    /// A variable has no value, or a value cannot stand where it should. Nothing may be sent then.
+    pub fn fill(
+        &self,
+        call: u32,
+        request: u64,
+        locals: &Locals,
+        jar: Option<(&mut Jar, bool)>,
+        now: Nanos,
+        filled: &mut Filled,
+    ) -> Result<(), Unsent> {
+        filled.clear();
+        let spec = &self.calls[call as usize];
+        if let Some(parts) = &spec.parts {
+            let moment = self.moment(locals.session, request);
+            let source = Source { moment, tables: &self.tables, locals };
+            for (index, template) in parts.iter().enumerate() {
+                let (out, scratch) = filled.buffers();
+                template.fill(source, out, scratch)?;
+                let part = filled.end_part();
+                let kind = part_of(index, parts.len());
+                if misfit(kind, part).is_some() || (index == 0 && part.first() != Some(&b'/')) {
+                    return Err(Unsent::Unfit);
+                }
+            }
+        }
+        if let Some((jar, secure)) = jar {
+            let mut cookies = std::mem::take(&mut filled.cookies);
+            let path = filled.path().unwrap_or(&spec.path);
+            let origin = Origin { authority: &spec.authority, path, secure };
+            jar.write(origin, now, &mut cookies);
+            filled.cookies = cookies;
+        }
+        Ok(())
+    }
+
+    /// Where a reply's cookies come from. The path is filled in once more where it is a template:
+    /// `filled` is any.
+    pub fn origin<'a>(
+        &'a self,
+        call: u32,
+        request: u64,
+        locals: &Locals,
+        secure: bool,
+        filled: &'a mut Filled,
+    ) -> Origin<'a> {
+        let spec = &self.calls[call as usize];
+        filled.clear();
+        if let Some(parts) = &spec.parts {
+            let moment = self.moment(locals.session, request);
+            let source = Source { moment, tables: &self.tables, locals };
+            let (out, scratch) = filled.buffers();
+            if parts[0].fill(source, out, scratch).is_ok() {
+                filled.end_part();
+            }
+        }
+        let path = filled.path().unwrap_or(&spec.path);
+        Origin { authority: &spec.authority, path, secure }
+    }
+
+    pub(super) fn extractors(&self, call: u32) -> &[Extractor] {
+        &self.calls[call as usize].extractors
+    }
+
+    fn moment(&self, session: u64, request: u64) -> Moment {
+        let counter = session.saturating_mul(self.stride).saturating_add(request);
+        Moment { seed: self.seed, session, request, counter }
+    }
+}
+
+impl std::fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(call) = self.call {
+            write!(f, "request {}: ", call + 1)?;
+        }
+        match self.part {
+            Part::Call => {}
+            Part::Path => write!(f, "the path: ")?,
+            Part::Header(index) => write!(f, "header {}: ", index + 1)?,
+            Part::Body => write!(f, "the body: ")?,
+            Part::Extract(index) => write!(f, "extract {}: ", index + 1)?,
+            Part::Variable(index) => write!(f, "variable {}: ", index + 1)?,
+            Part::Table(index) => write!(f, "table {}: ", index + 1)?,
+        }
+        match self.at {
+            Some(at) => write!(f, "at byte {}: {}", at + 1, self.what),
+            None => write!(f, "{}", self.what),
+        }
+    }
+}
+
+/// What templates may name. Names must be names, and mean one thing.
+fn scope(plan: &Plan) -> Result<Scope, ScriptError> {
+    let mut scope = Scope::default();
+    let error = |call, part, what| ScriptError { call, part, at: None, what };
+    for (index, table) in plan.data.tables.iter().enumerate() {
+        let name = table.name();
+        let twice = scope.tables.iter().any(|(n, _)| n == name);
+        let taken = twice.then(|| format!("there are two tables called '{name}'"));
+        let empty = (table.rows() == 0).then(|| TableError::NoRows.to_string());
+        let taken = taken.or(empty);
+        if let Some(what) = bad_name(name).or(taken) {
+            return Err(error(None, Part::Table(index), what));
+        }
+        scope.tables.push((name.to_owned(), table.columns().to_vec()));
+    }
+    for (index, (name, _)) in plan.data.variables.iter().enumerate() {
+        let twice = scope.variables.contains(name);
+        let taken = twice.then(|| format!("there are two variables called '{name}'"));
+        if let Some(what) = bad_name(name).or(taken).or_else(|| is_table(&scope, name)) {
+            return Err(error(None, Part::Variable(index), what));
+        }
+        scope.variables.push(name.clone());
+    }
+    for (call, spec) in plan.calls.iter().enumerate() {
+        for (index, extract) in spec.extract.iter().enumerate() {
+            let name = &extract.variable;
+            if let Some(what) = bad_name(name).or_else(|| is_table(&scope, name)) {
+                return Err(error(Some(call), Part::Extract(index), what));
+            }
+            if !scope.variables.contains(name) {
+                scope.variables.push(name.clone());
+            }
+        }
+    }
+    Ok(scope)
+}
+
+fn bad_name(name: &str) -> Option<String> {
+    if !is_name(name) {
+        let name = name.escape_debug();
+        return Some(format!("'{name}' is no name; use letters, digits, '_' and '-'"));
+    }
+    BUILT_IN.contains(&name).then(|| format!("the name '{name}' has a meaning of its own"))
+}
+
+fn is_table(scope: &Scope, name: &str) -> Option<String> {
+    let taken = scope.tables.iter().any(|(table, _)| table == name);
+    taken.then(|| format!("'{name}' is the name of a table"))
+}
+
+/// The templates of the variables' initial values; each may name those before it.
+fn initial(plan: &Plan, scope: &Scope) -> Result<Vec<Option<Template>>, ScriptError> {
+    let mut draws = 0;
+    let mut initial = vec![None; scope.variables.len()];
+    for (index, (_, text)) in plan.data.variables.iter().enumerate() {
+        let part = Part::Variable(index);
+        let earlier =
+            Scope { variables: scope.variables[..index].to_vec(), tables: scope.tables.clone() };
+        let template = Template::parse(text.as_bytes(), &earlier, &mut draws).map_err(
+            |TemplateError { at, what }| ScriptError { call: None, part, at: Some(at), what },
+        )?;
+        initial[index] = Some(template);
+    }
+    Ok(initial)
+}
+
+fn compile(spec: &CallSpec, scope: &Scope) -> Result<Call, ScriptError> {
+    let mut call = Call {
+        authority: spec.authority.clone(),
+        path: spec.path.clone().into_bytes(),
+        ..Call::default()
+    };
+    let error = |part, at, what| ScriptError { call: None, part, at, what };
+    if spec.template {
+        if spec.bare {
+            let what = "a request that is sent as it stands cannot be a template".to_owned();
+            return Err(error(Part::Call, None, what));
+        }
+        let mut draws = 0;
+        let mut parse = |part: Part, text: &[u8]| {
+            let template = Template::parse(text, scope, &mut draws)
+                .map_err(|TemplateError { at, what }| error(part, Some(at), what))?;
+            let wrong = template.literals().find_map(|(at, text)| Some(at + misfit(part, text)?));
+            match wrong {
+                Some(at) => {
+                    let what = format!("{:?} cannot be sent here", char::from(text[at]));
+                    Err(error(part, Some(at), what))
+                }
+                None => Ok(template),
+            }
+        };
+        let mut parts = vec![parse(Part::Path, spec.path.as_bytes())?];
+        for (index, (_, value)) in spec.headers.iter().enumerate() {
+            parts.push(parse(Part::Header(index), value.as_bytes())?);
+        }
+        parts.push(parse(Part::Body, &spec.body)?);
+        call.parts = Some(parts.into());
+    }
+    let mut extractors = Vec::new();
+    for (index, extract) in spec.extract.iter().enumerate() {
+        let variable = scope.variables.iter().position(|name| *name == extract.variable);
+        let variable = variable.expect("every extract's variable is in scope");
+        let extractor = extract
+            .compile(variable)
+            .map_err(|what| error(Part::Extract(index), None, what.to_string()))?;
+        extractors.push(extractor);
+    }
+    call.headers = extractors.iter().any(Extractor::wants_headers);
+    call.body = extractors.iter().any(|e| !e.wants_headers());
+    call.extractors = extractors.into();
+    Ok(call)
+}
+
+/// Whether every variable has a value when a request first needs it: those that are extracted are
+/// there from the next burst on, or behind the request that leads a burst.
+fn check_order(
+    sessions: &Sessions,
+    calls: &[Call],
+    initial: &[Option<Template>],
+    scope: &Scope,
+) -> Result<(), ScriptError> {
+    for kind in &sessions.kinds {
+        let mut known: Vec<bool> = initial.iter().map(Option::is_some).collect();
+        for burst in &kind.bursts {
+            let mut next = known.clone();
+            for (position, &index) in burst.calls.iter().enumerate() {
+                if position == 1 && burst.lead {
+                    known.clone_from(&next);
+                }
+                let Some(call) = calls.get(index as usize) else { continue };
+                if let Some((part, variable)) = call.first_unknown(&known) {
+                    let name = &scope.variables[variable];
+                    let what = format!(
+                        "'{name}' has no value yet: no request of the session that is answered \
+                         before this one extracts it"
+                    );
+                    return Err(ScriptError { call: Some(index as usize), part, at: None, what });
+                }
+                for extractor in &call.extractors {
+                    next[extractor.variable] = true;
+                }
+            }
+            known = next;
+        }
+    }
+    Ok(())
+}
+
+impl Call {
+    fn first_unknown(&self, known: &[bool]) -> Option<(Part, usize)> {
+        let parts = self.parts.as_ref()?;
+        parts.iter().enumerate().find_map(|(index, template)| {
+            let unknown = template.variables().find(|&v| !known[v])?;
+            Some((part_of(index, parts.len()), unknown))
+        })
+    }
+}
+
+/// Which part of a request the template of that index makes, of so many.
+fn part_of(index: usize, parts: usize) -> Part {
+    match index {
+        0 => Part::Path,
+        _ if index + 1 == parts => Part::Body,
+        _ => Part::Header(index - 1),
+    }
+}
+
+/// The first byte that cannot stand in that part of a request.
+fn misfit(part: Part, text: &[u8]) -> Option<usize> {
+    match part {
+        Part::Path => text.iter().position(|&b| b <= b' ' || b == 0x7f),
+        Part::Header(_) => text.iter().position(|&b| b.is_ascii_control() && b != b'\t'),
+        _ => None,
+    }
+}

@@ -1,0 +1,107 @@
+use proptest::prelude::*;
+
+use super::super::{Locals, PickRow, Table};
+use super::*;
+use std::sync::Arc;
+
+fn scope() -> Scope {
+    let columns = vec!["mail".to_owned(), "first name".to_owned()];
+    Scope {
+        variables: vec!["token".to_owned(), "empty-1".to_owned()],
+        tables: vec![("users".to_owned(), columns)],
+    }
+}
+
+fn tables() -> Vec<Arc<Table>> {
+    let columns = scope().tables[0].1.clone();
+    let mut table = Table::new("users", "", PickRow::InTurn, columns).expect("columns");
+    table.push(["a@x", "Ann"]).expect("two cells");
+    table.push(["z@x", "Zoë B"]).expect("two cells");
+    vec![Arc::new(table)]
+}
+
+/// What the first request of session 3 makes of a text.
+fn filled(text: &str) -> Result<String, Unsent> {
+    let template = Template::parse(text.as_bytes(), &scope(), &mut 0).expect("a template");
+    let mut locals = Locals { session: 3, rows: vec![1], ..Locals::default() };
+    locals.set(0, b"t&1");
+    let moment = Moment { seed: 1, session: 3, request: 0, counter: 29 };
+    let source = Source { moment, tables: &tables(), locals: &locals };
+    let mut out = Vec::new();
+    template.fill(source, &mut out, &mut b"junk".to_vec())?;
+    Ok(String::from_utf8(out).expect("text"))
+}
+
+#[test]
+fn fields_are_filled_in() {
+    for (text, result) in [
+        ("", ""),
+        ("/plain/{x}?a={}&b=}}", "/plain/{x}?a={}&b=}}"),
+        ("/{{token}}", "/t&1"),
+        ("{{ token|url }}{{token | url}}", "t%261t%261"),
+        ("{{token|url|url}}", "t%25261"),
+        ("<{{users.mail}}> {{users.first name}}", "<z@x> Zoë B"),
+        ("{{users.first name | url}}", "Zo%C3%AB%20B"),
+        ("{{session}} {{request}} {{counter}}", "4 1 30"),
+        // JSON needs no escapes.
+        (r#"{"a":{"b":{{session}}}}"#, r#"{"a":{"b":4}}"#),
+        (r#"{{{session}}:1}"#, r#"{4:1}"#),
+        ("{{{{session}}}}", "{{4}}"),
+        // A quoted text is itself.
+        (r#"{{"{{"}}token}}"#, "{{token}}"),
+        ("{{'}}'}}{{\"a'b\"}}", "}}a'b"),
+        ("{{'a b' | url}}", "a%20b"),
+        ("{{random.pick 'x | }}'}}", "x | }}"),
+        ("{{random.int 5 5}}{{random.pick a}}", "5a"),
+    ] {
+        assert_eq!(filled(text).as_deref(), Ok(result), "{text}");
+    }
+    assert_eq!(filled("{{empty-1}}"), Err(Unsent::NoValue));
+    let two = filled("{{random.hex 16}}{{random.hex 16}}").expect("two draws");
+    assert_ne!(two[..16], two[16..], "each field draws for itself");
+}
+
+#[test]
+fn what_is_no_template_is_refused_where_it_is_wrong() {
+    for (text, at, what) in [
+        ("ab{{token", 2, "'{{' is not followed by '}}'"),
+        ("{{'}}", 0, "'{{' is not followed by '}}'"),
+        ("ab{{ tokn }}", 5, "'tokn' is not known; there are: token, empty-1, users.mail, "),
+        ("{{}}", 2, "the field is empty; there are: token"),
+        ("{{users.name}}", 2, "'users' has no column 'name'; its columns are: mail, first name"),
+        ("{{user.mail}}", 2, "'user.mail' is not known; there are: "),
+        ("{{random.int 1}}", 2, "write 'random.int LOW HIGH'"),
+        ("{{random}}", 2, "'random' is not known; there are: random.int LOW HIGH, "),
+        ("{{token|}}", 2, "'' is not known behind a '|'; there are: url, json, base64, path"),
+        ("{{token || url}}", 2, "'' is not known behind a '|'"),
+    ] {
+        let error = Template::parse(text.as_bytes(), &scope(), &mut 0).expect_err(text);
+        assert_eq!(error.at, at, "{text}: {}", error.what);
+        assert!(error.what.starts_with(what), "{text}: {}", error.what);
+        assert!(!error.what.contains('\n'));
+    }
+    let error = Template::parse(b"{{\xff}}", &scope(), &mut 0).expect_err("no text");
+    assert_eq!(error.what, "the field is not text in UTF-8");
+}
+
+proptest! {
+    /// Text without fields goes out as it came in, and quoting keeps any text.
+    #[test]
+    fn text_stays_itself(text in "[a{}\"' |.é]{0,12}") {
+        let mut parts = text.split("{{");
+        let first = parts.next().unwrap_or("").to_owned();
+        let quoted = parts.fold(first, |all, part| all + "{{\"{{\"}}" + part);
+        // A brace before the quoted ones would join them.
+        prop_assume!(!text.contains("{{{"));
+        prop_assert_eq!(filled(&quoted), Ok(text));
+    }
+
+    /// Whatever the text, taking it apart ends, and an error is inside it.
+    #[test]
+    fn any_text_is_a_template_or_refused(text in "[a{}\"'|. ]{0,30}|.{0,20}") {
+        if let Err(error) = Template::parse(text.as_bytes(), &scope(), &mut 0) {
+            prop_assert!(error.at <= text.len());
+            prop_assert!(!error.what.is_empty());
+        }
+    }
+}
