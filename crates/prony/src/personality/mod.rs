@@ -4,13 +4,14 @@
 
 pub mod ace;
 pub mod getopt;
+mod idleconn;
 pub mod printf;
 
 use std::ffi::OsString;
 use std::path::Path;
 
 /// The tools whose place prony can take.
-const ALL: &[(&str, Act)] = &[];
+const ALL: &[(&str, Act)] = &[("idleconn", idleconn::main)];
 
 /// What a personality does: it prints, and returns its tool's exit code.
 type Act = fn(&Call) -> u8;
