@@ -1,0 +1,260 @@
+//! The old httperf and ours on the same command lines against servers of the same script.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::cases::{Case, PRINTED, REQUESTS, SESSIONS};
+use crate::program::{Ended, Run, Which, have};
+use crate::server::Server;
+use crate::text::Printed;
+
+/// What is held against the old one: itself, while prony has no such command.
+const TESTED: Which = Which::Old;
+/// How often times may differ before it is not the machine's fault.
+const ATTEMPTS: usize = 3;
+
+/// Numbers that must be the same in both reports.
+const COUNTS: [&str; 25] = [
+    "connections",
+    "requests",
+    "replies",
+    "conn_length",
+    "req_size",
+    "samples",
+    "header",
+    "content",
+    "footer",
+    "reply_size",
+    "s1xx",
+    "s2xx",
+    "s3xx",
+    "s4xx",
+    "s5xx",
+    "errors",
+    "client_timo",
+    "socket_timo",
+    "connrefused",
+    "connreset",
+    "fd_unavail",
+    "addrunavail",
+    "ftab_full",
+    "other",
+    "sess_good",
+];
+/// More of them, in sessions.
+const SESSION_COUNTS: [&str; 2] = ["sess_all", "sess_connections"];
+/// Times that must be near each other, with the size of their unit in ms.
+const TIMES: [(&str, f64); 11] = [
+    ("duration", 1e3),
+    ("life_min", 1.0),
+    ("life_avg", 1.0),
+    ("life_max", 1.0),
+    ("life_median", 1.0),
+    ("connect", 1.0),
+    ("response", 1.0),
+    ("transfer", 1.0),
+    ("rate_avg", 10.0),
+    ("sess_life", 1e3),
+    ("sess_fail", 1e3),
+];
+
+#[test]
+fn requests() {
+    all(&REQUESTS);
+}
+
+#[test]
+fn sessions() {
+    all(&SESSIONS);
+}
+
+#[test]
+fn printed() {
+    all(&PRINTED);
+}
+
+/// The old one runs at full tilt all the time: as many at once as a small machine has cores.
+fn all(cases: &'static [Case]) {
+    static TURN: Mutex<()> = Mutex::new(());
+    if !have("httperf") {
+        return;
+    }
+    // A test that failed has said so; the others go on.
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut wrong = Vec::new();
+        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            wrong.extend(both(case).err());
+        }
+        wrong
+    };
+    let wrong: Vec<String> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|t| t.join().expect("no panic")).collect()
+    });
+    assert!(wrong.is_empty(), "{} of {}:\n\n{}", wrong.len(), cases.len(), wrong.join("\n\n"));
+}
+
+/// Run a case with both; an error tells what differs.
+fn both(case: &Case) -> Result<(), String> {
+    let told = |what: String, old: &Ended, ours: &Ended| {
+        let text = |e: &Ended| {
+            let [out, err] = [&e.stdout, &e.stderr];
+            format!("{:?} after {:?}, {} kB\n{out}{err}", e.code, e.took, e.memory_kb)
+        };
+        format!("--- {}: {what}\nold: {}\nours: {}", case.name, text(old), text(ours))
+    };
+    let mut attempt = 1;
+    loop {
+        let (old, ours) = (run(case, Which::Old), run(case, TESTED));
+        let compared = compare(case, &old, &ours);
+        let times = compared.map_err(|what| told(what, &old.0, &ours.0))?;
+        if times.is_empty() {
+            return Ok(());
+        }
+        if attempt == ATTEMPTS {
+            return Err(told(times.join("; "), &old.0, &ours.0));
+        }
+        attempt += 1;
+    }
+}
+
+/// How it ended, and what the server counted: connections and requests.
+fn run(case: &Case, which: Which) -> (Ended, (u64, u64)) {
+    let server = Server::start();
+    let dead = crate::server::dead_port();
+    let port = ["--server=127.0.0.1".to_owned(), format!("--port={}", server.port)];
+    let args = case.args.iter().map(|a| a.replace("@DEAD@", &dead.to_string()));
+    let mut run = Run::new(&port.into_iter().chain(args).collect::<Vec<_>>());
+    for (name, text) in case.files {
+        run = run.file(name, text);
+    }
+    if let Some(ms) = case.interrupted_ms {
+        run = run.signal(Duration::from_millis(ms), Signal::INT);
+    }
+    if let Some(most) = case.descriptors {
+        run = run.descriptors(most);
+    }
+    let mut ended = run.run(which);
+    for (port, name) in [(server.port, "PORT"), (dead, "DEAD")] {
+        ended.stdout =
+            ended.stdout.replacen(&format!("--port={port}"), &format!("--port={name}"), 1);
+    }
+    (ended, (server.seen().len() as u64, server.requests()))
+}
+
+/// What must be the same, as an error; which times are too far from each other, as a list.
+fn compare(
+    case: &Case,
+    old: &(Ended, (u64, u64)),
+    ours: &(Ended, (u64, u64)),
+) -> Result<Vec<String>, String> {
+    let read = |ended: &Ended| match ended.code {
+        Some(0) => Printed::parse(&ended.stdout),
+        code => Err(format!("ended with {code:?}")),
+    };
+    let (a, b) = (read(&old.0)?, read(&ours.0)?);
+    for (printed, ended) in [(&a, old), (&b, ours)] {
+        sums(printed, ended.1)?;
+    }
+    same("echo", &a.echo, &b.echo)?;
+    same("lines before the report", &masked(&a.before), &masked(&b.before))?;
+    // The last one is told only if the run is not over before it.
+    let (told, ours_told) = (delays(&old.0), delays(&ours.0));
+    let shorter = told.len().min(ours_told.len());
+    same("delays", &&told[..shorter], &&ours_told[..shorter])?;
+    if told.len().abs_diff(ours_told.len()) > 2 {
+        return Err(format!("{} and {} delays are told", told.len(), ours_told.len()));
+    }
+    if !a.after.is_empty() {
+        return Err(format!("more lines than known: {:?}", a.after));
+    }
+    let sessions = a.histogram.is_some();
+    same("histogram", &a.histogram, &b.histogram)?;
+    let counts = COUNTS.iter().filter(|n| sessions || **n != "sess_good");
+    let sequential = !case.args.iter().any(|a| a.starts_with("--ra") || a.starts_with("--per"));
+    for name in counts
+        .chain(SESSION_COUNTS.iter().filter(|_| sessions))
+        .chain(["burst"].iter().filter(|_| sequential))
+        .chain(["concurrent"].iter().filter(|_| sequential && !sessions))
+        .filter(|n| !case.better.contains(n) && case.interrupted_ms.is_none())
+    {
+        same(name, &a.get(name), &b.get(name))?;
+    }
+    let times = TIMES.iter().filter(|(n, _)| sessions || !n.starts_with("sess"));
+    let times = times.filter(|(n, _)| !case.better.contains(n));
+    Ok(times.filter_map(|&(name, unit)| near(name, a.get(name), b.get(name), unit)).collect())
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, old: &T, ours: &T) -> Result<(), String> {
+    if old == ours { Ok(()) } else { Err(format!("{what}: old {old:?}, ours {ours:?}")) }
+}
+
+/// What a busy machine may add: 40 ms and a quarter. Seconds have one decimal.
+fn near(name: &str, old: f64, ours: f64, unit: f64) -> Option<String> {
+    let rounding = if unit > 1.0 { 100.0 } else { 0.0 };
+    let allowed = 40.0 + rounding + 0.25 * old.min(ours) * unit;
+    let far = (old - ours).abs() * unit > allowed;
+    far.then(|| format!("{name}: old {old}, ours {ours}"))
+}
+
+/// Without the figures that no two runs have in common.
+fn masked(lines: &[String]) -> Vec<String> {
+    let figures = ["reply-rate = ", "session-rate = ", "httperf: maximum number of open"];
+    let mask = |line: &String| match figures.iter().find(|f| line.starts_with(**f)) {
+        // Left-justified, so that the number of columns stays.
+        Some(figure) => format!("{figure}{}", line.len().max(figure.len() + 8)),
+        None => line.clone(),
+    };
+    lines.iter().map(mask).collect()
+}
+
+fn delays(ended: &Ended) -> Vec<&str> {
+    ended.stderr.lines().filter(|l| l.starts_with("next arrival delay")).collect()
+}
+
+/// What must be true of every report, and of what the server saw.
+fn sums(report: &Printed, (connections, requests): (u64, u64)) -> Result<(), String> {
+    let get = |name| report.get(name);
+    let sum = |names: &[&'static str]| names.iter().map(|&n| get(n)).sum::<f64>();
+    let all = ["client_timo", "socket_timo", "connrefused", "connreset", "fd_unavail"];
+    let all = [&all[..], &["addrunavail", "ftab_full", "other"]].concat();
+    same("errors", &get("errors"), &sum(&all))?;
+    same("replies", &get("replies"), &sum(&["s1xx", "s2xx", "s3xx", "s4xx", "s5xx"]))?;
+    same("size", &get("reply_size"), &sum(&["header", "content", "footer"]))?;
+    let (duration, half) = (get("duration"), 0.000_5);
+    for (rate, ms, count) in
+        [("conn_rate", "conn_ms", "connections"), ("req_rate", "req_ms", "requests")]
+    {
+        let (lowest, highest) = (get(count) / (duration + half), get(count) / (duration - half));
+        let (rate, ms) = (get(rate), get(ms));
+        if duration > half && !(lowest - 0.06..=highest + 0.06).contains(&rate) {
+            return Err(format!("{count} in {duration} s are not {rate}/s"));
+        }
+        let whole = ms * get(count) / 1e3;
+        let off = (whole - duration).abs() * if get(count) > 0.0 { 1.0 } else { 0.0 };
+        if off > half + 0.000_06 * get(count) {
+            return Err(format!("{count} of {ms} ms each are not {duration} s"));
+        }
+    }
+    if let Some(histogram) = &report.histogram {
+        same("sessions", &get("sess_all"), &(histogram.iter().sum::<u64>() as f64))?;
+        let replies: u64 = (0..).zip(histogram).map(|(k, n)| k * n).sum();
+        same("replies of sessions", &get("replies"), &(replies as f64))?;
+    }
+    let counts = report.lifetimes.iter().filter_map(|l| l.split(' ').next_back());
+    let lifetimes: u64 = counts.filter_map(|n| n.parse::<u64>().ok()).sum();
+    if !report.lifetimes.is_empty() {
+        same("lifetimes", &lifetimes, &(get("connections") as u64))?;
+    }
+    if get("errors") == 0.0 {
+        same("connections at the server", &get("connections"), &(connections as f64))?;
+        same("requests at the server", &get("requests"), &(requests as f64))?;
+    }
+    Ok(())
+}

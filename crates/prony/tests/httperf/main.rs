@@ -1,0 +1,10 @@
+//! prony as httperf: the old program and ours, on the same command lines, against the same servers.
+
+mod cases;
+mod compare;
+mod foreign;
+mod idleconn;
+mod program;
+mod replies;
+mod server;
+mod text;

@@ -1,0 +1,194 @@
+//! Running httperf, the old one and ours, with a time limit.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::text::Printed;
+
+/// The longest that a run may take; none should take a quarter of it.
+pub(crate) const LIMIT: Duration = Duration::from_secs(40);
+
+/// Which httperf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// The installed one.
+    Old,
+    /// prony under that name.
+    Ours,
+}
+
+/// Whether a program is installed; in CI it must be.
+pub(crate) fn have(program: &str) -> bool {
+    let dirs = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&dirs)
+        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")])
+        .any(|dir| dir.join(program).is_file());
+    if !found {
+        assert!(std::env::var_os("CI").is_none(), "{program} is not installed, but CI needs it");
+        eprintln!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// A command line to run in a folder of its own.
+pub(crate) struct Run {
+    args: Vec<String>,
+    folder: TempDir,
+    signal: Option<(Duration, Signal)>,
+    descriptors: Option<u32>,
+}
+
+impl Run {
+    /// The words of a command line, as after `httperf`.
+    pub(crate) fn new<S: AsRef<str>>(args: &[S]) -> Self {
+        let args = args.iter().map(|a| a.as_ref().to_owned()).collect();
+        let folder = TempDir::new().expect("a folder");
+        Self { args, folder, signal: None, descriptors: None }
+    }
+
+    /// Put a file into the folder in which it runs.
+    pub(crate) fn file(self, name: &str, bytes: impl AsRef<[u8]>) -> Self {
+        fs::write(self.folder.path().join(name), bytes).expect("a file");
+        self
+    }
+
+    /// Send a signal after that time.
+    pub(crate) fn signal(mut self, after: Duration, signal: Signal) -> Self {
+        self.signal = Some((after, signal));
+        self
+    }
+
+    /// Let it open no more descriptors than so many.
+    pub(crate) fn descriptors(mut self, most: u32) -> Self {
+        self.descriptors = Some(most);
+        self
+    }
+
+    fn command(&self, which: Which) -> Command {
+        let ours = Path::new(env!("CARGO_BIN_EXE_prony"));
+        let mut command = match (self.descriptors, which) {
+            (None, Which::Old) => Command::new("httperf"),
+            (None, Which::Ours) => Command::new(ours),
+            (Some(most), which) => {
+                let program = if which == Which::Old { "httperf" } else { "prony" };
+                let mut command = Command::new("bash");
+                let line = format!("ulimit -n {most}; exec -a httperf {program} \"$@\"");
+                let dir = ours.parent().expect("a folder").to_str().expect("UTF-8");
+                let path = std::env::var("PATH").unwrap_or_default();
+                command.args(["-c", &line]).env("PATH", format!("{dir}:{path}"));
+                command.arg("bash").args(&self.args);
+                return command;
+            }
+        };
+        command.arg0("httperf").args(&self.args);
+        command
+    }
+
+    /// Run it to its end, or until its time is over.
+    pub(crate) fn run(&self, which: Which) -> Ended {
+        let mut command = self.command(which);
+        let child = command
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        Running { child }.wait(self)
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    /// Its exit code, or 128 and the signal that ended it, as a shell would say; `None` if its time
+    /// was over and it was killed.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) took: Duration,
+    /// The most memory that it had, in kB, as far as that was seen.
+    pub(crate) memory_kb: u64,
+}
+
+impl Ended {
+    /// The report; the run must have ended well.
+    pub(crate) fn report(&self) -> Printed {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        Printed::parse(&self.stdout).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+}
+
+/// Killed if the test gives it up.
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    fn wait(mut self, run: &Run) -> Ended {
+        let begun = Instant::now();
+        // Read beside the waiting: a full pipe would hold the child up.
+        let mut stdout = self.child.stdout.take().expect("a pipe");
+        let mut stderr = self.child.stderr.take().expect("a pipe");
+        let out = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            stdout.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let err = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            stderr.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let (code, memory_kb) = self.code(run, begun);
+        let took = begun.elapsed();
+        // In case it is still there: its pipes shall end.
+        drop(self);
+        let text = |thread: thread::JoinHandle<std::io::Result<Vec<u8>>>| {
+            let bytes = thread.join().expect("no panic").expect("a pipe");
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        Ended { code, stdout: text(out), stderr: text(err), took, memory_kb }
+    }
+
+    fn code(&mut self, run: &Run, begun: Instant) -> (Option<i32>, u64) {
+        let mut signal = run.signal;
+        let mut memory = 0;
+        while begun.elapsed() < LIMIT {
+            memory = peak_kb(&self.child).unwrap_or(memory);
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                let code = status.code().or_else(|| status.signal().map(|s| 128 + s));
+                return (code, memory);
+            }
+            if let Some((after, which)) = signal
+                && begun.elapsed() > after
+            {
+                signal = None;
+                // It may have ended by itself.
+                let _ = kill_process(Pid::from_child(&self.child), which);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        (None, memory)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The most memory that a process has had, in kB.
+fn peak_kb(child: &Child) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}

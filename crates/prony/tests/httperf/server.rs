@@ -1,0 +1,209 @@
+//! A scripted server: what it answers is decided by the path alone, and it keeps what it was sent.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+
+use crate::replies::{Request, Step, script};
+
+/// The most that is kept of one connection; a test that sends more does not look at the bytes.
+const KEPT_BYTES: usize = 1 << 20;
+/// The longest that a connection is served.
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// A server on a free port of this machine; ends with the value.
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    seen: Mutex<Vec<Seen>>,
+}
+
+/// What one connection brought, in the order of the accepts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// All bytes, as they came.
+    pub(crate) bytes: Vec<u8>,
+    /// Whole requests.
+    pub(crate) requests: u64,
+    /// The client's port.
+    pub(crate) port: u16,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let shared = Arc::<Shared>::default();
+        let theirs = Arc::clone(&shared);
+        let acceptor = Some(thread::spawn(move || accept(&listener, &theirs)));
+        Self { port, shared, acceptor }
+    }
+
+    /// What has come until now.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.shared.seen().clone()
+    }
+
+    /// How many whole requests have come.
+    pub(crate) fn requests(&self) -> u64 {
+        self.shared.seen().iter().map(|s| s.requests).sum()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        // Wakes the thread that accepts. If that fails, the listener is gone and so is the thread.
+        drop(TcpStream::connect(("127.0.0.1", self.port)));
+        if let Some(acceptor) = self.acceptor.take() {
+            drop(acceptor.join());
+        }
+    }
+}
+
+impl Shared {
+    fn seen(&self) -> std::sync::MutexGuard<'_, Vec<Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    for stream in listener.incoming() {
+        if shared.over() {
+            return;
+        }
+        let Ok(stream) = stream else { continue };
+        let port = stream.peer_addr().map_or(0, |a| a.port());
+        let mut seen = shared.seen();
+        let index = seen.len();
+        seen.push(Seen { port, ..Seen::default() });
+        drop(seen);
+        let shared = Arc::clone(shared);
+        thread::spawn(move || Connection { stream, shared, index, unread: Vec::new() }.serve());
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    shared: Arc<Shared>,
+    index: usize,
+    unread: Vec<u8>,
+}
+
+/// Whether the connection lives on.
+#[derive(PartialEq)]
+enum Then {
+    On,
+    Over,
+}
+
+impl Connection {
+    fn serve(mut self) {
+        let patience = Some(Duration::from_millis(50));
+        // An address that is gone is found out by the first read.
+        let _ = self.stream.set_read_timeout(patience);
+        let _ = self.stream.set_nodelay(true);
+        let mut nth = 0;
+        while let Some(request) = self.request() {
+            nth += 1;
+            for step in script(&request, nth) {
+                if self.step(step) == Then::Over {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The next whole request; `None` when there will be none.
+    fn request(&mut self) -> Option<Request> {
+        loop {
+            if let Some((request, length)) = Request::parse(&self.unread) {
+                self.unread.drain(..length);
+                self.shared.seen()[self.index].requests += 1;
+                return Some(request);
+            }
+            if !self.more() {
+                return None;
+            }
+        }
+    }
+
+    /// Read some bytes; false when no more will come.
+    fn more(&mut self) -> bool {
+        let mut buffer = [0; 16_384];
+        let begun = Instant::now();
+        while begun.elapsed() < LIMIT && !self.shared.over() {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(n) => {
+                    self.unread.extend_from_slice(&buffer[..n]);
+                    let kept = &mut self.shared.seen()[self.index].bytes;
+                    let room = KEPT_BYTES.saturating_sub(kept.len());
+                    kept.extend_from_slice(&buffer[..n.min(room)]);
+                    return true;
+                }
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    fn step(&mut self, step: Step) -> Then {
+        match step {
+            Step::Send(bytes) => self.send(&bytes),
+            Step::Wait(time) => {
+                thread::sleep(time);
+                Then::On
+            }
+            Step::Close => Then::Over,
+            Step::Reset => {
+                // With no time to linger, a close is a reset.
+                let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+                Then::Over
+            }
+            Step::Silence => {
+                while self.more() {}
+                Then::Over
+            }
+            Step::Forever { bytes, gap } => {
+                let begun = Instant::now();
+                while begun.elapsed() < LIMIT && !self.shared.over() {
+                    if self.send(&bytes) == Then::Over {
+                        break;
+                    }
+                    thread::sleep(gap);
+                }
+                Then::Over
+            }
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Then {
+        match self.stream.write_all(bytes) {
+            Ok(()) => Then::On,
+            Err(_) => Then::Over,
+        }
+    }
+}
+
+/// A port of this machine on which nobody listens.
+pub(crate) fn dead_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
