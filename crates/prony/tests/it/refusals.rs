@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use expect_test::{ExpectFile, expect, expect_file};
 use tempfile::TempDir;
 
-use crate::rig::{Serve, command, free_port, prony, served};
+use crate::rig::{Serve, command, free_port, inherited_descriptors, prony, served};
 
 /// Every refusal of these command lines, below the command line; what changes from run to run is
 /// replaced.
@@ -164,12 +164,4 @@ fn too_few_descriptors() {
         prony: 500 connections need more than the limit of LIMIT open files, under which 16 fit;
         raise it (ulimit -n) or ask for fewer"#]]
     .assert_eq(&text.trim_end().replace("; ", ";\n").replace(&limit.to_string(), "LIMIT"));
-}
-
-/// How many files a program that is started here has open before it opens any: at least three.
-fn inherited_descriptors() -> usize {
-    let list = Command::new("ls").arg("/proc/self/fd").stdin(Stdio::null()).output();
-    let list = String::from_utf8(list.expect("ls").stdout).expect("numbers");
-    // One is the folder that it reads.
-    list.lines().count() - 1
 }
