@@ -142,6 +142,14 @@ impl Fault {
         }
     }
 
+    /// Whether the request was lost: the peer has neither answered it, rightly or wrongly, nor
+    /// ended the connection in good order.
+    pub fn is_lost(self) -> bool {
+        let class = self.class();
+        let lost = [FaultClass::Connect, FaultClass::Timeout, FaultClass::Meter];
+        lost.contains(&class) || self == Self::Reset
+    }
+
     /// Whether the meter itself, and not the target, is to blame.
     pub fn is_meters_own(self) -> bool {
         self.class() == FaultClass::Meter

@@ -25,6 +25,9 @@ pub struct Live {
     pub replies: u64,
     /// Requests failed.
     pub failed: u64,
+    /// Requests among the failed that were lost: the peer has answered them neither rightly nor
+    /// wrongly.
+    pub lost: u64,
     /// Requests wanted but neither answered nor failed.
     pub in_flight: u64,
     /// The newest whole interval of the time series, once there is one.
@@ -38,6 +41,7 @@ pub(crate) struct Gauge {
     started: AtomicU64,
     replies: AtomicU64,
     failed: AtomicU64,
+    lost: AtomicU64,
     /// The interval that `last` covers, and its counts.
     last: Mutex<Option<(u64, Cell)>>,
 }
@@ -73,10 +77,11 @@ impl Control {
 }
 
 impl Gauge {
-    pub(crate) fn show(&self, (started, replies, failed): (u64, u64, u64)) {
+    pub(crate) fn show(&self, [started, replies, failed, lost]: [u64; 4]) {
         self.started.store(started, Ordering::Relaxed);
         self.replies.store(replies, Ordering::Relaxed);
         self.failed.store(failed, Ordering::Relaxed);
+        self.lost.store(lost, Ordering::Relaxed);
     }
 
     pub(crate) fn show_cell(&self, interval: u64, cell: &Cell) {
@@ -86,6 +91,12 @@ impl Gauge {
 }
 
 impl Live {
+    /// Requests that were answered, rightly or wrongly.
+    pub fn answered(&self) -> u64 {
+        // The gauges are read one by one while they change.
+        self.replies + self.failed.saturating_sub(self.lost)
+    }
+
     /// The sum of the gauges. The newest interval counts once every worker that still reports has
     /// closed it.
     pub(crate) fn of(gauges: &[Gauge], now: Nanos) -> Self {
@@ -94,6 +105,7 @@ impl Live {
         for g in gauges {
             live.started += g.started.load(Ordering::Relaxed);
             live.replies += g.replies.load(Ordering::Relaxed);
+            live.lost += g.lost.load(Ordering::Relaxed);
             live.failed += g.failed.load(Ordering::Relaxed);
             let last = g.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let Some((interval, cell)) = &*last else { continue };
@@ -128,10 +140,11 @@ mod tests {
     #[test]
     fn live_is_the_sum_of_the_gauges() {
         let gauges = [Gauge::default(), Gauge::default()];
-        gauges[0].show((10, 7, 1));
-        gauges[1].show((5, 5, 0));
+        gauges[0].show([10, 7, 1, 1]);
+        gauges[1].show([5, 5, 0, 0]);
         let live = Live::of(&gauges, Nanos(3));
         assert_eq!((live.started, live.replies, live.failed, live.in_flight), (15, 12, 1, 2));
+        assert_eq!(live.lost, 1);
         assert!(live.last.is_none());
         gauges[0].show_cell(4, &Cell { started: 3, ..Cell::default() });
         gauges[1].show_cell(3, &Cell { started: 9, ..Cell::default() });

@@ -4,9 +4,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
 use prony_core::plan::{Load, Plan};
+use prony_core::proto::Protocol;
 use prony_core::serve::ServeLaw;
 use prony_core::summary::{RunInfo, Summary};
-use prony_io::{Control, Live, Options};
+use prony_io::{Control, Live, Options, Outcome, SetupError};
 
 use crate::error::{self, Error};
 use crate::report::units;
@@ -21,11 +22,36 @@ pub fn run(
     control: &Control,
     watch: &mut dyn FnMut(&Live),
     command: Vec<String>,
+    notes: Vec<String>,
+) -> Result<Summary, Error> {
+    let begun = SystemTime::now();
+    let outcome = prony_io::run(plan, options, control, watch);
+    summary(outcome, begun, command, notes)
+}
+
+/// The same in a protocol of the caller's, of which `proto` makes one for each share of the plan.
+/// `told` are command line and notes.
+pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
+    plan: &Plan,
+    options: &Options,
+    control: &Control,
+    watch: &mut dyn FnMut(&Live),
+    told: (Vec<String>, Vec<String>),
+    proto: &(dyn Fn(&Plan) -> P + Sync),
+) -> Result<Summary, Error> {
+    let begun = SystemTime::now();
+    let outcome = prony_io::run_protocol(plan, options, control, watch, proto);
+    summary(outcome, begun, told.0, told.1)
+}
+
+fn summary(
+    outcome: Result<Outcome, SetupError>,
+    begun: SystemTime,
+    command: Vec<String>,
     mut notes: Vec<String>,
 ) -> Result<Summary, Error> {
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|d| d.as_secs_f64());
-    let outcome = prony_io::run(plan, options, control, watch)
-        .map_err(|e| Error::Setup(error::plain(&e.to_string())))?;
+    let outcome = outcome.map_err(|e| Error::Setup(error::plain(&e.to_string())))?;
+    let started = begun.duration_since(UNIX_EPOCH).ok().map(|d| d.as_secs_f64());
     notes.extend(outcome.notes);
     let info = RunInfo {
         version: env!("CARGO_PKG_VERSION").into(),

@@ -289,6 +289,11 @@ impl Tally {
         }
     }
 
+    /// Failed requests that were lost, see [`Fault::is_lost`].
+    pub fn lost(&self) -> u64 {
+        Fault::ALL.into_iter().filter(|f| f.is_lost()).map(|f| self.fault(f)).sum()
+    }
+
     /// Failed requests of one fault.
     pub fn fault(&self, fault: Fault) -> u64 {
         self.faults[fault as usize]
@@ -522,10 +527,11 @@ impl Recorder {
         self.load_end = Some(self.load_end.map_or(at, |end| end.min(at)));
     }
 
-    /// Requests wanted, answered and failed so far, both sections, for progress.
-    pub fn progress(&self) -> (u64, u64, u64) {
-        let (a, b) = (&self.warm.tally, &self.main.tally);
-        (a.started + b.started, a.replies + b.replies, a.failed + b.failed)
+    /// Requests wanted, answered, failed, and lost (of the failed, see [`Fault::is_lost`]) so far,
+    /// both sections, for progress.
+    pub fn progress(&self) -> [u64; 4] {
+        let sum = |of: &dyn Fn(&Tally) -> u64| of(&self.warm.tally) + of(&self.main.tally);
+        [sum(&|t| t.started), sum(&|t| t.replies), sum(&|t| t.failed), sum(&Tally::lost)]
     }
 
     /// The series of the section in which `now` lies, for progress.

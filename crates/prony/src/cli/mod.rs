@@ -337,5 +337,6 @@ pub enum Precision {
 
 /// Whether the word is the name of a command.
 fn is_command(word: &str) -> bool {
-    Cli::command().get_subcommands().any(|c| c.get_name() == word)
+    let is_tool = crate::personality::is_known(word);
+    is_tool || Cli::command().get_subcommands().any(|c| c.get_name() == word)
 }

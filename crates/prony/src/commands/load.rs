@@ -71,7 +71,7 @@ pub(super) fn finish(
 
 /// A control that Ctrl-C and SIGTERM set: once to drain, twice to end at once. A third one ends the
 /// process: then something hangs that knows nothing of the control, such as a name's resolution.
-pub(super) fn stoppable() -> Result<Arc<Control>, Error> {
+pub(crate) fn stoppable() -> Result<Arc<Control>, Error> {
     let control = Arc::new(Control::new());
     let handler = Arc::clone(&control);
     let asked = AtomicU32::new(0);

@@ -1,7 +1,7 @@
 //! The commands, and what they share.
 
 mod demo;
-mod load;
+pub(crate) mod load;
 mod pages;
 mod serve;
 

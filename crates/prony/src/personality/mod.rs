@@ -4,14 +4,24 @@
 
 pub mod ace;
 pub mod getopt;
+mod htstress;
 mod idleconn;
+mod patience;
 pub mod printf;
+mod tap;
 
 use std::ffi::OsString;
 use std::path::Path;
 
+use crate::error::Error;
+use crate::output;
+
 /// The tools whose place prony can take.
-const ALL: &[(&str, Act)] = &[("idleconn", idleconn::main)];
+const ALL: &[(&str, Act)] = &[
+    // One a line.
+    ("htstress", htstress::main),
+    ("idleconn", idleconn::main),
+];
 
 /// What a personality does: it prints, and returns its tool's exit code.
 type Act = fn(&Call) -> u8;
@@ -30,12 +40,32 @@ pub struct Call {
     pub typed: Vec<String>,
 }
 
+/// Whether prony can take the place of a tool of that name.
+pub fn is_known(name: &str) -> bool {
+    ALL.iter().any(|(tool, _)| *tool == name)
+}
+
 /// Do what an old tool's command line says, where it is one: its exit code.
 pub fn main(command_line: &[OsString]) -> Option<u8> {
     let typed: Vec<String> =
         command_line.iter().map(|a| a.to_string_lossy().into_owned()).collect();
     let (act, call) = call(ALL, typed)?;
     Some(act(&call))
+}
+
+/// The host whose name has no address, and the resolver's words, where that is why there is no run.
+fn unresolved(e: &Error) -> Option<(&str, &str)> {
+    let Error::Setup(sentence) = e else { return None };
+    let (host, why) = sentence.strip_prefix("host ")?.split_once(" does not resolve: ")?;
+    Some((host, why.split_once("; ").map_or(why, |(why, _)| why)))
+}
+
+/// Print at once: who watches through a pipe shall see it too.
+fn say(text: &str) {
+    if !text.is_empty() {
+        // A reader that is gone does not end a run, and there is nobody to tell.
+        let _ = output::to_stdout(text.as_bytes());
+    }
 }
 
 fn call<A: Copy>(all: &[(&'static str, A)], typed: Vec<String>) -> Option<(A, Call)> {

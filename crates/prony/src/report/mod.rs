@@ -49,6 +49,13 @@ impl Format {
     }
 }
 
+/// What the text report tells of times, errors, the meter and the verdict, under a line of its own:
+/// for the end of a report that was laid out by somebody else. `remarks` are whole sentences on
+/// that report.
+pub fn appendix(summary: &Summary, style: Style, remarks: &[String]) -> String {
+    text::appendix(summary, style, remarks)
+}
+
 /// The report, ready to be written; every format ends with a line feed. Only the text report looks
 /// at the style.
 pub fn render(format: Format, summary: &Summary, style: &Style) -> Vec<u8> {

@@ -52,24 +52,40 @@ pub(super) fn render(summary: &Summary, style: Style) -> String {
     told
 }
 
+pub(super) fn appendix(summary: &Summary, style: Style, remarks: &[String]) -> String {
+    let mut page = Page::new(style, true);
+    let version = if summary.run.version.is_empty() { "" } else { summary.run.version.as_str() };
+    page.title(format!("prony {version}").trim_end());
+    for remark in remarks {
+        page.line("note", remark);
+    }
+    ending(&mut page, summary, DETAILS[0]);
+    page.finish()
+}
+
 fn page(summary: &Summary, style: Style, detail: Detail) -> String {
     let mut page = Page::new(style, detail.airy);
     what::tell(&mut page, summary, detail);
     page.blank();
     totals(&mut page, summary, detail);
     page.blank();
-    table::times(&mut page, &summary.main.times);
-    errors(&mut page, &summary.main, detail);
+    ending(&mut page, summary, detail);
+    page.finish()
+}
+
+/// From the times to the verdict.
+fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
+    table::times(page, &summary.main.times);
+    errors(page, &summary.main, detail);
     page.blank();
-    meter(&mut page, summary);
+    meter(page, summary);
     if let Some(warmup) = &summary.warmup {
         page.line("warm-up", &warmed(warmup));
     }
     if summary.run.interrupted {
         page.inked("interrupted", "by the user: the figures are those until then", Ink::Warning);
     }
-    verdict(&mut page, summary, detail);
-    page.finish()
+    verdict(page, summary, detail);
 }
 
 fn totals(page: &mut Page, summary: &Summary, detail: Detail) {

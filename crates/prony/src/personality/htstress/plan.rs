@@ -1,0 +1,107 @@
+//! From the options to the plan: a closed loop, a connection for each request, the same bytes
+//! every time.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+
+use prony_core::plan::{CallSpec, Data, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
+use prony_core::target::{Endpoint, Url};
+use prony_core::units::Span;
+
+use super::options::Options;
+use crate::error::Error;
+
+/// How long a server may take to answer. The original waits for ever.
+const TIMEOUT: Span = Span::from_secs(30);
+/// How long a connect may take.
+const CONNECT_TIMEOUT: Span = Span::from_secs(5);
+
+/// The plan that the options ask for.
+pub(super) fn of(options: &Options) -> Result<Plan, Error> {
+    let too_many = || Error::Argument("-c times -t is more connections than can be counted".into());
+    let connections = options.concurrency.checked_mul(options.threads).ok_or_else(too_many)?;
+    let target = Target::of(&options.url)?;
+    let endpoint = match &options.unix {
+        Some(path) => Endpoint::Unix { path: path.clone() },
+        None => Endpoint::Tcp {
+            host: address(&target.host, target.port, options.ipv6),
+            port: target.port,
+        },
+    };
+    let host = options.host.clone().unwrap_or(target.header);
+    let call = CallSpec {
+        method: "GET".into(),
+        path: target.path,
+        authority: host.clone(),
+        headers: vec![("Host".into(), host)],
+        bare: true,
+        ..CallSpec::default()
+    };
+    let plan = Plan {
+        endpoints: vec![endpoint],
+        calls: vec![call],
+        pick: Pick::InTurn,
+        sessions: None,
+        names: Vec::new(),
+        data: Data::default(),
+        load: Load::Closed { connections, think: Think::None },
+        stop: Stop {
+            // Without end is as many as can be counted.
+            requests: Some(if options.number == 0 { u64::MAX } else { options.number }),
+            ..Stop::default()
+        },
+        warmup: Span::ZERO,
+        pipeline: 1,
+        requests_per_connection: Some(1),
+        timeout: TIMEOUT,
+        timeout_from_send: false,
+        connect_timeout: CONNECT_TIMEOUT,
+        expect: Expect { statuses: vec![(100, 399)], body: None, length: None },
+        http: HttpVersion::Http10,
+        tls: None,
+        seed: 0,
+        shard: Shard::WHOLE,
+    };
+    plan.check().map_err(Error::Plan)?;
+    Ok(plan)
+}
+
+/// A URL, taken apart as htstress does it: everything behind the host's end is the path, and goes
+/// out as it is.
+struct Target {
+    host: String,
+    port: u16,
+    /// What the Host header says: the host as typed, without the port.
+    header: String,
+    path: String,
+}
+
+impl Target {
+    fn of(text: &str) -> Result<Self, Error> {
+        // A fragment has no place in a request, but the original sends it, so it is no reason to
+        // refuse a command line.
+        let (whole, fragment) = match text.split_once('#') {
+            Some((head, fragment)) => (head, format!("#{fragment}")),
+            None => (text, String::new()),
+        };
+        let url = Url::parse(whole).map_err(Error::Url)?;
+        let header =
+            if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
+        Ok(Self { host: url.host, port: url.port, header, path: url.path + &fragment })
+    }
+}
+
+/// The name to look up. With `-6` a host that has addresses of IPv4 only is reached by one that is
+/// mapped into IPv6, as the resolver of the original does it.
+fn address(host: &str, port: u16, ipv6: bool) -> String {
+    if !ipv6 {
+        return host.to_owned();
+    }
+    // A host without any address is refused later, with the reason.
+    let all: Vec<SocketAddr> = (host, port).to_socket_addrs().into_iter().flatten().collect();
+    match all.first() {
+        Some(SocketAddr::V4(v4)) if all.iter().all(SocketAddr::is_ipv4) => {
+            v4.ip().to_ipv6_mapped().to_string()
+        }
+        _ => host.to_owned(),
+    }
+}
