@@ -2,12 +2,13 @@
 //! corpora.
 
 use crate::fault::Fault;
-use crate::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
+use crate::plan::{CallSpec, Cookies, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
 use crate::proto::h1::{Conn, H1};
 use crate::proto::{Protocol, Reply, ReplySink};
 use crate::schedule::RatePlan;
+use crate::script::{Jar, Origin, Scope, Template};
 use crate::target::{Endpoint, Url, check_header, check_method, parse_url_file};
-use crate::units::{ParseError, Span};
+use crate::units::{Nanos, ParseError, Span};
 
 /// What came of reading a connection's bytes. The same bytes have the same outcome however they
 /// were cut in pieces.
@@ -27,10 +28,36 @@ pub struct Outcome {
 ///
 /// # Panics
 /// When a promise is broken.
-pub fn read(methods: &[&str], bytes: &[u8], mut cut: impl FnMut() -> usize) -> Outcome {
+pub fn read(methods: &[&str], bytes: &[u8], cut: impl FnMut() -> usize) -> Outcome {
+    take_in(&mut Sink::new(methods.len()), methods, bytes, cut)
+}
+
+/// The same where somebody wants the headers: they come with the outcome, names and values, those
+/// of a reply that is not whole among them.
+///
+/// # Panics
+/// When a promise is broken.
+pub fn read_headers(
+    methods: &[&str],
+    bytes: &[u8],
+    cut: impl FnMut() -> usize,
+) -> (Outcome, Headers) {
+    let mut sink = Sink { wants_headers: true, ..Sink::new(methods.len()) };
+    let outcome = take_in(&mut sink, methods, bytes, cut);
+    (outcome, sink.headers)
+}
+
+/// Names and values.
+pub type Headers = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn take_in(
+    sink: &mut Sink,
+    methods: &[&str],
+    bytes: &[u8],
+    mut cut: impl FnMut() -> usize,
+) -> Outcome {
     let mut h1 = H1::new(&plan(methods));
     let mut conn = Conn::default();
-    let mut sink = Sink::new(methods.len());
     let mut stash = Vec::new();
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -38,7 +65,7 @@ pub fn read(methods: &[&str], bytes: &[u8], mut cut: impl FnMut() -> usize) -> O
         rest = next;
         stash.extend_from_slice(piece);
         sink.began = false;
-        match h1.decode(&mut conn, &stash, &mut sink) {
+        match h1.decode(&mut conn, &stash, sink) {
             Ok(used) => drop(stash.drain(..used)),
             Err(fault) => return sink.outcome(methods, Some(fault), false),
         }
@@ -49,7 +76,7 @@ pub fn read(methods: &[&str], bytes: &[u8], mut cut: impl FnMut() -> usize) -> O
         let taken = (bytes.len() - rest.len()) as u64;
         assert_eq!(sink.began, taken > sink.counted(), "began");
     }
-    let fault = h1.end(&mut conn, &stash, &mut sink).err();
+    let fault = h1.end(&mut conn, &stash, sink).err();
     sink.outcome(methods, fault, false)
 }
 
@@ -81,6 +108,70 @@ pub fn reply(data: &[u8]) {
         (seed >> 33) as usize % 40 + 1
     };
     assert_eq!(read(&methods, bytes, cut), whole, "random pieces");
+    let (told, headers) = read_headers(&methods, bytes, || usize::MAX);
+    assert_eq!(told, whole, "with headers");
+    let (told, by_byte) = read_headers(&methods, bytes, || 1);
+    assert_eq!(told, whole, "with headers, byte by byte");
+    assert_eq!(by_byte, headers, "headers");
+}
+
+/// Fuzz target: cookies. The first line is where the requests go (a host and a path), the others
+/// are values of Set-Cookie headers. What goes out is made of what came in, and is bounded.
+///
+/// # Panics
+/// When it is not.
+pub fn cookies(data: &[u8]) {
+    let mut lines = data.split(|&b| b == b'\n');
+    let target = String::from_utf8_lossy(lines.next().unwrap_or_default());
+    let (authority, path) = target.split_at(target.find('/').unwrap_or(target.len()));
+    // What is left of control characters in headers that the codec has let through.
+    let plain = |line: &[u8]| -> Vec<u8> {
+        line.iter().map(|&b| if b.is_ascii_control() && b != b'\t' { b' ' } else { b }).collect()
+    };
+    let lines: Vec<_> = lines.map(plain).collect();
+    for kind in [Cookies::Session, Cookies::Always] {
+        let mut jar = Jar::new(kind);
+        for (i, line) in lines.iter().enumerate() {
+            let origin = Origin { authority, path: path.as_bytes(), secure: i % 2 == 0 };
+            let date = lines.get(i / 2).map(Vec::as_slice);
+            jar.set(line, origin, date, Nanos(i as u64));
+            let mut out = Vec::new();
+            jar.write(origin, Nanos(i as u64), &mut out);
+            assert!(!out.iter().any(|b| b.is_ascii_control() && *b != b'\t'), "{out:?}");
+            assert!(out.len() <= 180 * (4096 + 3), "{} bytes of cookies", out.len());
+            let came: usize = lines[..=i].iter().map(|line| line.len() + 3).sum();
+            assert!(out.len() <= came, "more goes out than came in");
+        }
+    }
+}
+
+/// Fuzz target: a template. What is taken fills in the same each time, or not for want of a value.
+///
+/// # Panics
+/// When it does not.
+pub fn template(data: &[u8]) {
+    let scope = Scope {
+        variables: vec!["token".to_owned()],
+        tables: vec![("users".to_owned(), vec!["id".to_owned(), "first name".to_owned()])],
+    };
+    let mut draws = 0;
+    match Template::parse(data, &scope, &mut draws) {
+        Err(error) => {
+            assert!(error.at <= data.len() && !error.what.is_empty(), "{error:?}");
+            assert!(!error.what.contains(['\n', '\r']), "{error:?}");
+        }
+        Ok(template) => {
+            let without = template.variables().next().is_none();
+            let fill = || template.sample(9, (!without).then_some(&b"value"[..]));
+            let first = fill();
+            assert_eq!(first, fill(), "the same moment, another text");
+            assert!(first.is_ok(), "no variable lacks a value");
+            if !Template::has_fields(data) {
+                assert_eq!(first.as_deref(), Ok(data), "a text without fields");
+            }
+            assert_eq!(template.sample(9, None).is_ok(), without, "a variable without a value");
+        }
+    }
 }
 
 /// Fuzz target: a URL. What is taken can be written and read again, and is fit for a request.
@@ -191,11 +282,14 @@ struct Sink {
     began: bool,
     body: Vec<u8>,
     replies: Vec<(Reply, Vec<u8>)>,
+    wants_headers: bool,
+    headers: Headers,
 }
 
 impl Sink {
     fn new(calls: usize) -> Self {
-        Self { calls, began: false, body: Vec::new(), replies: Vec::new() }
+        let (body, replies, headers) = (Vec::new(), Vec::new(), Vec::new());
+        Self { calls, began: false, body, replies, wants_headers: false, headers }
     }
 
     /// Bytes of whole replies.
@@ -204,7 +298,7 @@ impl Sink {
     }
 
     /// `more`: bytes were left when the last reply had closed the connection.
-    fn outcome(mut self, methods: &[&str], fault: Option<Fault>, more: bool) -> Outcome {
+    fn outcome(&mut self, methods: &[&str], fault: Option<Fault>, more: bool) -> Outcome {
         let n = self.replies.len();
         let mut surplus = fault == Some(Fault::Surplus);
         if let Some((last, _)) = self.replies.last_mut() {
@@ -216,7 +310,7 @@ impl Sink {
             }
         }
         let fault = fault.filter(|&f| f != Fault::Surplus);
-        Outcome { replies: self.replies, surplus, fault }
+        Outcome { replies: std::mem::take(&mut self.replies), surplus, fault }
     }
 }
 
@@ -232,6 +326,15 @@ impl ReplySink for Sink {
     fn began(&mut self) {
         assert!(self.outstanding() > 0, "a reply begins that nobody awaits");
         self.began = true;
+    }
+
+    fn wants_headers(&self) -> bool {
+        self.wants_headers
+    }
+
+    fn header(&mut self, name: &[u8], value: &[u8]) {
+        assert!(self.wants_headers && self.outstanding() > 0, "a header that nobody wants");
+        self.headers.push((name.to_vec(), value.to_vec()));
     }
 
     fn wants_body(&self) -> bool {
@@ -272,6 +375,16 @@ mod tests {
     #[test]
     fn corpus_of_reply() {
         replay("reply", super::reply);
+    }
+
+    #[test]
+    fn corpus_of_cookies() {
+        replay("cookies", super::cookies);
+    }
+
+    #[test]
+    fn corpus_of_template() {
+        replay("template", super::template);
     }
 
     #[test]

@@ -9,8 +9,9 @@ mod tests;
 use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::proto::{Protocol, Reply, ReplySink};
+use crate::script::Filled;
 use chunked::ChunkLine;
-use head::{Body, Framing, Head, Line, Section};
+use head::{Body, Framing, Head, Line, Section, split_field};
 use request::Requests;
 
 /// The codec of one worker: the prebuilt requests of a plan, and the heads that its replies had
@@ -97,6 +98,17 @@ impl Protocol for H1 {
         conn.closing |= self.requests.write(call, last, out);
     }
 
+    fn encode_filled(
+        &mut self,
+        conn: &mut Conn,
+        call: u32,
+        filled: &Filled,
+        last: bool,
+        out: &mut Vec<u8>,
+    ) {
+        conn.closing |= self.requests.write_filled(call, filled, last, out);
+    }
+
     fn decode(
         &mut self,
         conn: &mut Conn,
@@ -175,7 +187,7 @@ impl H1 {
         data: &[u8],
         sink: &mut impl ReplySink,
     ) -> Option<(usize, bool)> {
-        if !conn.is_fresh() {
+        if !conn.is_fresh() || sink.wants_headers() {
             return None;
         }
         let call = sink.awaited()?;
@@ -214,12 +226,14 @@ impl H1 {
         let Some(call) = sink.awaited() else { return Err(Fault::Surplus) };
         let kind = self.requests.kind(call);
         let starts = matches!(conn.phase, Phase::Start { blank: false, .. });
-        if starts && let Some((head, n)) = self.seen.find(call, data) {
+        // Whoever wants the headers wants them read.
+        let compares = starts && !sink.wants_headers();
+        if compares && let Some((head, n)) = self.seen.find(call, data) {
             conn.head = head;
             conn.head_bytes += n as u64;
             return Ok(conn.head_done(head.framing(kind), n));
         }
-        let (n, whole) = conn.head_lines(data)?;
+        let (n, whole) = conn.head_lines(data, sink)?;
         conn.head_bytes += n as u64;
         if !whole {
             return Ok(Step::Starved(n));
@@ -229,7 +243,7 @@ impl H1 {
             conn.phase = Phase::default();
             return Ok(Step::Used(n));
         }
-        if starts {
+        if compares {
             self.seen.keep(call, &data[..n], conn.head);
         }
         Ok(conn.head_done(conn.head.framing(kind), n))
@@ -238,7 +252,11 @@ impl H1 {
 
 impl Conn {
     /// Read the lines of a head; returns the bytes used and whether the head is whole.
-    fn head_lines(&mut self, data: &[u8]) -> Result<(usize, bool), Fault> {
+    fn head_lines(
+        &mut self,
+        data: &[u8],
+        sink: &mut impl ReplySink,
+    ) -> Result<(usize, bool), Fault> {
         let mut at = 0;
         if let Phase::Start { section, blank } = &mut self.phase {
             if !*blank {
@@ -262,20 +280,24 @@ impl Conn {
             self.phase = Phase::Fields(*section);
         }
         let Phase::Fields(section) = &mut self.phase else { return Ok((at, false)) };
+        let told = sink.wants_headers() && !self.head.is_interim();
         loop {
-            if let Some((name, value, n)) = section.simple_field(&data[at..]) {
-                self.head.field(name, value)?;
-                at += n;
-                continue;
+            let (name, value, n) = match section.simple_field(&data[at..]) {
+                Some(field) => field,
+                None => match section.field_line(&data[at..])? {
+                    Line::Text(line, n) => {
+                        let (name, value) = split_field(line)?;
+                        (name, value, n)
+                    }
+                    Line::End(n) => return Ok((at + n, true)),
+                    Line::Starved => return Ok((at, false)),
+                },
+            };
+            self.head.field(name, value)?;
+            if told {
+                sink.header(name, value);
             }
-            match section.field_line(&data[at..])? {
-                Line::Text(line, n) => {
-                    self.head.field_line(line)?;
-                    at += n;
-                }
-                Line::End(n) => return Ok((at + n, true)),
-                Line::Starved => return Ok((at, false)),
-            }
+            at += n;
         }
     }
 

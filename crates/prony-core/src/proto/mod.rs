@@ -5,6 +5,7 @@
 pub mod h1;
 
 use crate::fault::Fault;
+use crate::script::Filled;
 use crate::units::Nanos;
 
 /// One application protocol, client side. Knows nothing of sessions, schedules, recorders or
@@ -20,6 +21,20 @@ pub trait Protocol {
     /// Append the bytes of call `call` (index into the plan's calls). `last`: no further call will
     /// follow on this connection, so the protocol tells the peer (HTTP/1: `Connection: close`).
     fn encode(&mut self, conn: &mut Self::Conn, call: u32, last: bool, out: &mut Vec<u8>);
+
+    /// The same for a call that is filled in: `filled` has the parts that take the place of the
+    /// plan's. A protocol whose calls have no such parts keeps this one.
+    fn encode_filled(
+        &mut self,
+        conn: &mut Self::Conn,
+        call: u32,
+        filled: &Filled,
+        last: bool,
+        out: &mut Vec<u8>,
+    ) {
+        let _ = filled;
+        self.encode(conn, call, last, out);
+    }
 
     /// Take in received bytes; report replies to the sink in the order in which they end. Returns
     /// how many bytes were used: the rest is kept by the connection and comes again in front of
@@ -61,6 +76,17 @@ pub trait ReplySink {
     /// The first byte of the oldest call's reply is here, but not its last. May be called more than
     /// once.
     fn began(&mut self);
+
+    /// Whether `header` wants to be called for the oldest call.
+    fn wants_headers(&self) -> bool {
+        false
+    }
+
+    /// A header of the oldest call's reply (no interim one): its name as it came, and its value
+    /// with the blanks around it, in which a folded line still has its line end.
+    fn header(&mut self, name: &[u8], value: &[u8]) {
+        let _ = (name, value);
+    }
 
     /// Whether `body` wants to be called (the plan expects something of the bodies).
     fn wants_body(&self) -> bool;

@@ -4,10 +4,11 @@
 //! field, so that JSON needs no escapes; a quoted text is itself, so `{{"{{"}}` is two braces.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::filter::{self, Filter};
 use super::random::{self, Draw};
-use super::{Source, Unsent};
+use super::{Locals, PickRow, Source, Table, Unsent};
 
 /// What the fields of a template may name.
 #[derive(Clone, Debug, Default)]
@@ -147,6 +148,22 @@ impl Template {
             }
         }
         Ok(())
+    }
+
+    /// The text for a session that has row 0 of a table `users` with two columns, and perhaps a
+    /// value for the first variable: for the fuzz target.
+    pub(crate) fn sample(&self, seed: u64, value: Option<&[u8]>) -> Result<Vec<u8>, Unsent> {
+        let columns = vec!["id".to_owned(), "first name".to_owned()];
+        let mut table = Table::new("users", "", PickRow::InTurn, columns).expect("columns");
+        table.push(["7", "Zo\u{eb} B"]).expect("two cells");
+        let mut locals = Locals { rows: vec![0], ..Locals::default() };
+        if let Some(value) = value {
+            locals.set(0, value);
+        }
+        let moment = Moment { seed, session: 0, request: 0, counter: 0 };
+        let source = Source { moment, tables: &[Arc::new(table)], locals: &locals };
+        let mut out = Vec::new();
+        self.fill(source, &mut out, &mut Vec::new()).map(|()| out)
     }
 
     fn plain(&mut self, range: Range<usize>) {

@@ -242,12 +242,6 @@ impl Head {
         Ok(Self { status, v11: *minor != b'0', ..Self::default() })
     }
 
-    /// Take in a field line of the head.
-    pub(super) fn field_line(&mut self, line: &[u8]) -> Result<(), Fault> {
-        let (name, value) = split_field(line)?;
-        self.field(name, value)
-    }
-
     /// Take in a field.
     #[inline]
     pub(super) fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Fault> {

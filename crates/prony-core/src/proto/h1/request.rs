@@ -1,9 +1,12 @@
-//! Requests as bytes, made once per run: sending one is a copy.
+//! Requests as bytes, made once per run: sending one is a copy. Those that are filled in are made
+//! when they are sent.
 
+use std::io::Write as _;
 use std::ops::Range;
 
 use super::head::{Kind, elements};
-use crate::plan::{CallSpec, HttpVersion, Plan};
+use crate::plan::{CallSpec, Cookies, HttpVersion, Plan};
+use crate::script::Filled;
 
 /// Every call of a plan as it goes over the wire.
 #[derive(Clone, Debug)]
@@ -11,6 +14,9 @@ pub(super) struct Requests {
     arena: Vec<u8>,
     calls: Vec<Call>,
     kinds: Vec<Kind>,
+    /// The calls themselves, where some of them are filled in; otherwise none.
+    specs: Vec<CallSpec>,
+    version: HttpVersion,
 }
 
 /// Where a call lies in the arena.
@@ -30,7 +36,10 @@ impl Requests {
     pub(super) fn new(plan: &Plan) -> Self {
         let kinds = plan.calls.iter().map(|c| Kind::of(&c.method)).collect();
         let calls = Vec::with_capacity(plan.calls.len());
-        let mut requests = Self { arena: Vec::new(), calls, kinds };
+        let cookies = plan.sessions.as_ref().is_some_and(|s| s.cookies != Cookies::Off);
+        let filled = cookies || plan.calls.iter().any(|call| call.template);
+        let specs = if filled { plan.calls.clone() } else { Vec::new() };
+        let mut requests = Self { arena: Vec::new(), calls, kinds, specs, version: plan.http };
         for spec in &plan.calls {
             requests.add(spec, plan.http);
         }
@@ -50,6 +59,21 @@ impl Requests {
         last || call.closes
     }
 
+    /// Append the bytes of a call with its own parts in place of the plan's; returns whether they
+    /// tell the peer to close the connection.
+    pub(super) fn write_filled(
+        &self,
+        call: u32,
+        filled: &Filled,
+        last: bool,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let spec = &self.specs[call as usize];
+        head(spec, self.version, last, filled, out);
+        out.extend_from_slice(filled.body().unwrap_or(&spec.body));
+        last || self.calls[call as usize].closes
+    }
+
     /// What the call's method means for its reply.
     #[inline]
     pub(super) fn kind(&self, call: u32) -> Kind {
@@ -59,13 +83,14 @@ impl Requests {
     fn add(&mut self, spec: &CallSpec, version: HttpVersion) {
         let arena = &mut self.arena;
         let start = arena.len();
-        head(spec, version, false, arena);
+        let plain = Filled::default();
+        head(spec, version, false, &plain, arena);
         let body = arena.len()..arena.len() + spec.body.len();
         arena.extend_from_slice(&spec.body);
         let whole = start..arena.len();
         let last_head = (!spec.bare && !has(spec, "connection")).then(|| {
             let start = arena.len();
-            head(spec, version, true, arena);
+            head(spec, version, true, &plain, arena);
             start..arena.len()
         });
         self.calls.push(Call { whole, last_head, body, closes: closes(spec, version) });
@@ -73,20 +98,43 @@ impl Requests {
 }
 
 /// Request line, headers and the empty line. Headers of the user's take the place of those of the
-/// same name.
-fn head(spec: &CallSpec, version: HttpVersion, last: bool, out: &mut Vec<u8>) {
+/// same name; what is filled in takes the place of what the plan has.
+fn head(spec: &CallSpec, version: HttpVersion, last: bool, filled: &Filled, out: &mut Vec<u8>) {
     let number = match version {
         HttpVersion::Http10 => "1.0",
         HttpVersion::Http11 => "1.1",
     };
-    line(out, &[&spec.method, " ", &spec.path, " HTTP/", number]);
-    if spec.bare {
-        for (name, value) in &spec.headers {
-            line(out, &[name, ": ", value]);
+    out.extend_from_slice(spec.method.as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(filled.path().unwrap_or(spec.path.as_bytes()));
+    line(out, &[" HTTP/", number]);
+    if !spec.bare {
+        own_headers(spec, version, last, out);
+    }
+    for (index, (name, value)) in spec.headers.iter().enumerate() {
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(filled.header(index).unwrap_or(value.as_bytes()));
+        if !filled.cookies().is_empty() && name.eq_ignore_ascii_case("cookie") {
+            out.extend_from_slice(b"; ");
+            out.extend_from_slice(filled.cookies());
         }
         line(out, &[]);
-        return;
     }
+    if !spec.bare {
+        content_length(spec, filled, out);
+    }
+    // A request has one Cookie header (RFC 6265, 5.4).
+    if !filled.cookies().is_empty() && !has(spec, "cookie") {
+        out.extend_from_slice(b"Cookie: ");
+        out.extend_from_slice(filled.cookies());
+        line(out, &[]);
+    }
+    line(out, &[]);
+}
+
+/// What is sent unless the user's own headers take its place.
+fn own_headers(spec: &CallSpec, version: HttpVersion, last: bool, out: &mut Vec<u8>) {
     if !has(spec, "host") {
         line(out, &["Host: ", &spec.authority]);
     }
@@ -104,16 +152,16 @@ fn head(spec: &CallSpec, version: HttpVersion, last: bool, out: &mut Vec<u8>) {
             (HttpVersion::Http10, true) | (HttpVersion::Http11, false) => {}
         }
     }
-    for (name, value) in &spec.headers {
-        line(out, &[name, ": ", value]);
-    }
+}
+
+fn content_length(spec: &CallSpec, filled: &Filled, out: &mut Vec<u8>) {
     // RFC 9110, 8.6: a method that gives a body a meaning says when there is none.
     let wants_length =
         !spec.body.is_empty() || matches!(spec.method.as_str(), "POST" | "PUT" | "PATCH");
     if wants_length && !has(spec, "content-length") && !has(spec, "transfer-encoding") {
-        line(out, &["Content-Length: ", &spec.body.len().to_string()]);
+        let length = filled.body().unwrap_or(&spec.body).len();
+        write!(out, "Content-Length: {length}\r\n").expect("memory takes what is written to it");
     }
-    line(out, &[]);
 }
 
 fn line(out: &mut Vec<u8>, parts: &[&str]) {

@@ -1,8 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::{Locals, PickRow, Table};
 use super::*;
-use std::sync::Arc;
 
 fn scope() -> Scope {
     let columns = vec!["mail".to_owned(), "first name".to_owned()];

@@ -1,7 +1,9 @@
 //! What goes out.
 
 use super::*;
-use crate::plan::HttpVersion;
+use crate::plan::{Burst, Cookies, HttpVersion, SessionKind, Sessions, Think};
+use crate::script::{Filled, Jar, Locals, Origin, Script};
+use crate::units::Nanos;
 
 /// The bytes of one call, as one that leaves the connection open and as the last one.
 fn encoded(
@@ -100,5 +102,101 @@ fn the_users_own_close_is_seen() {
         let (mut h1, mut conn) = (H1::new(&plan), Conn::default());
         h1.encode(&mut conn, 0, false, &mut Vec::new());
         assert_eq!(h1.room(&conn, 1, 2), u32::from(!closes), "{version:?} {value}");
+    }
+}
+
+/// A plan of sessions with cookies that each make one call of this method, which is a template of
+/// these parts.
+fn filling(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> crate::plan::Plan {
+    let mut plan = plan(&[method]);
+    let call = &mut plan.calls[0];
+    (call.template, call.path, call.body) = (true, path.to_owned(), body.as_bytes().to_vec());
+    call.headers = headers.iter().map(|&(n, v)| (n.to_owned(), v.to_owned())).collect();
+    let burst = Burst { calls: vec![0], lead: false, think: Think::None, repeat: 1 };
+    plan.sessions = Some(Sessions {
+        kinds: vec![SessionKind { name: String::new(), weight: 1, bursts: vec![burst] }],
+        pick: crate::plan::Pick::InTurn,
+        connections: 1,
+        cookies: Cookies::Session,
+        lost: Default::default(),
+        on_failure: Default::default(),
+        retries: 0,
+    });
+    plan
+}
+
+/// The request of session `session` with these cookies in its jar.
+fn encode_filled(plan: &crate::plan::Plan, session: u64, cookies: &[&str]) -> Vec<u8> {
+    let script = Script::new(plan).expect("a valid plan").expect("templates");
+    let (mut locals, mut filled, mut jar) =
+        (Locals::default(), Filled::default(), Jar::new(Cookies::Session));
+    for line in cookies {
+        let origin = Origin { authority: &plan.calls[0].authority, path: b"/", secure: false };
+        jar.set(line.as_bytes(), origin, None, Nanos::ZERO);
+    }
+    script.begin(session, &mut locals);
+    script
+        .fill(0, 0, &locals, Some((&mut jar, false)), Nanos::ZERO, &mut filled)
+        .expect("all has a value");
+    let mut out = Vec::new();
+    H1::new(plan).encode_filled(&mut Conn::default(), 0, &filled, false, &mut out);
+    out
+}
+
+#[test]
+fn a_filled_request_has_its_own_parts_and_length() {
+    let headers = [("X-A", "<{{session}}>"), ("Cookie", "own={{session}}"), ("X-B", "b")];
+    let plan = filling("POST", "/s/{{session}}", &headers, "{\"n\":{{counter}}}");
+    let start = "POST /s/8 HTTP/1.1|Host: localhost:8080|User-Agent: prony/V|Accept: */*|X-A: <8>|";
+    for (cookies, header) in
+        [(&["a=1", "b=2"][..], "Cookie: own=8; a=1; b=2"), (&[], "Cookie: own=8")]
+    {
+        let text = String::from_utf8(encode_filled(&plan, 7, cookies)).expect("text");
+        let version = concat!("prony/", env!("CARGO_PKG_VERSION"));
+        assert_eq!(
+            text.replace(version, "prony/V").replace("\r\n", "|"),
+            format!("{start}{header}|X-B: b|Content-Length: 7||{{\"n\":8}}")
+        );
+    }
+    let plan = filling("GET", "/", &[], "");
+    let text = String::from_utf8(encode_filled(&plan, 7, &["a=1"])).expect("text");
+    assert!(text.ends_with("Accept: */*\r\nCookie: a=1\r\n\r\n"), "{text}");
+    let text = String::from_utf8(encode_filled(&plan, 7, &[])).expect("text");
+    assert!(text.ends_with("Accept: */*\r\n\r\n"), "{text}");
+}
+
+proptest! {
+    /// A filled request read by another implementation has the parts that were asked for.
+    #[test]
+    fn filled_requests_are_read_back(
+        length in 1_u32..100,
+        session in 0_u64..1000,
+        plain in "[a-z{}/?=&%]{0,10}",
+        body in "[a-z{} \r\n]{0,20}",
+    ) {
+        prop_assume!(!plain.contains("{{") && !plain.ends_with('{'));
+        prop_assume!(!body.contains("{{") && !body.ends_with('{'));
+        let text = format!("{{{{random.text {length}}}}}");
+        let path = format!("/{plain}{text}");
+        let plan = filling("PUT", &path, &[("X-Value", &text)], &format!("{body}{text}"));
+        let bytes = encode_filled(&plan, session, &["sid=1"]);
+        let mut fields = [httparse::EMPTY_HEADER; 16];
+        let mut request = httparse::Request::new(&mut fields);
+        let status = request.parse(&bytes).expect("a request");
+        let httparse::Status::Complete(head) = status else { panic!("the head does not end") };
+        let field = |name: &str| {
+            let field = request.headers.iter().find(|h| h.name == name).expect("the header");
+            std::str::from_utf8(field.value).expect("text")
+        };
+        let drawn = &request.path.expect("a path")[1 + plain.len()..];
+        prop_assert_eq!(drawn.len(), length as usize);
+        prop_assert!(drawn.bytes().all(|b| b.is_ascii_alphanumeric()));
+        let own = std::str::from_utf8(&bytes[head..]).expect("text");
+        prop_assert_eq!(&own[..body.len()], body.as_str());
+        prop_assert_eq!(own.len(), body.len() + length as usize);
+        prop_assert_eq!(field("Content-Length"), own.len().to_string());
+        prop_assert_eq!(field("Cookie"), "sid=1");
+        prop_assert_eq!(field("X-Value").len(), length as usize);
+        prop_assert_ne!((drawn, field("X-Value")), (&own[body.len()..], drawn), "drawn once");
     }
 }
