@@ -60,6 +60,9 @@ pub enum Error {
         /// What is wrong, with the line.
         why: String,
     },
+    /// A plan file that is none: each sentence with its place.
+    #[error("{}", .0.join("\nprony: "))]
+    PlanFile(Vec<String>),
     /// Options that exclude each other.
     #[error("{0} and {1} exclude each other: {2}")]
     Conflict(&'static str, &'static str, &'static str),

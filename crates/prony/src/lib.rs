@@ -7,6 +7,7 @@ pub mod error;
 pub mod exit;
 pub mod output;
 pub mod personality;
+pub mod plan_file;
 pub mod progress;
 pub mod report;
 pub mod run;

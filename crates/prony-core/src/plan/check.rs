@@ -88,6 +88,16 @@ impl Plan {
     }
 }
 
+impl CallSpec {
+    /// Whether the request can be sent.
+    ///
+    /// # Errors
+    /// One sentence on the first thing that is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        check_call(self)
+    }
+}
+
 fn check_endpoint(endpoint: &Endpoint) -> Result<(), String> {
     match endpoint {
         Endpoint::Tcp { host, .. } if host.is_empty() => Err("the host is missing".into()),

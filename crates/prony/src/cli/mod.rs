@@ -1,5 +1,6 @@
 //! The option table: what may be typed. [`plan`] turns what was typed into a plan.
 
+pub mod means;
 pub mod output;
 pub mod plan;
 pub mod serve;
@@ -11,18 +12,18 @@ mod docs;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use prony_core::plan::{HttpVersion, Pick, Think};
 use prony_core::schedule::RatePlan;
-use prony_core::serve::Latency;
 use prony_core::units::Span;
 
+pub use means::{Driver, Precision};
+use means::{MeansArgs, RunArgs};
 use output::OutputArgs;
 use serve::ServeArgs;
-use text::{LONG_END, SERVE_END, SHORT_END};
+use text::{LONG_END, RUN_END, SERVE_END, SHORT_END};
 use values::ArrivalsArg;
 
 const LOAD: &str = "Load";
@@ -62,6 +63,15 @@ pub enum Command {
         after_long_help = LONG_END,
     )]
     Load(Box<LoadArgs>),
+    /// Carry out a plan file
+    #[command(after_long_help = RUN_END)]
+    Run(Box<RunArgs>),
+    /// Say what is wrong with a plan file, all of it with line and column
+    Check {
+        /// The plan file; `-` is standard input
+        #[arg(value_name = "PLAN")]
+        plan: PathBuf,
+    },
     /// Run a target server with a programmable behaviour, to try loads and tools on
     #[command(after_long_help = SERVE_END)]
     Serve(Box<ServeArgs>),
@@ -218,20 +228,6 @@ pub struct LoadArgs {
         conflicts_with_all = ["source", "ipv4", "ipv6"],
     )]
     pub unix_socket: Option<String>,
-    /// Local addresses to connect from, in turn
-    ///
-    /// Several lift the limit of local ports.
-    #[arg(
-        long, value_name = "ADDR,...", help_heading = CONNECTION, value_delimiter = ',',
-        value_parser = values::address,
-    )]
-    pub source: Vec<IpAddr>,
-    /// Use IPv4 addresses only
-    #[arg(short = '4', long, help_heading = CONNECTION, conflicts_with = "ipv6")]
-    pub ipv4: bool,
-    /// Use IPv6 addresses only
-    #[arg(short = '6', long, help_heading = CONNECTION)]
-    pub ipv6: bool,
     /// A request fails after that time
     ///
     /// It counts from the intended start. A timed-out request is an error, and also a latency of
@@ -254,39 +250,12 @@ pub struct LoadArgs {
         value_parser = values::span,
     )]
     pub warmup: Span,
-    /// Worker threads [default: the cores that the process may use]
-    #[arg(
-        short, long, value_name = "N", help_heading = MEASUREMENT,
-        value_parser = values::threads,
-    )]
-    pub threads: Option<u32>,
-    /// Fix each thread to a core
+    /// How the run is carried out.
+    #[command(flatten)]
+    pub means: MeansArgs,
+    /// Print the plan file of this run, and do not make the run
     #[arg(long, help_heading = MEASUREMENT)]
-    pub pin: bool,
-    /// Kernel interface
-    ///
-    /// auto takes io_uring in closed loops without pipelining and for a connection per request,
-    /// as it is faster there, and epoll elsewhere or where the kernel refuses io_uring. io_uring
-    /// needs about 10 MiB more memory. The report names the one that was taken.
-    #[arg(long, value_name = "NAME", help_heading = MEASUREMENT, default_value = "auto")]
-    pub driver: Driver,
-    /// How to wait
-    #[arg(long, value_name = "HOW", help_heading = MEASUREMENT, default_value = "auto")]
-    pub precision: Precision,
-    /// Seed of all random draws [default: drawn; the report says it]
-    ///
-    /// The same seed and the same plan give the same schedule and the same order of requests.
-    #[arg(long, value_name = "N", help_heading = MEASUREMENT, value_parser = values::seed)]
-    pub seed: Option<u64>,
-    /// Do not exit with 98 where the meter was the bottleneck
-    #[arg(long, help_heading = MEASUREMENT)]
-    pub accept_invalid: bool,
-    /// Run in the virtual world of that seed instead of on the network
-    #[arg(long, value_name = "SEED", hide = true, value_parser = values::seed)]
-    pub simulate: Option<u64>,
-    /// How the virtual server takes its time, as `prony serve --latency`
-    #[arg(long, value_name = "LAW", hide = true, requires = "simulate")]
-    pub simulate_latency: Option<Latency>,
+    pub explain: bool,
 
     /// Where the results go.
     #[command(flatten)]
@@ -311,28 +280,6 @@ pub struct DemoArgs {
     /// Where the results go.
     #[command(flatten)]
     pub output: OutputArgs,
-}
-
-/// How to talk to the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Driver {
-    /// io_uring where it is known to be as fast or faster, else epoll
-    Auto,
-    /// io_uring, or an error where the kernel refuses it
-    Uring,
-    /// epoll
-    Epoll,
-}
-
-/// How to wait for an arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Precision {
-    /// Never spin: the least CPU, the latest sends
-    Sleep,
-    /// Sleep to shortly before, spin the rest, at most 10 % of one core
-    Auto,
-    /// Spin all the time: the most precise sends, a whole core per thread
-    Spin,
 }
 
 /// Whether the word is the name of a command.

@@ -14,13 +14,14 @@ use prony_core::target::{self, Endpoint, Url};
 use prony_core::units::Span;
 use prony_io::ConnectTo;
 
+use super::means::MeansArgs;
 use super::values::ArrivalsArg;
 use super::{LoadArgs, Precision};
 use crate::error::Error;
 use crate::report::units;
 
 /// Connections of a closed loop where nothing is said (as hey and oha have it).
-const CONNECTIONS: u32 = 50;
+pub(crate) const CONNECTIONS: u32 = 50;
 /// How long a run lasts that nothing else ends.
 const DURATION: Span = Span::from_secs(10);
 /// The largest file or body that is read into memory: 64 MiB.
@@ -53,14 +54,15 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
     let mut targets = targets(args)?;
     redirect(args, &mut targets)?;
     let load = load(args, around, &mut notes)?;
-    notes.extend(means(args));
+    notes.extend(means(&args.means));
     if let (Load::Closed { .. }, servers @ 2..) = (&load, targets.endpoints.len()) {
         notes.push(format!(
             "Each connection of the closed loop is one to each of the {servers} servers, one of \
              them in use at a time."
         ));
     }
-    let stop = stop(args, &load);
+    let given = Stop { requests: args.requests, sessions: None, duration: args.duration };
+    let stop = ended(given, &load);
     let plan = Plan {
         endpoints: targets.endpoints,
         calls: targets.calls,
@@ -83,7 +85,7 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
             length: args.expect_length,
         },
         http: args.http,
-        seed: args.seed.or(args.simulate).unwrap_or(around.seed),
+        seed: args.means.seed.or(args.means.simulate).unwrap_or(around.seed),
         shard: Shard::WHOLE,
     };
     plan.check().map_err(Error::Plan)?;
@@ -92,7 +94,7 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
 
 /// What is not in the plan, because it changes nothing of what is sent, but must be known to run it
 /// again.
-fn means(args: &LoadArgs) -> Vec<String> {
+pub(crate) fn means(args: &MeansArgs) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some((first, more)) = args.source.split_first() {
         let more: String = more.iter().map(|a| format!(", {a}")).collect();
@@ -134,7 +136,7 @@ fn check_conflicts(args: &LoadArgs) -> Result<(), Error> {
         return Err(Error::Needs("--pipeline", "--http 1.1", "HTTP/1.0 has no pipelining"));
     }
     check_header_conflicts(args)?;
-    check_sources(args)
+    check_sources(&args.means)
 }
 
 /// Which of `--rate`, `--arrivals` and `--think` go together.
@@ -183,7 +185,7 @@ fn check_header_conflicts(args: &LoadArgs) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_sources(args: &LoadArgs) -> Result<(), Error> {
+pub(crate) fn check_sources(args: &MeansArgs) -> Result<(), Error> {
     for source in &args.source {
         let wrong = (args.ipv4 && source.is_ipv6()) || (args.ipv6 && source.is_ipv4());
         if wrong {
@@ -202,39 +204,52 @@ fn check_sources(args: &LoadArgs) -> Result<(), Error> {
 
 /// `--connect-to` and `--unix-socket`: where the bytes go instead.
 fn redirect(args: &LoadArgs, targets: &mut Targets) -> Result<(), Error> {
-    let port_of = |endpoint: &Endpoint| match endpoint.transport() {
-        Endpoint::Tcp { port, .. } => *port,
-        Endpoint::Unix { .. } | Endpoint::Tls { .. } => 0,
-    };
-    // Where TLS was spoken it still is, for the same name.
-    let secured = |to: Endpoint, as_was: &Endpoint| match as_was.tls_name() {
-        Some(name) => to.secured(name),
-        None => to,
-    };
-    let moved: Vec<Endpoint> = match (&args.unix_socket, &args.connect_to) {
-        (Some(path), _) => {
-            let unix = || Endpoint::Unix { path: path.clone() };
-            targets.endpoints.iter().map(|e| secured(unix(), e)).collect()
-        }
-        (None, Some(text)) => {
-            let to: ConnectTo = text.parse().map_err(|why| Error::Value {
-                what: "--connect-to",
-                value: text.clone(),
-                why,
-            })?;
-            let port = |e| to.port.unwrap_or_else(|| port_of(e));
-            let tcp = |e| Endpoint::Tcp { host: to.host.clone(), port: port(e) };
-            targets.endpoints.iter().map(|e| secured(tcp(e), e)).collect()
-        }
-        (None, None) => return Ok(()),
-    };
-    targets.endpoints.clear();
-    // Endpoints that have become one share their connections.
-    let indices: Vec<u32> = moved.into_iter().map(|e| targets.endpoint(e)).collect();
+    let to = args.connect_to.as_ref().map(|text| {
+        let to = text.parse::<ConnectTo>();
+        to.map_err(|why| Error::Value { what: "--connect-to", value: text.clone(), why })
+    });
+    let to = to.transpose()?;
+    if args.unix_socket.is_none() && to.is_none() {
+        return Ok(());
+    }
+    let endpoints = std::mem::take(&mut targets.endpoints);
+    let (moved, indices) = moved(endpoints, args.unix_socket.as_deref(), to.as_ref());
+    targets.endpoints = moved;
     for call in &mut targets.calls {
         call.endpoint = indices[call.endpoint as usize];
     }
     Ok(())
+}
+
+/// Where connections go that a Unix socket or another server stands in for, and which of these each
+/// of the endpoints has become: some may have become one, and then share their connections.
+pub(crate) fn moved(
+    endpoints: Vec<Endpoint>,
+    unix: Option<&str>,
+    to: Option<&ConnectTo>,
+) -> (Vec<Endpoint>, Vec<u32>) {
+    let port_of = |endpoint: &Endpoint| match endpoint.transport() {
+        Endpoint::Tcp { port, .. } => *port,
+        Endpoint::Unix { .. } | Endpoint::Tls { .. } => 0,
+    };
+    let mut targets = Targets { endpoints: Vec::new(), calls: Vec::new() };
+    let indices = endpoints.into_iter().map(|old| {
+        let new = match (unix, to) {
+            (Some(path), _) => Endpoint::Unix { path: path.to_owned() },
+            (None, Some(to)) => {
+                let port = to.port.unwrap_or_else(|| port_of(&old));
+                Endpoint::Tcp { host: to.host.clone(), port }
+            }
+            (None, None) => old.transport().clone(),
+        };
+        // Where TLS was spoken it still is, for the same name.
+        targets.endpoint(match old.tls_name() {
+            Some(name) => new.secured(name),
+            None => new,
+        })
+    });
+    let indices = indices.collect();
+    (targets.endpoints, indices)
 }
 
 fn load(args: &LoadArgs, around: &Surroundings, notes: &mut Vec<String>) -> Result<Load, Error> {
@@ -248,13 +263,16 @@ fn load(args: &LoadArgs, around: &Surroundings, notes: &mut Vec<String>) -> Resu
         let connections = args.connections.unwrap_or(CONNECTIONS);
         return Ok(Load::Closed { connections, think: args.think.unwrap_or(Think::None) });
     }
-    let connections = args.connections.unwrap_or_else(|| {
-        let (max, why) = (around.connections_max, &around.connections_why);
-        let most = units::count(u64::from(max));
-        notes.push(format!("Up to {most} connections may be open at once: {why}."));
-        max
-    });
+    let connections = args.connections.unwrap_or_else(|| most_connections(around, notes));
     Ok(Load::Open { rate: args.rate.clone().unwrap_or_default(), arrivals, connections })
+}
+
+/// The connections of an open loop that nobody has limited.
+pub(crate) fn most_connections(around: &Surroundings, notes: &mut Vec<String>) -> u32 {
+    let (max, why) = (around.connections_max, &around.connections_why);
+    let most = units::count(u64::from(max));
+    notes.push(format!("Up to {most} connections may be open at once: {why}."));
+    max
 }
 
 fn trace(path: &Path) -> Result<Arrivals, Error> {
@@ -264,18 +282,17 @@ fn trace(path: &Path) -> Result<Arrivals, Error> {
 }
 
 /// The stop rules; 10 s where neither they nor the load itself end the run.
-fn stop(args: &LoadArgs, load: &Load) -> Stop {
+pub(crate) fn ended(given: Stop, load: &Load) -> Stop {
     let ends = match load {
         Load::Closed { .. } => false,
         Load::Open { arrivals: Arrivals::Trace(_), .. } => true,
         Load::Open { arrivals: Arrivals::Uniform(..), .. } => false,
         Load::Open { rate, .. } => rate.length().is_some(),
     };
-    let duration = match args.duration {
-        None if args.requests.is_none() && !ends => Some(DURATION),
-        given => given,
-    };
-    Stop { requests: args.requests, sessions: None, duration }
+    if ends || given != Stop::default() {
+        return given;
+    }
+    Stop { duration: Some(DURATION), ..given }
 }
 
 /// Where requests go and what they are.
@@ -396,7 +413,7 @@ fn body(text: &str) -> Result<Vec<u8>, Error> {
     }
 }
 
-fn read_text(what: &'static str, path: &Path) -> Result<String, Error> {
+pub(crate) fn read_text(what: &'static str, path: &Path) -> Result<String, Error> {
     String::from_utf8(read(what, path)?).map_err(|_| Error::Unreadable {
         what,
         path: path.to_owned(),
@@ -405,7 +422,7 @@ fn read_text(what: &'static str, path: &Path) -> Result<String, Error> {
 }
 
 /// A whole file, or standard input for `-`.
-fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, Error> {
+pub(crate) fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, Error> {
     let read = || {
         let source: Box<dyn Read> = if path.as_os_str() == "-" {
             Box::new(io::stdin().lock())

@@ -45,6 +45,15 @@ Exit codes:
   98   the meter was the bottleneck: the run is not valid (unless --accept-invalid)
   130  interrupted; what was measured is reported";
 
+/// The end of `prony run --help`.
+pub(super) const RUN_END: &str = "\
+Examples:
+  prony run shop.toml
+      the whole run as the file says it; docs/plan-files.md tells of all keys
+  prony --rate 2k -d 1m --explain http://127.0.0.1:8080/ > steady.toml
+  prony run steady.toml
+      a command line as a file, to be changed or kept; the same schedule, the same requests";
+
 /// The end of `prony serve --help`.
 pub(super) const SERVE_END: &str = "\
 Paths: / (as the options say), /bytes/N (a body of N bytes), /status/N, /delay/T (250us, 5ms),

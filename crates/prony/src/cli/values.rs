@@ -21,34 +21,39 @@ const THREADS_MAX: u64 = 1_024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statuses(pub Vec<(u16, u16)>);
 
-pub(super) fn count(text: &str) -> Result<u64, String> {
+pub(crate) fn count(text: &str) -> Result<u64, String> {
     units::parse_count(text).map_err(|e| e.to_string())
 }
 
-pub(super) fn positive(text: &str) -> Result<u64, String> {
+pub(crate) fn positive(text: &str) -> Result<u64, String> {
     match count(text)? {
         0 => Err("must be at least 1".into()),
         n => Ok(n),
     }
 }
 
-pub(super) fn connections(text: &str) -> Result<u32, String> {
+/// A number that may be zero.
+pub(crate) fn number(text: &str) -> Result<u32, String> {
+    u32::try_from(count(text)?).map_err(|_| format!("must be at most {}", u32::MAX))
+}
+
+pub(crate) fn connections(text: &str) -> Result<u32, String> {
     at_most(text, CONNECTIONS_MAX)
 }
 
-pub(super) fn workers(text: &str) -> Result<NonZeroU32, String> {
+pub(crate) fn workers(text: &str) -> Result<NonZeroU32, String> {
     NonZeroU32::new(at_most(text, u64::from(u32::MAX))?).ok_or_else(|| "must be at least 1".into())
 }
 
-pub(super) fn pipeline(text: &str) -> Result<u32, String> {
+pub(crate) fn pipeline(text: &str) -> Result<u32, String> {
     at_most(text, PIPELINE_MAX)
 }
 
-pub(super) fn threads(text: &str) -> Result<u32, String> {
+pub(crate) fn threads(text: &str) -> Result<u32, String> {
     at_most(text, THREADS_MAX)
 }
 
-pub(super) fn per_connection(text: &str) -> Result<u32, String> {
+pub(crate) fn per_connection(text: &str) -> Result<u32, String> {
     at_most(text, u64::from(u32::MAX))
 }
 
@@ -60,57 +65,57 @@ fn at_most(text: &str, max: u64) -> Result<u32, String> {
     Ok(n as u32)
 }
 
-pub(super) fn span(text: &str) -> Result<Span, String> {
+pub(crate) fn span(text: &str) -> Result<Span, String> {
     text.parse::<Span>().map_err(|e| e.to_string())
 }
 
-pub(super) fn positive_span(text: &str) -> Result<Span, String> {
+pub(crate) fn positive_span(text: &str) -> Result<Span, String> {
     match span(text)? {
         Span::ZERO => Err("must be longer than nothing".into()),
         span => Ok(span),
     }
 }
 
-pub(super) fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     units::parse_size(text).map_err(|e| e.to_string())
 }
 
-pub(super) fn rate_plan(text: &str) -> Result<RatePlan, String> {
+pub(crate) fn rate_plan(text: &str) -> Result<RatePlan, String> {
     RatePlan::parse(text).map_err(|e| e.to_string())
 }
 
-pub(super) fn arrivals(text: &str) -> Result<ArrivalsArg, String> {
+pub(crate) fn arrivals(text: &str) -> Result<ArrivalsArg, String> {
     Arrivals::parse(text).map_err(|e| e.to_string())
 }
 
-pub(super) fn think(text: &str) -> Result<Think, String> {
+pub(crate) fn think(text: &str) -> Result<Think, String> {
     text.parse::<Think>().map_err(|e| e.to_string())
 }
 
-pub(super) fn pick(text: &str) -> Result<Pick, String> {
+pub(crate) fn pick(text: &str) -> Result<Pick, String> {
     text.parse::<Pick>().map_err(|e| e.to_string())
 }
 
-pub(super) fn statuses(text: &str) -> Result<Statuses, String> {
+pub(crate) fn statuses(text: &str) -> Result<Statuses, String> {
     Expect::parse_statuses(text).map(Statuses).map_err(|e| e.to_string())
 }
 
-pub(super) fn http(text: &str) -> Result<HttpVersion, String> {
+pub(crate) fn http(text: &str) -> Result<HttpVersion, String> {
     text.parse::<HttpVersion>().map_err(|e| e.to_string())
 }
 
 /// A method goes out as typed.
-pub(super) fn method(text: &str) -> Result<String, String> {
+pub(crate) fn method(text: &str) -> Result<String, String> {
     target::check_method(text).map(|()| text.to_owned())
 }
 
 /// `Name: value`, as it stands in a request.
-pub(super) fn header(text: &str) -> Result<(String, String), String> {
+pub(crate) fn header(text: &str) -> Result<(String, String), String> {
     target::parse_header(text).map_err(|e| e.to_string())
 }
 
 /// The value of a header that an option names.
-pub(super) fn header_value(text: &str) -> Result<String, String> {
+pub(crate) fn header_value(text: &str) -> Result<String, String> {
     let value = text.trim();
     if value.is_empty() {
         return Err("must not be empty".into());
@@ -119,7 +124,7 @@ pub(super) fn header_value(text: &str) -> Result<String, String> {
     Ok(value.to_owned())
 }
 
-pub(super) fn host(text: &str) -> Result<String, String> {
+pub(crate) fn host(text: &str) -> Result<String, String> {
     let value = header_value(text)?;
     if value.contains(|c: char| c.is_whitespace() || c == '/') {
         return Err("is no host; write a name, with a port where it is not 80".into());
@@ -127,18 +132,18 @@ pub(super) fn host(text: &str) -> Result<String, String> {
     Ok(value)
 }
 
-pub(super) fn user(text: &str) -> Result<String, String> {
+pub(crate) fn user(text: &str) -> Result<String, String> {
     if !text.contains(':') {
         return Err("has no password; write NAME:PASS (NAME: for an empty one)".into());
     }
     Ok(text.to_owned())
 }
 
-pub(super) fn seed(text: &str) -> Result<u64, String> {
+pub(crate) fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("'{text}' is not a seed; write a whole number, as 42"))
 }
 
-pub(super) fn address(text: &str) -> Result<IpAddr, String> {
+pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
     text.trim_matches(['[', ']'])
         .parse()
         .map_err(|_| format!("'{text}' is not an IP address; write one of this machine's"))

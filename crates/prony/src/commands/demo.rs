@@ -37,7 +37,7 @@ pub(super) fn demo(args: &DemoArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let url = url(listener.local()) + "/";
     let words = words(args);
     let load = Cli::try_parse_from(words.iter().chain([&url])).map_err(|e| error::of_clap(&e))?;
-    let Planned { plan, notes } = plan::plan(&load.load, &surroundings(&load.load))?;
+    let Planned { plan, notes } = plan::plan(&load.load, &surroundings(&load.load.means, false))?;
     let told = !args.output.quiet;
     if told {
         output::to_stderr(&format!("prony: loading a target server of its own on {url}"));
@@ -136,7 +136,7 @@ mod tests {
     fn expected_ms(rate: &str) -> Option<f64> {
         let line = ["prony", "--rate", rate, "http://h/"];
         let load = Cli::try_parse_from(line).unwrap().load;
-        let plan = plan::plan(&load, &surroundings(&load)).unwrap().plan;
+        let plan = plan::plan(&load, &surroundings(&load.means, false)).unwrap().plan;
         expected(&plan).map(|t| t.as_secs_f64() * 1e3)
     }
 

@@ -10,12 +10,14 @@ use prony_core::summary::Summary;
 use prony_io::{Control, DriverChoice, Family, Options, limits};
 
 use super::style;
+use crate::cli::means::MeansArgs;
 use crate::cli::output::OutputArgs;
 use crate::cli::plan::{self, Planned, Surroundings};
 use crate::cli::{Driver, LoadArgs, Precision};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{self, Outputs};
+use crate::plan_file;
 use crate::progress::Progress;
 use crate::report::units;
 use crate::run;
@@ -26,17 +28,37 @@ const CONNECTIONS_MAX: u64 = 65_536;
 
 /// Load what the options name, report, and say how it ended.
 pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
-    let Planned { plan, notes } = plan::plan(args, &surroundings(args))?;
-    let outputs = Outputs::prepare(&args.output.output)?;
-    let summary = match args.simulate {
+    let planned = plan::plan(args, &surroundings(&args.means, args.unix_socket.is_some()))?;
+    if args.explain {
+        return explain(&planned);
+    }
+    carry_out(planned, &args.means, &args.output, typed)
+}
+
+/// Print the plan file of a run.
+pub(super) fn explain(planned: &Planned) -> Result<Exit, Error> {
+    let text = plan_file::explain(&planned.plan, &planned.notes);
+    output::to_stdout(text.as_bytes()).map(|()| Exit::Done)
+}
+
+/// Make the run, report, and say how it ended.
+pub(super) fn carry_out(
+    planned: Planned,
+    means: &MeansArgs,
+    output: &OutputArgs,
+    typed: Vec<String>,
+) -> Result<Exit, Error> {
+    let Planned { plan, notes } = planned;
+    let outputs = Outputs::prepare(&output.output)?;
+    let summary = match means.simulate {
         Some(seed) => {
-            let latency = args.simulate_latency.unwrap_or_default();
+            let latency = means.simulate_latency.unwrap_or_default();
             let server = ServeLaw { latency, ..ServeLaw::default() };
-            run::simulate(&plan, args.threads.unwrap_or(1), seed, &server, typed, notes)
+            run::simulate(&plan, means.threads.unwrap_or(1), seed, &server, typed, notes)
         }
-        None => on_the_network(&plan, &options(args), &args.output, typed, notes)?,
+        None => on_the_network(&plan, &options(means), output, typed, notes)?,
     };
-    finish(&summary, outputs, &args.output, args.accept_invalid)
+    finish(&summary, outputs, output, means.accept_invalid)
 }
 
 /// A run on the network, with progress, that Ctrl-C ends.
@@ -95,18 +117,18 @@ pub(super) fn driver(driver: Driver) -> DriverChoice {
     }
 }
 
-fn options(args: &LoadArgs) -> Options {
+fn options(means: &MeansArgs) -> Options {
     Options {
-        threads: args.threads.map(|n| n as usize),
-        pin: args.pin,
-        driver: driver(args.driver),
-        precision: match args.precision {
+        threads: means.threads.map(|n| n as usize),
+        pin: means.pin,
+        driver: driver(means.driver),
+        precision: match means.precision {
             Precision::Sleep => prony_io::Precision::Sleep,
             Precision::Auto => prony_io::Precision::Auto,
             Precision::Spin => prony_io::Precision::Spin,
         },
-        sources: args.source.clone(),
-        family: match (args.ipv4, args.ipv6) {
+        sources: means.source.clone(),
+        family: match (means.ipv4, means.ipv6) {
             (true, _) => Family::V4,
             (_, true) => Family::V6,
             _ => Family::Any,
@@ -117,22 +139,22 @@ fn options(args: &LoadArgs) -> Options {
 }
 
 /// What this machine leaves to a plan. In simulation nothing of it may show.
-pub(super) fn surroundings(args: &LoadArgs) -> Surroundings {
-    if args.simulate.is_some() {
+pub(super) fn surroundings(means: &MeansArgs, unix_socket: bool) -> Surroundings {
+    if let Some(seed) = means.simulate {
         return Surroundings {
             connections_max: 1_000,
             connections_why: "what the simulation allows".into(),
-            seed: 1,
+            seed,
         };
     }
     let (limit, _) = limits::raise_descriptors();
-    let threads = args.threads.map_or_else(
+    let threads = means.threads.map_or_else(
         || std::thread::available_parallelism().map_or(1, usize::from),
         |n| n as usize,
     );
     let fit = limits::connections_that_fit(limit, threads);
-    let ports = match (&args.unix_socket, limits::local_ports()) {
-        (None, Some(ports)) => limits::port_pairs(ports, &args.source, 1),
+    let ports = match (unix_socket, limits::local_ports()) {
+        (false, Some(ports)) => limits::port_pairs(ports, &means.source, 1),
         _ => u64::MAX,
     };
     let most = fit.min(ports).clamp(1, CONNECTIONS_MAX);

@@ -3,6 +3,7 @@
 mod demo;
 pub(crate) mod load;
 mod pages;
+mod plan;
 mod serve;
 
 use std::env;
@@ -45,6 +46,8 @@ fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
     match cli.command {
         None => load::load(&cli.load, typed),
         Some(Command::Load(args)) => load::load(&args, typed),
+        Some(Command::Run(args)) => plan::run(&args, typed),
+        Some(Command::Check { plan }) => plan::check(&plan),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Demo(args)) => demo::demo(&args, typed),
         Some(Command::Completions { shell }) => {

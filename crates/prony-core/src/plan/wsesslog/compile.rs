@@ -51,6 +51,12 @@ impl Calls {
         self.calls.get(index as usize)
     }
 
+    /// Change every one of them. They keep their numbers, even where some become alike.
+    pub fn for_each_mut(&mut self, change: impl FnMut(&mut CallSpec)) {
+        self.known.clear();
+        self.calls.iter_mut().for_each(change);
+    }
+
     /// All of them, by index.
     pub fn into_vec(self) -> Vec<CallSpec> {
         self.calls

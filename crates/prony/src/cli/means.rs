@@ -1,0 +1,105 @@
+//! How a run is carried out: what is not in a plan, because it changes nothing of what is sent.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use prony_core::serve::Latency;
+
+use super::output::OutputArgs;
+use super::{CONNECTION, MEASUREMENT, values};
+
+/// How a run is carried out.
+#[derive(Clone, Debug, Default, Args)]
+pub struct MeansArgs {
+    /// Worker threads [default: the cores that the process may use]
+    #[arg(
+        short, long, value_name = "N", help_heading = MEASUREMENT,
+        value_parser = values::threads,
+    )]
+    pub threads: Option<u32>,
+    /// Fix each thread to a core
+    #[arg(long, help_heading = MEASUREMENT)]
+    pub pin: bool,
+    /// Kernel interface
+    ///
+    /// auto takes io_uring in closed loops without pipelining and for a connection per request,
+    /// as it is faster there, and epoll elsewhere or where the kernel refuses io_uring. io_uring
+    /// needs about 10 MiB more memory. The report names the one that was taken.
+    #[arg(long, value_name = "NAME", help_heading = MEASUREMENT, default_value = "auto")]
+    pub driver: Driver,
+    /// How to wait
+    #[arg(long, value_name = "HOW", help_heading = MEASUREMENT, default_value = "auto")]
+    pub precision: Precision,
+    /// Seed of all random draws [default: drawn; the report says it]
+    ///
+    /// The same seed and the same plan give the same schedule and the same order of requests.
+    #[arg(long, value_name = "N", help_heading = MEASUREMENT, value_parser = values::seed)]
+    pub seed: Option<u64>,
+    /// Do not exit with 98 where the meter was the bottleneck
+    #[arg(long, help_heading = MEASUREMENT)]
+    pub accept_invalid: bool,
+    /// Run in the virtual world of that seed instead of on the network
+    #[arg(long, value_name = "SEED", hide = true, value_parser = values::seed)]
+    pub simulate: Option<u64>,
+    /// How the virtual server takes its time, as `prony serve --latency`
+    #[arg(long, value_name = "LAW", hide = true, requires = "simulate")]
+    pub simulate_latency: Option<Latency>,
+    /// Local addresses to connect from, in turn
+    ///
+    /// Several lift the limit of local ports.
+    #[arg(
+        long, value_name = "ADDR,...", help_heading = CONNECTION, value_delimiter = ',',
+        value_parser = values::address,
+    )]
+    pub source: Vec<IpAddr>,
+    /// Use IPv4 addresses only
+    #[arg(short = '4', long, help_heading = CONNECTION, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Use IPv6 addresses only
+    #[arg(short = '6', long, help_heading = CONNECTION)]
+    pub ipv6: bool,
+}
+
+/// What can be said about the run of a plan file.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// The plan file (TOML); `-` is standard input
+    #[arg(value_name = "PLAN")]
+    pub plan: PathBuf,
+
+    /// How the run is carried out.
+    #[command(flatten)]
+    pub means: MeansArgs,
+    /// Print the plan file of this run, with all that the machine adds to it, and do not make it
+    #[arg(long, help_heading = MEASUREMENT)]
+    pub explain: bool,
+
+    /// Where the results go.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// How to talk to the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Driver {
+    /// io_uring where it is known to be as fast or faster, else epoll
+    #[default]
+    Auto,
+    /// io_uring, or an error where the kernel refuses it
+    Uring,
+    /// epoll
+    Epoll,
+}
+
+/// How to wait for an arrival.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Precision {
+    /// Never spin: the least CPU, the latest sends
+    Sleep,
+    /// Sleep to shortly before, spin the rest, at most 10 % of one core
+    #[default]
+    Auto,
+    /// Spin all the time: the most precise sends, a whole core per thread
+    Spin,
+}

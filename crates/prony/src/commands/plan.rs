@@ -1,0 +1,33 @@
+//! `prony run` and `prony check`: plan files.
+
+use std::path::Path;
+
+use super::load::{carry_out, explain, surroundings};
+use crate::cli::means::{MeansArgs, RunArgs};
+use crate::cli::plan;
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output;
+use crate::plan_file;
+
+/// Carry out a plan file, or print what it comes to.
+pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
+    let mut planned = plan_file::read(&args.plan, &surroundings(&args.means, false))?;
+    plan::check_sources(&args.means)?;
+    if let Some(seed) = args.means.seed {
+        planned.plan.seed = seed;
+    }
+    planned.notes.extend(plan::means(&args.means));
+    if args.explain {
+        return explain(&planned);
+    }
+    carry_out(planned, &args.means, &args.output, typed)
+}
+
+/// Say whether a plan file is right, and what it comes to.
+pub(super) fn check(path: &Path) -> Result<Exit, Error> {
+    let planned = plan_file::read(path, &surroundings(&MeansArgs::default(), false))?;
+    let what = plan_file::summary(&planned.plan);
+    output::to_stdout(format!("{}: OK: {what}\n", path.display()).as_bytes())?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,473 @@
+//! A plan as a plan file: reading it gives the same plan.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use prony_core::plan::{
+    Burst, CallSpec, Calls, Cookies, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan,
+    SessionKind, Sessions, Shard, Think,
+};
+use prony_core::schedule::Arrivals;
+use prony_core::target::{Endpoint, Url};
+use prony_core::units::Span;
+
+use super::request::authority;
+use super::words::{COOKIES, HTTP, LOST, ON_FAILURE, PICK, word};
+
+/// The plan as a plan file; `notes` (whole sentences) stand above it as comments. What a plan does
+/// not hold (threads, driver and the like) is for the command line that runs it.
+pub fn explain(plan: &Plan, notes: &[String]) -> String {
+    let writer = Writer::new(plan);
+    let mut out = String::from("# Run it with: prony run FILE\n");
+    for note in notes {
+        let _ = writeln!(out, "# {}", note.replace(char::is_control, " "));
+    }
+    writer.target(&mut out);
+    writer.load(&mut out);
+    writer.limits(&mut out);
+    match &plan.sessions {
+        Some(sessions) => writer.sessions(sessions, &mut out),
+        None if writer.url_alone().is_some() => {}
+        None => writer.list(&mut out),
+    }
+    out
+}
+
+/// What is said once for all requests, so that they need not say it.
+struct Writer<'p> {
+    plan: &'p Plan,
+    /// The server of all of them; where there is none, endpoints are listed.
+    url: Option<Url>,
+    host: Option<&'p str>,
+    /// How many headers are the same in all of them.
+    headers: usize,
+    bare: bool,
+}
+
+impl<'p> Writer<'p> {
+    fn new(plan: &'p Plan) -> Self {
+        let mut writer = Self { plan, url: url(plan), host: None, headers: 0, bare: false };
+        let Some(first) = plan.calls.first() else { return writer };
+        let all = |is: &dyn Fn(&CallSpec) -> bool| plan.calls.iter().all(is);
+        if all(&|c| c.authority == first.authority) && writer.authority(first) != first.authority {
+            writer.host = Some(&first.authority);
+        }
+        writer.bare = all(&|c| c.bare);
+        if plan.calls.len() > 1 {
+            writer.headers = common_headers(&plan.calls);
+        }
+        writer
+    }
+
+    /// The `Host` header of a request that says nothing of it.
+    fn authority(&self, call: &CallSpec) -> String {
+        match (self.host, &self.url) {
+            (Some(host), _) => host.to_owned(),
+            (None, Some(url)) => url.authority(),
+            (None, None) => authority(&self.plan.endpoints[call.endpoint as usize]),
+        }
+    }
+
+    /// The URL that is the whole plan, where it is nothing but a GET of that.
+    fn url_alone(&self) -> Option<Url> {
+        let [call] = &self.plan.calls[..] else { return None };
+        if self.plan.sessions.is_some() || self.short(call)? != quoted(&call.path) {
+            return None;
+        }
+        let url = Url { path: call.path.clone(), ..self.url.clone()? };
+        // Not every path can stand in a URL: `*`, or one with a `#`.
+        (Url::parse(&url.to_string()) == Ok(url.clone())).then_some(url)
+    }
+
+    fn target(&self, out: &mut String) {
+        match &self.url {
+            Some(url) => {
+                let base = Url { path: String::new(), ..url.clone() };
+                let url = self.url_alone().unwrap_or(base);
+                line(out, "url", quoted(&url.to_string()));
+            }
+            None => {
+                let endpoints: Vec<_> = self.plan.endpoints.iter().map(endpoint).collect();
+                line(out, "endpoints", array(&endpoints));
+            }
+        }
+        if let Some(host) = self.host {
+            line(out, "host", quoted(host));
+        }
+        if self.headers > 0 {
+            line(out, "headers", headers(&self.plan.calls[0].headers[..self.headers]));
+        }
+        if self.bare {
+            line(out, "bare", "true");
+        }
+        if !names_follow_calls(self.plan) {
+            let names: Vec<_> = self.plan.names.iter().map(|name| quoted(name)).collect();
+            line(out, "names", array(&names));
+        }
+    }
+
+    fn load(&self, out: &mut String) {
+        match &self.plan.load {
+            Load::Closed { connections, think } => {
+                let key = if self.plan.sessions.is_some() { "users" } else { "connections" };
+                line(out, key, connections);
+                if *think != Think::None {
+                    line(out, "think", quoted(&think.to_string()));
+                }
+            }
+            Load::Open { rate, arrivals, connections } => {
+                if matches!(arrivals, Arrivals::Fixed | Arrivals::Poisson) {
+                    line(out, "rate", quoted(&rate.to_string()));
+                }
+                match arrivals {
+                    Arrivals::Fixed => {}
+                    Arrivals::Trace(times) => line(out, "arrivals", trace(times)),
+                    law => line(out, "arrivals", quoted(&law.to_string())),
+                }
+                line(out, "connections", connections);
+            }
+        }
+        let stop = self.plan.stop;
+        for (key, count) in [("requests", stop.requests), ("sessions", stop.sessions)] {
+            if let Some(count) = count {
+                line(out, key, integer(count));
+            }
+        }
+        if let Some(duration) = stop.duration {
+            line(out, "duration", quoted(&duration.to_string()));
+        }
+        if self.plan.warmup > Span::ZERO {
+            line(out, "warmup", quoted(&self.plan.warmup.to_string()));
+        }
+        let pick = match &self.plan.sessions {
+            Some(sessions) => sessions.pick,
+            None => self.plan.pick,
+        };
+        let weighted = |s: &Sessions| s.kinds.iter().any(|kind| kind.weight != 1);
+        let weighted = self.plan.sessions.as_ref().is_some_and(weighted);
+        if (pick == Pick::Random) != weighted {
+            line(out, "pick", quoted(word(PICK, &pick)));
+        }
+        line(out, "seed", integer(self.plan.seed));
+    }
+
+    fn limits(&self, out: &mut String) {
+        let plan = self.plan;
+        if plan.pipeline != 1 {
+            line(out, "pipeline", plan.pipeline);
+        }
+        if let Some(n) = plan.requests_per_connection {
+            line(out, "requests-per-connection", n);
+        }
+        line(out, "timeout", quoted(&plan.timeout.to_string()));
+        if plan.timeout_from_send {
+            line(out, "timeout-from", quoted("send"));
+        }
+        line(out, "connect-timeout", quoted(&plan.connect_timeout.to_string()));
+        if plan.http != HttpVersion::Http11 {
+            line(out, "http", quoted(word(HTTP, &plan.http)));
+        }
+        for (key, value) in expectations(&plan.expect) {
+            line(out, key, value);
+        }
+        if plan.shard != Shard::WHOLE {
+            let Shard { index, of } = plan.shard;
+            line(out, "shard", format!("{{ index = {index}, of = {of} }}"));
+        }
+    }
+
+    /// All requests, one after the other.
+    fn list(&self, out: &mut String) {
+        out.push_str("\nrequest = [\n");
+        for call in &self.plan.calls {
+            let _ = writeln!(out, "  {},", self.call(call));
+        }
+        out.push_str("]\n");
+    }
+
+    fn sessions(&self, sessions: &Sessions, out: &mut String) {
+        if sessions.connections != 1 {
+            line(out, "session-connections", sessions.connections);
+        }
+        if sessions.cookies != Cookies::Off {
+            line(out, "cookies", quoted(word(COOKIES, &sessions.cookies)));
+        }
+        if sessions.lost != Lost::Idempotent {
+            line(out, "lost", quoted(word(LOST, &sessions.lost)));
+        }
+        if sessions.on_failure != OnFailure::End {
+            line(out, "on-failure", quoted(word(ON_FAILURE, &sessions.on_failure)));
+        }
+        if sessions.retries != 0 {
+            line(out, "retries", sessions.retries);
+        }
+        let calls: Vec<_> = self.plan.calls.iter().map(|call| self.call(call)).collect();
+        let by_number = !calls_follow_sessions(self.plan, sessions) || repeats(sessions, &calls);
+        if by_number {
+            self.list(out);
+        }
+        for kind in &sessions.kinds {
+            self.session(kind, &calls, by_number, out);
+        }
+    }
+
+    fn session(&self, kind: &SessionKind, calls: &[String], by_number: bool, out: &mut String) {
+        out.push_str("\n[[session]]\n");
+        if !kind.name.is_empty() {
+            line(out, "name", quoted(&kind.name));
+        }
+        if kind.weight != 1 {
+            line(out, "weight", kind.weight);
+        }
+        out.push_str("request = [\n");
+        for burst in &kind.bursts {
+            let _ = writeln!(out, "  {},", step(burst, calls, by_number));
+        }
+        out.push_str("]\n");
+    }
+
+    /// A request as a short text where that says it all, else as a table.
+    fn call(&self, call: &CallSpec) -> String {
+        self.short(call).unwrap_or_else(|| format!("{{ {} }}", self.fields(call).join(", ")))
+    }
+
+    /// `"/path"` or `"METHOD /path"`; `None` where there is more to say.
+    fn short(&self, call: &CallSpec) -> Option<String> {
+        let fields = self.fields(call);
+        let says_no_more =
+            fields.iter().all(|f| f.starts_with("path ") || f.starts_with("method "));
+        let is_path = call.path.starts_with('/') || call.path == "*";
+        if !says_no_more || !is_path || call.path.contains(' ') {
+            return None;
+        }
+        Some(match call.method.as_str() {
+            "GET" => quoted(&call.path),
+            method => quoted(&format!("{method} {}", call.path)),
+        })
+    }
+
+    fn fields(&self, call: &CallSpec) -> Vec<String> {
+        let mut fields = vec![format!("path = {}", quoted(&call.path))];
+        let mut add = |key: &str, value: String| fields.push(format!("{key} = {value}"));
+        if call.method != if call.body.is_empty() { "GET" } else { "POST" } {
+            add("method", quoted(&call.method));
+        }
+        if call.endpoint != 0 {
+            add("endpoint", call.endpoint.to_string());
+        }
+        if call.authority != self.authority(call) {
+            add("host", quoted(&call.authority));
+        }
+        let own = &call.headers[self.headers..];
+        if !own.is_empty() {
+            add("headers", headers(own));
+        }
+        if call.bare && !self.bare {
+            add("bare", "true".into());
+        }
+        if !call.body.is_empty() {
+            add("body", body(&call.body));
+        }
+        if let Some(name) = call.name {
+            add("name", quoted(&self.plan.names[name as usize]));
+        }
+        for (key, value) in call.expect.as_deref().map(expectations).unwrap_or_default() {
+            add(key, value);
+        }
+        fields
+    }
+}
+
+/// The base of all requests, where one URL says it.
+fn url(plan: &Plan) -> Option<Url> {
+    let [endpoint @ Endpoint::Tcp { host, port }] = &plan.endpoints[..] else { return None };
+    let url = Url { host: host.clone(), port: *port, path: "/".into(), user: None };
+    let back = Url::parse(&url.to_string()).ok()?;
+    (back.endpoint() == *endpoint).then_some(back)
+}
+
+/// How many headers all calls begin with, none of which one of them has again.
+fn common_headers(calls: &[CallSpec]) -> usize {
+    let Some((first, others)) = calls.split_first() else { return 0 };
+    let same = |call: &CallSpec| {
+        let pairs = call.headers.iter().zip(&first.headers);
+        pairs.take_while(|(a, b)| a == b).count()
+    };
+    let count = others.iter().map(same).min().unwrap_or(first.headers.len());
+    let common = &first.headers[..count.min(first.headers.len())];
+    let again = |call: &CallSpec| {
+        let own = &call.headers[common.len()..];
+        own.iter().any(|(name, _)| common.iter().any(|(n, _)| n.eq_ignore_ascii_case(name)))
+    };
+    if calls.iter().any(again) { 0 } else { common.len() }
+}
+
+/// Whether the names stand in the order in which the calls use them first, as a reader finds them.
+fn names_follow_calls(plan: &Plan) -> bool {
+    let mut seen = 0;
+    for name in plan.calls.iter().filter_map(|call| call.name) {
+        if name > seen {
+            return false;
+        }
+        seen += u32::from(name == seen);
+    }
+    seen as usize == plan.names.len()
+}
+
+/// Whether the calls stand in the order in which the sessions use them first, each of them once, as
+/// a reader finds them.
+fn calls_follow_sessions(plan: &Plan, sessions: &Sessions) -> bool {
+    let mut seen = Calls::default();
+    let used = sessions.kinds.iter().flat_map(|k| &k.bursts).flat_map(|b| &b.calls);
+    for &call in used {
+        if (call as usize) < seen.len() {
+            continue;
+        }
+        let Some(spec) = plan.calls.get(call as usize) else { return false };
+        if call as usize > seen.len() || seen.intern(spec.clone()) != call {
+            return false;
+        }
+    }
+    seen.len() == plan.calls.len()
+}
+
+/// Whether so much would be written again and again that numbers are better.
+fn repeats(sessions: &Sessions, calls: &[String]) -> bool {
+    let used = sessions.kinds.iter().flat_map(|k| &k.bursts).flat_map(|b| &b.calls);
+    let (mut inline, mut numbers) = (0, calls.iter().map(String::len).sum::<usize>());
+    for &call in used {
+        inline += calls[call as usize].len();
+        numbers += 6;
+    }
+    inline > 2 * numbers + 4096
+}
+
+/// A burst as one element of a session's list.
+fn step(burst: &Burst, calls: &[String], by_number: bool) -> String {
+    let call = |call: &u32| {
+        if by_number { call.to_string() } else { calls[*call as usize].clone() }
+    };
+    let mut more = String::new();
+    if burst.lead {
+        more += ", lead = true";
+    }
+    if burst.think != Think::None {
+        let _ = write!(more, ", think = {}", quoted(&burst.think.to_string()));
+    }
+    if burst.repeat != 1 {
+        let _ = write!(more, ", repeat = {}", burst.repeat);
+    }
+    let texts: Vec<_> = burst.calls.iter().map(call).collect();
+    match &texts[..] {
+        [one] if more.is_empty() => one.clone(),
+        _ if more.is_empty() => array(&texts),
+        // A request's own table has room for the pause after it.
+        [one] if one.starts_with('{') && !burst.lead => {
+            format!("{}{more} }}", one.strip_suffix(" }").unwrap_or(one))
+        }
+        [one] if one.starts_with(['"', '\'']) && !burst.lead && !one[1..].contains(' ') => {
+            format!("{{ path = {one}{more} }}")
+        }
+        _ => format!("{{ burst = {}{more} }}", array(&texts)),
+    }
+}
+
+fn endpoint(endpoint: &Endpoint) -> String {
+    let tls = endpoint.tls_name().map(|name| format!(", tls = {}", quoted(name)));
+    let transport = match endpoint.transport() {
+        Endpoint::Unix { path } => format!("unix = {}", quoted(path)),
+        Endpoint::Tcp { host, port } => format!("host = {}, port = {port}", quoted(host)),
+        // TLS inside TLS is no plan.
+        Endpoint::Tls { .. } => String::new(),
+    };
+    format!("{{ {transport}{} }}", tls.unwrap_or_default())
+}
+
+fn expectations(expect: &Expect) -> Vec<(&'static str, String)> {
+    let mut all = vec![("expect", quoted(&expect.statuses_text()))];
+    if let Some(bytes) = &expect.body {
+        all.push(("expect-body", text_or_base64(bytes)));
+    }
+    if let Some(length) = expect.length {
+        all.push(("expect-length", integer(length)));
+    }
+    all
+}
+
+/// The body; what begins with `@` would be taken for a file's name.
+fn body(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if text.starts_with('@') => format!("{{ text = {} }}", quoted(text)),
+        _ => text_or_base64(bytes),
+    }
+}
+
+fn text_or_base64(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => quoted(text),
+        Err(_) => format!("{{ base64 = \"{}\" }}", BASE64.encode(bytes)),
+    }
+}
+
+fn headers(headers: &[(String, String)]) -> String {
+    let lines = headers.iter().map(|(name, value)| {
+        if value.trim_matches([' ', '\t']) == value {
+            quoted(&format!("{name}: {value}"))
+        } else {
+            format!("[{}, {}]", quoted(name), quoted(value))
+        }
+    });
+    array(&lines.collect::<Vec<_>>())
+}
+
+/// Times in seconds, some on each line.
+fn trace(times: &[Span]) -> String {
+    let seconds = |t: &Span| {
+        let text = format!("{}.{:09}", t.0 / 1_000_000_000, t.0 % 1_000_000_000);
+        let short = text.trim_end_matches('0');
+        if short.ends_with('.') { format!("{short}0") } else { short.to_owned() }
+    };
+    let lines = times.chunks(10).map(|chunk| {
+        let texts: Vec<_> = chunk.iter().map(seconds).collect();
+        format!("  {},\n", texts.join(", "))
+    });
+    format!("[\n{}]", lines.collect::<String>())
+}
+
+/// TOML promises numbers up to 2^63 - 1 only; larger ones are written as text.
+fn integer(n: u64) -> String {
+    if i64::try_from(n).is_ok() { n.to_string() } else { quoted(&n.to_string()) }
+}
+
+fn array(elements: &[String]) -> String {
+    format!("[{}]", elements.join(", "))
+}
+
+fn line(out: &mut String, key: &str, value: impl std::fmt::Display) {
+    let _ = writeln!(out, "{key} = {value}");
+}
+
+/// A text as TOML has it: literal where that spares escapes.
+fn quoted(text: &str) -> String {
+    let plain = !text.contains(|c: char| c.is_control() || c == '\'');
+    if plain && text.contains(['"', '\\']) {
+        return format!("'{text}'");
+    }
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04X}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

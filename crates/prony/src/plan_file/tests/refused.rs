@@ -1,0 +1,303 @@
+//! Files that are refused: what is wrong, and where.
+
+use std::path::Path;
+
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+
+use super::super::parse;
+use super::around;
+
+fn check(texts: &[&str], sentences: Expect) {
+    let told = texts.iter().map(|text| {
+        let folder = Path::new("/nowhere");
+        match parse("p", text, folder, &around()) {
+            Ok(_) => format!("taken: {text}\n"),
+            Err(sentences) => sentences.join("\n") + "\n",
+        }
+    });
+    sentences.assert_eq(&told.collect::<String>());
+}
+
+#[test]
+fn what_is_no_toml() {
+    check(
+        &["url = ", "url = \"x", "[session\n", "a = 1\na = 2", "\u{1}", "x = [1,\n\n = 3]"],
+        expect![[r#"
+            p:1:7: this is not TOML: string values must be quoted, expected literal string
+            p:1:9: this is not TOML: invalid basic string, expected `"`
+            p:1:9: this is not TOML: unclosed table, expected `]`
+            p:2:1: this is not TOML: duplicate key
+            p:1:1: this is not TOML: invalid unquoted key, expected letters, numbers, `-`, `_`
+            p:1:2: this is not TOML: key with no value, expected `=`
+            p:3:2: this is not TOML: unexpected `=` in array, expected value, `]`
+        "#]],
+    );
+}
+
+#[test]
+fn targets() {
+    check(
+        &[
+            "",
+            "url = 7",
+            "url = \"ftp://h\"",
+            "url = \"http://h/a b\"",
+            "urls = [\"http://h\"]",
+            "request = \"/a\"",
+            "request = [\"/a\"]",
+            "url = \"http://h\"\nrequest = []",
+            "url = \"http://h\"\nendpoints = [{ host = \"h\", port = 1 }]",
+            "endpoints = []",
+            "endpoints = [7, { host = \"h\" }, { unix = \"/s\", port = 1 }, { host = \"h\", port = 0 }]",
+            "endpoints = [{ host = \"h\", port = 1, x = 1 }]\nunix-socket = \"/s\"",
+            "url = \"http://h\"\nunix-socket = \"/s\"\nconnect-to = \"h\"",
+            "url = \"http://h\"\nconnect-to = \"h:x\"",
+            "url = \"http://h\"\nhost = \"a b\"",
+        ],
+        expect![[r#"
+            p:1:1: there is nothing to request; write `url = "http://host:port/path"`
+            p:1:7: `url` is a number, expected a URL
+            p:1:7: `url`: 'ftp://h' is not a URL to load: the scheme 'ftp' is not known here; use http://
+            p:1:7: `url`: 'http://h/a b' is not a URL to load: it contains ' ' at character 11; write it as %20
+            p:1:1: there is nothing to request; write `url = "http://host:port/path"`
+            p:1:1: a plan has no key `urls`; did you mean `url`?
+            p:1:11: `request` is a text, expected a list of requests
+            p:1:12: `request`: the request has no server; write `url = "http://host:port"` at the top of the file
+            p:1:1: this run cannot be made: the plan has no endpoint to connect to
+            p:1:7: `url` and `endpoints` exclude each other; leave one out
+            p:1:1: there is nothing to request; write `url = "http://host:port/path"`
+            p:1:14: `endpoints` is a number, expected { host = "name", port = 80 } or { unix = "/path" }
+            p:1:17: an endpoint is either { host = "name", port = 80 } or { unix = "/path" }
+            p:1:33: an endpoint is either { host = "name", port = 80 } or { unix = "/path" }
+            p:1:60: an endpoint is either { host = "name", port = 80 } or { unix = "/path" }
+            p:1:81: `port` '0': ports are numbers from 1 to 65535
+            p:1:38: an endpoint has no key `x`; it may have host, port, tls, unix
+            p:2:15: `unix-socket` and `endpoints` exclude each other; leave one out
+            p:2:15: `unix-socket` and `connect-to` exclude each other; leave one out
+            p:2:14: `connect-to` 'h:x': the port must be a number from 1 to 65535
+            p:2:8: `host`: 'a b' is no host; write a name, without blanks
+        "#]],
+    );
+}
+
+const REQUESTS: [&str; 25] = [
+    "1",
+    "true",
+    "\"GET\"",
+    "\"/a b c\"",
+    "\"G(T /a\"",
+    "\"a/b\"",
+    "{ path = \"a\" }",
+    "{ path = 1 }",
+    "{ path = \"/a\\n\" }",
+    "{ pth = \"/a\", methd = \"GET\", hurz = 1 }",
+    "{ url = \"http://h/\", path = \"/\" }",
+    "{ path = \"/\", endpoint = 0 }",
+    "{ method = \"G T\" }",
+    "{ headers = 1 }",
+    "{ headers = [\"A\", \"B: \\r\", [\"C\", \"\\n\"], [\"D\"], 1] }",
+    "{ headers = { \"A B\" = \"x\", C = [] } }",
+    "{ body = 1 }",
+    "{ body = \"@missing\" }",
+    "{ body = { file = \"missing\" } }",
+    "{ body = { base64 = \"?\" } }",
+    "{ body = { text = \"a\", file = \"b\" } }",
+    "{ name = 1, bare = 1, host = 1 }",
+    "{ expect = \"99\", expect-length = -1, expect-body = 1 }",
+    "{ expect = [200, \"x\", []] }",
+    "{ think = 1 }",
+];
+
+#[test]
+fn requests() {
+    let with = |request: &str| format!("url = \"http://h\"\nrequest = [\n  {request}\n]");
+    let texts = REQUESTS.map(with);
+    check(
+        &texts.each_ref().map(String::as_str),
+        expect![[r#"
+            p:3:3: `request` is a number, expected a request: "/path", "POST /path" or { path = "/path", ... }
+            p:3:3: `request` is true or false, expected a request: "/path", "POST /path" or { path = "/path", ... }
+            p:3:3: `request`: 'GET' is neither a path (/...) nor a URL (http://...)
+            p:3:3: `request`: 'b c' is neither a path (/...) nor a URL (http://...)
+            p:3:3: the method 'G(T' contains '('; write GET, POST or the like
+            p:3:3: `request`: 'a/b' is neither a path (/...) nor a URL (http://...)
+            p:3:3: the path 'a' does not begin with '/'
+            p:3:12: `path` is a number, expected a path, as "/x"
+            p:3:3: the path contains '\n', which cannot be sent
+            p:3:5: a request has no key `pth`; did you mean `path`?
+            p:3:17: a request has no key `methd`; did you mean `method`?
+            p:3:32: a request has no key `hurz`; it may have bare, body, endpoint, expect, expect-body, expect-length, headers, host, method, name, path, url
+            p:3:31: `url` says it all; leave `path` out
+            p:3:28: there is no endpoint 0 in the list `endpoints`
+            p:3:14: `method`: the method 'G T' contains ' '; write GET, POST or the like
+            p:3:15: `headers` is a number, expected { Name = "value", ... } or ["Name: value", ...]
+            p:3:16: `headers`: 'A' is not a header: it has no colon; write 'Name: value'
+            p:3:21: `headers` 'B: \r': the value of the header 'B' contains '\r', which would break the request
+            p:3:30: the value of the header 'C' contains '\n', which would break the request
+            p:3:43: `headers` is an array, expected "Name: value"
+            p:3:50: `headers`: '1' is not a header: it has no colon; write 'Name: value'
+            p:3:17: the header name 'A B' contains ' '; names have letters, digits and !#$%&'*+-.^_`|~
+            p:3:34: `C` is an array, expected a text
+            p:3:12: `body` is a number, expected a text, "@FILE", { text = ... }, { file = ... } or { base64 = ... }
+            p:3:12: `body`: the file /nowhere/missing: cannot be read: no such file or directory
+            p:3:21: `body`: the file /nowhere/missing: cannot be read: no such file or directory
+            p:3:23: `body` '?': this is not base64: letters, digits, + and /, padded with =
+            p:3:12: `body` is a table, expected a text, "@FILE", { text = ... }, { file = ... } or { base64 = ... }
+            p:3:12: `name` is a number, expected a name
+            p:3:22: `bare` is a number, expected true or false
+            p:3:32: `host` is a number, expected a name
+            p:3:14: `expect`: '99' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            p:3:36: `expect-length`: '-1' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
+            p:3:54: `expect-body` is a number, expected a text
+            p:3:20: `expect`: 'x' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            p:3:5: a request has no key `think`; it may have bare, body, endpoint, expect, expect-body, expect-length, headers, host, method, name, path, url
+        "#]],
+    );
+}
+
+#[test]
+fn sessions() {
+    let with = |rest: &str| format!("url = \"http://h\"\nduration = 1\n{rest}");
+    let texts = [
+        "session = 1",
+        "session = []",
+        "session = [1]",
+        "session = \"missing.wsesslog\"",
+        "[[session]]",
+        "[[session]]\nrequest = []",
+        "[[session]]\nrequest = 1",
+        "[[session]]\nrequest = [[]]",
+        "[[session]]\nrequest = [0]",
+        "request = [\"/a\"]\n[[session]]\nrequest = [0, 1, -1, [0, 2]]",
+        "[[session]]\nreqest = [\"/\"]",
+        "[[session]]\nweight = 0\nname = 1\nrequest = [\"/\"]",
+        "[[session]]\nrequest = [{ burst = [], lead = 1, path = \"/\", think = \"x\", repeat = 0 }]",
+        "[[session]]\nrequest = [{ path = \"/\", lead = true }]",
+        "cookies = \"yes\"\nlost = 1\non-failure = \"stop\"\nretries = -1\nsession-connections = 0\n[[session]]\nrequest = [\"/\"]",
+        "sessions = 1\nsession-think = 1\ncookies = \"off\"\nusers = 1",
+    ];
+    let texts = texts.map(with);
+    check(
+        &texts.each_ref().map(String::as_str),
+        expect![[r#"
+        p:3:11: `session` is a number, expected a session: [[session]], or the name of a session file
+        p:3:11: there is no session in the list
+        p:3:12: `session` is a number, expected a session: [[session]], or the name of a session file
+        p:3:11: `session`: the file /nowhere/missing.wsesslog: cannot be read: no such file or directory
+        p:3:1: the session has no request; add [[session.request]] or request = [...]
+        p:3:1: the session has no request
+        p:4:11: `request` is a number, expected an array of requests
+        p:4:12: the burst has no request
+        p:4:12: there is no request 0: there is no list `request` at the top of the file
+        p:5:15: there is no request 1: the list `request` at the top of the file ends with 0
+        p:5:18: `request`: '-1' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
+        p:5:26: there is no request 2: the list `request` at the top of the file ends with 0
+        p:3:1: the session has no request; add [[session.request]] or request = [...]
+        p:4:1: a session has no key `reqest`; did you mean `request`?
+        p:4:10: `weight` '0': must be at least 1
+        p:5:8: `name` is a number, expected a name
+        p:4:22: the burst has no request
+        p:4:33: `lead` is a number, expected true or false
+        p:4:36: a burst has no key `path`; it may have burst, lead, repeat, think
+        p:4:56: `think`: 'x' is not a think time: 'x' is not a time: a number is missing; write 50ms, exp:50ms or uniform:10ms..90ms
+        p:4:70: `repeat` '0': must be at least 1
+        p:4:26: a request has no key `lead`; it may have bare, body, burst, endpoint, expect, expect-body, expect-length, headers, host, method, name, path, repeat, think, url
+        p:3:11: `cookies`: 'yes' is unknown; write "off" or "session" or "shared" or "always"
+        p:4:8: `lost`: '1' is unknown; write "idempotent" or "resend" or "fail"
+        p:5:14: `on-failure`: 'stop' is unknown; write "end" or "continue"
+        p:6:11: `retries`: '-1' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
+        p:7:23: `session-connections` '0': must be at least 1
+        p:3:12: `sessions` needs sessions; add [[session]], or leave it out
+        p:4:17: `session-think` needs sessions; add [[session]], or leave it out
+        p:5:11: `cookies` needs sessions; add [[session]], or leave it out
+        p:6:9: `users` needs sessions; write `connections` instead
+    "#]],
+    );
+}
+
+#[test]
+fn loads() {
+    let with = |rest: &str| format!("url = \"http://h\"\n{rest}");
+    let texts = [
+        "connections = 0",
+        "connections = \"many\"",
+        "connections = 1.5",
+        "connections = 0x10\npipeline = 5000",
+        "rate = -1",
+        "rate = \"0\"",
+        "rate = \"1k\"\nthink = 1",
+        "rate = \"1k\"\narrivals = \"uniform:1..2\"",
+        "arrivals = \"poisson\"",
+        "arrivals = \"pareto\"",
+        "arrivals = \"trace:missing\"",
+        "arrivals = []",
+        "arrivals = [1, 0]",
+        "arrivals = [\"x\", -1, []]",
+        "requests = 0\nduration = \"0s\"",
+        "duration = 1979-05-27",
+        "timeout = \"1 s\"\ntimeout-from = \"now\"\nconnect-timeout = 0\nwarmup = \"x\"",
+        "http = 2\nrequests-per-connection = 0",
+        "http = \"1.0\"\npipeline = 2",
+        "seed = -1",
+        "shard = 1",
+        "shard = { index = 2, of = 2, from = 1 }",
+        "pick = \"first\"",
+    ];
+    let texts = texts.map(with);
+    check(
+        &texts.each_ref().map(String::as_str),
+        expect![[r#"
+            p:2:15: `connections` '0': must be at least 1
+            p:2:15: `connections`: 'many' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
+            p:2:15: `connections`: '1.5' is not a count: it is not a whole number; write 500, 10k, 2m or 1g
+            p:3:12: `pipeline` '5000': must be at most 4096
+            p:2:8: `rate`: '-1' is not a rate: '-1' is no number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            p:2:8: `rate`: '0': the rate is zero all the time; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            p:3:9: `think` belongs to a closed loop, and `rate` makes the loop an open one; leave one out
+            p:2:8: `arrivals` says the rate as well; leave `rate` out
+            p:2:12: `arrivals` says how arrivals fall, but not how many; add `rate`
+            p:2:12: `arrivals`: 'pareto' is not a law of arrivals: there is no such law; write fixed, poisson, uniform:10us..90us or trace:FILE
+            p:2:12: `arrivals`: the file /nowhere/missing: cannot be read: no such file or directory
+            p:1:1: this run cannot be made: the trace has no times
+            p:2:16: 0s is earlier than the time before it
+            p:2:13: `arrivals`: 'x' is not a time: a number is missing; write 500ms, 1m30s or 2h
+            p:2:18: `arrivals`: '-1' is not a time: a number is missing; write 500ms, 1m30s or 2h
+            p:2:22: `arrivals` is an array, expected a time, as "1m30s"
+            p:2:12: `requests` '0': must be at least 1
+            p:3:12: `duration` '0s': must be longer than nothing
+            p:2:12: `duration` is a date, expected a time, as "1m30s"
+            p:2:11: `timeout`: '1 s' is not a time: ' s' is no unit; write 500ms, 1m30s or 2h
+            p:3:16: `timeout-from`: 'now' is unknown; write "intended" or "send"
+            p:4:19: `connect-timeout` '0': must be longer than nothing
+            p:5:10: `warmup`: 'x' is not a time: a number is missing; write 500ms, 1m30s or 2h
+            p:2:8: `http`: '2' is unknown; write "1.1" or "1.0"
+            p:3:27: `requests-per-connection` '0': must be at least 1
+            p:1:1: this run cannot be made: HTTP/1.0 knows no pipelining; use HTTP/1.1 or a depth of 1
+            p:2:8: `seed`: '-1' is not a seed; write a whole number, as 42
+            p:2:9: `shard` is a number, expected { index = 0, of = 4 }
+            p:2:30: a share has no key `from`; it may have index, of
+            p:2:8: `pick`: 'first' is unknown; write "in-turn" or "random"
+        "#]],
+    );
+}
+
+#[test]
+fn many_problems_are_cut_short() {
+    let text: String = (0..60).map(|n| format!("x{n} = 1\n")).collect();
+    let sentences = parse("p", &text, Path::new(""), &around()).err().unwrap();
+    assert_eq!(sentences.len(), 51);
+    assert_eq!(sentences[50], "p: 11 more");
+}
+
+proptest! {
+    #[test]
+    fn nothing_panics(
+        text in "((url|session|request|burst|headers|body|arrivals|rate|endpoints) ?= ?|[\\[\\]{}\",'0-9.\n=]|\"http://h/\"|\\[\\[session\\]\\]\n|\"/a\"){0,30}"
+    ) {
+        if let Err(sentences) = parse("p", &text, Path::new("/nowhere"), &around()) {
+            prop_assert!(!sentences.is_empty());
+            prop_assert!(sentences.iter().all(|s| !s.contains('\n')), "{:?}", sentences);
+        }
+    }
+}

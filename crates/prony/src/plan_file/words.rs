@@ -1,0 +1,32 @@
+//! The words of a plan file, as they are read and written.
+
+use prony_core::plan::{Cookies, HttpVersion, Lost, OnFailure, Pick};
+
+/// A word and what it stands for.
+pub(super) type Words<T> = &'static [(&'static str, T)];
+
+pub(super) const COOKIES: Words<Cookies> = &[
+    ("off", Cookies::Off),
+    ("session", Cookies::Session),
+    ("shared", Cookies::Shared),
+    ("always", Cookies::Always),
+];
+
+pub(super) const LOST: Words<Lost> =
+    &[("idempotent", Lost::Idempotent), ("resend", Lost::Resend), ("fail", Lost::Fail)];
+
+pub(super) const ON_FAILURE: Words<OnFailure> =
+    &[("end", OnFailure::End), ("continue", OnFailure::Continue)];
+
+pub(super) const PICK: Words<Pick> = &[("in-turn", Pick::InTurn), ("random", Pick::Random)];
+
+pub(super) const HTTP: Words<HttpVersion> =
+    &[("1.1", HttpVersion::Http11), ("1.0", HttpVersion::Http10)];
+
+/// Whether the timeout runs from the send.
+pub(super) const TIMEOUT_FROM: Words<bool> = &[("intended", false), ("send", true)];
+
+/// The word for it.
+pub(super) fn word<T: PartialEq>(words: Words<T>, value: &T) -> &'static str {
+    words.iter().find(|(_, v)| v == value).map_or("", |(word, _)| word)
+}
