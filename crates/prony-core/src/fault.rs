@@ -15,6 +15,8 @@ pub enum Fault {
     ConnectUnreachable,
     /// The connection was reset while connecting.
     ConnectReset,
+    /// The TLS handshake failed; the tally of TLS says for what reasons.
+    TlsHandshake,
     /// No whole reply within the request timeout, counted from the intended start.
     RequestTimeout,
     /// The peer reset an established connection.
@@ -23,6 +25,8 @@ pub enum Fault {
     ClosedEarly,
     /// The peer closed inside the reply: head, body or chunk cut off.
     Truncated,
+    /// What came over an open connection is not what TLS allows, or an alert.
+    TlsRecord,
     /// Status line and headers over the limit (64 KiB).
     HeaderTooLarge,
     /// Bytes where a status line should be that are none.
@@ -83,7 +87,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// How many faults there are; `fault as usize` is below it.
-    pub const COUNT: usize = 26;
+    pub const COUNT: usize = 28;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -91,10 +95,12 @@ impl Fault {
         Self::ConnectTimeout,
         Self::ConnectUnreachable,
         Self::ConnectReset,
+        Self::TlsHandshake,
         Self::RequestTimeout,
         Self::Reset,
         Self::ClosedEarly,
         Self::Truncated,
+        Self::TlsRecord,
         Self::HeaderTooLarge,
         Self::BadStatusLine,
         Self::BadStatus,
@@ -118,12 +124,14 @@ impl Fault {
     /// The class under which the fault is reported.
     pub fn class(self) -> FaultClass {
         match self {
-            Self::ConnectRefused | Self::ConnectUnreachable | Self::ConnectReset => {
-                FaultClass::Connect
-            }
+            Self::ConnectRefused
+            | Self::ConnectUnreachable
+            | Self::ConnectReset
+            | Self::TlsHandshake => FaultClass::Connect,
             Self::ConnectTimeout | Self::RequestTimeout => FaultClass::Timeout,
             Self::Reset | Self::ClosedEarly | Self::Truncated => FaultClass::Connection,
-            Self::HeaderTooLarge
+            Self::TlsRecord
+            | Self::HeaderTooLarge
             | Self::BadStatusLine
             | Self::BadStatus
             | Self::BadHeader

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use prony_core::engine::Engine;
+use prony_core::layer::TlsContext;
 use prony_core::plan::{Load, Plan};
 use prony_core::proto::Protocol;
 use prony_core::proto::h1::H1;
@@ -41,6 +42,8 @@ pub struct Options {
     pub sources: Vec<IpAddr>,
     /// Which addresses of a name to use.
     pub family: Family,
+    /// What secured endpoints need; a plan that has some cannot be run without.
+    pub tls: Option<TlsContext>,
     /// Whether to ask the kernel about closed connections (retransmits, round-trip times).
     pub tcp_info: bool,
 }
@@ -56,6 +59,7 @@ impl Default for Options {
             unix_socket: None,
             sources: Vec::new(),
             family: Family::default(),
+            tls: None,
             tcp_info: true,
         }
     }
@@ -231,7 +235,10 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
     };
     let done = crew.work(
         setup.configs(options),
-        &|i| Engine::new(&shards[i], proto(&shards[i])),
+        &|i| {
+            let tls = options.tls.as_ref().map(TlsContext::for_worker);
+            Engine::new(&shards[i], proto(&shards[i])).with_tls(tls)
+        },
         &|i, engine, now| show(&gauges[i], engine, now),
         &mut |now| on_progress(&Live::of(&gauges, now)),
     )?;

@@ -11,3 +11,4 @@ pub mod plan_file;
 pub mod progress;
 pub mod report;
 pub mod run;
+pub mod tls;

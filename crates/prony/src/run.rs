@@ -11,6 +11,7 @@ use prony_io::{Control, Live, Options, Outcome, SetupError};
 
 use crate::error::{self, Error};
 use crate::report::units;
+use crate::tls;
 
 /// Carry out the plan on the network. Everything that can be refused is refused before the load
 /// starts. `control` ends the run before its time; `watch` is told how the load goes, about 20
@@ -25,6 +26,7 @@ pub fn run(
     notes: Vec<String>,
 ) -> Result<Summary, Error> {
     let begun = SystemTime::now();
+    let options = &with_tls(plan, options)?;
     let outcome = prony_io::run(plan, options, control, watch);
     summary(outcome, begun, command, notes)
 }
@@ -40,8 +42,14 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
     proto: &(dyn Fn(&Plan) -> P + Sync),
 ) -> Result<Summary, Error> {
     let begun = SystemTime::now();
+    let options = &with_tls(plan, options)?;
     let outcome = prony_io::run_protocol(plan, options, control, watch, proto);
     summary(outcome, begun, told.0, told.1)
+}
+
+/// The options with what the plan's secured connections need.
+fn with_tls(plan: &Plan, options: &Options) -> Result<Options, Error> {
+    Ok(Options { tls: tls::context(plan)?, ..options.clone() })
 }
 
 fn summary(

@@ -23,7 +23,7 @@ const MODULES: &[(&str, Rule)] = &[
     ("fault", Only(&[])),
     ("rng", Only(&["units", "plan::Think"])),
     ("machine", Only(&["units", "fault"])),
-    ("layer", Only(&["units", "fault"])),
+    ("layer", Only(&["units", "fault", "plan"])),
     ("target", Only(&["units", "rng", "schedule", "plan"])),
     ("schedule", Only(&["units", "rng", "target", "plan"])),
     ("plan", Only(&["units", "rng", "target", "schedule", "script"])),

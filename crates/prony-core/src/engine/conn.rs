@@ -14,6 +14,8 @@ pub(super) enum State {
     /// The slot is free.
     Free,
     Connecting,
+    /// Open, but its TLS handshake is not done.
+    Securing,
     Open,
 }
 
@@ -51,6 +53,8 @@ pub(super) struct Conn<C> {
     pub(super) listed: Listed,
     pub(super) position: u32,
     pub(super) connect_began: Nanos,
+    /// When it opened; meaningless before.
+    pub(super) opened: Nanos,
     pub(super) body: BodyMatch,
     pub(super) layer: Layer,
     pub(super) proto: C,
@@ -169,6 +173,7 @@ impl<C: Default> Conn<C> {
             listed: Listed::No,
             position: NONE,
             connect_began: Nanos::ZERO,
+            opened: Nanos::ZERO,
             body: BodyMatch::default(),
             layer: Layer::default(),
             proto: C::default(),

@@ -9,6 +9,7 @@
 mod conn;
 mod flight;
 mod pool;
+mod secure;
 mod send;
 mod sink;
 mod start;
@@ -27,6 +28,7 @@ use crate::record::{Recorder, Tally};
 use crate::units::{ConnId, Nanos};
 use conn::{Conn, State, Table};
 use flight::{BodyPattern, Flight};
+use secure::Secure;
 use send::OUT_CHUNK;
 use sink::Sink;
 use start::Source;
@@ -51,6 +53,7 @@ pub struct Engine<P: Protocol> {
     /// Calls whose replies have no body, whatever their headers say.
     bodiless: Vec<bool>,
     pattern: Option<BodyPattern>,
+    secure: Secure,
     /// Scratch, reused from call to call.
     out: Vec<u8>,
     starts: Vec<usize>,
@@ -99,6 +102,7 @@ impl<P: Protocol> Engine<P> {
             idempotent: plan.calls.iter().map(crate::plan::CallSpec::is_idempotent).collect(),
             bodiless: plan.calls.iter().map(crate::plan::CallSpec::is_head).collect(),
             pattern: plan.expect.body.as_deref().map(BodyPattern::new),
+            secure: Secure::default(),
             out: Vec::with_capacity(OUT_CHUNK),
             starts: Vec::new(),
             freed: Vec::new(),
@@ -144,7 +148,7 @@ impl<P: Protocol> Engine<P> {
         match conn.state {
             State::Free => None,
             State::Open => request,
-            State::Connecting => {
+            State::Connecting | State::Securing => {
                 let connect = conn.connect_began + self.plan.connect_timeout;
                 Some(request.map_or(connect, |r| r.min(connect)))
             }
@@ -153,7 +157,8 @@ impl<P: Protocol> Engine<P> {
 
     fn transmit(&mut self, slot: u32) {
         let conn = &mut self.conns[slot];
-        if conn.state == State::Open && !conn.transmit_queued {
+        let ready = conn.state == State::Open || conn.layer.wants_send();
+        if ready && !conn.transmit_queued {
             conn.transmit_queued = true;
             self.actions.push_back(Action::Transmit { id: self.conns.id(slot) });
         }
@@ -184,7 +189,7 @@ impl<P: Protocol> Engine<P> {
     /// in good order.
     fn abandon(&mut self, slot: u32, fault: Option<Fault>, how: CloseHow, now: Nanos) {
         let conn = &mut self.conns[slot];
-        let was_connecting = conn.state == State::Connecting;
+        let was_connecting = conn.state != State::Open;
         // A reply that has begun, or bytes kept for it, mean that the peer has taken the request
         // up.
         let touched =
@@ -231,6 +236,7 @@ impl<P: Protocol> Engine<P> {
     /// Let go of a connection that has nothing in flight.
     fn release(&mut self, slot: u32, how: CloseHow, now: Nanos) {
         let id = self.conns.id(slot);
+        self.farewell(slot, how);
         self.unlist(slot);
         self.conns.remove(slot);
         self.actions.push_back(Action::Close { id, how });
@@ -251,6 +257,54 @@ impl<P: Protocol> Engine<P> {
             self.pump_slot(slot, now);
         }
         self.restart_freed(now);
+    }
+
+    /// The connection can carry requests from now on.
+    fn opened(&mut self, slot: u32, now: Nanos) {
+        let conn = &mut self.conns[slot];
+        conn.state = State::Open;
+        for flight in &mut conn.flights {
+            flight.waited_for_connect(now);
+        }
+        self.connect_succeeded(slot);
+        if !self.conns[slot].flights.is_empty() {
+            self.transmit(slot);
+        }
+        self.pump_slot(slot, now);
+    }
+
+    /// Bytes of the protocol have come.
+    fn received(&mut self, slot: u32, data: &[u8], now: Nanos) {
+        let result = if self.conns[slot].stash.is_empty() {
+            let result = self.decode(slot, data, now);
+            if let Ok(used) = result
+                && used < data.len()
+            {
+                self.conns[slot].stash.extend_from_slice(&data[used..]);
+            }
+            result
+        } else {
+            let mut stash = std::mem::take(&mut self.conns[slot].stash);
+            stash.extend_from_slice(data);
+            let result = self.decode(slot, &stash, now);
+            if let Ok(used) = result {
+                stash.drain(..used);
+                self.conns[slot].stash = stash;
+            }
+            result
+        };
+        match result {
+            Ok(_) => self.settle(slot, now),
+            Err(fault) => {
+                if self.conns[slot].sent == 0 {
+                    self.recorder.stray(now, fault);
+                    self.conns[slot].stash.clear();
+                    self.abandon(slot, None, CloseHow::Reset, now);
+                } else {
+                    self.abandon(slot, Some(fault), CloseHow::Reset, now);
+                }
+            }
+        }
     }
 
     fn decode(&mut self, slot: u32, data: &[u8], now: Nanos) -> Result<usize, Fault> {
@@ -278,6 +332,13 @@ impl<P: Protocol> Engine<P> {
         (&mut self.proto, state, sink)
     }
 
+    /// What the end of the peer's stream means for the oldest request, if anything.
+    fn ended(&mut self, slot: u32, now: Nanos) -> Option<Fault> {
+        let left = std::mem::take(&mut self.conns[slot].stash);
+        let (proto, state, mut sink) = self.hearing(slot, now);
+        proto.end(state, &left, &mut sink).err()
+    }
+
     fn expire_slot(&mut self, slot: u32, now: Nanos) {
         match self.slot_deadline(slot) {
             None => {}
@@ -291,8 +352,8 @@ impl<P: Protocol> Engine<P> {
     fn time_out(&mut self, slot: u32, now: Nanos) {
         let timeout = self.plan.timeout;
         let conn = &mut self.conns[slot];
-        if conn.state == State::Connecting && conn.connect_began + self.plan.connect_timeout <= now
-        {
+        if conn.state != State::Open && conn.connect_began + self.plan.connect_timeout <= now {
+            self.not_secured_in_time(slot);
             self.abandon(slot, Some(Fault::ConnectTimeout), CloseHow::Reset, now);
             return;
         }
@@ -320,7 +381,7 @@ impl<P: Protocol> Engine<P> {
         for (flight, was_sent) in late {
             self.fail(&flight, Fault::RequestTimeout, was_sent, now);
         }
-        if self.conns[slot].state == State::Connecting && !self.conns[slot].flights.is_empty() {
+        if self.conns[slot].state != State::Open && !self.conns[slot].flights.is_empty() {
             self.expire_slot(slot, now);
             self.restart_freed(now);
         } else {
@@ -385,56 +446,22 @@ impl<P: Protocol> Machine for Engine<P> {
         }
         let conn = &mut self.conns[id.slot];
         debug_assert_eq!(conn.state, State::Connecting);
-        conn.state = State::Open;
-        let took = now.since(conn.connect_began);
-        for flight in &mut conn.flights {
-            flight.waited_for_connect(now);
+        conn.opened = now;
+        self.recorder.connected(now, now.since(conn.connect_began));
+        if self.is_secured(id.slot) {
+            self.secure(id.slot, now);
+        } else {
+            self.opened(id.slot, now);
         }
-        self.recorder.connected(now, took);
-        self.connect_succeeded(id.slot);
-        if !self.conns[id.slot].flights.is_empty() {
-            self.transmit(id.slot);
-        }
-        self.pump_slot(id.slot, now);
     }
 
     fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
         if self.stage == Stage::Over || !self.conns.live(id) {
             return;
         }
-        let slot = id.slot;
-        match self.conns[slot].layer {
-            Layer::Plain => {}
-        }
-        let result = if self.conns[slot].stash.is_empty() {
-            let result = self.decode(slot, data, now);
-            if let Ok(used) = result
-                && used < data.len()
-            {
-                self.conns[slot].stash.extend_from_slice(&data[used..]);
-            }
-            result
-        } else {
-            let mut stash = std::mem::take(&mut self.conns[slot].stash);
-            stash.extend_from_slice(data);
-            let result = self.decode(slot, &stash, now);
-            if let Ok(used) = result {
-                stash.drain(..used);
-                self.conns[slot].stash = stash;
-            }
-            result
-        };
-        match result {
-            Ok(_) => self.settle(slot, now),
-            Err(fault) => {
-                if self.conns[slot].sent == 0 {
-                    self.recorder.stray(now, fault);
-                    self.conns[slot].stash.clear();
-                    self.abandon(slot, None, CloseHow::Reset, now);
-                } else {
-                    self.abandon(slot, Some(fault), CloseHow::Reset, now);
-                }
-            }
+        match self.conns[id.slot].layer {
+            Layer::Plain => self.received(id.slot, data, now),
+            Layer::Tls(_) => self.received_records(id, data, now),
         }
         self.check_over(now);
     }
@@ -444,15 +471,11 @@ impl<P: Protocol> Machine for Engine<P> {
             return;
         }
         let slot = id.slot;
-        let connecting = self.conns[slot].state == State::Connecting;
-        let fault = match why {
-            Some(Fault::Reset) if connecting => Some(Fault::ConnectReset),
-            Some(fault) => Some(fault),
-            None => {
-                let left = std::mem::take(&mut self.conns[slot].stash);
-                let (proto, state, mut sink) = self.hearing(slot, now);
-                proto.end(state, &left, &mut sink).err()
-            }
+        let fault = match (why, self.conns[slot].state) {
+            _ if matches!(self.conns[slot].layer, Layer::Tls(_)) => self.cut_off(slot, why),
+            (Some(Fault::Reset), State::Connecting) => Some(Fault::ConnectReset),
+            (Some(fault), _) => Some(fault),
+            (None, _) => self.ended(slot, now),
         };
         self.abandon(slot, fault, CloseHow::Orderly, now);
         self.check_over(now);
@@ -506,11 +529,14 @@ impl<P: Protocol> Machine for Engine<P> {
 
     fn poll_action(&mut self) -> Option<Action> {
         let action = self.actions.pop_front()?;
-        if let Action::Transmit { id } = action {
-            if !self.conns.live(id) {
-                return self.poll_action();
+        match action {
+            Action::Transmit { id } if self.conns.live(id) => {
+                self.conns[id.slot].transmit_queued = false;
             }
-            self.conns[id.slot].transmit_queued = false;
+            Action::Transmit { id } if !self.secure.has_farewell(id) => return self.poll_action(),
+            // It was not asked for in time.
+            Action::Close { id, .. } => drop(self.secure.take_farewell(id)),
+            _ => {}
         }
         Some(action)
     }
@@ -521,11 +547,14 @@ impl<P: Protocol> Machine for Engine<P> {
         now: Nanos,
         send: &mut dyn FnMut(&[u8]) -> usize,
     ) -> bool {
-        if self.stage == Stage::Over || !self.conns.live(id) {
+        if self.stage == Stage::Over {
             return true;
         }
+        if !self.conns.live(id) {
+            return self.send_farewell(id, now, send);
+        }
         let was_full = self.conns[id.slot].tail.is_some();
-        if !self.send_tail(id.slot, now, send) {
+        if !self.send_tail(id.slot, now, send) || !self.send_own(id.slot, now, send) {
             return false;
         }
         if was_full {

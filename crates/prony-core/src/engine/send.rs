@@ -3,9 +3,11 @@
 use super::Engine;
 use super::conn::{Conn, State, Tail};
 use super::flight::Flight;
+use crate::layer::Layer;
+use crate::machine::CloseHow;
 use crate::proto::Protocol;
 use crate::record::Recorder;
-use crate::units::Nanos;
+use crate::units::{ConnId, Nanos};
 
 /// How many bytes of requests are encoded before they are offered to the kernel.
 pub(super) const OUT_CHUNK: usize = 64 << 10;
@@ -55,6 +57,38 @@ impl<P: Protocol> Engine<P> {
         all
     }
 
+    /// What the layer itself has to send: handshakes, alerts. Returns whether the kernel has taken
+    /// all.
+    pub(super) fn send_own(
+        &mut self,
+        slot: u32,
+        now: Nanos,
+        send: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> bool {
+        let Layer::Tls(tls) = &mut self.conns[slot].layer else { return true };
+        if !tls.wants_send() {
+            return true;
+        }
+        let (taken, all) = tls.flush(send);
+        self.recorder.bytes_sent(now, taken as u64);
+        all
+    }
+
+    /// The last bytes of a connection that is let go of. What the kernel does not take at once is
+    /// lost: nobody waits for a farewell.
+    pub(super) fn send_farewell(
+        &mut self,
+        id: ConnId,
+        now: Nanos,
+        send: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> bool {
+        if let Some(bytes) = self.secure.take_farewell(id) {
+            let taken = send(&bytes);
+            self.recorder.bytes_sent(now, taken as u64);
+        }
+        true
+    }
+
     /// Encode and send the requests that were not yet. Returns whether the kernel has taken all.
     pub(super) fn send_new(
         &mut self,
@@ -77,6 +111,14 @@ impl<P: Protocol> Engine<P> {
                 let last = before + next as u32 + 1 == per_connection;
                 self.proto.encode(&mut conn.proto, conn.flights[next].call, last, &mut self.out);
                 next += 1;
+            }
+            if let Layer::Tls(tls) = &mut conn.layer
+                && self.secure.seal(tls, &mut self.out, &mut self.starts).is_err()
+            {
+                // The keys are used up (TLS 1.2, after millions of records): a new connection has
+                // new ones.
+                self.abandon(slot, None, CloseHow::Orderly, now);
+                return true;
             }
             let taken = send(&self.out);
             self.recorder.bytes_sent(now, taken as u64);

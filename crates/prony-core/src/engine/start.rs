@@ -322,14 +322,14 @@ impl<P: Protocol> Engine<P> {
 
     fn give(&mut self, slot: u32, mut flight: Flight, now: Nanos) {
         let conn = &mut self.conns[slot];
-        if conn.state == State::Connecting || conn.tail.is_some() {
+        if conn.state != State::Open || conn.tail.is_some() {
             // It waits for the connection or for room in its socket; whatever passed before the
             // meter came to it is the meter's lateness.
             flight.waits_until = flight.waits_until.max(now);
         }
         conn.given += 1;
         let mut deadline = flight.intended + self.plan.timeout;
-        if conn.state == State::Connecting {
+        if conn.state != State::Open {
             deadline = deadline.min(conn.connect_began + self.plan.connect_timeout);
         }
         conn.flights.push_back(flight);

@@ -1,6 +1,11 @@
 //! How connections are secured.
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
+
+use crate::units::ParseError;
 
 /// What the client asks of TLS, for all endpoints that are secured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,4 +74,112 @@ pub enum Resume {
     /// Only of a connection of the same user session; where the plan has no sessions, only of the
     /// connection before it in the same place.
     Session,
+}
+
+/// A cipher suite: its name at IANA, its name in OpenSSL, its number.
+type Suite = (&'static str, &'static str, u16);
+
+/// The suites that there are: those with forward secrecy and authenticated encryption.
+const SUITES: [Suite; 9] = [
+    ("TLS_AES_256_GCM_SHA384", "TLS13_AES_256_GCM_SHA384", 0x1302),
+    ("TLS_AES_128_GCM_SHA256", "TLS13_AES_128_GCM_SHA256", 0x1301),
+    ("TLS_CHACHA20_POLY1305_SHA256", "TLS13_CHACHA20_POLY1305_SHA256", 0x1303),
+    ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384", 0xc02c),
+    ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256", 0xc02b),
+    ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305", 0xcca9),
+    ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "ECDHE-RSA-AES256-GCM-SHA384", 0xc030),
+    ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256", 0xc02f),
+    ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305", 0xcca8),
+];
+
+impl TlsSpec {
+    /// Cipher suites as people list them: names of IANA or OpenSSL, between commas or colons. As
+    /// names of IANA, in the order given.
+    ///
+    /// # Errors
+    /// The first name that is none, with all that there are.
+    pub fn parse_suites(text: &str) -> Result<Vec<String>, ParseError> {
+        let names = text.split([',', ':']).map(str::trim).filter(|name| !name.is_empty());
+        let mut suites: Vec<String> = Vec::new();
+        for name in names {
+            let is_it =
+                |s: &&Suite| s.0.eq_ignore_ascii_case(name) || s.1.eq_ignore_ascii_case(name);
+            let Some(suite) = SUITES.iter().find(is_it) else {
+                let all: Vec<_> =
+                    SUITES.iter().map(|s| if s.2 < 0x2000 { s.0 } else { s.1 }).collect();
+                return Err(ParseError::new(format!(
+                    "'{}' is no cipher suite that prony has; there are {}",
+                    name.escape_debug(),
+                    all.join(", ")
+                )));
+            };
+            if !suites.iter().any(|s| s == suite.0) {
+                suites.push(suite.0.into());
+            }
+        }
+        if suites.is_empty() {
+            return Err(ParseError::new("there is no cipher suite in the list"));
+        }
+        Ok(suites)
+    }
+}
+
+impl FromStr for TlsVersion {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match text {
+            "1.2" => Ok(Self::Tls12),
+            "1.3" => Ok(Self::Tls13),
+            _ => Err(ParseError::new(format!(
+                "'{}' is no version of TLS that prony speaks; write 1.2 or 1.3",
+                text.escape_debug()
+            ))),
+        }
+    }
+}
+
+impl FromStr for Resume {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match text {
+            "on" => Ok(Self::On),
+            "off" => Ok(Self::Off),
+            "session" => Ok(Self::Session),
+            _ => Err(ParseError::new(format!(
+                "'{}' is no way to resume TLS sessions; write on, off or session",
+                text.escape_debug()
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for TlsVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Tls12 => "1.2",
+            Self::Tls13 => "1.3",
+        })
+    }
+}
+
+impl fmt::Display for Resume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::On => "on",
+            Self::Off => "off",
+            Self::Session => "session",
+        })
+    }
+}
+
+/// The number of the cipher suite of that name at IANA.
+pub(crate) fn suite_id(name: &str) -> Option<u16> {
+    SUITES.iter().find(|s| s.0 == name).map(|s| s.2)
+}
+
+/// The name at IANA of the cipher suite of that number.
+pub(crate) fn suite_name(id: u16) -> Option<&'static str> {
+    SUITES.iter().find(|s| s.2 == id).map(|s| s.0)
 }

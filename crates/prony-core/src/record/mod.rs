@@ -6,6 +6,7 @@ pub mod hist;
 mod links;
 pub mod series;
 mod sessions;
+mod tls;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use hist::Hist;
 pub use links::Links;
 use series::Series;
 pub use sessions::{NameTally, SessionTally};
+pub use tls::TlsTally;
 
 /// A lag that counts as lateness where the end of the load cuts it off; below it, an arrival just
 /// before the end is sent just after it without anything being wrong.
@@ -87,6 +89,9 @@ pub struct Times {
     pub queue: Hist,
     /// From the start of a connect to the open connection; every connection that opened.
     pub connect: Hist,
+    /// From the open TCP connection to the end of the TLS handshake; every handshake that was done.
+    #[serde(default)]
+    pub handshake: Hist,
     /// From the intended start to the failure; requests that failed otherwise than by a timeout.
     pub failed: Hist,
 }
@@ -161,12 +166,26 @@ pub struct Tally {
     /// The connections.
     #[serde(default)]
     pub links: Links,
+    /// The TLS handshakes, where there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Box<TlsTally>>,
     /// The sessions, where the plan has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Box<SessionTally>>,
     /// One for each of the plan's names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<NameTally>,
+}
+
+/// What a TLS handshake has led to.
+#[derive(Clone, Copy, Debug)]
+pub struct Secured<'a> {
+    /// Whether an earlier session was resumed.
+    pub resumed: bool,
+    /// The version, as `1.3`.
+    pub version: &'a str,
+    /// The cipher suite.
+    pub suite: &'a str,
 }
 
 /// Counts one worker's run. Two sections: warm-up and measurement; a request belongs to the one in
@@ -235,6 +254,7 @@ impl Tally {
             times: Times::default(),
             series: Series::new(begin),
             links: Links::default(),
+            tls: None,
             sessions: None,
             names: Vec::new(),
         }
@@ -276,6 +296,9 @@ impl Tally {
         self.times.merge(&other.times);
         self.series.merge(&other.series);
         self.links.merge(&other.links);
+        if let Some(part) = &other.tls {
+            self.tls.get_or_insert_default().merge(part);
+        }
         match (&mut self.sessions, &other.sessions) {
             (Some(all), Some(part)) => all.merge(part),
             (all @ None, Some(part)) => *all = Some(part.clone()),
@@ -309,6 +332,7 @@ impl Times {
         self.lag.merge(&other.lag);
         self.queue.merge(&other.queue);
         self.connect.merge(&other.connect);
+        self.handshake.merge(&other.handshake);
         self.failed.merge(&other.failed);
     }
 }
@@ -503,6 +527,20 @@ impl Recorder {
         let t = &mut self.section(Nanos(now.0.saturating_sub(took.0))).tally;
         t.connected += 1;
         t.times.connect.record(took);
+    }
+
+    /// A connection is secured, `took` after it had opened and `since_asked` after its connect
+    /// began.
+    pub fn secured(&mut self, now: Nanos, took: Span, since_asked: Span, handshake: Secured<'_>) {
+        let t = &mut self.section(Nanos(now.0.saturating_sub(since_asked.0))).tally;
+        t.times.handshake.record(took);
+        let tls = t.tls.get_or_insert_default();
+        tls.handshake(handshake.resumed, handshake.version, handshake.suite);
+    }
+
+    /// TLS has ended a connection whose connect began at `asked`, or has never opened it.
+    pub fn not_secured(&mut self, asked: Nanos, reason: &str) {
+        self.section(asked).tally.tls.get_or_insert_default().failed(reason, 1);
     }
 
     /// The peer broke the protocol with no request to blame.

@@ -36,6 +36,25 @@ fn urls_by_table() {
 }
 
 #[test]
+fn secured_urls_have_their_own_port_and_name() {
+    for (text, host, port, authority, shown) in [
+        ("https://h", "h", 443, "h", "https://h/"),
+        ("HTTPS://h:443/x", "h", 443, "h", "https://h/x"),
+        ("https://h:80/", "h", 80, "h:80", "https://h:80/"),
+        ("http://h:443/", "h", 443, "h:443", "http://h:443/"),
+        ("https://[::1]:8443/", "::1", 8443, "[::1]:8443", "https://[::1]:8443/"),
+    ] {
+        let url = Url::parse(text).unwrap();
+        assert_eq!((&*url.host, url.port, &*url.authority()), (host, port, authority), "{text}");
+        assert_eq!(url.to_string(), shown);
+        let tcp = Endpoint::Tcp { host: host.into(), port };
+        let secured = url.tls.then_some(host);
+        assert_eq!(url.endpoint().tls_name(), secured);
+        assert_eq!(url.endpoint().transport(), &tcp);
+    }
+}
+
+#[test]
 fn users_by_table() {
     let cases = [
         ("http://joe:secret@h:81/", "joe", "secret"),
@@ -57,7 +76,7 @@ fn url_errors() {
     check_errors(
         &[
             "",
-            "https://h/",
+            "https://",
             "ftp://h/",
             "http://",
             "http:///x",
@@ -87,8 +106,8 @@ fn url_errors() {
         Url::parse,
         expect![[r#"
             '' is not a URL to load: it is empty; write http://host:port/path
-            'https://h/' is not a URL to load: TLS is not in this version; use http://
-            'ftp://h/' is not a URL to load: the scheme 'ftp' is not known here; use http://
+            'https://' is not a URL to load: its host is missing; write http://host:port/path
+            'ftp://h/' is not a URL to load: the scheme 'ftp' is not known here; use http:// or https://
             'http://' is not a URL to load: its host is missing; write http://host:port/path
             'http:///x' is not a URL to load: its host is missing; write http://host:port/path
             '/x' is not a URL to load: its host is missing; write http://host:port/path
@@ -202,7 +221,7 @@ fn url_file_errors() {
         &[
             "",
             "# nothing\n\n",
-            "http://a/\nhttps://b/",
+            "http://a/\nhttps:///b/",
             "GET http://a/ HTTP/1.1",
             "get http://a/",
             "G(T http://a/",
@@ -221,7 +240,7 @@ fn url_file_errors() {
         expect![[r#"
             there is no URL in the file; write one a line
             there is no URL in the file; write one a line
-            line 2: 'https://b/' is not a URL to load: TLS is not in this version; use http://
+            line 2: 'https:///b/' is not a URL to load: its host is missing; write http://host:port/path
             line 1: 'http://a/ HTTP/1.1' is not a URL to load: it contains ' ' at character 10; write it as %20
             line 1: 'get' is no method; write it in capitals, as in GET http://host/path
             line 1: the method 'G(T' contains '('; write GET, POST or the like

@@ -10,9 +10,11 @@ use crate::units::ParseError;
 /// Where a request goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
+    /// Whether the connection is secured (`https`).
+    pub tls: bool,
     /// Name or address, without brackets; an IPv6 address may have a zone (`fe80::1%eth0`).
     pub host: String,
-    /// Port, 80 where none is given.
+    /// Port; where none is given, 80, or 443 if the connection is secured.
     pub port: u16,
     /// Path and query, verbatim; `/` where there is none.
     pub path: String,
@@ -21,11 +23,12 @@ pub struct Url {
 }
 
 impl Url {
-    /// `http://[user[:password]@]host[:port][/path][?query]`; the scheme may be left out.
+    /// `http://[user[:password]@]host[:port][/path][?query]`, or the same with `https`; without a
+    /// scheme it is `http`.
     ///
     /// # Errors
-    /// Other schemes (https too: there is no TLS in this version), no host, a bad port, spaces and
-    /// control characters, and fragments, which are never sent.
+    /// Other schemes, no host, a bad port, spaces and control characters, and fragments, which are
+    /// never sent.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         parse(text).map_err(|why| {
             ParseError::new(format!("'{}' is not a URL to load: {why}", text.escape_debug()))
@@ -34,18 +37,23 @@ impl Url {
 
     /// What a connection is opened to.
     pub fn endpoint(&self) -> Endpoint {
-        Endpoint::Tcp { host: self.host.clone(), port: self.port }
+        let tcp = Endpoint::Tcp { host: self.host.clone(), port: self.port };
+        if self.tls { tcp.secured(&self.host) } else { tcp }
+    }
+
+    fn default_port(&self) -> u16 {
+        default_port(self.tls)
     }
 
     /// The Host header's value: the host (IPv6 in brackets and without zone), and the port unless
-    /// it is 80.
+    /// it is the scheme's own.
     pub fn authority(&self) -> String {
         let host = match self.host.split_once('%') {
             Some((address, _)) => address,
             None => &self.host,
         };
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+        if self.port == self.default_port() { host } else { format!("{host}:{}", self.port) }
     }
 }
 
@@ -60,12 +68,13 @@ impl FromStr for Url {
 /// As it can be read back, except for user and password, which reports must not show.
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "https" } else { "http" };
         if self.host.contains(':') {
-            write!(f, "http://[{}]", self.host)?;
+            write!(f, "{scheme}://[{}]", self.host)?;
         } else {
-            write!(f, "http://{}", self.host)?;
+            write!(f, "{scheme}://{}", self.host)?;
         }
-        if self.port != 80 {
+        if self.port != self.default_port() {
             write!(f, ":{}", self.port)?;
         }
         f.write_str(&self.path)
@@ -83,7 +92,7 @@ fn parse(text: &str) -> Result<Url, String> {
             c as u32
         ));
     }
-    let rest = strip_scheme(text)?;
+    let (tls, rest) = strip_scheme(text)?;
     if let Some((_, fragment)) = rest.split_once('#') {
         return Err(format!(
             "a fragment ('#{fragment}') is never sent; leave it out, or write '#' as %23"
@@ -96,31 +105,36 @@ fn parse(text: &str) -> Result<Url, String> {
         None => (None, authority),
     };
     let (host, port) = parse_host_port(host_port)?;
+    let port = port.unwrap_or_else(|| default_port(tls));
     let path = match path {
         "" => "/".into(),
         query if query.starts_with('?') => format!("/{query}"),
         path => path.into(),
     };
-    Ok(Url { host, port, path, user })
+    Ok(Url { tls, host, port, path, user })
 }
 
-/// What follows `http://`, or all where there is no scheme.
-fn strip_scheme(text: &str) -> Result<&str, String> {
+fn default_port(tls: bool) -> u16 {
+    if tls { 443 } else { 80 }
+}
+
+/// Whether the scheme is `https`, and what follows it; all where there is no scheme.
+fn strip_scheme(text: &str) -> Result<(bool, &str), String> {
     let Some((scheme, rest)) = text.split_once("://") else {
-        return Ok(text);
+        return Ok((false, text));
     };
     if !scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) {
         // The '://' belongs to a path or query.
-        return Ok(text);
+        return Ok((false, text));
     }
     match scheme.to_ascii_lowercase().as_str() {
-        "http" => Ok(rest),
-        "https" => Err("TLS is not in this version; use http://".into()),
-        _ => Err(format!("the scheme '{scheme}' is not known here; use http://")),
+        "http" => Ok((false, rest)),
+        "https" => Ok((true, rest)),
+        _ => Err(format!("the scheme '{scheme}' is not known here; use http:// or https://")),
     }
 }
 
-fn parse_host_port(text: &str) -> Result<(String, u16), String> {
+fn parse_host_port(text: &str) -> Result<(String, Option<u16>), String> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let Some((host, port)) = rest.split_once(']') else {
             return Err("the ']' behind its IPv6 address is missing".into());
@@ -136,14 +150,14 @@ fn parse_host_port(text: &str) -> Result<(String, u16), String> {
         (host.to_owned(), port)
     };
     let number = match port.strip_prefix(':') {
-        None if port.is_empty() => return Ok((host, 80)),
+        None if port.is_empty() => return Ok((host, None)),
         None => return Err(format!("'{port}' stands between host and path")),
         Some("") => return Err("the port behind ':' is missing".into()),
         Some(number) => number,
     };
     let is_number = number.bytes().all(|b| b.is_ascii_digit());
     match number.parse() {
-        Ok(port) if is_number && port != 0 => Ok((host, port)),
+        Ok(port) if is_number && port != 0 => Ok((host, Some(port))),
         _ => Err(format!("'{number}' is no port; ports are numbers from 1 to 65535")),
     }
 }

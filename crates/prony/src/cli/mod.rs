@@ -5,6 +5,7 @@ pub mod output;
 pub mod plan;
 pub mod serve;
 mod text;
+pub mod tls;
 pub mod values;
 
 #[cfg(test)]
@@ -24,6 +25,7 @@ use means::{MeansArgs, RunArgs};
 use output::OutputArgs;
 use serve::ServeArgs;
 use text::{LONG_END, RUN_END, SERVE_END, SHORT_END};
+use tls::TlsArgs;
 use values::ArrivalsArg;
 
 const LOAD: &str = "Load";
@@ -243,6 +245,10 @@ pub struct LoadArgs {
         value_parser = values::positive_span,
     )]
     pub connect_timeout: Span,
+
+    /// How connections are secured.
+    #[command(flatten)]
+    pub tls: TlsArgs,
 
     /// Load for that time before measuring; reported apart
     #[arg(

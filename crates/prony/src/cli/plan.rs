@@ -16,7 +16,7 @@ use prony_io::ConnectTo;
 
 use super::means::MeansArgs;
 use super::values::ArrivalsArg;
-use super::{LoadArgs, Precision};
+use super::{LoadArgs, Precision, tls};
 use crate::error::Error;
 use crate::report::units;
 
@@ -53,6 +53,7 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
     let mut notes = Vec::new();
     let mut targets = targets(args)?;
     redirect(args, &mut targets)?;
+    tls::rename(&args.tls, &mut targets.endpoints)?;
     let load = load(args, around, &mut notes)?;
     notes.extend(means(&args.means));
     if let (Load::Closed { .. }, servers @ 2..) = (&load, targets.endpoints.len()) {
@@ -71,7 +72,7 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
         names: Vec::new(),
         data: Default::default(),
         timeout_from_send: false,
-        tls: None,
+        tls: tls::spec(&args.tls)?,
         load,
         stop,
         warmup: args.warmup,
@@ -338,8 +339,7 @@ fn targets(args: &LoadArgs) -> Result<Targets, Error> {
     let body = args.body.as_deref().map(body).transpose()?;
     let mut targets = Targets { endpoints: Vec::new(), calls: Vec::with_capacity(items.len()) };
     for item in items {
-        let host = item.url.host.clone();
-        let endpoint = targets.endpoint(Endpoint::Tcp { host, port: item.url.port });
+        let endpoint = targets.endpoint(item.url.endpoint());
         targets.calls.push(call(args, item, endpoint, body.as_deref()));
     }
     Ok(targets)

@@ -153,7 +153,7 @@ fn what_is_refused() {
         "http://h/ --urls /",
         "http://h/ --urls /dev/null",
         "ftp://h/",
-        "https://h/",
+        "https://",
         "http://h/a_b",
         "http://h/ --connect-to http://x/",
         "http://h/ --connect-to x:y",

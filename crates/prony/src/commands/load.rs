@@ -49,6 +49,10 @@ pub(super) fn carry_out(
     typed: Vec<String>,
 ) -> Result<Exit, Error> {
     let Planned { plan, notes } = planned;
+    if means.simulate.is_some() && plan.endpoints.iter().any(|e| e.tls_name().is_some()) {
+        let why = "the virtual servers speak no TLS; use http://";
+        return Err(Error::Conflict("--simulate", "an https:// URL", why));
+    }
     let outputs = Outputs::prepare(&output.output)?;
     let summary = match means.simulate {
         Some(seed) => {

@@ -281,8 +281,10 @@ impl<'p> Writer<'p> {
 
 /// The base of all requests, where one URL says it.
 fn url(plan: &Plan) -> Option<Url> {
-    let [endpoint @ Endpoint::Tcp { host, port }] = &plan.endpoints[..] else { return None };
-    let url = Url { host: host.clone(), port: *port, path: "/".into(), user: None };
+    let [endpoint] = &plan.endpoints[..] else { return None };
+    let Endpoint::Tcp { host, port } = endpoint.transport() else { return None };
+    let tls = endpoint.tls_name().is_some();
+    let url = Url { tls, host: host.clone(), port: *port, path: "/".into(), user: None };
     let back = Url::parse(&url.to_string()).ok()?;
     (back.endpoint() == *endpoint).then_some(back)
 }

@@ -452,12 +452,13 @@ impl<'a> Requests<'a> {
 
 /// The `Host` header of requests to an endpoint that no URL named.
 pub(super) fn authority(endpoint: &Endpoint) -> String {
-    match endpoint {
+    let tls = endpoint.tls_name().is_some();
+    match endpoint.transport() {
         Endpoint::Tcp { host, port } => {
-            Url { host: host.clone(), port: *port, path: String::new(), user: None }.authority()
+            let url = Url { tls, host: host.clone(), port: *port, path: "/".into(), user: None };
+            url.authority()
         }
-        Endpoint::Unix { .. } => "localhost".into(),
-        Endpoint::Tls { over, .. } => authority(over),
+        Endpoint::Unix { .. } | Endpoint::Tls { .. } => "localhost".into(),
     }
 }
 

@@ -226,6 +226,7 @@ impl<'a> Section<'a> {
             ("lag", &t.lag),
             ("queue", &t.queue),
             ("connect", &t.connect),
+            ("handshake", &t.handshake),
             ("failed", &t.failed),
         ];
         let rates = Rates {

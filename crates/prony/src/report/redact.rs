@@ -7,7 +7,8 @@ use prony_core::plan::Plan;
 
 const HIDDEN: &str = "(hidden)";
 
-/// The plan without the values of headers that authenticate, and without the rows of tables.
+/// The plan without the values of headers that authenticate, the rows of tables, and the client's
+/// key.
 pub(super) fn plan(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     for (name, value) in plan.calls.iter_mut().flat_map(|call| &mut call.headers) {
@@ -17,6 +18,9 @@ pub(super) fn plan(plan: &Plan) -> Plan {
     }
     for table in &mut plan.data.tables {
         *table = Arc::new(table.hidden(HIDDEN));
+    }
+    if let Some(key) = plan.tls.as_mut().and_then(|tls| tls.key.as_mut()) {
+        HIDDEN.clone_into(key);
     }
     plan
 }

@@ -69,7 +69,7 @@ fn options() {
 #[test]
 fn urls() {
     let urls = [
-        "https://127.0.0.1/",
+        "https://",
         "ftp://127.0.0.1/",
         "http://",
         "http://127.0.0.1:99999/",

@@ -2,9 +2,12 @@
 //! every machine.
 
 use prony_core::fault::Fault;
-use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
+use prony_core::plan::{
+    CallSpec, Expect, HttpVersion, Load, Pick, Plan, Resume, Shard, Stop, Think, TlsSpec,
+    TlsVersion,
+};
 use prony_core::proto::Reply;
-use prony_core::record::{Recorder, Stamps, Tally};
+use prony_core::record::{Recorder, Stamps, Tally, TlsTally};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::summary::{Meter, RunInfo, Summary, Transport};
 use prony_core::target::Endpoint;
@@ -66,6 +69,8 @@ pub(crate) fn everything() -> Summary {
     t.times.lag.record_n(Span(3 * MS), 900);
     t.times.transfer.record_n(Span(12_345), 500);
     t.times.failed.record_n(Span(250_000), 40_000);
+    t.times.handshake.record_n(Span(900_000), 70);
+    t.tls = Some(Box::new(tls_tally()));
     let p = &mut summary.plan;
     p.load = Load::Open {
         rate: RatePlan {
@@ -96,7 +101,8 @@ pub(crate) fn everything() -> Summary {
         body: vec![b'x'; 2_048],
         ..CallSpec::default()
     });
-    p.endpoints.push(Endpoint::Unix { path: "/run/app.sock".into() });
+    p.endpoints.push(Endpoint::Unix { path: "/run/app.sock".into() }.secured("app.internal"));
+    p.tls = Some(Box::new(tls_spec()));
     p.calls[0].path = format!("/search?q={}", "long".repeat(60));
     summary.run.interrupted = true;
     summary.run.addresses.push(vec!["/run/app.sock".into()]);
@@ -113,6 +119,28 @@ pub(crate) fn everything() -> Summary {
         m.cpu_system = Span((2_900 + i as u64) * MS);
     }
     summary
+}
+
+fn tls_spec() -> TlsSpec {
+    TlsSpec {
+        ca: Some("-----BEGIN CERTIFICATE-----".into()),
+        cert: Some("-----BEGIN CERTIFICATE-----".into()),
+        key: Some("-----BEGIN PRIVATE KEY----- secret".into()),
+        version: Some(TlsVersion::Tls13),
+        suites: vec!["TLS_AES_128_GCM_SHA256".into()],
+        alpn: Vec::new(),
+        resume: Resume::Session,
+        ..TlsSpec::default()
+    }
+}
+
+fn tls_tally() -> TlsTally {
+    TlsTally {
+        full: 30,
+        resumed: 40,
+        kinds: [("TLS 1.3 TLS_AES_128_GCM_SHA256".to_owned(), 70)].into(),
+        reasons: [("the server's certificate has expired".to_owned(), 3)].into(),
+    }
 }
 
 fn open_share(shard: u64) -> (Option<Tally>, Tally) {

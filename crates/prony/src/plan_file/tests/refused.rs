@@ -58,7 +58,7 @@ fn targets() {
         expect![[r#"
             p:1:1: there is nothing to request; write `url = "http://host:port/path"`
             p:1:7: `url` is a number, expected a URL
-            p:1:7: `url`: 'ftp://h' is not a URL to load: the scheme 'ftp' is not known here; use http://
+            p:1:7: `url`: 'ftp://h' is not a URL to load: the scheme 'ftp' is not known here; use http:// or https://
             p:1:7: `url`: 'http://h/a b' is not a URL to load: it contains ' ' at character 11; write it as %20
             p:1:1: there is nothing to request; write `url = "http://host:port/path"`
             p:1:1: a plan has no key `urls`; did you mean `url`?

@@ -14,6 +14,8 @@ use page::{Ink, Page};
 
 /// The lines of a screen.
 const LINES_MAX: usize = 40;
+/// Versions and suites of TLS that are told one by one.
+const KINDS_MAX: usize = 2;
 /// Threads whose busy share is told one by one.
 const THREADS_MAX: usize = 8;
 
@@ -36,9 +38,9 @@ struct Detail {
 
 /// From much to little: the first that fits on the screen is taken.
 const DETAILS: [Detail; 3] = [
-    Detail { errors: 22, statuses: 12, pieces: 6, notes: (9, 3), reasons: 9, airy: true },
+    Detail { errors: 24, statuses: 12, pieces: 6, notes: (9, 3), reasons: 9, airy: true },
     Detail { errors: 6, statuses: 8, pieces: 4, notes: (3, 2), reasons: 4, airy: true },
-    Detail { errors: 2, statuses: 5, pieces: 1, notes: (1, 1), reasons: 1, airy: false },
+    Detail { errors: 1, statuses: 5, pieces: 1, notes: (1, 1), reasons: 1, airy: false },
 ];
 
 pub(super) fn render(summary: &Summary, style: Style) -> String {
@@ -104,6 +106,34 @@ fn totals(page: &mut Page, summary: &Summary, detail: Detail) {
     page.list("data", &data);
     page.list("statuses", &statuses(t, detail.statuses));
     page.list("connections", &connections(summary));
+    // Where there is no room, their times and the errors say the most.
+    if detail.airy {
+        page.list("handshakes", &handshakes(t));
+    }
+}
+
+/// The TLS handshakes that were done. What failed stands with the errors.
+fn handshakes(t: &Tally) -> Vec<String> {
+    let Some(tls) = t.tls.as_deref().filter(|tls| tls.done() > 0) else { return Vec::new() };
+    let mut told = Vec::new();
+    for (n, kind) in [(tls.full, "full"), (tls.resumed, "resumed")] {
+        if n > 0 {
+            told.push(format!("{} {kind}", units::count(n)));
+        }
+    }
+    let mut kinds: Vec<_> = tls.kinds.iter().collect();
+    kinds.sort_by_key(|&(kind, &n)| (std::cmp::Reverse(n), kind));
+    let more = kinds.len().saturating_sub(KINDS_MAX);
+    for (kind, n) in kinds.iter().take(KINDS_MAX) {
+        told.push(match kinds.len() {
+            1 => (*kind).clone(),
+            _ => format!("{kind}: {}", units::count(**n)),
+        });
+    }
+    if more > 0 {
+        told.push(units::counted(more as u64, "other kind", "other kinds"));
+    }
+    told
 }
 
 fn rates(summary: &Summary) -> Vec<String> {
@@ -213,6 +243,22 @@ fn errors(page: &mut Page, t: &Tally, detail: Detail) {
         let label = if i == 0 { "errors" } else { "" };
         let line = format!("{name:<names$} {:>numbers$}  {sentence}", units::count(*n));
         page.inked(label, &line, Ink::Warning);
+    }
+    reasons(page, t, detail);
+}
+
+/// Why TLS handshakes failed.
+fn reasons(page: &mut Page, t: &Tally, detail: Detail) {
+    let Some(tls) = t.tls.as_deref().filter(|_| detail.airy) else { return };
+    let mut reasons: Vec<_> = tls.reasons.iter().collect();
+    reasons.sort_by_key(|&(reason, &n)| (std::cmp::Reverse(n), reason));
+    let rest = reasons.split_off(reasons.len().min(detail.errors));
+    for (reason, &n) in reasons {
+        page.inked("", &format!("TLS: {reason} ({})", units::count(n)), Ink::Warning);
+    }
+    if !rest.is_empty() {
+        let more = units::counted(rest.len() as u64, "more reason", "more reasons");
+        page.inked("", &format!("TLS: {more}, told with --json"), Ink::Warning);
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) fn times(page: &mut Page, times: &Times) {
         ("transfer", &times.transfer, pieces),
         ("queue", &times.queue, true),
         ("connect", &times.connect, true),
+        ("handshake", &times.handshake, true),
         ("send lag", &times.lag, true),
         ("failed", &times.failed, true),
     ];

@@ -1,6 +1,6 @@
 //! What was run: everything that is needed to run it again, defaults included.
 
-use prony_core::plan::{Expect, HttpVersion, Load, Pick, Plan, Think};
+use prony_core::plan::{Expect, HttpVersion, Load, Pick, Plan, Resume, Think, TlsSpec};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::summary::Summary;
 use prony_core::target::Endpoint;
@@ -15,7 +15,16 @@ pub(super) fn tell(page: &mut Page, summary: &Summary, detail: Detail) {
     page.title(&format!("prony{version}  {}", target(plan, WIDTH - 30)));
     page.list("load", &load(plan, detail));
     page.list("request", &request(plan));
-    page.list("limits", &limits(plan));
+    let tls = secured(plan);
+    if detail.airy {
+        page.list("TLS", &tls);
+    }
+    let mut limits = limits(plan);
+    if let Some(first) = tls.first().filter(|_| !detail.airy) {
+        let words: Vec<&str> = first.split(' ').take(2).collect();
+        limits.push(format!("TLS {}", words.join(" ").trim_end_matches(" for")));
+    }
+    page.list("limits", &limits);
     page.list("run by", &run_by(summary));
     let (most, lines) = detail.notes;
     let width = lines * (WIDTH - LABEL) - (lines - 1) * 12;
@@ -30,8 +39,16 @@ pub(super) fn tell(page: &mut Page, summary: &Summary, detail: Detail) {
 fn target(plan: &Plan, width: usize) -> String {
     let Some(first) = plan.calls.first() else { return String::new() };
     let url = match plan.endpoints.get(first.endpoint as usize) {
-        Some(Endpoint::Unix { path }) => format!("unix:{path} {}", first.path),
-        _ => format!("http://{}{}", first.authority, first.path),
+        None => format!("http://{}{}", first.authority, first.path),
+        Some(endpoint) => {
+            let tls = endpoint.tls_name().is_some();
+            match endpoint.transport() {
+                Endpoint::Unix { path } if tls => format!("unix:{path} over TLS {}", first.path),
+                Endpoint::Unix { path } => format!("unix:{path} {}", first.path),
+                _ if tls => format!("https://{}{}", first.authority, first.path),
+                _ => format!("http://{}{}", first.authority, first.path),
+            }
+        }
     };
     let url = shortened(&url, width);
     match plan.calls.len() {
@@ -171,6 +188,41 @@ fn expected(expect: &Expect) -> String {
         let text = String::from_utf8_lossy(text);
         told += &format!(" that contains {:?}", shortened(&text, 24));
     }
+    told
+}
+
+/// How connections are secured; nothing where none is.
+fn secured(plan: &Plan) -> Vec<String> {
+    let names: Vec<&str> = plan.endpoints.iter().filter_map(Endpoint::tls_name).collect();
+    let Some(first) = names.first() else { return Vec::new() };
+    let default = TlsSpec::default();
+    let spec = plan.tls.as_deref().unwrap_or(&default);
+    let for_name = if names.iter().all(|n| n == first) {
+        shortened(first, 40)
+    } else {
+        "each host".to_owned()
+    };
+    let mut told = vec![match (spec.verify, &spec.ca) {
+        (false, _) => "not verified".to_owned(),
+        (true, None) => format!("verified for {for_name}"),
+        (true, Some(_)) => format!("verified for {for_name} against own certificates"),
+    }];
+    if spec.cert.is_some() {
+        told.push("with a client certificate".to_owned());
+    }
+    told.extend(spec.version.map(|version| format!("only TLS {version}")));
+    if !spec.suites.is_empty() {
+        told.push(format!("suites {}", spec.suites.join(" ")));
+    }
+    if spec.alpn != default.alpn {
+        let offered = if spec.alpn.is_empty() { "none".into() } else { spec.alpn.join(" ") };
+        told.push(format!("ALPN {offered}"));
+    }
+    told.push(match spec.resume {
+        Resume::On => "sessions resumed".to_owned(),
+        Resume::Off => "no session resumed".to_owned(),
+        Resume::Session => "resumed within a session".to_owned(),
+    });
     told
 }
 

@@ -1,0 +1,315 @@
+//! What all secured connections of a worker share: the plan's wishes as rustls has them.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    DigitallySignedStruct, KeyLog, RootCertStore, SignatureScheme, SupportedProtocolVersion,
+};
+
+use super::reason::Reason;
+use super::tickets::Tickets;
+use super::tls::Tls;
+use crate::plan::{Plan, Resume, TlsSpec, TlsVersion, suite_id};
+
+/// The TLS 1.3 tickets that are kept for each server. Each serves once, so that there must be as
+/// many as connections are opened at a time.
+const TICKETS: usize = 1_024;
+
+/// The configuration for the connections of one worker, and the names of the plan's endpoints.
+#[derive(Clone, Debug)]
+pub struct TlsContext {
+    config: Arc<ClientConfig>,
+    names: Vec<Option<ServerName<'static>>>,
+    resume: Resume,
+}
+
+/// What is wrong with the wishes; each a whole sentence but for who wished it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ContextError {
+    /// No trusted certificate.
+    #[error("{0}")]
+    Roots(String),
+    /// The client's certificate or key.
+    #[error("{0}")]
+    Client(String),
+    /// The cipher suites and versions.
+    #[error("{0}")]
+    Suites(String),
+    /// An endpoint's name.
+    #[error("'{0}' is no name that a certificate could be for")]
+    Name(String),
+}
+
+impl TlsContext {
+    /// The context of a plan. `system` are the certificates that the system trusts, asked for only
+    /// where [`Self::needs_system_roots`]; `key_log` is told the keys of every connection.
+    ///
+    /// # Errors
+    /// What of the plan's TLS cannot be used.
+    pub fn new(
+        plan: &Plan,
+        system: Vec<CertificateDer<'static>>,
+        key_log: Option<Arc<dyn KeyLog>>,
+    ) -> Result<Self, ContextError> {
+        let default = TlsSpec::default();
+        let spec = plan.tls.as_deref().unwrap_or(&default);
+        let provider = Arc::new(provider(spec)?);
+        let verifier = verifier(spec, system, &provider)?;
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions(spec))
+            .map_err(|_| ContextError::Suites(no_suite(spec)))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let mut config = match (&spec.cert, &spec.key) {
+            (Some(cert), Some(key)) => {
+                let chain = certificates(cert).map_err(ContextError::Client)?;
+                let key = private_key(key).map_err(ContextError::Client)?;
+                builder.with_client_auth_cert(chain, key).map_err(|e| {
+                    ContextError::Client(format!("certificate and key do not go together: {e}"))
+                })?
+            }
+            _ => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = spec.alpn.iter().map(|p| p.clone().into_bytes()).collect();
+        // A server that picks another protocol is told by what it then says.
+        config.check_selected_alpn = true;
+        if let Some(key_log) = key_log {
+            config.key_log = key_log;
+        }
+        config.resumption = Resumption::disabled();
+        let names = plan.endpoints.iter().map(|e| match e.tls_name() {
+            Some(name) => server_name(name).map(Some),
+            None => Ok(None),
+        });
+        let names = names.collect::<Result<_, _>>()?;
+        Ok(Self { config: Arc::new(config), names, resume: spec.resume }.for_worker())
+    }
+
+    /// Whether the plan's connections are verified against what the system trusts.
+    pub fn needs_system_roots(plan: &Plan) -> bool {
+        let is_default = |spec: &TlsSpec| spec.verify && spec.ca.is_none();
+        plan.endpoints.iter().any(|e| e.tls_name().is_some())
+            && plan.tls.as_deref().is_none_or(is_default)
+    }
+
+    /// The same for another worker, which shares no session with this one.
+    pub fn for_worker(&self) -> Self {
+        let mut worker = self.clone();
+        if self.resume == Resume::On {
+            worker.config = worker.with_tickets(TICKETS);
+        }
+        worker
+    }
+
+    /// Whether each place is to have sessions of its own ([`Resume::Session`]).
+    pub fn resumes_by_place(&self) -> bool {
+        self.resume == Resume::Session
+    }
+
+    /// The configuration for a new place, where sessions are resumed only within one.
+    pub fn place(&self) -> Arc<ClientConfig> {
+        if self.resume == Resume::Session {
+            // A place has few connections at a time.
+            self.with_tickets(8)
+        } else {
+            Arc::clone(&self.config)
+        }
+    }
+
+    /// The configuration that all connections share, unless they have one of their place.
+    pub fn shared(&self) -> &Arc<ClientConfig> {
+        &self.config
+    }
+
+    /// Whether the plan's endpoint of that index is secured.
+    pub fn secures(&self, endpoint: u32) -> bool {
+        self.names.get(endpoint as usize).is_some_and(Option::is_some)
+    }
+
+    /// Begin a connection to a secured endpoint.
+    ///
+    /// # Errors
+    /// rustls refuses to begin.
+    pub fn begin(&self, endpoint: u32, config: Arc<ClientConfig>) -> Result<Tls, Reason> {
+        let name = self.names[endpoint as usize].clone().expect("a secured endpoint");
+        Tls::new(config, name)
+    }
+
+    /// Do once what takes long when it is done for the first time in a thread (the generator of
+    /// secrets gathers its entropy).
+    pub fn warm_up(&self) {
+        if let Some(endpoint) = self.names.iter().position(Option::is_some) {
+            drop(self.begin(endpoint as u32, self.place()));
+        }
+    }
+
+    fn with_tickets(&self, most: usize) -> Arc<ClientConfig> {
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = Resumption::store(Arc::new(Tickets::new(most)));
+        Arc::new(config)
+    }
+}
+
+/// Whether the text (PEM) has certificates that can be used.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub fn check_certificates(pem: &str) -> Result<(), String> {
+    certificates(pem).map(drop)
+}
+
+/// Whether the text (PEM) has a private key that can be used.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub fn check_key(pem: &str) -> Result<(), String> {
+    let key = private_key(pem)?;
+    aws_lc_rs::sign::any_supported_type(&key).map(drop).map_err(|_| {
+        "its private key is of a kind that is not known here; use RSA, ECDSA or Ed25519".into()
+    })
+}
+
+/// The certificates of a PEM text, of which there must be one.
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    match all {
+        Err(e) => Err(format!("the PEM text is damaged: {e}")),
+        Ok(all) if all.is_empty() => {
+            Err("there is no certificate in it; expected is PEM, with '-----BEGIN \
+                 CERTIFICATE-----'"
+                .into())
+        }
+        Ok(all) => Ok(all),
+    }
+}
+
+fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, String> {
+    if pem.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----")
+        || pem.contains("Proc-Type: 4,ENCRYPTED")
+    {
+        return Err("the key is encrypted; decrypt it first, as by `openssl pkey`".into());
+    }
+    PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| {
+        "there is no private key in it; expected is PEM, with '-----BEGIN PRIVATE KEY-----'".into()
+    })
+}
+
+fn server_name(name: &str) -> Result<ServerName<'static>, ContextError> {
+    // A zone belongs to the address here and not to the certificate.
+    let bare = name.split_once('%').map_or(name, |(address, _)| address);
+    ServerName::try_from(bare.to_owned()).map_err(|_| ContextError::Name(name.to_owned()))
+}
+
+fn provider(spec: &TlsSpec) -> Result<CryptoProvider, ContextError> {
+    let mut provider = aws_lc_rs::default_provider();
+    if spec.suites.is_empty() {
+        return Ok(provider);
+    }
+    let by_name = |name: &String| {
+        let id = suite_id(name);
+        provider.cipher_suites.iter().copied().find(|s| Some(u16::from(s.suite())) == id)
+    };
+    let known: Option<Vec<_>> = spec.suites.iter().map(by_name).collect();
+    provider.cipher_suites = known.ok_or_else(|| {
+        ContextError::Suites(format!("one of the cipher suites is unknown: {:?}", spec.suites))
+    })?;
+    Ok(provider)
+}
+
+fn versions(spec: &TlsSpec) -> Vec<&'static SupportedProtocolVersion> {
+    match spec.version {
+        None => vec![&TLS13, &TLS12],
+        Some(TlsVersion::Tls12) => vec![&TLS12],
+        Some(TlsVersion::Tls13) => vec![&TLS13],
+    }
+}
+
+fn no_suite(spec: &TlsSpec) -> String {
+    let version = match spec.version {
+        Some(TlsVersion::Tls12) => "TLS 1.2",
+        Some(TlsVersion::Tls13) => "TLS 1.3",
+        None => "any version",
+    };
+    format!("none of the cipher suites {} is of {version}", spec.suites.join(", "))
+}
+
+fn verifier(
+    spec: &TlsSpec,
+    system: Vec<CertificateDer<'static>>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, ContextError> {
+    if !spec.verify {
+        let schemes = provider.signature_verification_algorithms.supported_schemes();
+        return Ok(Arc::new(Unverified { schemes }));
+    }
+    let mut roots = RootCertStore::empty();
+    match &spec.ca {
+        Some(pem) => {
+            for cert in certificates(pem).map_err(ContextError::Roots)? {
+                roots.add(cert).map_err(|e| {
+                    ContextError::Roots(format!("a certificate in it cannot be used: {e}"))
+                })?;
+            }
+        }
+        // Systems trust certificates that webpki cannot read; the others are enough.
+        None => drop(roots.add_parsable_certificates(system)),
+    }
+    if roots.is_empty() {
+        return Err(ContextError::Roots(
+            "there is no certificate to trust; name one by --cacert FILE, or SSL_CERT_FILE, or \
+             verify nothing (-k)"
+                .into(),
+        ));
+    }
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .build()
+        .map(|v| v as Arc<dyn ServerCertVerifier>)
+        .map_err(|e| ContextError::Roots(e.to_string()))
+}
+
+/// Takes every certificate, and does not look at it.
+#[derive(Debug)]
+struct Unverified {
+    schemes: Vec<SignatureScheme>,
+}
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes.clone()
+    }
+}

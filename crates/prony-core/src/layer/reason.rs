@@ -1,0 +1,173 @@
+//! Why a connection could not be secured, or was no longer: a sentence for the report. The same
+//! cause gives the same sentence, so that they can be counted.
+
+use std::fmt;
+
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
+
+/// The longest sentence, in bytes: names in certificates are the peer's.
+const LENGTH_MAX: usize = 160;
+
+/// One reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    text: String,
+    is_alert: bool,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Reason {
+    /// The reason as text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the peer has said it, by an alert.
+    pub fn is_alert(&self) -> bool {
+        self.is_alert
+    }
+
+    fn plain(text: &str) -> Self {
+        Self { text: text.into(), is_alert: false }
+    }
+
+    /// The peer closed its side in mid handshake.
+    pub fn cut_off() -> Self {
+        Self::plain("the server closed the connection in mid handshake")
+    }
+
+    /// The connection broke in mid handshake.
+    pub fn broken() -> Self {
+        Self::plain("the connection was reset in mid handshake")
+    }
+
+    /// The handshake took too long.
+    pub fn timed_out() -> Self {
+        Self::plain("the handshake was not done within the timeout")
+    }
+
+    pub(super) fn endless() -> Self {
+        Self::plain("the server sent a message that does not end")
+    }
+
+    pub(super) fn closed() -> Self {
+        Self::plain("the connection is closed")
+    }
+
+    pub(super) fn worn_out() -> Self {
+        Self::plain("the keys of the connection are used up")
+    }
+
+    pub(super) fn of(error: &Error) -> Self {
+        let mut text = sentence(error);
+        if text.len() > LENGTH_MAX {
+            let end = (0..=LENGTH_MAX - 3).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+            text.truncate(end);
+            text.push_str("...");
+        }
+        Self { text, is_alert: matches!(error, Error::AlertReceived(_)) }
+    }
+}
+
+fn sentence(error: &Error) -> String {
+    match error {
+        Error::InvalidCertificate(e) => certificate(e),
+        Error::AlertReceived(alert) => self::alert(*alert),
+        Error::InvalidMessage(
+            InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
+        ) => "the server does not speak TLS on this port".into(),
+        Error::PeerIncompatible(e) => incompatible(e),
+        Error::PeerSentOversizedRecord | Error::InvalidMessage(InvalidMessage::MessageTooLarge) => {
+            "the server sent a record that is longer than TLS allows".into()
+        }
+        Error::DecryptError => "the server sent a record that cannot be decrypted".into(),
+        Error::InvalidMessage(_)
+        | Error::InappropriateMessage { .. }
+        | Error::InappropriateHandshakeMessage { .. }
+        | Error::PeerMisbehaved(_) => format!("the server broke the rules of TLS: {error}"),
+        Error::NoCertificatesPresented => "the server showed no certificate".into(),
+        other => format!("TLS failed: {other}"),
+    }
+}
+
+fn certificate(error: &CertificateError) -> String {
+    match error {
+        CertificateError::UnknownIssuer => {
+            "the server's certificate is of an unknown issuer".into()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the server's certificate has expired".into()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the server's certificate is not valid yet".into()
+        }
+        CertificateError::NotValidForName => "the server's certificate is for another name".into(),
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let expected = expected.to_str();
+            if presented.is_empty() {
+                return format!("the server's certificate is for no name at all, not {expected}");
+            }
+            let names: Vec<String> =
+                presented.iter().take(3).map(|name| name.escape_debug().to_string()).collect();
+            let more = if presented.len() > 3 { " and more" } else { "" };
+            format!("the server's certificate is for {}{more}, not {expected}", names.join(", "))
+        }
+        CertificateError::BadSignature => {
+            "the server's certificate or its handshake is wrongly signed".into()
+        }
+        CertificateError::Revoked => "the server's certificate is revoked".into(),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "the server's certificate is not meant for servers".into()
+        }
+        // What openssl makes unless it is told otherwise: a self-signed certificate with CA:TRUE.
+        other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            "the server shows an authority's certificate (CA:TRUE) as its own; make one with \
+             CA:FALSE, or use -k"
+                .into()
+        }
+        other => format!("the server's certificate is refused: {other}"),
+    }
+}
+
+fn alert(alert: AlertDescription) -> String {
+    let why = match alert {
+        AlertDescription::HandshakeFailure => {
+            "handshake_failure: it accepts none of the suites, curves or signatures offered"
+        }
+        AlertDescription::ProtocolVersion => "protocol_version: it does not speak this version",
+        AlertDescription::CertificateRequired => {
+            "certificate_required: it wants a client certificate (--cert and --key)"
+        }
+        AlertDescription::UnknownCA => "unknown_ca: it does not trust the client's certificate",
+        AlertDescription::BadCertificate => "bad_certificate: it refuses the client's certificate",
+        AlertDescription::CertificateExpired => {
+            "certificate_expired: the client's certificate has expired"
+        }
+        AlertDescription::UnrecognisedName => "unrecognized_name: it has no such name (--sni)",
+        AlertDescription::NoApplicationProtocol => {
+            "no_application_protocol: it speaks none of those offered (--alpn)"
+        }
+        AlertDescription::InternalError => "internal_error",
+        other => return format!("the server refused by an alert: {other:?}"),
+    };
+    format!("the server refused by the alert {why}")
+}
+
+fn incompatible(error: &PeerIncompatible) -> String {
+    match error {
+        PeerIncompatible::ServerDoesNotSupportTls12Or13
+        | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+        | PeerIncompatible::SupportedVersionsExtensionRequired => {
+            "the server does not speak the version of TLS that is asked for".into()
+        }
+        PeerIncompatible::NoCipherSuitesInCommon => {
+            "the server accepts none of the cipher suites".into()
+        }
+        other => format!("the server's TLS does not fit: {other:?}"),
+    }
+}

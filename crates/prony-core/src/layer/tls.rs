@@ -1,0 +1,278 @@
+//! One secured connection: ciphertext in and out, no socket.
+
+use std::sync::Arc;
+
+use rustls::client::{ClientConfig, UnbufferedClientConnection};
+use rustls::pki_types::ServerName;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::{HandshakeKind, ProtocolVersion};
+
+use super::reason::Reason;
+
+/// What a record is longer than its plaintext at most: header, explicit nonce, type, tag. rustls
+/// says how much it needs where this is not enough.
+const RECORD_OVERHEAD: usize = 64;
+/// The most bytes that are kept because they are no whole message yet. A handshake message has at
+/// most 64 KiB, in fragments that may be small.
+const PARTIAL_MAX: usize = 256 << 10;
+
+/// A client's connection.
+#[derive(Debug)]
+pub struct Tls {
+    conn: Wrapped,
+    /// What is to be sent before anything else.
+    out: Vec<u8>,
+    /// How much of it is sent.
+    out_sent: usize,
+    /// Received bytes that are no whole record yet.
+    partial: Vec<u8>,
+    is_open: bool,
+    ended: bool,
+}
+
+/// rustls' connection, which has no `Debug`.
+struct Wrapped(UnbufferedClientConnection);
+
+impl std::fmt::Debug for Wrapped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("UnbufferedClientConnection")
+    }
+}
+
+/// What a handshake has led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handshake {
+    /// Whether it took up an earlier session.
+    pub resumed: bool,
+    /// The version, as `1.3`.
+    pub version: &'static str,
+    /// The cipher suite by its name at IANA.
+    pub suite: &'static str,
+}
+
+impl Tls {
+    /// The most plaintext that one record carries (RFC 8446, 5.1).
+    pub const RECORD: usize = 1 << 14;
+
+    /// A connection that begins its handshake: [`Self::wants_send`] at once.
+    ///
+    /// # Errors
+    /// rustls refuses to begin.
+    pub fn new(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, Reason> {
+        let conn = UnbufferedClientConnection::new(config, name).map_err(|e| Reason::of(&e))?;
+        let mut tls = Self {
+            conn: Wrapped(conn),
+            out: Vec::new(),
+            out_sent: 0,
+            partial: Vec::new(),
+            is_open: false,
+            ended: false,
+        };
+        tls.process(&mut [], &mut Vec::new()).1?;
+        Ok(tls)
+    }
+
+    /// Whether the handshake is done.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Whether the peer has said that it sends nothing more (close_notify): only then is the end of
+    /// its stream the true one.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether there is something to send before any request.
+    #[inline]
+    pub fn wants_send(&self) -> bool {
+        self.out_sent < self.out.len()
+    }
+
+    /// What the handshake has led to; `None` before it is done.
+    pub fn handshake(&self) -> Option<Handshake> {
+        let conn = &self.conn.0;
+        let suite = conn.negotiated_cipher_suite()?;
+        Some(Handshake {
+            resumed: conn.handshake_kind()? == HandshakeKind::Resumed,
+            version: match conn.protocol_version()? {
+                ProtocolVersion::TLSv1_3 => "1.3",
+                ProtocolVersion::TLSv1_2 => "1.2",
+                _ => "unknown",
+            },
+            suite: crate::plan::suite_name(u16::from(suite.suite())).unwrap_or("unknown"),
+        })
+    }
+
+    /// Take in received bytes; appends what they say to `plain`. What was said before a fault is
+    /// appended too.
+    ///
+    /// # Errors
+    /// What was received is not what TLS allows, or the peer is not to be trusted: the connection
+    /// is of no more use once what it wants to send is sent.
+    pub fn receive(&mut self, data: &mut [u8], plain: &mut Vec<u8>) -> Result<(), Reason> {
+        if self.ended {
+            // Nothing counts behind the peer's own end.
+            return Ok(());
+        }
+        if self.partial.is_empty() {
+            let (used, result) = self.process(data, plain);
+            if result.is_ok() && used < data.len() && !self.ended {
+                self.partial.extend_from_slice(&data[used..]);
+            }
+            return result;
+        }
+        let mut all = std::mem::take(&mut self.partial);
+        all.extend_from_slice(data);
+        let (used, result) = self.process(&mut all, plain);
+        if result.is_ok() && used < all.len() && !self.ended {
+            if all.len() - used > PARTIAL_MAX {
+                return Err(Reason::endless());
+            }
+            all.drain(..used);
+            self.partial = all;
+        }
+        result
+    }
+
+    /// Append `plain` as a record (several, where it is longer than [`Self::RECORD`]) to `out`.
+    ///
+    /// # Errors
+    /// The keys are used up, which no more than closes the connection.
+    pub fn encrypt(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
+        let mut begin = out.len();
+        let mut room = plain.len() + RECORD_OVERHEAD;
+        loop {
+            let status = self.conn.0.process_tls_records(&mut []);
+            match status.state.map_err(|e| Reason::of(&e))? {
+                ConnectionState::WriteTraffic(mut traffic) => {
+                    out.resize(begin + room, 0);
+                    match traffic.encrypt(plain, &mut out[begin..]) {
+                        Ok(n) => {
+                            out.truncate(begin + n);
+                            return Ok(());
+                        }
+                        Err(EncryptError::InsufficientSize(e)) => room = e.required_size,
+                        Err(EncryptError::EncryptExhausted) => {
+                            out.truncate(begin);
+                            return Err(Reason::worn_out());
+                        }
+                    }
+                }
+                // A change of keys goes before what is encrypted by them.
+                ConnectionState::EncodeTlsData(mut message) => {
+                    out.truncate(begin);
+                    encode(&mut message, out);
+                    begin = out.len();
+                }
+                ConnectionState::TransmitTlsData(transmit) => transmit.done(),
+                _ => return Err(Reason::closed()),
+            }
+        }
+    }
+
+    /// Give what is to be sent before any request to `send`. Returns how much it took and whether
+    /// that was all.
+    pub fn flush(&mut self, send: &mut dyn FnMut(&[u8]) -> usize) -> (usize, bool) {
+        let mut taken = 0;
+        while self.wants_send() {
+            let n = send(&self.out[self.out_sent..]);
+            self.out_sent += n;
+            taken += n;
+            if n == 0 {
+                return (taken, false);
+            }
+        }
+        // A handshake's messages are of no use later, and an idle connection keeps no buffer.
+        (self.out, self.out_sent) = (Vec::new(), 0);
+        (taken, true)
+    }
+
+    /// The last bytes of the connection: what it still has to send, and that nothing follows.
+    pub fn farewell(mut self) -> Vec<u8> {
+        let mut rest = self.out.split_off(self.out_sent);
+        if self.is_open
+            && let Ok(ConnectionState::WriteTraffic(mut traffic)) =
+                self.conn.0.process_tls_records(&mut []).state
+        {
+            let begin = rest.len();
+            rest.resize(begin + RECORD_OVERHEAD, 0);
+            let written = traffic.queue_close_notify(&mut rest[begin..]).unwrap_or(0);
+            rest.truncate(begin + written);
+        }
+        rest
+    }
+
+    /// Let rustls go through `data` as far as there are whole records. Returns how many bytes are
+    /// done with.
+    fn process(&mut self, data: &mut [u8], plain: &mut Vec<u8>) -> (usize, Result<(), Reason>) {
+        let mut at = 0;
+        loop {
+            let UnbufferedStatus { discard, state } =
+                self.conn.0.process_tls_records(&mut data[at..]);
+            let mut used = discard;
+            let mut more = true;
+            match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(Ok(record)) = traffic.next_record() {
+                        used += record.discard;
+                        plain.extend_from_slice(record.payload);
+                    }
+                }
+                Ok(ConnectionState::EncodeTlsData(mut message)) => {
+                    encode(&mut message, &mut self.out);
+                }
+                Ok(ConnectionState::TransmitTlsData(transmit)) => transmit.done(),
+                Ok(ConnectionState::PeerClosed) => self.ended = true,
+                Ok(ConnectionState::WriteTraffic(_)) => {
+                    self.is_open = true;
+                    more = false;
+                }
+                Ok(_) => more = false,
+                Err(e) => {
+                    // The alert that tells the peer why stands ready now.
+                    self.collect();
+                    return (at, Err(Reason::of(&e)));
+                }
+            }
+            at += used;
+            if !more {
+                return (at, Ok(()));
+            }
+        }
+    }
+
+    /// Fetch what is left to be sent after a fault.
+    fn collect(&mut self) {
+        while let Ok(ConnectionState::EncodeTlsData(mut message)) =
+            self.conn.0.process_tls_records(&mut []).state
+        {
+            encode(&mut message, &mut self.out);
+        }
+    }
+}
+
+/// Append a message of rustls to what is to be sent.
+fn encode(
+    message: &mut rustls::unbuffered::EncodeTlsData<'_, rustls::client::ClientConnectionData>,
+    out: &mut Vec<u8>,
+) {
+    let begin = out.len();
+    let mut room = 512;
+    loop {
+        out.resize(begin + room, 0);
+        match message.encode(&mut out[begin..]) {
+            Ok(n) => {
+                out.truncate(begin + n);
+                return;
+            }
+            Err(EncodeError::InsufficientSize(e)) => room = e.required_size,
+            Err(EncodeError::AlreadyEncoded) => {
+                out.truncate(begin);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The options of TLS, and what they make of a plan.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use prony_core::layer::{check_certificates, check_key};
+use prony_core::plan::{Resume, TlsSpec, TlsVersion};
+use prony_core::target::Endpoint;
+
+use super::plan::read_text;
+use crate::error::Error;
+
+const TLS: &str = "TLS";
+
+/// What can be said about secured connections.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TlsArgs {
+    /// Verify neither certificate nor name of the server
+    #[arg(short = 'k', long, help_heading = TLS, conflicts_with = "cacert")]
+    pub insecure: bool,
+    /// Certificates (PEM) to trust instead of the system's
+    #[arg(long, value_name = "FILE", help_heading = TLS)]
+    pub cacert: Option<PathBuf>,
+    /// The client's certificate (PEM), with those up to its root
+    #[arg(long, value_name = "FILE", help_heading = TLS)]
+    pub cert: Option<PathBuf>,
+    /// The key of that certificate (PEM) [default: in the certificate's file]
+    #[arg(long, value_name = "FILE", help_heading = TLS, requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// The name to ask for and to verify [default: the host of the URL]
+    #[arg(long, value_name = "NAME", help_heading = TLS)]
+    pub sni: Option<String>,
+    /// Speak only that version: 1.2 or 1.3 [default: the higher that both know]
+    #[arg(long, value_name = "VERSION", help_heading = TLS, value_parser = version)]
+    pub tls: Option<TlsVersion>,
+    /// Cipher suites by their names at IANA or in OpenSSL [default: all]
+    ///
+    /// Several are separated by commas or colons and tried in that order.
+    #[arg(long, value_name = "LIST", help_heading = TLS, value_parser = suites)]
+    pub ciphers: Option<Suites>,
+    /// Application protocols to offer (ALPN), or none [default: http/1.1]
+    #[arg(long, value_name = "LIST", help_heading = TLS, value_parser = alpn)]
+    pub alpn: Option<Alpn>,
+    /// Resume TLS sessions: on, off, session [default: on]
+    ///
+    /// With session, only within one session of the plan; where it has none, only within one user
+    /// of a closed loop, or one place of an open loop's connections.
+    #[arg(long, value_name = "HOW", help_heading = TLS, value_parser = resume)]
+    pub tls_resume: Option<Resume>,
+}
+
+/// Cipher suites by their names at IANA.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suites(pub Vec<String>);
+
+/// Application protocols.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alpn(pub Vec<String>);
+
+/// What the options ask of TLS; `None` where they say nothing.
+pub(super) fn spec(args: &TlsArgs) -> Result<Option<Box<TlsSpec>>, Error> {
+    let certificates = |what, path: &PathBuf| {
+        let text = read_text(what, path)?;
+        check_certificates(&text).map_err(|why| unusable(what, path, why))?;
+        Ok::<_, Error>(text)
+    };
+    let ca = args.cacert.as_ref().map(|path| certificates("--cacert", path)).transpose()?;
+    let (cert, key) = match &args.cert {
+        None => (None, None),
+        Some(path) => {
+            let (what, file) = match &args.key {
+                Some(key) => ("--key", key),
+                None => ("--cert", path),
+            };
+            let key = read_text(what, file)?;
+            let cert = certificates("--cert", path)?;
+            check_key(&key).map_err(|why| {
+                let hint = if args.key.is_none() { "; name its file with --key" } else { "" };
+                unusable(what, file, why + hint)
+            })?;
+            (Some(cert), Some(key))
+        }
+    };
+    let default = TlsSpec::default();
+    let spec = TlsSpec {
+        verify: !args.insecure,
+        ca,
+        cert,
+        key,
+        version: args.tls,
+        suites: args.ciphers.clone().map(|s| s.0).unwrap_or_default(),
+        alpn: args.alpn.clone().map_or_else(|| default.alpn.clone(), |a| a.0),
+        resume: args.tls_resume.unwrap_or_default(),
+    };
+    Ok((spec != default).then(|| Box::new(spec)))
+}
+
+/// `--sni`: another name for all secured endpoints. Fails where an option of TLS has nothing to
+/// secure.
+pub(super) fn rename(args: &TlsArgs, endpoints: &mut [Endpoint]) -> Result<(), Error> {
+    let mut secured = false;
+    for endpoint in endpoints {
+        if let Endpoint::Tls { name, .. } = endpoint {
+            secured = true;
+            if let Some(sni) = &args.sni {
+                name.clone_from(sni);
+            }
+        }
+    }
+    let given = [
+        (args.insecure, "--insecure"),
+        (args.cacert.is_some(), "--cacert"),
+        (args.cert.is_some(), "--cert"),
+        (args.sni.is_some(), "--sni"),
+        (args.tls.is_some(), "--tls"),
+        (args.ciphers.is_some(), "--ciphers"),
+        (args.alpn.is_some(), "--alpn"),
+        (args.tls_resume.is_some(), "--tls-resume"),
+    ];
+    match given.into_iter().find(|(is_given, _)| *is_given && !secured) {
+        Some((_, option)) => {
+            Err(Error::Needs(option, "an https:// URL", "there is nothing to secure here"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn unusable(what: &'static str, path: &Path, why: String) -> Error {
+    Error::Value { what, value: path.display().to_string(), why }
+}
+
+fn version(text: &str) -> Result<TlsVersion, String> {
+    text.parse::<TlsVersion>().map_err(|e| e.to_string())
+}
+
+fn resume(text: &str) -> Result<Resume, String> {
+    text.parse::<Resume>().map_err(|e| e.to_string())
+}
+
+fn suites(text: &str) -> Result<Suites, String> {
+    TlsSpec::parse_suites(text).map(Suites).map_err(|e| e.to_string())
+}
+
+fn alpn(text: &str) -> Result<Alpn, String> {
+    if text == "none" {
+        return Ok(Alpn(Vec::new()));
+    }
+    let names: Vec<String> = text.split(',').map(|p| p.trim().to_owned()).collect();
+    if names.iter().any(|p| p.is_empty() || p.len() > 255) {
+        return Err("a protocol's name has 1 to 255 bytes; write http/1.1, or none".into());
+    }
+    if names.iter().any(|p| p == "h2" || p == "h3") {
+        return Err("prony speaks no HTTP/2 or HTTP/3 yet; write http/1.1 or http/1.0".into());
+    }
+    Ok(Alpn(names))
+}

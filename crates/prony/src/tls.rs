@@ -1,0 +1,36 @@
+//! What the surroundings add to a plan's TLS: the certificates that the system trusts, and the file
+//! to which keys are told.
+
+use std::env;
+use std::sync::Arc;
+
+use prony_core::layer::{ContextError, KeyLog, KeyLogFile, TlsContext};
+use prony_core::plan::Plan;
+
+use crate::error::Error;
+
+/// The context of the plan's secured connections; `None` where it has none.
+///
+/// # Errors
+/// A certificate, key, suite or name that cannot be used; no certificate to trust.
+pub fn context(plan: &Plan) -> Result<Option<TlsContext>, Error> {
+    if plan.endpoints.iter().all(|e| e.tls_name().is_none()) {
+        return Ok(None);
+    }
+    // What the system has and cannot be read is told only if nothing is left.
+    let roots = match TlsContext::needs_system_roots(plan) {
+        true => rustls_native_certs::load_native_certs().certs,
+        false => Vec::new(),
+    };
+    let key_log = env::var_os("SSLKEYLOGFILE")
+        .filter(|file| !file.is_empty())
+        .map(|_| Arc::new(KeyLogFile::new()) as Arc<dyn KeyLog>);
+    TlsContext::new(plan, roots, key_log).map(Some).map_err(|e| {
+        Error::Setup(match e {
+            ContextError::Roots(why) => format!("certificates to trust: {why}"),
+            ContextError::Client(why) => format!("client certificate: {why}"),
+            ContextError::Suites(why) => format!("{why}; name others, or another version"),
+            ContextError::Name(_) => format!("{e}; give the right one with --sni"),
+        })
+    })
+}
