@@ -245,3 +245,6 @@ impl<P: Protocol> Engine<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,7 +59,7 @@ impl Protocol for Letters {
     }
 }
 
-fn plan(load: Load, requests: u64) -> Plan {
+pub(super) fn plan(load: Load, requests: u64) -> Plan {
     Plan {
         endpoints: vec![Endpoint::Tcp { host: "h".into(), port: 1 }],
         calls: vec![CallSpec {
@@ -91,11 +91,11 @@ fn plan(load: Load, requests: u64) -> Plan {
     }
 }
 
-fn closed(connections: u32, requests: u64) -> Plan {
+pub(super) fn closed(connections: u32, requests: u64) -> Plan {
     plan(Load::Closed { connections, think: Think::None }, requests)
 }
 
-fn ms(n: u64) -> Nanos {
+pub(super) fn ms(n: u64) -> Nanos {
     Nanos(n * 1_000_000)
 }
 
@@ -116,7 +116,7 @@ fn turn(engine: &mut Engine<Letters>, now: Nanos) -> (Vec<Action>, String) {
     (actions, String::from_utf8(sent).unwrap())
 }
 
-fn connect_of(actions: &[Action]) -> Vec<ConnId> {
+pub(super) fn connect_of(actions: &[Action]) -> Vec<ConnId> {
     actions
         .iter()
         .filter_map(|a| if let Action::Connect { id, .. } = a { Some(*id) } else { None })

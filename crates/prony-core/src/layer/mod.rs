@@ -3,8 +3,6 @@
 
 mod context;
 mod reason;
-#[cfg(test)]
-mod tests;
 mod tickets;
 mod tls;
 

@@ -112,8 +112,7 @@ fn certificate(error: &CertificateError) -> String {
             if presented.is_empty() {
                 return format!("the server's certificate is for no name at all, not {expected}");
             }
-            let names: Vec<String> =
-                presented.iter().take(3).map(|name| name.escape_debug().to_string()).collect();
+            let names: Vec<String> = presented.iter().take(3).map(|n| bare(n)).collect();
             let more = if presented.len() > 3 { " and more" } else { "" };
             format!("the server's certificate is for {}{more}, not {expected}", names.join(", "))
         }
@@ -132,6 +131,12 @@ fn certificate(error: &CertificateError) -> String {
         }
         other => format!("the server's certificate is refused: {other}"),
     }
+}
+
+/// The name in `DnsName("h")` or `IpAddress(1.2.3.4)`.
+fn bare(presented: &str) -> String {
+    let inner = presented.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.unwrap_or(presented).trim_matches('"').escape_debug().to_string()
 }
 
 fn alert(alert: AlertDescription) -> String {

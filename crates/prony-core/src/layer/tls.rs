@@ -28,6 +28,7 @@ pub struct Tls {
     partial: Vec<u8>,
     is_open: bool,
     ended: bool,
+    failed: bool,
 }
 
 /// rustls' connection, which has no `Debug`.
@@ -67,6 +68,7 @@ impl Tls {
             partial: Vec::new(),
             is_open: false,
             ended: false,
+            failed: false,
         };
         tls.process(&mut [], &mut Vec::new()).1?;
         Ok(tls)
@@ -145,7 +147,9 @@ impl Tls {
         let mut begin = out.len();
         let mut room = plain.len() + RECORD_OVERHEAD;
         loop {
-            let status = self.conn.0.process_tls_records(&mut []);
+            // rustls remembers places in what it has not done with, and has to be given that.
+            let status = self.conn.0.process_tls_records(&mut self.partial);
+            debug_assert_eq!(status.discard, 0, "nothing new was received");
             match status.state.map_err(|e| Reason::of(&e))? {
                 ConnectionState::WriteTraffic(mut traffic) => {
                     out.resize(begin + room, 0);
@@ -194,8 +198,9 @@ impl Tls {
     pub fn farewell(mut self) -> Vec<u8> {
         let mut rest = self.out.split_off(self.out_sent);
         if self.is_open
+            && !self.failed
             && let Ok(ConnectionState::WriteTraffic(mut traffic)) =
-                self.conn.0.process_tls_records(&mut []).state
+                self.conn.0.process_tls_records(&mut self.partial).state
         {
             let begin = rest.len();
             rest.resize(begin + RECORD_OVERHEAD, 0);
@@ -232,8 +237,8 @@ impl Tls {
                 }
                 Ok(_) => more = false,
                 Err(e) => {
-                    // The alert that tells the peer why stands ready now.
-                    self.collect();
+                    self.failed = true;
+                    self.collect(&mut data[at + used..]);
                     return (at, Err(Reason::of(&e)));
                 }
             }
@@ -244,10 +249,10 @@ impl Tls {
         }
     }
 
-    /// Fetch what is left to be sent after a fault.
-    fn collect(&mut self) {
-        while let Ok(ConnectionState::EncodeTlsData(mut message)) =
-            self.conn.0.process_tls_records(&mut []).state
+    /// Fetch the alert that tells the peer of a fault; `rest` is what rustls has not done with.
+    fn collect(&mut self, rest: &mut [u8]) {
+        if let Ok(ConnectionState::EncodeTlsData(mut message)) =
+            self.conn.0.process_tls_records(rest).state
         {
             encode(&mut message, &mut self.out);
         }
