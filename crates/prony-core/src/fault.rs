@@ -55,6 +55,8 @@ pub enum Fault {
     NoValue,
     /// Not sent: a filled-in value has a line break or another character that cannot stand there.
     UnfitValue,
+    /// Given up because an earlier request of its session has failed.
+    GivenUp,
     /// The meter's own: no file descriptor was free.
     NoDescriptors,
     /// The meter's own: no local port was free.
@@ -87,7 +89,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// How many faults there are; `fault as usize` is below it.
-    pub const COUNT: usize = 28;
+    pub const COUNT: usize = 29;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -115,6 +117,7 @@ impl Fault {
         Self::ExtractTooLong,
         Self::NoValue,
         Self::UnfitValue,
+        Self::GivenUp,
         Self::NoDescriptors,
         Self::NoPorts,
         Self::NoBuffers,
@@ -129,7 +132,9 @@ impl Fault {
             | Self::ConnectReset
             | Self::TlsHandshake => FaultClass::Connect,
             Self::ConnectTimeout | Self::RequestTimeout => FaultClass::Timeout,
-            Self::Reset | Self::ClosedEarly | Self::Truncated => FaultClass::Connection,
+            Self::Reset | Self::ClosedEarly | Self::Truncated | Self::GivenUp => {
+                FaultClass::Connection
+            }
             Self::TlsRecord
             | Self::HeaderTooLarge
             | Self::BadStatusLine

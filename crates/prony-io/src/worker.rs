@@ -276,8 +276,8 @@ impl Setup {
         check_sources(&options.sources)?;
 
         let threads = options.threads.unwrap_or_else(|| cpu::allowed().len());
-        let connections = plan.shard.share_of(u64::from(connections(plan)));
-        let workers = threads.min(connections as usize).max(1);
+        let connections = plan.connections_max();
+        let workers = threads.min(plan.shards_max() as usize).max(1);
         let (descriptor_limit, _) = limits::raise_descriptors();
         let mut setup = Self {
             plan: plan.clone(),
@@ -401,12 +401,6 @@ impl Setup {
 pub fn auto_prefers_uring(plan: &Plan) -> bool {
     let closed = matches!(plan.load, Load::Closed { .. }) && plan.sessions.is_none();
     plan.requests_per_connection == Some(1) || (closed && plan.pipeline == 1)
-}
-
-fn connections(plan: &Plan) -> u32 {
-    match plan.load {
-        Load::Closed { connections, .. } | Load::Open { connections, .. } => connections,
-    }
 }
 
 fn check_sources(sources: &[IpAddr]) -> Result<(), SetupError> {

@@ -35,7 +35,7 @@ pub(super) struct Conn<C> {
     pub(super) state: State,
     pub(super) generation: u32,
     pub(super) endpoint: u32,
-    /// Closed loop: the lane that it serves.
+    /// The lane (closed loop) or the session that it serves.
     pub(super) lane: u32,
     /// What it was asked to carry and has not answered, oldest first.
     pub(super) flights: VecDeque<Flight>,
@@ -45,6 +45,8 @@ pub(super) struct Conn<C> {
     pub(super) given: u32,
     /// How many replies it has brought.
     pub(super) served: u32,
+    /// What it carries may go elsewhere although it has brought no reply.
+    pub(super) excused: bool,
     /// No further request may be given to it: the peer closes it, or its number of requests is used
     /// up.
     pub(super) retired: bool,
@@ -168,6 +170,7 @@ impl<C: Default> Conn<C> {
             sent: 0,
             given: 0,
             served: 0,
+            excused: false,
             retired: false,
             transmit_queued: false,
             listed: Listed::No,

@@ -20,8 +20,13 @@ pub(super) struct Flight {
     pub(super) connect: Span,
     /// Index into the plan's calls.
     pub(super) call: u32,
-    /// The closed-loop user who wants it; [`NOBODY`] in the open loop.
+    /// Who wants it: the user of a closed loop, the session; [`NOBODY`] in the open loop.
     pub(super) user: u32,
+    /// Which request of its session it is, from 0.
+    #[expect(dead_code, reason = "which fields are drawn depends on it, once there are any")]
+    pub(super) nth: u32,
+    /// How often it was sent again because its reply was not as expected.
+    pub(super) tries: u32,
     /// It went out before, on a connection that the peer closed under it.
     pub(super) retried: bool,
     /// Its send was recorded.
@@ -42,6 +47,8 @@ impl Flight {
             connect: Span::ZERO,
             call,
             user,
+            nth: 0,
+            tries: 0,
             retried: false,
             counted: false,
         }

@@ -6,15 +6,22 @@
 //! takes an idle connection of its endpoint, else opens one (up to the cap), else joins a busy one
 //! with room in its pipeline, else waits in the client's queue.
 
+mod calls;
+mod closed;
 mod conn;
 mod flight;
+mod loss;
+mod open;
 mod pool;
 mod secure;
 mod send;
+mod session;
 mod sink;
+mod source;
 mod start;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -25,13 +32,14 @@ use crate::machine::{Action, CloseHow, Machine, StopRequest};
 use crate::plan::Plan;
 use crate::proto::Protocol;
 use crate::record::{Recorder, Tally};
-use crate::units::{ConnId, Nanos};
+use crate::units::{ConnId, Nanos, Span};
+use calls::Calls;
 use conn::{Conn, State, Table};
-use flight::{BodyPattern, Flight};
+use flight::Flight;
 use secure::Secure;
 use send::OUT_CHUNK;
 use sink::Sink;
-use start::Source;
+use source::Source;
 
 /// The client side of a run, or of one share of it.
 #[derive(Debug)]
@@ -49,11 +57,12 @@ pub struct Engine<P: Protocol> {
     /// Requests started and not ended.
     outstanding: u64,
     outstanding_max: u64,
-    idempotent: Vec<bool>,
-    /// Calls whose replies have no body, whatever their headers say.
-    bodiless: Vec<bool>,
-    pattern: Option<BodyPattern>,
     secure: Secure,
+    /// The most connections at once.
+    links_max: u64,
+    calls: Calls,
+    /// A request of the connection that is being looked at has failed.
+    missed: bool,
     /// Scratch, reused from call to call.
     out: Vec<u8>,
     starts: Vec<usize>,
@@ -76,6 +85,10 @@ enum Timer {
     Slot(u32),
     /// The user has thought enough.
     User(u32),
+    /// The session has thought enough.
+    Think(u32),
+    /// Requests of the session that wait for a connection may have run out of time.
+    Session(u32),
 }
 
 impl<P: Protocol> Engine<P> {
@@ -84,7 +97,7 @@ impl<P: Protocol> Engine<P> {
         let source = Source::new(plan);
         let begin = Nanos::ZERO + plan.warmup;
         let load_end = source.end(plan);
-        let mut recorder = Recorder::new(begin);
+        let mut recorder = Recorder::new(begin).of(plan.sessions.is_some(), plan.names.len());
         if let Some(end) = load_end {
             recorder.load_ended(end);
         }
@@ -99,10 +112,10 @@ impl<P: Protocol> Engine<P> {
             load_end,
             outstanding: 0,
             outstanding_max: 0,
-            idempotent: plan.calls.iter().map(crate::plan::CallSpec::is_idempotent).collect(),
-            bodiless: plan.calls.iter().map(crate::plan::CallSpec::is_head).collect(),
-            pattern: plan.expect.body.as_deref().map(BodyPattern::new),
             secure: Secure::default(),
+            links_max: 0,
+            calls: Calls::new(plan),
+            missed: false,
             out: Vec::with_capacity(OUT_CHUNK),
             starts: Vec::new(),
             freed: Vec::new(),
@@ -129,6 +142,7 @@ impl<P: Protocol> Engine<P> {
     /// The tallies: warm-up (where the plan has one) and measurement. Call it when the run is over.
     pub fn finish(mut self) -> (Option<Tally>, Tally) {
         self.recorder.in_flight_max(self.outstanding_max);
+        self.recorder.live_max(self.links_max);
         let by_count = self.source.ended_by_count();
         self.recorder.finish(!by_count)
     }
@@ -141,18 +155,9 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// When the connection runs out of time as things stand.
-    fn slot_deadline(&self, slot: u32) -> Option<Nanos> {
-        let conn = &self.conns[slot];
-        let request = conn.flights.iter().map(|f| f.intended).min().map(|t| t + self.plan.timeout);
-        match conn.state {
-            State::Free => None,
-            State::Open => request,
-            State::Connecting | State::Securing => {
-                let connect = conn.connect_began + self.plan.connect_timeout;
-                Some(request.map_or(connect, |r| r.min(connect)))
-            }
-        }
+    /// How long a request may wait unsent.
+    fn unsent_timeout(&self) -> Span {
+        if self.plan.timeout_from_send { Span::MAX } else { self.plan.timeout }
     }
 
     fn transmit(&mut self, slot: u32) {
@@ -170,88 +175,17 @@ impl<P: Protocol> Engine<P> {
         !conn.retired && self.plan.requests_per_connection.is_none_or(|n| conn.given < n)
     }
 
-    /// The request has ended without a whole reply.
-    fn fail(&mut self, flight: &Flight, fault: Fault, sent: bool, now: Nanos) {
-        let least = match fault {
-            Fault::ConnectTimeout => self.plan.connect_timeout,
-            _ => self.plan.timeout,
-        };
-        // The wait of one that was sent before is told already.
-        if !sent && !flight.retried {
-            self.recorder.queued_in_vain(flight.intended, flight.queue);
-        }
-        self.recorder.failed(&flight.stamps(now), fault, sent, least);
-        self.freed.push(flight.user);
-    }
-
-    /// The connection is of no more use: its oldest request fails of `fault`, if that says so;
-    /// requests that can go elsewhere do; the slot is freed. `None`: the peer ended the connection
-    /// in good order.
-    fn abandon(&mut self, slot: u32, fault: Option<Fault>, how: CloseHow, now: Nanos) {
-        let conn = &mut self.conns[slot];
-        let was_connecting = conn.state != State::Open;
-        // A reply that has begun, or bytes kept for it, mean that the peer has taken the request
-        // up.
-        let touched =
-            conn.flights.front().is_some_and(|f| f.first != Nanos::MAX) || !conn.stash.is_empty();
-        let (sent, reused) = (conn.sent as usize, conn.served > 0);
-        let mut flights = std::mem::take(&mut conn.flights);
-        for (i, mut flight) in flights.drain(..).enumerate() {
-            let was_sent = i < sent;
-            let blamed = i == 0 && (touched || fault.is_some_and(|f| !is_loss(f)));
-            let again = if was_connecting || blamed {
-                false
-            } else if was_sent {
-                reused && !flight.retried && self.idempotent[flight.call as usize]
-            } else {
-                reused
-            };
-            if again {
-                flight.waited_in_queue(now);
-                if was_sent {
-                    flight.retried = true;
-                    self.recorder.retried(flight.intended);
-                }
-                self.bounced.push(flight);
-            } else {
-                let fault = match fault {
-                    Some(f) if was_connecting || i == 0 || is_loss(f) => f,
-                    _ => Fault::ClosedEarly,
-                };
-                self.fail(&flight, fault, was_sent, now);
-            }
-        }
-        self.conns[slot].flights = flights;
-        self.release(slot, how, now);
-        for flight in std::mem::take(&mut self.bounced) {
-            self.place(flight, now);
-        }
-        if was_connecting {
-            self.connect_failed(now);
-        } else {
-            self.restart_freed(now);
-        }
-    }
-
-    /// Let go of a connection that has nothing in flight.
-    fn release(&mut self, slot: u32, how: CloseHow, now: Nanos) {
-        let id = self.conns.id(slot);
-        self.farewell(slot, how);
-        self.unlist(slot);
-        self.conns.remove(slot);
-        self.actions.push_back(Action::Close { id, how });
-        self.pump_waiting(now);
-    }
-
     /// After bytes or an end of stream were taken in without fault.
     fn settle(&mut self, slot: u32, now: Nanos) {
+        self.note_missed(slot);
         let conn = &mut self.conns[slot];
         if conn.retired {
             conn.stash.clear();
             self.abandon(slot, None, CloseHow::Orderly, now);
             return;
         }
-        if conn.flights.is_empty() && !self.usable(slot) {
+        self.requeue();
+        if self.conns[slot].flights.is_empty() && !self.usable(slot) {
             self.release(slot, CloseHow::Orderly, now);
         } else {
             self.pump_slot(slot, now);
@@ -298,6 +232,7 @@ impl<P: Protocol> Engine<P> {
             Err(fault) => {
                 if self.conns[slot].sent == 0 {
                     self.recorder.stray(now, fault);
+                    self.recorder.link_fault(self.conns[slot].connect_began, fault);
                     self.conns[slot].stash.clear();
                     self.abandon(slot, None, CloseHow::Reset, now);
                 } else {
@@ -315,18 +250,22 @@ impl<P: Protocol> Engine<P> {
     /// All that is needed to take in what a connection's peer has said.
     #[inline]
     fn hearing(&mut self, slot: u32, now: Nanos) -> (&mut P, &mut P::Conn, Sink<'_>) {
-        let Conn { flights, sent, served, retired, body, proto: state, .. } = &mut self.conns[slot];
+        let retries = self.retries();
+        let Conn { flights, sent, served, retired, body, connect_began, proto: state, .. } =
+            &mut self.conns[slot];
         let sink = Sink {
             flights,
             sent,
             served,
             retired,
             body,
-            expect: &self.plan.expect,
-            bodiless: &self.bodiless,
-            pattern: self.pattern.as_ref(),
+            connect_began: *connect_began,
+            calls: &self.calls,
             recorder: &mut self.recorder,
             freed: &mut self.freed,
+            bounced: &mut self.bounced,
+            retries,
+            missed: &mut self.missed,
             now,
         };
         (&mut self.proto, state, sink)
@@ -339,61 +278,12 @@ impl<P: Protocol> Engine<P> {
         proto.end(state, &left, &mut sink).err()
     }
 
-    fn expire_slot(&mut self, slot: u32, now: Nanos) {
-        match self.slot_deadline(slot) {
-            None => {}
-            Some(at) if at > now => self.arm(slot, at),
-            Some(_) => self.time_out(slot, now),
-        }
-    }
-
-    /// The connection ran out of time: while connecting all its requests fail; else those whose
-    /// time is up fail, and the others, which can't be answered before them, go elsewhere.
-    fn time_out(&mut self, slot: u32, now: Nanos) {
-        let timeout = self.plan.timeout;
-        let conn = &mut self.conns[slot];
-        if conn.state != State::Open && conn.connect_began + self.plan.connect_timeout <= now {
-            self.not_secured_in_time(slot);
-            self.abandon(slot, Some(Fault::ConnectTimeout), CloseHow::Reset, now);
-            return;
-        }
-        let mut flights = std::mem::take(&mut conn.flights);
-        let mut sent = conn.sent as usize;
-        let mut late = Vec::new();
-        let mut index = 0;
-        flights.retain(|f| {
-            let keep = f.intended + timeout > now;
-            if !keep {
-                late.push((*f, index < conn.sent as usize));
-                sent -= usize::from(index < conn.sent as usize);
-            }
-            index += 1;
-            keep
-        });
-        conn.flights = flights;
-        conn.sent = sent as u32;
-        conn.stash.clear();
-        if conn.state == State::Open && conn.served == 0 {
-            // The others waited behind a request that the server did not answer: they get their one
-            // retry.
-            conn.served = 1;
-        }
-        for (flight, was_sent) in late {
-            self.fail(&flight, Fault::RequestTimeout, was_sent, now);
-        }
-        if self.conns[slot].state != State::Open && !self.conns[slot].flights.is_empty() {
-            self.expire_slot(slot, now);
-            self.restart_freed(now);
-        } else {
-            self.abandon(slot, None, CloseHow::Reset, now);
-        }
-    }
-
     fn begin_drain(&mut self, at: Nanos) {
         if self.stage == Stage::Running {
             self.stage = Stage::Draining(at + self.plan.timeout);
             self.source.retire();
             self.recorder.load_ended(at);
+            self.cut_thinking(at);
         }
     }
 
@@ -412,6 +302,7 @@ impl<P: Protocol> Engine<P> {
             self.outstanding -= 1;
         }
         debug_assert_eq!(self.outstanding, 0);
+        self.cut_all(now);
         self.over(now);
     }
 
@@ -432,11 +323,6 @@ impl<P: Protocol> Engine<P> {
             self.over(now);
         }
     }
-}
-
-/// Whether the fault is the loss of a connection, which a request that was not taken up survives.
-fn is_loss(fault: Fault) -> bool {
-    matches!(fault, Fault::Reset | Fault::ClosedEarly)
 }
 
 impl<P: Protocol> Machine for Engine<P> {
@@ -494,6 +380,8 @@ impl<P: Protocol> Machine for Engine<P> {
             self.timers.pop();
             match timer {
                 Timer::User(user) => self.start_user(user, at, now),
+                Timer::Think(session) => self.wake_session(session, at, now),
+                Timer::Session(session) => self.expire_session(session, at, now),
                 Timer::Slot(slot) => {
                     // A stale entry: the slot's timer stands elsewhere in the heap.
                     if self.conns.armed[slot as usize] == at {
@@ -553,6 +441,7 @@ impl<P: Protocol> Machine for Engine<P> {
         if !self.conns.live(id) {
             return self.send_farewell(id, now, send);
         }
+        self.arm_from_send(id.slot, now);
         let was_full = self.conns[id.slot].tail.is_some();
         if !self.send_tail(id.slot, now, send) || !self.send_own(id.slot, now, send) {
             return false;
@@ -575,7 +464,7 @@ impl<P: Protocol> Machine for Engine<P> {
             return Some(Nanos::ZERO);
         }
         let mut at = self.timers.peek().map_or(Nanos::MAX, |Reverse((at, _))| *at);
-        at = at.min(self.source.next_event(self.plan.timeout));
+        at = at.min(self.source.next_event(self.unsent_timeout()));
         match self.stage {
             Stage::Draining(until) => at = at.min(until),
             _ => at = at.min(self.load_end.unwrap_or(Nanos::MAX)),

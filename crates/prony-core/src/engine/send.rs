@@ -13,6 +13,14 @@ use crate::units::{ConnId, Nanos};
 pub(super) const OUT_CHUNK: usize = 64 << 10;
 
 impl<P: Protocol> Engine<P> {
+    /// Deadlines that count from the send: something is about to be sent.
+    #[inline]
+    pub(super) fn arm_from_send(&mut self, slot: u32, now: Nanos) {
+        if self.plan.timeout_from_send {
+            self.arm(slot, now + self.plan.timeout);
+        }
+    }
+
     fn mark_sent(recorder: &mut Recorder, flight: &mut Flight, now: Nanos) {
         flight.sent = now;
         if !flight.counted {

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::flight::{BodyMatch, BodyPattern, Flight};
+use super::calls::Calls;
+use super::conn::NONE;
+use super::flight::{BodyMatch, Flight};
 use crate::fault::Fault;
-use crate::plan::Expect;
 use crate::proto::{Reply, ReplySink};
 use crate::record::Recorder;
 use crate::units::Nanos;
@@ -16,13 +17,37 @@ pub(super) struct Sink<'a> {
     pub(super) served: &'a mut u32,
     pub(super) retired: &'a mut bool,
     pub(super) body: &'a mut BodyMatch,
-    pub(super) expect: &'a Expect,
-    pub(super) bodiless: &'a [bool],
-    pub(super) pattern: Option<&'a BodyPattern>,
+    pub(super) connect_began: Nanos,
+    pub(super) calls: &'a Calls,
     pub(super) recorder: &'a mut Recorder,
     /// Users whose request has ended.
     pub(super) freed: &'a mut Vec<u32>,
+    /// Requests that are to be sent again.
+    pub(super) bounced: &'a mut Vec<Flight>,
+    /// How often a request is sent again whose reply is not as expected.
+    pub(super) retries: u32,
+    /// Whether a request has failed.
+    pub(super) missed: &'a mut bool,
     pub(super) now: Nanos,
+}
+
+impl Sink<'_> {
+    /// A reply that is no success. Returns whether the request has another try.
+    #[cold]
+    fn no_success(&mut self, mut flight: Flight, reply: &Reply, fault: Fault) -> bool {
+        if reply.fault.is_some() {
+            self.recorder.link_fault(self.connect_began, fault);
+        } else if flight.tries < self.retries {
+            self.recorder.tried(&flight.stamps(self.now), reply);
+            flight.tries += 1;
+            flight.first = Nanos::MAX;
+            flight.waits_until = self.now;
+            self.bounced.push(flight);
+            return true;
+        }
+        *self.missed = true;
+        false
+    }
 }
 
 impl ReplySink for Sink<'_> {
@@ -44,12 +69,12 @@ impl ReplySink for Sink<'_> {
 
     #[inline]
     fn wants_body(&self) -> bool {
-        self.pattern.is_some()
+        self.flights.front().is_some_and(|f| self.calls.looks_at_body(f.call))
     }
 
     fn body(&mut self, piece: &[u8]) {
-        if let Some(pattern) = self.pattern {
-            pattern.feed(self.body, piece);
+        if let Some(f) = self.flights.front() {
+            self.calls.body(f.call, piece, self.body);
         }
     }
 
@@ -59,21 +84,18 @@ impl ReplySink for Sink<'_> {
         *self.sent -= 1;
         *self.served += 1;
         *self.retired |= !reply.keeps_open;
-        // What is expected of bodies can't be asked of a reply to HEAD.
-        let bodiless = self.bodiless[flight.call as usize];
-        let found = self.pattern.is_none_or(|p| p.finish(self.body)) || bodiless;
-        let right_length =
-            bodiless || self.expect.length.is_none_or(|length| length == reply.body_bytes);
-        let fault = reply.fault.or_else(|| {
-            if !self.expect.accepts(reply.status) {
-                Some(Fault::UnexpectedStatus)
-            } else if !found || !right_length {
-                Some(Fault::BodyMismatch)
-            } else {
-                None
-            }
-        });
-        self.recorder.replied(&flight.stamps(self.now), &reply, fault);
+        let fault = self.calls.judge(flight.call, &reply, self.body);
+        if let Some(fault) = fault
+            && self.no_success(flight, &reply, fault)
+        {
+            return;
+        }
+        let stamps = flight.stamps(self.now);
+        self.recorder.replied(&stamps, &reply, fault);
+        let name = self.calls.get(flight.call).name;
+        if name != NONE {
+            self.recorder.name_ended(name, &stamps, fault);
+        }
         self.freed.push(flight.user);
     }
 }

@@ -9,6 +9,8 @@ use crate::schedule::{Arrivals, RatePlan};
 use crate::target::Endpoint;
 use crate::units::Span;
 
+mod sessions;
+
 struct Letters;
 
 impl Protocol for Letters {
@@ -37,14 +39,14 @@ impl Protocol for Letters {
                 return Err(Fault::Surplus);
             }
             match byte {
-                b'!' | b'.' => sink.reply(Reply {
+                b'!' | b'.' | b'x' => sink.reply(Reply {
                     status: 200,
                     head_bytes: 1,
                     framing_bytes: 0,
                     footer_bytes: 0,
-                    body_bytes: 0,
+                    body_bytes: u64::from(byte == b'x'),
                     interim: 0,
-                    keeps_open: byte == b'!',
+                    keeps_open: byte != b'.',
                     fault: None,
                 }),
                 b'~' => sink.began(),

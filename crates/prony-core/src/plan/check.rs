@@ -1,6 +1,6 @@
 //! Whether a plan can be carried out: asked of every plan before a run, wherever it came from.
 
-use super::{CallSpec, Expect, HttpVersion, Load, Plan, Think, TlsSpec};
+use super::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, SessionKind, Think, TlsSpec};
 use crate::schedule::Arrivals;
 use crate::script::Script;
 use crate::target::{Endpoint, check_header, check_method};
@@ -16,6 +16,7 @@ impl Plan {
         self.check_targets()?;
         self.check_limits()?;
         check_load(&self.load)?;
+        self.check_sessions()?;
         check_expect(&self.expect)?;
         Script::new(self).map_err(|error| error.to_string())?;
         self.tls.as_deref().map_or(Ok(()), check_tls)?;
@@ -36,9 +37,63 @@ impl Plan {
             let checked = if call.endpoint as usize >= self.endpoints.len() {
                 Err(format!("there is no endpoint {}", call.endpoint))
             } else {
-                check_call(call)
+                check_call(call).and_then(|()| self.check_call_name(call))
             };
             checked.map_err(|why| format!("request {}: {why}", i + 1))?;
+        }
+        Ok(())
+    }
+
+    fn check_call_name(&self, call: &CallSpec) -> Result<(), String> {
+        if call.name.is_some_and(|name| name as usize >= self.names.len()) {
+            return Err("its name is not among those of the plan".into());
+        }
+        call.expect.as_deref().map_or(Ok(()), check_expect)
+    }
+
+    fn check_sessions(&self) -> Result<(), String> {
+        let Some(sessions) = &self.sessions else {
+            return match self.stop.sessions {
+                Some(_) => Err("a number of sessions can't end a run without sessions".into()),
+                None => Ok(()),
+            };
+        };
+        if self.stop.sessions == Some(0) {
+            return Err("the run must have at least 1 session".into());
+        }
+        if sessions.connections == 0 {
+            return Err("a session needs at least 1 connection".into());
+        }
+        if sessions.kinds.is_empty() {
+            return Err("the plan has no session to run".into());
+        }
+        if sessions.pick == Pick::Random && sessions.kinds.iter().all(|kind| kind.weight == 0) {
+            return Err("no session has a weight".into());
+        }
+        for (i, kind) in sessions.kinds.iter().enumerate() {
+            self.check_kind(kind).map_err(|why| format!("session {}: {why}", i + 1))?;
+        }
+        Ok(())
+    }
+
+    fn check_kind(&self, kind: &SessionKind) -> Result<(), String> {
+        if kind.bursts.is_empty() {
+            return Err("it has no burst of requests".into());
+        }
+        for (i, burst) in kind.bursts.iter().enumerate() {
+            let wrong = |why: String| Err(format!("burst {}: {why}", i + 1));
+            if burst.calls.is_empty() {
+                return wrong("it has no request".into());
+            }
+            if let Some(call) = burst.calls.iter().find(|&&c| c as usize >= self.calls.len()) {
+                return wrong(format!("there is no request {call}"));
+            }
+            if burst.repeat == 0 {
+                return wrong("it must be made at least once".into());
+            }
+            if let Err(why) = check_think(burst.think) {
+                return wrong(why);
+            }
         }
         Ok(())
     }
@@ -77,7 +132,8 @@ impl Plan {
             Load::Open { arrivals: Arrivals::Uniform(..), .. } | Load::Closed { .. } => None,
             Load::Open { rate, .. } => rate.length(),
         };
-        if self.stop.requests.is_none() && self.stop.duration.is_none() && own_length.is_none() {
+        let counted = self.stop.requests.is_some() || self.stop.sessions.is_some();
+        if !counted && self.stop.duration.is_none() && own_length.is_none() {
             return Err("nothing ends the run; give a number of requests or a duration".into());
         }
         let length = self.stop.duration.or(own_length).unwrap_or(Span::ZERO);
@@ -143,10 +199,7 @@ fn check_load(load: &Load) -> Result<(), String> {
         Load::Closed { connections: 0, .. } | Load::Open { connections: 0, .. } => {
             Err("the run needs at least 1 connection".into())
         }
-        Load::Closed { think: Think::Uniform(low, high), .. } if low > high => {
-            Err(format!("the think time's bounds {low}..{high} are in the wrong order"))
-        }
-        Load::Closed { .. } => Ok(()),
+        Load::Closed { think, .. } => check_think(*think),
         Load::Open { rate, arrivals, .. } => match arrivals {
             Arrivals::Fixed | Arrivals::Poisson => rate.check(),
             Arrivals::Uniform(low, high) if low > high => {
@@ -174,6 +227,15 @@ fn check_tls(tls: &TlsSpec) -> Result<(), String> {
     match tls.alpn.iter().find(|p| p.is_empty() || p.len() > 255) {
         Some(p) => Err(format!("an ALPN name has 1 to 255 bytes, and '{p}' has {}", p.len())),
         None => Ok(()),
+    }
+}
+
+fn check_think(think: Think) -> Result<(), String> {
+    match think {
+        Think::Uniform(low, high) if low > high => {
+            Err(format!("the think time's bounds {low}..{high} are in the wrong order"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -184,6 +184,8 @@ pub enum Think {
     Exponential(Span),
     /// Uniform between the two.
     Uniform(Span, Span),
+    /// Log-normal: its median, and the standard deviation of its logarithm in thousandths.
+    LogNormal(Span, u32),
 }
 
 /// The stop rules; whichever comes first. At least one is set, unless the rate plan or trace ends
@@ -259,7 +261,43 @@ impl Plan {
     /// falls to it could never be sent.
     pub fn shards_max(&self) -> u32 {
         let (Load::Closed { connections, .. } | Load::Open { connections, .. }) = self.load;
-        (self.shard.share_of(u64::from(connections)) as u32).max(1)
+        // A share without a session would have nothing to do.
+        let sessions = self.stop.sessions.filter(|_| self.sessions.is_some());
+        let most = u64::from(connections).min(sessions.unwrap_or(u64::MAX));
+        (self.shard.share_of(most) as u32).max(1)
+    }
+
+    /// The most connections that this share may have open at once.
+    pub fn connections_max(&self) -> u64 {
+        match (&self.load, &self.sessions) {
+            (Load::Open { connections, .. }, _) | (Load::Closed { connections, .. }, None) => {
+                self.shard.share_of(u64::from(*connections))
+            }
+            (Load::Closed { connections, .. }, Some(sessions)) => {
+                let each = sessions.kinds.iter().map(|kind| self.connections_of(kind, sessions));
+                self.shard.share_of(u64::from(*connections)) * each.max().unwrap_or(1)
+            }
+        }
+    }
+
+    /// The most connections that a session of that kind may have open at once.
+    fn connections_of(&self, kind: &SessionKind, sessions: &Sessions) -> u64 {
+        let mut most = vec![0; self.endpoints.len()];
+        for burst in &kind.bursts {
+            let mut calls = vec![0_u64; self.endpoints.len()];
+            for &call in &burst.calls[usize::from(burst.lead && burst.calls.len() > 1)..] {
+                calls[self.calls[call as usize].endpoint as usize] += 1;
+            }
+            for &call in &burst.calls[..usize::from(burst.lead)] {
+                let n = &mut calls[self.calls[call as usize].endpoint as usize];
+                *n = (*n).max(1);
+            }
+            for (most, calls) in most.iter_mut().zip(calls) {
+                let wanted = calls.div_ceil(u64::from(self.pipeline));
+                *most = wanted.min(u64::from(sessions.connections)).max(*most);
+            }
+        }
+        most.iter().sum()
     }
 
     /// Share `index` of `of` of this plan. The union of all shares is exactly the whole: arrival k,

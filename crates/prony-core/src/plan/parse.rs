@@ -7,14 +7,15 @@ use super::{Expect, HttpVersion, Pick, Think};
 use crate::schedule::parse_bounds;
 use crate::units::{ParseError, Span, parse_span};
 
-/// `none`, `50ms`, `exp:50ms` or `uniform:10ms..90ms`.
+/// `none`, `50ms`, `exp:50ms`, `uniform:10ms..90ms` or `lognormal:50ms:0.5` (median and sigma).
 impl FromStr for Think {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let bad = |why: String| {
             ParseError::new(format!(
-                "'{text}' is not a think time: {why}; write 50ms, exp:50ms or uniform:10ms..90ms"
+                "'{text}' is not a think time: {why}; write 50ms, exp:50ms, uniform:10ms..90ms or \
+                 lognormal:50ms:0.5"
             ))
         };
         let span = |text: &str| parse_span(text).map_err(bad);
@@ -29,6 +30,15 @@ impl FromStr for Think {
                 let (low, high) = parse_bounds(bounds).map_err(bad)?;
                 Ok(Self::Uniform(low, high))
             }
+            Some(("lognormal", law)) => {
+                let Some((median, sigma)) = law.split_once(':') else {
+                    return Err(bad(format!("'{law}' has no ':' between median and sigma")));
+                };
+                let sigma = parse_thousandths(sigma).ok_or_else(|| {
+                    bad(format!("'{sigma}' is no sigma from 0 to {SIGMA_MAX} in thousandths"))
+                })?;
+                Ok(Self::LogNormal(span(median)?, sigma))
+            }
             Some((law, _)) => Err(bad(format!("there is no law '{law}'"))),
         }
     }
@@ -41,8 +51,27 @@ impl fmt::Display for Think {
             Self::Fixed(time) => write!(f, "{time}"),
             Self::Exponential(mean) => write!(f, "exp:{mean}"),
             Self::Uniform(low, high) => write!(f, "uniform:{low}..{high}"),
+            Self::LogNormal(median, sigma) => {
+                write!(f, "lognormal:{median}:{}", f64::from(*sigma) / 1000.0)
+            }
         }
     }
+}
+
+/// The largest sigma of a log-normal think time: with it, one pause in six is over a hundred times
+/// the median.
+const SIGMA_MAX: u32 = 5;
+
+/// A number from 0 to [`SIGMA_MAX`] with at most three decimals, in thousandths.
+fn parse_thousandths(text: &str) -> Option<u32> {
+    let (whole, broken) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || whole.len() > 1 || broken.len() > 3 || !digits(whole) || !digits(broken)
+    {
+        return None;
+    }
+    let number: u32 = format!("{whole}{broken:0<3}").parse().ok()?;
+    (number <= SIGMA_MAX * 1000).then_some(number)
 }
 
 /// `in-turn` or `random`.

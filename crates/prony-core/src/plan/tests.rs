@@ -58,23 +58,40 @@ fn think_times_by_table() {
         ("exp:50ms", Think::Exponential(ms(50)), "exp:50ms"),
         ("uniform:10ms..90ms", Think::Uniform(ms(10), ms(90)), "uniform:10ms..90ms"),
         ("uniform:0..0.5", Think::Uniform(ms(0), ms(500)), "uniform:0s..500ms"),
+        ("lognormal:50ms:0.5", Think::LogNormal(ms(50), 500), "lognormal:50ms:0.5"),
+        ("lognormal:1s:1.005", Think::LogNormal(ms(1000), 1005), "lognormal:1s:1.005"),
     ];
     for (text, think, back) in cases {
         assert_eq!(text.parse(), Ok(think), "{text}");
         assert_eq!(think.to_string(), back);
     }
     check_errors::<Think>(
-        &["", "soon", "exp:", "exp:x", "uniform:1s", "uniform:2s..1s", "uniform:..", "gauss:1s"],
+        &[
+            "",
+            "soon",
+            "exp:",
+            "exp:x",
+            "uniform:1s",
+            "uniform:2s..1s",
+            "uniform:..",
+            "gauss:1s",
+            "lognormal:1s",
+            "lognormal:1s:6",
+            "lognormal:1s:.5",
+        ],
         str::parse,
         expect![[r#"
-            '' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms or uniform:10ms..90ms
-            'soon' is not a think time: 'soon' is not a time: a number is missing; write 50ms, exp:50ms or uniform:10ms..90ms
-            'exp:' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms or uniform:10ms..90ms
-            'exp:x' is not a think time: 'x' is not a time: a number is missing; write 50ms, exp:50ms or uniform:10ms..90ms
-            'uniform:1s' is not a think time: '1s' has no '..' between two times; write 50ms, exp:50ms or uniform:10ms..90ms
-            'uniform:2s..1s' is not a think time: 2s is longer than 1s; write 50ms, exp:50ms or uniform:10ms..90ms
-            'uniform:..' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms or uniform:10ms..90ms
-            'gauss:1s' is not a think time: there is no law 'gauss'; write 50ms, exp:50ms or uniform:10ms..90ms
+            '' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
+            'soon' is not a think time: 'soon' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
+            'exp:' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
+            'exp:x' is not a think time: 'x' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
+            'uniform:1s' is not a think time: '1s' has no '..' between two times; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
+            'uniform:2s..1s' is not a think time: 2s is longer than 1s; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
+            'uniform:..' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
+            'gauss:1s' is not a think time: there is no law 'gauss'; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
+            'lognormal:1s' is not a think time: '1s' has no ':' between median and sigma; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
+            'lognormal:1s:6' is not a think time: '6' is no sigma from 0 to 5 in thousandths; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
+            'lognormal:1s:.5' is not a think time: '.5' is no sigma from 0 to 5 in thousandths; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
         "#]],
     );
 }

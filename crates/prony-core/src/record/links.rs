@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
-use super::wire;
+use super::{Recorder, wire};
 use crate::fault::Fault;
+use crate::units::Nanos;
 
 /// The connections of a section, each counted where its connect began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,5 +41,22 @@ impl Links {
     /// Connections that ended by one fault.
     pub fn fault(&self, fault: Fault) -> u64 {
         self.faults[fault as usize]
+    }
+}
+
+impl Recorder {
+    /// A connection ended by that fault. `began`: when its connect did.
+    pub fn link_fault(&mut self, began: Nanos, fault: Fault) {
+        self.section(began).tally.links.faults[fault as usize] += 1;
+    }
+
+    /// A connection that had brought a reply was closed.
+    pub fn link_lived(&mut self, began: Nanos, now: Nanos) {
+        self.section(began).tally.links.lifetimes.record(now.since(began));
+    }
+
+    /// The most connections that there were at once.
+    pub fn live_max(&mut self, n: u64) {
+        self.main.tally.links.live_max = n;
     }
 }

@@ -19,7 +19,7 @@ use crate::units::{Nanos, Span};
 use hist::Hist;
 pub use links::Links;
 use series::Series;
-pub use sessions::{NameTally, SessionTally};
+pub use sessions::{NameTally, SessionEnd, SessionTally};
 pub use tls::TlsTally;
 
 /// A lag that counts as lateness where the end of the load cuts it off; below it, an arrival just
@@ -214,6 +214,8 @@ struct Section {
     on_time: u64,
     status_last: (u16, u64),
     last_done: Nanos,
+    /// When the last connect began, and how many began then.
+    connects: (Nanos, u64),
 }
 
 impl Default for Tally {
@@ -346,6 +348,7 @@ impl Section {
             on_time: 0,
             status_last: (0, 0),
             last_done: begin,
+            connects: (Nanos::MAX, 0),
         }
     }
 
@@ -386,6 +389,16 @@ impl Recorder {
     /// A recorder whose measurement begins at `begin` (the end of the warm-up).
     pub fn new(begin: Nanos) -> Self {
         Self { main: Section::new(begin), warm: Section::new(Nanos::ZERO), begin, load_end: None }
+    }
+
+    /// The same, for a plan that has sessions, or so many names.
+    #[must_use]
+    pub fn of(mut self, sessions: bool, names: usize) -> Self {
+        for section in [&mut self.main, &mut self.warm] {
+            section.tally.sessions = sessions.then(Box::default);
+            section.tally.names = vec![NameTally::default(); names];
+        }
+        self
     }
 
     #[inline]
@@ -513,7 +526,11 @@ impl Recorder {
 
     /// A connect has begun.
     pub fn connecting(&mut self, now: Nanos) {
-        self.section(now).tally.connects += 1;
+        let s = self.section(now);
+        s.tally.connects += 1;
+        let (last, n) = s.connects;
+        s.connects = (now, if last == now { n + 1 } else { 1 });
+        s.tally.links.burst_max = s.tally.links.burst_max.max(s.connects.1);
     }
 
     /// So many connects that have begun at this very time were never asked for.

@@ -5,6 +5,21 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
+use super::{Recorder, Stamps};
+use crate::fault::{Fault, FaultClass};
+use crate::proto::Reply;
+use crate::units::{Nanos, Span};
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionEnd {
+    /// All its requests were answered as the plan expects.
+    Completed,
+    /// One was not.
+    Failed,
+    /// The run ended before it.
+    Unfinished,
+}
 
 /// The sessions of a section, each counted where its intended start falls.
 ///
@@ -73,5 +88,97 @@ impl NameTally {
         self.failed += other.failed;
         self.response.merge(&other.response);
         self.service.merge(&other.service);
+    }
+}
+
+impl Recorder {
+    /// A session is wanted from now on.
+    pub fn session_started(&mut self, intended: Nanos) {
+        if let Some(sessions) = &mut self.section(intended).tally.sessions {
+            sessions.started += 1;
+        }
+    }
+
+    /// A session has ended: the replies that it brought and the connections that opened for it.
+    pub fn session_ended(
+        &mut self,
+        how: SessionEnd,
+        intended: Nanos,
+        now: Nanos,
+        replies: u64,
+        connections: u64,
+    ) {
+        let Some(sessions) = &mut self.section(intended).tally.sessions else { return };
+        let took = now.since(intended);
+        match how {
+            SessionEnd::Completed => {
+                sessions.completed += 1;
+                sessions.lifetime.record(took);
+                sessions.connections += connections;
+                *sessions.per_second.entry(now.0 / 1_000_000_000).or_default() += 1;
+            }
+            SessionEnd::Failed => {
+                sessions.failed += 1;
+                sessions.failtime.record(took);
+            }
+            SessionEnd::Unfinished => {
+                sessions.unfinished += 1;
+                return;
+            }
+        }
+        *sessions.lengths.entry(replies).or_default() += 1;
+    }
+
+    /// A request of that name is wanted.
+    pub fn name_started(&mut self, name: u32, intended: Nanos) {
+        self.section(intended).tally.names[name as usize].started += 1;
+    }
+
+    /// A request of that name was answered; `fault` says why that is no success, if it is none.
+    pub fn name_ended(&mut self, name: u32, stamps: &Stamps, fault: Option<Fault>) {
+        let name = &mut self.section(stamps.intended).tally.names[name as usize];
+        if fault.is_some() {
+            name.failed += 1;
+            return;
+        }
+        name.replies += 1;
+        name.response.record(stamps.response());
+        name.service.record(stamps.service());
+    }
+
+    /// A request of that name has failed without a whole reply, see [`Recorder::failed`].
+    pub fn name_failed(
+        &mut self,
+        name: u32,
+        stamps: &Stamps,
+        fault: Fault,
+        sent: bool,
+        timeout: Span,
+    ) {
+        let name = &mut self.section(stamps.intended).tally.names[name as usize];
+        name.failed += 1;
+        if fault.class() == FaultClass::Timeout {
+            name.response.record(stamps.response().max(timeout));
+            if sent {
+                name.service.record(stamps.service());
+            }
+        }
+    }
+
+    /// A whole reply has come that is not as the plan expects; its request gets another try.
+    pub fn tried(&mut self, stamps: &Stamps, reply: &Reply) {
+        let drain = self.load_end.is_some_and(|end| stamps.done > end);
+        let s = self.section(stamps.intended);
+        s.status(reply.status);
+        let t = &mut s.tally;
+        t.retries += 1;
+        t.interim += u64::from(reply.interim);
+        t.bytes_head += reply.head_bytes;
+        t.bytes_framing += reply.framing_bytes;
+        t.bytes_footer += reply.footer_bytes;
+        t.bytes_body += reply.body_bytes;
+        if drain {
+            t.bytes_in_drain += reply.head_bytes + reply.body_bytes;
+        }
     }
 }

@@ -32,6 +32,8 @@ pub enum Stream {
     Template = 7,
     /// Which row of a table a session has.
     Rows = 8,
+    /// Pauses within sessions.
+    Pause = 9,
 }
 
 /// 64 random bits that depend on nothing but the arguments.
@@ -76,7 +78,18 @@ pub fn think(think: Think, bits: u64) -> Span {
         Think::Fixed(time) => time,
         Think::Exponential(mean) => exponential(bits, mean),
         Think::Uniform(low, high) => uniform(bits, low, high),
+        Think::LogNormal(median, sigma) => {
+            let factor = libm::exp(f64::from(sigma) / 1000.0 * normal(bits));
+            Span((median.0 as f64 * factor).round() as u64)
+        }
     }
+}
+
+/// A standard normal draw from 64 random bits (Box and Muller; the angle comes from a second mixing
+/// of the bits).
+fn normal(bits: u64) -> f64 {
+    let radius = (2.0 * unit_exponential(bits)).sqrt();
+    radius * libm::cos(std::f64::consts::TAU * unit(mix(bits ^ GOLDEN_GAMMA)))
 }
 
 /// A generator for one place that draws in order: xoshiro256++, whose period (2^256 - 1) no run

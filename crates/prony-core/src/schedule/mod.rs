@@ -67,7 +67,7 @@ pub struct Schedule {
     /// Where the warm-up ends and the plan begins.
     begin: Nanos,
     /// Measured arrivals over all shares, at most.
-    requests: u64,
+    count: u64,
     /// Every arrival is earlier.
     before: Nanos,
     /// What [`Schedule::end`] tells.
@@ -98,6 +98,11 @@ impl Schedule {
             Load::Closed { .. } => (Law::Silent, Law::Silent),
             Load::Open { rate, arrivals, .. } => Law::of(rate, arrivals, plan.seed),
         };
+        // What arrives is a session, where there are any.
+        let count = match plan.sessions {
+            None => plan.stop.requests,
+            Some(_) => plan.stop.sessions,
+        };
         let mut schedule = Self {
             next: None,
             index: 0,
@@ -106,7 +111,7 @@ impl Schedule {
             measured,
             first_measured: None,
             begin,
-            requests: plan.stop.requests.unwrap_or(u64::MAX),
+            count: count.unwrap_or(u64::MAX),
             before: limit.map_or(Nanos::MAX, |limit| begin + limit),
             end: limit.filter(|&limit| !ends_before(limit)).map(|limit| begin + limit),
         };
@@ -155,7 +160,7 @@ impl Schedule {
         };
         self.first_measured = Some(first_measured);
         let index = self.index + others;
-        if index - first_measured >= self.requests {
+        if index - first_measured >= self.count {
             return None;
         }
         let at = self.begin + self.measured.next(others)?;

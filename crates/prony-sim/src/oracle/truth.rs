@@ -194,7 +194,9 @@ pub fn conserves(tally: &Tally) -> Vec<String> {
         + [Fault::UnexpectedStatus, Fault::BodyMismatch, Fault::Surplus]
             .map(|f| t.faults[f as usize])
             .iter()
-            .sum::<u64>();
+            .sum::<u64>()
+        // A reply that is not as expected may give its request another try.
+        + t.retries;
     let mut wrong = Vec::new();
     let mut must = |holds: bool, what: String| {
         if !holds {

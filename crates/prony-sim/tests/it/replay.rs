@@ -92,7 +92,7 @@ fn merged_shards_pool_the_samples() {
                 (tally.connects, tally.connected) = (0, 0);
                 tally.times.connect = Default::default();
             }
-            tally.in_flight_max = 0;
+            (tally.in_flight_max, tally.links.live_max, tally.links.burst_max) = (0, 0, 0);
             bytes(&tally)
         };
         let whole = run(1);

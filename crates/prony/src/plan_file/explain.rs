@@ -12,7 +12,6 @@ use prony_core::schedule::Arrivals;
 use prony_core::target::{Endpoint, Url};
 use prony_core::units::Span;
 
-use super::dynamic;
 use super::request::authority;
 use super::words::{COOKIES, HTTP, LOST, ON_FAILURE, PICK, word};
 
@@ -32,7 +31,6 @@ pub fn explain(plan: &Plan, notes: &[String]) -> String {
         None if writer.url_alone().is_some() => {}
         None => writer.list(&mut out),
     }
-    dynamic::data(&plan.data, &mut out);
     out
 }
 
@@ -277,12 +275,6 @@ impl<'p> Writer<'p> {
         for (key, value) in call.expect.as_deref().map(expectations).unwrap_or_default() {
             add(key, value);
         }
-        if !call.extract.is_empty() {
-            add("extract", dynamic::extracts(&call.extract));
-        }
-        if call.template != dynamic::looks_like_template(call) {
-            add("templates", call.template.to_string());
-        }
         fields
     }
 }
@@ -450,16 +442,16 @@ fn integer(n: u64) -> String {
     if i64::try_from(n).is_ok() { n.to_string() } else { quoted(&n.to_string()) }
 }
 
-pub(super) fn array(elements: &[String]) -> String {
+fn array(elements: &[String]) -> String {
     format!("[{}]", elements.join(", "))
 }
 
-pub(super) fn line(out: &mut String, key: &str, value: impl std::fmt::Display) {
+fn line(out: &mut String, key: &str, value: impl std::fmt::Display) {
     let _ = writeln!(out, "{key} = {value}");
 }
 
 /// A text as TOML has it: literal where that spares escapes.
-pub(super) fn quoted(text: &str) -> String {
+fn quoted(text: &str) -> String {
     let plain = !text.contains(|c: char| c.is_control() || c == '\'');
     if plain && text.contains(['"', '\\']) {
         return format!("'{text}'");

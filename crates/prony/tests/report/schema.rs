@@ -30,7 +30,12 @@ fn report(summary: &Summary) -> Value {
 fn summaries() -> Vec<Summary> {
     let mut all = vec![sample::open(), sample::closed(), sample::everything()];
     let (low, high) = (Span::from_millis(1), Span::from_millis(9));
-    for think in [Think::Fixed(low), Think::Exponential(low), Think::Uniform(low, high)] {
+    for think in [
+        Think::Fixed(low),
+        Think::Exponential(low),
+        Think::Uniform(low, high),
+        Think::LogNormal(low, 500),
+    ] {
         let mut summary = sample::closed();
         summary.plan.load = Load::Closed { connections: 7, think };
         all.push(summary);

@@ -1,6 +1,5 @@
 //! Plan files read and written.
 
-mod dynamic;
 mod identity;
 mod refused;
 

@@ -140,6 +140,11 @@ fn thinking(think: Think) -> Option<String> {
         Think::Uniform(low, high) => {
             format!("uniform from {} to {}", units::exact(low), units::exact(high))
         }
+        Think::LogNormal(median, sigma) => format!(
+            "log-normal with median {} and sigma {}",
+            units::exact(median),
+            f64::from(sigma) / 1000.0
+        ),
     };
     Some(format!("think time {law}"))
 }

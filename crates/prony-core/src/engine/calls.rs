@@ -1,0 +1,112 @@
+//! What the engine must know of each call while it runs, gathered from the plan once.
+
+use super::conn::NONE;
+use super::flight::{BodyMatch, BodyPattern};
+use crate::fault::Fault;
+use crate::plan::{Expect, Plan};
+use crate::proto::Reply;
+
+/// The plan's calls.
+#[derive(Debug)]
+pub(super) struct Calls {
+    calls: Vec<Call>,
+    rules: Vec<Rule>,
+    /// Whether any rule looks at bodies.
+    looks: bool,
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) endpoint: u32,
+    /// Index into the plan's names, or [`NONE`].
+    pub(super) name: u32,
+    /// Index into the rules.
+    rule: u32,
+    pub(super) idempotent: bool,
+    /// Its replies have no body, whatever their headers say.
+    bodiless: bool,
+}
+
+/// What counts as success.
+#[derive(Debug)]
+struct Rule {
+    expect: Expect,
+    pattern: Option<BodyPattern>,
+}
+
+impl Calls {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let mut rules = vec![Rule::new(&plan.expect)];
+        let mut calls = Vec::with_capacity(plan.calls.len());
+        for spec in &plan.calls {
+            let rule = match spec.expect.as_deref() {
+                None => 0,
+                // Calls that are made from one template follow each other.
+                Some(expect) if rules.last().is_some_and(|r| r.expect == *expect) => {
+                    rules.len() - 1
+                }
+                Some(expect) => {
+                    rules.push(Rule::new(expect));
+                    rules.len() - 1
+                }
+            };
+            calls.push(Call {
+                endpoint: spec.endpoint,
+                name: spec.name.unwrap_or(NONE),
+                rule: rule as u32,
+                idempotent: spec.is_idempotent(),
+                bodiless: spec.is_head(),
+            });
+        }
+        let looks = rules.iter().any(|r| r.pattern.is_some());
+        Self { calls, rules, looks }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, call: u32) -> &Call {
+        &self.calls[call as usize]
+    }
+
+    /// Whether the bodies of this call's replies are looked at.
+    #[inline]
+    pub(super) fn looks_at_body(&self, call: u32) -> bool {
+        self.looks && self.pattern(call).is_some()
+    }
+
+    /// A piece of the body of this call's reply.
+    pub(super) fn body(&self, call: u32, piece: &[u8], body: &mut BodyMatch) {
+        if let Some(pattern) = self.pattern(call) {
+            pattern.feed(body, piece);
+        }
+    }
+
+    /// Why a whole reply to this call is no success, if it is none. Readies `body` for the next.
+    #[inline]
+    pub(super) fn judge(&self, call: u32, reply: &Reply, body: &mut BodyMatch) -> Option<Fault> {
+        let Call { rule, bodiless, .. } = self.calls[call as usize];
+        let Rule { expect, pattern } = &self.rules[rule as usize];
+        // What is expected of bodies can't be asked of a reply to HEAD.
+        let found = pattern.as_ref().is_none_or(|p| p.finish(body)) || bodiless;
+        let right_length = bodiless || expect.length.is_none_or(|n| n == reply.body_bytes);
+        if reply.fault.is_some() {
+            reply.fault
+        } else if !expect.accepts(reply.status) {
+            Some(Fault::UnexpectedStatus)
+        } else if !found || !right_length {
+            Some(Fault::BodyMismatch)
+        } else {
+            None
+        }
+    }
+
+    fn pattern(&self, call: u32) -> Option<&BodyPattern> {
+        self.rules[self.calls[call as usize].rule as usize].pattern.as_ref()
+    }
+}
+
+impl Rule {
+    fn new(expect: &Expect) -> Self {
+        Self { expect: expect.clone(), pattern: expect.body.as_deref().map(BodyPattern::new) }
+    }
+}

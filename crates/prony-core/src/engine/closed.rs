@@ -1,0 +1,176 @@
+//! The closed loop: users who each want one request after another.
+
+use std::cmp::Reverse;
+
+use super::flight::Flight;
+use super::source::Source;
+use super::{Engine, Stage, Timer};
+use crate::plan::{Pick, Think};
+use crate::proto::Protocol;
+use crate::rng::{self, Stream};
+use crate::units::{Nanos, Span};
+
+/// After a connect that failed a closed-loop user waits this long before the next try, twice as
+/// long after each further one: a dead target is asked again and again, but does not turn the meter
+/// into a busy loop.
+pub(super) const BACKOFF_FIRST: Span = Span::from_millis(1);
+/// The longest such wait: 1 ms doubled so often.
+pub(super) const BACKOFF_DOUBLINGS: u8 = 7;
+
+impl<P: Protocol> Engine<P> {
+    /// All closed-loop users start.
+    pub(super) fn begin(&mut self, now: Nanos) {
+        let users = match &mut self.source {
+            Source::Closed(users) => users,
+            Source::Open(arrivals) => {
+                arrivals.begun = true;
+                return;
+            }
+            Source::Sessions(_) => {
+                self.begin_guests(now);
+                return;
+            }
+        };
+        users.begun = true;
+        // Lane by lane within each round, so that every connection is opened before any has its
+        // pipeline filled.
+        let (lanes, depth) = (users.lanes, users.depth);
+        for round in 0..depth {
+            for lane in 0..lanes {
+                self.start_user(lane * depth + round, now, now);
+            }
+        }
+    }
+
+    /// A user wants the next request, from `intended` on.
+    pub(super) fn start_user(&mut self, user: u32, intended: Nanos, now: Nanos) {
+        let users = match &mut self.source {
+            Source::Closed(users) => users,
+            Source::Open(_) => return,
+            Source::Sessions(_) => {
+                self.next_session(user, intended, now);
+                return;
+            }
+        };
+        if users.alive == 0 {
+            return;
+        }
+        let measured = intended >= Nanos::ZERO + self.plan.warmup;
+        let late = self.load_end.is_some_and(|end| intended >= end);
+        if late || self.stage != Stage::Running || (measured && users.quota == Some(0)) {
+            users.alive -= 1;
+            return;
+        }
+        if measured && let Some(quota) = &mut users.quota {
+            *quota -= 1;
+        }
+        let shard = self.plan.shard;
+        let own = users.started;
+        users.started += 1;
+        users.under_way[(user / users.depth) as usize] += 1;
+        // Each share goes round all calls. By the number in the whole run, two shares of two calls
+        // would have one call each, and the faster one would be made more often.
+        let number = match self.plan.pick {
+            Pick::InTurn => own + u64::from(shard.index),
+            Pick::Random => own * u64::from(shard.of) + u64::from(shard.index),
+        };
+        self.start(Flight::new(intended, self.pick(number), user), now);
+    }
+
+    /// A lane's connection has opened: its next failure is a first one again.
+    pub(super) fn connect_succeeded(&mut self, slot: u32) {
+        let lane = self.conns[slot].lane;
+        match &mut self.source {
+            Source::Closed(users) => users.failures[lane as usize] = 0,
+            Source::Open(_) => {}
+            Source::Sessions(_) => self.session_connected(lane, true),
+        }
+    }
+
+    /// The users whose connect has failed try again after a while.
+    pub(super) fn connect_failed(&mut self, now: Nanos) {
+        let Source::Closed(users) = &mut self.source else {
+            self.restart_freed(now);
+            return;
+        };
+        let Some(&first) = self.freed.first() else { return };
+        let lane = first / users.depth;
+        for &user in &self.freed {
+            self.outstanding -= 1;
+            users.under_way[lane as usize] -= 1;
+            let failures = &mut users.failures[lane as usize];
+            let wait = BACKOFF_FIRST * (1 << *failures);
+            *failures = (*failures + 1).min(BACKOFF_DOUBLINGS);
+            self.timers.push(Reverse((now + wait, Timer::User(user))));
+        }
+        self.freed.clear();
+        self.unpark(lane, now);
+    }
+
+    /// The users whose requests have ended think, then want the next.
+    pub(super) fn restart_freed(&mut self, now: Nanos) {
+        if self.freed.is_empty() {
+            return;
+        }
+        self.outstanding -= self.freed.len() as u64;
+        let users = match &mut self.source {
+            Source::Closed(users) => users,
+            Source::Open(_) => {
+                self.freed.clear();
+                return;
+            }
+            Source::Sessions(_) => {
+                self.session_goes_on(now);
+                return;
+            }
+        };
+        // They all belong to the one connection that was looked at, and so to one lane.
+        let lane = self.freed[0] / users.depth;
+        users.under_way[lane as usize] -= self.freed.len() as u32;
+        let mut freed = std::mem::take(&mut self.freed);
+        if !users.parked.is_empty() {
+            users.parked[lane as usize].append(&mut freed);
+            self.unpark(lane, now);
+        } else if users.think == Think::None || users.quota == Some(0) {
+            for &user in &freed {
+                self.start_user(user, now, now);
+            }
+        } else {
+            self.think(&freed, now);
+        }
+        debug_assert!(self.freed.is_empty());
+        freed.clear();
+        self.freed = freed;
+    }
+
+    /// Users who wait for half of their lane's window start when it is free, or when nothing is
+    /// under way.
+    fn unpark(&mut self, lane: u32, now: Nanos) {
+        let Source::Closed(users) = &mut self.source else { return };
+        let Some(parked) = users.parked.get_mut(lane as usize) else { return };
+        if (parked.len() as u32) * 2 < users.depth && users.under_way[lane as usize] > 0 {
+            return;
+        }
+        let mut ready = std::mem::take(parked);
+        for &user in &ready {
+            self.start_user(user, now, now);
+        }
+        ready.clear();
+        if let Source::Closed(users) = &mut self.source {
+            users.parked[lane as usize] = ready;
+        }
+    }
+
+    fn think(&mut self, freed: &[u32], now: Nanos) {
+        let Source::Closed(users) = &self.source else { return };
+        let shard = self.plan.shard;
+        for &user in freed {
+            let everywhere = u64::from(user) * u64::from(shard.of) + u64::from(shard.index);
+            // Which of the user's requests this is after is not kept; the number of starts tells
+            // draws apart.
+            let bits = rng::keyed(self.plan.seed, Stream::Think, everywhere, users.started);
+            let wait = rng::think(users.think, bits);
+            self.timers.push(Reverse((now + wait, Timer::User(user))));
+        }
+    }
+}

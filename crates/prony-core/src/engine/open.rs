@@ -1,0 +1,158 @@
+//! The open loop: arrivals, the connections that they share, and the queue before them.
+
+use super::Engine;
+use super::conn::{Listed, NONE, State};
+use super::flight::{Flight, NOBODY};
+use super::pool::{Pool, relist};
+use super::source::Source;
+use crate::fault::Fault;
+use crate::machine::CloseHow;
+use crate::proto::Protocol;
+use crate::units::Nanos;
+
+impl<P: Protocol> Engine<P> {
+    /// Start every arrival that is due.
+    pub(super) fn start_arrivals(&mut self, now: Nanos) {
+        loop {
+            let arrivals = match &mut self.source {
+                Source::Open(arrivals) => arrivals,
+                Source::Closed(_) => return,
+                Source::Sessions(_) => {
+                    self.start_sessions(now);
+                    return;
+                }
+            };
+            let due = arrivals.schedule.peek().filter(|a| a.at <= now && !arrivals.cancelled);
+            let Some(arrival) = due else { return };
+            arrivals.schedule.pop();
+            self.start(Flight::new(arrival.at, self.pick(arrival.index), NOBODY), now);
+        }
+    }
+
+    /// Arrivals that waited in the queue until their time was up have failed, unsent.
+    pub(super) fn expire_waiting(&mut self, now: Nanos) {
+        let timeout = self.unsent_timeout();
+        loop {
+            let Source::Open(arrivals) = &mut self.source else { return };
+            if arrivals.waiting == 0 {
+                break;
+            }
+            let mut late = None;
+            for pool in &mut arrivals.pools {
+                if pool.waiting.front().is_some_and(|f| f.intended + timeout <= now) {
+                    late = pool.waiting.pop_front();
+                    break;
+                }
+            }
+            let Some(mut flight) = late else { break };
+            arrivals.waiting -= 1;
+            flight.waited_in_queue(now);
+            self.fail(&flight, Fault::RequestTimeout, false, now);
+        }
+        self.restart_freed(now);
+    }
+
+    /// An open-loop connection that can take one more request now.
+    pub(super) fn find(&mut self, endpoint: u32, now: Nanos) -> Option<u32> {
+        let Source::Open(arrivals) = &self.source else { return None };
+        let pool = &arrivals.pools[endpoint as usize];
+        if let Some(slot) = pool.idle() {
+            return Some(slot);
+        }
+        if self.conns.len() < arrivals.cap {
+            return Some(self.connect(endpoint, NONE, now));
+        }
+        if let Some(slot) = pool.roomy() {
+            return Some(slot);
+        }
+        // At the cap, but another endpoint holds a connection that it does not need now.
+        let spare = arrivals.pools.iter().find_map(Pool::idle)?;
+        self.part(spare, CloseHow::Orderly, now);
+        Some(self.connect(endpoint, NONE, now))
+    }
+
+    pub(super) fn enqueue(&mut self, endpoint: u32, mut flight: Flight, now: Nanos) {
+        let Source::Open(arrivals) = &mut self.source else { return };
+        arrivals.waiting += 1;
+        // Whatever passed before is the meter's lateness, not the queue's.
+        flight.waits_until = flight.waits_until.max(now);
+        let waiting = &mut arrivals.pools[endpoint as usize].waiting;
+        // A request that lost its connection has waited longest: the queue stays ordered by
+        // intended start.
+        let at = waiting.partition_point(|f| f.intended <= flight.intended);
+        waiting.insert(at, flight);
+    }
+
+    /// Put an open-loop connection where it belongs: idle, with room, or neither.
+    pub(super) fn list(&mut self, slot: u32) {
+        let Source::Open(arrivals) = &mut self.source else { return };
+        let conn = &self.conns[slot];
+        let in_flight = conn.flights.len() as u32;
+        let used_up = conn.retired
+            || self.plan.requests_per_connection.is_some_and(|n| conn.given >= n)
+            || conn.state != State::Open;
+        let wanted = if used_up {
+            Listed::No
+        } else if in_flight == 0 {
+            Listed::Idle
+        } else if self.proto.room(&conn.proto, in_flight, self.plan.pipeline) > 0 {
+            Listed::Roomy
+        } else {
+            Listed::No
+        };
+        relist(&mut arrivals.pools, &mut self.conns, slot, wanted);
+    }
+
+    /// The connection may have room: arrivals that wait for its endpoint take it.
+    pub(super) fn pump_slot(&mut self, slot: u32, now: Nanos) {
+        if let Source::Sessions(_) = &self.source {
+            self.feed(self.conns[slot].lane, now);
+            return;
+        }
+        loop {
+            let Source::Open(arrivals) = &mut self.source else { return };
+            if arrivals.waiting == 0 {
+                break;
+            }
+            let conn = &self.conns[slot];
+            let room = self.proto.room(&conn.proto, conn.flights.len() as u32, self.plan.pipeline);
+            let used_up =
+                conn.retired || self.plan.requests_per_connection.is_some_and(|n| conn.given >= n);
+            if room == 0 || used_up || conn.state != State::Open {
+                break;
+            }
+            let Some(mut flight) = arrivals.pools[conn.endpoint as usize].waiting.pop_front()
+            else {
+                break;
+            };
+            arrivals.waiting -= 1;
+            flight.waited_in_queue(now);
+            self.give(slot, flight, now);
+        }
+        self.list(slot);
+    }
+
+    /// There may be a free place under the cap: arrivals that wait open a connection.
+    pub(super) fn pump_waiting(&mut self, now: Nanos) {
+        if let Source::Sessions(_) = &self.source {
+            self.feed_waiting(now);
+            return;
+        }
+        loop {
+            let Source::Open(arrivals) = &mut self.source else { return };
+            if arrivals.waiting == 0 || self.conns.len() >= arrivals.cap {
+                return;
+            }
+            let oldest = (0..arrivals.pools.len())
+                .filter_map(|e| arrivals.pools[e].waiting.front().map(|f| (f.intended, e)))
+                .min();
+            let Some((_, endpoint)) = oldest else { return };
+            let mut flight =
+                arrivals.pools[endpoint].waiting.pop_front().expect("the oldest is there");
+            arrivals.waiting -= 1;
+            flight.waited_in_queue(now);
+            let slot = self.connect(endpoint as u32, NONE, now);
+            self.give(slot, flight, now);
+        }
+    }
+}

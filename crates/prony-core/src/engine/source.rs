@@ -1,0 +1,215 @@
+//! Where requests come from: the users of a closed loop, the arrivals of an open one, or sessions.
+
+use super::conn::NONE;
+use super::flight::Flight;
+use super::pool::Pool;
+use super::session::Sessions;
+use crate::plan::{Load, Lost, Plan, Think};
+use crate::schedule::Schedule;
+use crate::units::{Nanos, Span};
+
+/// Where requests come from.
+#[derive(Debug)]
+pub(super) enum Source {
+    Closed(Users),
+    Open(Arrivals),
+    Sessions(Box<Sessions>),
+}
+
+/// The closed loop's users.
+#[derive(Debug)]
+pub(super) struct Users {
+    pub(super) think: Think,
+    pub(super) lanes: u32,
+    /// Users per lane.
+    pub(super) depth: u32,
+    pub(super) endpoints: u32,
+    /// The slot of each lane's connection to each endpoint.
+    pub(super) lane_slots: Vec<u32>,
+    /// Failed connects in a row, per lane.
+    pub(super) failures: Vec<u8>,
+    /// Per lane: users who are ready but wait until half of the lane's window is free.
+    pub(super) parked: Vec<Vec<u32>>,
+    /// Requests under way, per lane.
+    pub(super) under_way: Vec<u32>,
+    /// Measured requests that may still start.
+    pub(super) quota: Option<u64>,
+    /// Requests started by this share, warm-up included.
+    pub(super) started: u64,
+    /// Users who may want something again.
+    pub(super) alive: u64,
+    pub(super) begun: bool,
+}
+
+/// The open loop's arrivals and connections.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    pub(super) schedule: Schedule,
+    pub(super) pools: Vec<Pool>,
+    pub(super) waiting: usize,
+    pub(super) cap: usize,
+    pub(super) cancelled: bool,
+    pub(super) by_count: bool,
+    /// False until the first turn where the share has no arrival: it must get one turn to be over.
+    pub(super) begun: bool,
+}
+
+impl Source {
+    pub(super) fn new(plan: &Plan) -> Self {
+        if let Some(wanted) = &plan.sessions {
+            return Self::Sessions(Box::new(Sessions::new(plan, wanted)));
+        }
+        match &plan.load {
+            Load::Closed { connections, think } => {
+                let lanes = plan.shard.share_of(u64::from(*connections)) as u32;
+                let endpoints = plan.endpoints.len() as u32;
+                Self::Closed(Users {
+                    think: *think,
+                    lanes,
+                    depth: plan.pipeline,
+                    endpoints,
+                    lane_slots: vec![NONE; (lanes * endpoints) as usize],
+                    failures: vec![0; lanes as usize],
+                    parked: vec![Vec::new(); if refills(plan) { lanes as usize } else { 0 }],
+                    under_way: vec![0; lanes as usize],
+                    quota: plan.stop.requests.map(|n| plan.shard.share_of(n)),
+                    started: 0,
+                    alive: u64::from(lanes) * u64::from(plan.pipeline),
+                    begun: false,
+                })
+            }
+            Load::Open { connections, .. } => {
+                let schedule = Schedule::new(plan);
+                Self::Open(Arrivals {
+                    begun: schedule.peek().is_some(),
+                    schedule,
+                    pools: plan.endpoints.iter().map(|_| Pool::default()).collect(),
+                    waiting: 0,
+                    cap: plan.shard.share_of(u64::from(*connections)) as usize,
+                    cancelled: false,
+                    by_count: plan.stop.requests.is_some(),
+                })
+            }
+        }
+    }
+
+    /// When the load ends, where that is known.
+    pub(super) fn end(&self, plan: &Plan) -> Option<Nanos> {
+        match self {
+            Self::Closed(_) => plan.stop.duration.map(|d| Nanos::ZERO + plan.warmup + d),
+            Self::Open(a) => a.schedule.end(),
+            Self::Sessions(s) => s.end(plan),
+        }
+    }
+
+    /// How many connections there may be.
+    pub(super) fn connections(&self) -> usize {
+        match self {
+            Self::Closed(u) => u.lane_slots.len(),
+            Self::Open(a) => a.cap,
+            Self::Sessions(s) => s.connections(),
+        }
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        match self {
+            Self::Closed(u) => u.begun,
+            Self::Open(a) => a.begun,
+            Self::Sessions(s) => s.begun,
+        }
+    }
+
+    /// Nothing new may start.
+    pub(super) fn retire(&mut self) {
+        match self {
+            Self::Closed(u) => u.alive = 0,
+            Self::Open(a) => a.cancelled = true,
+            Self::Sessions(s) => s.retire(),
+        }
+    }
+
+    /// Whether nothing new will start.
+    pub(super) fn is_done(&self) -> bool {
+        match self {
+            Self::Closed(u) => u.begun && u.alive == 0,
+            Self::Open(a) => a.cancelled || a.schedule.peek().is_none(),
+            Self::Sessions(s) => s.is_done(),
+        }
+    }
+
+    /// Whether a count, and not the time, has ended the load.
+    pub(super) fn ended_by_count(&self) -> bool {
+        match self {
+            Self::Closed(u) => u.quota == Some(0),
+            Self::Open(a) => a.by_count && !a.cancelled && a.schedule.peek().is_none(),
+            Self::Sessions(s) => s.ended_by_count(),
+        }
+    }
+
+    /// The next arrival, or the moment when the oldest waiting one runs out of time (`timeout`; of
+    /// sessions, whose requests have timers of their own, the arrival alone).
+    #[inline]
+    pub(super) fn next_event(&self, timeout: Span) -> Nanos {
+        let a = match self {
+            Self::Closed(_) => return Nanos::MAX,
+            Self::Open(a) => a,
+            Self::Sessions(s) => return s.next_arrival(),
+        };
+        let mut at = Nanos::MAX;
+        if !a.cancelled
+            && let Some(next) = a.schedule.peek()
+        {
+            at = next.at;
+        }
+        if a.waiting > 0 {
+            let oldest = a.pools.iter().filter_map(|p| p.waiting.front()).map(|f| f.intended);
+            at = at.min(oldest.min().map_or(Nanos::MAX, |t| t + timeout));
+        }
+        at
+    }
+
+    /// All arrivals that wait in the client's queue.
+    pub(super) fn take_waiting(&mut self) -> Vec<Flight> {
+        match self {
+            Self::Closed(_) => Vec::new(),
+            Self::Open(a) => {
+                a.waiting = 0;
+                a.pools.iter_mut().flat_map(|p| p.waiting.drain(..)).collect()
+            }
+            Self::Sessions(s) => s.take_pending(),
+        }
+    }
+
+    /// What becomes of the requests of a lost connection.
+    pub(super) fn lost(&self) -> Lost {
+        match self {
+            Self::Closed(_) | Self::Open(_) => Lost::Idempotent,
+            Self::Sessions(s) => s.lost,
+        }
+    }
+
+    /// A request of this user, or session, has failed.
+    #[inline]
+    pub(super) fn missed(&mut self, user: u32) {
+        if let Self::Sessions(s) = self {
+            s.all[user as usize].failed = true;
+        }
+    }
+
+    /// Whether the user, or session, wants nothing more because a request has failed.
+    #[inline]
+    pub(super) fn gives_up(&self, user: u32) -> bool {
+        match self {
+            Self::Closed(_) | Self::Open(_) => false,
+            Self::Sessions(s) => s.gives_up(user),
+        }
+    }
+}
+
+/// Whether pipelines are refilled batch by batch: with a depth over one and no think time. A
+/// request for each reply would make the server read, and the meter write, once per request;
+/// `docs/terms.md` tells users.
+fn refills(plan: &Plan) -> bool {
+    let eager = matches!(plan.load, Load::Closed { think: Think::None, .. });
+    eager && plan.pipeline > 1
+}

@@ -1,0 +1,369 @@
+//! Sessions, in the smallest worlds.
+
+use super::*;
+use crate::plan::{Burst, Lost, OnFailure, SessionKind, Sessions};
+
+fn burst(calls: &[u32], think: Think) -> Burst {
+    Burst { calls: calls.to_vec(), lead: false, think, repeat: 1 }
+}
+
+/// So many sessions of these bursts, one after another.
+fn sequential(sessions: u64, bursts: Vec<Burst>) -> Plan {
+    let mut plan = closed(1, 1);
+    plan.stop = Stop { requests: None, sessions: Some(sessions), duration: None };
+    plan.pipeline = 32;
+    for _ in 1..5 {
+        plan.calls.push(plan.calls[0].clone());
+    }
+    plan.sessions = Some(Sessions {
+        kinds: vec![SessionKind { name: String::new(), weight: 1, bursts }],
+        pick: Pick::InTurn,
+        connections: 4,
+        cookies: crate::plan::Cookies::Off,
+        lost: Lost::Idempotent,
+        on_failure: OnFailure::End,
+        retries: 0,
+    });
+    plan
+}
+
+fn wanted(plan: &mut Plan) -> &mut Sessions {
+    plan.sessions.as_mut().expect("it has sessions")
+}
+
+/// An engine whose turns the test makes, against a peer that is a text.
+struct World {
+    engine: Engine<Letters>,
+    connecting: Vec<ConnId>,
+    closed: Vec<(ConnId, CloseHow)>,
+    sent: String,
+    finished: bool,
+}
+
+impl World {
+    fn new(plan: &Plan) -> Self {
+        plan.check().expect("the plan is valid");
+        let engine = Engine::new(plan, Letters);
+        let closed = Vec::new();
+        let mut world =
+            Self { engine, connecting: Vec::new(), closed, sent: String::new(), finished: false };
+        world.tick(0);
+        world
+    }
+
+    fn poll(&mut self, now: u64) {
+        let (actions, sent) = turn(&mut self.engine, ms(now));
+        self.sent += &sent;
+        self.connecting.extend(connect_of(&actions));
+        for action in actions {
+            match action {
+                Action::Close { id, how } => self.closed.push((id, how)),
+                Action::Finished => self.finished = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn tick(&mut self, now: u64) {
+        self.engine.on_tick(ms(now));
+        self.poll(now);
+    }
+
+    /// Opens the connection that was asked for last.
+    fn open(&mut self, now: u64) -> ConnId {
+        let id = self.connecting.pop().expect("a connection is asked for");
+        self.engine.on_connected(id, ms(now));
+        self.poll(now);
+        id
+    }
+
+    fn hear(&mut self, id: ConnId, bytes: &str, now: u64) {
+        self.engine.on_recv(id, &mut bytes.as_bytes().to_vec(), ms(now));
+        self.poll(now);
+    }
+
+    fn lose(&mut self, id: ConnId, why: Option<Fault>, now: u64) {
+        self.engine.on_closed(id, why, ms(now));
+        self.poll(now);
+    }
+
+    /// What was sent since the last time.
+    fn sent(&mut self) -> String {
+        std::mem::take(&mut self.sent)
+    }
+
+    fn end(self) -> Tally {
+        assert!(self.finished, "the run is over");
+        self.engine.finish().1
+    }
+}
+
+#[test]
+fn a_session_goes_burst_by_burst_and_costs_its_round_trips() {
+    let mut plan = sequential(2, vec![burst(&[0, 1, 2], Think::None), burst(&[3, 4], Think::None)]);
+    wanted(&mut plan).kinds[0].bursts[0].lead = true;
+    let mut w = World::new(&plan);
+    for (n, from) in [(1, 0), (2, 13)] {
+        let id = w.open(from + 3);
+        assert_eq!(w.sent(), "?");
+        w.hear(id, "!", from + 5);
+        assert_eq!(w.sent(), "12", "what follows the lead goes in one write");
+        w.hear(id, "!", from + 8);
+        assert_eq!(w.sent(), "");
+        w.hear(id, "!", from + 9);
+        assert_eq!(w.sent(), "34", "no timer lies between two bursts");
+        w.hear(id, "!!", from + 13);
+        // At the end of the run the driver closes what is left.
+        assert_eq!(w.closed.contains(&(id, CloseHow::Orderly)), n == 1);
+    }
+    let t = w.end();
+    let s = t.sessions.as_ref().expect("sessions were counted");
+    assert_eq!((s.started, s.completed, s.failed, s.unfinished), (2, 2, 0, 0));
+    assert_eq!((s.lifetime.count(), s.lifetime.sum_ns()), (2, 26_000_000));
+    assert_eq!((s.connections, &s.lengths), (2, &[(5, 2)].into()));
+    assert_eq!((t.started, t.replies, t.end), (10, 10, ms(26)));
+    // Each session: 5 for the lead, 3 and 4 for the two that follow it, 4 and 4.
+    assert_eq!(t.times.response.sum_ns(), 40_000_000);
+    // One connect each, 3 ms, and the connections live as long as the sessions.
+    assert_eq!(
+        (t.links.lifetimes.sum_ns(), t.links.live_max, t.links.burst_max),
+        (26_000_000, 1, 1)
+    );
+}
+
+#[test]
+fn a_pause_is_counted_from_the_last_reply_and_not_from_the_waking() {
+    let think = Think::Fixed(Span::from_millis(10));
+    let mut plan = sequential(1, vec![burst(&[0], think)]);
+    wanted(&mut plan).kinds[0].bursts[0].repeat = 2;
+    let mut w = World::new(&plan);
+    let id = w.open(0);
+    w.hear(id, "!", 4);
+    assert_eq!((w.sent(), w.engine.deadline()), ("?".into(), Some(ms(14))));
+    // The meter comes late: the request was due at 14.
+    w.tick(17);
+    assert_eq!(w.sent(), "?");
+    w.hear(id, "!", 20);
+    let t = w.end();
+    assert_eq!(t.times.response.sum_ns(), 4_000_000 + 6_000_000);
+    assert_eq!(t.times.service.sum_ns(), 4_000_000 + 3_000_000);
+    assert_eq!(t.times.lag.sum_ns(), 3_000_000);
+    let s = t.sessions.expect("sessions");
+    assert_eq!(s.lifetime.sum_ns(), 20_000_000, "no pause follows the last burst");
+}
+
+#[test]
+fn the_first_connection_is_filled_before_the_second_is_opened() {
+    let mut plan = sequential(1, vec![burst(&[0, 1, 2, 3, 4], Think::None)]);
+    plan.pipeline = 2;
+    wanted(&mut plan).connections = 2;
+    let mut w = World::new(&plan);
+    assert_eq!(w.connecting.len(), 2);
+    let second = w.open(0);
+    assert_eq!(w.sent(), "23");
+    let first = w.open(0);
+    assert_eq!(w.sent(), "?1");
+    w.hear(second, "!", 1);
+    assert_eq!(w.sent(), "4", "the fifth takes the first room there is");
+    w.hear(second, "!!", 2);
+    w.hear(first, "!!", 3);
+    let t = w.end();
+    assert_eq!((t.replies, t.connects, t.links.live_max, t.links.burst_max), (5, 2, 2, 2));
+    assert_eq!((t.times.queue.count(), t.times.queue.sum_ns()), (1, 1_000_000));
+    assert_eq!(t.sessions.expect("sessions").connections, 2);
+}
+
+#[test]
+fn a_failed_request_ends_its_session_or_marks_it() {
+    for (rule, replies) in [(OnFailure::End, 1), (OnFailure::Continue, 3)] {
+        let mut plan =
+            sequential(1, vec![burst(&[0, 1, 2], Think::None), burst(&[3], Think::None)]);
+        plan.calls[1].expect =
+            Some(Box::new(Expect { statuses: vec![(404, 404)], ..Expect::default() }));
+        wanted(&mut plan).on_failure = rule;
+        let mut w = World::new(&plan);
+        let id = w.open(0);
+        w.hear(id, "!!", 5);
+        if rule == OnFailure::Continue {
+            w.hear(id, "!", 6);
+            assert_eq!(w.sent(), "?123");
+            w.hear(id, "!", 7);
+        }
+        let t = w.end();
+        assert_eq!((t.replies, t.fault(Fault::UnexpectedStatus)), (replies, 1), "{rule:?}");
+        assert_eq!(t.fault(Fault::GivenUp), u64::from(rule == OnFailure::End));
+        let s = t.sessions.expect("sessions");
+        assert_eq!((s.completed, s.failed), (0, 1));
+        assert_eq!(s.failtime.sum_ns(), if replies == 1 { 5_000_000 } else { 7_000_000 });
+        assert_eq!(s.lengths, [(replies + 1, 1)].into());
+    }
+}
+
+#[test]
+fn what_a_lost_connection_carried_goes_again_as_the_rule_says() {
+    // A POST and two GETs; the connection brings one reply and is lost.
+    let cases = [
+        (Lost::Idempotent, true, 1, 0),
+        (Lost::Resend, true, 2, 2),
+        (Lost::Fail, true, 0, 0),
+        (Lost::Resend, false, 0, 0),
+    ];
+    for (lost, served, again, replies) in cases {
+        let mut plan = sequential(1, vec![burst(&[0], Think::None), burst(&[1, 2], Think::None)]);
+        plan.calls[1].method = "POST".into();
+        wanted(&mut plan).lost = lost;
+        if !served {
+            wanted(&mut plan).kinds[0].bursts.remove(0);
+        }
+        wanted(&mut plan).on_failure = OnFailure::Continue;
+        let mut w = World::new(&plan);
+        let id = w.open(0);
+        if served {
+            w.hear(id, "!", 1);
+        }
+        w.sent();
+        w.lose(id, Some(Fault::Reset), 2);
+        assert_eq!(w.connecting.len(), usize::from(again > 0), "{lost:?}");
+        if again > 0 {
+            let id = w.open(3);
+            assert_eq!(w.sent().len(), again);
+            w.hear(id, &"!".repeat(again), 4);
+        }
+        let t = w.end();
+        assert_eq!((t.retries, t.fault(Fault::Reset)), (again as u64, 2 - again as u64));
+        assert_eq!(t.links.fault(Fault::Reset), 1, "each connection once");
+        let s = t.sessions.expect("sessions");
+        assert_eq!(s.completed, u64::from(replies > 0), "{lost:?}");
+    }
+}
+
+#[test]
+fn a_reply_that_is_not_as_expected_has_so_many_tries() {
+    for (retries, bad) in [(0, 1), (2, 3), (2, 2)] {
+        let mut plan = sequential(1, vec![burst(&[0], Think::None)]);
+        plan.expect.length = Some(0);
+        wanted(&mut plan).retries = retries;
+        let mut w = World::new(&plan);
+        let id = w.open(0);
+        for k in 0..bad {
+            w.hear(id, "x", 1 + k);
+        }
+        if bad <= u64::from(retries) {
+            w.hear(id, "!", 10);
+        }
+        let tries = bad + u64::from(bad <= u64::from(retries));
+        assert_eq!(w.sent().len() as u64, tries);
+        let t = w.end();
+        let good = u64::from(bad <= u64::from(retries));
+        assert_eq!((t.replies, t.failed, t.sent), (good, 1 - good, 1));
+        assert_eq!((t.retries, t.statuses[&200]), (tries - 1, tries));
+        assert_eq!(t.sessions.expect("sessions").lengths, [(tries, 1)].into());
+    }
+}
+
+#[test]
+fn sessions_wait_in_order_for_a_connection_under_the_cap() {
+    let times = [0, 1, 2].map(Span::from_millis);
+    let mut plan = sequential(3, vec![burst(&[0], Think::None), burst(&[1], Think::None)]);
+    plan.load = Load::Open {
+        rate: RatePlan::default(),
+        arrivals: Arrivals::Trace(times.into()),
+        connections: 1,
+    };
+    let mut w = World::new(&plan);
+    for at in [1, 2] {
+        w.tick(at);
+    }
+    assert_eq!(w.connecting.len(), 1);
+    for k in 0..3 {
+        let id = w.open(10 * k + 3);
+        w.hear(id, "!", 10 * k + 5);
+        w.hear(id, "!", 10 * k + 9);
+        assert_eq!(w.sent(), "?1");
+    }
+    let t = w.end();
+    let s = t.sessions.expect("sessions");
+    assert_eq!((s.completed, t.links.live_max), (3, 1));
+    // From the arrivals: 9, 19 - 1 and 29 - 2.
+    assert_eq!(s.lifetime.sum_ns(), (9 + 18 + 27) * 1_000_000);
+    // The second waited from 1 to 9, the third from 2 to 19.
+    assert_eq!(t.times.queue.sum_ns(), (8 + 17) * 1_000_000);
+    assert_eq!(t.times.lag.sum_ns(), 0);
+}
+
+#[test]
+fn the_end_of_the_load_leaves_sessions_unfinished() {
+    let think = Think::Fixed(Span::from_millis(10));
+    let mut plan = sequential(1, vec![burst(&[0], think), burst(&[1], Think::None)]);
+    plan.load = Load::Closed { connections: 2, think: Think::None };
+    plan.stop = Stop { requests: None, sessions: None, duration: Some(Span::from_millis(8)) };
+    let mut w = World::new(&plan);
+    let (a, b) = (w.open(1), w.open(1));
+    w.hear(a, "!", 2);
+    w.tick(8);
+    assert!(!w.finished, "one request is in flight");
+    w.hear(b, "!", 9);
+    let t = w.end();
+    let s = t.sessions.expect("sessions");
+    assert_eq!((s.started, s.completed, s.failed, s.unfinished), (2, 0, 0, 2));
+    assert_eq!((t.started, t.replies, t.replies_in_drain), (2, 2, 1));
+    assert_eq!(t.end, ms(8));
+}
+
+#[test]
+fn a_number_of_requests_ends_sessions_in_their_midst() {
+    let mut plan = sequential(1, vec![burst(&[0, 1, 2], Think::None)]);
+    plan.stop = Stop { requests: Some(5), sessions: None, duration: None };
+    let mut w = World::new(&plan);
+    let id = w.open(0);
+    w.hear(id, "!!!", 1);
+    let id = w.open(2);
+    assert_eq!(w.sent(), "?12?1");
+    w.hear(id, "!!", 3);
+    let t = w.end();
+    let s = t.sessions.expect("sessions");
+    assert_eq!((t.started, s.started, s.completed, s.unfinished), (5, 2, 1, 1));
+    assert_eq!(t.end, ms(3));
+}
+
+#[test]
+fn a_timeout_may_count_from_the_send() {
+    let mut plan = sequential(1, vec![burst(&[0, 1, 2], Think::None)]);
+    plan.timeout = Span::from_millis(10);
+    plan.timeout_from_send = true;
+    plan.connect_timeout = Span::from_secs(1);
+    plan.pipeline = 1;
+    wanted(&mut plan).connections = 1;
+    let mut w = World::new(&plan);
+    w.tick(50);
+    let id = w.open(100);
+    w.hear(id, "!", 109);
+    w.tick(111);
+    assert_eq!(w.sent(), "?1");
+    assert!(!w.finished, "the second was sent at 109 only");
+    w.tick(119);
+    let t = w.end();
+    assert_eq!((t.replies, t.fault(Fault::RequestTimeout), t.fault(Fault::GivenUp)), (1, 1, 1));
+    assert_eq!(t.links.fault(Fault::RequestTimeout), 1);
+    assert_eq!(t.sessions.expect("sessions").failed, 1);
+}
+
+#[test]
+fn calls_are_told_apart_by_name() {
+    let mut plan = sequential(2, vec![burst(&[0, 1, 0], Think::None)]);
+    plan.names = vec!["first".into(), "second".into()];
+    (plan.calls[0].name, plan.calls[1].name) = (Some(1), Some(0));
+    let mut w = World::new(&plan);
+    for k in 0..2 {
+        let id = w.open(0);
+        w.hear(id, "!", 1);
+        w.hear(id, "!!", 3 + k);
+    }
+    let t = w.end();
+    let told: Vec<_> = t.names.iter().map(|n| (n.started, n.replies, n.failed)).collect();
+    assert_eq!(told, [(2, 2, 0), (4, 4, 0)]);
+    assert_eq!(
+        t.names[0].response.sum_ns() + t.names[1].response.sum_ns(),
+        7_000_000 + 5_000_000 - 3_000_000
+    );
+}
