@@ -13,6 +13,7 @@ use prony_core::units::{Nanos, Span};
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::epoll::Epoll;
+use crate::ports::{Ports, SocketOptions};
 use crate::sleep::Precision;
 use crate::sock::{self, Mode, Remote};
 use crate::uring::{Mounted, Uring};
@@ -43,6 +44,10 @@ pub struct Config {
     pub listeners: Vec<OwnedFd>,
     /// Local addresses that connections go out from, in turn; empty = the kernel's choice.
     pub sources: Vec<IpAddr>,
+    /// How sockets are made.
+    pub sockets: SocketOptions,
+    /// Which worker this is, and of how many: ports that are named are shared out.
+    pub worker: (usize, usize),
     /// How waits end.
     pub precision: Precision,
     /// Whether to ask the kernel about connections when they close.
@@ -136,12 +141,22 @@ pub(crate) struct Network {
     preferred: Vec<u32>,
     sources: Vec<IpAddr>,
     next_source: usize,
+    sockets: SocketOptions,
+    ports: Ports,
 }
 
 impl Network {
-    pub(crate) fn new(endpoints: Vec<Vec<Remote>>, sources: Vec<IpAddr>) -> Self {
-        let preferred = vec![0; endpoints.len()];
-        Self { endpoints, preferred, sources, next_source: 0 }
+    /// Takes endpoints and sources out of the configuration.
+    pub(crate) fn new(config: &mut Config) -> Self {
+        let endpoints = std::mem::take(&mut config.endpoints);
+        Self {
+            preferred: vec![0; endpoints.len()],
+            endpoints,
+            sources: std::mem::take(&mut config.sources),
+            next_source: 0,
+            sockets: config.sockets,
+            ports: Ports::new(config.worker.0, config.worker.1),
+        }
     }
 
     /// The `tried`-th address to try for the endpoint; `None` after the last.
@@ -164,7 +179,17 @@ impl Network {
     pub(crate) fn socket(&mut self, endpoint: u32, tried: u16, mode: Mode) -> Result<RawFd, i32> {
         let source = self.source_for(endpoint, tried);
         let Some(remote) = self.remote(endpoint, tried) else { return Err(libc::EADDRNOTAVAIL) };
-        remote.socket(source, mode)
+        let to = remote.as_inet().filter(|_| self.sockets.all_ports);
+        let fd = remote.socket(if to.is_some() { None } else { source }, mode)?;
+        if let Some(to) = to {
+            self.ports.bind(fd, source, to).inspect_err(|_| sock::close(fd))?;
+        }
+        let SocketOptions { reset, send_buffer, recv_buffer, .. } = self.sockets;
+        if reset {
+            sock::reset_on_close(fd);
+        }
+        sock::limit_buffers(fd, send_buffer, recv_buffer);
+        Ok(fd)
     }
 
     fn source_for(&mut self, endpoint: u32, tried: u16) -> Option<IpAddr> {
@@ -227,10 +252,22 @@ mod tests {
         Remote::inet(s.parse().unwrap())
     }
 
+    fn network(endpoints: Vec<Vec<Remote>>, sources: Vec<IpAddr>) -> Network {
+        Network::new(&mut Config {
+            endpoints,
+            listeners: Vec::new(),
+            sources,
+            sockets: SocketOptions::default(),
+            worker: (0, 1),
+            precision: Precision::Sleep,
+            tcp_info: false,
+        })
+    }
+
     #[test]
     fn addresses_are_tried_in_order_from_the_one_that_answered() {
         let all = vec![inet("127.0.0.1:1"), inet("127.0.0.2:2"), inet("127.0.0.3:3")];
-        let mut n = Network::new(vec![all], Vec::new());
+        let mut n = network(vec![all], Vec::new());
         let order = |n: &Network| {
             (0..4).map_while(|t| n.remote(0, t)).map(ToString::to_string).collect::<Vec<_>>()
         };
@@ -244,7 +281,7 @@ mod tests {
     #[test]
     fn sources_rotate_within_the_family() {
         let sources = ["127.0.0.2", "::1", "127.0.0.3"].map(|s| s.parse().unwrap()).to_vec();
-        let mut n = Network::new(vec![vec![inet("127.0.0.1:1")]], sources);
+        let mut n = network(vec![vec![inet("127.0.0.1:1")]], sources);
         let picked: Vec<_> = (0..3).map(|_| n.source_for(0, 0).unwrap().to_string()).collect();
         assert_eq!(picked, ["127.0.0.2", "127.0.0.3", "127.0.0.2"]);
     }

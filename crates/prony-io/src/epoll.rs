@@ -128,7 +128,7 @@ impl Epoll {
         Self::build(config, false)
     }
 
-    fn build(config: Config, old_kernel: bool) -> io::Result<Self> {
+    fn build(mut config: Config, old_kernel: bool) -> io::Result<Self> {
         let mut poller = Poller::new(old_kernel)?;
         let pace = Pace::new(config.precision, &mut poller);
         for (i, l) in config.listeners.iter().enumerate() {
@@ -139,7 +139,7 @@ impl Epoll {
         Ok(Self {
             poller,
             pace,
-            network: Network::new(config.endpoints, config.sources),
+            network: Network::new(&mut config),
             conns: Vec::new(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
             pending: Vec::new(),

@@ -17,6 +17,7 @@ pub mod epoll;
 pub mod errno;
 pub mod limits;
 mod pace;
+mod ports;
 pub mod resolve;
 pub mod serve;
 pub mod sleep;
@@ -27,6 +28,7 @@ pub mod worker;
 
 pub use control::{Control, Live};
 pub use driver::{DriverChoice, DriverStats};
+pub use ports::SocketOptions;
 pub use resolve::{ConnectTo, Family};
 pub use serve::{Listen, Listener, Served, bind, serve};
 pub use sleep::Precision;

@@ -13,6 +13,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use crate::control::Control;
 use crate::crew::Crew;
 use crate::driver::{Config, DriverChoice};
+use crate::ports::SocketOptions;
 use crate::worker::{Options, SetupError};
 use crate::{cpu, limits};
 
@@ -127,6 +128,8 @@ pub fn serve<M: Machine + Send>(
             endpoints: Vec::new(),
             listeners: shared.map_err(SetupError::Driver)?,
             sources: Vec::new(),
+            sockets: SocketOptions::default(),
+            worker: (0, 1),
             precision: options.precision,
             tcp_info: options.tcp_info,
         });

@@ -210,6 +210,16 @@ pub(crate) fn close_how(fd: RawFd, how: CloseHow) {
     close(fd);
 }
 
+/// Limit the kernel's buffers of a socket.
+pub(crate) fn limit_buffers(fd: RawFd, send: Option<u32>, recv: Option<u32>) {
+    for (name, size) in [(libc::SO_SNDBUF, send), (libc::SO_RCVBUF, recv)] {
+        if let Some(size) = size {
+            let size = libc::c_int::try_from(size).unwrap_or(libc::c_int::MAX);
+            set_option(fd, libc::SOL_SOCKET, name, size);
+        }
+    }
+}
+
 /// Make the close of a socket reset its connection.
 pub(crate) fn reset_on_close(fd: RawFd) {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
@@ -253,7 +263,12 @@ pub(crate) fn add_transport(fd: RawFd, sum: &mut Transport) {
 fn bind_source(fd: RawFd, source: IpAddr) -> Result<(), i32> {
     // The kernel then picks the port at connect, so that one port serves many destinations.
     set_option(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
-    let addr = SockAddr::from(SocketAddr::new(source, 0));
+    bind(fd, SocketAddr::new(source, 0))
+}
+
+/// Give the socket a local address.
+pub(crate) fn bind(fd: RawFd, addr: SocketAddr) -> Result<(), i32> {
+    let addr = SockAddr::from(addr);
     // SAFETY: `addr` lives until the call returns and has the length that is passed.
     if unsafe { libc::bind(fd, addr.as_ptr().cast(), addr.len()) } < 0 {
         return Err(errno::last());

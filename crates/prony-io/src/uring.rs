@@ -166,7 +166,7 @@ impl Mounted {
 impl Uring {
     /// A driver for the calling thread, which must have made the ring: measures for about 20 ms how
     /// punctually its sleeps end.
-    pub fn new(mounted: Mounted, config: Config) -> Self {
+    pub fn new(mounted: Mounted, mut config: Config) -> Self {
         let Mounted { mut ring, buffers } = mounted;
         let pace = Pace::new(config.precision, &mut ring);
         let unix_listeners =
@@ -181,7 +181,7 @@ impl Uring {
             batch: 0,
             done: Vec::new(),
             pace,
-            network: Network::new(config.endpoints, config.sources),
+            network: Network::new(&mut config),
             conns: Vec::new(),
             pending: Vec::new(),
             spare: Vec::new(),

@@ -18,6 +18,7 @@ use crate::cpu;
 use crate::crew::{Crew, Done};
 use crate::driver::{Config, DriverChoice};
 use crate::limits;
+use crate::ports::{self, SocketOptions};
 use crate::resolve::{ConnectTo, Family, Resolver};
 use crate::sleep::Precision;
 use crate::sock::{self, Mode, Remote};
@@ -40,6 +41,11 @@ pub struct Options {
     pub unix_socket: Option<PathBuf>,
     /// Local addresses to connect from, in turn.
     pub sources: Vec<IpAddr>,
+    /// How sockets are made.
+    pub sockets: SocketOptions,
+    /// Whether to ask for more connections than the machine is known to allow, and to count what
+    /// it refuses, instead of lowering the cap of an open loop beforehand.
+    pub over_limits: bool,
     /// Which addresses of a name to use.
     pub family: Family,
     /// What secured endpoints need; a plan that has some cannot be run without.
@@ -58,6 +64,8 @@ impl Default for Options {
             connect_to: None,
             unix_socket: None,
             sources: Vec::new(),
+            sockets: SocketOptions::default(),
+            over_limits: false,
             family: Family::default(),
             tls: None,
             tcp_info: true,
@@ -291,8 +299,10 @@ impl Setup {
             descriptor_limit,
             notes: Vec::new(),
         };
-        setup.check_descriptors(connections)?;
-        setup.check_ports(connections, &options.sources)?;
+        if !(options.over_limits && matches!(plan.load, Load::Open { .. })) {
+            setup.check_descriptors(connections)?;
+            setup.check_ports(connections, options)?;
+        }
         Ok(setup)
     }
 
@@ -315,7 +325,7 @@ impl Setup {
         Ok(())
     }
 
-    fn check_ports(&mut self, asked: u64, sources: &[IpAddr]) -> Result<(), SetupError> {
+    fn check_ports(&mut self, asked: u64, options: &Options) -> Result<(), SetupError> {
         let mut to: Vec<SocketAddr> = Vec::new();
         for all in &self.endpoints {
             // A unix socket needs no port.
@@ -324,8 +334,9 @@ impl Setup {
                 to.push(first);
             }
         }
-        let Some(ports) = limits::local_ports() else { return Ok(()) };
-        let fit = limits::port_pairs(ports, sources, to.len());
+        let all = options.sockets.all_ports.then_some(u64::from(ports::COUNT));
+        let Some(ports) = all.or_else(limits::local_ports) else { return Ok(()) };
+        let fit = limits::port_pairs(ports, &options.sources, to.len());
         if asked > fit && !self.lower_cap(asked, fit) {
             return Err(SetupError::Ports { asked, fit });
         }
@@ -357,6 +368,8 @@ impl Setup {
                     endpoints: self.endpoints.clone(),
                     listeners: Vec::new(),
                     sources,
+                    sockets: options.sockets,
+                    worker: (i, self.workers),
                     precision: options.precision,
                     tcp_info: options.tcp_info,
                 }

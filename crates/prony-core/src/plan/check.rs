@@ -176,6 +176,13 @@ fn check_endpoint(endpoint: &Endpoint) -> Result<(), String> {
 
 fn check_call(call: &CallSpec) -> Result<(), String> {
     check_method(&call.method)?;
+    if !call.bare && !call.raw.is_empty() {
+        return Err("raw lines can be sent only where nothing is added to the headers".into());
+    }
+    // What is sent to the byte is sent as it stands: old tools do not look at it either.
+    if call.bare {
+        return call.headers.iter().try_for_each(|(name, value)| check_header(name, value));
+    }
     // What is filled in is looked at when it is known.
     let filled = call.template && call.path.starts_with("{{");
     if !call.path.starts_with('/') && call.path != "*" && !filled {

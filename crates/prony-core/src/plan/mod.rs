@@ -112,6 +112,9 @@ pub struct CallSpec {
     /// `Connection` or `Content-Length` is added.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bare: bool,
+    /// Bytes between the last header and the empty line, verbatim; only where the call is `bare`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub raw: Vec<u8>,
     /// Index into [`Plan::names`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<u32>,

@@ -229,6 +229,7 @@ fn invalid_targets_are_named() {
             |p| p.calls[0].headers.push((String::new(), "x".into())),
             |p| p.calls[0].headers.push(("A:".into(), "x".into())),
             |p| p.calls[0].headers.push(("A".into(), "x\r\ny".into())),
+            |p| p.calls[0].raw = b"A:b\r\n".to_vec(),
         ],
         expect![[r#"
             the plan has no endpoint to connect to
@@ -246,8 +247,17 @@ fn invalid_targets_are_named() {
             request 1: a header's name is missing; write 'Name: value'
             request 1: the header name 'A:' contains ':'; names have letters, digits and !#$%&'*+-.^_`|~
             request 1: the value of the header 'A' contains '\r', which would break the request
+            request 1: raw lines can be sent only where nothing is added to the headers
         "#]],
     );
+}
+
+#[test]
+fn what_is_sent_to_the_byte_is_not_looked_at() {
+    let mut p = plan();
+    let call = &mut p.calls[0];
+    (call.bare, call.path, call.raw) = (true, "no path/ ".into(), b"A:b\n".to_vec());
+    assert_eq!(p.check(), Ok(()));
 }
 
 #[test]

@@ -12,7 +12,8 @@ use prony_io::clock::Clock;
 use prony_io::driver::{Config, Driver};
 use prony_io::sock::Remote;
 use prony_io::{
-    Control, DriverChoice, DriverStats, Listen, Options, Precision, Served, bind, limits, serve,
+    Control, DriverChoice, DriverStats, Listen, Options, Precision, Served, SocketOptions, bind,
+    limits, serve,
 };
 
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -32,6 +33,8 @@ fn remote(endpoints: Vec<Vec<Remote>>) -> Config {
         endpoints,
         listeners: Vec::new(),
         sources: Vec::new(),
+        sockets: SocketOptions::default(),
+        worker: (0, 1),
         precision: Precision::Auto,
         tcp_info: true,
     }

@@ -5,9 +5,11 @@
 pub mod ace;
 pub mod getopt;
 mod htstress;
+mod httperf;
 mod idleconn;
 mod patience;
 pub mod printf;
+mod strto;
 mod tap;
 
 use std::ffi::OsString;
@@ -20,6 +22,7 @@ use crate::output;
 const ALL: &[(&str, Act)] = &[
     // One a line.
     ("htstress", htstress::main),
+    ("httperf", httperf::main),
     ("idleconn", idleconn::main),
 ];
 

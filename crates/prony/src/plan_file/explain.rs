@@ -269,6 +269,9 @@ impl<'p> Writer<'p> {
         if !call.body.is_empty() {
             add("body", body(&call.body));
         }
+        if !call.raw.is_empty() {
+            add("raw", text_or_base64(&call.raw));
+        }
         if let Some(name) = call.name {
             add("name", quoted(&self.plan.names[name as usize]));
         }

@@ -127,10 +127,12 @@ impl<'a> Requests<'a> {
         let name = section.take("name").and_then(|item| self.name(item));
         let host = section.take("host").and_then(|item| self.host(item));
         let expect = self.expect(section);
+        let raw = section.take("raw").and_then(|i| bytes(&mut self.problems, i, "a text"));
         let goal = self.goal(section)?;
         let mut call = self.finish(goal, method, headers, body);
         call.bare = bare.unwrap_or(self.common.bare);
         call.authority = host.unwrap_or(call.authority);
+        call.raw = raw.unwrap_or_default();
         call.name = name;
         call.expect = expect.map(Box::new);
         self.checked(section.at, call)

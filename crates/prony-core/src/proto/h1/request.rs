@@ -121,6 +121,7 @@ fn head(spec: &CallSpec, version: HttpVersion, last: bool, filled: &Filled, out:
         }
         line(out, &[]);
     }
+    out.extend_from_slice(&spec.raw);
     if !spec.bare {
         content_length(spec, filled, out);
     }

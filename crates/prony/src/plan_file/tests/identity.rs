@@ -67,22 +67,25 @@ fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
         select(vec!["h", "a.b:1", "", "x'y"]),
         prop::collection::vec(header(), 0..4),
         prop_oneof![2 => Just(Vec::new()), 1 => bytes()],
-        prop::bool::weighted(0.3),
+        (prop::bool::weighted(0.3), prop_oneof![2 => Just(Vec::new()), 1 => bytes()]),
         option::of(0..names.max(1)).prop_map(move |name| name.filter(|&n| n < names)),
         option::weighted(0.2, expectation().prop_map(Box::new)),
     )
         .prop_map(
-            |((endpoint, method, path), authority, headers, body, bare, name, expect)| CallSpec {
-                endpoint,
-                method: method.into(),
-                path,
-                authority: authority.into(),
-                headers,
-                body,
-                bare,
-                name,
-                expect,
-                ..CallSpec::default()
+            |((endpoint, method, path), authority, headers, body, (bare, raw), name, expect)| {
+                CallSpec {
+                    endpoint,
+                    method: method.into(),
+                    path,
+                    authority: authority.into(),
+                    headers,
+                    body,
+                    bare,
+                    raw: if bare { raw } else { Vec::new() },
+                    name,
+                    expect,
+                    ..CallSpec::default()
+                }
             },
         )
 }
@@ -173,6 +176,7 @@ fn alike(mut calls: Vec<CallSpec>, same: [bool; 5]) -> Vec<CallSpec> {
         }
         if same[1] {
             call.bare = first.bare;
+            call.raw.clear();
         }
         if same[2] {
             call.headers.clone_from(&first.headers);

@@ -85,6 +85,20 @@ fn the_users_headers_take_the_place_of_ours() {
     );
 }
 
+#[test]
+fn a_bare_request_has_what_it_is_given() {
+    let mut plan = plan(&["POST"]);
+    let call = &mut plan.calls[0];
+    (call.bare, call.path, call.body) = (true, "x y".into(), b"abc".to_vec());
+    call.headers = vec![("A".to_owned(), "b".to_owned())];
+    call.raw = b"C:d\nE".to_vec();
+    for last in [false, true] {
+        let mut out = Vec::new();
+        H1::new(&plan).encode(&mut Conn::default(), 0, last, &mut out);
+        assert_eq!(out, b"POST x y HTTP/1.1\r\nA: b\r\nC:d\nE\r\nabc");
+    }
+}
+
 /// After a `Connection` header of the user's that ends the connection nothing more may be sent.
 #[test]
 fn the_users_own_close_is_seen() {

@@ -1,0 +1,138 @@
+//! httperf: its command line, its output, its exit codes.
+
+mod echo;
+mod extras;
+mod live;
+mod network;
+mod numbers;
+mod options;
+mod plan;
+mod random;
+mod report;
+mod request;
+mod table;
+mod tap;
+mod tls;
+mod uris;
+mod values;
+
+use std::path::Path;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use prony_core::plan::Plan;
+use prony_core::proto::h1::H1;
+use prony_core::record::Tally;
+use prony_core::summary::{Meter, RunInfo, Summary};
+use prony_io::{Control, limits};
+
+use super::Call;
+use crate::error::Error;
+use crate::output::{self, Outputs};
+use crate::{plan_file, run};
+use live::{Watch, say};
+use options::{Opts, Wish};
+use tap::{Tap, Taps};
+use values::Refusal;
+
+/// Carry out a command line of httperf: its exit code.
+pub(super) fn main(call: &Call) -> u8 {
+    let program = Path::new(&call.program).file_name().map(|n| n.to_string_lossy().into_owned());
+    let program = program.unwrap_or_else(|| call.tool.to_owned());
+    let result = match options::read(&program, &call.args, &mut output::to_stderr) {
+        Ok(Wish::Help) => {
+            let usage = include_str!("usage.txt").replacen("httperf", &program, 1);
+            print(&(usage + include_str!("usage_more.txt")))
+        }
+        Ok(Wish::Version) => print(&format!(
+            "{program}: httperf-0.9.0 compiled without DEBUG without TIME_SYSCALLS.\n\
+             (prony {} in its place)\n",
+            env!("CARGO_PKG_VERSION")
+        )),
+        Ok(Wish::Run(opts)) => start(&opts, &call.typed),
+        Err(refusal) => Err(refusal),
+    };
+    result.unwrap_or_else(|refusal| {
+        output::to_stderr(&refusal.message);
+        refusal.code
+    })
+}
+
+fn print(text: &str) -> Result<u8, Refusal> {
+    output::to_stdout(text.as_bytes()).map(|()| 0).map_err(|e| Refusal::new(e.to_string()))
+}
+
+fn start(opts: &Opts, typed: &[String]) -> Result<u8, Refusal> {
+    let refuse = |e: Error| Refusal::new(e.to_string()).of(&opts.program);
+    if opts.more.explain {
+        let plan = plan::plan(opts, &mut output::to_stderr).map_err(|r| r.of(&opts.program))?.0;
+        return print(&plan_file::explain(&plan, &[]));
+    }
+    let outputs = Outputs::prepare(&opts.more.output).map_err(refuse)?;
+    say(&echo::echo(opts));
+    let (descriptors, _) = limits::raise_descriptors();
+    if opts.verbose > 0 {
+        say(&format!("{}: maximum number of open descriptors = {descriptors}", opts.program));
+    }
+    let plan = plan::plan(opts, &mut output::to_stderr);
+    let (plan, anything) = plan.map_err(|r| r.of(&opts.program))?;
+    let (summary, bytes) = if anything { load(opts, &plan, typed)? } else { (nothing(plan), None) };
+    // The files first: a standard output that is gone must not lose them.
+    let written = outputs.write(&summary);
+    let numbers = numbers::numbers(opts, &summary, bytes);
+    let mut text = numbers.render();
+    if !opts.more.no_extras {
+        text.push_str(&extras::extras(&summary));
+    }
+    let printed = output::to_stdout(text.as_bytes());
+    written.and(printed).map_err(refuse)?;
+    let failed = numbers.errors.total() > 0 || summary.main.failed > 0;
+    Ok(u8::from(opts.more.fail_on_errors && failed))
+}
+
+/// The run on the network; the bytes of its requests too where they are encrypted.
+fn load(opts: &Opts, plan: &Plan, typed: &[String]) -> Result<(Summary, Option<u64>), Refusal> {
+    let refuse = |e: Error| Refusal::new(e.to_string()).of(&opts.program);
+    let options = network::options(opts, plan)?;
+    let control = stoppable().map_err(refuse)?;
+    let taps = Taps::new(opts, plan, Box::new(live::show));
+    let mut watch = Watch::new(opts, &control, taps.as_ref(), plan.stop.sessions.unwrap_or(0));
+    let mut see = |live: &_| watch.see(live);
+    let typed = typed.to_vec();
+    let summary = match &taps {
+        None => run::run(plan, &options, &control, &mut see, typed, Vec::new()),
+        Some(taps) => {
+            let proto = |plan: &Plan| Tap::new(H1::new(plan), taps);
+            let told = (typed, Vec::new());
+            run::run_protocol(plan, &options, &control, &mut see, told, &proto)
+        }
+    };
+    let summary = summary.map_err(refuse)?;
+    watch.finish(numbers::duration(&summary));
+    let bytes = taps.filter(|_| opts.ssl.on).map(|taps| taps.request_bytes());
+    Ok((summary, bytes))
+}
+
+/// A control that Ctrl-C and SIGTERM set: the run ends at once and is reported. A second one ends
+/// the process: then something hangs that knows nothing of the control.
+fn stoppable() -> Result<Arc<Control>, Error> {
+    let control = Arc::new(Control::new());
+    let handler = Arc::clone(&control);
+    let asked = AtomicBool::new(false);
+    let handle = move || {
+        handler.stop_now();
+        if asked.swap(true, Ordering::Relaxed) {
+            process::exit(1);
+        }
+    };
+    ctrlc::set_handler(handle)
+        .map_err(|e| Error::Setup(format!("signals cannot be caught: {e}")))?;
+    Ok(control)
+}
+
+/// A run without any connection.
+fn nothing(plan: Plan) -> Summary {
+    let parts = vec![(None, Tally::default(), Meter::default())];
+    Summary::from_parts(plan, RunInfo::default(), parts)
+}

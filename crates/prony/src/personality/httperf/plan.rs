@@ -1,0 +1,322 @@
+//! From the options to the plan.
+
+use std::fs;
+use std::path::Path;
+
+use prony_core::plan::{
+    Burst, Calls, Cookies, Data, Dialect, Expect, HttpVersion, Load, LogErrorKind, LoggedRequest,
+    Lost, OnFailure, Pick, Plan, SessionKind, Sessions, Shard, Stop, Think, parse_session_log,
+};
+use prony_core::schedule::{Arrivals, RatePlan};
+use prony_core::target::Endpoint;
+use prony_core::units::Span;
+
+use super::options::{Opts, Workload};
+use super::random;
+use super::request::{self, Template};
+use super::uris::{self, Sequence};
+use super::values::{Period, Refusal};
+
+/// Connections of a session, and calls in flight on each of them, where nothing is said.
+const CONNECTIONS: u64 = 4;
+const PIPED_CALLS: u64 = 32;
+/// How often a call of a session is sent again whose reply has the failure status.
+const RETRIES: u64 = 100;
+/// The most starts whose times are made beforehand.
+const STARTS_MAX: u64 = 50_000_000;
+/// The most calls that the kinds of sessions spell out.
+const SPELT_MAX: u64 = 1 << 22;
+
+/// The plan that the options mean, and whether there is anything to send at all: no sessions, or
+/// no calls, were a run that does nothing.
+pub(super) fn plan(o: &Opts, warn: &mut dyn FnMut(&str)) -> Result<(Plan, bool), Refusal> {
+    let http = match o.http_version {
+        (1, 0) => HttpVersion::Http10,
+        (1, 1) => HttpVersion::Http11,
+        (major, minor) => {
+            let code = major << 16 | minor;
+            return Err(Refusal::new(format!("unexpected version code {code:x}")));
+        }
+    };
+    let servers = servers(o)?;
+    let added = request::added(o, warn)?;
+    let templates: Vec<Template> = servers
+        .iter()
+        .enumerate()
+        .map(|(i, server)| Template::new(o, i as u32, server, &added))
+        .collect();
+    let mut calls = Calls::default();
+    let (kinds, sessions) = match &o.workload {
+        Workload::Sesslog(n, think, file) => (logged(&templates, &mut calls, *think, file)?, *n),
+        Workload::Sess(n, per_session, think) => {
+            counted(o, &templates, &mut calls, *n, *per_session, seconds(*think))?
+        }
+        Workload::Requests => {
+            counted(o, &templates, &mut calls, o.num_conns, o.num_calls, Think::None)?
+        }
+    };
+    let anything = sessions > 0 && (o.has_sessions() || o.num_calls > 0);
+    let sessions = sessions.max(1);
+    let plan = Plan {
+        endpoints: servers.iter().map(|server| endpoint(o, server)).collect(),
+        calls: calls.into_vec(),
+        pick: Pick::InTurn,
+        sessions: Some(session_rules(o, kinds)),
+        data: Data::default(),
+        names: Vec::new(),
+        load: load(o, sessions)?,
+        stop: Stop {
+            requests: None,
+            sessions: Some(sessions),
+            duration: (o.runtime > 0.0).then(|| Span::from_secs_f64(o.runtime)),
+        },
+        warmup: Span::ZERO,
+        pipeline: pipeline(o),
+        // HTTP/1.0 sessions had a connection for each call.
+        requests_per_connection: (http == HttpVersion::Http10 && o.has_sessions()).then_some(1),
+        timeout: limit(o.timeout.max(0.0) + o.think_timeout.max(0.0)),
+        timeout_from_send: true,
+        connect_timeout: limit(o.timeout),
+        expect: expect(o),
+        http,
+        tls: super::tls::spec(o)?,
+        seed: o.client.0,
+        shard: Shard::WHOLE,
+    };
+    plan.check().map_err(Refusal::new)?;
+    Ok((plan, anything))
+}
+
+/// The hosts to connect to.
+fn servers(o: &Opts) -> Result<Vec<String>, Refusal> {
+    let Some(file) = &o.servers else { return Ok(vec![o.server.clone()]) };
+    let name = file.display();
+    let text = fs::read_to_string(file).map_err(|_| Refusal::new(format!("can't open {name}")))?;
+    let list: Vec<String> = text
+        .split(if text.contains('\0') { '\0' } else { '\n' })
+        .filter(|server| !server.trim().is_empty())
+        .map(Into::into)
+        .collect();
+    if list.is_empty() {
+        return Err(Refusal::new(format!("file {name} is empty")));
+    }
+    Ok(list)
+}
+
+fn endpoint(o: &Opts, server: &str) -> Endpoint {
+    let host = server.trim();
+    let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    let tcp = Endpoint::Tcp { host: host.to_owned(), port: o.port() };
+    if o.ssl.on { tcp.secured(o.ssl.server_name.as_deref().unwrap_or(host)) } else { tcp }
+}
+
+/// Sessions of so many calls each, and how many there are.
+fn counted(
+    o: &Opts,
+    templates: &[Template],
+    calls: &mut Calls,
+    sessions: u64,
+    per_session: u64,
+    think: Think,
+) -> Result<(Vec<SessionKind>, u64), Refusal> {
+    // A session of no calls made one.
+    let per_session = per_session.max(1);
+    let total = sessions.saturating_mul(per_session).max(1);
+    let order = uris::sequence(o, total)?;
+    let sessions = if order.again {
+        sessions
+    } else {
+        sessions.min((order.order.len() as u64).div_ceil(per_session))
+    };
+    let n = kinds_needed(&order, per_session, templates.len() as u64).min(sessions.max(1));
+    let method = o.method.as_deref().filter(|m| !m.is_empty()).unwrap_or("GET");
+    let mut kinds = Vec::new();
+    for k in 0..n {
+        let template = &templates[k as usize % templates.len()];
+        let bursts = if order.uris.len() == 1 {
+            let call = calls.intern(template.call(method, &order.uris[0], Vec::new()));
+            same_call(o, call, per_session, think)
+        } else {
+            let numbers = (k * per_session..(k + 1) * per_session).map_while(|i| {
+                let at = i % order.order.len() as u64;
+                (order.again || at == i).then(|| order.order[at as usize])
+            });
+            let list = numbers
+                .map(|i| calls.intern(template.call(method, &order.uris[i as usize], Vec::new())));
+            spelt_out(o, &list.collect::<Vec<_>>(), think)
+        };
+        kinds.push(SessionKind { name: String::new(), weight: 1, bursts });
+    }
+    Ok((kinds, sessions))
+}
+
+/// After how many sessions both the URIs and the servers begin again.
+fn kinds_needed(order: &Sequence, per_session: u64, servers: u64) -> u64 {
+    let length = order.order.len() as u64;
+    let of_uris = if order.uris.len() == 1 {
+        1
+    } else if order.again {
+        length / gcd(length, per_session)
+    } else {
+        length.div_ceil(per_session)
+    };
+    let both = (of_uris / gcd(of_uris, servers)).saturating_mul(servers);
+    let most = if order.uris.len() == 1 { u64::MAX } else { SPELT_MAX / per_session };
+    both.min(most.max(servers).max(1))
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The same call so many times, in bursts.
+fn same_call(o: &Opts, call: u32, n: u64, think: Think) -> Vec<Burst> {
+    let size = o.burst_length.min(n);
+    let burst = |size: u64, repeat: u64| Burst {
+        calls: vec![call; size as usize],
+        lead: o.has_sessions() && size > 1,
+        think,
+        repeat: u32::try_from(repeat).unwrap_or(u32::MAX),
+    };
+    let mut bursts = vec![burst(size, n / size)];
+    if !n.is_multiple_of(size) {
+        bursts.push(burst(n % size, 1));
+    }
+    bursts
+}
+
+/// These calls, in bursts.
+fn spelt_out(o: &Opts, list: &[u32], think: Think) -> Vec<Burst> {
+    let size = usize::try_from(o.burst_length).unwrap_or(usize::MAX);
+    let burst = |calls: &[u32]| Burst {
+        calls: calls.to_vec(),
+        lead: o.has_sessions() && calls.len() > 1,
+        think,
+        repeat: 1,
+    };
+    list.chunks(size).map(burst).collect()
+}
+
+/// The sessions of a session file, once for each server.
+fn logged(
+    templates: &[Template],
+    calls: &mut Calls,
+    think: f64,
+    file: &Path,
+) -> Result<Vec<SessionKind>, Refusal> {
+    let name = file.display();
+    let text = fs::read(file).map_err(|_| Refusal::new(format!("can't open {name}")))?;
+    let sessions = parse_session_log(&text, Dialect::Httperf).map_err(|errors| {
+        // There is one at least, or it were no error.
+        let Some(e) = errors.first() else { return Refusal::new("") };
+        let what = match &e.kind {
+            LogErrorKind::Method(method) => {
+                format!("did not recognize method '{method}' in {name}")
+            }
+            LogErrorKind::Word(word) => format!("did not recognize arg '{word}' in {name}"),
+            LogErrorKind::Ends => format!("premature EOF seen in '{name}'"),
+            other => format!("{name}: {other}"),
+        };
+        Refusal::new(format!("{what} (line {}, column {})", e.line, e.column))
+    })?;
+    let mut of_server = Vec::new();
+    for template in templates {
+        let call = |r: &LoggedRequest<'_>| {
+            let mut call = template.call(r.method, r.uri, r.body.to_vec());
+            call.headers.extend(r.headers.iter().cloned());
+            Ok::<_, Refusal>(call)
+        };
+        of_server.push(calls.add_log(&sessions, seconds(think), true, call)?);
+    }
+    let (m, s) = (sessions.len(), templates.len());
+    let n = m / gcd(m as u64, s as u64) as usize * s;
+    Ok((0..n).map(|k| of_server[k % s][k % m].clone()).collect())
+}
+
+fn session_rules(o: &Opts, kinds: Vec<SessionKind>) -> Sessions {
+    let some = |n: u64, otherwise| if n > 0 { n } else { otherwise };
+    let connections = some(o.max_connections, CONNECTIONS);
+    let limit = o.more.retry_limit.unwrap_or(RETRIES);
+    let retries = if o.retry_on_failure { u32::try_from(limit).unwrap_or(u32::MAX) } else { 0 };
+    Sessions {
+        kinds,
+        pick: Pick::InTurn,
+        connections: if o.has_sessions() { small(connections) } else { 1 },
+        cookies: if o.session_cookies { Cookies::Always } else { Cookies::Off },
+        lost: if o.has_sessions() { Lost::Resend } else { Lost::Fail },
+        on_failure: OnFailure::End,
+        retries,
+    }
+}
+
+fn pipeline(o: &Opts) -> u32 {
+    if o.http_version == (1, 0) {
+        1
+    } else if !o.has_sessions() {
+        small(o.burst_length)
+    } else if o.max_piped_calls > 0 {
+        small(o.max_piped_calls)
+    } else {
+        small(PIPED_CALLS)
+    }
+}
+
+fn load(o: &Opts, sessions: u64) -> Result<Load, Refusal> {
+    let arrivals = match &o.period {
+        Period::Sequential => {
+            let users = small(o.more.users.unwrap_or(1));
+            return Ok(Load::Closed { connections: users, think: Think::None });
+        }
+        Period::Fixed(_) => Arrivals::Fixed,
+        period => {
+            let until = if o.runtime > 0.0 { o.runtime } else { f64::INFINITY };
+            if sessions > STARTS_MAX && until.is_infinite() {
+                return Err(Refusal::new(format!(
+                    "a random or stepped period is drawn beforehand, for at most {STARTS_MAX} \
+                     starts; ask for fewer or give --runtime"
+                )));
+            }
+            Arrivals::Trace(random::times(period, o.client.0, sessions, until))
+        }
+    };
+    let rate = match o.period {
+        Period::Fixed(gap) => RatePlan::constant(1.0 / gap),
+        _ => RatePlan::default(),
+    };
+    // A cap on open connections was a thing of runs without sessions.
+    let capped = !o.has_sessions() && o.max_connections > 0;
+    let connections = if capped {
+        small(o.max_connections)
+    } else {
+        small(sessions.saturating_mul(o.max_connections.max(CONNECTIONS)))
+    };
+    Ok(Load::Open { rate, arrivals, connections })
+}
+
+/// Every status is a reply like another, but for the one that fails a session.
+fn expect(o: &Opts) -> Expect {
+    let status = o.failure_status.and_then(|s| u16::try_from(s).ok());
+    let statuses = match status.filter(|s| o.has_sessions() && (100..=599).contains(s)) {
+        None => vec![(100, 599)],
+        Some(100) => vec![(101, 599)],
+        Some(599) => vec![(100, 598)],
+        Some(s) => vec![(100, s - 1), (s + 1, 599)],
+    };
+    Expect { statuses, ..Expect::default() }
+}
+
+/// A time limit in seconds; none where there is no time.
+fn limit(t: f64) -> Span {
+    if t > 0.0 { Span::from_secs_f64(t).max(Span(1)) } else { Span::MAX }
+}
+
+fn seconds(t: f64) -> Think {
+    if t > 0.0 { Think::Fixed(Span::from_secs_f64(t)) } else { Think::None }
+}
+
+fn small(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX).max(1)
+}
+
+#[cfg(test)]
+pub(super) mod tests;

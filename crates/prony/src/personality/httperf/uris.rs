@@ -1,0 +1,153 @@
+//! Where the URIs come from: one, a set of files (`--wset`), or a list (`--wlog`).
+
+use std::fs;
+use std::path::Path;
+
+use super::options::{Opts, Uris};
+use super::values::Refusal;
+
+/// The URIs of the calls of a run, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Sequence {
+    /// The different ones.
+    pub(super) uris: Vec<String>,
+    /// Which of them call k takes, for as many calls as there are before they begin again.
+    pub(super) order: Vec<u32>,
+    /// Whether they begin again at all.
+    pub(super) again: bool,
+}
+
+/// Calls after which the order of a set begins again even where it would not quite.
+const ORDER_MAX: usize = 1 << 20;
+
+/// What the generator of `--wset` begins with: the first number of the C library's `drand48`, not
+/// seeded.
+const FIRST: f64 = 11.0 / 281_474_976_710_656.0;
+
+/// The URIs of at most so many calls.
+pub(super) fn sequence(o: &Opts, calls: u64) -> Result<Sequence, Refusal> {
+    match &o.uris {
+        Uris::One => Ok(Sequence { uris: vec![o.uri.clone()], order: vec![0], again: true }),
+        Uris::Set(files, rate) => Ok(set(o, *files, *rate, calls)),
+        Uris::Log(again, file) => log(*again, file),
+    }
+}
+
+fn set(o: &Opts, files: u64, rate: f64, calls: u64) -> Sequence {
+    let files = files.max(1);
+    let (mut index, stride) = (o.client.0 % files, o.client.1 % files);
+    let first = index;
+    let mut sum = FIRST;
+    let mut visited = Vec::new();
+    let most = usize::try_from(calls).unwrap_or(ORDER_MAX).clamp(1, ORDER_MAX);
+    loop {
+        sum += rate;
+        if sum >= 1.0 {
+            sum -= 1.0;
+            index = (index + stride) % files;
+        }
+        visited.push(index);
+        if visited.len() >= most || (index == first && (sum - FIRST).abs() < 1e-9) {
+            break;
+        }
+    }
+    let mut known: Vec<u64> = visited.clone();
+    known.sort_unstable();
+    known.dedup();
+    let order = visited.iter().map(|file| known.partition_point(|k| k < file) as u32).collect();
+    let uris = known.iter().map(|&file| file_uri(&o.uri, file, files)).collect();
+    Sequence { uris, order, again: true }
+}
+
+/// The URI of a file of the set: a folder for each digit.
+fn file_uri(prefix: &str, file: u64, files: u64) -> String {
+    let digits = (files - 1).checked_ilog10().map_or(0, |n| n as usize + 1);
+    let mut uri = prefix.strip_suffix('/').unwrap_or(prefix).to_owned();
+    if digits > 0 {
+        for digit in format!("{file:0digits$}").chars() {
+            uri.push('/');
+            uri.push(digit);
+        }
+    }
+    uri + ".html"
+}
+
+fn log(again: bool, file: &Path) -> Result<Sequence, Refusal> {
+    let name = file.display();
+    let bytes = fs::read(file).map_err(|_| Refusal::new(format!("can't open {name}")))?;
+    if bytes.is_empty() {
+        return Err(Refusal::new(format!("file {name} is empty")));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Refusal::new(format!("{name} contains URIs that are not UTF-8")))?;
+    // A list that somebody wrote by hand has lines.
+    let list: Vec<&str> = if text.contains('\0') {
+        text.split('\0').collect()
+    } else {
+        text.lines().map(str::trim_end).collect()
+    };
+    let uris: Vec<String> = list.into_iter().filter(|u| !u.is_empty()).map(Into::into).collect();
+    if uris.is_empty() {
+        return Err(Refusal::new(format!("{name} does not contain any valid URIs")));
+    }
+    let order = (0..uris.len() as u32).collect();
+    Ok(Sequence { uris, order, again })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uris_of_set(
+        uri: &str,
+        client: (u64, u64),
+        files: u64,
+        rate: f64,
+        calls: u64,
+    ) -> Vec<String> {
+        let o =
+            Opts { uri: uri.into(), client, uris: Uris::Set(files, rate), ..Opts::new("httperf") };
+        let s = sequence(&o, calls).unwrap();
+        let order = s.order.iter().cycle().take(calls as usize);
+        order.map(|&i| s.uris[i as usize].clone()).collect()
+    }
+
+    /// As httperf printed them with `-v`.
+    #[test]
+    fn a_set_is_walked_as_httperf_does() {
+        let walked = uris_of_set("/w", (1, 4), 1024, 0.5, 6);
+        let recorded = ["0/0/0/1", "0/0/0/5", "0/0/0/5", "0/0/0/9", "0/0/0/9", "0/0/1/3"];
+        assert_eq!(walked, recorded.map(|file| format!("/w/{file}.html")));
+        assert_eq!(uris_of_set("/", (0, 1), 10, 0.0, 2), ["/0.html", "/0.html"]);
+        assert_eq!(uris_of_set("/", (0, 1), 1, 1.0, 1), [".html"]);
+        assert_eq!(uris_of_set("/pre/", (0, 1), 11, 0.0, 1), ["/pre/0/0.html"]);
+    }
+
+    #[test]
+    fn a_set_begins_again_where_it_began() {
+        let o = Opts { uris: Uris::Set(1024, 0.5), client: (1, 4), ..Opts::new("httperf") };
+        let s = sequence(&o, 1_000_000).unwrap();
+        // 256 files of this client, each called twice.
+        assert_eq!((s.order.len(), s.uris.len()), (512, 256));
+        let all = uris_of_set("/", (1, 4), 1024, 0.5, 2_048);
+        assert_eq!(all[..512], all[512..1_024]);
+    }
+
+    #[test]
+    fn a_list_has_zero_bytes_or_lines_between_its_items() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("uris");
+        let read = |text: &str| {
+            fs::write(&file, text).unwrap();
+            let name = file.display().to_string();
+            log(false, &file).map(|s| s.uris).map_err(|r| r.message.replace(&name, "F"))
+        };
+        let two = vec!["/a".to_owned(), "/b c".to_owned()];
+        assert_eq!(read("/a\0\0/b c\0"), Ok(two.clone()));
+        assert_eq!(read("/a\r\n\n/b c\n"), Ok(two));
+        assert_eq!(read(""), Err("file F is empty".into()));
+        assert_eq!(read("\0\0"), Err("F does not contain any valid URIs".into()));
+        let gone = log(true, &dir.path().join("gone")).unwrap_err().message;
+        assert!(gone.starts_with("can't open "), "{gone}");
+    }
+}
