@@ -6,6 +6,7 @@ pub mod hist;
 mod links;
 pub mod series;
 mod sessions;
+mod stamps;
 mod tls;
 mod wire;
 
@@ -20,56 +21,12 @@ use hist::Hist;
 pub use links::Links;
 use series::Series;
 pub use sessions::{NameTally, SessionEnd, SessionTally};
+pub use stamps::Stamps;
 pub use tls::TlsTally;
 
 /// A lag that counts as lateness where the end of the load cuts it off; below it, an arrival just
 /// before the end is sent just after it without anything being wrong.
 const LATE: Span = Span::from_millis(1);
-
-/// The life of one request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stamps {
-    /// When the schedule (open loop) or the user (closed loop) wanted it to start.
-    pub intended: Nanos,
-    /// The turn in which its first byte was given to the kernel.
-    pub sent: Nanos,
-    /// The turn in which the first byte of its reply arrived.
-    pub first: Nanos,
-    /// The turn in which the last byte of its reply arrived, or in which it was given up.
-    pub done: Nanos,
-    /// Part of `sent - intended`: waiting in the client's queue for a connection, or for room on
-    /// one.
-    pub queue: Span,
-    /// Part of `sent - intended`: waiting for the connection that was opened for it.
-    pub connect: Span,
-}
-
-impl Stamps {
-    /// `done - intended`.
-    pub fn response(&self) -> Span {
-        self.done.since(self.intended)
-    }
-
-    /// `done - sent`.
-    pub fn service(&self) -> Span {
-        self.done.since(self.sent)
-    }
-
-    /// `first - sent`.
-    pub fn first_byte(&self) -> Span {
-        self.first.since(self.sent)
-    }
-
-    /// `done - first`.
-    pub fn transfer(&self) -> Span {
-        self.done.since(self.first)
-    }
-
-    /// How late the meter itself was: `sent - intended` less the waits that are not its own doing.
-    pub fn lag(&self) -> Span {
-        self.sent.since(self.intended) - self.queue - self.connect
-    }
-}
 
 /// The histograms of one section of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
