@@ -71,24 +71,42 @@ impl Script {
     /// # Errors
     /// The first thing that is wrong. [`Plan::check`] asks for it, so a checked plan has none.
     pub fn new(plan: &Plan) -> Result<Option<Self>, ScriptError> {
+        Self::compile(plan).map_err(|mut all| all.swap_remove(0))
+    }
+
+    /// Everything that is wrong with what is dynamic about a plan.
+    pub fn problems(plan: &Plan) -> Vec<ScriptError> {
+        Self::compile(plan).err().unwrap_or_default()
+    }
+
+    fn compile(plan: &Plan) -> Result<Option<Self>, Vec<ScriptError>> {
         let cookies = plan.sessions.as_ref().map_or(Cookies::Off, |s| s.cookies);
         let plain = |call: &CallSpec| !call.template && call.extract.is_empty();
-        let scope = scope(plan)?;
-        let initial = initial(plan, &scope)?;
-        let calls = (0..plan.calls.len())
-            .map(|index| {
-                let called = |error| ScriptError { call: Some(index), ..error };
-                compile(&plan.calls[index], &scope).map_err(called)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        match &plan.sessions {
-            Some(sessions) => check_order(sessions, &calls, &initial, &scope)?,
-            None => {
-                if let Some(call) = plan.calls.iter().position(|call| !plain(call)) {
-                    let what = "templates and extracts need sessions".to_owned();
-                    return Err(ScriptError { call: Some(call), part: Part::Call, at: None, what });
+        let scope = scope(plan).map_err(|error| vec![error])?;
+        let initial = initial(plan, &scope).map_err(|error| vec![error])?;
+        let (mut calls, mut problems) = (Vec::with_capacity(plan.calls.len()), Vec::new());
+        for (index, spec) in plan.calls.iter().enumerate() {
+            match compile(spec, &scope) {
+                Ok(call) => calls.push(call),
+                Err(error) => problems.push(ScriptError { call: Some(index), ..error }),
+            }
+        }
+        if problems.is_empty() {
+            match &plan.sessions {
+                Some(sessions) => check_order(sessions, &calls, &initial, &scope, &mut problems),
+                None => {
+                    let dynamic = (0..plan.calls.len()).filter(|&i| !plain(&plan.calls[i]));
+                    problems.extend(dynamic.map(|call| ScriptError {
+                        call: Some(call),
+                        part: Part::Call,
+                        at: None,
+                        what: "templates and extracts need sessions".to_owned(),
+                    }));
                 }
             }
+        }
+        if !problems.is_empty() {
+            return Err(problems);
         }
         if cookies == Cookies::Off && plan.calls.iter().all(plain) {
             return Ok(None);
@@ -362,13 +380,15 @@ fn compile(spec: &CallSpec, scope: &Scope) -> Result<Call, ScriptError> {
 }
 
 /// Whether every variable has a value when a request first needs it: those that are extracted are
-/// there from the next burst on, or behind the request that leads a burst.
+/// there from the next burst on, or behind the request that leads a burst. Each request is told
+/// once.
 fn check_order(
     sessions: &Sessions,
     calls: &[Call],
     initial: &[Option<Template>],
     scope: &Scope,
-) -> Result<(), ScriptError> {
+    problems: &mut Vec<ScriptError>,
+) {
     for kind in &sessions.kinds {
         let mut known: Vec<bool> = initial.iter().map(Option::is_some).collect();
         for burst in &kind.bursts {
@@ -377,14 +397,16 @@ fn check_order(
                 if position == 1 && burst.lead {
                     known.clone_from(&next);
                 }
-                let Some(call) = calls.get(index as usize) else { continue };
-                if let Some((part, variable)) = call.first_unknown(&known) {
-                    let name = &scope.variables[variable];
+                let index = index as usize;
+                let Some(call) = calls.get(index) else { continue };
+                let told = problems.iter().any(|p| p.call == Some(index));
+                if let Some((part, variable)) = call.first_unknown(&known).filter(|_| !told) {
                     let what = format!(
-                        "'{name}' has no value yet: no request of the session that is answered \
-                         before this one extracts it"
+                        "'{}' has no value yet: no request of the session that is answered before \
+                         this one extracts it",
+                        scope.variables[variable]
                     );
-                    return Err(ScriptError { call: Some(index as usize), part, at: None, what });
+                    problems.push(ScriptError { call: Some(index), part, at: None, what });
                 }
                 for extractor in &call.extractors {
                     next[extractor.variable] = true;
@@ -393,7 +415,6 @@ fn check_order(
             known = next;
         }
     }
-    Ok(())
 }
 
 impl Call {

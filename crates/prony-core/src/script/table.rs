@@ -9,7 +9,6 @@ use crate::rng::{self, Stream};
 #[serde(try_from = "Plain", into = "Plain")]
 pub struct Table {
     name: String,
-    source: String,
     pick: PickRow,
     columns: Vec<String>,
     /// All cells, one behind the other.
@@ -67,8 +66,6 @@ impl std::fmt::Display for TableError {
 #[derive(Serialize, Deserialize)]
 struct Plain {
     name: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    source: String,
     #[serde(default)]
     pick: PickRow,
     columns: Vec<String>,
@@ -76,25 +73,19 @@ struct Plain {
 }
 
 impl Table {
-    /// An empty table to be filled by [`Table::push`]. `source` is the file from which it was read;
-    /// empty: none.
+    /// An empty table to be filled by [`Table::push`].
     ///
     /// # Errors
     /// No columns, or two of one name.
-    pub fn new(
-        name: &str,
-        source: &str,
-        pick: PickRow,
-        columns: Vec<String>,
-    ) -> Result<Self, TableError> {
+    pub fn new(name: &str, pick: PickRow, columns: Vec<String>) -> Result<Self, TableError> {
         if columns.is_empty() {
             return Err(TableError::NoColumns);
         }
         if let Some(i) = (1..columns.len()).find(|&i| columns[..i].contains(&columns[i])) {
             return Err(TableError::SameName(columns[i].clone()));
         }
-        let (name, source) = (name.to_owned(), source.to_owned());
-        Ok(Self { name, source, pick, columns, text: String::new(), ends: Vec::new() })
+        let name = name.to_owned();
+        Ok(Self { name, pick, columns, text: String::new(), ends: Vec::new() })
     }
 
     /// Append a row.
@@ -118,11 +109,6 @@ impl Table {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// The file from which it was read; empty: none.
-    pub fn source(&self) -> &str {
-        &self.source
     }
 
     /// Which row is a session's.
@@ -153,8 +139,8 @@ impl Table {
     /// The same table with `text` in each cell of its only row: nothing of what was in it.
     pub fn hidden(&self, text: &str) -> Self {
         let columns = self.columns.clone();
-        let mut table = Self::new(&self.name, &self.source, self.pick, columns)
-            .expect("the columns are those of a table");
+        let mut table =
+            Self::new(&self.name, self.pick, columns).expect("the columns are those of a table");
         table.push(self.columns.iter().map(|_| text)).expect("one cell for each column");
         table
     }
@@ -178,7 +164,7 @@ impl TryFrom<Plain> for Table {
     type Error = TableError;
 
     fn try_from(plain: Plain) -> Result<Self, TableError> {
-        let mut table = Self::new(&plain.name, &plain.source, plain.pick, plain.columns)?;
+        let mut table = Self::new(&plain.name, plain.pick, plain.columns)?;
         for row in &plain.rows {
             table.push(row.iter().map(String::as_str))?;
         }
@@ -193,8 +179,8 @@ impl From<Table> for Plain {
             (0..table.columns.len()).map(cell).collect()
         };
         let rows = (0..table.rows() as u32).map(row).collect();
-        let Table { name, source, pick, columns, .. } = table;
-        Self { name, source, pick, columns, rows }
+        let Table { name, pick, columns, .. } = table;
+        Self { name, pick, columns, rows }
     }
 }
 
@@ -204,7 +190,7 @@ mod tests {
 
     fn users(pick: PickRow) -> Table {
         let columns = vec!["name".to_owned(), "mail".to_owned()];
-        let mut table = Table::new("users", "users.csv", pick, columns).expect("columns");
+        let mut table = Table::new("users", pick, columns).expect("columns");
         for row in [["ann", "a@x"], ["", ""], ["zoë", "z@x"]] {
             table.push(row).expect("two cells");
         }
@@ -246,7 +232,7 @@ mod tests {
     fn what_is_no_table_is_refused() {
         let new = |columns: &[&str]| {
             let columns = columns.iter().map(|c| (*c).to_owned()).collect();
-            Table::new("t", "", PickRow::InTurn, columns)
+            Table::new("t", PickRow::InTurn, columns)
         };
         assert_eq!(new(&[]).err(), Some(TableError::NoColumns));
         assert_eq!(new(&["a", "b", "a"]).err(), Some(TableError::SameName("a".into())));

@@ -154,7 +154,7 @@ impl Template {
     /// value for the first variable: for the fuzz target.
     pub(crate) fn sample(&self, seed: u64, value: Option<&[u8]>) -> Result<Vec<u8>, Unsent> {
         let columns = vec!["id".to_owned(), "first name".to_owned()];
-        let mut table = Table::new("users", "", PickRow::InTurn, columns).expect("columns");
+        let mut table = Table::new("users", PickRow::InTurn, columns).expect("columns");
         table.push(["7", "Zo\u{eb} B"]).expect("two cells");
         let mut locals = Locals { rows: vec![0], ..Locals::default() };
         if let Some(value) = value {

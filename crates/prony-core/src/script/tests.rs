@@ -48,7 +48,7 @@ fn header(name: &str) -> Place {
 
 fn users() -> Arc<Table> {
     let columns = vec!["id".to_owned(), "mail".to_owned()];
-    let mut table = Table::new("users", "", PickRow::InTurn, columns).expect("columns");
+    let mut table = Table::new("users", PickRow::InTurn, columns).expect("columns");
     for row in [["7", "a@x"], ["8", "b@x"], ["9", "c\r\nX: y"]] {
         table.push(row).expect("two cells");
     }

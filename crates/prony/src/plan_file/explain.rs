@@ -12,6 +12,7 @@ use prony_core::schedule::Arrivals;
 use prony_core::target::{Endpoint, Url};
 use prony_core::units::Span;
 
+use super::dynamic;
 use super::request::authority;
 use super::words::{COOKIES, HTTP, LOST, ON_FAILURE, PICK, word};
 
@@ -31,6 +32,7 @@ pub fn explain(plan: &Plan, notes: &[String]) -> String {
         None if writer.url_alone().is_some() => {}
         None => writer.list(&mut out),
     }
+    dynamic::data(&plan.data, &mut out);
     out
 }
 
@@ -278,6 +280,12 @@ impl<'p> Writer<'p> {
         for (key, value) in call.expect.as_deref().map(expectations).unwrap_or_default() {
             add(key, value);
         }
+        if !call.extract.is_empty() {
+            add("extract", dynamic::extracts(&call.extract));
+        }
+        if call.template != dynamic::looks_like_template(call) {
+            add("templates", call.template.to_string());
+        }
         fields
     }
 }
@@ -445,16 +453,16 @@ fn integer(n: u64) -> String {
     if i64::try_from(n).is_ok() { n.to_string() } else { quoted(&n.to_string()) }
 }
 
-fn array(elements: &[String]) -> String {
+pub(super) fn array(elements: &[String]) -> String {
     format!("[{}]", elements.join(", "))
 }
 
-fn line(out: &mut String, key: &str, value: impl std::fmt::Display) {
+pub(super) fn line(out: &mut String, key: &str, value: impl std::fmt::Display) {
     let _ = writeln!(out, "{key} = {value}");
 }
 
 /// A text as TOML has it: literal where that spares escapes.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let plain = !text.contains(|c: char| c.is_control() || c == '\'');
     if plain && text.contains(['"', '\\']) {
         return format!("'{text}'");

@@ -3,6 +3,7 @@
 //! Everything that is wrong with a file is found in one go, each with its place. docs/plan-files.md
 //! tells users of all keys.
 
+mod dynamic;
 mod explain;
 mod load;
 mod reader;
@@ -12,7 +13,7 @@ mod words;
 
 use std::path::Path;
 
-use prony_core::plan::{Calls, Data, Plan, Sessions};
+use prony_core::plan::{Calls, Plan, Sessions};
 use toml::de::DeTable;
 
 use crate::cli::plan::{Planned, Surroundings, read_text};
@@ -60,6 +61,7 @@ pub fn parse(
         endpoints: Vec::new(),
         listed: false,
         calls: Calls::default(),
+        places: Vec::new(),
         names: Names::default(),
     };
     let mut top = Section::new("a plan", 0, document.get_ref());
@@ -84,6 +86,7 @@ impl<'a> Requests<'a> {
         }
         let has_sessions = top.has("session");
         let sessions = self.sessions(top);
+        let data = self.data(top);
         let pick = load::pick(top, &mut self.problems);
         if listed.is_none() && !has_sessions {
             self.call_of_url();
@@ -105,7 +108,7 @@ impl<'a> Requests<'a> {
             calls: std::mem::take(&mut self.calls).into_vec(),
             pick,
             sessions,
-            data: Data::default(),
+            data,
             names: std::mem::take(&mut self.names).into_vec(),
             load: load?,
             stop,
@@ -121,6 +124,9 @@ impl<'a> Requests<'a> {
             seed: seed.unwrap_or(around.seed),
             shard,
         };
+        if self.check_script(&plan) {
+            return None;
+        }
         match plan.check() {
             Ok(()) => Some(Planned { plan, notes }),
             Err(why) => {

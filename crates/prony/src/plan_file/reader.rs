@@ -34,6 +34,11 @@ impl<'a> Problems<'a> {
         self.foreign.push(sentence);
     }
 
+    /// The text of the file.
+    pub(super) fn text(&self) -> &'a str {
+        self.text
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty() && self.foreign.is_empty()
     }

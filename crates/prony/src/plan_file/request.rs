@@ -9,6 +9,7 @@ use prony_core::plan::{CallSpec, Calls, Expect, LoggedRequest};
 use prony_core::target::{self, Endpoint, Url};
 use toml::de::{DeTable, DeValue};
 
+use super::dynamic;
 use super::reader::{Item, Problems, Section};
 use crate::cli::{plan as cli, values};
 
@@ -41,6 +42,8 @@ pub(super) struct Requests<'a> {
     /// Whether the file lists its endpoints, so that requests may name them by number.
     pub(super) listed: bool,
     pub(super) calls: Calls,
+    /// Where each of them stands, as far as it is known.
+    pub(super) places: Vec<usize>,
     pub(super) names: Names,
 }
 
@@ -86,7 +89,7 @@ impl<'a> Requests<'a> {
                 let mut section = Section::new("a request", item.at, table);
                 let call = self.spec(&mut section);
                 section.finish(&mut self.problems);
-                call.map(|call| self.calls.intern(call))
+                call.map(|call| self.intern(call, item.at))
             }
             _ => {
                 item.wrong_type(&mut self.problems, REQUEST);
@@ -111,8 +114,23 @@ impl<'a> Requests<'a> {
             }
         };
         if let Some(call) = call {
+            self.place(self.calls.len(), item.at);
             self.calls.push(call);
         }
+    }
+
+    /// The number of a request, which is added where it is new.
+    pub(super) fn intern(&mut self, call: CallSpec, at: usize) -> u32 {
+        let (known, index) = (self.calls.len(), self.calls.intern(call));
+        if index as usize == known {
+            self.place(known, at);
+        }
+        index
+    }
+
+    fn place(&mut self, call: usize, at: usize) {
+        self.places.resize(call, 0);
+        self.places.push(at);
     }
 
     /// The request of a table; keys that are not a request's are left.
@@ -127,14 +145,18 @@ impl<'a> Requests<'a> {
         let name = section.take("name").and_then(|item| self.name(item));
         let host = section.take("host").and_then(|item| self.host(item));
         let expect = self.expect(section);
+        let extract = self.extracts(section);
+        let templates = section.take("templates").and_then(|i| i.boolean(&mut self.problems));
         let raw = section.take("raw").and_then(|i| bytes(&mut self.problems, i, "a text"));
         let goal = self.goal(section)?;
         let mut call = self.finish(goal, method, headers, body);
+        call.extract = extract;
         call.bare = bare.unwrap_or(self.common.bare);
         call.authority = host.unwrap_or(call.authority);
         call.raw = raw.unwrap_or_default();
         call.name = name;
         call.expect = expect.map(Box::new);
+        call.template = templates.unwrap_or_else(|| dynamic::looks_like_template(&call));
         self.checked(section.at, call)
     }
 
@@ -242,11 +264,13 @@ impl<'a> Requests<'a> {
 
     /// `"/path"`, `"METHOD /path"`, or the same with a URL.
     fn short(&mut self, item: Item<'a>, text: &str) -> Option<u32> {
-        self.short_spec(item, text).map(|call| self.calls.intern(call))
+        self.short_spec(item, text).map(|call| self.intern(call, item.at))
     }
 
     fn short_spec(&mut self, item: Item<'a>, text: &str) -> Option<CallSpec> {
-        let (method, goal) = text.split_once(' ').unwrap_or(("GET", text));
+        // Blanks in fields do not count.
+        let method_ends = text.find(' ').filter(|&at| !text[..at].contains('/'));
+        let (method, goal) = method_ends.map_or(("GET", text), |at| (&text[..at], &text[at + 1..]));
         let goal = if goal.starts_with('/') || goal == "*" {
             self.of_path(goal.to_owned())
         } else if goal.contains("://") {
@@ -256,7 +280,8 @@ impl<'a> Requests<'a> {
         };
         match goal {
             Ok(goal) => {
-                let call = self.finish(goal, method.to_owned(), Vec::new(), Vec::new());
+                let mut call = self.finish(goal, method.to_owned(), Vec::new(), Vec::new());
+                call.template = dynamic::looks_like_template(&call);
                 self.checked(item.at, call)
             }
             Err(why) => {

@@ -143,7 +143,7 @@ impl<'a> Requests<'a> {
                 lead = section.take("lead").and_then(|i| i.boolean(problems));
                 self.burst(burst)
             }
-            None => self.spec(&mut section).map(|call| vec![self.calls.intern(call)]),
+            None => self.spec(&mut section).map(|call| vec![self.intern(call, item.at)]),
         };
         section.finish(&mut self.problems);
         let lead = lead.unwrap_or(false);

@@ -1,6 +1,7 @@
 //! The words of a plan file, as they are read and written.
 
 use prony_core::plan::{Cookies, HttpVersion, Lost, OnFailure, Pick};
+use prony_core::script::PickRow;
 
 /// A word and what it stands for.
 pub(super) type Words<T> = &'static [(&'static str, T)];
@@ -22,6 +23,10 @@ pub(super) const PICK: Words<Pick> = &[("in-turn", Pick::InTurn), ("random", Pic
 
 pub(super) const HTTP: Words<HttpVersion> =
     &[("1.1", HttpVersion::Http11), ("1.0", HttpVersion::Http10)];
+
+/// Which row of a table a session has.
+pub(super) const ROWS: Words<PickRow> =
+    &[("in-turn", PickRow::InTurn), ("random", PickRow::Random)];
 
 /// Whether the timeout runs from the send.
 pub(super) const TIMEOUT_FROM: Words<bool> = &[("intended", false), ("send", true)];

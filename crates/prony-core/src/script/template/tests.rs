@@ -12,7 +12,7 @@ fn scope() -> Scope {
 
 fn tables() -> Vec<Arc<Table>> {
     let columns = scope().tables[0].1.clone();
-    let mut table = Table::new("users", "", PickRow::InTurn, columns).expect("columns");
+    let mut table = Table::new("users", PickRow::InTurn, columns).expect("columns");
     table.push(["a@x", "Ann"]).expect("two cells");
     table.push(["z@x", "Zoë B"]).expect("two cells");
     vec![Arc::new(table)]

@@ -1,10 +1,13 @@
 //! Any plan, written and read again, is the same plan.
 
+use std::sync::Arc;
+
 use prony_core::plan::{
     Burst, CallSpec, Cookies, Data, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan,
     SessionKind, Sessions, Shard, Stop, Think,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
+use prony_core::script::{Extract, PickRow, Place, Table};
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
 use proptest::option;
@@ -67,27 +70,66 @@ fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
         select(vec!["h", "a.b:1", "", "x'y"]),
         prop::collection::vec(header(), 0..4),
         prop_oneof![2 => Just(Vec::new()), 1 => bytes()],
-        (prop::bool::weighted(0.3), prop_oneof![2 => Just(Vec::new()), 1 => bytes()]),
+        option::weighted(0.3, (bytes(), option::of(any_text()))),
         option::of(0..names.max(1)).prop_map(move |name| name.filter(|&n| n < names)),
         option::weighted(0.2, expectation().prop_map(Box::new)),
+        (field(), any::<bool>(), prop::collection::vec(extract(), 0..2)),
     )
-        .prop_map(
-            |((endpoint, method, path), authority, headers, body, (bare, raw), name, expect)| {
-                CallSpec {
-                    endpoint,
-                    method: method.into(),
-                    path,
-                    authority: authority.into(),
-                    headers,
-                    body,
-                    bare,
-                    raw: if bare { raw } else { Vec::new() },
-                    name,
-                    expect,
-                    ..CallSpec::default()
-                }
-            },
-        )
+        .prop_map(|(line, authority, headers, body, bare, name, expect, dynamic)| {
+            let ((endpoint, method, path), (field, template, extract)) = (line, dynamic);
+            // What is sent to the byte may be anything.
+            let (raw, any_path) = bare.clone().unwrap_or_default();
+            let path = any_path.unwrap_or(path);
+            CallSpec {
+                endpoint,
+                method: method.into(),
+                path: if path == "*" { path } else { path + field },
+                authority: authority.into(),
+                headers,
+                body: [&body, field.as_bytes()].concat(),
+                bare: bare.is_some(),
+                raw,
+                name,
+                expect,
+                template,
+                extract,
+            }
+        })
+}
+
+/// Fields, and what only looks like one.
+fn field() -> impl Strategy<Value = &'static str> {
+    select(vec!["", "", "{{session}}", "{{v | url}}", "{{t.c d}}", "{{random.pick 'a b'}}", "{{"])
+}
+
+fn extract() -> impl Strategy<Value = Extract> {
+    let place = prop_oneof![
+        option::of(Just("a(\"')".to_owned()))
+            .prop_map(|regex| Place::Header { name: "X".into(), regex }),
+        select(vec!["a+", "'\"\\\\"]).prop_map(|text| Place::Regex(text.into())),
+        any_text().prop_map(|text| Place::Json(format!("/{text}"))),
+        (text(), text()).prop_map(|(a, b)| Place::Between(a + "<", b + ">")),
+    ];
+    (select(vec!["v", "w-2"]), place, option::of(any_text())).prop_map(
+        |(variable, place, default)| Extract { variable: variable.into(), place, default },
+    )
+}
+
+fn data() -> impl Strategy<Value = Data> {
+    let row = (any_text(), any_text());
+    let rows = (prop::collection::vec(row, 1..4), select(vec![PickRow::InTurn, PickRow::Random]));
+    let table = rows.prop_map(|(rows, pick)| {
+        let columns = vec!["a".to_owned(), "c d".to_owned()];
+        let mut table = Table::new("t", pick, columns).expect("columns");
+        for (a, b) in &rows {
+            table.push([a.as_str(), b]).expect("two cells");
+        }
+        Arc::new(table)
+    });
+    let variables = select(vec!["x", "{{random.uuid}}", "'\""])
+        .prop_map(|value| vec![("v".to_owned(), value.to_owned())]);
+    (prop::collection::vec(table, 1..=1), option::of(variables))
+        .prop_map(|(tables, variables)| Data { tables, variables: variables.unwrap_or_default() })
 }
 
 fn think() -> impl Strategy<Value = Think> {
@@ -177,6 +219,7 @@ fn alike(mut calls: Vec<CallSpec>, same: [bool; 5]) -> Vec<CallSpec> {
         if same[1] {
             call.bare = first.bare;
             call.raw.clear();
+            call.path = "/same".into();
         }
         if same[2] {
             call.headers.clone_from(&first.headers);
@@ -213,10 +256,16 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         any::<u64>(),
         (0..3u32, 3..5u32),
         select(vec![Pick::InTurn, Pick::Random]),
-        option::of(1..=u64::MAX),
+        (option::of(1..=u64::MAX), data()),
     );
-    (parts, rest).prop_map(|((endpoints, names, (calls, sessions)), rest)| {
-        let (load, stop, warmup, limits, expect, seed, (index, of), pick, session_count) = rest;
+    (parts, rest).prop_map(|((endpoints, names, (mut calls, sessions)), rest)| {
+        let (load, stop, warmup, limits, expect, seed, (index, of), pick, more) = rest;
+        let (session_count, data) = more;
+        if sessions.is_none() {
+            for call in &mut calls {
+                (call.template, call.extract) = (false, Vec::new());
+            }
+        }
         let (pipeline, requests_per_connection, timeout, from_send, connect_timeout, old) = limits;
         let old = old && pipeline == 1;
         Plan {
@@ -226,7 +275,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             pick: if sessions.is_some() { Pick::InTurn } else { pick },
             stop: Stop { sessions: session_count.filter(|_| sessions.is_some()), ..stop },
             sessions,
-            data: Data::default(),
+            data,
             names: names.into_iter().rev().collect(),
             load,
             warmup,

@@ -1,5 +1,6 @@
 //! Plan files read and written.
 
+mod dynamic;
 mod identity;
 mod refused;
 

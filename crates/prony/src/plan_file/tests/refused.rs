@@ -119,7 +119,7 @@ fn requests() {
             p:3:3: `request` is a number, expected a request: "/path", "POST /path" or { path = "/path", ... }
             p:3:3: `request` is true or false, expected a request: "/path", "POST /path" or { path = "/path", ... }
             p:3:3: `request`: 'GET' is neither a path (/...) nor a URL (http://...)
-            p:3:3: `request`: 'b c' is neither a path (/...) nor a URL (http://...)
+            p:3:3: the path contains ' ', which cannot be sent
             p:3:3: the method 'G(T' contains '('; write GET, POST or the like
             p:3:3: `request`: 'a/b' is neither a path (/...) nor a URL (http://...)
             p:3:3: the path 'a' does not begin with '/'
@@ -127,7 +127,7 @@ fn requests() {
             p:3:3: the path contains '\n', which cannot be sent
             p:3:5: a request has no key `pth`; did you mean `path`?
             p:3:17: a request has no key `methd`; did you mean `method`?
-            p:3:32: a request has no key `hurz`; it may have bare, body, endpoint, expect, expect-body, expect-length, headers, host, method, name, path, raw, url
+            p:3:32: a request has no key `hurz`; it may have bare, body, endpoint, expect, expect-body, expect-length, extract, headers, host, method, name, path, templates, url
             p:3:31: `url` says it all; leave `path` out
             p:3:28: there is no endpoint 0 in the list `endpoints`
             p:3:14: `method`: the method 'G T' contains ' '; write GET, POST or the like
@@ -151,7 +151,7 @@ fn requests() {
             p:3:36: `expect-length`: '-1' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
             p:3:54: `expect-body` is a number, expected a text
             p:3:20: `expect`: 'x' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
-            p:3:5: a request has no key `think`; it may have bare, body, endpoint, expect, expect-body, expect-length, headers, host, method, name, path, raw, url
+            p:3:5: a request has no key `think`; it may have bare, body, endpoint, expect, expect-body, expect-length, extract, headers, host, method, name, path, templates, url
         "#]],
     );
 }
@@ -181,38 +181,38 @@ fn sessions() {
     check(
         &texts.each_ref().map(String::as_str),
         expect![[r#"
-        p:3:11: `session` is a number, expected a session: [[session]], or the name of a session file
-        p:3:11: there is no session in the list
-        p:3:12: `session` is a number, expected a session: [[session]], or the name of a session file
-        p:3:11: `session`: the file /nowhere/missing.wsesslog: cannot be read: no such file or directory
-        p:3:1: the session has no request; add [[session.request]] or request = [...]
-        p:3:1: the session has no request
-        p:4:11: `request` is a number, expected an array of requests
-        p:4:12: the burst has no request
-        p:4:12: there is no request 0: there is no list `request` at the top of the file
-        p:5:15: there is no request 1: the list `request` at the top of the file ends with 0
-        p:5:18: `request`: '-1' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
-        p:5:26: there is no request 2: the list `request` at the top of the file ends with 0
-        p:3:1: the session has no request; add [[session.request]] or request = [...]
-        p:4:1: a session has no key `reqest`; did you mean `request`?
-        p:4:10: `weight` '0': must be at least 1
-        p:5:8: `name` is a number, expected a name
-        p:4:22: the burst has no request
-        p:4:33: `lead` is a number, expected true or false
-        p:4:36: a burst has no key `path`; it may have burst, lead, repeat, think
-        p:4:56: `think`: 'x' is not a think time: 'x' is not a time: a number is missing; write 50ms, exp:50ms or uniform:10ms..90ms
-        p:4:70: `repeat` '0': must be at least 1
-        p:4:26: a request has no key `lead`; it may have bare, body, burst, endpoint, expect, expect-body, expect-length, headers, host, method, name, path, raw, repeat, think, url
-        p:3:11: `cookies`: 'yes' is unknown; write "off" or "session" or "shared" or "always"
-        p:4:8: `lost`: '1' is unknown; write "idempotent" or "resend" or "fail"
-        p:5:14: `on-failure`: 'stop' is unknown; write "end" or "continue"
-        p:6:11: `retries`: '-1' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
-        p:7:23: `session-connections` '0': must be at least 1
-        p:3:12: `sessions` needs sessions; add [[session]], or leave it out
-        p:4:17: `session-think` needs sessions; add [[session]], or leave it out
-        p:5:11: `cookies` needs sessions; add [[session]], or leave it out
-        p:6:9: `users` needs sessions; write `connections` instead
-    "#]],
+            p:3:11: `session` is a number, expected a session: [[session]], or the name of a session file
+            p:3:11: there is no session in the list
+            p:3:12: `session` is a number, expected a session: [[session]], or the name of a session file
+            p:3:11: `session`: the file /nowhere/missing.wsesslog: cannot be read: no such file or directory
+            p:3:1: the session has no request; add [[session.request]] or request = [...]
+            p:3:1: the session has no request
+            p:4:11: `request` is a number, expected an array of requests
+            p:4:12: the burst has no request
+            p:4:12: there is no request 0: there is no list `request` at the top of the file
+            p:5:15: there is no request 1: the list `request` at the top of the file ends with 0
+            p:5:18: `request`: '-1' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
+            p:5:26: there is no request 2: the list `request` at the top of the file ends with 0
+            p:3:1: the session has no request; add [[session.request]] or request = [...]
+            p:4:1: a session has no key `reqest`; did you mean `request`?
+            p:4:10: `weight` '0': must be at least 1
+            p:5:8: `name` is a number, expected a name
+            p:4:22: the burst has no request
+            p:4:33: `lead` is a number, expected true or false
+            p:4:36: a burst has no key `path`; it may have burst, lead, repeat, think
+            p:4:56: `think`: 'x' is not a think time: 'x' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
+            p:4:70: `repeat` '0': must be at least 1
+            p:4:26: a request has no key `lead`; it may have bare, body, burst, endpoint, expect, expect-body, expect-length, extract, headers, host, method, name, path, repeat, templates, think, url
+            p:3:11: `cookies`: 'yes' is unknown; write "off" or "session" or "shared" or "always"
+            p:4:8: `lost`: '1' is unknown; write "idempotent" or "resend" or "fail"
+            p:5:14: `on-failure`: 'stop' is unknown; write "end" or "continue"
+            p:6:11: `retries`: '-1' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
+            p:7:23: `session-connections` '0': must be at least 1
+            p:3:12: `sessions` needs sessions; add [[session]], or leave it out
+            p:4:17: `session-think` needs sessions; add [[session]], or leave it out
+            p:5:11: `cookies` needs sessions; add [[session]], or leave it out
+            p:6:9: `users` needs sessions; write `connections` instead
+        "#]],
     );
 }
 

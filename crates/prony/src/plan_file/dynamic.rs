@@ -1,0 +1,345 @@
+//! What is dynamic about a plan file: tables, variables, templates, values taken out of replies.
+
+use std::sync::Arc;
+
+use prony_core::plan::{CallSpec, Data, Plan};
+use prony_core::script::{Extract, Part, PickRow, Place, Script, ScriptError, Table, Template};
+use toml::de::DeValue;
+
+use super::explain::{array, line, quoted};
+use super::reader::{Item, Section};
+use super::request::Requests;
+use super::words::{ROWS, word};
+use crate::cli::plan as cli;
+
+const TABLE: &str = "[data.NAME] with file = \"FILE.csv\", or with columns and rows";
+const EXTRACT: &str = "{ variable = { header = ... }, ... }; in place of header also regex, json or \
+                       between";
+
+/// Whether a request of a plan file is a template where it does not say so itself.
+pub(super) fn looks_like_template(call: &CallSpec) -> bool {
+    let values = call.headers.iter().map(|(_, value)| value.as_bytes());
+    let mut texts = values.chain([call.path.as_bytes(), &call.body]);
+    !call.bare && texts.any(Template::has_fields)
+}
+
+impl<'a> Requests<'a> {
+    /// The tables and the variables.
+    pub(super) fn data(&mut self, top: &mut Section<'a>) -> Data {
+        let mut data = Data::default();
+        for (name, item) in
+            top.take("data").and_then(|i| self.entries(i, TABLE)).unwrap_or_default()
+        {
+            data.tables.extend(self.table(name, item).map(Arc::new));
+        }
+        let expected = "[variables] with name = \"value\"";
+        let variables = top.take("variables").and_then(|i| self.entries(i, expected));
+        for (name, item) in variables.unwrap_or_default() {
+            if let Some(value) = item.scalar() {
+                data.variables.push((name.to_owned(), value.into_owned()));
+            } else {
+                item.wrong_type(&mut self.problems, "a text");
+            }
+        }
+        data
+    }
+
+    /// What the session takes out of the reply.
+    pub(super) fn extracts(&mut self, section: &mut Section<'a>) -> Vec<Extract> {
+        let Some(item) = section.take("extract") else { return Vec::new() };
+        let entries = self.entries(item, EXTRACT).unwrap_or_default();
+        entries.into_iter().filter_map(|(name, item)| self.extract(name, item)).collect()
+    }
+
+    /// Say what is wrong with templates and extracts, each where it stands. Returns whether
+    /// something is.
+    pub(super) fn check_script(&mut self, plan: &Plan) -> bool {
+        let problems = Script::problems(plan);
+        for error in &problems {
+            let at = self.place_of(error, plan);
+            let what = match error.part {
+                Part::Call | Part::Path | Part::Body => error.what.clone(),
+                Part::Header(i) => {
+                    let call = error.call.and_then(|call| plan.calls.get(call));
+                    let name = call.and_then(|call| call.headers.get(i)).map_or("", |(n, _)| n);
+                    format!("`{name}`: {}", error.what)
+                }
+                Part::Extract(_) => format!("`extract`: {}", error.what),
+                Part::Variable(_) => format!("`variables`: {}", error.what),
+                Part::Table(_) => format!("`data`: {}", error.what),
+            };
+            self.problems.add(at, what);
+        }
+        !problems.is_empty()
+    }
+
+    /// The byte at which an error shows: that of the field in question where it stands in the file
+    /// as it stands in the template, otherwise that of its request.
+    fn place_of(&self, error: &ScriptError, plan: &Plan) -> usize {
+        let file = self.problems.text();
+        let from = error.call.and_then(|call| self.places.get(call)).copied().unwrap_or(0);
+        let call = error.call.and_then(|call| plan.calls.get(call));
+        let text = match (error.part, call) {
+            (Part::Path, Some(call)) => call.path.as_bytes(),
+            (Part::Header(index), Some(call)) => call.headers[index].1.as_bytes(),
+            (Part::Body, Some(call)) => &call.body,
+            (Part::Variable(index), _) => {
+                let (name, text) = &plan.data.variables[index];
+                if error.at.is_none() {
+                    let section = found(file, 0, "variables").map_or(0, |at| at + 9);
+                    return found(file, section, name).unwrap_or(section);
+                }
+                text.as_bytes()
+            }
+            (Part::Table(index), _) => {
+                let name = format!("data.{}", plan.data.tables[index].name());
+                return found(file, 0, &name).unwrap_or(0);
+            }
+            (Part::Extract(index), Some(call)) => {
+                return found(file, from, &call.extract[index].variable).unwrap_or(from);
+            }
+            _ => return from,
+        };
+        let Some(at) = error.at else { return from };
+        let begin = text[..at].windows(2).rposition(|pair| pair == b"{{").unwrap_or(at);
+        let field = &text[begin..];
+        let end = field.windows(2).position(|pair| pair == b"}}").map_or(field.len(), |n| n + 2);
+        let Ok(field) = std::str::from_utf8(&field[..end]) else { return from };
+        let in_file = found(file, from, field).or_else(|| found(file, 0, field));
+        in_file.map_or(from, |place| place + (at - begin))
+    }
+
+    /// The keys of a table and what they have, in the order of the file.
+    fn entries(&mut self, item: Item<'a>, expected: &str) -> Option<Vec<(&'a str, Item<'a>)>> {
+        let DeValue::Table(table) = item.value else {
+            item.wrong_type(&mut self.problems, expected);
+            return None;
+        };
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(name, _)| name.span().start);
+        let named = |(name, value): (&'a toml::Spanned<_>, _)| {
+            let name: &'a str = std::borrow::Cow::as_ref(name.get_ref());
+            (name, Item::new(name, value))
+        };
+        Some(entries.into_iter().map(named).collect())
+    }
+
+    fn table(&mut self, name: &str, item: Item<'a>) -> Option<Table> {
+        let DeValue::Table(table) = item.value else {
+            item.wrong_type(&mut self.problems, TABLE);
+            return None;
+        };
+        let mut section = Section::new("a table", item.at, table);
+        let columns = section.take("columns").and_then(|i| self.texts(i));
+        let pick = section.take("pick").and_then(|i| i.word(&mut self.problems, ROWS));
+        let separator = section.take("separator").and_then(|i| self.separator(i));
+        let (file, rows) = (section.take("file"), section.take("rows"));
+        section.finish(&mut self.problems);
+        let pick = pick.unwrap_or_default();
+        match (file, rows, columns) {
+            (Some(file), None, columns) => self.csv(file, separator.unwrap_or(b','), |first| {
+                let columns = columns.clone().or(first)?;
+                Some(Table::new(name, pick, columns).map_err(|e| e.to_string()))
+            }),
+            (None, Some(rows), Some(columns)) => {
+                let table = Table::new(name, pick, columns);
+                let table = table.map_err(|e| self.problems.add(item.at, e.to_string())).ok()?;
+                self.rows(rows, table)
+            }
+            _ => {
+                self.problems.add(item.at, format!("`{name}`: a table is {TABLE}"));
+                None
+            }
+        }
+    }
+
+    /// The rows of a CSV file. `begin` makes the table, if need be of the file's first line.
+    fn csv(
+        &mut self,
+        item: Item<'a>,
+        separator: u8,
+        begin: impl Fn(Option<Vec<String>>) -> Option<Result<Table, String>>,
+    ) -> Option<Table> {
+        let name = item.string(&mut self.problems, "a file's name")?;
+        let path = self.folder.join(name);
+        let read = cli::read_text("the table", &path).map_err(|e| e.to_string());
+        let wrong = |why| self.problems.add(item.at, format!("`file`: {why}"));
+        let text = read.map_err(wrong).ok()?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let mut reader = csv::ReaderBuilder::new();
+        let mut reader =
+            reader.delimiter(separator).has_headers(false).from_reader(text.as_bytes());
+        let shown = path.display();
+        let mut table = begin(None).transpose();
+        let mut record = csv::StringRecord::new();
+        loop {
+            match reader.read_record(&mut record) {
+                Ok(false) => break,
+                Ok(true) => {}
+                Err(error) => {
+                    self.problems.add_foreign(format!("{shown}:{}", csv_error(&error)));
+                    return None;
+                }
+            }
+            let row = || record.iter().map(str::to_owned).collect();
+            table = match table {
+                Ok(None) => begin(Some(row())).transpose(),
+                Ok(Some(mut table)) => match table.push(&record) {
+                    Ok(()) => Ok(Some(table)),
+                    Err(error) => Err(error.to_string()),
+                },
+                Err(why) => Err(why),
+            };
+            if let Err(why) = table {
+                let line = record.position().map_or(1, csv::Position::line);
+                self.problems.add_foreign(format!("{shown}:{line}: {why}"));
+                return None;
+            }
+        }
+        match table {
+            Ok(Some(table)) if table.rows() > 0 => return Some(table),
+            Err(why) => self.problems.add(item.at, why),
+            _ => self.problems.add_foreign(format!("{shown}:1: the table has no rows")),
+        }
+        None
+    }
+
+    fn rows(&mut self, item: Item<'a>, mut table: Table) -> Option<Table> {
+        let rows: Vec<_> = item.list(&mut self.problems, "a list of rows")?.collect();
+        let mut sound = true;
+        if rows.is_empty() {
+            self.problems.add(item.at, "the table has no rows");
+            return None;
+        }
+        for row in rows {
+            match self.texts(row) {
+                Some(cells) if cells.len() != table.columns().len() => {
+                    let (cells, columns) = (cells.len(), table.columns().len());
+                    let what = format!("the row has {cells} cells, the table {columns} columns");
+                    self.problems.add(row.at, what);
+                    sound = false;
+                }
+                Some(cells) => {
+                    let pushed = table.push(cells.iter().map(String::as_str));
+                    sound &= pushed.map_err(|e| self.problems.add(row.at, e.to_string())).is_ok();
+                }
+                None => sound = false,
+            }
+        }
+        sound.then_some(table)
+    }
+
+    /// An array of texts (numbers as they stand there).
+    fn texts(&mut self, item: Item<'a>) -> Option<Vec<String>> {
+        let parts: Vec<_> = item.list(&mut self.problems, "an array of texts")?.collect();
+        let mut texts = Vec::with_capacity(parts.len());
+        for part in &parts {
+            match part.scalar() {
+                Some(text) => texts.push(text.into_owned()),
+                None => part.wrong_type(&mut self.problems, "a text"),
+            }
+        }
+        (texts.len() == parts.len()).then_some(texts)
+    }
+
+    fn separator(&mut self, item: Item<'a>) -> Option<u8> {
+        let one = |text: &str| match text.as_bytes() {
+            [byte] if *byte != b'"' && *byte != b'\n' && *byte != b'\r' => Ok(*byte),
+            _ => Err("write one character, as \";\" or \"\\t\"".to_owned()),
+        };
+        item.parse(&mut self.problems, "one character", one)
+    }
+
+    fn extract(&mut self, variable: &str, item: Item<'a>) -> Option<Extract> {
+        let DeValue::Table(table) = item.value else {
+            item.wrong_type(&mut self.problems, "{ header = ... }, or with regex, json or between");
+            return None;
+        };
+        let mut section = Section::new("an extract", item.at, table);
+        let mut text = |key: &'static str| {
+            section
+                .take(key)
+                .and_then(|i| i.string(&mut self.problems, "a text"))
+                .map(str::to_owned)
+        };
+        let (header, regex, json) = (text("header"), text("regex"), text("json"));
+        let default = text("default");
+        let between = section.take("between").and_then(|i| self.texts(i));
+        section.finish(&mut self.problems);
+        let place = match (header, regex, json, between.as_deref()) {
+            (Some(name), regex, None, None) => Place::Header { name, regex },
+            (None, Some(regex), None, None) => Place::Regex(regex),
+            (None, None, Some(pointer), None) => Place::Json(pointer),
+            (None, None, None, Some([left, right])) => Place::Between(left.clone(), right.clone()),
+            _ => {
+                let what = format!(
+                    "`{variable}`: say where the value stands, by one of header (also with regex), \
+                     regex, json and between = [\"before\", \"after\"]"
+                );
+                self.problems.add(item.at, what);
+                return None;
+            }
+        };
+        Some(Extract { variable: variable.to_owned(), place, default })
+    }
+}
+
+/// `LINE: sentence`.
+fn csv_error(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
+            let line = pos.as_ref().map_or(1, csv::Position::line);
+            format!("{line}: the row has {len} cells, those before it {expected_len}")
+        }
+        _ => format!("1: {error}"),
+    }
+}
+
+fn found(text: &str, from: usize, part: &str) -> Option<usize> {
+    text.get(from..)?.find(part).map(|at| from + at)
+}
+
+/// The extracts of a request, as they are written.
+pub(super) fn extracts(extracts: &[Extract]) -> String {
+    let one = |extract: &Extract| {
+        let mut parts = match &extract.place {
+            Place::Header { name, regex } => {
+                let mut parts = vec![format!("header = {}", quoted(name))];
+                parts.extend(regex.iter().map(|regex| format!("regex = {}", quoted(regex))));
+                parts
+            }
+            Place::Regex(text) => vec![format!("regex = {}", quoted(text))],
+            Place::Json(pointer) => vec![format!("json = {}", quoted(pointer))],
+            Place::Between(left, right) => {
+                vec![format!("between = {}", array(&[quoted(left), quoted(right)]))]
+            }
+        };
+        parts.extend(extract.default.iter().map(|text| format!("default = {}", quoted(text))));
+        format!("{} = {{ {} }}", extract.variable, parts.join(", "))
+    };
+    format!("{{ {} }}", extracts.iter().map(one).collect::<Vec<_>>().join(", "))
+}
+
+/// The tables and variables, as they are written.
+pub(super) fn data(data: &Data, out: &mut String) {
+    for table in &data.tables {
+        out.push_str(&format!("\n[data.{}]\n", table.name()));
+        if table.pick() != PickRow::InTurn {
+            line(out, "pick", quoted(word(ROWS, &table.pick())));
+        }
+        let texts = |cells: Vec<&str>| array(&cells.into_iter().map(quoted).collect::<Vec<_>>());
+        line(out, "columns", texts(table.columns().iter().map(String::as_str).collect()));
+        out.push_str("rows = [\n");
+        for row in 0..table.rows() as u32 {
+            let cells = (0..table.columns().len()).map(|column| table.cell(row, column));
+            out.push_str(&format!("  {},\n", texts(cells.collect())));
+        }
+        out.push_str("]\n");
+    }
+    if !data.variables.is_empty() {
+        out.push_str("\n[variables]\n");
+    }
+    for (name, value) in &data.variables {
+        line(out, name, quoted(value));
+    }
+}

@@ -1,0 +1,236 @@
+//! Tables, variables, templates and extracts in plan files.
+
+use std::fs;
+
+use expect_test::{Expect, expect};
+
+use super::super::parse;
+use super::{around, check, plan};
+
+/// A folder with tables in it.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in [
+        ("users.csv", "\u{feff}id,first name\r\n7,Ann\r\n\n8,\"Zoë, \"\"B\"\"\"\r\n"),
+        ("plain.csv", "7;Ann\n8;Bob\n"),
+        ("ragged.csv", "a,b\n1,2\n1\n"),
+        ("empty.csv", ""),
+        ("head.csv", "a,b\n"),
+        ("twice.csv", "a,a\n1,2\n"),
+    ] {
+        fs::write(folder.path().join(name), text).expect("a file");
+    }
+    folder
+}
+
+#[test]
+fn what_is_dynamic_is_read_and_written() {
+    check(
+        r#"
+            url = "http://h"
+            users = 1
+            duration = "1s"
+            [data.users]
+            columns = ["id", "first name"]
+            rows = [["7", "Ann"], [8, "B"]]
+            pick = "random"
+            [variables]
+            me = "{{users.id}}-{{random.uuid}}"
+            [[session]]
+            request = [
+              { path = "/login", extract = { token = { json = "/token" }, csrf = { header = "Set-Cookie", regex = 'csrf=([^;]+)', default = "" } } },
+              { path = "/a", body = '{"t":"{{token | json}}"}', extract = { a = { regex = "x(.)" }, b = { between = ["<b>", "</b>"] } } },
+              "DELETE /{{random.int 1 9}}/{{users.first name | url}}",
+              { path = "/{{no-field}}", templates = false },
+              "/{{me}}",
+            ]
+        "#,
+        expect![[r##"
+            # Run it with: prony run FILE
+            url = "http://h"
+            users = 1
+            duration = "1s"
+            seed = 1
+            timeout = "30s"
+            connect-timeout = "5s"
+            expect = "200-399"
+
+            [[session]]
+            request = [
+              { path = "/login", extract = { token = { json = "/token" }, csrf = { header = "Set-Cookie", regex = "csrf=([^;]+)", default = "" } } },
+              { path = "/a", body = '{"t":"{{token | json}}"}', extract = { a = { regex = "x(.)" }, b = { between = ["<b>", "</b>"] } } },
+              { path = "/{{random.int 1 9}}/{{users.first name | url}}", method = "DELETE" },
+              { path = "/{{no-field}}", templates = false },
+              "/{{me}}",
+            ]
+
+            [data.users]
+            pick = "random"
+            columns = ["id", "first name"]
+            rows = [
+              ["7", "Ann"],
+              ["8", "B"],
+            ]
+
+            [variables]
+            me = "{{users.id}}-{{random.uuid}}"
+        "##]],
+    );
+}
+
+#[test]
+fn tables_come_from_csv_files() {
+    let folder = folder();
+    let read = |keys: &str, path: &str| {
+        let text = format!(
+            "url = \"http://h\"\nduration = \"1s\"\nsession = [{{ request = [\"{path}\"] }}]\n\
+             [data.t]\n{keys}\n"
+        );
+        let planned = parse("p", &text, folder.path(), &around());
+        planned.map(|p| p.plan.data.tables[0].clone())
+    };
+    let table = read("file = \"users.csv\"", "/{{t.id}}/{{t.first name | url}}").expect("a table");
+    assert_eq!((table.rows(), table.columns()), (2, &["id".to_owned(), "first name".into()][..]));
+    assert_eq!((table.cell(0, 1), table.cell(1, 1)), ("Ann", "Zoë, \"B\""));
+    let keys = "file = \"plain.csv\"\nseparator = \";\"\ncolumns = [\"id\", \"name\"]";
+    let table = read(keys, "/{{t.name}}").expect("a table");
+    assert_eq!((table.rows(), table.cell(0, 0), table.cell(1, 1)), (2, "7", "Bob"));
+    let told = |keys: &str| {
+        let sentences = read(keys, "/").expect_err("no table").join("\n");
+        sentences.replace(&folder.path().display().to_string(), "DIR")
+    };
+    let all: Vec<_> = [
+        "file = \"ragged.csv\"",
+        "file = \"empty.csv\"",
+        "file = \"head.csv\"",
+        "file = \"twice.csv\"",
+        "file = \"plain.csv\"\ncolumns = [\"a\", \"b\"]",
+        "file = \"none.csv\"",
+        "file = 1",
+        "rows = [[\"1\"]]",
+        "columns = [\"a\"]\nrows = [[\"1\"], [\"1\", \"2\"], 3, [true]]",
+        "columns = [\"a\"]\nrows = []",
+        "columns = [\"a\", \"a\"]\nrows = [[\"1\", \"2\"]]",
+        "file = \"users.csv\"\npick = \"last\"\nseparator = \"ab\"\ncolumn = 1",
+    ]
+    .into_iter()
+    .map(told)
+    .collect();
+    expect![[r#"
+        DIR/ragged.csv:3: the row has 1 cells, those before it 2
+        DIR/empty.csv:1: the table has no rows
+        DIR/head.csv:1: the table has no rows
+        DIR/twice.csv:1: two columns are called 'a'
+        DIR/plain.csv:1: row 1 has 1 cells, which is not one per column
+        p:5:8: `file`: the table DIR/none.csv: cannot be read: no such file or directory
+        p:5:8: `file` is a number, expected a file's name
+        p:4:1: `t`: a table is [data.NAME] with file = "FILE.csv", or with columns and rows
+        p:6:16: the row has 2 cells, the table 1 columns
+        p:6:28: `rows` is a number, expected an array of texts
+        p:6:32: `rows` is true or false, expected a text
+        p:6:8: the table has no rows
+        p:4:1: two columns are called 'a'
+        p:6:8: `pick`: 'last' is unknown; write "in-turn" or "random"
+        p:7:13: `separator` 'ab': write one character, as ";" or "\t"
+        p:8:1: a table has no key `column`; did you mean `columns`?"#]]
+    .assert_eq(&all.join("\n"));
+}
+
+fn refused(texts: &[&str], sentences: Expect) {
+    let told = texts.iter().map(|text| {
+        let all = format!("url = \"http://h\"\nduration = \"1s\"\n{text}");
+        match parse("p", &all, std::path::Path::new("/nowhere"), &around()) {
+            Ok(_) => format!("taken: {text}\n"),
+            Err(sentences) => sentences.join("\n") + "\n",
+        }
+    });
+    sentences.assert_eq(&told.collect::<String>());
+}
+
+#[test]
+fn what_cannot_be_filled_in_is_told_where_it_stands() {
+    refused(
+        &[
+            "request = [\"/{{session}}\"]",
+            "session = [{ request = [\"/a\", \"/{{ nme }}\"] }]",
+            "session = [{ request = [\"/{{a\", { path = \"/\", headers = { A = \"{{b}}\" } }] }]",
+            "session = [{ request = [{ body = \"a\\n{{random.int 2 1}}\" }] }]",
+            "session = [{ request = [{ path = \"/a b{{session}}\" }] }]",
+            "session = [{ request = [{ bare = true, path = \"/{{x}}\", templates = true }] }]",
+            "session = [{ request = [{ path = \"/{{session}}\", templates = 1 }] }]",
+            "session = [{ request = [\"/{{v}}\", { extract = { v = { json = \"/v\" } } }] }]",
+            "[[session]]\nrequest = [\"/\"]\n[variables]\na = \"{{b}}\"\nsession = \"x\"\nc = []",
+            "session = [{ request = [\"/\"] }]\ndata = 1\nvariables = 2",
+            "session = [{ request = [\"/\"] }]\ndata.session = { columns = [\"a\"], rows = [[\"1\"]] }",
+            "session = [{ request = [\"/\"] }]\nvariables.1 = \"\"\nheaders = { A = \"{{x}}\" }",
+            "session = [{ request = [\"/\"] }]\nvariables.ok = \"\"\nheaders = { A = \"{{x}}\" }",
+        ],
+        expect![[r#"
+            p:3:12: templates and extracts need sessions
+            p:3:36: 'nme' is not known; there are: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ...
+            p:3:27: '{{' is not followed by '}}'
+            p:3:66: `A`: 'b' is not known; there are: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ...
+            p:3:40: the bounds 2 and 1 are in the wrong order
+            p:3:37: ' ' cannot be sent here
+            p:3:25: a request that is sent as it stands cannot be a template
+            p:3:62: `templates` is a number, expected true or false
+            p:3:25: 'v' has no value yet: no request of the session that is answered before this one extracts it
+            p:8:5: `c` is an array, expected a text
+            p:4:8: `data` is a number, expected [data.NAME] with file = "FILE.csv", or with columns and rows
+            p:5:13: `variables` is a number, expected [variables] with name = "value"
+            p:4:1: `data`: the name 'session' has a meaning of its own
+            p:2:13: `variables`: '1' is no name; use letters, digits, '_' and '-'
+            p:5:20: `A`: 'x' is not known; there are: ok, session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ...
+        "#]],
+    );
+}
+
+#[test]
+fn what_cannot_be_extracted_is_told_where_it_stands() {
+    let with = |extract: &str| format!("session = [{{ request = [{{ extract = {extract} }}] }}]");
+    let texts = [
+        "1",
+        "{ v = 1 }",
+        "{ v = {} }",
+        "{ v = { json = \"/a\", regex = \"b\" } }",
+        "{ v = { between = [\"a\"] } }",
+        "{ v = { between = [\"a\", \"\"] } }",
+        "{ v = { json = \"a\" } }",
+        "{ v = { regex = \"a(\" } }",
+        "{ v = { header = \"a b\" } }",
+        "{ v = { jsn = \"a\" } }",
+        "{ \"a b\" = { json = \"/a\" } }",
+        "{ random = { json = \"/a\" } }",
+    ]
+    .map(with);
+    refused(
+        &texts.each_ref().map(String::as_str),
+        expect![[r#"
+        p:3:37: `extract` is a number, expected { variable = { header = ... }, ... }; in place of header also regex, json or between
+        p:3:43: `v` is a number, expected { header = ... }, or with regex, json or between
+        p:3:43: `v`: say where the value stands, by one of header (also with regex), regex, json and between = ["before", "after"]
+        p:3:43: `v`: say where the value stands, by one of header (also with regex), regex, json and between = ["before", "after"]
+        p:3:43: `v`: say where the value stands, by one of header (also with regex), regex, json and between = ["before", "after"]
+        p:3:39: `extract`: the texts around the value may not be empty
+        p:3:39: `extract`: 'a' is no JSON pointer: write '/' before each key or index, as in '/items/0/id'
+        p:3:39: `extract`: the regular expression is none: unclosed group
+        p:3:39: `extract`: the header name 'a b' contains ' '; names have letters, digits and !#$%&'*+-.^_`|~
+        p:3:43: `v`: say where the value stands, by one of header (also with regex), regex, json and between = ["before", "after"]
+        p:3:45: an extract has no key `jsn`; did you mean `json`?
+        p:3:40: `extract`: 'a b' is no name; use letters, digits, '_' and '-'
+        p:3:39: `extract`: the name 'random' has a meaning of its own
+    "#]],
+    );
+}
+
+#[test]
+fn old_session_files_are_no_templates() {
+    let folder = folder();
+    fs::write(folder.path().join("log"), "/a/{{x}} contents=\"{{\"\n").expect("a file");
+    let text = "url = \"http://h\"\nduration = \"1s\"\nsession = \"log\"";
+    let planned = parse("p", text, folder.path(), &around()).expect("a plan");
+    assert!(!planned.plan.calls[0].template);
+    assert_eq!(planned.plan.calls[0].path, "/a/{{x}}");
+    let plan = plan(&super::explain(&planned.plan, &[]));
+    assert_eq!(plan, planned.plan);
+}
