@@ -2,7 +2,10 @@
 //! corpora.
 
 use crate::fault::Fault;
-use crate::plan::{CallSpec, Cookies, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
+use crate::plan::{
+    CallSpec, Cookies, Dialect, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think,
+    parse_session_log,
+};
 use crate::proto::h1::{Conn, H1};
 use crate::proto::{Protocol, Reply, ReplySink};
 use crate::schedule::RatePlan;
@@ -217,6 +220,35 @@ pub fn url_file(data: &[u8]) {
     }
 }
 
+/// Fuzz target: a session file, in both dialects. What is taken has bursts with requests; every
+/// error has its place.
+///
+/// # Panics
+/// When it is not so.
+pub fn wsesslog(data: &[u8]) {
+    let lines = data.split(|&b| b == b'\n').count();
+    for dialect in [Dialect::Httperf, Dialect::Prony] {
+        match parse_session_log(data, dialect) {
+            Ok(sessions) => {
+                assert!(!sessions.is_empty() && sessions.iter().all(|s| !s.is_empty()));
+                let mut last = 0;
+                for request in sessions.iter().flatten().flat_map(|burst| &burst.requests) {
+                    assert!(request.line > last && request.line <= lines, "{request:?}");
+                    assert!(!request.uri.is_empty() && check_method(request.method).is_ok());
+                    last = request.line;
+                }
+            }
+            Err(errors) => {
+                assert!(!errors.is_empty(), "refused without a reason");
+                for error in errors {
+                    let sentence = error.to_string();
+                    assert!(error.line <= lines && !sentence.contains('\n'), "{sentence:?}");
+                }
+            }
+        }
+    }
+}
+
 /// What a parser makes of the input, if that is text. A refusal is one sentence on one line.
 fn parsed<T>(data: &[u8], parse: fn(&str) -> Result<T, ParseError>) -> Option<T> {
     match parse(std::str::from_utf8(data).ok()?) {
@@ -395,6 +427,11 @@ mod tests {
     #[test]
     fn corpus_of_rate_plan() {
         replay("rate_plan", super::rate_plan);
+    }
+
+    #[test]
+    fn corpus_of_wsesslog() {
+        replay("wsesslog", super::wsesslog);
     }
 
     #[test]

@@ -152,6 +152,28 @@ pub struct LoadArgs {
     /// Also in vegeta's form: METHOD URL, then lines with headers and a line @BODYFILE.
     #[arg(long = "urls", value_name = "FILE", help_heading = LOAD)]
     pub urls_file: Vec<PathBuf>,
+    /// Sessions instead of single requests: the file that tells them (TOML or wsesslog)
+    ///
+    /// Paths in the file are those of the URL's server. --connections is then the number of users
+    /// that run one session after another, --rate sessions per second, and --think the pause
+    /// between two sessions of a user. docs/plan-files.md tells of both formats.
+    #[arg(
+        long = "session", value_name = "FILE", help_heading = LOAD,
+        conflicts_with_all = ["urls_file", "method", "body", "content_type"],
+    )]
+    pub session_file: Option<PathBuf>,
+    /// Stop after that many sessions (10k, 2m)
+    #[arg(
+        long, value_name = "N", help_heading = LOAD, requires = "session_file",
+        value_parser = values::positive,
+    )]
+    pub sessions: Option<u64>,
+    /// Connections that one session may have open to a server [default: 1]
+    #[arg(
+        long, value_name = "N", help_heading = LOAD, requires = "session_file",
+        value_parser = values::connections,
+    )]
+    pub session_connections: Option<u32>,
     /// How the next URL is picked: in-turn or random
     ///
     /// In turn means one after the other; in a closed loop each thread goes round on its own.

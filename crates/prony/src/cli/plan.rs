@@ -8,7 +8,9 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Plan, Shard, Stop, Think};
+use prony_core::plan::{
+    CallSpec, Data, Expect, HttpVersion, Load, Plan, Sessions, Shard, Stop, Think,
+};
 use prony_core::schedule::{self, Arrivals};
 use prony_core::target::{self, Endpoint, Url};
 use prony_core::units::Span;
@@ -18,6 +20,7 @@ use super::means::MeansArgs;
 use super::values::ArrivalsArg;
 use super::{LoadArgs, Precision, tls};
 use crate::error::Error;
+use crate::plan_file;
 use crate::report::units;
 
 /// Connections of a closed loop where nothing is said (as hey and oha have it).
@@ -62,15 +65,15 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
              them in use at a time."
         ));
     }
-    let given = Stop { requests: args.requests, sessions: None, duration: args.duration };
+    let given = Stop { requests: args.requests, sessions: args.sessions, duration: args.duration };
     let stop = ended(given, &load);
     let plan = Plan {
         endpoints: targets.endpoints,
         calls: targets.calls,
         pick: args.pick,
-        sessions: None,
-        names: Vec::new(),
-        data: Default::default(),
+        sessions: targets.sessions,
+        names: targets.names,
+        data: targets.data,
         timeout_from_send: false,
         tls: tls::spec(&args.tls)?,
         load,
@@ -233,7 +236,7 @@ pub(crate) fn moved(
         Endpoint::Tcp { port, .. } => *port,
         Endpoint::Unix { .. } | Endpoint::Tls { .. } => 0,
     };
-    let mut targets = Targets { endpoints: Vec::new(), calls: Vec::new() };
+    let mut targets = Targets::default();
     let indices = endpoints.into_iter().map(|old| {
         let new = match (unix, to) {
             (Some(path), _) => Endpoint::Unix { path: path.to_owned() },
@@ -297,9 +300,13 @@ pub(crate) fn ended(given: Stop, load: &Load) -> Stop {
 }
 
 /// Where requests go and what they are.
-struct Targets {
-    endpoints: Vec<Endpoint>,
-    calls: Vec<CallSpec>,
+#[derive(Debug, Default)]
+pub(crate) struct Targets {
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) calls: Vec<CallSpec>,
+    pub(crate) names: Vec<String>,
+    pub(crate) sessions: Option<Sessions>,
+    pub(crate) data: Data,
 }
 
 impl Targets {
@@ -322,6 +329,9 @@ struct Item {
 }
 
 fn targets(args: &LoadArgs) -> Result<Targets, Error> {
+    if let Some(file) = &args.session_file {
+        return sessions(args, file);
+    }
     let mut items = Vec::new();
     for text in &args.urls {
         if super::is_command(text) {
@@ -337,12 +347,31 @@ fn targets(args: &LoadArgs) -> Result<Targets, Error> {
         return Err(Error::NoUrl);
     }
     let body = args.body.as_deref().map(body).transpose()?;
-    let mut targets = Targets { endpoints: Vec::new(), calls: Vec::with_capacity(items.len()) };
+    let mut targets = Targets::default();
     for item in items {
         let endpoint = targets.endpoint(item.url.endpoint());
         targets.calls.push(call(args, item, endpoint, body.as_deref()));
     }
     Ok(targets)
+}
+
+/// The sessions of a file, on the server of the one URL.
+fn sessions(args: &LoadArgs, file: &Path) -> Result<Targets, Error> {
+    let [url] = &args.urls[..] else {
+        let why = "its paths are those of one server; give its URL";
+        return Err(Error::Needs("--session", "exactly one URL", why));
+    };
+    let mut url = Url::parse(url).map_err(Error::Url)?;
+    if let Some(user) = &args.user {
+        url.user = user.split_once(':').map(|(name, pass)| (name.to_owned(), pass.to_owned()));
+    }
+    let common = plan_file::Common {
+        url: Some(url),
+        host: args.host.clone(),
+        headers: args.header.clone(),
+        bare: false,
+    };
+    plan_file::session_file(file, common, args.session_connections)
 }
 
 fn url_file(path: &Path) -> Result<Vec<Item>, Error> {

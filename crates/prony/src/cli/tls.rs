@@ -141,7 +141,7 @@ fn suites(text: &str) -> Result<Suites, String> {
     TlsSpec::parse_suites(text).map(Suites).map_err(|e| e.to_string())
 }
 
-fn alpn(text: &str) -> Result<Alpn, String> {
+pub(crate) fn alpn(text: &str) -> Result<Alpn, String> {
     if text == "none" {
         return Ok(Alpn(Vec::new()));
     }

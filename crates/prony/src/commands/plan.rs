@@ -12,7 +12,7 @@ use crate::plan_file;
 
 /// Carry out a plan file, or print what it comes to.
 pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
-    let mut planned = plan_file::read(&args.plan, &surroundings(&args.means, false))?;
+    let mut planned = plan_file::open(&args.plan, &surroundings(&args.means, false))?;
     plan::check_sources(&args.means)?;
     if let Some(seed) = args.means.seed {
         planned.plan.seed = seed;
@@ -26,7 +26,7 @@ pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
 
 /// Say whether a plan file is right, and what it comes to.
 pub(super) fn check(path: &Path) -> Result<Exit, Error> {
-    let planned = plan_file::read(path, &surroundings(&MeansArgs::default(), false))?;
+    let planned = plan_file::open(path, &surroundings(&MeansArgs::default(), false))?;
     let what = plan_file::summary(&planned.plan);
     output::to_stdout(format!("{}: OK: {what}\n", path.display()).as_bytes())?;
     Ok(Exit::Done)

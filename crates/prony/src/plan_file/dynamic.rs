@@ -10,7 +10,6 @@ use super::explain::{array, line, quoted};
 use super::reader::{Item, Section};
 use super::request::Requests;
 use super::words::{ROWS, word};
-use crate::cli::plan as cli;
 
 const TABLE: &str = "[data.NAME] with file = \"FILE.csv\", or with columns and rows";
 const EXTRACT: &str = "{ variable = { header = ... }, ... }; in place of header also regex, json or \
@@ -161,15 +160,16 @@ impl<'a> Requests<'a> {
         begin: impl Fn(Option<Vec<String>>) -> Option<Result<Table, String>>,
     ) -> Option<Table> {
         let name = item.string(&mut self.problems, "a file's name")?;
-        let path = self.folder.join(name);
-        let read = cli::read_text("the table", &path).map_err(|e| e.to_string());
-        let wrong = |why| self.problems.add(item.at, format!("`file`: {why}"));
-        let text = read.map_err(wrong).ok()?;
+        let (shown, bytes) = self.file(item, name)?;
+        let Ok(text) = String::from_utf8(bytes) else {
+            let what = format!("`file`: the file {shown} is not UTF-8 text");
+            self.problems.add(item.at, what);
+            return None;
+        };
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let mut reader = csv::ReaderBuilder::new();
         let mut reader =
             reader.delimiter(separator).has_headers(false).from_reader(text.as_bytes());
-        let shown = path.display();
         let mut table = begin(None).transpose();
         let mut record = csv::StringRecord::new();
         loop {

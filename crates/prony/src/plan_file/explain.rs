@@ -14,6 +14,7 @@ use prony_core::units::Span;
 
 use super::dynamic;
 use super::request::authority;
+use super::tls;
 use super::words::{COOKIES, HTTP, LOST, ON_FAILURE, PICK, word};
 
 /// The plan as a plan file; `notes` (whole sentences) stand above it as comments. What a plan does
@@ -33,6 +34,9 @@ pub fn explain(plan: &Plan, notes: &[String]) -> String {
         None => writer.list(&mut out),
     }
     dynamic::data(&plan.data, &mut out);
+    if let Some(spec) = &plan.tls {
+        tls::explain(spec, &mut out);
+    }
     out
 }
 

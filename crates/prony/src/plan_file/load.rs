@@ -41,14 +41,6 @@ pub(super) fn pick(top: &mut Section<'_>, problems: &mut Problems<'_>) -> Pick {
 impl<'a> Requests<'a> {
     /// The target and what all requests have in common.
     pub(super) fn common(&mut self, top: &mut Section<'a>) {
-        if let Some(item) = top.take("names") {
-            let names = item.list(&mut self.problems, "a list of names").into_iter().flatten();
-            for name in names {
-                if let Some(name) = name.string(&mut self.problems, "a name") {
-                    self.names.intern(name);
-                }
-            }
-        }
         if let Some(item) = top.take("endpoints") {
             self.listed = true;
             let items = item.list(&mut self.problems, "a list of endpoints");
@@ -68,9 +60,27 @@ impl<'a> Requests<'a> {
             }
         }
         self.common.host = top.take("host").and_then(|item| self.host(item));
-        self.common.headers = top.take("headers").map(|i| self.headers(i)).unwrap_or_default();
+        self.own_headers(top);
         let bare = top.take("bare").and_then(|item| item.boolean(&mut self.problems));
         self.common.bare = bare.unwrap_or(false);
+    }
+
+    /// The headers of all requests and the names that some have, after those of a command line.
+    pub(super) fn own_headers(&mut self, top: &mut Section<'a>) {
+        if let Some(item) = top.take("names") {
+            let names = item.list(&mut self.problems, "a list of names").into_iter().flatten();
+            for name in names {
+                if let Some(name) = name.string(&mut self.problems, "a name") {
+                    self.names.intern(name);
+                }
+            }
+        }
+        if let Some(item) = top.take("headers") {
+            let headers = self.headers(item);
+            let own = |name: &str| headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
+            self.common.headers.retain(|(name, _)| !own(name));
+            self.common.headers.extend(headers);
+        }
     }
 
     pub(super) fn load(
@@ -156,12 +166,13 @@ impl<'a> Requests<'a> {
     }
 
     fn trace(&mut self, item: Item<'a>, file: &str) -> Option<Arrivals> {
-        let path = self.folder.join(file);
-        let text = cli::read_text("the file", &path).map_err(|e| e.to_string());
-        let trace = text.and_then(|text| {
-            schedule::parse_trace(&text).map_err(|e| format!("{}: {e}", path.display()))
-        });
-        trace.map_err(|why| self.problems.add(item.at, format!("`arrivals`: {why}"))).ok()
+        let (name, bytes) = self.file(item, file)?;
+        let trace = match String::from_utf8(bytes) {
+            Ok(text) => schedule::parse_trace(&text).map_err(|e| e.to_string()),
+            Err(_) => Err("this is not UTF-8 text".into()),
+        };
+        let wrong = |why| self.problems.add(item.at, format!("`arrivals`: {name}: {why}"));
+        trace.map_err(wrong).ok()
     }
 
     /// The stop rules; 10 s where neither they nor the load itself end the run.

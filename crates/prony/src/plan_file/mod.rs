@@ -5,65 +5,84 @@
 
 mod dynamic;
 mod explain;
+pub mod fuzzing;
 mod load;
 mod reader;
 mod request;
 mod session;
+mod tls;
 mod words;
 
 use std::path::Path;
 
-use prony_core::plan::{Calls, Plan, Sessions};
+use prony_core::plan::{Calls, Plan, Sessions, Think};
+use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::cli::plan::{Planned, Surroundings, read_text};
+use crate::cli::plan::{Planned, Surroundings, Targets, read, read_text};
 use crate::error::Error;
 use reader::{Problems, Section};
-use request::{Common, Names, Requests};
+use request::{Names, Requests};
 
 pub use explain::explain;
+pub use request::Common;
+
+/// Keys of a plan that a file of sessions leaves to the command line.
+const OF_PLANS: [&str; 27] = [
+    "url",
+    "endpoints",
+    "host",
+    "bare",
+    "unix-socket",
+    "connect-to",
+    "users",
+    "connections",
+    "think",
+    "rate",
+    "arrivals",
+    "requests",
+    "sessions",
+    "duration",
+    "warmup",
+    "pipeline",
+    "requests-per-connection",
+    "timeout",
+    "timeout-from",
+    "connect-timeout",
+    "http",
+    "expect",
+    "expect-body",
+    "expect-length",
+    "seed",
+    "shard",
+    "tls",
+];
 
 /// Read a plan file.
 ///
 /// # Errors
 /// The file cannot be read, or everything that is wrong with it.
-pub fn read(path: &Path, around: &Surroundings) -> Result<Planned, Error> {
+pub fn open(path: &Path, around: &Surroundings) -> Result<Planned, Error> {
     let text = read_text("plan", path)?;
     let folder = path.parent().unwrap_or_else(|| Path::new(""));
-    parse(&path.display().to_string(), &text, folder, around).map_err(Error::PlanFile)
+    parse(&path.display().to_string(), &text, Some(folder), around).map_err(Error::PlanFile)
 }
 
 /// The plan that a text tells of. `name` is the file's in errors, `folder` where the files lie that
-/// it names.
+/// it names; without one, none is read.
 ///
 /// # Errors
 /// Everything that is wrong with it, each as `NAME:LINE:COLUMN: sentence`.
 pub fn parse(
     name: &str,
     text: &str,
-    folder: &Path,
+    folder: Option<&Path>,
     around: &Surroundings,
 ) -> Result<Planned, Vec<String>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut problems = Problems::new(name, text);
-    let (document, errors) = DeTable::parse_recoverable(text);
-    if !errors.is_empty() {
-        for error in errors {
-            let at = error.span().map_or(0, |span| span.start);
-            problems.add(at, format!("this is not TOML: {}", error.message()));
-        }
-        return Err(problems.into_sentences());
-    }
-    let mut requests = Requests {
-        problems,
-        folder,
-        common: Common::default(),
-        endpoints: Vec::new(),
-        listed: false,
-        calls: Calls::default(),
-        places: Vec::new(),
-        names: Names::default(),
-    };
+    let document = document(name, text)?;
+    let problems = Problems::new(name, text);
+    let mut requests = Requests::new(problems, folder, Common::default());
     let mut top = Section::new("a plan", 0, document.get_ref());
     let planned = requests.plan(&mut top, around);
     top.finish(&mut requests.problems);
@@ -76,19 +95,137 @@ pub fn parse(
     }
 }
 
+/// Read a file of sessions: the session part of a plan file, or httperf's format. `connections`
+/// stands in for the file's own `session-connections`.
+///
+/// # Errors
+/// The file cannot be read, or everything that is wrong with it.
+pub(crate) fn session_file(
+    path: &Path,
+    common: Common,
+    connections: Option<u32>,
+) -> Result<Targets, Error> {
+    let bytes = read("--session", path)?;
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+    let name = path.display().to_string();
+    let mut targets =
+        parse_sessions(&name, &bytes, Some(folder), common).map_err(Error::PlanFile)?;
+    if let (Some(connections), Some(sessions)) = (connections, &mut targets.sessions) {
+        sessions.connections = connections;
+    }
+    Ok(targets)
+}
+
+/// The sessions that a text tells of, in either format.
+fn parse_sessions(
+    name: &str,
+    bytes: &[u8],
+    folder: Option<&Path>,
+    common: Common,
+) -> Result<Targets, Vec<String>> {
+    let toml = std::str::from_utf8(bytes).ok().filter(|text| is_toml(name, text));
+    let Some(text) = toml else {
+        let mut requests = Requests::new(Problems::new(name, ""), folder, common);
+        let kinds = requests.log(name, bytes, Think::None);
+        let sessions = kinds.map(session::plain);
+        return requests.targets(sessions);
+    };
+    let document = document(name, text)?;
+    let mut requests = Requests::new(Problems::new(name, text), folder, common);
+    let mut top = Section::new("a file of sessions", 0, document.get_ref());
+    for key in OF_PLANS {
+        if let Some(item) = top.take(key) {
+            let what = format!(
+                "`{key}` belongs to a plan, not to sessions; give it as an option, or carry the \
+                 file out with `prony run`"
+            );
+            requests.problems.add(item.at, what);
+        }
+    }
+    requests.own_headers(&mut top);
+    requests.list(&mut top);
+    let sessions = requests.sessions(&mut top);
+    let data = requests.data(&mut top);
+    if sessions.is_none() && requests.problems.is_empty() {
+        requests.problems.add(0, "there is no session in the file; add [[session]]");
+    }
+    top.finish(&mut requests.problems);
+    Ok(Targets { data, ..requests.targets(sessions)? })
+}
+
+/// Whether a file of sessions is TOML: by its name, or else by its first line that says something.
+fn is_toml(name: &str, text: &str) -> bool {
+    if let Some((_, ending)) = name.rsplit_once('.')
+        && ["toml", "wsesslog"].contains(&ending)
+    {
+        return ending == "toml";
+    }
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default();
+    let key = first.split_once('=').map(|(key, _)| key.trim_end());
+    let is_key = |key: &str| key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    first.starts_with('[') || key.is_some_and(is_key)
+}
+
+/// The file as TOML.
+fn document<'a>(name: &str, text: &'a str) -> Result<Spanned<DeTable<'a>>, Vec<String>> {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        return Ok(document);
+    }
+    let mut problems = Problems::new(name, text);
+    for error in errors {
+        let at = error.span().map_or(0, |span| span.start);
+        problems.add(at, format!("this is not TOML: {}", error.message()));
+    }
+    Err(problems.into_sentences())
+}
+
 impl<'a> Requests<'a> {
+    fn new(problems: Problems<'a>, folder: Option<&'a Path>, common: Common) -> Self {
+        Self {
+            problems,
+            folder,
+            common,
+            endpoints: Vec::new(),
+            listed: false,
+            calls: Calls::default(),
+            places: Vec::new(),
+            names: Names::default(),
+        }
+    }
+
+    /// What has been read, if all of it is right.
+    fn targets(self, sessions: Option<Sessions>) -> Result<Targets, Vec<String>> {
+        match sessions {
+            Some(sessions) if self.problems.is_empty() => Ok(Targets {
+                endpoints: self.endpoints,
+                calls: self.calls.into_vec(),
+                names: self.names.into_vec(),
+                sessions: Some(sessions),
+                ..Targets::default()
+            }),
+            _ => Err(self.problems.into_sentences()),
+        }
+    }
+
+    /// The list of requests at the top; whether there is one.
+    fn list(&mut self, top: &mut Section<'a>) -> bool {
+        let Some(list) = top.take("request") else { return false };
+        let items = list.list(&mut self.problems, "a list of requests");
+        let items: Vec<_> = items.into_iter().flatten().collect();
+        items.into_iter().for_each(|item| self.listed_call(item));
+        true
+    }
+
     fn plan(&mut self, top: &mut Section<'a>, around: &Surroundings) -> Option<Planned> {
         self.common(top);
-        let listed = top.take("request");
-        if let Some(list) = listed {
-            let items: Vec<_> = list.list(&mut self.problems, "a list of requests")?.collect();
-            items.into_iter().for_each(|item| self.listed_call(item));
-        }
+        let listed = self.list(top);
         let has_sessions = top.has("session");
         let sessions = self.sessions(top);
         let data = self.data(top);
         let pick = load::pick(top, &mut self.problems);
-        if listed.is_none() && !has_sessions {
+        if !listed && !has_sessions {
             self.call_of_url();
         }
         let expect = self.expect(top);
@@ -99,6 +236,7 @@ impl<'a> Requests<'a> {
         let seed = self.seed(top);
         let shard = self.shard(top);
         self.redirect(top);
+        let tls = self.tls(top);
         // What is missing has been told of; with it, sentences on the whole would mislead.
         if !self.problems.is_empty() || (has_sessions && sessions.is_none()) {
             return None;
@@ -120,7 +258,7 @@ impl<'a> Requests<'a> {
             connect_timeout: limits.connect_timeout,
             expect: expect.unwrap_or_default(),
             http: limits.http,
-            tls: None,
+            tls,
             seed: seed.unwrap_or(around.seed),
             shard,
         };

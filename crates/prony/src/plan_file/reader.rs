@@ -152,6 +152,28 @@ impl<'a> Item<'a> {
         None
     }
 
+    /// Its text, or the texts of an array.
+    pub(super) fn texts(
+        &self,
+        problems: &mut Problems<'_>,
+        expected: &str,
+    ) -> Option<Vec<&'a str>> {
+        match self.value {
+            DeValue::String(text) => Some(vec![text]),
+            _ => self.list(problems, expected)?.map(|i| i.string(problems, expected)).collect(),
+        }
+    }
+
+    /// What has been made of a text of it, or `None` and why.
+    pub(super) fn taken<T>(
+        &self,
+        problems: &mut Problems<'_>,
+        text: &str,
+        made: Result<T, String>,
+    ) -> Option<T> {
+        made.map_err(|why| self.refuse(problems, text, &why)).ok()
+    }
+
     /// Its parts, where it is an array.
     pub(super) fn list(
         &self,

@@ -20,23 +20,23 @@ const HEADERS: &str = "{ Name = \"value\", ... } or [\"Name: value\", ...]";
 
 /// Where requests go if they do not say it, and what they all have.
 #[derive(Debug, Default)]
-pub(super) struct Common {
+pub struct Common {
     /// The base of paths: endpoint, `Host` and path where the request has none.
-    pub(super) url: Option<Url>,
+    pub url: Option<Url>,
     /// The `Host` header.
-    pub(super) host: Option<String>,
+    pub host: Option<String>,
     /// Headers that come before the request's own, unless it has one of the same name.
-    pub(super) headers: Vec<(String, String)>,
+    pub headers: Vec<(String, String)>,
     /// Whether nothing is added to the headers.
-    pub(super) bare: bool,
+    pub bare: bool,
 }
 
 /// Takes requests and remembers what they need.
 #[derive(Debug)]
 pub(super) struct Requests<'a> {
     pub(super) problems: Problems<'a>,
-    /// The folder from which files are named.
-    pub(super) folder: &'a Path,
+    /// The folder from which files are named; `None`: none is read.
+    pub(super) folder: Option<&'a Path>,
     pub(super) common: Common,
     pub(super) endpoints: Vec<Endpoint>,
     /// Whether the file lists its endpoints, so that requests may name them by number.
@@ -407,22 +407,33 @@ impl<'a> Requests<'a> {
         if let DeValue::String(text) = item.value
             && let Some(file) = text.strip_prefix('@')
         {
-            return self.file(item, file);
+            return self.file(item, file).map(|(_, bytes)| bytes);
         }
         if let DeValue::Table(table) = item.value
             && let Some((_, file)) = table.get_key_value("file").filter(|_| table.len() == 1)
         {
             let item = Item::new(item.key, file);
             let file = item.string(&mut self.problems, "a file's name")?;
-            return self.file(item, file);
+            return self.file(item, file).map(|(_, bytes)| bytes);
         }
         bytes(&mut self.problems, item, BODY)
     }
 
-    /// The bytes of a file, named from the plan's folder.
-    fn file(&mut self, item: Item<'a>, name: &str) -> Option<Vec<u8>> {
-        let read = cli::read("the file", &self.folder.join(name));
-        read.map_err(|why| self.problems.add(item.at, format!("`{}`: {why}", item.key))).ok()
+    /// A file that is named from the plan's folder: how it is shown, and its bytes.
+    pub(super) fn file(&mut self, item: Item<'_>, name: &str) -> Option<(String, Vec<u8>)> {
+        let Some(folder) = self.folder else {
+            let what = format!("`{}`: no files are read for this plan", item.key);
+            self.problems.add(item.at, what);
+            return None;
+        };
+        let path = folder.join(name);
+        match cli::read("the file", &path) {
+            Ok(bytes) => Some((path.display().to_string(), bytes)),
+            Err(why) => {
+                self.problems.add(item.at, format!("`{}`: {why}", item.key));
+                None
+            }
+        }
     }
 
     fn header_table(&mut self, table: &'a DeTable<'a>) -> Vec<(String, String)> {

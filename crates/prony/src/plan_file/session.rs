@@ -1,14 +1,17 @@
 //! Sessions of a plan file: bursts of requests with pauses between.
 
-use std::path::Path;
+use std::convert::Infallible;
 
-use prony_core::plan::{Burst, Dialect, Pick, SessionKind, Sessions, Think, parse_session_log};
+use prony_core::plan::{
+    Burst, CallSpec, Cookies, Dialect, Lost, OnFailure, Pick, SessionKind, Sessions, Think,
+    parse_session_log,
+};
 use toml::de::{DeTable, DeValue};
 
 use super::reader::{Item, Section};
 use super::request::Requests;
 use super::words::{COOKIES, LOST, ON_FAILURE, PICK};
-use crate::cli::{plan as cli, values};
+use crate::cli::values;
 
 const STEP: &str = "a request, an array of them or { burst = [...], ... }";
 const SESSION: &str = "a session: [[session]], or the name of a session file";
@@ -23,6 +26,19 @@ const NEED_SESSIONS: [&str; 7] = [
     "on-failure",
     "retries",
 ];
+
+/// Sessions of which nothing more is said.
+pub(super) fn plain(kinds: Vec<SessionKind>) -> Sessions {
+    Sessions {
+        kinds,
+        pick: Pick::InTurn,
+        connections: 1,
+        cookies: Cookies::default(),
+        lost: Lost::default(),
+        on_failure: OnFailure::default(),
+        retries: 0,
+    }
+}
 
 impl<'a> Requests<'a> {
     /// The sessions, and all keys that tell of them.
@@ -68,7 +84,7 @@ impl<'a> Requests<'a> {
 
     fn kinds(&mut self, item: Item<'a>, think: Think) -> Option<Vec<SessionKind>> {
         if let DeValue::String(file) = item.value {
-            return self.log_file(item, &self.folder.join(&**file), think);
+            return self.log_file(item, file, think);
         }
         let kinds: Vec<_> = item.list(&mut self.problems, SESSION)?.collect();
         if kinds.is_empty() {
@@ -161,11 +177,9 @@ impl<'a> Requests<'a> {
     }
 
     /// The sessions of a file in httperf's grammar.
-    fn log_file(&mut self, item: Item<'_>, path: &Path, think: Think) -> Option<Vec<SessionKind>> {
-        let text = cli::read("the file", path);
-        let wrong = |why| self.problems.add(item.at, format!("`session`: {why}"));
-        let text = text.map_err(wrong).ok()?;
-        self.log(&path.display().to_string(), &text, think)
+    fn log_file(&mut self, item: Item<'a>, file: &str, think: Think) -> Option<Vec<SessionKind>> {
+        let (name, text) = self.file(item, file)?;
+        self.log(&name, &text, think)
     }
 
     /// The sessions of a text in httperf's grammar.
@@ -186,11 +200,13 @@ impl<'a> Requests<'a> {
             }
         };
         let mut calls = std::mem::take(&mut self.calls);
-        let kinds = calls.add_log(&sessions, think, true, |request| {
-            self.logged(request).map_err(|why| {
-                self.problems
-                    .add_foreign(format!("{name}:{}:{}: {why}", request.line, request.column));
-            })
+        // What is wrong with one request does not keep the others from being looked at.
+        let kinds = calls.add_log(&sessions, think, true, |request| -> Result<_, Infallible> {
+            Ok(self.logged(request).unwrap_or_else(|why| {
+                let place = format!("{name}:{}:{}", request.line, request.column);
+                self.problems.add_foreign(format!("{place}: {why}"));
+                CallSpec::default()
+            }))
         });
         self.calls = calls;
         kinds.ok()

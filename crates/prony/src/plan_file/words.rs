@@ -1,6 +1,6 @@
 //! The words of a plan file, as they are read and written.
 
-use prony_core::plan::{Cookies, HttpVersion, Lost, OnFailure, Pick};
+use prony_core::plan::{Cookies, HttpVersion, Lost, OnFailure, Pick, Resume, TlsVersion};
 use prony_core::script::PickRow;
 
 /// A word and what it stands for.
@@ -24,7 +24,12 @@ pub(super) const PICK: Words<Pick> = &[("in-turn", Pick::InTurn), ("random", Pic
 pub(super) const HTTP: Words<HttpVersion> =
     &[("1.1", HttpVersion::Http11), ("1.0", HttpVersion::Http10)];
 
-/// Which row of a table a session has.
+pub(super) const TLS_VERSION: Words<TlsVersion> =
+    &[("1.2", TlsVersion::Tls12), ("1.3", TlsVersion::Tls13)];
+
+pub(super) const RESUME: Words<Resume> =
+    &[("on", Resume::On), ("off", Resume::Off), ("session", Resume::Session)];
+
 pub(super) const ROWS: Words<PickRow> =
     &[("in-turn", PickRow::InTurn), ("random", PickRow::Random)];
 

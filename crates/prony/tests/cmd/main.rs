@@ -1,7 +1,7 @@
 //! Commands and their exact output. `TRYCMD=overwrite cargo test -p prony --test cmd` writes the
 //! expectations anew.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
@@ -41,6 +41,45 @@ fn a_cap_that_the_machine_lowers_is_told_as_it_was_used() {
     let left = told.split("this machine leave ").nth(1).expect("a note");
     let left: u32 = left.split('.').next().and_then(|n| n.parse().ok()).expect("a number");
     assert!(left < 64 && told.contains(&format!("at most {left} connections")), "{told}");
+}
+
+/// Every plan file that the docs show can be carried out.
+#[test]
+fn the_plan_files_of_the_docs() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plan-files.md");
+    let page = fs::read_to_string(page).expect("the page");
+    let blocks = |kind: &str| {
+        let begin = format!("```{kind}\n");
+        let parts = page.split(&begin).skip(1);
+        let blocks = parts.map(|part| part.split("```").next().expect("its end").to_owned());
+        blocks.collect::<Vec<_>>()
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
+    write("login.json", "{}");
+    write("shop.wsesslog", &blocks("wsesslog")[0]);
+    let plans = blocks("toml");
+    assert!(plans.len() >= 5, "{} plans", plans.len());
+    for plan in plans {
+        write("plan.toml", &plan);
+        let prony = |words: &[&str]| {
+            let mut prony = Command::new(env!("CARGO_BIN_EXE_prony"));
+            let out = prony.current_dir(folder.path()).args(words).output().expect("prony runs");
+            let told = [out.stdout, out.stderr].concat();
+            (out.status.code(), String::from_utf8(told).expect("text"))
+        };
+        let (code, told) = prony(&["check", "plan.toml"]);
+        assert!(code == Some(0) && told.starts_with("plan.toml: OK: "), "{plan}\n{told}");
+        // What is explained is explained the same again.
+        let (_, once) = prony(&["run", "plan.toml", "--explain", "--seed", "1"]);
+        write("again.toml", &once);
+        let (_, twice) = prony(&["run", "again.toml", "--explain"]);
+        let comments = once.lines().filter(|line| line.starts_with('#')).count();
+        assert_eq!(
+            once.lines().skip(comments).collect::<Vec<_>>(),
+            twice.lines().skip(1).collect::<Vec<_>>()
+        );
+    }
 }
 
 #[test]

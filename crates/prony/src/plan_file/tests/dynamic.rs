@@ -86,7 +86,7 @@ fn tables_come_from_csv_files() {
             "url = \"http://h\"\nduration = \"1s\"\nsession = [{{ request = [\"{path}\"] }}]\n\
              [data.t]\n{keys}\n"
         );
-        let planned = parse("p", &text, folder.path(), &around());
+        let planned = parse("p", &text, Some(folder.path()), &around());
         planned.map(|p| p.plan.data.tables[0].clone())
     };
     let table = read("file = \"users.csv\"", "/{{t.id}}/{{t.first name | url}}").expect("a table");
@@ -122,7 +122,7 @@ fn tables_come_from_csv_files() {
         DIR/head.csv:1: the table has no rows
         DIR/twice.csv:1: two columns are called 'a'
         DIR/plain.csv:1: row 1 has 1 cells, which is not one per column
-        p:5:8: `file`: the table DIR/none.csv: cannot be read: no such file or directory
+        p:5:8: `file`: the file DIR/none.csv: cannot be read: no such file or directory
         p:5:8: `file` is a number, expected a file's name
         p:4:1: `t`: a table is [data.NAME] with file = "FILE.csv", or with columns and rows
         p:6:16: the row has 2 cells, the table 1 columns
@@ -139,7 +139,7 @@ fn tables_come_from_csv_files() {
 fn refused(texts: &[&str], sentences: Expect) {
     let told = texts.iter().map(|text| {
         let all = format!("url = \"http://h\"\nduration = \"1s\"\n{text}");
-        match parse("p", &all, std::path::Path::new("/nowhere"), &around()) {
+        match parse("p", &all, Some(std::path::Path::new("/nowhere")), &around()) {
             Ok(_) => format!("taken: {text}\n"),
             Err(sentences) => sentences.join("\n") + "\n",
         }
@@ -179,7 +179,7 @@ fn what_cannot_be_filled_in_is_told_where_it_stands() {
             p:4:8: `data` is a number, expected [data.NAME] with file = "FILE.csv", or with columns and rows
             p:5:13: `variables` is a number, expected [variables] with name = "value"
             p:4:1: `data`: the name 'session' has a meaning of its own
-            p:2:13: `variables`: '1' is no name; use letters, digits, '_' and '-'
+            p:4:11: `variables`: '1' is no name; use letters, digits, '_' and '-'
             p:5:20: `A`: 'x' is not known; there are: ok, session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ...
         "#]],
     );
@@ -228,7 +228,7 @@ fn old_session_files_are_no_templates() {
     let folder = folder();
     fs::write(folder.path().join("log"), "/a/{{x}} contents=\"{{\"\n").expect("a file");
     let text = "url = \"http://h\"\nduration = \"1s\"\nsession = \"log\"";
-    let planned = parse("p", text, folder.path(), &around()).expect("a plan");
+    let planned = parse("p", text, Some(folder.path()), &around()).expect("a plan");
     assert!(!planned.plan.calls[0].template);
     assert_eq!(planned.plan.calls[0].path, "/a/{{x}}");
     let plan = plan(&super::explain(&planned.plan, &[]));

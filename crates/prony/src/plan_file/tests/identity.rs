@@ -1,10 +1,10 @@
 //! Any plan, written and read again, is the same plan.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use prony_core::plan::{
-    Burst, CallSpec, Cookies, Data, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan,
-    SessionKind, Sessions, Shard, Stop, Think,
+    Burst, CallSpec, Cookies, Data, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan, Resume,
+    SessionKind, Sessions, Shard, Stop, Think, TlsSpec, TlsVersion,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
@@ -199,6 +199,35 @@ fn load() -> impl Strategy<Value = Load> {
     ]
 }
 
+/// A certificate and its key, made once.
+fn pem() -> (String, String) {
+    static PEM: OnceLock<(String, String)> = OnceLock::new();
+    let make = || {
+        let made = rcgen::generate_simple_self_signed(["h".to_owned()]).unwrap();
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    };
+    PEM.get_or_init(make).clone()
+}
+
+fn tls() -> impl Strategy<Value = TlsSpec> {
+    (
+        any::<[bool; 4]>(),
+        select(vec![None, Some(TlsVersion::Tls12), Some(TlsVersion::Tls13)]),
+        select(vec![Resume::On, Resume::Off, Resume::Session]),
+    )
+        .prop_map(|([verify, ca, cert, more], version, resume)| TlsSpec {
+            verify,
+            ca: ca.then(|| pem().0),
+            cert: cert.then(|| pem().0),
+            key: cert.then(|| pem().1),
+            version,
+            suites: if more { vec!["TLS_AES_128_GCM_SHA256".into()] } else { vec![] },
+            alpn: if more { vec!["a".into(), "b".into()] } else { vec![] },
+            resume,
+        })
+        .prop_filter("the default is told by no table", |spec| *spec != TlsSpec::default())
+}
+
 fn stop() -> impl Strategy<Value = Stop> {
     (option::of(1..=u64::MAX), option::of(span()), any::<bool>()).prop_map(|(n, time, which)| {
         Stop {
@@ -256,11 +285,12 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         any::<u64>(),
         (0..3u32, 3..5u32),
         select(vec![Pick::InTurn, Pick::Random]),
-        (option::of(1..=u64::MAX), data()),
+        (option::of(1..=u64::MAX), data(), option::of(tls().prop_map(Box::new))),
     );
     (parts, rest).prop_map(|((endpoints, names, (mut calls, sessions)), rest)| {
         let (load, stop, warmup, limits, expect, seed, (index, of), pick, more) = rest;
-        let (session_count, data) = more;
+        let (session_count, data, tls) = more;
+        let tls = tls.filter(|_| endpoints.iter().any(|e| e.tls_name().is_some()));
         if sessions.is_none() {
             for call in &mut calls {
                 (call.template, call.extract) = (false, Vec::new());
@@ -286,7 +316,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             connect_timeout,
             expect,
             http: if old { HttpVersion::Http10 } else { HttpVersion::Http11 },
-            tls: None,
+            tls,
             seed,
             shard: Shard { index, of },
         }

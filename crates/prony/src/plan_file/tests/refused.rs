@@ -10,7 +10,7 @@ use super::around;
 
 fn check(texts: &[&str], sentences: Expect) {
     let told = texts.iter().map(|text| {
-        let folder = Path::new("/nowhere");
+        let folder = Some(Path::new("/nowhere"));
         match parse("p", text, folder, &around()) {
             Ok(_) => format!("taken: {text}\n"),
             Err(sentences) => sentences.join("\n") + "\n",
@@ -172,7 +172,7 @@ fn sessions() {
         "request = [\"/a\"]\n[[session]]\nrequest = [0, 1, -1, [0, 2]]",
         "[[session]]\nreqest = [\"/\"]",
         "[[session]]\nweight = 0\nname = 1\nrequest = [\"/\"]",
-        "[[session]]\nrequest = [{ burst = [], lead = 1, path = \"/\", think = \"x\", repeat = 0 }]",
+        "[[session]]\nrequest = [{ burst = [], lead = 1, path = \"/\", think = [], repeat = 0 }]",
         "[[session]]\nrequest = [{ path = \"/\", lead = true }]",
         "cookies = \"yes\"\nlost = 1\non-failure = \"stop\"\nretries = -1\nsession-connections = 0\n[[session]]\nrequest = [\"/\"]",
         "sessions = 1\nsession-think = 1\ncookies = \"off\"\nusers = 1",
@@ -200,8 +200,8 @@ fn sessions() {
             p:4:22: the burst has no request
             p:4:33: `lead` is a number, expected true or false
             p:4:36: a burst has no key `path`; it may have burst, lead, repeat, think
-            p:4:56: `think`: 'x' is not a think time: 'x' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
-            p:4:70: `repeat` '0': must be at least 1
+            p:4:56: `think` is an array, expected a time, as "2s" or "exp:2s"
+            p:4:69: `repeat` '0': must be at least 1
             p:4:26: a request has no key `lead`; it may have bare, body, burst, endpoint, expect, expect-body, expect-length, extract, headers, host, method, name, path, repeat, templates, think, url
             p:3:11: `cookies`: 'yes' is unknown; write "off" or "session" or "shared" or "always"
             p:4:8: `lost`: '1' is unknown; write "idempotent" or "resend" or "fail"
@@ -283,9 +283,37 @@ fn loads() {
 }
 
 #[test]
+fn tls() {
+    check(
+        &[
+            "url = \"http://h\"\ntls = true",
+            "url = \"http://h\"\n[tls]\ninsecure = 1",
+            "url = \"https://h\"\n[tls]\nversion = 1.1\nresume = true\nsni = 1\nverify = false",
+            "url = \"https://h\"\n[tls]\nciphers = \"RC4\"\nalpn = [\"h2\"]\nkey = \"k\"",
+            "url = \"https://h\"\n[tls]\ncacert = \"missing\"\ncert = \"-----BEGIN NOTHING\"",
+        ],
+        expect![[r#"
+            p:2:7: `tls` is true or false, expected a table: [tls]
+            p:2:1: there is nothing to secure: no URL of the plan begins with https://
+            p:3:12: `insecure` is a number, expected true or false
+            p:3:11: `version`: '1.1' is unknown; write "1.2" or "1.3"
+            p:4:10: `resume` is true or false, expected "on" or "off" or "session"
+            p:5:7: `sni` is a number, expected a name
+            p:6:1: [tls] has no key `verify`; did you mean `version`?
+            p:3:11: `ciphers`: 'RC4' is no cipher suite that prony has; there are TLS_AES_256_GCM_SHA384, TLS_AES_128_GCM_SHA256, TLS_CHACHA20_POLY1305_SHA256, ECDHE-ECDSA-AES256-GCM-SHA384, ECDHE-ECDSA-AES128-GCM-SHA256, ECDHE-ECDSA-CHACHA20-POLY1305, ECDHE-RSA-AES256-GCM-SHA384, ECDHE-RSA-AES128-GCM-SHA256, ECDHE-RSA-CHACHA20-POLY1305
+            p:4:8: `alpn` 'h2': prony speaks no HTTP/2 or HTTP/3 yet; write http/1.1 or http/1.0
+            p:5:7: a `key` belongs to a `cert`; give both
+            p:3:10: `cacert`: the file /nowhere/missing: cannot be read: no such file or directory
+            p:4:8: `cert`: there is no private key in it; expected is PEM, with '-----BEGIN PRIVATE KEY-----'
+            p:4:8: `cert`: the PEM text is damaged: illegal section start: [45, 45, 45, 45, 45, 66, 69, 71, 73, 78, 32, 78, 79, 84, 72, 73, 78, 71]
+        "#]],
+    );
+}
+
+#[test]
 fn many_problems_are_cut_short() {
     let text: String = (0..60).map(|n| format!("x{n} = 1\n")).collect();
-    let sentences = parse("p", &text, Path::new(""), &around()).err().unwrap();
+    let sentences = parse("p", &text, None, &around()).err().unwrap();
     assert_eq!(sentences.len(), 51);
     assert_eq!(sentences[50], "p: 11 more");
 }
@@ -295,7 +323,7 @@ proptest! {
     fn nothing_panics(
         text in "((url|session|request|burst|headers|body|arrivals|rate|endpoints) ?= ?|[\\[\\]{}\",'0-9.\n=]|\"http://h/\"|\\[\\[session\\]\\]\n|\"/a\"){0,30}"
     ) {
-        if let Err(sentences) = parse("p", &text, Path::new("/nowhere"), &around()) {
+        if let Err(sentences) = parse("p", &text, Some(Path::new("/nowhere")), &around()) {
             prop_assert!(!sentences.is_empty());
             prop_assert!(sentences.iter().all(|s| !s.contains('\n')), "{:?}", sentences);
         }

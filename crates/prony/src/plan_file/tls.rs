@@ -1,0 +1,125 @@
+//! How connections are secured: the table `[tls]` of a plan file.
+
+use std::fmt::Write as _;
+
+use prony_core::layer::{check_certificates, check_key};
+use prony_core::plan::{Resume, TlsSpec, TlsVersion};
+use prony_core::target::Endpoint;
+use toml::de::DeValue;
+
+use super::explain::{array, line, quoted};
+use super::reader::{Item, Section};
+use super::request::Requests;
+use super::words::{RESUME, TLS_VERSION, word};
+use crate::cli::tls;
+
+const FILE: &str = "the name of a file, or its text (PEM)";
+
+impl<'a> Requests<'a> {
+    /// The table `[tls]`, if it is there.
+    pub(super) fn tls(&mut self, top: &mut Section<'a>) -> Option<Box<TlsSpec>> {
+        let item = top.take("tls")?;
+        let DeValue::Table(table) = item.value else {
+            item.wrong_type(&mut self.problems, "a table: [tls]");
+            return None;
+        };
+        if !self.endpoints.iter().any(|e| e.tls_name().is_some()) {
+            let what = "there is nothing to secure: no URL of the plan begins with https://";
+            self.problems.add(item.at, what);
+        }
+        let mut section = Section::new("[tls]", item.at, table);
+        let spec = self.tls_spec(&mut section);
+        if let Some(name) = section.take("sni") {
+            self.rename(name);
+        }
+        section.finish(&mut self.problems);
+        (spec != TlsSpec::default()).then(|| Box::new(spec))
+    }
+
+    fn tls_spec(&mut self, section: &mut Section<'a>) -> TlsSpec {
+        let (cert, key) = (section.take("cert"), section.take("key"));
+        if let (Some(key), None) = (key, cert) {
+            self.problems.add(key.at, "a `key` belongs to a `cert`; give both");
+        }
+        // One file may have both.
+        let key = key.or(cert).filter(|_| cert.is_some());
+        let key = key.and_then(|item| self.pem(item, check_key));
+        let cert = cert.and_then(|item| self.pem(item, check_certificates));
+        let ca = section.take("cacert").and_then(|item| self.pem(item, check_certificates));
+        let problems = &mut self.problems;
+        let insecure = section.take("insecure").and_then(|item| item.boolean(problems));
+        let version = section.take("version").and_then(|item| item.word(problems, TLS_VERSION));
+        let resume = section.take("resume").and_then(|item| item.word(problems, RESUME));
+        let suites = section.take("ciphers").and_then(|item| {
+            item.texts(problems, "cipher suites").and_then(|all| {
+                let all = all.join(",");
+                item.taken(problems, &all, TlsSpec::parse_suites(&all).map_err(|e| e.to_string()))
+            })
+        });
+        let alpn = section.take("alpn").and_then(|item| {
+            item.texts(problems, "protocols").and_then(|all| {
+                let text = if all.is_empty() { "none".to_owned() } else { all.join(",") };
+                item.taken(problems, &text, tls::alpn(&text))
+            })
+        });
+        TlsSpec {
+            verify: !insecure.unwrap_or(false),
+            ca,
+            cert,
+            key,
+            version,
+            suites: suites.unwrap_or_default(),
+            alpn: alpn.map_or_else(|| TlsSpec::default().alpn, |a| a.0),
+            resume: resume.unwrap_or_default(),
+        }
+    }
+
+    /// The text of a file, or the text itself.
+    fn pem(&mut self, item: Item<'a>, check: fn(&str) -> Result<(), String>) -> Option<String> {
+        let text = item.string(&mut self.problems, FILE)?;
+        let text = if text.contains("-----BEGIN ") {
+            text.to_owned()
+        } else {
+            String::from_utf8_lossy(&self.file(item, text)?.1).into_owned()
+        };
+        let wrong = |why| self.problems.add(item.at, format!("`{}`: {why}", item.key));
+        check(&text).map_err(wrong).ok()?;
+        Some(text)
+    }
+
+    /// The name that all secured servers must prove to have.
+    fn rename(&mut self, item: Item<'a>) {
+        let Some(new) = item.string(&mut self.problems, "a name") else { return };
+        for endpoint in &mut self.endpoints {
+            if let Endpoint::Tls { name, .. } = endpoint {
+                new.clone_into(name);
+            }
+        }
+    }
+}
+
+/// The table that tells of it.
+pub(super) fn explain(spec: &TlsSpec, out: &mut String) {
+    out.push_str("\n[tls]\n");
+    if !spec.verify {
+        line(out, "insecure", "true");
+    }
+    for (key, pem) in [("cacert", &spec.ca), ("cert", &spec.cert), ("key", &spec.key)] {
+        if let Some(pem) = pem {
+            let _ = writeln!(out, "{key} = {}", quoted(pem));
+        }
+    }
+    if let Some(version) = &spec.version {
+        line(out, "version", quoted(word::<TlsVersion>(TLS_VERSION, version)));
+    }
+    let texts = |list: &[String]| array(&list.iter().map(|s| quoted(s)).collect::<Vec<_>>());
+    if !spec.suites.is_empty() {
+        line(out, "ciphers", texts(&spec.suites));
+    }
+    if spec.alpn != TlsSpec::default().alpn {
+        line(out, "alpn", texts(&spec.alpn));
+    }
+    if spec.resume != Resume::On {
+        line(out, "resume", quoted(word(RESUME, &spec.resume)));
+    }
+}
