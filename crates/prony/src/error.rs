@@ -84,7 +84,8 @@ pub enum Error {
     Plan(String),
     /// An output file whose format is not known.
     #[error(
-        "--output {}: the ending says the format: .json, .csv, .hgrm or .hlog", .0.display()
+        "--output {}: the ending says the format: .html, .svg, .png, .json, .csv, .hgrm or .hlog",
+        .0.display()
     )]
     OutputEnding(PathBuf),
     /// Two outputs, one file.
@@ -101,6 +102,19 @@ pub enum Error {
         /// Why.
         why: io::Error,
     },
+    /// A file that is no saved result.
+    #[error("{}: {why}", .path.display())]
+    Result {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong, and what was expected.
+        why: String,
+    },
+    /// A format that tells of one run only.
+    #[error(
+        "{0}: that format tells of one run, not of {1}: give one FILE, or take text, html, svg or png"
+    )]
+    OneOnly(String, usize),
     /// The load could not be started: names, addresses, limits, kernel.
     #[error("{0}")]
     Setup(String),

@@ -9,7 +9,7 @@ use prony_core::summary::Summary;
 use tempfile::NamedTempFile;
 
 use crate::error::Error;
-use crate::report::{self, Format, Style};
+use crate::report::{self, Format, Saved, Style};
 
 /// The files to which a run's results go.
 #[derive(Debug)]
@@ -55,11 +55,30 @@ impl Outputs {
         Ok(Self { files })
     }
 
+    /// Refuse files in a format that cannot tell of so many runs.
+    pub fn tell_of(&self, runs: usize) -> Result<(), Error> {
+        let refused = self.files.iter().find(|f| runs > 1 && !f.format.compares());
+        refused
+            .map_or(Ok(()), |f| Err(Error::OneOnly(format!("--output {}", f.name.display()), runs)))
+    }
+
     /// Write all files. Every one is tried; the first failure is returned.
     pub fn write(self, summary: &Summary) -> Result<(), Error> {
+        let plain = Style { colour: false };
+        self.write_with(|format| report::render(format, summary, &plain))
+    }
+
+    /// The same of several results, if the formats can tell of several.
+    pub fn write_all(self, results: &[Saved<'_>]) -> Result<(), Error> {
+        self.tell_of(results.len())?;
+        let plain = Style { colour: false };
+        self.write_with(|format| report::render_all(format, results, &plain).unwrap_or_default())
+    }
+
+    fn write_with(self, render: impl Fn(Format) -> Vec<u8>) -> Result<(), Error> {
         let mut result = Ok(());
         for file in self.files {
-            let bytes = report::render(file.format, summary, &Style { colour: false });
+            let bytes = render(file.format);
             let written = match file.place {
                 Place::Beside { temporary, path } => write_beside(temporary, &path, &bytes),
                 Place::Special(mut target) => target.write_all(&bytes),
@@ -178,12 +197,13 @@ mod tests {
     #[test]
     fn files_appear_whole_and_keep_nothing_beside_them() {
         let dir = tempfile::tempdir().unwrap();
-        let paths = ["a.json", "b.csv", "c.hgrm", "d.hlog"].map(|f| dir.path().join(f));
+        let files = ["a.json", "b.csv", "c.hgrm", "d.hlog", "e.html", "f.svg", "g.png"];
+        let paths = files.map(|f| dir.path().join(f));
         fs::write(&paths[0], "older").unwrap();
         let outputs = Outputs::prepare(&paths).unwrap();
         assert_eq!(fs::read_to_string(&paths[0]).unwrap(), "older", "untouched before the run");
         outputs.write(&summary()).unwrap();
-        assert_eq!(names(dir.path()), ["a.json", "b.csv", "c.hgrm", "d.hlog"]);
+        assert_eq!(names(dir.path()), files);
         let json: serde_json::Value =
             serde_json::from_slice(&fs::read(&paths[0]).unwrap()).unwrap();
         assert_eq!(json["schema"], 1);
@@ -246,10 +266,10 @@ mod tests {
         expect![[r#"
             --output DIR/a.txt:
               the ending says the format:
-              .json, .csv, .hgrm or .hlog
+              .html, .svg, .png, .json, .csv, .hgrm or .hlog
             --output DIR/a:
               the ending says the format:
-              .json, .csv, .hgrm or .hlog
+              .html, .svg, .png, .json, .csv, .hgrm or .hlog
             --output DIR/nowhere/a.json:
               cannot be written:
               no such file or directory; give a file in a folder that exists and is writable

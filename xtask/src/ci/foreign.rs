@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use super::tools;
 use crate::shell::{program, run, target_dir, which};
 
 /// A reader, where it is kept, and the variable by which tests find it.
@@ -18,7 +19,7 @@ struct Reader {
     install: fn() -> Result<()>,
 }
 
-const READERS: [Reader; 3] = [
+const READERS: [Reader; 4] = [
     Reader {
         what: "histogram files in a foreign reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -36,6 +37,12 @@ const READERS: [Reader; 3] = [
         variable: "PRONY_TEST_HTTPERFPY",
         place: || Ok(folder()?.join("httperfpy-0.0.3/httperfpy/httperfpy.py")),
         install: install_httperfpy,
+    },
+    Reader {
+        what: "the HTML report in a browser (Debian's package `chromium`)",
+        variable: "PRONY_TEST_CHROMIUM",
+        place: || Ok(which("chromium").unwrap_or_else(|| "/usr/bin/chromium".into())),
+        install: install_chromium,
     },
 ];
 
@@ -105,6 +112,14 @@ fn install_httperfjs() -> Result<()> {
     let npm = which("npm").context("npm is not installed")?;
     let quiet = ["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"];
     run(program(npm, &quiet).arg("--prefix").arg(folder()?).arg("httperfjs@0.1.0"))
+}
+
+/// Large, and so no package without which nothing is tested.
+fn install_chromium() -> Result<()> {
+    if !tools::can_install() {
+        bail!("only root on a Debian can install it: `apt-get install chromium`");
+    }
+    tools::apt(&["chromium"])
 }
 
 /// As source: it is in Python 2, and never installed.

@@ -48,11 +48,11 @@ pub(super) fn install() -> Result<()> {
     foreign::install()
 }
 
-fn can_install() -> bool {
+pub(super) fn can_install() -> bool {
     which("apt-get").is_some() && is_root()
 }
 
-fn apt(packages: &[&str]) -> Result<()> {
+pub(super) fn apt(packages: &[&str]) -> Result<()> {
     let quiet = ["-q", "-y", "--no-install-recommends"];
     // The tests start their own servers, so the packages' are not to be started: in run level 1
     // they are not.

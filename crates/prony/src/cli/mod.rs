@@ -22,9 +22,9 @@ use prony_core::units::Span;
 
 pub use means::{Driver, Precision};
 use means::{MeansArgs, RunArgs};
-use output::OutputArgs;
+use output::{OutputArgs, ReportArgs};
 use serve::ServeArgs;
-use text::{LONG_END, RUN_END, SERVE_END, SHORT_END};
+use text::{LONG_END, REPORT_END, RUN_END, SERVE_END, SHORT_END};
 use tls::TlsArgs;
 use values::ArrivalsArg;
 
@@ -74,6 +74,11 @@ pub enum Command {
         #[arg(value_name = "PLAN")]
         plan: PathBuf,
     },
+    /// Tell saved results again, in any format; several side by side and over each other
+    ///
+    /// Exits with 0 whatever their verdicts.
+    #[command(after_long_help = REPORT_END)]
+    Report(ReportArgs),
     /// Run a target server with a programmable behaviour, to try loads and tools on
     #[command(after_long_help = SERVE_END)]
     Serve(Box<ServeArgs>),

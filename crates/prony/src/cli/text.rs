@@ -66,3 +66,13 @@ Examples:
       four workers behind one queue, exponential service times: a textbook M/M/4 station
   prony serve --latency fixed:2ms --stall 1s@10s
       a server that freezes for a second every ten seconds";
+
+/// The end of `prony report --help`.
+pub(super) const REPORT_END: &str = "\
+Examples:
+  prony report run.json
+      the report as it stood on the screen
+  prony report run.json -o run.html -o run.svg
+      as a page with plots, and its percentile plot alone
+  prony report before.json after.json -o both.html
+      two runs: a column for each, their curves over each other";

@@ -31,7 +31,7 @@ const CONNECTIONS: u32 = 400;
 
 /// Start the server, load it, report, tell how to do it again.
 pub(super) fn demo(args: &DemoArgs, typed: Vec<String>) -> Result<Exit, Error> {
-    let outputs = Outputs::prepare(&args.output.output)?;
+    let outputs = Outputs::prepare(&args.output.to.output)?;
     let any = Listen::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
     let listener = prony_io::bind(&any).map_err(refused)?;
     let url = url(listener.local()) + "/";

@@ -53,7 +53,7 @@ pub(super) fn carry_out(
         let why = "the virtual servers speak no TLS; use http://";
         return Err(Error::Conflict("--simulate", "an https:// URL", why));
     }
-    let outputs = Outputs::prepare(&output.output)?;
+    let outputs = Outputs::prepare(&output.to.output)?;
     let summary = match means.simulate {
         Some(seed) => {
             let latency = means.simulate_latency.unwrap_or_default();
@@ -90,7 +90,7 @@ pub(super) fn finish(
 ) -> Result<Exit, Error> {
     // The files first: a standard output that is gone must not lose them.
     let written = outputs.write(summary);
-    output::print(output.stdout_format(), summary, &style())?;
+    output::print(output.to.stdout_format(), summary, &style())?;
     written?;
     Ok(Exit::of(summary, accept_invalid))
 }

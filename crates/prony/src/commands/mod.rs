@@ -4,6 +4,7 @@ mod demo;
 pub(crate) mod load;
 mod pages;
 mod plan;
+mod report;
 mod serve;
 
 use std::env;
@@ -48,6 +49,7 @@ fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
         Some(Command::Load(args)) => load::load(&args, typed),
         Some(Command::Run(args)) => plan::run(&args, typed),
         Some(Command::Check { plan }) => plan::check(&plan),
+        Some(Command::Report(args)) => report::report(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Demo(args)) => demo::demo(&args, typed),
         Some(Command::Completions { shell }) => {

@@ -144,6 +144,9 @@ pub enum ReadError {
     /// A later version's.
     #[error("this report has schema {0}, but this prony reads schema {SCHEMA}: use a newer one")]
     Schema(u64),
+    /// Nobody has counted that.
+    #[error("this is no report of prony: its counts contradict each other")]
+    Counts,
 }
 
 /// The part of a saved report from which all else can be derived again.
@@ -173,6 +176,10 @@ pub fn read(text: &str) -> Result<Summary, ReadError> {
         return Err(ReadError::Schema(schema));
     }
     let saved: Saved = serde_json::from_str(text)?;
+    let sections = saved.warmup.iter().chain([&saved.measurement]);
+    if !sections.map(|s| &s.tally).all(agrees) {
+        return Err(ReadError::Counts);
+    }
     Ok(Summary {
         plan: saved.plan,
         run: saved.run,
@@ -180,6 +187,16 @@ pub fn read(text: &str) -> Result<Summary, ReadError> {
         main: saved.measurement.tally,
         meters: saved.meters,
     })
+}
+
+/// Whether every part is at most its whole, on which the derived figures rely.
+fn agrees(t: &Tally) -> bool {
+    let received = t.bytes_head.checked_add(t.bytes_body);
+    t.sent <= t.started
+        && t.sent_late <= t.started
+        && t.replies_in_drain <= t.replies
+        && received.is_some_and(|n| t.bytes_in_drain <= n)
+        && t.begin <= t.end
 }
 
 impl Brief {

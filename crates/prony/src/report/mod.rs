@@ -2,11 +2,14 @@
 //! golden file in the tests; all of them tell the figures of `prony_core::summary` and compute
 //! none.
 
+mod compare;
 mod csv;
 mod hgrm;
 mod hlog;
+mod html;
 pub mod json;
 mod layout;
+mod plot;
 mod redact;
 mod text;
 pub mod units;
@@ -27,6 +30,21 @@ pub enum Format {
     Hgrm,
     /// The histograms, as the HdrHistogram log tools read them.
     Hlog,
+    /// For people: a page for a browser, with plots.
+    Html,
+    /// The percentile plot, for pages and papers.
+    Svg,
+    /// The percentile plot in pixels.
+    Png,
+}
+
+/// A finished run under the name by which it is told from others.
+#[derive(Clone, Copy, Debug)]
+pub struct Saved<'a> {
+    /// Its name, such as that of its file.
+    pub name: &'a str,
+    /// The run.
+    pub summary: &'a Summary,
 }
 
 /// How the text report looks.
@@ -44,8 +62,16 @@ impl Format {
             "csv" => Some(Self::Csv),
             "hgrm" => Some(Self::Hgrm),
             "hlog" => Some(Self::Hlog),
+            "html" => Some(Self::Html),
+            "svg" => Some(Self::Svg),
+            "png" => Some(Self::Png),
             _ => None,
         }
+    }
+
+    /// Whether it can tell of several runs at once.
+    pub fn compares(self) -> bool {
+        matches!(self, Self::Text | Self::Html | Self::Svg | Self::Png)
     }
 }
 
@@ -56,8 +82,8 @@ pub fn appendix(summary: &Summary, style: Style, remarks: &[String]) -> String {
     text::appendix(summary, style, remarks)
 }
 
-/// The report, ready to be written; every format ends with a line feed. Only the text report looks
-/// at the style.
+/// The report, ready to be written; every format that is text ends with a line feed. Only the text
+/// report looks at the style.
 pub fn render(format: Format, summary: &Summary, style: &Style) -> Vec<u8> {
     match format {
         Format::Text => text::render(summary, *style).into_bytes(),
@@ -65,5 +91,26 @@ pub fn render(format: Format, summary: &Summary, style: &Style) -> Vec<u8> {
         Format::Csv => csv::render(summary).into_bytes(),
         Format::Hgrm => hgrm::render(summary).into_bytes(),
         Format::Hlog => hlog::render(summary),
+        Format::Html | Format::Svg | Format::Png => {
+            pictured(format, &[Saved { name: "", summary }])
+        }
+    }
+}
+
+/// The same of several runs, side by side and over each other; of one, its ordinary report. `None`
+/// where the format cannot tell of several.
+pub fn render_all(format: Format, results: &[Saved<'_>], style: &Style) -> Option<Vec<u8>> {
+    match (format, results) {
+        (_, [one]) => Some(render(format, one.summary, style)),
+        (Format::Text, _) => Some(compare::render(results).into_bytes()),
+        _ => format.compares().then(|| pictured(format, results)),
+    }
+}
+
+fn pictured(format: Format, results: &[Saved<'_>]) -> Vec<u8> {
+    match format {
+        Format::Png => plot::png(results),
+        Format::Svg => plot::svg(results).into_bytes(),
+        _ => html::render(results).into_bytes(),
     }
 }

@@ -67,7 +67,8 @@ fn nothing_that_is_zero_is_told() {
 
 #[test]
 fn an_empty_run_is_told_in_every_format() {
-    let all = [Format::Text, Format::Json, Format::Csv, Format::Hgrm, Format::Hlog];
+    let texts = [Format::Text, Format::Json, Format::Csv, Format::Hgrm, Format::Hlog];
+    let all = texts.into_iter().chain([Format::Html, Format::Svg]);
     for format in all {
         let told = render(format, &empty(), &Style::default());
         let told = String::from_utf8(told).expect("all formats are UTF-8");

@@ -40,6 +40,16 @@ fn csv() {
 }
 
 #[test]
+fn html() {
+    check("open.html", Format::Html, &sample::open());
+}
+
+#[test]
+fn svg() {
+    check("open.svg", Format::Svg, &sample::open());
+}
+
+#[test]
 fn hgrm() {
     check("open.hgrm", Format::Hgrm, &sample::open());
 }

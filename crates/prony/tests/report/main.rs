@@ -2,6 +2,7 @@
 
 mod figures;
 mod golden;
+mod pictures;
 mod readers;
 mod sample;
 mod schema;

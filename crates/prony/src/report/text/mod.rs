@@ -5,12 +5,15 @@ mod table;
 mod what;
 
 use prony_core::fault::Fault;
+use prony_core::plan::Plan;
 use prony_core::record::Tally;
 use prony_core::summary::{Summary, Verdict};
 use prony_core::units::Span;
 
 use super::{Style, units, words};
+pub(super) use page::shortened;
 use page::{Ink, Page};
+pub(super) use table::kinds;
 
 /// The lines of a screen.
 const LINES_MAX: usize = 40;
@@ -43,6 +46,34 @@ const DETAILS: [Detail; 3] = [
     Detail { errors: 1, statuses: 5, pieces: 1, notes: (1, 1), reasons: 1, airy: false },
 ];
 
+/// Everything, where there is no screen to fit on.
+const ALL: Detail = Detail {
+    errors: Fault::COUNT,
+    statuses: usize::MAX,
+    pieces: usize::MAX,
+    notes: (usize::MAX, 1),
+    reasons: usize::MAX,
+    airy: true,
+};
+
+/// A label and what is told under it, part by part; no part where there is nothing to tell.
+pub(super) type Fact = (&'static str, Vec<String>);
+
+/// What was loaded, for a headline.
+pub(super) fn target(plan: &Plan) -> String {
+    what::target(plan, 70)
+}
+
+/// What was asked, and who did it.
+pub(super) fn asked(summary: &Summary) -> Vec<Fact> {
+    what::facts(summary, ALL)
+}
+
+/// What was counted.
+pub(super) fn counted(summary: &Summary) -> Vec<Fact> {
+    totals(summary, ALL)
+}
+
 pub(super) fn render(summary: &Summary, style: Style) -> String {
     let mut told = String::new();
     for detail in DETAILS {
@@ -69,7 +100,9 @@ fn page(summary: &Summary, style: Style, detail: Detail) -> String {
     let mut page = Page::new(style, detail.airy);
     what::tell(&mut page, summary, detail);
     page.blank();
-    totals(&mut page, summary, detail);
+    for (label, parts) in totals(summary, detail) {
+        page.list(label, &parts);
+    }
     page.blank();
     ending(&mut page, summary, detail);
     page.finish()
@@ -80,7 +113,7 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
     table::times(page, &summary.main.times);
     errors(page, &summary.main, detail);
     page.blank();
-    meter(page, summary);
+    page.list("meter", &meter(summary));
     if let Some(warmup) = &summary.warmup {
         page.line("warm-up", &warmed(warmup));
     }
@@ -90,26 +123,31 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
     verdict(page, summary, detail);
 }
 
-fn totals(page: &mut Page, summary: &Summary, detail: Detail) {
+fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
     let t = &summary.main;
-    page.line("requests", &requests(t));
-    page.list("rate", &rates(summary));
-    let mut data = Vec::new();
+    // Where there is no room, their times and the errors say the most.
+    let handshakes = if detail.airy { handshakes(t) } else { Vec::new() };
+    vec![
+        ("requests", vec![requests(t)]),
+        ("rate", rates(summary)),
+        ("data", data(t)),
+        ("statuses", statuses(t, detail.statuses)),
+        ("connections", connections(summary)),
+        ("handshakes", handshakes),
+    ]
+}
+
+fn data(t: &Tally) -> Vec<String> {
+    let mut told = Vec::new();
     if t.bytes_received() > 0 {
         let (all, rate) = (t.bytes_received() as f64, t.bytes_per_second());
         let rate = if rate > 0.0 { format!(" ({}/s)", units::bytes(rate)) } else { String::new() };
-        data.push(format!("{} received{rate}", units::bytes(all)));
+        told.push(format!("{} received{rate}", units::bytes(all)));
     }
     if t.bytes_sent > 0 {
-        data.push(format!("{} sent", units::bytes(t.bytes_sent as f64)));
+        told.push(format!("{} sent", units::bytes(t.bytes_sent as f64)));
     }
-    page.list("data", &data);
-    page.list("statuses", &statuses(t, detail.statuses));
-    page.list("connections", &connections(summary));
-    // Where there is no room, their times and the errors say the most.
-    if detail.airy {
-        page.list("handshakes", &handshakes(t));
-    }
+    told
 }
 
 /// The TLS handshakes that were done. What failed stands with the errors.
@@ -270,7 +308,8 @@ fn stray(t: &Tally, f: Fault) -> String {
     }
 }
 
-fn meter(page: &mut Page, summary: &Summary) {
+/// What the meter did to its machine.
+pub(super) fn meter(summary: &Summary) -> Vec<String> {
     let mut told = Vec::new();
     if let Some((_, share)) = summary.busiest().filter(|&(_, share)| share > 0.0) {
         let shares: Vec<String> = summary.meters.iter().map(|m| units::percent(m.busy())).collect();
@@ -295,7 +334,7 @@ fn meter(page: &mut Page, summary: &Summary) {
     if tcp.retransmits > 0 {
         told.push(units::counted(tcp.retransmits, "segment sent again", "segments sent again"));
     }
-    page.list("meter", &told);
+    told
 }
 
 fn due_rate(summary: &Summary) -> Option<f64> {
@@ -320,7 +359,8 @@ fn cpu(summary: &Summary) -> String {
     cpu
 }
 
-fn warmed(t: &Tally) -> String {
+/// The warm-up in one sentence.
+pub(super) fn warmed(t: &Tally) -> String {
     let mut told = requests(t);
     for (name, q) in [("p50", 0.5), ("p99", 0.99)] {
         if let Some(time) = t.times.response.quantile(q) {

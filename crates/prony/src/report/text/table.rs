@@ -14,21 +14,15 @@ pub(super) fn times(page: &mut Page, times: &Times) {
     let same = |a: &Hist, b: &Hist| a == b && a.count() > 0;
     let waits = !same(&times.service, &times.response);
     let pieces = !same(&times.first_byte, &times.service);
-    let rows = [
-        ("response", &times.response, true),
-        ("service", &times.service, waits),
-        ("first byte", &times.first_byte, pieces),
-        ("transfer", &times.transfer, pieces),
-        ("queue", &times.queue, true),
-        ("connect", &times.connect, true),
-        ("handshake", &times.handshake, true),
-        ("send lag", &times.lag, true),
-        ("failed", &times.failed, true),
-    ];
-    let told: Vec<(&str, Figures)> = rows
-        .iter()
-        .filter(|(_, hist, wanted)| *wanted && is_told(hist))
-        .map(|(name, hist, _)| (*name, Figures::of(hist)))
+    let wanted = |name: &str| match name {
+        "service" => waits,
+        "first byte" | "transfer" => pieces,
+        _ => true,
+    };
+    let told: Vec<(&str, Figures)> = kinds(times)
+        .into_iter()
+        .filter(|(name, hist)| wanted(name) && is_told(hist))
+        .map(|(name, hist)| (name, Figures::of(hist)))
         .collect();
     if told.is_empty() {
         return;
@@ -47,6 +41,21 @@ pub(super) fn times(page: &mut Page, times: &Times) {
     if let Some(needs) = needs(&told) {
         page.line("-", &needs);
     }
+}
+
+/// All kinds of times with their names, in the order in which they are told.
+pub(in crate::report) fn kinds(times: &Times) -> [(&'static str, &Hist); 9] {
+    [
+        ("response", &times.response),
+        ("service", &times.service),
+        ("first byte", &times.first_byte),
+        ("transfer", &times.transfer),
+        ("queue", &times.queue),
+        ("connect", &times.connect),
+        ("handshake", &times.handshake),
+        ("send lag", &times.lag),
+        ("failed", &times.failed),
+    ]
 }
 
 /// A kind of time is told unless it is nothing but zeros.

@@ -7,25 +7,15 @@ use prony_core::target::Endpoint;
 use prony_core::units::Span;
 
 use super::page::{LABEL, Page, WIDTH, shortened};
-use super::{Detail, units};
+use super::{Detail, Fact, units};
 
 pub(super) fn tell(page: &mut Page, summary: &Summary, detail: Detail) {
     let (plan, run) = (&summary.plan, &summary.run);
     let version = if run.version.is_empty() { String::new() } else { format!(" {}", run.version) };
     page.title(&format!("prony{version}  {}", target(plan, WIDTH - 30)));
-    page.list("load", &load(plan, detail));
-    page.list("request", &request(plan));
-    let tls = secured(plan);
-    if detail.airy {
-        page.list("TLS", &tls);
+    for (label, parts) in facts(summary, detail) {
+        page.list(label, &parts);
     }
-    let mut limits = limits(plan);
-    if let Some(first) = tls.first().filter(|_| !detail.airy) {
-        let words: Vec<&str> = first.split(' ').take(2).collect();
-        limits.push(format!("TLS {}", words.join(" ").trim_end_matches(" for")));
-    }
-    page.list("limits", &limits);
-    page.list("run by", &run_by(summary));
     let (most, lines) = detail.notes;
     let width = lines * (WIDTH - LABEL) - (lines - 1) * 12;
     for note in run.notes.iter().take(most) {
@@ -36,7 +26,26 @@ pub(super) fn tell(page: &mut Page, summary: &Summary, detail: Detail) {
     }
 }
 
-fn target(plan: &Plan, width: usize) -> String {
+/// What was asked and who did it, label by label.
+pub(super) fn facts(summary: &Summary, detail: Detail) -> Vec<Fact> {
+    let plan = &summary.plan;
+    let (mut tls, mut limits) = (secured(plan), limits(plan));
+    if let Some(first) = tls.first().filter(|_| !detail.airy) {
+        let words: Vec<&str> = first.split(' ').take(2).collect();
+        limits.push(format!("TLS {}", words.join(" ").trim_end_matches(" for")));
+        tls.clear();
+    }
+    vec![
+        ("load", load(plan, detail)),
+        ("request", request(plan)),
+        ("TLS", tls),
+        ("limits", limits),
+        ("run by", run_by(summary)),
+    ]
+}
+
+/// What was loaded, in at most about that many letters.
+pub(super) fn target(plan: &Plan, width: usize) -> String {
     let Some(first) = plan.calls.first() else { return String::new() };
     let url = match plan.endpoints.get(first.endpoint as usize) {
         None => format!("http://{}{}", first.authority, first.path),

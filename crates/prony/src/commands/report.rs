@@ -1,0 +1,88 @@
+//! `prony report`: saved results, told again.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use prony_core::summary::Summary;
+
+use super::style;
+use crate::cli::output::ReportArgs;
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output::{self, Outputs};
+use crate::report::{self, Saved, json};
+
+/// Read the files, and print and write what was asked for.
+pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
+    let summaries = args.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let names = names(&args.files);
+    let results: Vec<Saved<'_>> =
+        names.iter().zip(&summaries).map(|(name, summary)| Saved { name, summary }).collect();
+    let outputs = Outputs::prepare(&args.to.output)?;
+    outputs.tell_of(results.len())?;
+    let printed = report::render_all(args.to.stdout_format(), &results, &style());
+    let printed = printed.ok_or_else(|| {
+        let option = if args.to.json { "--json" } else { "--format" };
+        Error::OneOnly(option.to_owned(), results.len())
+    })?;
+    // The files first: a standard output that is gone must not lose them.
+    let written = outputs.write_all(&results);
+    output::to_stdout(&printed)?;
+    written?;
+    Ok(Exit::Done)
+}
+
+fn read(path: &Path) -> Result<Summary, Error> {
+    let bytes = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        fs::read(path)
+    };
+    let bytes =
+        bytes.map_err(|why| Error::Unreadable { what: "report", path: path.into(), why })?;
+    let expected = "expected what `--json` or `-o FILE.json` has written";
+    let refused =
+        |why: String| Error::Result { path: path.into(), why: format!("{why}; {expected}") };
+    let text = String::from_utf8(bytes).map_err(|_| refused("this is no text".to_owned()))?;
+    json::read(&text).map_err(|e| match e {
+        json::ReadError::Schema(_) => Error::Result { path: path.into(), why: e.to_string() },
+        e => refused(e.to_string()),
+    })
+}
+
+/// The files' names without folder and ending where that tells them apart, else as they were given;
+/// a file that was given twice is numbered.
+fn names(files: &[PathBuf]) -> Vec<String> {
+    let stem = |path: &PathBuf| {
+        let stem = path.file_stem().unwrap_or(path.as_os_str());
+        stem.to_string_lossy().into_owned()
+    };
+    let whole = |path: &PathBuf| path.to_string_lossy().into_owned();
+    let different = |names: &[String]| names.iter().collect::<BTreeSet<_>>().len() == names.len();
+    let stems: Vec<String> = files.iter().map(stem).collect();
+    if different(&stems) {
+        return stems;
+    }
+    let wholes: Vec<String> = files.iter().map(whole).collect();
+    if different(&wholes) {
+        return wholes;
+    }
+    wholes.into_iter().enumerate().map(|(i, name)| format!("{} {name}", i + 1)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_files_apart() {
+        let told = |files: &[&str]| names(&files.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(told(&["a/run.json", "b/other.json"]), ["run", "other"]);
+        assert_eq!(told(&["a/run.json", "b/run.json"]), ["a/run.json", "b/run.json"]);
+        assert_eq!(told(&["run.json", "run.json"]), ["1 run.json", "2 run.json"]);
+        assert_eq!(told(&["-"]), ["-"]);
+    }
+}

@@ -1,0 +1,283 @@
+//! The curves of a run's charts, from the figures of its summary.
+
+use prony_core::plan::{Load, Plan};
+use prony_core::record::hist::Hist;
+use prony_core::schedule::Arrivals;
+use prony_core::summary::{Row, Summary};
+use prony_core::units::Span;
+
+use super::super::units;
+use super::axis::{Axis, place_of};
+use super::chart::{Chart, Curve, Piece};
+
+/// Points of a percentile curve.
+const POINTS: u32 = 200;
+/// Fewer intervals make no picture of a run over time.
+const INTERVALS_MIN: usize = 2;
+
+/// Distributions, with one curve for each that is not empty.
+pub(in crate::report) fn percentiles(title: &str, hists: &[(&str, &Hist)]) -> Chart {
+    let told = || hists.iter().filter(|(_, hist)| hist.count() > 0);
+    let samples = told().map(|(_, hist)| hist.count()).max().unwrap_or(0);
+    let ends = told().flat_map(|(_, hist)| [hist.estimate(0.0), hist.max()]).flatten();
+    let names: Vec<&str> = told().map(|(name, _)| *name).collect();
+    Chart {
+        title: title.to_owned(),
+        about: format!(
+            "Time on a logarithmic axis over the percentile, each further nine with the same room: {}. \
+             A dashed part rests on fewer than ten samples beyond it and is not told in figures.",
+            names.join(", ")
+        ),
+        headline: None,
+        warning: None,
+        x: Axis::percentiles("percentile", samples),
+        y: Axis::times("time", ends),
+        curves: told()
+            .map(|(name, hist)| Curve { name: (*name).to_owned(), pieces: distribution(hist) })
+            .collect(),
+    }
+}
+
+/// From the shortest to the longest time, in pieces that the sample can carry or cannot.
+fn distribution(hist: &Hist) -> Vec<Piece> {
+    let n = hist.count();
+    let end = (n as f64).log10();
+    let quantiles = (0..=POINTS).map(|i| {
+        let place = end * f64::from(i) / f64::from(POINTS);
+        (place, 1.0 - 10_f64.powf(-place))
+    });
+    let mut pieces: Vec<Piece> = Vec::new();
+    let steps = Steps::of(hist);
+    let second = 1.0 - 10_f64.powf(-end / f64::from(POINTS));
+    // The longest time of all stands at the end, above the last quantile below it.
+    for (place, q) in quantiles.chain([(end, 1.0)]) {
+        let Some(time) = steps.time_at(q) else { continue };
+        let point = (place, place_of(time));
+        // The shortest time is exact in any sample, but says nothing about what comes after it.
+        let carried = if q == 0.0 { second } else { q };
+        let sure = q < 1.0 && n >= Hist::samples_needed(carried);
+        let last = pieces.last().map(|p| (p.sure, p.points.last().copied()));
+        match (last, pieces.last_mut()) {
+            (Some((as_before, _)), Some(piece)) if as_before == sure => piece.points.push(point),
+            (last, _) => {
+                let joint = last.and_then(|(_, joint)| joint);
+                pieces.push(Piece { points: joint.into_iter().chain([point]).collect(), sure });
+            }
+        }
+    }
+    pieces
+}
+
+/// What a histogram has counted, running up: quantiles of it are found without going through all
+/// its bins for each.
+struct Steps {
+    /// Time, and how many are not above it; ascending.
+    steps: Vec<(u64, u64)>,
+    longest: u64,
+}
+
+impl Steps {
+    fn of(hist: &Hist) -> Self {
+        let mut total = 0;
+        let step = |bin: hdrhistogram::iterators::IterationValue<u64>| {
+            total += bin.count_since_last_iteration();
+            (bin.value_iterated_to(), total)
+        };
+        let steps = hist.bins().iter_recorded().map(step).collect();
+        Self { steps, longest: hist.max().map_or(0, |t| t.0) }
+    }
+
+    /// The least time that so great a share is not above; as `Hist::estimate` has it, but for
+    /// shares that lie between two samples by a rounding of floating-point numbers.
+    fn time_at(&self, q: f64) -> Option<Span> {
+        let &(last, n) = self.steps.last()?;
+        let rank = (q * n as f64 * (1.0 - 1e-12)).ceil().max(1.0) as u64;
+        let at = self.steps.partition_point(|&(_, not_above)| not_above < rank);
+        let time = self.steps.get(at).map_or(last, |step| step.0);
+        Some(Span(time.min(self.longest)))
+    }
+}
+
+/// Requests per second over time, asked and answered; `None` where the run was too short.
+pub(in crate::report) fn rates(runs: &[(&str, &Summary)]) -> Option<Chart> {
+    let mut curves = Vec::new();
+    for &(name, summary) in runs {
+        let named = |what: &str| if runs.len() > 1 { name.to_owned() } else { what.to_owned() };
+        let rows = whole(summary);
+        curves.push(over_time(named("answered"), &rows, |r| Some(per_second(r.replies, r))));
+        if let [_] = runs
+            && asked(&summary.plan, Span::ZERO, Span::from_secs(1)).is_some()
+        {
+            let rate = |r: &Row| asked(&summary.plan, r.at, r.length);
+            curves.push(over_time("asked".to_owned(), &rows, rate));
+        }
+    }
+    let what = if runs.len() > 1 {
+        "answered requests of each run"
+    } else {
+        "answered and, in an open loop, asked requests"
+    };
+    counts("Rate over time", &format!("Requests per second over time: {what}."), runs, curves)
+}
+
+/// Failed requests per second over time; `None` where there were none.
+pub(in crate::report) fn failures(runs: &[(&str, &Summary)]) -> Option<Chart> {
+    if runs.iter().all(|(_, s)| s.main.failed == 0) {
+        return None;
+    }
+    let curves = runs.iter().map(|(name, summary)| {
+        let name = if runs.len() > 1 { *name } else { "failed" };
+        over_time(name.to_owned(), &whole(summary), |r| Some(per_second(r.failed, r)))
+    });
+    counts("Errors over time", "Failed requests per second over time.", runs, curves.collect())
+}
+
+/// Quantiles and maximum of the response time over time; of several runs the p99 of each.
+pub(in crate::report) fn latencies(runs: &[(&str, &Summary)]) -> Option<Chart> {
+    let place = |t: Option<Span>| t.map(place_of);
+    let mut curves = Vec::new();
+    let mut times = Vec::new();
+    for &(name, summary) in runs {
+        let rows: Vec<Row> = summary.main.rows().collect();
+        times.extend(rows.iter().flat_map(|r| [r.p50, r.p99, r.max]).flatten());
+        if runs.len() > 1 {
+            curves.push(over_time(name.to_owned(), &rows, |r| place(r.p99)));
+        } else {
+            curves.push(over_time("p50".to_owned(), &rows, |r| place(r.p50)));
+            curves.push(over_time("p99".to_owned(), &rows, |r| place(r.p99)));
+            curves.push(over_time("max".to_owned(), &rows, |r| place(r.max)));
+        }
+    }
+    let about = if runs.len() > 1 {
+        "The 99th percentile of the response time in each interval, on a logarithmic axis."
+    } else {
+        "Median, 99th percentile and maximum of the response time in each interval, on a \
+         logarithmic axis. A quantile is left out where an interval has too few replies for it."
+    };
+    let y = Axis::times("response time", times.into_iter());
+    chart("Response time over time", about, runs, y, curves)
+}
+
+fn counts(
+    title: &str,
+    about: &str,
+    runs: &[(&str, &Summary)],
+    curves: Vec<Curve>,
+) -> Option<Chart> {
+    let points = curves.iter().flat_map(|c| &c.pieces).flat_map(|p| &p.points);
+    let max = points.map(|&(_, y)| y).fold(0.0, f64::max);
+    let y = Axis::linear("requests per second", max, |v| format!("{}/s", units::round(v)));
+    chart(title, about, runs, y, curves)
+}
+
+fn chart(
+    title: &str,
+    about: &str,
+    runs: &[(&str, &Summary)],
+    y: Axis,
+    curves: Vec<Curve>,
+) -> Option<Chart> {
+    let points = |c: &Curve| c.pieces.iter().map(|p| p.points.len()).sum::<usize>();
+    if curves.iter().map(points).max().unwrap_or(0) < INTERVALS_MIN {
+        return None;
+    }
+    let length = |s: &Summary| s.main.rows().last().map_or(Span::ZERO, |r| r.at + r.length);
+    let end = runs.iter().map(|(_, s)| length(s)).max().unwrap_or(Span::ZERO).as_secs_f64();
+    let told = |v: f64| match v {
+        0.0 => "0".to_owned(),
+        v => units::exact(Span((v * 1e9).round() as u64)),
+    };
+    Some(Chart {
+        title: title.to_owned(),
+        about: about.to_owned(),
+        headline: None,
+        warning: None,
+        x: Axis::linear("time since the begin of the measurement", end, told).ending(end),
+        y,
+        curves: curves.into_iter().filter(|c| !c.pieces.is_empty()).collect(),
+    })
+}
+
+/// The intervals that lie wholly in the load: of others a count tells no rate.
+fn whole(summary: &Summary) -> Vec<Row> {
+    let window = summary.main.window();
+    summary.main.rows().filter(|r| r.at + r.length <= window).collect()
+}
+
+fn per_second(n: u64, row: &Row) -> f64 {
+    n as f64 / row.length.as_secs_f64()
+}
+
+/// The mean rate asked in an interval of the measurement; `None` where the plan says none for
+/// requests.
+fn asked(plan: &Plan, at: Span, length: Span) -> Option<f64> {
+    if plan.sessions.is_some() {
+        return None;
+    }
+    match &plan.load {
+        Load::Open { rate, arrivals: Arrivals::Fixed | Arrivals::Poisson, .. } => {
+            let due = rate.arrivals_until(at + length) - rate.arrivals_until(at);
+            Some(due / length.as_secs_f64())
+        }
+        Load::Open { arrivals: Arrivals::Uniform(low, high), .. } => {
+            Some(2.0 / (*low + *high).as_secs_f64()).filter(|rate| rate.is_finite())
+        }
+        _ => None,
+    }
+}
+
+/// A figure of each interval, drawn at its middle; where there is none, the curve has a gap.
+fn over_time(name: String, rows: &[Row], figure: impl Fn(&Row) -> Option<f64>) -> Curve {
+    let mut pieces = Vec::new();
+    let mut points = Vec::new();
+    for row in rows {
+        match figure(row) {
+            Some(y) => points.push(((row.at + row.length / 2).as_secs_f64(), y)),
+            None if !points.is_empty() => pieces.push(std::mem::take(&mut points)),
+            None => {}
+        }
+    }
+    pieces.extend((!points.is_empty()).then_some(points));
+    Curve { name, pieces: pieces.into_iter().map(|points| Piece { points, sure: true }).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::axis::place_of_quantile;
+    use super::*;
+
+    #[test]
+    fn a_distribution_is_dashed_where_the_sample_does_not_carry_it() {
+        let mut hist = Hist::new();
+        for ms in 1..=1_000 {
+            hist.record(Span::from_millis(ms));
+        }
+        let pieces = distribution(&hist);
+        let sure: Vec<bool> = pieces.iter().map(|p| p.sure).collect();
+        assert_eq!(sure, [true, false]);
+        // 1,000 samples carry the quantiles up to 99 %.
+        let carried = pieces[0].points.last().unwrap().0;
+        assert!((carried - place_of_quantile(0.99)).abs() < 0.02, "{carried}");
+        for piece in &pieces {
+            for &(place, time) in &piece.points {
+                // Of the numbers 1 to 1,000, the share 1 - 10^-place is not above 1,000 of it.
+                let expected = (1_000.0 * (1.0 - 10_f64.powf(-place))).max(1.0);
+                let told = 10_f64.powf(time) / 1e6;
+                assert!((told - expected).abs() <= 1.0 + told * 0.001, "{told}, not {expected}");
+            }
+            assert!(piece.points.is_sorted());
+        }
+        let last = pieces[1].points.last().unwrap();
+        assert!((last.0 - 3.0).abs() < 1e-9 && (last.1 - 9.0).abs() < 1e-9, "{last:?}");
+    }
+
+    #[test]
+    fn a_sample_of_one_is_a_dot() {
+        let mut hist = Hist::new();
+        hist.record(Span(5_000));
+        let chart = percentiles("", &[("one", &hist), ("none", &Hist::new())]);
+        assert_eq!(chart.curves.len(), 1);
+        let points: Vec<_> = chart.curves[0].pieces.iter().flat_map(|p| &p.points).collect();
+        assert!(points.iter().all(|p| p.0 == 0.0), "{points:?}");
+    }
+}
