@@ -2,8 +2,9 @@
 //! corpora.
 
 use crate::fault::Fault;
+use crate::layer::TlsContext;
 use crate::plan::{
-    CallSpec, Cookies, Dialect, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think,
+    CallSpec, Cookies, Dialect, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think, TlsSpec,
     parse_session_log,
 };
 use crate::proto::h1::{Conn, H1};
@@ -175,6 +176,32 @@ pub fn template(data: &[u8]) {
             assert_eq!(template.sample(9, None).is_ok(), without, "a variable without a value");
         }
     }
+}
+
+/// Fuzz target: TLS records. What a server says to a client that has begun a handshake comes to
+/// the same however it is cut, and never to more bytes than came.
+///
+/// # Panics
+/// When it does not.
+pub fn tls_records(data: &[u8]) {
+    let mut plan = plan(&["GET"]);
+    plan.endpoints[0] = plan.endpoints[0].clone().secured("localhost");
+    plan.tls = Some(Box::new(TlsSpec { verify: false, ..TlsSpec::default() }));
+    let context = TlsContext::new(&plan, Vec::new(), None).expect("a context");
+    let read = |piece: usize| {
+        let mut tls = context.begin(0, context.place()).expect("a client");
+        assert!(tls.wants_send() && !tls.is_open(), "the client begins");
+        let (mut plain, mut bytes) = (Vec::new(), data.to_vec());
+        let mut pieces = bytes.chunks_mut(piece);
+        let fault = pieces.find_map(|piece| tls.receive(piece, &mut plain).err());
+        assert!(plain.len() <= data.len(), "more than came");
+        let farewell = tls.farewell();
+        assert!(farewell.len() < 4_096, "{} bytes at the end", farewell.len());
+        (plain, fault.map(|why| why.to_string()))
+    };
+    let whole = read(usize::MAX);
+    assert_eq!(read(1), whole, "byte by byte");
+    assert_eq!(read(7), whole, "in sevens");
 }
 
 /// Fuzz target: a URL. What is taken can be written and read again, and is fit for a request.
@@ -417,6 +444,11 @@ mod tests {
     #[test]
     fn corpus_of_template() {
         replay("template", super::template);
+    }
+
+    #[test]
+    fn corpus_of_tls_records() {
+        replay("tls_records", super::tls_records);
     }
 
     #[test]

@@ -12,3 +12,4 @@ mod rig;
 mod scripted;
 mod signals;
 mod simulated;
+mod tls;
