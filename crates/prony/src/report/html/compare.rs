@@ -36,7 +36,9 @@ pub(super) fn page(results: &[Saved<'_>]) -> Markup {
         @if !charts.is_empty() {
             h2 { "Over time" }
             (plots::drawn(&charts, "all"))
-            p.hint { "Of the response times, the p99. The figures are in the sections of the runs." }
+            p.hint {
+                "Of the response times, the p99. The figures are in the sections of the runs."
+            }
         }
         h2 { "Each run" }
         @for (i, result) in results.iter().enumerate() {

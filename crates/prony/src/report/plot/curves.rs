@@ -24,7 +24,8 @@ pub(in crate::report) fn percentiles(title: &str, hists: &[(&str, &Hist)]) -> Ch
     Chart {
         title: title.to_owned(),
         about: format!(
-            "Time on a logarithmic axis over the percentile, each further nine with the same room: {}. \
+            "Time on a logarithmic axis over the percentile, each further nine with the same room: \
+             {}. \
              A dashed part rests on fewer than ten samples beyond it and is not told in figures.",
             names.join(", ")
         ),

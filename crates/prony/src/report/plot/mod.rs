@@ -1,9 +1,9 @@
-//! Plots: what is drawn ([`curves`]), where on the picture it goes ([`chart`], [`axis`]), and two ways
-//! to draw it: [`svg`] and [`png`].
+//! Plots: what is drawn ([`curves`]), where on the picture it goes ([`chart`], [`axis`]), and two
+//! ways to draw it: [`svg`] and [`png`].
 //!
-//! They are not a plotting library's, because a page that is light or dark as its reader wishes needs
-//! shapes with classes and not with colours, because its plots must be told to those who cannot see
-//! them, and because a PNG must come out the same on a machine without any font.
+//! They are not a plotting library's: a page that is light or dark as its reader wishes needs
+//! shapes with classes and not with colours, its plots must be told to those who cannot see them,
+//! and a PNG must come out the same on a machine without any font.
 
 mod axis;
 mod chart;

@@ -6,8 +6,8 @@ use maud::{Markup, html};
 
 use super::chart::{Anchor, Chart, Ink, LETTER, Picture, Place, Shape};
 
-/// The colours of the curves, on white and on black; each has a contrast of at least 4.5 to 1. After
-/// the last they begin again.
+/// The colours of the curves, on light and on dark paper; each has a contrast of at least 4.5 to 1.
+/// After the last they begin again.
 pub(super) const TONES: [(&str, &str); 8] = [
     ("#0a5fb4", "#6cb0f5"),
     ("#b5400b", "#ff9b5e"),
