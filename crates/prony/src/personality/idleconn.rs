@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 
-use super::Call;
+use super::{Call, printf};
 use crate::output::{to_stderr, to_stdout};
 
 /// What the old program ends with when it is called wrongly.
@@ -135,7 +135,8 @@ impl Counts {
     fn told(&self, program: &str, time: Duration) -> String {
         let created = self.created.load(Ordering::Relaxed);
         let rate = self.closed.load(Ordering::Relaxed) as f64 / time.as_secs_f64().max(1e-6);
-        format!("{program}: total # conn. created = {created}, close() rate = {rate:.3} conn/sec")
+        let rate = printf::general(rate);
+        format!("{program}: total # conn. created = {created}, close() rate = {rate} conn/sec")
     }
 }
 
