@@ -89,7 +89,7 @@ fn every_field_is_found_with_its_value() {
             parse(command.arg(script).arg(&parser), report)
         };
         for args in LINES {
-            for which in [Which::Old] {
+            for which in [Which::Old, Which::Ours] {
                 if which == Which::Old && !have("httperf") {
                     continue;
                 }

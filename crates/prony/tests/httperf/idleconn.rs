@@ -22,7 +22,7 @@ impl Idle {
     fn start(which: Which, port: u16, connections: usize) -> Self {
         let mut command = match which {
             Which::Old => Command::new("idleconn"),
-            Which::Ours => Command::new(env!("CARGO_BIN_EXE_prony")),
+            _ => Command::new(env!("CARGO_BIN_EXE_prony")),
         };
         let mut child = command
             .arg0("idleconn")

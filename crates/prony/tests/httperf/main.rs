@@ -2,7 +2,11 @@
 
 mod cases;
 mod compare;
+mod cut;
+mod defects;
 mod foreign;
+mod guide;
+mod hostile;
 mod idleconn;
 mod program;
 mod replies;

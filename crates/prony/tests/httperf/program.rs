@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ pub(crate) enum Which {
     Old,
     /// prony under that name.
     Ours,
+    /// prony under its own name.
+    Prony,
 }
 
 /// Whether a program is installed; in CI it must be.
@@ -72,11 +74,21 @@ impl Run {
         self
     }
 
+    /// A file of the folder, after the run.
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.folder.path().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+
     fn command(&self, which: Which) -> Command {
         let ours = Path::new(env!("CARGO_BIN_EXE_prony"));
         let mut command = match (self.descriptors, which) {
             (None, Which::Old) => Command::new("httperf"),
             (None, Which::Ours) => Command::new(ours),
+            (None, Which::Prony) => {
+                let mut command = Command::new(ours);
+                command.args(&self.args);
+                return command;
+            }
             (Some(most), which) => {
                 let program = if which == Which::Old { "httperf" } else { "prony" };
                 let mut command = Command::new("bash");
@@ -94,6 +106,11 @@ impl Run {
 
     /// Run it to its end, or until its time is over.
     pub(crate) fn run(&self, which: Which) -> Ended {
+        self.spawn(which).wait(self)
+    }
+
+    /// Begin to run it.
+    pub(crate) fn spawn(&self, which: Which) -> Running {
         let mut command = self.command(which);
         let child = command
             .current_dir(self.folder.path())
@@ -102,7 +119,7 @@ impl Run {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|e| panic!("{command:?}: {e}"));
-        Running { child }.wait(self)
+        Running { child }
     }
 }
 
@@ -128,15 +145,20 @@ impl Ended {
 }
 
 /// Killed if the test gives it up.
-struct Running {
-    child: Child,
+pub(crate) struct Running {
+    pub(crate) child: Child,
 }
 
 impl Running {
+    /// What it prints.
+    pub(crate) fn stdout(&mut self) -> ChildStdout {
+        self.child.stdout.take().expect("a pipe that was not taken")
+    }
+
     fn wait(mut self, run: &Run) -> Ended {
         let begun = Instant::now();
         // Read beside the waiting: a full pipe would hold the child up.
-        let mut stdout = self.child.stdout.take().expect("a pipe");
+        let mut stdout = self.stdout();
         let mut stderr = self.child.stderr.take().expect("a pipe");
         let out = thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -191,4 +213,68 @@ fn peak_kb(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
     line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+/// Try three times what a busy machine can spoil.
+pub(crate) fn attempts(mut attempt: impl FnMut() -> Result<(), String>) {
+    let mut why = Vec::new();
+    for _ in 0..3 {
+        match attempt() {
+            Ok(()) => return,
+            Err(e) => why.push(e),
+        }
+    }
+    panic!("three times: {}", why.join("; "));
+}
+
+/// Another server program, on a port of its own; it ends with the value.
+pub(crate) struct Serve {
+    child: Child,
+    pub(crate) port: u16,
+    /// What it needs; goes when it has ended.
+    _folder: TempDir,
+}
+
+impl Serve {
+    /// `prony serve`.
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let port = crate::server::dead_port();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
+        command.args(["serve", &format!("127.0.0.1:{port}")]).args(args);
+        Self::listening(command, port, TempDir::new().expect("a folder"))
+    }
+
+    /// nginx with a configuration in which `@PORT@` and `@DIR@` are filled in, and files beside it.
+    pub(crate) fn nginx(config: &str, files: &[(&str, String)]) -> Self {
+        let (port, folder) = (crate::server::dead_port(), TempDir::new().expect("a folder"));
+        let dir = folder.path().to_str().expect("UTF-8").to_owned();
+        let config = config.replace("@PORT@", &port.to_string()).replace("@DIR@", &dir);
+        for (name, text) in [("nginx.conf", config)].iter().chain(files) {
+            fs::write(folder.path().join(name), text).expect("a file");
+        }
+        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+        let mut command = Command::new("nginx");
+        let log = format!("{dir}/error.log");
+        command.env("PATH", path).args(["-p", &dir, "-e", &log, "-c", "nginx.conf"]);
+        Self::listening(command, port, folder)
+    }
+
+    fn listening(mut command: Command, port: u16, folder: TempDir) -> Self {
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = quiet.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        let begun = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let ended = child.try_wait().expect("a child");
+            assert!(ended.is_none() && begun.elapsed() < LIMIT, "{command:?}: {ended:?}");
+            thread::sleep(Duration::from_millis(10));
+        }
+        Self { child, port, _folder: folder }
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
 }

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ const LIMIT: Duration = Duration::from_secs(40);
 /// A server on a free port of this machine; ends with the value.
 pub(crate) struct Server {
     pub(crate) port: u16,
+    host: &'static str,
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
 }
@@ -27,6 +28,7 @@ pub(crate) struct Server {
 struct Shared {
     stop: AtomicBool,
     seen: Mutex<Vec<Seen>>,
+    blunt: Option<fn() -> Vec<Step>>,
 }
 
 /// What one connection brought, in the order of the accepts.
@@ -42,12 +44,30 @@ pub(crate) struct Seen {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Self::at("127.0.0.1")
+    }
+
+    /// On the loopback address of IPv6.
+    pub(crate) fn start_v6() -> Self {
+        Self::at("::1")
+    }
+
+    /// One that does always the same when something comes, whatever it is.
+    pub(crate) fn blunt(steps: fn() -> Vec<Step>) -> Self {
+        Self::with("127.0.0.1", Shared { blunt: Some(steps), ..Shared::default() })
+    }
+
+    fn at(host: &'static str) -> Self {
+        Self::with(host, Shared::default())
+    }
+
+    fn with(host: &'static str, shared: Shared) -> Self {
+        let listener = TcpListener::bind((host, 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::new(shared);
         let theirs = Arc::clone(&shared);
         let acceptor = Some(thread::spawn(move || accept(&listener, &theirs)));
-        Self { port, shared, acceptor }
+        Self { port, host, shared, acceptor }
     }
 
     /// What has come until now.
@@ -65,7 +85,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         // Wakes the thread that accepts. If that fails, the listener is gone and so is the thread.
-        drop(TcpStream::connect(("127.0.0.1", self.port)));
+        drop(TcpStream::connect((self.host, self.port)));
         if let Some(acceptor) = self.acceptor.take() {
             drop(acceptor.join());
         }
@@ -73,7 +93,7 @@ impl Drop for Server {
 }
 
 impl Shared {
-    fn seen(&self) -> std::sync::MutexGuard<'_, Vec<Seen>> {
+    fn seen(&self) -> MutexGuard<'_, Vec<Seen>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,6 +138,12 @@ impl Connection {
         // An address that is gone is found out by the first read.
         let _ = self.stream.set_read_timeout(patience);
         let _ = self.stream.set_nodelay(true);
+        if let Some(steps) = self.shared.blunt {
+            if self.more() {
+                steps().into_iter().all(|step| self.step(step) == Then::On);
+            }
+            return;
+        }
         let mut nth = 0;
         while let Some(request) = self.request() {
             nth += 1;

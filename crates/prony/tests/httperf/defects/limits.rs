@@ -1,0 +1,104 @@
+//! How much there may be of everything.
+
+use super::{extras, numbers, ours, run};
+use crate::program::{Serve, Which, attempts};
+use crate::server::{Server, dead_port};
+
+/// Both threads have a share of the work, and the sums are those of one.
+#[test]
+fn d01_threads_change_no_count() {
+    let count = |threads: &str| {
+        let server = Server::start();
+        let args = ["--num-conns=200", "--num-calls=3", "--rate=2000", "--output=r.json"];
+        let run = run(server.port, &[&args[..], &["--threads", threads]].concat());
+        let ended = run.run(Which::Ours);
+        let names = ["connections", "requests", "replies", "req_size", "reply_size", "errors"];
+        let seen = server.seen();
+        assert_eq!((seen.len(), server.requests()), (200, 600));
+        let json: serde_json::Value =
+            serde_json::from_slice(&run.read("r.json")).expect("a report in JSON");
+        (numbers(&ended, names), json["meters"].as_array().map(Vec::len))
+    };
+    let (one, two) = (count("1"), count("2"));
+    assert_eq!(one.0, [200.0, 600.0, 600.0, 62.0, 62.0, 0.0]);
+    assert_eq!(one.0, two.0);
+    assert_eq!((one.1, two.1), (Some(1), Some(2)));
+}
+
+#[test]
+fn d02_more_than_1024_connections_are_open() {
+    let server = Serve::start(&["--latency", "3s"]);
+    let args = ["--num-conns=1200", "--rate=4000", "--hog", "--timeout=30"];
+    let ended = run(server.port, &args).run(Which::Ours);
+    let [concurrent, replies, descriptors] =
+        numbers(&ended, ["concurrent", "replies", "fd_unavail"]);
+    assert!(concurrent > 1_100.0, "{ended:?}");
+    assert_eq!((replies, descriptors), (1_200.0, 0.0));
+    assert!(!ended.stderr.contains("FD_SETSIZE"), "{ended:?}");
+}
+
+/// The old one takes 2 ms for each burst of a session, which is 2 s for these.
+#[test]
+fn d03_a_burst_takes_its_round_trips_and_no_timer() {
+    let server = Serve::start(&[]);
+    attempts(|| {
+        let args = ["--wsess=1,10000,0", "--burst-length=10"];
+        let ended = run(server.port, &args).run(Which::Ours);
+        let [replies, duration] = numbers(&ended, ["replies", "duration"]);
+        assert_eq!(replies, 10_000.0);
+        if duration < 1.0 { Ok(()) } else { Err(format!("{duration} s for 1,000 bursts")) }
+    });
+}
+
+/// The old one walks the ports upward from 1023, and leaves every other group of 32 out.
+#[test]
+fn d04_all_ports_are_taken_and_none_below_1024() {
+    let server = Server::start();
+    let ended = ours(&server, &["--hog", "--num-conns=300", "--rate=3000"]);
+    assert_eq!(numbers(&ended, ["replies", "errors"]), [300.0, 0.0], "{ended:?}");
+    let ports: Vec<u16> = server.seen().iter().map(|s| s.port).collect();
+    assert!(ports.iter().all(|&p| p >= 1024), "{ports:?}");
+    assert!(ports.iter().any(|p| p % 64 < 32) && ports.iter().any(|p| p % 64 >= 32), "{ports:?}");
+}
+
+#[test]
+fn d36_memory_does_not_grow_with_the_run() {
+    let server = Serve::start(&[]);
+    let memory = |args: &[&str], replies: f64| {
+        let ended = run(server.port, args).run(Which::Ours);
+        assert_eq!(numbers(&ended, ["replies"]), [replies], "{ended:?}");
+        ended.memory_kb
+    };
+    let few = memory(&["--wsess=200,10,0", "--burst-length=5"], 2e3);
+    let many = memory(&["--wsess=5000,10,0", "--burst-length=5"], 5e4);
+    assert!(few > 0 && many < few + 2_500, "{few} kB for 200 sessions, {many} kB for 5,000");
+}
+
+#[test]
+fn d37_a_hundred_thousand_refused_connections_are_no_deeper_than_one() {
+    let server = Server::start();
+    let dead = format!("--port={}", dead_port());
+    let ended = ours(&server, &[&dead, "--num-conns=100000"]);
+    assert_eq!(numbers(&ended, ["connrefused"]), [100_000.0], "{ended:?}");
+}
+
+#[test]
+fn d38_waiting_costs_nothing() {
+    let server = Server::start();
+    attempts(|| {
+        let ended = ours(&server, &["--num-conns=10", "--rate=10"]);
+        let [cpu] = numbers(&ended, ["cpu_percent"]);
+        if cpu < 40.0 { Ok(()) } else { Err(format!("{cpu} % of a core for 10 requests/s")) }
+    });
+}
+
+#[test]
+fn d18_percentiles_follow_the_classic_report() {
+    let server = Server::start();
+    let args = ["--uri=/delay20", "--num-conns=40", "--rate=100"];
+    let ended = ours(&server, &args);
+    let text = extras(&ended);
+    assert!(text.contains(" p50 ") && text.contains(" p75 "), "{ended:?}");
+    let without = ours(&server, &[&args[..], &["--no-extras"]].concat());
+    assert_eq!(without.report().after, [""; 0]);
+}

@@ -1,0 +1,133 @@
+//! The guide on testing a service that wants a POST does what it says: its commands are run, and
+//! what it shows is what they print.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::program::have;
+use crate::server::dead_port;
+
+/// Ends the output of one block of commands.
+const MARK: &str = "---- end of a block";
+
+/// A block of commands, and what the guide says they print.
+#[derive(Debug, Default)]
+struct Step {
+    commands: String,
+    shown: Vec<String>,
+}
+
+fn steps(guide: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut inside = None;
+    for line in guide.lines() {
+        match (inside, line) {
+            (None, "```sh") => {
+                steps.push(Step::default());
+                inside = Some("sh");
+            }
+            (None, "```text") => inside = Some("text"),
+            (Some(_), "```") => inside = None,
+            (Some(kind), line) => {
+                let step = steps.last_mut().expect("commands come before what they print");
+                match kind {
+                    "sh" => step.commands += &format!("{line}\n"),
+                    _ => step.shown.push(line.to_owned()),
+                }
+            }
+            _ => {}
+        }
+    }
+    steps
+}
+
+/// The line without the figures of one run.
+fn masked(line: &str) -> String {
+    let mut out = String::new();
+    for word in line.split_whitespace() {
+        let mut number = false;
+        for c in word.chars() {
+            if !(c.is_ascii_digit() || number && c == '.') {
+                out.push(c);
+            } else if !number {
+                out.push('#');
+            }
+            number = c.is_ascii_digit() || number && c == '.';
+        }
+        out.push(' ');
+    }
+    out
+}
+
+/// All commands in one shell, as a reader would type them; what each block has printed.
+fn typed(steps: &[Step], root: &Path) -> Vec<String> {
+    let folder = TempDir::new().expect("a folder");
+    symlink(root.join("examples"), folder.path().join("examples")).expect("a link");
+    let port = dead_port().to_string();
+    // Whatever happens, the service that it starts is ended with it.
+    let mut script = String::from("set -euo pipefail\ntrap 'kill $(jobs -p) || true' EXIT\n");
+    for step in steps {
+        script += &step.commands.replace("5000", &port);
+        script += &format!("echo '{MARK}'\n");
+    }
+    let bin = Path::new(env!("CARGO_BIN_EXE_prony")).parent().expect("a folder");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let out = Command::new("timeout")
+        .args(["80", "bash", "-c", &script])
+        .env("PATH", path)
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .output()
+        .expect("bash");
+    let (text, errors) =
+        (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{}: {text}\n{errors}", out.status);
+    text.split(&format!("{MARK}\n")).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_guide_on_posts_does_what_it_says() {
+    if !["python3", "curl", "bash"].into_iter().all(have) {
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("a path");
+    let file = root.join("docs/guide/testing-a-post-service.md");
+    let steps = steps(&fs::read_to_string(file).expect("the guide"));
+    assert_eq!(steps.len(), 7);
+    let printed = typed(&steps, &root);
+    for (step, printed) in steps.iter().zip(&printed) {
+        let lines: Vec<String> = printed.lines().map(masked).collect();
+        for line in &step.shown {
+            assert!(
+                lines.contains(&masked(line)),
+                "`{line}` is not in what was printed: {printed}"
+            );
+        }
+    }
+    // What it concludes from them. The service's own pauses are 200 ms, then at least 50 ms.
+    let before = figure(&printed[2], "Reply time [ms]: response ");
+    let after = figure(&printed[5], "Reply time [ms]: response ");
+    assert!(before > 200.0 && after > 50.0 && after < 0.7 * before, "{before} and {after} ms");
+    for (block, queue) in [(4, true), (6, false)] {
+        let mean = figure(&printed[block], "replies 24, response mean ");
+        assert_eq!(mean > 600.0, queue, "{mean} ms: {}", printed[block]);
+    }
+}
+
+/// The number behind a text.
+fn figure(printed: &str, text: &str) -> f64 {
+    let rest = printed.split(text).nth(1).unwrap_or_else(|| panic!("no `{text}` in {printed}"));
+    let word = rest.split_whitespace().next().expect("a word");
+    word.parse().unwrap_or_else(|e| panic!("{word}: {e}"))
+}
+
+#[test]
+fn figures_are_masked_and_nothing_else() {
+    assert_eq!(masked("  a 12.5 ms, 3/4:  x9"), "a # ms, #/#: x# ");
+    assert_eq!(masked("2xx=10."), "#xx=# ");
+    assert_ne!(masked("2xx=10 a"), masked("2xx=10 b"));
+}

@@ -1,0 +1,154 @@
+//! Servers that do what none should: prony's own command ends in its time, keeps its memory, and
+//! every request has ended in one way.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cut::Cut;
+use crate::defects::nginx_with_tls;
+use crate::program::{Ended, Run, Which, have};
+use crate::replies::Step;
+use crate::server::Server;
+
+/// The paths that never answer well, and the longest time between two bytes in ms.
+const PATHS: [&str; 19] = [
+    "headers1",
+    "oneheader1",
+    "statusline1",
+    "interim1",
+    "bodies1",
+    "trailers1",
+    "chunkline1",
+    "drip20",
+    "driphead20",
+    "hang",
+    "s999",
+    "s99",
+    "garbage",
+    "binary",
+    "badchunk",
+    "cutchunk",
+    "cut",
+    "empty",
+    "reset",
+];
+/// What a run may have, in kB: tests are built with and without optimisation.
+const MEMORY_KB: u64 = 80_000;
+/// What a run may take: each of its requests has 0.3 s.
+const TIME: Duration = Duration::from_secs(12);
+
+/// Run prony's own command; its report.
+fn measure(args: &[&str]) -> (Ended, Value) {
+    let args = [args, &["--json", "--quiet", "--accept-invalid", "-t", "1"]].concat();
+    let ended = Run::new(&args).run(Which::Prony);
+    assert!(matches!(ended.code, Some(0 | 1)), "{args:?}: {ended:?}");
+    assert!(ended.took < TIME && ended.memory_kb < MEMORY_KB, "{args:?}: {ended:?}");
+    let report: Value = serde_json::from_str(&ended.stdout).expect("a report in JSON");
+    let count = |name: &str| report["measurement"]["tally"][name].as_u64().expect("a count");
+    let ends = count("replies") + count("failed") + count("unfinished");
+    assert_eq!(count("started"), ends, "{args:?}: {ended:?}");
+    (ended, report)
+}
+
+fn failed(report: &Value) -> u64 {
+    report["measurement"]["tally"]["failed"].as_u64().expect("a count")
+}
+
+#[test]
+fn no_server_keeps_a_load_from_ending() {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let server = Server::start();
+        while let Some(path) = PATHS.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let url = format!("http://127.0.0.1:{}/{path}", server.port);
+            for more in [&["--driver", "epoll"][..], &["-p", "4"], &["--no-reuse"]] {
+                let load = ["-c", "3", "-n", "6", "--timeout", "300ms", &url];
+                let (ended, report) = measure(&[&load[..], more].concat());
+                assert!(failed(&report) > 0, "{path} {more:?}: {ended:?}");
+            }
+        }
+    };
+    // They wait most of the time.
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(work);
+        }
+    });
+}
+
+/// Those beside which good ones work.
+#[test]
+fn a_hostile_server_does_not_disturb_a_good_one() {
+    let server = Server::start();
+    let url = |path: &str| format!("http://127.0.0.1:{}/{path}", server.port);
+    for path in ["headers1", "interim1", "bodies1", "drip20", "s999"] {
+        // In turn: half of the requests go to each.
+        let urls = [url(path), url("s200")];
+        let load = ["-c", "2", "-n", "12", "--timeout", "300ms", &urls[0], &urls[1]];
+        let (ended, report) = measure(&load);
+        let good = report["measurement"]["tally"]["statuses"]["200"].as_u64();
+        assert!(good >= Some(6), "{path}: {ended:?}");
+    }
+}
+
+/// What a peer can say instead of a handshake.
+const BLUNT: [fn() -> Vec<Step>; 8] = [
+    || vec![Step::Close],
+    || vec![Step::Reset],
+    || vec![Step::Silence],
+    || vec![Step::Send(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()), Step::Close],
+    // An alert: handshake failure.
+    || vec![Step::Send(vec![0x15, 3, 3, 0, 2, 2, 40]), Step::Close],
+    // A record of the largest length that can be written, and never whole.
+    || vec![Step::Send(vec![0x16, 3, 3, 0xff, 0xff]), forever(4_096)],
+    || vec![Step::Send(vec![0x16, 3, 3, 0x40, 0]), forever(1)],
+    // Messages of a handshake, each of one byte, without end.
+    || vec![Step::Forever { bytes: [0x16, 3, 3, 0, 1, 0].repeat(500), gap: ms(1) }],
+];
+
+fn forever(bytes: usize) -> Step {
+    Step::Forever { bytes: vec![1; bytes], gap: ms(10) }
+}
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// A load on a port that should speak TLS.
+fn secured(port: u16, more: &[&str]) -> (Ended, Value) {
+    let url = format!("https://127.0.0.1:{port}/");
+    let load = ["-k", "-c", "2", "-n", "4", "--timeout", "400ms", "--connect-timeout", "400ms"];
+    measure(&[&load[..], more, &[&url]].concat())
+}
+
+#[test]
+fn no_handshake_keeps_a_load_from_ending() {
+    for (i, steps) in BLUNT.into_iter().enumerate() {
+        let server = Server::blunt(steps);
+        let (ended, report) = secured(server.port, &[]);
+        assert_eq!(failed(&report), 4, "{i}: {ended:?}");
+    }
+}
+
+/// A real handshake, and real replies, that end after so many bytes.
+#[test]
+fn no_cut_in_tls_keeps_a_load_from_ending() {
+    if !have("nginx") {
+        return;
+    }
+    let server = Server::start();
+    for version in ["TLSv1.2", "TLSv1.3"] {
+        let tls = nginx_with_tls(server.port, version);
+        let whole = Cut::after(tls.port, u64::MAX);
+        let (ended, report) = secured(whole.port, &["--no-reuse"]);
+        assert_eq!(failed(&report), 0, "{version}: {ended:?}");
+        for bytes in [0, 1, 5, 50, 127, 400, 700, 900] {
+            let cut = Cut::after(tls.port, bytes);
+            let (ended, report) = secured(cut.port, &["--no-reuse"]);
+            assert!(failed(&report) > 0, "{version} {bytes}: {ended:?}");
+        }
+    }
+}
