@@ -34,6 +34,8 @@ pub(super) enum Listed {
 pub(super) struct Conn<C> {
     pub(super) state: State,
     pub(super) generation: u32,
+    /// The driver was asked for it.
+    pub(super) asked: bool,
     pub(super) endpoint: u32,
     /// The lane (closed loop) or the session that it serves.
     pub(super) lane: u32,
@@ -164,6 +166,7 @@ impl<C: Default> Conn<C> {
         Self {
             state: State::Free,
             generation: 0,
+            asked: false,
             endpoint: 0,
             lane: NONE,
             flights: VecDeque::new(),

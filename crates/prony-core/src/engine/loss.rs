@@ -48,10 +48,10 @@ impl<P: Protocol> Engine<P> {
     /// in good order.
     pub(super) fn abandon(&mut self, slot: u32, fault: Option<Fault>, how: CloseHow, now: Nanos) {
         self.note_missed(slot);
-        let conn = &mut self.conns[slot];
         if let Some(fault) = fault {
-            self.recorder.link_fault(conn.connect_began, fault);
+            self.link_fault(slot, fault);
         }
+        let conn = &mut self.conns[slot];
         let loss = Loss {
             fault,
             was_connecting: conn.state != State::Open,
@@ -120,6 +120,14 @@ impl<P: Protocol> Engine<P> {
                 loss.reused && !flight.retried && self.calls.get(flight.call).idempotent
             }
             Lost::Idempotent => loss.reused,
+        }
+    }
+
+    /// A connection ends by that fault. One that the driver was not even asked for is none.
+    pub(super) fn link_fault(&mut self, slot: u32, fault: Fault) {
+        let conn = &self.conns[slot];
+        if conn.asked {
+            self.recorder.link_fault(conn.connect_began, fault);
         }
     }
 
@@ -219,7 +227,7 @@ impl<P: Protocol> Engine<P> {
             self.expire_slot(slot, now);
             self.restart_freed(now);
         } else {
-            self.recorder.link_fault(began, Fault::RequestTimeout);
+            self.link_fault(slot, Fault::RequestTimeout);
             self.abandon(slot, None, CloseHow::Reset, now);
         }
     }

@@ -232,7 +232,7 @@ impl<P: Protocol> Engine<P> {
             Err(fault) => {
                 if self.conns[slot].sent == 0 {
                     self.recorder.stray(now, fault);
-                    self.recorder.link_fault(self.conns[slot].connect_began, fault);
+                    self.link_fault(slot, fault);
                     self.conns[slot].stash.clear();
                     self.abandon(slot, None, CloseHow::Reset, now);
                 } else {
@@ -417,6 +417,11 @@ impl<P: Protocol> Machine for Engine<P> {
 
     fn poll_action(&mut self) -> Option<Action> {
         let action = self.actions.pop_front()?;
+        if let Action::Connect { id, .. } = action
+            && self.conns.live(id)
+        {
+            self.conns[id.slot].asked = true;
+        }
         match action {
             Action::Transmit { id } if self.conns.live(id) => {
                 self.conns[id.slot].transmit_queued = false;

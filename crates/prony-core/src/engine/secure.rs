@@ -178,7 +178,7 @@ impl<P: Protocol> Engine<P> {
         };
         if conn.state == State::Open && conn.sent == 0 {
             self.recorder.stray(now, fault);
-            self.recorder.link_fault(self.conns[slot].connect_began, fault);
+            self.link_fault(slot, fault);
             self.conns[slot].stash.clear();
             self.abandon(slot, None, CloseHow::Orderly, now);
         } else {

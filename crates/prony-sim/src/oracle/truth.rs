@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use prony_core::fault::Fault;
 use prony_core::plan::{Load, Plan};
-use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
+use prony_core::record::{NameTally, Tally};
 use prony_core::schedule::Schedule;
 use prony_core::units::{Nanos, Span};
 
@@ -232,5 +232,36 @@ pub fn conserves(tally: &Tally) -> Vec<String> {
         (t.replies..=t.replies + timeouts).contains(&service),
         format!("service: {service} samples for {} replies and {timeouts} timeouts", t.replies),
     );
+    let links = &t.links;
+    let (lived, broken) = (links.lifetimes.count(), links.faults.iter().sum::<u64>());
+    must(lived <= t.connected, format!("{lived} connections lived of {}", t.connected));
+    must(broken <= t.connects, format!("{broken} connections broke of {}", t.connects));
+    wrong.extend(sessions_conserve(t));
+    wrong
+}
+
+/// The sums of sessions and names.
+fn sessions_conserve(t: &Tally) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut same = |what: &str, told: u64, truth: u64| {
+        if told != truth {
+            wrong.push(format!("{what}: {told}, not {truth}"));
+        }
+    };
+    if let Some(s) = &t.sessions {
+        same("sessions started", s.started, s.completed + s.failed + s.unfinished);
+        same("lifetimes", s.lifetime.count(), s.completed);
+        same("failtimes", s.failtime.count(), s.failed);
+        same("lengths", s.lengths.values().sum(), s.completed + s.failed);
+        same("sessions per second", s.per_second.values().sum(), s.completed);
+    }
+    if !t.names.is_empty() {
+        let sum = |of: fn(&NameTally) -> u64| t.names.iter().map(of).sum::<u64>();
+        same("started by name", sum(|n| n.started), t.started);
+        same("replies by name", sum(|n| n.replies), t.replies);
+        same("failed by name", sum(|n| n.failed), t.failed);
+        same("responses by name", sum(|n| n.response.count()), t.times.response.count());
+        same("services by name", sum(|n| n.service.count()), t.times.service.count());
+    }
     wrong
 }

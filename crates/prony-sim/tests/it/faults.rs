@@ -1,7 +1,10 @@
 //! Whatever breaks: the sums hold, the run ends, nothing is left open.
 
 use prony_core::machine::{Machine, StopRequest};
-use prony_core::plan::{Expect, HttpVersion, Load, Pick, Plan, Stop, Think};
+use prony_core::plan::{
+    Burst, Cookies, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan, SessionKind, Sessions,
+    Stop, Think,
+};
 use prony_core::schedule::Arrivals;
 use prony_core::target::Endpoint;
 use prony_core::units::{Nanos, Span};
@@ -57,6 +60,55 @@ pub(crate) fn any_plan(dice: &mut Dice) -> Plan {
     };
     some_calls(dice, &mut plan);
     plan
+}
+
+/// Sessions of every kind out of the plan's calls.
+pub(crate) fn some_sessions(dice: &mut Dice, plan: &mut Plan) {
+    let calls = plan.calls.len() as u64;
+    let burst = |dice: &mut Dice| Burst {
+        calls: (0..dice.between(1, 8)).map(|_| dice.below(calls) as u32).collect(),
+        lead: dice.chance(0.3),
+        think: match dice.below(4) {
+            0 => Think::Fixed(Span(dice.below(5_000_000))),
+            1 => Think::LogNormal(Span(dice.below(2_000_000)), dice.below(2_000) as u32),
+            _ => Think::None,
+        },
+        repeat: dice.between(1, 3) as u32,
+    };
+    let kinds = (0..dice.between(1, 3))
+        .map(|_| SessionKind {
+            name: String::new(),
+            weight: dice.between(1, 5) as u32,
+            bursts: (0..dice.between(1, 3)).map(|_| burst(dice)).collect(),
+        })
+        .collect();
+    plan.sessions = Some(Sessions {
+        kinds,
+        pick: if dice.chance(0.5) { Pick::InTurn } else { Pick::Random },
+        connections: dice.between(1, 4) as u32,
+        cookies: Cookies::Off,
+        lost: [Lost::Idempotent, Lost::Resend, Lost::Fail][dice.below(3) as usize],
+        on_failure: if dice.chance(0.6) { OnFailure::End } else { OnFailure::Continue },
+        retries: if dice.chance(0.3) { dice.between(1, 3) as u32 } else { 0 },
+    });
+    if dice.chance(0.5) {
+        plan.stop.sessions = Some(dice.between(1, 20));
+        if dice.chance(0.7) {
+            plan.stop.requests = None;
+        }
+    }
+    if plan.http == HttpVersion::Http10 {
+        plan.pipeline = 1;
+    }
+    plan.timeout_from_send = dice.chance(0.3);
+    plan.names = vec!["even".into(), "odd".into()];
+    for (k, call) in plan.calls.iter_mut().enumerate() {
+        call.name = Some(k as u32 % 2);
+        if dice.chance(0.2) {
+            call.expect = Some(Box::new(Expect { length: Some(3), ..Expect::default() }));
+        }
+    }
+    plan.check().expect("such a plan is valid");
 }
 
 fn some_calls(dice: &mut Dice, plan: &mut Plan) {
@@ -120,7 +172,10 @@ fn sums_hold_whatever_breaks() {
     for seed in 0..2_000 {
         let _case = Seed(seed);
         let mut dice = Dice::new(seed, 20);
-        let plan = any_plan(&mut dice);
+        let mut plan = any_plan(&mut dice);
+        if seed % 2 == 1 {
+            some_sessions(&mut dice, &mut plan);
+        }
         let setup = any_setup(&mut dice, seed);
         let mut server = any_server(&mut dice, seed);
         let shares = dice.between(1, u64::from(plan.shards_max().min(3))) as u32;
@@ -160,6 +215,9 @@ fn a_dead_target_ends_in_time() {
         let _case = Seed(seed);
         let mut dice = Dice::new(seed, 21);
         let mut plan = any_plan(&mut dice);
+        if seed % 2 == 1 {
+            some_sessions(&mut dice, &mut plan);
+        }
         plan.stop.duration = Some(ms(50));
         let p = dice.unit();
         let connect = ConnectOdds { refused: p, unanswered: 1.0 - p, ..ConnectOdds::default() };

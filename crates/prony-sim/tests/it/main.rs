@@ -6,6 +6,7 @@ mod plans;
 mod regress;
 mod replay;
 mod serve;
+mod sessions;
 mod theory;
 mod truth;
 mod world;
