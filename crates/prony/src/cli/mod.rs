@@ -70,7 +70,7 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Say what is wrong with a plan file, all of it with line and column
     Check {
-        /// The plan file; `-` is standard input
+        /// The plan file, or a session file; `-` is standard input
         #[arg(value_name = "PLAN")]
         plan: PathBuf,
     },

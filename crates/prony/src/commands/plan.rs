@@ -26,8 +26,7 @@ pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
 
 /// Say whether a plan file is right, and what it comes to.
 pub(super) fn check(path: &Path) -> Result<Exit, Error> {
-    let planned = plan_file::open(path, &surroundings(&MeansArgs::default(), false))?;
-    let what = plan_file::summary(&planned.plan);
+    let what = plan_file::check(path, &surroundings(&MeansArgs::default(), false))?;
     output::to_stdout(format!("{}: OK: {what}\n", path.display()).as_bytes())?;
     Ok(Exit::Done)
 }

@@ -60,7 +60,7 @@ impl<'p> Writer<'p> {
             writer.host = Some(&first.authority);
         }
         writer.bare = all(&|c| c.bare);
-        if plan.calls.len() > 1 {
+        if plan.calls.len() > 1 || plan.sessions.is_some() {
             writer.headers = common_headers(&plan.calls);
         }
         writer

@@ -16,6 +16,7 @@ mod words;
 use std::path::Path;
 
 use prony_core::plan::{Calls, Plan, Sessions, Think};
+use prony_core::target::Url;
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -164,7 +165,7 @@ fn is_toml(name: &str, text: &str) -> bool {
     let first = lines.find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default();
     let key = first.split_once('=').map(|(key, _)| key.trim_end());
     let is_key = |key: &str| key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    first.starts_with('[') || key.is_some_and(is_key)
+    first.is_empty() || first.starts_with('[') || key.is_some_and(is_key)
 }
 
 /// The file as TOML.
@@ -275,25 +276,48 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// What a plan is, in one line for `prony check`.
-pub fn summary(plan: &Plan) -> String {
-    let requests = |n: u64| if n == 1 { "1 request".to_owned() } else { format!("{n} requests") };
-    let what = match &plan.sessions {
-        None => requests(plan.calls.len() as u64),
-        Some(Sessions { kinds, .. }) => {
-            let total = kinds.iter().map(|kind| kind.len()).sum();
-            let kinds = match kinds.len() {
-                1 => "1 session".to_owned(),
-                n => format!("{n} sessions"),
-            };
-            format!("{kinds} of {} in all", requests(total))
+/// Whether a plan file, or a session file in httperf's format, is right: what it is, in one line.
+///
+/// # Errors
+/// The file cannot be read, or everything that is wrong with it.
+pub fn check(path: &Path, around: &Surroundings) -> Result<String, Error> {
+    let bytes = read("plan", path)?;
+    let name = path.display().to_string();
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+    match std::str::from_utf8(&bytes) {
+        Ok(text) if is_toml(&name, text) => {
+            let planned = parse(&name, text, Some(folder), around).map_err(Error::PlanFile)?;
+            Ok(summary(&planned.plan))
         }
+        _ => {
+            let url = Url::parse("http://localhost/").ok();
+            let common = Common { url, ..Common::default() };
+            let targets = parse_sessions(&name, &bytes, Some(folder), common);
+            let targets = targets.map_err(Error::PlanFile)?;
+            Ok(targets.sessions.as_ref().map_or_else(String::new, of_sessions))
+        }
+    }
+}
+
+/// What a plan is, in one line.
+pub fn summary(plan: &Plan) -> String {
+    let what = match &plan.sessions {
+        None => counted(plan.calls.len() as u64, "request"),
+        Some(sessions) => of_sessions(sessions),
     };
-    let servers = match plan.endpoints.len() {
-        1 => "1 server".to_owned(),
-        n => format!("{n} servers"),
-    };
+    let servers = counted(plan.endpoints.len() as u64, "server");
     format!("{what} to {servers}, {}", load::summary(&plan.load))
+}
+
+fn of_sessions(sessions: &Sessions) -> String {
+    let total = sessions.kinds.iter().map(|kind| kind.len()).sum();
+    let kinds = counted(sessions.kinds.len() as u64, "session");
+    format!("{kinds} of {} in all", counted(total, "request"))
+}
+
+fn counted(n: u64, what: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{plural}")
 }
 
 #[cfg(test)]

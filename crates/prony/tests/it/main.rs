@@ -7,6 +7,7 @@ mod freeze;
 mod hostile;
 mod htstress;
 mod limited;
+mod plans;
 mod refusals;
 mod rig;
 mod scripted;
