@@ -28,6 +28,8 @@ pub struct Live {
     /// Requests among the failed that were lost: the peer has answered them neither rightly nor
     /// wrongly.
     pub lost: u64,
+    /// Sessions completed, where there are any.
+    pub sessions: u64,
     /// Requests wanted but neither answered nor failed.
     pub in_flight: u64,
     /// The newest whole interval of the time series, once there is one.
@@ -42,6 +44,7 @@ pub(crate) struct Gauge {
     replies: AtomicU64,
     failed: AtomicU64,
     lost: AtomicU64,
+    sessions: AtomicU64,
     /// The interval that `last` covers, and its counts.
     last: Mutex<Option<(u64, Cell)>>,
 }
@@ -84,6 +87,10 @@ impl Gauge {
         self.lost.store(lost, Ordering::Relaxed);
     }
 
+    pub(crate) fn show_sessions(&self, completed: u64) {
+        self.sessions.store(completed, Ordering::Relaxed);
+    }
+
     pub(crate) fn show_cell(&self, interval: u64, cell: &Cell) {
         let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *last = Some((interval, cell.clone()));
@@ -106,6 +113,7 @@ impl Live {
             live.started += g.started.load(Ordering::Relaxed);
             live.replies += g.replies.load(Ordering::Relaxed);
             live.lost += g.lost.load(Ordering::Relaxed);
+            live.sessions += g.sessions.load(Ordering::Relaxed);
             live.failed += g.failed.load(Ordering::Relaxed);
             let last = g.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let Some((interval, cell)) = &*last else { continue };
@@ -145,6 +153,8 @@ mod tests {
         let live = Live::of(&gauges, Nanos(3));
         assert_eq!((live.started, live.replies, live.failed, live.in_flight), (15, 12, 1, 2));
         assert_eq!(live.lost, 1);
+        gauges[1].show_sessions(4);
+        assert_eq!(Live::of(&gauges, Nanos(3)).sessions, 4);
         assert!(live.last.is_none());
         gauges[0].show_cell(4, &Cell { started: 3, ..Cell::default() });
         gauges[1].show_cell(3, &Cell { started: 9, ..Cell::default() });

@@ -256,6 +256,7 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
 fn show<P: Protocol>(gauge: &Gauge, engine: &Engine<P>, now: Nanos) {
     let recorder = engine.recorder();
     gauge.show(recorder.progress());
+    gauge.show_sessions(recorder.sessions_completed());
     if let Some((interval, cell)) = recorder.series(now).last_complete(now) {
         gauge.show_cell(interval as u64, &cell);
     }

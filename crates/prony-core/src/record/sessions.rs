@@ -129,6 +129,12 @@ impl Recorder {
         *sessions.lengths.entry(replies).or_default() += 1;
     }
 
+    /// Sessions completed so far, both sections, for progress.
+    pub fn sessions_completed(&self) -> u64 {
+        let sections = [&self.warm, &self.main].into_iter();
+        sections.filter_map(|s| s.tally.sessions.as_ref()).map(|s| s.completed).sum()
+    }
+
     /// A request of that name is wanted.
     pub fn name_started(&mut self, name: u32, intended: Nanos) {
         self.section(intended).tally.names[name as usize].started += 1;

@@ -18,9 +18,10 @@ pub(super) struct Watch<'a> {
     /// When the next line of periodic statistics is due, and the counts of the last.
     next_stats: f64,
     stats: [u64; 2],
-    /// When the next sample is due, in seconds; the replies at the last, and when that was.
+    /// When the next sample is due, in seconds; the replies and sessions at the last, and when it
+    /// was.
     next_sample: f64,
-    last: (u64, f64),
+    last: (u64, u64, f64),
     /// The delays that are still to be told, and when the next one is.
     delays: Option<(Gaps, f64, u64)>,
 }
@@ -43,7 +44,7 @@ impl<'a> Watch<'a> {
             next_stats: 1.0,
             stats: [0; 2],
             next_sample: first_sample(opts.client),
-            last: (0, 0.0),
+            last: (0, 0, 0.0),
             delays,
         }
     }
@@ -59,10 +60,14 @@ impl<'a> Watch<'a> {
         self.tell_statuses(now);
         if self.opts.verbose > 0 && now >= self.next_sample {
             let replies = live.answered();
-            let (before, then) = self.last;
-            let rate = replies.saturating_sub(before) as f64 / (now - then);
-            say(&format!("reply-rate = {rate:<8.1}"));
-            self.last = (replies, now);
+            let (replies_before, sessions_before, then) = self.last;
+            let rate = |n: u64, before: u64| n.saturating_sub(before) as f64 / (now - then);
+            say(&format!("reply-rate = {:<8.1}", rate(replies, replies_before)));
+            if self.opts.has_sessions() {
+                let rate = rate(live.sessions, sessions_before);
+                say(&format!("session-rate = {rate:<8.1}"));
+            }
+            self.last = (replies, live.sessions, now);
             self.next_sample += SAMPLE;
         }
     }

@@ -22,6 +22,8 @@ pub(super) fn numbers(o: &Opts, summary: &Summary, request_bytes: Option<u64>) -
     let request_bytes = request_bytes.unwrap_or(t.bytes_sent);
     let duration = duration(summary);
     let replies: u64 = t.statuses.values().sum();
+    // A call that went out twice was sent twice.
+    let requests = t.sent + t.retries;
     let connections = connections(t);
     let (lifetime, lifetime_median) = lifetimes(&t.links.lifetimes);
     let samples = samples(o, duration, &reply_curve(t));
@@ -37,7 +39,7 @@ pub(super) fn numbers(o: &Opts, summary: &Summary, request_bytes: Option<u64>) -
         connect_burst: connect_burst(t, connections),
         lifetimes: (o.verbose >= 2).then(|| lifetime_bins(&t.links.lifetimes)),
         connections,
-        requests: t.sent,
+        requests,
         replies,
         duration,
         connection_rate: rate(connections, duration),
@@ -47,8 +49,8 @@ pub(super) fn numbers(o: &Opts, summary: &Summary, request_bytes: Option<u64>) -
         // A secured connection is one after its handshake.
         connect: mean_ms(&t.times.connect) + mean_ms(&t.times.handshake),
         connection_length: share(replies as f64, t.links.lifetimes.count() as f64),
-        request_rate: rate(t.sent, duration),
-        request_size: whole_share(request_bytes, t.sent),
+        request_rate: rate(requests, duration),
+        request_size: whole_share(request_bytes, requests),
         samples: samples.len() as u64,
         reply_rate: spread(&samples),
         response: mean_ms(&t.times.first_byte),
@@ -71,7 +73,13 @@ pub(super) fn numbers(o: &Opts, summary: &Summary, request_bytes: Option<u64>) -
 /// From the start to the last event, in seconds.
 pub(super) fn duration(summary: &Summary) -> f64 {
     let wall = summary.meters.iter().map(|m| m.wall).max().unwrap_or(Span::ZERO);
-    wall.max(summary.main.window()).as_secs_f64()
+    let length = wall.max(summary.main.window());
+    // A run that its length has ended lasted so long, even if nothing happened at its end.
+    let planned = summary.plan.stop.duration.filter(|_| {
+        let started = summary.main.sessions.as_ref().map_or(0, |s| s.started);
+        !summary.run.interrupted && summary.plan.stop.sessions.is_some_and(|n| started < n)
+    });
+    planned.map_or(length, |planned| planned.max(length)).as_secs_f64()
 }
 
 /// Connects that had a socket.

@@ -287,8 +287,10 @@ fn load(o: &Opts, sessions: u64) -> Result<Load, Refusal> {
     let capped = !o.has_sessions() && o.max_connections > 0;
     let connections = if capped {
         small(o.max_connections)
-    } else {
+    } else if o.has_sessions() {
         small(sessions.saturating_mul(o.max_connections.max(CONNECTIONS)))
+    } else {
+        small(sessions)
     };
     Ok(Load::Open { rate, arrivals, connections })
 }
