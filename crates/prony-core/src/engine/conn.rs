@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::flight::{BodyMatch, Flight};
 use crate::layer::Layer;
+use crate::script::Capture;
 use crate::units::{ConnId, Nanos};
 
 /// No slot, no position, no lane.
@@ -60,6 +61,8 @@ pub(super) struct Conn<C> {
     /// When it opened; meaningless before.
     pub(super) opened: Nanos,
     pub(super) body: BodyMatch,
+    /// What is kept of the reply that is coming in.
+    pub(super) capture: Option<Box<Capture>>,
     pub(super) layer: Layer,
     pub(super) proto: C,
     /// Received bytes that the protocol could not use yet.
@@ -181,6 +184,7 @@ impl<C: Default> Conn<C> {
             connect_began: Nanos::ZERO,
             opened: Nanos::ZERO,
             body: BodyMatch::default(),
+            capture: None,
             layer: Layer::default(),
             proto: C::default(),
             stash: Vec::new(),

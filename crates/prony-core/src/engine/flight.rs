@@ -23,7 +23,6 @@ pub(super) struct Flight {
     /// Who wants it: the user of a closed loop, the session; [`NOBODY`] in the open loop.
     pub(super) user: u32,
     /// Which request of its session it is, from 0.
-    #[expect(dead_code, reason = "which fields are drawn depends on it, once there are any")]
     pub(super) nth: u32,
     /// How often it was sent again because its reply was not as expected.
     pub(super) tries: u32,

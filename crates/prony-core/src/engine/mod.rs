@@ -9,6 +9,7 @@
 mod calls;
 mod closed;
 mod conn;
+mod dynamic;
 mod flight;
 mod loss;
 mod open;
@@ -35,6 +36,7 @@ use crate::record::{Recorder, Tally};
 use crate::units::{ConnId, Nanos, Span};
 use calls::Calls;
 use conn::{Conn, State, Table};
+use dynamic::Dynamic;
 use flight::Flight;
 use secure::Secure;
 use send::OUT_CHUNK;
@@ -61,6 +63,8 @@ pub struct Engine<P: Protocol> {
     /// The most connections at once.
     links_max: u64,
     calls: Calls,
+    /// What sessions know, where the plan has something dynamic.
+    dynamic: Option<Box<Dynamic>>,
     /// A request of the connection that is being looked at has failed.
     missed: bool,
     /// Scratch, reused from call to call.
@@ -68,6 +72,8 @@ pub struct Engine<P: Protocol> {
     starts: Vec<usize>,
     freed: Vec<u32>,
     bounced: Vec<Flight>,
+    /// Requests that could not be filled in, and why.
+    unsent: Vec<(Flight, Fault)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,11 +121,13 @@ impl<P: Protocol> Engine<P> {
             secure: Secure::default(),
             links_max: 0,
             calls: Calls::new(plan),
+            dynamic: Dynamic::new(plan).map(Box::new),
             missed: false,
             out: Vec::with_capacity(OUT_CHUNK),
             starts: Vec::new(),
             freed: Vec::new(),
             bounced: Vec::new(),
+            unsent: Vec::new(),
             plan: plan.clone(),
         }
     }
@@ -251,14 +259,17 @@ impl<P: Protocol> Engine<P> {
     #[inline]
     fn hearing(&mut self, slot: u32, now: Nanos) -> (&mut P, &mut P::Conn, Sink<'_>) {
         let retries = self.retries();
-        let Conn { flights, sent, served, retired, body, connect_began, proto: state, .. } =
-            &mut self.conns[slot];
+        let Conn {
+            flights, sent, served, retired, body, capture, connect_began, proto: state, ..
+        } = &mut self.conns[slot];
         let sink = Sink {
             flights,
             sent,
             served,
             retired,
             body,
+            capture,
+            dynamic: self.dynamic.as_deref_mut(),
             connect_began: *connect_began,
             calls: &self.calls,
             recorder: &mut self.recorder,
@@ -458,7 +469,9 @@ impl<P: Protocol> Machine for Engine<P> {
                 flight.waited_in_queue(now);
             }
         }
-        self.send_new(id.slot, now, send)
+        let all = self.send_new(id.slot, now, send);
+        self.fail_unsent(now);
+        all
     }
 
     fn deadline(&self) -> Option<Nanos> {

@@ -97,6 +97,20 @@ impl<P: Protocol> Engine<P> {
         true
     }
 
+    /// Requests that could not be filled in have failed, and their session knows.
+    pub(super) fn fail_unsent(&mut self, now: Nanos) {
+        if self.unsent.is_empty() {
+            return;
+        }
+        let mut unsent = std::mem::take(&mut self.unsent);
+        for (flight, fault) in unsent.drain(..) {
+            self.fail(&flight, fault, false, now);
+        }
+        self.unsent = unsent;
+        self.restart_freed(now);
+        self.check_over(now);
+    }
+
     /// Encode and send the requests that were not yet. Returns whether the kernel has taken all.
     pub(super) fn send_new(
         &mut self,
@@ -104,27 +118,18 @@ impl<P: Protocol> Engine<P> {
         now: Nanos,
         send: &mut dyn FnMut(&[u8]) -> usize,
     ) -> bool {
-        let per_connection = self.plan.requests_per_connection.unwrap_or(u32::MAX);
-        let conn = &mut self.conns[slot];
-        if conn.state != State::Open {
+        if self.conns[slot].state != State::Open {
             return true;
         }
-        while (conn.sent as usize) < conn.flights.len() {
-            self.out.clear();
-            self.starts.clear();
-            let before = conn.given - conn.flights.len() as u32;
-            let mut next = conn.sent as usize;
-            while next < conn.flights.len() && self.out.len() < OUT_CHUNK {
-                self.starts.push(self.out.len());
-                let last = before + next as u32 + 1 == per_connection;
-                self.proto.encode(&mut conn.proto, conn.flights[next].call, last, &mut self.out);
-                next += 1;
-            }
+        while self.encode_new(slot, now) {
+            let conn = &mut self.conns[slot];
             if let Layer::Tls(tls) = &mut conn.layer
                 && self.secure.seal(tls, &mut self.out, &mut self.starts).is_err()
             {
                 // The keys are used up (TLS 1.2, after millions of records): a new connection has
                 // new ones.
+                conn.given += self.unsent.len() as u32;
+                conn.flights.extend(self.unsent.drain(..).map(|(flight, _)| flight));
                 self.abandon(slot, None, CloseHow::Orderly, now);
                 return true;
             }
@@ -147,5 +152,38 @@ impl<P: Protocol> Engine<P> {
             }
         }
         true
+    }
+
+    /// Encode requests that were not yet, as many as are offered to the kernel at once. Returns
+    /// whether there were any.
+    fn encode_new(&mut self, slot: u32, now: Nanos) -> bool {
+        let per_connection = self.plan.requests_per_connection.unwrap_or(u32::MAX);
+        let conn = &mut self.conns[slot];
+        self.out.clear();
+        self.starts.clear();
+        let before = conn.given - conn.flights.len() as u32;
+        let mut next = conn.sent as usize;
+        while next < conn.flights.len() && self.out.len() < OUT_CHUNK {
+            let start = self.out.len();
+            let last = before + next as u32 + 1 == per_connection;
+            let (call, state) = (conn.flights[next].call, &mut conn.proto);
+            match self.dynamic.as_deref_mut().filter(|dynamic| dynamic.fills(call)) {
+                None => self.proto.encode(state, call, last, &mut self.out),
+                Some(dynamic) => match dynamic.fill(&conn.flights[next], now) {
+                    Ok(filled) => {
+                        self.proto.encode_filled(state, call, filled, last, &mut self.out);
+                    }
+                    Err(fault) => {
+                        // It leaves the connection as if it had never been given to it.
+                        self.unsent.extend(conn.flights.remove(next).map(|f| (f, fault)));
+                        conn.given -= 1;
+                        continue;
+                    }
+                },
+            }
+            self.starts.push(start);
+            next += 1;
+        }
+        !self.starts.is_empty()
     }
 }

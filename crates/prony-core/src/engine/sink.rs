@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 
 use super::calls::Calls;
 use super::conn::NONE;
+use super::dynamic::Dynamic;
 use super::flight::{BodyMatch, Flight};
 use crate::fault::Fault;
 use crate::proto::{Reply, ReplySink};
 use crate::record::Recorder;
+use crate::script::Capture;
 use crate::units::Nanos;
 
 /// The sink of one connection for one batch of bytes.
@@ -17,6 +19,8 @@ pub(super) struct Sink<'a> {
     pub(super) served: &'a mut u32,
     pub(super) retired: &'a mut bool,
     pub(super) body: &'a mut BodyMatch,
+    pub(super) capture: &'a mut Option<Box<Capture>>,
+    pub(super) dynamic: Option<&'a mut Dynamic>,
     pub(super) connect_began: Nanos,
     pub(super) calls: &'a Calls,
     pub(super) recorder: &'a mut Recorder,
@@ -68,13 +72,30 @@ impl ReplySink for Sink<'_> {
     }
 
     #[inline]
+    fn wants_headers(&self) -> bool {
+        let Some(dynamic) = self.dynamic.as_deref() else { return false };
+        self.flights.front().is_some_and(|f| dynamic.wants_headers(f.call))
+    }
+
+    fn header(&mut self, name: &[u8], value: &[u8]) {
+        if let (Some(dynamic), Some(f)) = (self.dynamic.as_deref_mut(), self.flights.front()) {
+            dynamic.header(self.capture, f.call, name, value);
+        }
+    }
+
+    #[inline]
     fn wants_body(&self) -> bool {
-        self.flights.front().is_some_and(|f| self.calls.looks_at_body(f.call))
+        let dynamic = self.dynamic.as_deref();
+        self.flights.front().is_some_and(|f| {
+            self.calls.looks_at_body(f.call) || dynamic.is_some_and(|d| d.wants_body(f.call))
+        })
     }
 
     fn body(&mut self, piece: &[u8]) {
-        if let Some(f) = self.flights.front() {
-            self.calls.body(f.call, piece, self.body);
+        let Some(f) = self.flights.front() else { return };
+        self.calls.body(f.call, piece, self.body);
+        if let Some(dynamic) = self.dynamic.as_deref_mut() {
+            dynamic.body(self.capture, f.call, piece);
         }
     }
 
@@ -84,7 +105,10 @@ impl ReplySink for Sink<'_> {
         *self.sent -= 1;
         *self.served += 1;
         *self.retired |= !reply.keeps_open;
-        let fault = self.calls.judge(flight.call, &reply, self.body);
+        let mut fault = self.calls.judge(flight.call, &reply, self.body);
+        if let Some(dynamic) = self.dynamic.as_deref_mut() {
+            fault = dynamic.replied(self.capture, &flight, fault, self.now);
+        }
         if let Some(fault) = fault
             && self.no_success(flight, &reply, fault)
         {

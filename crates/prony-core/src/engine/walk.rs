@@ -1,10 +1,9 @@
 //! How sessions go: burst by burst, each request to a connection of the session's own, with pauses
 //! between.
 //!
-//! Where requests with parts of their own come in: `Flight::user` is the session's place in
-//! [`Sessions::all`], `Flight::nth` the request's number in it. Before a flight is encoded
-//! (`send.rs`), the session may fill in what its call leaves open; when a reply comes in
-//! (`sink.rs`), the session may take something from it.
+//! `Flight::user` is the session's place in [`Sessions::all`], `Flight::nth` the request's number
+//! in it. Where the plan has something dynamic, the session fills in what a call leaves open before
+//! it is encoded (`send.rs`), and takes from replies what it wants (`sink.rs`): `dynamic.rs`.
 
 use std::cmp::Reverse;
 
@@ -80,6 +79,9 @@ impl<P: Protocol> Engine<P> {
             return;
         }
         let slot = sessions.enter(number, user, intended);
+        if let Some(dynamic) = &mut self.dynamic {
+            dynamic.begin(slot, number);
+        }
         self.recorder.session_started(intended);
         self.burst(slot, intended, now);
     }

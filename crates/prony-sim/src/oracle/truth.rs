@@ -191,10 +191,16 @@ pub fn conserves(tally: &Tally) -> Vec<String> {
         t.faults[Fault::RequestTimeout as usize] + t.faults[Fault::ConnectTimeout as usize];
     let statuses: u64 = t.statuses.values().sum();
     let judged = t.replies
-        + [Fault::UnexpectedStatus, Fault::BodyMismatch, Fault::Surplus]
-            .map(|f| t.faults[f as usize])
-            .iter()
-            .sum::<u64>()
+        + [
+            Fault::UnexpectedStatus,
+            Fault::BodyMismatch,
+            Fault::ExtractMissing,
+            Fault::ExtractTooLong,
+            Fault::Surplus,
+        ]
+        .map(|f| t.faults[f as usize])
+        .iter()
+        .sum::<u64>()
         // A reply that is not as expected may give its request another try.
         + t.retries;
     let mut wrong = Vec::new();

@@ -57,6 +57,7 @@ fn the_plan_files_of_the_docs() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
     write("login.json", "{}");
+    write("users.csv", "name,password\nann,a1\nbob,b2\n");
     write("shop.wsesslog", &blocks("wsesslog")[0]);
     let plans = blocks("toml");
     assert!(plans.len() >= 5, "{} plans", plans.len());

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod counters;
+mod dynamic;
 mod exits;
 mod freeze;
 mod hostile;
