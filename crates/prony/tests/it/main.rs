@@ -9,6 +9,7 @@ mod hostile;
 mod htstress;
 mod limited;
 mod plans;
+mod pictures;
 mod refusals;
 mod rig;
 mod scripted;

@@ -1,0 +1,171 @@
+//! `prony report`: saved results told again; and the page, opened in a real browser.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::rig::prony;
+
+/// A simulated run, with this format on standard output and these files.
+fn simulated(folder: &Path, rate: &str, format: &str, files: &[&str]) -> String {
+    let files: Vec<String> = files.iter().map(|f| path(folder, f)).collect();
+    let load = ["-r", rate, "-d", "4s", "--arrivals", "poisson", "--simulate-latency", "exp:2ms"];
+    let more =
+        ["--simulate", "5", "--format", format, "-H", "Cookie: secret", "http://virtual/?a&b"];
+    let outputs = files.iter().flat_map(|f| ["-o", f.as_str()]);
+    let ended = prony(&load.into_iter().chain(more).chain(outputs).collect::<Vec<_>>());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    ended.stdout
+}
+
+fn path(folder: &Path, file: &str) -> String {
+    folder.join(file).to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn a_saved_run_is_told_again_to_the_byte() {
+    let dir = TempDir::new().expect("a folder");
+    let dir = dir.path();
+    let saved = path(dir, "run.json");
+    let text = simulated(dir, "200", "text", &["run.json", "run.svg", "run.png"]);
+    assert_eq!(prony(&["report", &saved]).stdout, text);
+    // The command line stands in JSON and HTML, and in it the outputs.
+    for format in ["csv", "hgrm", "hlog", "svg"] {
+        let again = prony(&["report", &saved, "--format", format]);
+        assert_eq!((again.code, again.stderr.as_str()), (0, ""));
+        assert_eq!(again.stdout, simulated(dir, "200", format, &[]), "{format}");
+    }
+    let json = prony(&["report", "--json", &saved]);
+    assert_eq!(json.stdout, fs::read_to_string(&saved).expect("it was written"));
+    let (png, svg) = (path(dir, "again.png"), path(dir, "again.svg"));
+    assert_eq!(prony(&["report", &saved, "-o", &png, "-o", &svg]).code, 0);
+    for (again, first) in [(png, "run.png"), (svg, "run.svg")] {
+        let [again, first] =
+            [again, path(dir, first)].map(|f| fs::read(f).expect("it was written"));
+        assert!(again == first && !again.is_empty(), "{} {}", again.len(), first.len());
+    }
+}
+
+#[test]
+fn several_runs_stand_beside_each_other() {
+    let dir = TempDir::new().expect("a folder");
+    let dir = dir.path();
+    let files = ["before.json", "after.json"];
+    for (rate, file) in ["200", "300"].into_iter().zip(files) {
+        simulated(dir, rate, "csv", &[file]);
+    }
+    let [before, after] = files.map(|f| path(dir, f));
+    let html = path(dir, "both.html");
+    let both = prony(&["report", &before, &after, "-o", &html]);
+    assert_eq!((both.code, both.stderr.as_str()), (0, ""));
+    let asked = both.stdout.lines().find(|l| l.trim_start().starts_with("asked"));
+    let asked: Vec<&str> = asked.expect("two open loops").split_whitespace().collect();
+    assert_eq!(asked, ["asked", "200/s", "300/s"]);
+    let page = fs::read_to_string(html).expect("it was written");
+    assert!(
+        page.contains(">before</th>") && page.contains(">after</th>") && !page.contains("secret")
+    );
+    for (to, option) in [(["--format", "csv"], "--format"), (["-o", "x.json"], "--output x.json")] {
+        let refused = prony(&[&["report", &before, &after][..], &to].concat());
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert_eq!(
+            refused.stderr,
+            format!(
+                "prony: {option}: that format tells of one run, not of 2: give one FILE, or take \
+                 text, html, svg or png\n"
+            )
+        );
+    }
+}
+
+#[test]
+fn what_is_no_saved_result_is_refused() {
+    let dir = TempDir::new().expect("a folder");
+    let dir = dir.path();
+    let saved = "run.json";
+    simulated(dir, "100", "csv", &[saved]);
+    let good = fs::read_to_string(dir.join(saved)).expect("it was written");
+    let wrong = good.replacen("\"replies_in_drain\": ", "\"replies_in_drain\": 999", 1);
+    assert_ne!(good, wrong);
+    let cases: [(&[u8], &str); 6] = [
+        (b"", "this is no report of prony: EOF"),
+        (b"start_s,length_s\n", "this is no report of prony: expected value at line 1 column 1"),
+        (b"{\"results\": []}", "missing field `schema`"),
+        (b"{\"schema\": 2}", "has schema 2, but this prony reads schema 1: use a newer one"),
+        (b"\x89PNG\xff", "this is no text; expected what `--json` or `-o FILE.json` has written"),
+        (wrong.as_bytes(), "its counts contradict each other"),
+    ];
+    let file = path(dir, "file");
+    for (bytes, sentence) in cases {
+        fs::write(&file, bytes).expect("it can be written");
+        let refused = prony(&["report", &file]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{sentence}");
+        assert!(refused.stderr.starts_with(&format!("prony: {file}: ")), "{}", refused.stderr);
+        assert!(refused.stderr.contains(sentence), "{}", refused.stderr);
+        assert_eq!(refused.stderr.lines().count(), 1);
+    }
+    let missing = prony(&["report", &path(dir, "missing")]);
+    assert_eq!(missing.code, 2);
+    assert!(missing.stderr.contains("cannot be read: no such file"), "{}", missing.stderr);
+}
+
+/// A browser that can be run without a screen, where there is one (`cargo xtask ci` sees to that).
+fn browser() -> Option<String> {
+    let named = std::env::var("PRONY_TEST_CHROMIUM").ok();
+    let name = named.clone().unwrap_or_else(|| "chromium".to_owned());
+    let there = Command::new(&name).arg("--version").output().is_ok_and(|o| o.status.success());
+    assert!(there || named.is_none(), "{name} was named as a Chromium, but cannot be run");
+    if !there {
+        eprintln!("skipped: no Chromium");
+    }
+    there.then_some(name)
+}
+
+/// What stands around the page: it says how much wider the page is
+/// than its window, how many plots are to be seen, and how small their letters are.
+const AROUND: &str = "<iframe style='border:0;width:WIDTHpx;height:900px' src='PAGE' onload='\
+     const d = this.contentDocument;\
+     const seen = [...d.querySelectorAll(\"svg.plot\")].filter(s => s.checkVisibility());\
+     const letters = seen.map(s => s.getScreenCTM().a * 12);\
+     document.body.dataset.told = [d.documentElement.scrollWidth - d.documentElement.clientWidth, seen.length, \
+       Math.round(Math.min(...letters))].join(\" \")'></iframe>";
+
+#[test]
+fn a_browser_shows_the_page_at_every_width() {
+    let Some(browser) = browser() else { return };
+    let dir = TempDir::new().expect("a folder");
+    let dir = dir.path();
+    let files = ["a.json", "b.json"];
+    simulated(dir, "2k", "csv", &["one.html", files[0]]);
+    simulated(dir, "3k", "csv", &[files[1]]);
+    let [a, b] = files.map(|f| path(dir, f));
+    assert_eq!(prony(&["report", &a, &b, "-o", &path(dir, "two.html")]).code, 0);
+    for (page, plots) in [("one.html", 4), ("two.html", 4)] {
+        for width in [360, 1_200] {
+            let around = AROUND.replace("WIDTH", &width.to_string()).replace("PAGE", page);
+            fs::write(dir.join("around.html"), around).expect("it can be written");
+            let out = Command::new(&browser)
+                .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
+                .args(["--disable-background-networking", "--disable-component-update"])
+                // Nothing but the files of the folder can be reached.
+                .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--allow-file-access-from-files"])
+                .args(["--enable-logging=stderr", "--window-size=1300,1000", "--dump-dom"])
+                .arg(format!("--user-data-dir={}", path(dir, "profile")))
+                .arg(format!("file://{}", path(dir, "around.html")))
+                .output()
+                .expect("it was there a moment ago");
+            let (dom, log) =
+                (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+            // A policy that was broken, something that could not be loaded: the console has it.
+            let console: Vec<&str> = log.lines().filter(|l| l.contains("CONSOLE")).collect();
+            assert!(console.is_empty(), "{page} at {width}: {console:?}");
+            let told = dom.split("data-told=\"").nth(1).and_then(|d| d.split('"').next());
+            let told = told.unwrap_or_else(|| panic!("{page} was not shown:\n{dom}\n{log}"));
+            let told: Vec<u32> = told.split(' ').map(|n| n.parse().expect("a number")).collect();
+            assert_eq!(told[..2], [0, plots], "{page} at {width}: too wide by, plots");
+            assert!((10..=16).contains(&told[2]), "{page} at {width}: letters of {} px", told[2]);
+        }
+    }
+}
