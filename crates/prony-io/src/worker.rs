@@ -52,6 +52,8 @@ pub struct Options {
     pub tls: Option<TlsContext>,
     /// Whether to ask the kernel about closed connections (retransmits, round-trip times).
     pub tcp_info: bool,
+    /// Whether to keep the stamps of every success ([`Tally::kept`]).
+    pub keep_requests: bool,
 }
 
 impl Default for Options {
@@ -69,6 +71,7 @@ impl Default for Options {
             family: Family::default(),
             tls: None,
             tcp_info: true,
+            keep_requests: false,
         }
     }
 }
@@ -245,7 +248,11 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
         setup.configs(options),
         &|i| {
             let tls = options.tls.as_ref().map(TlsContext::for_worker);
-            Engine::new(&shards[i], proto(&shards[i])).with_tls(tls)
+            let mut engine = Engine::new(&shards[i], proto(&shards[i])).with_tls(tls);
+            if options.keep_requests {
+                engine.keep_requests();
+            }
+            engine
         },
         &|i, engine, now| show(&gauges[i], engine, now),
         &mut |now| on_progress(&Live::of(&gauges, now)),

@@ -132,6 +132,11 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
+    /// Keep the stamps of every success; see [`Tally::kept`].
+    pub fn keep_requests(&mut self) {
+        self.recorder.keep_requests();
+    }
+
     /// What has been counted so far.
     pub fn recorder(&self) -> &Recorder {
         &self.recorder

@@ -185,7 +185,9 @@ fn check_call(call: &CallSpec) -> Result<(), String> {
     }
     // What is filled in is looked at when it is known.
     let filled = call.template && call.path.starts_with("{{");
-    if !call.path.starts_with('/') && call.path != "*" && !filled {
+    // A proxy is asked for a whole URL.
+    let absolute = ["http://", "https://"].iter().any(|scheme| call.path.starts_with(scheme));
+    if !call.path.starts_with('/') && call.path != "*" && !absolute && !filled {
         return Err(format!("the path '{}' does not begin with '/'", call.path.escape_debug()));
     }
     for (what, text) in [("path", &call.path), ("host", &call.authority)] {

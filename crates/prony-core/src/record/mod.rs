@@ -132,6 +132,10 @@ pub struct Tally {
     /// One for each of the plan's names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<NameTally>,
+    /// The life of every success, in the order in which each worker's ended; nothing unless the
+    /// engine was told to keep them. It is never saved.
+    #[serde(skip)]
+    pub kept: Vec<Stamps>,
 }
 
 /// What a TLS handshake has led to.
@@ -155,6 +159,8 @@ pub struct Recorder {
     begin: Nanos,
     /// When the load ended, once it has.
     load_end: Option<Nanos>,
+    /// Whether the stamps of every success are kept.
+    keeps: bool,
 }
 
 /// A tally in the making: the common case (sent when intended, whole reply in one read) costs one
@@ -216,6 +222,7 @@ impl Tally {
             tls: None,
             sessions: None,
             names: Vec::new(),
+            kept: Vec::new(),
         }
     }
 
@@ -269,6 +276,7 @@ impl Tally {
         for (all, part) in self.names.iter_mut().zip(&other.names) {
             all.merge(part);
         }
+        self.kept.extend_from_slice(&other.kept);
     }
 
     /// Failed requests that were lost, see [`Fault::is_lost`].
@@ -345,7 +353,13 @@ impl Section {
 impl Recorder {
     /// A recorder whose measurement begins at `begin` (the end of the warm-up).
     pub fn new(begin: Nanos) -> Self {
-        Self { main: Section::new(begin), warm: Section::new(Nanos::ZERO), begin, load_end: None }
+        Self {
+            main: Section::new(begin),
+            warm: Section::new(Nanos::ZERO),
+            begin,
+            load_end: None,
+            keeps: false,
+        }
     }
 
     /// The same, for a plan that has sessions, or so many names.
@@ -356,6 +370,11 @@ impl Recorder {
             section.tally.names = vec![NameTally::default(); names];
         }
         self
+    }
+
+    /// Keep the stamps of every success ([`Tally::kept`]), which takes memory without end.
+    pub fn keep_requests(&mut self) {
+        self.keeps = true;
     }
 
     #[inline]
@@ -394,7 +413,7 @@ impl Recorder {
     #[inline]
     pub fn replied(&mut self, stamps: &Stamps, reply: &Reply, fault: Option<Fault>) {
         let in_drain = self.in_drain(stamps);
-        let drain = in_drain > Span::ZERO;
+        let (drain, keeps) = (in_drain > Span::ZERO, self.keeps);
         let s = self.section(stamps.intended);
         s.status(reply.status);
         s.last_done = s.last_done.max(stamps.done);
@@ -417,6 +436,9 @@ impl Recorder {
         }
         t.replies += 1;
         t.replies_in_drain += u64::from(drain);
+        if keeps {
+            t.kept.push(*stamps);
+        }
         let response = stamps.response();
         t.series.replied(stamps.done, response, reply.head_bytes + reply.body_bytes);
         if stamps.first != stamps.done {

@@ -186,3 +186,29 @@ fn a_damaged_histogram_is_refused_with_a_reason() {
     let other = Hist::new();
     assert!(refused("hdr", other.encode().into()).contains("contradicts"));
 }
+
+#[test]
+fn the_lives_of_successes_are_kept_where_that_is_asked() {
+    let life = |ms: u64| {
+        let at = |ms| Nanos::ZERO + Span::from_millis(ms);
+        let sent = at(ms + 1);
+        Stamps { intended: at(ms), sent, first: at(ms + 3), done: at(ms + 4), ..Stamps::default() }
+    };
+    for keeps in [false, true] {
+        let mut r = Recorder::new(Nanos::ZERO);
+        if keeps {
+            r.keep_requests();
+        }
+        for ms in [5, 10] {
+            r.started(life(ms).intended);
+            r.replied(&life(ms), &reply(200, 1), None);
+        }
+        r.replied(&life(15), &reply(404, 1), Some(Fault::UnexpectedStatus));
+        let (_, tally) = r.finish(false);
+        let mut both = tally.clone();
+        both.merge(&tally);
+        let kept = if keeps { vec![life(5), life(10)] } else { Vec::new() };
+        assert_eq!(both.kept, [kept.clone(), kept.clone()].concat());
+        assert_eq!(tally.kept, kept);
+    }
+}
