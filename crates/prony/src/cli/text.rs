@@ -34,8 +34,8 @@ means all connections together (hey: -q, for each worker; oha: -q; wrk2: -R); -p
 pipelining (ab: the body's file); a body makes the method POST unless -m says otherwise (hey and oha
 stay with GET).
 
-In the place of another tool: `prony httperf ...` and `prony htstress ...` (or links of these names)
-take its options, print its report and add latencies and the verdict; `prony httperf --help`.
+In the place of another tool: `prony ab ...` (and htstress, httperf, idleconn, wrk), or a link of
+that name, takes that tool's options, prints its report and adds latencies and the verdict.
 
 Exit codes:
   0    the run was made and is valid

@@ -2,15 +2,18 @@
 //! called by that name through a link. Each compiles its command line to a plan like any other
 //! front end.
 
+mod ab;
 pub mod ace;
 pub mod getopt;
 mod htstress;
 mod httperf;
 mod idleconn;
 mod patience;
+mod plan;
 pub mod printf;
 mod strto;
 mod tap;
+mod wrk;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -21,9 +24,11 @@ use crate::output;
 /// The tools whose place prony can take.
 const ALL: &[(&str, Act)] = &[
     // One a line.
+    ("ab", ab::main),
     ("htstress", htstress::main),
     ("httperf", httperf::main),
     ("idleconn", idleconn::main),
+    ("wrk", wrk::main),
 ];
 
 /// What a personality does: it prints, and returns its tool's exit code.

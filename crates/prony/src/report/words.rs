@@ -80,18 +80,19 @@ pub fn sentence(fault: Fault) -> &'static str {
 pub fn limit(limit: &Limit, summary: &Summary) -> String {
     match limit {
         Limit::Busy { worker, share } => format!(
-            "thread {worker} was busy for {} of its time: use more threads (-t) or a lower load",
+            "thread {worker} was busy for {} of its time: use more threads (--threads) \
+             or a lower load",
             units::percent(*share)
         ),
         Limit::Rate { asked, achieved } => format!(
-            "only {} of {} were sent in time: use more threads (-t), a lower rate, \
+            "only {} of {} were sent in time: use more threads (--threads), a lower rate, \
              or a quieter machine",
             units::rate(*achieved),
             units::rate(*asked)
         ),
         Limit::Lag { p99, response_p50 } => format!(
             "the meter sent late: send lag p99 {} against a median response of {}: \
-             use more threads (-t), a lower rate, or a quieter machine",
+             use more threads (--threads), a lower rate, or a quieter machine",
             units::span(*p99),
             units::span(*response_p50)
         ),

@@ -1,6 +1,8 @@
 //! The real binary against real servers: `prony serve`, nginx and haproxy, over loopback.
 
+mod ab;
 mod arrivals;
+mod beside;
 mod counters;
 mod dynamic;
 mod exits;
@@ -16,3 +18,4 @@ mod scripted;
 mod signals;
 mod simulated;
 mod tls;
+mod wrk;

@@ -27,7 +27,8 @@ pub(crate) fn send(text: &str) -> Deed {
 /// An ordinary reply with that status and body.
 pub(crate) fn reply(status: u16, body: &str) -> Deed {
     let length = body.len();
-    send(&format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}"))
+    let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close");
+    send(&format!("{head}\r\n\r\n{body}"))
 }
 
 /// Decides by the number of the connection (from 0) and the request (but for its last byte).
@@ -43,6 +44,7 @@ struct State {
     script: Box<Script>,
     requests: Mutex<Vec<String>>,
     connections: AtomicUsize,
+    begun: AtomicUsize,
     /// Requests that the script looks at, now and at most.
     busy: AtomicUsize,
     busy_max: AtomicUsize,
@@ -101,6 +103,11 @@ impl Scripted {
         self.state.requests.lock().expect("no panic").clone()
     }
 
+    /// How many requests the script has begun to look at.
+    pub(crate) fn begun(&self) -> usize {
+        self.state.begun.load(Ordering::Relaxed)
+    }
+
     /// How many requests the script looked at at once, at most.
     pub(crate) fn busy_max(&self) -> usize {
         self.state.busy_max.load(Ordering::Relaxed)
@@ -125,6 +132,7 @@ impl State {
             script: Box::new(script),
             requests: Mutex::default(),
             connections: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
             busy_max: AtomicUsize::new(0),
             over: AtomicBool::new(false),
@@ -135,6 +143,7 @@ impl State {
     fn serve(&self, mut stream: impl Read + Write) {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         if let Some(mut request) = request(&mut stream) {
+            self.begun.fetch_add(1, Ordering::Relaxed);
             let busy = self.busy.fetch_add(1, Ordering::Relaxed) + 1;
             self.busy_max.fetch_max(busy, Ordering::Relaxed);
             let deed = (self.script)(number, &request);

@@ -3,17 +3,12 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-use prony_core::plan::{CallSpec, Data, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
+use prony_core::plan::{CallSpec, Expect, HttpVersion, Plan, Stop};
 use prony_core::target::{Endpoint, Url};
-use prony_core::units::Span;
 
 use super::options::Options;
 use crate::error::Error;
-
-/// How long a server may take to answer. The original waits for ever.
-const TIMEOUT: Span = Span::from_secs(30);
-/// How long a connect may take.
-const CONNECT_TIMEOUT: Span = Span::from_secs(5);
+use crate::personality::plan::closed;
 
 /// The plan that the options ask for.
 pub(super) fn of(options: &Options) -> Result<Plan, Error> {
@@ -22,11 +17,12 @@ pub(super) fn of(options: &Options) -> Result<Plan, Error> {
     let target = Target::of(&options.url)?;
     let endpoint = match &options.unix {
         Some(path) => Endpoint::Unix { path: path.clone() },
-        None => Endpoint::Tcp {
-            host: address(&target.host, target.port, options.ipv6),
-            port: target.port,
-        },
+        None => {
+            let host = address(&target.host, target.port, options.ipv6);
+            Endpoint::Tcp { host, port: target.port }
+        }
     };
+    let endpoint = if target.tls { endpoint.secured(&target.host) } else { endpoint };
     let host = options.host.clone().unwrap_or(target.header);
     let call = CallSpec {
         method: "GET".into(),
@@ -36,30 +32,14 @@ pub(super) fn of(options: &Options) -> Result<Plan, Error> {
         bare: true,
         ..CallSpec::default()
     };
+    // Without end is as many as can be counted.
+    let requests = Some(if options.number == 0 { u64::MAX } else { options.number });
     let plan = Plan {
-        endpoints: vec![endpoint],
-        calls: vec![call],
-        pick: Pick::InTurn,
-        sessions: None,
-        names: Vec::new(),
-        data: Data::default(),
-        load: Load::Closed { connections, think: Think::None },
-        stop: Stop {
-            // Without end is as many as can be counted.
-            requests: Some(if options.number == 0 { u64::MAX } else { options.number }),
-            ..Stop::default()
-        },
-        warmup: Span::ZERO,
-        pipeline: 1,
+        stop: Stop { requests, ..Stop::default() },
         requests_per_connection: Some(1),
-        timeout: TIMEOUT,
-        timeout_from_send: false,
-        connect_timeout: CONNECT_TIMEOUT,
         expect: Expect { statuses: vec![(100, 399)], body: None, length: None },
         http: HttpVersion::Http10,
-        tls: None,
-        seed: 0,
-        shard: Shard::WHOLE,
+        ..closed(endpoint, call, connections)
     };
     plan.check().map_err(Error::Plan)?;
     Ok(plan)
@@ -68,6 +48,7 @@ pub(super) fn of(options: &Options) -> Result<Plan, Error> {
 /// A URL, taken apart as htstress does it: everything behind the host's end is the path, and goes
 /// out as it is.
 struct Target {
+    tls: bool,
     host: String,
     port: u16,
     /// What the Host header says: the host as typed, without the port.
@@ -86,7 +67,13 @@ impl Target {
         let url = Url::parse(whole).map_err(Error::Url)?;
         let header =
             if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
-        Ok(Self { host: url.host, port: url.port, header, path: url.path + &fragment })
+        Ok(Self {
+            tls: url.tls,
+            host: url.host,
+            port: url.port,
+            header,
+            path: url.path + &fragment,
+        })
     }
 }
 

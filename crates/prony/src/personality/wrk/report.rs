@@ -1,0 +1,266 @@
+//! wrk's report, line by line, and what prony has to add.
+
+use std::fmt::Write as _;
+
+use prony_core::fault::{Fault, FaultClass};
+use prony_core::record::Tally;
+use prony_core::record::hist::Hist;
+use prony_core::summary::Summary;
+use prony_core::units::Span;
+
+use super::options::Options;
+use super::units::{self, column};
+
+/// wrk looks at the rate so often.
+const SAMPLE: Span = Span::from_millis(100);
+/// The quantiles of `--latency`.
+const QUANTILES: [u32; 4] = [50, 75, 90, 99];
+
+/// The rate per thread over time.
+#[derive(Clone, Debug)]
+pub(super) struct Rates {
+    threads: u32,
+    last: (Span, u64),
+    samples: Vec<f64>,
+}
+
+impl Rates {
+    pub(super) fn new(threads: u32) -> Self {
+        Self { threads, last: (Span::ZERO, 0), samples: Vec::new() }
+    }
+
+    /// So many requests have been answered by now.
+    pub(super) fn sample(&mut self, now: Span, answered: u64) {
+        let (at, before) = self.last;
+        let passed = now - at;
+        if passed >= SAMPLE {
+            let each = passed.as_secs_f64() * f64::from(self.threads);
+            self.samples.push(answered.saturating_sub(before) as f64 / each);
+            self.last = (now, answered);
+        }
+    }
+}
+
+/// The lines before the run.
+pub(super) fn head(options: &Options) -> String {
+    format!(
+        "Running {} test @ {}\n  {} threads and {} connections\n",
+        units::seconds(options.duration),
+        options.url,
+        options.threads,
+        options.connections
+    )
+}
+
+/// Why no connection came about, in the system's words.
+pub(super) fn refused(t: &Tally) -> &'static str {
+    let found = |f: Fault| t.fault(f) > 0;
+    if found(Fault::ConnectRefused) {
+        "Connection refused"
+    } else if found(Fault::ConnectTimeout) || found(Fault::RequestTimeout) {
+        "Connection timed out"
+    } else if found(Fault::ConnectReset) || found(Fault::Reset) {
+        "Connection reset by peer"
+    } else if found(Fault::NoDescriptors) {
+        "Too many open files"
+    } else {
+        "No route to host"
+    }
+}
+
+/// A finished run, as wrk sees it.
+pub(super) struct Run<'a> {
+    pub(super) options: &'a Options,
+    pub(super) summary: &'a Summary,
+    pub(super) rates: &'a Rates,
+}
+
+/// Mean, deviation, maximum, and the share of values that deviate by no more than that, in percent.
+struct Stats {
+    mean: f64,
+    stdev: f64,
+    max: f64,
+    within: f64,
+}
+
+impl Run<'_> {
+    /// The report.
+    pub(super) fn text(&self) -> String {
+        let latencies = &self.summary.main.times.service;
+        let mut out =
+            format!("  Thread Stats{:>6}{:>11}{:>8}{:>12}\n", "Avg", "Stdev", "Max", "+/- Stdev");
+        out += &row("Latency", &latency(latencies), units::time);
+        out += &row("Req/Sec", &rates(&self.rates.samples), units::metric);
+        if self.options.latency {
+            out += "  Latency Distribution\n";
+            for percent in QUANTILES {
+                let us = exact_enough(latencies, percent);
+                let _ = writeln!(out, "{percent:>7}%{}", column(&units::time(us), 10));
+            }
+        }
+        self.totals(&mut out);
+        out
+    }
+
+    fn totals(&self, out: &mut String) {
+        let t = &self.summary.main;
+        let window = t.window();
+        let done = t.replies - t.replies_in_drain;
+        let bytes = (t.bytes_received() - t.bytes_in_drain) as f64;
+        let _ = writeln!(
+            out,
+            "  {done} requests in {}, {}B read",
+            units::time(window.0 as f64 / 1e3),
+            units::binary(bytes)
+        );
+        let [connect, read, timeout] = self.errors();
+        if connect + read + timeout > 0 {
+            let _ = writeln!(
+                out,
+                "  Socket errors: connect {connect}, read {read}, write 0, timeout {timeout}"
+            );
+        }
+        let errors: u64 = t.statuses.range(400..).map(|(_, n)| n).sum();
+        if errors > 0 {
+            let _ = writeln!(out, "  Non-2xx or 3xx responses: {errors}");
+        }
+        let _ = writeln!(out, "Requests/sec: {:>9.2}", t.rate());
+        let rate = units::binary(t.bytes_per_second());
+        let _ = writeln!(out, "Transfer/sec: {rate:>10}B");
+    }
+
+    /// Connecting, reading, and replies slower than the timeout.
+    fn errors(&self) -> [u64; 3] {
+        let t = &self.summary.main;
+        let (mut connect, mut read) = (0, 0);
+        for fault in Fault::ALL {
+            match fault.class() {
+                FaultClass::Connect | FaultClass::Meter => connect += t.fault(fault),
+                FaultClass::Timeout if fault == Fault::ConnectTimeout => connect += t.fault(fault),
+                FaultClass::Connection | FaultClass::Protocol => read += t.fault(fault),
+                _ => {}
+            }
+        }
+        [connect, read, self.slow()]
+    }
+
+    fn slow(&self) -> u64 {
+        let limit = Span::from_secs(self.options.timeout).0;
+        let hist = self.summary.main.times.service.bins();
+        hist.len() - hist.count_between(0, limit - 1)
+    }
+
+    /// What wrk's own lines do not tell, or not rightly.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let t = &self.summary.main;
+        let mut remarks = Vec::new();
+        let slow = self.slow();
+        if slow > 0 {
+            remarks.push(format!(
+                "{slow} replies took longer than --timeout; they are in all figures here, where \
+                 wrk leaves them out of its latencies."
+            ));
+        }
+        if t.unfinished > 0 {
+            remarks.push(format!(
+                "{} requests were under way when the time was over; how long they would have \
+                 taken is not known.",
+                t.unfinished
+            ));
+        }
+        let errors: u64 = t.statuses.range(400..).map(|(_, n)| n).sum();
+        if errors > 0 {
+            remarks.push(format!(
+                "{errors} replies with a status of 400 or above are among the latencies and the \
+                 requests per second."
+            ));
+        }
+        remarks
+    }
+}
+
+fn row(name: &str, s: &Stats, unit: fn(f64) -> String) -> String {
+    format!(
+        "    {name:<10}{}{}{}{:>8.2}%\n",
+        column(&unit(s.mean), 8),
+        column(&unit(s.stdev), 10),
+        column(&unit(s.max), 9),
+        s.within
+    )
+}
+
+/// Of latencies, in microseconds.
+fn latency(h: &Hist) -> Stats {
+    let n = h.count();
+    let us = |ns: Option<f64>| ns.unwrap_or(0.0) / 1e3;
+    let (mean, stdev) = (us(h.mean_ns()), us(h.stdev_ns()));
+    // Of a sample, not of a population.
+    let stdev = if n > 1 { stdev * (n as f64 / (n - 1) as f64).sqrt() } else { 0.0 };
+    let (low, high) = ((mean - stdev).max(0.0) * 1e3, (mean + stdev) * 1e3);
+    let inside = if n == 0 { 0 } else { h.bins().count_between(low as u64, high as u64) };
+    let max = us(h.max().map(|max| max.0 as f64));
+    Stats { mean, stdev, max, within: share(inside, n) }
+}
+
+fn rates(samples: &[f64]) -> Stats {
+    let n = samples.len() as f64;
+    if samples.is_empty() {
+        return Stats { mean: 0.0, stdev: 0.0, max: 0.0, within: 0.0 };
+    }
+    let mean = samples.iter().sum::<f64>() / n;
+    let squares: f64 = samples.iter().map(|s| (s - mean).powi(2)).sum();
+    let stdev = if samples.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 };
+    let inside = samples.iter().filter(|&&s| (s - mean).abs() <= stdev).count();
+    let max = samples.iter().copied().fold(0.0, f64::max);
+    Stats { mean, stdev, max, within: share(inside as u64, samples.len() as u64) }
+}
+
+fn share(part: u64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { part as f64 * 100.0 / all as f64 }
+}
+
+/// A quantile in microseconds. wrk tells it of any sample; what the sample can carry stands in the
+/// extras.
+fn exact_enough(h: &Hist, percent: u32) -> f64 {
+    h.estimate(f64::from(percent) / 100.0).map_or(0.0, |t| t.0 as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_of_latencies() {
+        let mut h = Hist::new();
+        for us in [100, 200, 300, 400, 5_000] {
+            h.record(Span::from_micros(us));
+        }
+        let s = latency(&h);
+        assert_eq!((s.mean, s.max, s.within), (1_200.0, 5_000.0, 80.0));
+        assert!((s.stdev - 2_127.2).abs() < 0.1, "{}", s.stdev);
+        assert_eq!(
+            row("Latency", &s, units::time),
+            "    Latency     1.20ms    2.13ms   5.00ms   80.00%\n"
+        );
+        // Nothing is not "nan".
+        assert_eq!(
+            row("Latency", &latency(&Hist::new()), units::time),
+            "    Latency     0.00us    0.00us   0.00us    0.00%\n"
+        );
+    }
+
+    #[test]
+    fn rates_are_those_of_one_thread() {
+        let mut rates = Rates::new(2);
+        for (ms, answered) in [(50, 90), (100, 200), (149, 300), (200, 600), (1_000, 600)] {
+            rates.sample(Span::from_millis(ms), answered);
+        }
+        assert_eq!(rates.samples, [1_000.0, 2_000.0, 0.0]);
+        let s = super::rates(&rates.samples);
+        assert_eq!((s.mean, s.stdev, s.max), (1_000.0, 1_000.0, 2_000.0));
+        assert_eq!(
+            row("Req/Sec", &s, units::metric),
+            "    Req/Sec     1.00k     1.00k    2.00k   100.00%\n"
+        );
+    }
+}

@@ -1,0 +1,268 @@
+//! `prony ab` beside the real ab: the same bytes to the server, the same report from the same
+//! server (line by line, times apart), the same files.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use crate::beside::{nginx, real, shape};
+use crate::rig::{Ended, alone, free_port, have, prony};
+use crate::scripted::{Deed, Scripted, reply, send};
+
+fn ours(words: &[&str]) -> Ended {
+    prony(&[&["ab", "--no-extras"], words].concat())
+}
+
+/// The value of a line of the report.
+fn value<'a>(report: &'a str, name: &str) -> &'a str {
+    let line = report.lines().find_map(|l| l.strip_prefix(name));
+    line.unwrap_or_else(|| panic!("no line {name}: {report}")).trim()
+}
+
+/// The lines after the three of the banner, as far as they must be the same: figures that are times
+/// masked. The warnings come and go with the times.
+fn lines(report: &str) -> Vec<String> {
+    let timed =
+        ["Time ", "Requests per", "Transfer ", "    ", "Connect:", "Processing:", "Waiting:"];
+    let timed = |l: &str| {
+        let table =
+            l.trim_start().starts_with(|c: char| c.is_ascii_digit()) || l.starts_with("Total: ");
+        table || timed.iter().any(|t| l.starts_with(t))
+    };
+    let warning = |l: &&str| {
+        let words = ["WARNING:", "ERROR:", "        These results", "       deviation apart"];
+        !words.iter().any(|w| l.starts_with(w))
+    };
+    let report = report.lines().skip(4).filter(warning);
+    report.map(|l| if timed(l) { shape(l) } else { l.to_owned() }).collect()
+}
+
+#[test]
+fn the_server_gets_the_same_bytes() {
+    if !have("ab") {
+        return;
+    }
+    let _alone = alone();
+    let folder = TempDir::new().expect("a folder");
+    let body = folder.path().join("body");
+    fs::write(&body, "a=b&c=d\n").expect("written");
+    let body = body.to_str().expect("a path in UTF-8");
+    let server = Scripted::start(|_, _| reply(200, "ok"));
+    let proxy = server.address();
+    let cases: [&[&str]; 14] = [
+        &[],
+        &["-i"],
+        &["-k"],
+        &["-C", "a=b"],
+        &["-A", "user:pass word"],
+        &["-P", "user:pass"],
+        &["-p", body],
+        &["-p", body, "-T", "text/x", "-C", "a=b", "-A", "u:p", "-H", "X: 1", "-k"],
+        &["-u", body],
+        &["-m", "DELETE"],
+        &["-p", body, "-m", "PATCH"],
+        &["-H", "X-A: 1", "-H", "Accept: q", "-H", "Host: zz"],
+        &["-H", "User-Agent: me"],
+        &["-X", &proxy],
+    ];
+    for words in cases {
+        let url = format!("http://{}/p?q=1", server.address());
+        let mut sent = Vec::new();
+        for program in [real as fn(&str, &[&str]) -> Ended, |_, words| ours(words)] {
+            let before = server.requests().len();
+            let ended = program("ab", &[words, &["-q", "-n", "2", &url]].concat());
+            assert_eq!(ended.code, 0, "{words:?}: {ended:?}");
+            sent.push(server.requests()[before..].to_vec());
+        }
+        assert_eq!(sent[0], sent[1], "{words:?}");
+        assert_eq!(sent[0].len(), 2, "{words:?}");
+    }
+}
+
+#[test]
+fn the_report_is_the_same_line_by_line() {
+    if !have("ab") || !have("nginx") {
+        return;
+    }
+    let _alone = alone();
+    let folder = TempDir::new().expect("a folder");
+    let body = folder.path().join("body");
+    fs::write(&body, "a=b").expect("written");
+    let body = body.to_str().expect("a path in UTF-8");
+    let server = nginx();
+    let cases: [(&[&str], &str); 12] = [
+        (&["-n", "1"], "/"),
+        (&["-n", "100", "-c", "5"], "/"),
+        (&["-n", "400", "-c", "4"], "/"),
+        (&["-n", "400", "-c", "4", "-q"], "/"),
+        (&["-n", "300", "-c", "3", "-k"], "/"),
+        (&["-n", "20", "-i"], "/"),
+        (&["-n", "20", "-c", "2"], "/no"),
+        (&["-n", "20", "-l"], "/"),
+        (&["-n", "20", "-S"], "/"),
+        (&["-n", "20", "-d"], "/"),
+        (&["-n", "20", "-p", body, "-T", "text/x"], "/named"),
+        (&["-n", "20", "-u", body, "-C", "x=y"], "/named"),
+    ];
+    for (words, path) in cases {
+        let url = server.url(path);
+        let words = [words, &[&url]].concat();
+        let (theirs, ours) = (real("ab", &words), ours(&words));
+        assert_eq!((theirs.code, ours.code), (0, 0), "{words:?}: {ours:?}");
+        assert_eq!(lines(&theirs.stdout), lines(&ours.stdout), "{words:?}");
+        assert_eq!(theirs.stderr, ours.stderr, "{words:?}");
+    }
+}
+
+#[test]
+fn a_limit_on_the_time_ends_the_run() {
+    if !have("nginx") {
+        return;
+    }
+    let _alone = alone();
+    let server = nginx();
+    let ended = ours(&["-t", "1", "-c", "2", "-k", &server.url("/")]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let taken: f64 = value(&ended.stdout, "Time taken for tests:")
+        .split(' ')
+        .next()
+        .expect("a word")
+        .parse()
+        .expect("a number");
+    let done: f64 = value(&ended.stdout, "Complete requests:").parse().expect("a number");
+    // Of the 50,000 that it implies, as many as there was time for.
+    assert!(taken <= 1.0 + 1e-9 && (10.0..=50_000.0).contains(&done), "{ended:?}");
+    let rate: f64 = value(&ended.stdout, "Requests per second:")
+        .split(' ')
+        .next()
+        .expect("a word")
+        .parse()
+        .expect("a number");
+    assert!((rate / (done / taken) - 1.0).abs() < 0.01, "{ended:?}");
+}
+
+#[test]
+fn files_are_written_as_ab_writes_them() {
+    if !have("ab") || !have("nginx") {
+        return;
+    }
+    let _alone = alone();
+    let folder = TempDir::new().expect("a folder");
+    let server = nginx();
+    let path = |name: &str| folder.path().join(name).to_str().expect("a path in UTF-8").to_owned();
+    let mut told = Vec::new();
+    for (name, program) in
+        [("real", real as fn(&str, &[&str]) -> Ended), ("ours", |_, words| ours(words))]
+    {
+        let (csv, gnuplot) = (path(&format!("{name}.csv")), path(&format!("{name}.tsv")));
+        let words = ["-q", "-n", "300", "-c", "3", "-e", &csv, "-g", &gnuplot, &server.url("/")];
+        assert_eq!(program("ab", &words).code, 0);
+        let (csv, gnuplot) = (fs::read_to_string(csv), fs::read_to_string(gnuplot));
+        told.push((csv.expect("a file"), gnuplot.expect("a file")));
+    }
+    let shapes = |text: &str| text.lines().map(shape).collect::<Vec<_>>();
+    assert_eq!(shapes(&told[0].0), shapes(&told[1].0));
+    for (csv, gnuplot) in &told {
+        let times: Vec<f64> = csv
+            .lines()
+            .skip(1)
+            .map(|l| l.split(',').nth(1).expect("two").parse().expect("a number"))
+            .collect();
+        assert!(times.len() == 101 && times.is_sorted(), "{csv}");
+        let (head, rows) = gnuplot.split_once('\n').expect("lines");
+        assert_eq!(head, "starttime\tseconds\tctime\tdtime\tttime\twait");
+        let rows: Vec<Vec<&str>> = rows.lines().map(|l| l.split('\t').collect()).collect();
+        assert_eq!(rows.len(), 300);
+        for row in &rows {
+            assert_eq!((row.len(), row[0].len(), row[1].len()), (6, 24, 10), "{row:?}");
+            let [connect, process, total] =
+                [2, 3, 4].map(|i| row[i].parse::<i64>().expect("a number"));
+            assert!((connect + process - total).abs() <= 1, "{row:?}");
+        }
+        assert!(rows.is_sorted_by_key(|r| r[4].parse::<u64>().expect("a number")));
+    }
+}
+
+#[test]
+fn failures_have_abs_names() {
+    let _alone = alone();
+    let lengths = |n: usize, _: &str| reply(200, if n < 5 { "four" } else { "five!" });
+    let cut = |n: usize, _: &str| match n {
+        3 => send("HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nfo"),
+        4 => send(""),
+        5 => send("junk that is no HTTP\r\n\r\n"),
+        6 => Deed::Reset,
+        _ => reply(200, "four"),
+    };
+    let cases: [(Scripted, &[&str], &str, &str); 3] = [
+        (Scripted::start(lengths), &[], "5", "(Connect: 0, Receive: 0, Length: 5, Exceptions: 0)"),
+        (Scripted::start(lengths), &["-l"], "0", ""),
+        (Scripted::start(cut), &["-r"], "4", "(Connect: 0, Receive: 2, Length: 1, Exceptions: 1)"),
+    ];
+    for (server, words, failed, kinds) in cases {
+        let url = format!("http://{}/", server.address());
+        let ended = ours(&[words, &["-n", "10", &url]].concat());
+        assert_eq!(value(&ended.stdout, "Complete requests:"), "10", "{ended:?}");
+        assert_eq!(value(&ended.stdout, "Failed requests:"), failed, "{ended:?}");
+        assert!(ended.stdout.contains(kinds), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_lost_request_ends_the_run_unless_r() {
+    let _alone = alone();
+    let lost = |n: usize, _: &str| if n == 6 { Deed::Reset } else { reply(200, "four") };
+    let server = Scripted::start(lost);
+    let url = format!("http://{}/", server.address());
+    let ended = ours(&["-n", "10000000", &url]);
+    assert_eq!(ended.code, 104, "{ended:?}");
+    assert!(
+        ended.stderr.ends_with("apr_socket_recv: Connection reset by peer (104)\n"),
+        "{ended:?}"
+    );
+    assert!(ended.stdout.contains("Total of "), "{ended:?}");
+    assert!(!ended.stdout.contains("Requests per second"), "{ended:?}");
+
+    let nobody = format!("http://127.0.0.1:{}/", free_port());
+    let (theirs, ours_) =
+        (have("ab").then(|| real("ab", &["-n", "5", &nobody])), ours(&["-n", "5", &nobody]));
+    assert_eq!(ours_.code, 111, "{ours_:?}");
+    if let Some(theirs) = theirs {
+        assert_eq!((theirs.code, &theirs.stderr), (111, &ours_.stderr));
+    }
+}
+
+#[test]
+fn refusals_and_their_codes() {
+    let folder = TempDir::new().expect("a folder");
+    let inside = folder.path().join("none/x").to_str().expect("a path in UTF-8").to_owned();
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&[], 22, "ab: wrong number of arguments\nUsage: "),
+        (&["-n", "5", "-c", "9", "http://127.0.0.1:1/"], 22, "ab: Cannot use concurrency level"),
+        (&["-n", "x", "http://127.0.0.1:1/"], 1, "Invalid number of requests\n"),
+        (&["-p", &inside, "http://127.0.0.1:1/"], 1, "ab: Could not open POST data file"),
+        (&["-g", &inside, "http://127.0.0.1:1/"], 1, "ab: Cannot open gnuplot output file"),
+        (
+            &["http://a..b/"],
+            1,
+            "apr_sockaddr_info_get() for a..b: Name or service not known (670002)",
+        ),
+        (&["ftp://127.0.0.1:1/"], 22, "ab: invalid URL"),
+    ];
+    for (words, code, start) in cases {
+        let ended = ours(words);
+        assert!(ended.code == code && ended.stderr.starts_with(start), "{words:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn extras_say_what_abs_lines_do_not() {
+    let server = Scripted::start(|n, _| reply(if n == 3 { 500 } else { 200 }, "four"));
+    let url = format!("http://{}/", server.address());
+    let ended = prony(&["ab", "-n", "40", "-c", "4", "-q", &url]);
+    let (_, extras) = ended.stdout.split_once("(longest request)").expect("the table");
+    for words in ["one over the rate", "1 replies have a status of 400 or above", "p50", "VALID"] {
+        let flat: Vec<&str> = extras.split_whitespace().collect();
+        assert!(flat.join(" ").contains(words), "{words}: {extras}");
+    }
+}

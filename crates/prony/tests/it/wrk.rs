@@ -1,0 +1,144 @@
+//! `prony wrk` beside the real wrk: the same bytes to the server, the same lines in the same
+//! layout, figures apart.
+
+use crate::beside::{nginx, real, shape};
+use crate::rig::{Ended, Serve, alone, free_port, have, prony};
+use crate::scripted::{Deed, Scripted, reply, send};
+
+fn ours(words: &[&str]) -> Ended {
+    prony(&[&["wrk", "--no-extras"], words].concat())
+}
+
+/// The lines with figures masked, and with them their units and the blanks in front, which come
+/// and go with the figures; where columns end is a matter of unit tests.
+fn lines(report: &str) -> Vec<String> {
+    let word = |word: &str| {
+        let figure = word.trim_end_matches(char::is_alphabetic);
+        let is_figure =
+            !figure.is_empty() && figure.chars().all(|c| c.is_ascii_digit() || c == '.');
+        if is_figure { "#".to_owned() } else { shape(word) }
+    };
+    let line = |l: &str| {
+        let indent = l.len() - l.trim_start().len();
+        let words: Vec<String> = l.split_whitespace().map(word).collect();
+        let column = words.first().is_some_and(|w| w.starts_with(['#', '<']));
+        format!("{}{}", " ".repeat(if column { 2 } else { indent }), words.join(" "))
+    };
+    report.lines().map(line).collect()
+}
+
+#[test]
+fn the_server_gets_the_same_bytes() {
+    if !have("wrk") {
+        return;
+    }
+    let _alone = alone();
+    let server = Scripted::start(|_, _| reply(200, "ok"));
+    let cases: [(&[&str], &str); 3] =
+        [(&[], "/p?q=1"), (&[], ""), (&["-H", "Host: a.example"], "/")];
+    for (words, path) in cases {
+        let url = format!("http://{}{path}", server.address());
+        let mut sent = Vec::new();
+        for program in [real as fn(&str, &[&str]) -> Ended, |_, words| ours(words)] {
+            let before = server.requests().len();
+            let words = [words, &["-c", "1", "-t", "1", "-d", "1", &url]].concat();
+            assert_eq!(program("wrk", &words).code, 0, "{words:?}");
+            sent.push(server.requests()[before].clone());
+        }
+        assert_eq!(sent[0], sent[1], "{words:?}");
+    }
+}
+
+#[test]
+fn the_report_is_the_same_line_by_line() {
+    if !have("wrk") || !have("nginx") {
+        return;
+    }
+    let _alone = alone();
+    let server = nginx();
+    let cases: [(&[&str], &str); 3] = [
+        (&["-c", "4", "-t", "2", "-d", "1"], "/"),
+        (&["-c", "4", "-t", "1", "-d", "1s", "--latency"], "/"),
+        (&["-c", "2", "-t", "2", "-d", "1", "-T", "1s"], "/no"),
+    ];
+    for (words, path) in cases {
+        let url = server.url(path);
+        let words = [words, &[&url]].concat();
+        let (theirs, ours) = (real("wrk", &words), ours(&words));
+        assert_eq!((theirs.code, ours.code), (0, 0), "{words:?}: {ours:?}");
+        assert_eq!(lines(&theirs.stdout), lines(&ours.stdout), "{words:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_connected_to_is_said_as_wrk_says_it() {
+    let _alone = alone();
+    let url = format!("http://127.0.0.1:{}/", free_port());
+    let words = ["-c", "2", "-t", "1", "-d", "60", &url];
+    let ours = ours(&words);
+    let line = format!("unable to connect to {} Connection refused\n", &url[7..url.len() - 1]);
+    assert_eq!((ours.code, ours.stdout.as_str(), &ours.stderr), (1, "", &line));
+    if have("wrk") {
+        let theirs = real("wrk", &words);
+        assert_eq!((theirs.code, theirs.stderr), (1, ours.stderr));
+    }
+    let ended = prony(&["wrk", "http://a..b/"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{ended:?}");
+    assert!(ended.stderr.starts_with("unable to resolve a..b"), "{ended:?}");
+}
+
+#[test]
+fn socket_errors_are_told() {
+    let _alone = alone();
+    let server = Scripted::start(|n, _| match n {
+        3 => Deed::Reset,
+        5 => send(""),
+        7 => send("junk that is no HTTP\r\n\r\n"),
+        8 => reply(500, ""),
+        _ => reply(200, "ok"),
+    });
+    let url = format!("http://{}/", server.address());
+    let ended = ours(&["-c", "1", "-t", "1", "-d", "1", &url]);
+    let expected =
+        "  Socket errors: connect 0, read 3, write 0, timeout 0\n  Non-2xx or 3xx responses: 1\n";
+    assert!(ended.stdout.contains(expected), "{ended:?}");
+}
+
+#[test]
+fn slow_replies_are_counted_and_told() {
+    let _alone = alone();
+    let server = Serve::start(&["--latency", "1200ms"]);
+    let url = server.url("/");
+    let ended =
+        prony(&["wrk", "-c", "2", "-t", "1", "-d", "2", "--timeout", "1", "--latency", &url]);
+    assert!(ended.stdout.contains("  2 requests in 2.00s, "), "{ended:?}");
+    assert!(ended.stdout.contains("connect 0, read 0, write 0, timeout 2\n"), "{ended:?}");
+    // wrk would tell latencies of 0.00us.
+    assert!(ended.stdout.contains("    Latency     1.2"), "{ended:?}");
+    let flat: Vec<&str> = ended.stdout.split_whitespace().collect();
+    for words in ["2 replies took longer than --timeout", "2 requests were under way when the time"]
+    {
+        assert!(flat.join(" ").contains(words), "{words}: {ended:?}");
+    }
+}
+
+#[test]
+fn refusals() {
+    let cases: [(&[&str], &str); 3] = [
+        (
+            &["-s", "x.lua", "http://127.0.0.1:1/"],
+            "-s x.lua: Lua scripts are not run here; `prony load`",
+        ),
+        (
+            &["-c", "1", "-t", "2", "http://127.0.0.1:1/"],
+            "number of connections must be >= threads\n",
+        ),
+        (&["-Z", "http://127.0.0.1:1/"], "wrk: invalid option -- 'Z'\n"),
+    ];
+    for (words, start) in cases {
+        let ended = ours(words);
+        assert!(ended.code == 1 && ended.stderr.starts_with(start), "{words:?}: {ended:?}");
+    }
+    let ended = ours(&[]);
+    assert!(ended.code == 1 && ended.stdout.starts_with("Usage: wrk "), "{ended:?}");
+}
