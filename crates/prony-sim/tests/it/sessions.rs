@@ -68,8 +68,8 @@ fn turn() -> Span {
     WAY + SERVICE + WAY
 }
 
-/// One session after another: bursts of any length cost their round trips and nothing else. (httperf
-/// adds up to 2 ms to each.)
+/// One session after another: bursts of any length cost their round trips and nothing else.
+/// (httperf adds up to 2 ms to each.)
 #[test]
 fn sequential_sessions_cost_their_round_trips_and_nothing_else() {
     for (length, lead) in [(1, false), (10, false), (64, false), (100, false), (10, true)] {
@@ -186,8 +186,8 @@ fn shares_run_the_sessions_of_the_whole() {
     }
 }
 
-/// A server that stands still for a second is felt by every session that arrives meanwhile, although
-/// each could be sent only when the one before had let go of its connection.
+/// A server that stands still for a second is felt by every session that arrives meanwhile,
+/// although each could be sent only when the one before had let go of its connection.
 #[test]
 fn a_freeze_is_felt_from_the_intended_start() {
     let kinds = vec![kind(1, vec![burst(1, Think::None), burst(2, Think::None)])];
