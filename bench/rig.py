@@ -17,6 +17,7 @@ os.environ["PATH"] = os.path.join(DIR, "bin") + ":" + os.environ["PATH"] + ":/us
 # name: port, path, whose counters
 SERVERS = {
     "nginx": (19080, "/128", "nginx"),
+    "nginxtls": (19443, "/128", "nginx"),
     "haproxy": (19090, "/", "haproxy"),
     "redirect": (19091, "/", "haproxy"),
     "fast": (19100, "/", "fast"),

@@ -1,7 +1,7 @@
 """Every tool that compare knows: how to ask it for a case, and how to read its answer.
 
 A case is a dict: kind (closed, fresh, pipe, open, wsess), url, host, port, path, conns, secs, depth, rate, n (a number of
-requests, for tools that only count). `cmd` returns an argv, or None where the tool cannot do the case; `read` returns
+requests, for tools that only count), tls (None, keep, full or resume). `cmd` returns an argv, or None where the tool cannot do the case; `read` returns
 what it said: rps, requests, errors, p50, p99, p999, max (times in microseconds).
 """
 import json
@@ -23,6 +23,11 @@ def tool(name, binary=None, counted=False):
         TOOLS[name] = t
         return cls
     return add
+
+
+def resumes(c):
+    """Only prony can be told whether to resume TLS sessions; of the others none does."""
+    return c["tls"] == "resume"
 
 
 def present(t):
@@ -63,6 +68,8 @@ class WrkBase:
 @tool("wrk")
 class Wrk(WrkBase):
     def cmd(self, c):
+        if resumes(c):
+            return None
         conns = 1 if c["kind"] == "wsess" and not c["rate"] else c["conns"]  # sessions one after another
         a = ["wrk", "-t1", f"-c{conns}", f"-d{c['secs']}s", "--latency"]
         if c["kind"] == "closed":
@@ -85,6 +92,8 @@ class Wrk2(WrkBase):
 @tool("ab", counted=True)
 class Ab:
     def cmd(self, c):
+        if resumes(c):
+            return None
         if c["kind"] not in ("closed", "fresh"):
             return None
         keep = ["-k"] if c["kind"] == "closed" else []
@@ -102,6 +111,8 @@ class Ab:
 @tool("htstress", counted=True)
 class Htstress:
     def cmd(self, c):
+        if c["tls"]:
+            return None
         if c["kind"] != "fresh":
             return None
         return ["htstress", "-n", str(c["n"]), "-c", str(c["conns"]), "-t", "1", c["url"]]
@@ -115,7 +126,10 @@ class Htstress:
 @tool("httperf", counted=True)
 class Httperf:
     def cmd(self, c):
-        a = ["httperf", "--hog", "--server", c["host"], "--port", str(c["port"]), "--uri", c["path"]]
+        if resumes(c):
+            return None
+        a = ["httperf", "--hog", "--server", c["host"], "--port", str(c["port"]), "--uri", c["path"]] + (
+            ["--ssl"] if c["tls"] else [])
         if c["kind"] == "closed":
             return a + [f"--wsess={c['conns']},{max(1, c['n'] // c['conns'])},0", "--rate", "1000000"]
         if c["kind"] in ("pipe", "wsess"):  # a session that is no whole number of bursts ends in a failed assertion
@@ -142,6 +156,8 @@ class PronyHttperf(Httperf):
 @tool("h2load")
 class H2load:
     def cmd(self, c):
+        if resumes(c):
+            return None
         a = ["h2load", "--h1", "-t1", f"-c{c['conns']}", f"-D{c['secs']}"]
         if c["kind"] == "closed":
             return a + [c["url"]]
@@ -156,7 +172,9 @@ class H2load:
 @tool("oha")
 class Oha:
     def cmd(self, c):
-        a = ["oha", "--no-tui", "--output-format", "json", "-z", f"{c['secs']}s", "-c", str(c["conns"])]
+        if resumes(c):
+            return None
+        a = ["oha", "--insecure", "--no-tui", "--output-format", "json", "-z", f"{c['secs']}s", "-c", str(c["conns"])]
         more = {"closed": [], "fresh": ["--disable-keepalive"], "open": ["-q", str(c.get("rate"))]}
         return a + more[c["kind"]] + [c["url"]] if c["kind"] in more else None
 
@@ -173,7 +191,9 @@ class Oha:
 @tool("vegeta")
 class Vegeta:
     def cmd(self, c):
-        a = ["vegeta", "attack", "-output", RUN + "/vegeta.bin", "-duration", f"{c['secs']}s", "-http2=false",
+        if resumes(c):
+            return None
+        a = ["vegeta", "attack", "-insecure", "-output", RUN + "/vegeta.bin", "-duration", f"{c['secs']}s", "-http2=false",
              "-connections", str(c["conns"]), "-targets", RUN + "/vegeta.txt"]
         if c["kind"] == "open":
             a += ["-rate", str(c["rate"])]
@@ -200,7 +220,7 @@ class Floor:
     more = []
 
     def cmd(self, c):
-        if c["kind"] not in ("closed", "pipe", "fresh"):
+        if c["kind"] not in ("closed", "pipe", "fresh") or c["tls"]:
             return None
         a = [self.binary, "-p", str(c["port"]), "-u", c["path"], "-c", str(c["conns"]), "-s", str(c["secs"])]
         if c["kind"] == "pipe":
@@ -245,8 +265,10 @@ class Prony:
                 "pipe": f"-d {c['secs']}s -p {c['depth']}", "open": f"--rate {c.get('rate')}@{c['secs']}s"}
         if c["kind"] not in kind:
             return None
+        resume = {"resume": "on"}.get(c["tls"], "off")
+        tls = f"-k --tls-resume {resume}" if c["tls"] else ""
         words = (f"load -t 1 -c {c['conns']} --quiet --no-progress --no-tui --accept-invalid --json "
-                 f"{self.more} {kind[c['kind']]} {c['url']}")
+                 f"{self.more} {tls} {kind[c['kind']]} {c['url']}")
         return [self.binary] + words.split()
 
     def read(self, out, err):

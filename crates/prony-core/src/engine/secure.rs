@@ -64,6 +64,13 @@ impl Secure {
         Some(self.farewells.swap_remove(at).1)
     }
 
+    /// Another session of the plan begins at that place: it resumes nothing of the one before.
+    pub(super) fn new_session(&mut self, place: u32) {
+        if let Some(config) = self.places.get_mut(place as usize) {
+            *config = None;
+        }
+    }
+
     fn config(&mut self, place: u32) -> Option<Arc<ClientConfig>> {
         let context = self.context.as_ref()?;
         if !context.resumes_by_place() {
@@ -114,8 +121,8 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// Within what TLS sessions are resumed, where they are not by all: the user of a closed loop,
-    /// or the slot.
+    /// Within what TLS sessions are resumed, where they are not by all: the session of the plan,
+    /// the user of a closed loop, or the slot.
     fn tls_place(&self, slot: u32) -> u32 {
         let lane = self.conns[slot].lane;
         if lane == super::conn::NONE { slot } else { lane }

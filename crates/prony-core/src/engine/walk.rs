@@ -82,6 +82,7 @@ impl<P: Protocol> Engine<P> {
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.begin(slot, number);
         }
+        self.secure.new_session(slot);
         self.recorder.session_started(intended);
         self.burst(slot, intended, now);
     }

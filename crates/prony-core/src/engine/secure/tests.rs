@@ -12,7 +12,10 @@ use super::super::tests::{closed, connect_of, ms};
 use crate::fault::Fault;
 use crate::layer::TlsContext;
 use crate::machine::{Action, CloseHow, Machine as _};
-use crate::plan::{Plan, Resume, TlsSpec, TlsVersion};
+use crate::plan::{
+    Burst, Cookies, Lost, OnFailure, Pick, Plan, Resume, SessionKind, Sessions, Stop, Think,
+    TlsSpec, TlsVersion,
+};
 use crate::proto::h1::H1;
 use crate::record::Tally;
 use crate::units::{ConnId, Nanos};
@@ -208,8 +211,7 @@ fn a_handshake_is_a_phase_of_its_own() {
 }
 
 /// Full and resumed handshakes of ten connections, one after another.
-fn handshakes(spec: TlsSpec, identity: Identity) -> (u64, u64, String) {
-    let mut plan = secured(10, spec);
+fn handshakes(mut plan: Plan, identity: Identity) -> (u64, u64, String) {
     plan.requests_per_connection = Some(1);
     let mut rig = Rig::new(&plan, identity.config);
     rig.begin(ms(0));
@@ -242,10 +244,33 @@ fn sessions_are_resumed_or_not() {
             identity.config.ticketer =
                 rustls::crypto::aws_lc_rs::Ticketer::new().expect("a ticketer");
             let spec = TlsSpec { version: Some(version), resume, ..trusting(&identity) };
-            let (full, resumed, kind) = handshakes(spec, identity);
+            let (full, resumed, kind) = handshakes(secured(10, spec), identity);
             assert_eq!((full, resumed), counts, "{name} {resume}");
             assert!(kind.starts_with(name), "{kind}");
         }
+    }
+}
+
+#[test]
+fn sessions_of_the_plan_resume_nothing_of_each_other_where_that_is_asked() {
+    for (resume, counts) in
+        [(Resume::On, (1, 9)), (Resume::Off, (10, 0)), (Resume::Session, (5, 5))]
+    {
+        let identity = identity(|_| {});
+        let mut plan = secured(10, TlsSpec { resume, ..trusting(&identity) });
+        plan.stop = Stop { requests: None, sessions: Some(5), duration: None };
+        let burst = Burst { calls: vec![0], lead: false, think: Think::None, repeat: 2 };
+        plan.sessions = Some(Sessions {
+            kinds: vec![SessionKind { name: String::new(), weight: 1, bursts: vec![burst] }],
+            pick: Pick::InTurn,
+            connections: 1,
+            cookies: Cookies::Off,
+            lost: Lost::Idempotent,
+            on_failure: OnFailure::End,
+            retries: 0,
+        });
+        let (full, resumed, _) = handshakes(plan, identity);
+        assert_eq!((full, resumed), counts, "{resume}");
     }
 }
 
