@@ -197,3 +197,15 @@ pub(crate) const WIRE: [Case; 10] = [
     Case::new("bursts", &["--wsess=2,6,0", "--burst-length=3", "--uri=/delay5"]),
     Case::new("name", &["--server-name=a.example", "--wsesslog=1,0,post"]).file(POST),
 ];
+
+/// What is done with cookies.
+pub(crate) const COOKIES: [Case; 4] = [
+    Case::new("one", &["--wsess=2,3,0", "--uri=/cookie", "--session-cookies"]),
+    Case::new("told", &["--wsess=2,3,0", "--uri=/cookie", "--session-cookies", "--print-req=h"]),
+    Case::new(
+        "and a header",
+        &["--wsess=1,3,0", "--uri=/cookie", "--session-cookies", "--add-header=A: b\\n"],
+    ),
+    Case::new("and a body", &[FORM, "--session-cookies", "--wsesslog=2,0,cookies"])
+        .file(&[("cookies", "/cookie method=POST contents=a=1\n/cookie contents='b=2'\n")]),
+];

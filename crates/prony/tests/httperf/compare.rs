@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::cases::{Case, PRINTED, REQUESTS, SESSIONS, WIRE};
+use crate::cases::{COOKIES, Case, PRINTED, REQUESTS, SESSIONS, WIRE};
 use crate::program::{Ended, Run, Which, have};
 use crate::server::{Seen, Server};
 use crate::text::Printed;
@@ -74,6 +74,11 @@ fn sessions() {
 #[test]
 fn wire() {
     all(&WIRE);
+}
+
+#[test]
+fn cookies() {
+    all(&COOKIES);
 }
 
 #[test]

@@ -69,13 +69,13 @@ fn d28_nothing_to_do_is_done_at_once() {
 }
 
 #[test]
-fn d29_a_method_is_its_whole_name_and_any_name() {
+fn d29_any_method_in_capitals_is_one() {
     let server = Server::start();
-    let file = "/a method=PATCH contents=x\n/b method=PROPFIND\n/c method=BREW\n";
+    let file = "/a method=PATCH contents=x\n/b method=PROPFIND\n/c method=BREW\n/d method=POSTXX\n";
     let ended = run(server.port, &["--wsesslog=1,0,f"]).file("f", file).run(Which::Ours);
-    assert_eq!(numbers(&ended, ["replies"]), [3.0], "{ended:?}");
+    assert_eq!(numbers(&ended, ["replies"]), [4.0], "{ended:?}");
     let bytes = String::from_utf8(server.seen()[0].bytes.clone()).expect("text");
-    for line in ["PATCH /a HTTP/1.1\r\n", "PROPFIND /b HTTP/1.1\r\n", "BREW /c HTTP/1.1\r\n"] {
+    for line in ["PATCH /a HTTP", "PROPFIND /b HTTP", "BREW /c HTTP", "POST /d HTTP"] {
         assert!(bytes.contains(line), "{bytes}");
     }
 }
@@ -121,6 +121,25 @@ fn d33_the_end_of_a_list_loses_nothing() {
             assert_eq!(paths, [b"/a", b"/b", b"/c"]);
         }
     }
+}
+
+#[test]
+fn d34_cookies_are_kept_by_name() {
+    let server = Server::start();
+    let cookies = |path: &str| {
+        let before = server.seen().len();
+        let uri = format!("--uri={path}");
+        let ended = ours(&server, &["--wsess=1,3,0", "--session-cookies", &uri]);
+        assert_eq!(numbers(&ended, ["replies"]), [3.0], "{ended:?}");
+        let text = String::from_utf8(server.seen()[before].bytes.clone()).expect("text");
+        let lines = text.lines().filter_map(|l| l.strip_prefix("Cookie: ").map(str::to_owned));
+        lines.collect::<Vec<_>>()
+    };
+    assert_eq!(cookies("/twocookies"), ["a=1; b=2"; 2]);
+    assert_eq!(cookies("/tightcookie"), ["sid=tight"; 2]);
+    assert_eq!(cookies("/cookie"), ["sid=1", "sid=2"]);
+    // Each session has its own.
+    assert_eq!(cookies("/cookie"), ["sid=1", "sid=2"]);
 }
 
 #[test]
