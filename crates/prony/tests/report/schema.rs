@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use prony::report::{Format, Style, render};
 use prony_core::fault::Fault;
 use prony_core::plan::{Load, Think};
 use prony_core::schedule::{Arrivals, RatePlan};
+use prony_core::script::{Extract, PickRow, Place, Table};
 use prony_core::summary::{RunInfo, Summary};
 use prony_core::units::Span;
 use serde_json::Value;
@@ -45,6 +47,21 @@ fn summaries() -> Vec<Summary> {
         summary.plan.load = Load::Open { rate: RatePlan::default(), arrivals, connections: 7 };
         all.push(summary);
     }
+    let mut filled = sample::closed();
+    let mut table = Table::new("users", PickRow::Random, vec!["id".to_owned()]).expect("a column");
+    table.push(["7"]).expect("one cell");
+    filled.plan.data.tables.push(Arc::new(table));
+    filled.plan.data.variables.push(("me".to_owned(), "{{users.id}}".to_owned()));
+    filled.plan.calls[0].template = true;
+    for place in [
+        Place::Header { name: "X".to_owned(), regex: Some("a".to_owned()) },
+        Place::Json("/a".to_owned()),
+        Place::Between("<".to_owned(), ">".to_owned()),
+    ] {
+        let (variable, default) = ("v".to_owned(), Some("b".to_owned()));
+        filled.plan.calls[0].extract.push(Extract { variable, place, default });
+    }
+    all.push(filled);
     let mut plan = sample::closed().plan;
     plan.calls.clear();
     all.push(Summary::from_parts(plan, RunInfo::default(), vec![]));
