@@ -9,8 +9,7 @@ const FIRST: Span = Span::from_secs(1);
 const AGAIN: Span = Span::from_secs(10);
 
 /// What is said of a server that has never answered.
-pub(super) const NOBODY: &str =
-    "nobody answers: all connections were refused, reset or timed out; check host and port";
+pub(super) const NOBODY: &str = "nobody answers";
 
 /// Watches a load in which only failures happen. The old tools go on for ever then, or give up at
 /// the first.
@@ -34,7 +33,7 @@ impl Patience {
         }
         let (limit, sentence) = match answered {
             0 => (FIRST, NOBODY),
-            _ => (AGAIN, "the server is gone: for 10 s no request was answered"),
+            _ => (AGAIN, "the server is gone, for 10 s no request was answered"),
         };
         let over = live.lost > self.lost && live.now.since(self.since) >= limit;
         if !over || self.over.is_some() {

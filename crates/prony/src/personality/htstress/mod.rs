@@ -115,7 +115,8 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     match gave_up.or_else(|| nobody.then_some(patience::NOBODY)) {
         None => Ok(0),
         Some(sentence) => {
-            output::to_stderr(&format!("htstress: {sentence}"));
+            let reason = report::reason(&summary);
+            output::to_stderr(&format!("htstress: {sentence}{reason}; check host and port"));
             Ok(FAILED)
         }
     }

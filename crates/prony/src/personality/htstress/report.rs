@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use prony_core::fault::Fault;
 use prony_core::summary::Summary;
 use prony_core::units::Span;
 
-use crate::report::{self, Style};
+use crate::report::{self, Style, words};
 
 /// Lines of progress without a number of requests come after so many.
 const ENDLESS_EVERY: u64 = 1_000;
@@ -59,6 +60,14 @@ fn bad(summary: &Summary) -> u64 {
 /// Requests that no server has answered: refused, reset, timed out.
 fn errors(summary: &Summary) -> u64 {
     summary.main.lost()
+}
+
+/// What most of the lost requests were lost of, as the end of a sentence.
+pub(super) fn reason(summary: &Summary) -> String {
+    let lost = Fault::ALL.into_iter().filter(|f| f.is_lost());
+    let most = lost.map(|f| (summary.main.fault(f), f)).max_by_key(|&(n, _)| n);
+    most.filter(|&(n, _)| n > 0)
+        .map_or_else(String::new, |(_, f)| format!(": {}", words::sentence(f)))
 }
 
 /// The result.
