@@ -188,6 +188,7 @@ impl<'a> Requests<'a> {
             problems,
             folder,
             common,
+            base: None,
             endpoints: Vec::new(),
             listed: false,
             calls: Calls::default(),

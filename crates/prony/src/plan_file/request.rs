@@ -38,6 +38,8 @@ pub(super) struct Requests<'a> {
     /// The folder from which files are named; `None`: none is read.
     pub(super) folder: Option<&'a Path>,
     pub(super) common: Common,
+    /// Where paths go, once one has been asked for.
+    pub(super) base: Option<Goal>,
     pub(super) endpoints: Vec<Endpoint>,
     /// Whether the file lists its endpoints, so that requests may name them by number.
     pub(super) listed: bool,
@@ -72,7 +74,8 @@ impl Names {
 }
 
 /// Where one request goes.
-struct Goal {
+#[derive(Debug)]
+pub(super) struct Goal {
     endpoint: u32,
     path: String,
     authority: String,
@@ -388,8 +391,14 @@ impl<'a> Requests<'a> {
 
     /// The path on the server that the file names at its top.
     fn of_path(&mut self, path: String) -> Result<Goal, String> {
-        if let Some(url) = self.common.url.clone() {
-            return Ok(Goal { path, ..self.of_url(url) });
+        if self.base.is_none()
+            && let Some(url) = self.common.url.clone()
+        {
+            self.base = Some(self.of_url(url));
+        }
+        if let Some(base) = &self.base {
+            let (authority, user) = (base.authority.clone(), base.user.clone());
+            return Ok(Goal { endpoint: base.endpoint, path, authority, user });
         }
         if self.listed && !self.endpoints.is_empty() {
             return Ok(self.of_endpoint(0, path));

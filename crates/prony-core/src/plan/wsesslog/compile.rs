@@ -1,7 +1,7 @@
 //! Logged sessions as those of a plan.
 
 use std::collections::HashMap;
-use std::collections::hash_map::DefaultHasher;
+use std::collections::hash_map::{DefaultHasher, Entry};
 use std::hash::{Hash as _, Hasher as _};
 
 use super::{LoggedRequest, LoggedSession};
@@ -11,8 +11,10 @@ use crate::plan::{Burst, CallSpec, SessionKind, Think};
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
     calls: Vec<CallSpec>,
-    /// Calls by a hash of what mostly tells them apart.
-    known: HashMap<u64, Vec<u32>>,
+    /// The last call of each hash of what mostly tells calls apart.
+    known: HashMap<u64, u32>,
+    /// For each call, the one before it with the same hash; of itself, if there is none.
+    alike: Vec<u32>,
 }
 
 impl Calls {
@@ -20,12 +22,25 @@ impl Calls {
     pub fn intern(&mut self, call: CallSpec) -> u32 {
         let mut hasher = DefaultHasher::new();
         (&call.path, &call.method, &call.body, call.endpoint, call.name).hash(&mut hasher);
-        let alike = self.known.entry(hasher.finish()).or_default();
-        if let Some(&index) = alike.iter().find(|&&i| self.calls[i as usize] == call) {
-            return index;
-        }
         let index = self.calls.len() as u32;
-        alike.push(index);
+        let last = match self.known.entry(hasher.finish()) {
+            Entry::Vacant(entry) => *entry.insert(index),
+            Entry::Occupied(mut entry) => {
+                let mut at = *entry.get();
+                loop {
+                    if self.calls[at as usize] == call {
+                        return at;
+                    }
+                    let before = self.alike[at as usize];
+                    if before == at {
+                        break entry.insert(index);
+                    }
+                    at = before;
+                }
+            }
+        };
+        self.alike.resize(self.calls.len(), 0);
+        self.alike.push(last);
         self.calls.push(call);
         index
     }
@@ -75,6 +90,9 @@ impl Calls {
         mut call: impl FnMut(&LoggedRequest<'_>) -> Result<CallSpec, E>,
     ) -> Result<Vec<SessionKind>, E> {
         let mut kinds = Vec::with_capacity(sessions.len());
+        // Most files have few requests that are the same, and moving the others takes time.
+        let bursts = sessions.iter().flatten();
+        self.calls.reserve(bursts.map(|burst| burst.requests.len()).sum());
         for session in sessions {
             let mut bursts = Vec::with_capacity(session.len());
             for burst in session {
