@@ -1,6 +1,10 @@
 //! What is read and what is refused.
 
+use proptest::prelude::*;
+use proptest::sample::select;
+
 use super::*;
+use crate::personality::httperf::echo::echo;
 
 /// What the command line is refused with, and the exit code; the words are apart by blanks.
 fn refused(line: &str) -> String {
@@ -89,4 +93,35 @@ fn the_last_of_several_counts_and_operands_do_not() {
     assert_eq!(read("httperf", &words, &mut |_| {}), Ok(Wish::Version));
     let Ok(Wish::Run(o)) = read("httperf", &words[..5], &mut |_| {}) else { panic!() };
     assert_eq!((o.num_conns, o.verbose, o.hog), (4, 3, false));
+}
+
+/// Words as people and their mistakes make them: options, abbreviations, values, any text.
+fn word() -> impl Strategy<Value = String> {
+    let name = select(TABLE.words.iter().chain(TABLE.newer).map(|w| w.0).collect::<Vec<_>>());
+    let value = prop_oneof![
+        "[0-9xeEpuvd.,/+-]{0,9}",
+        "[yn],[a-z]{0,3}",
+        select(vec!["inf", "-nan", "0x", "1e", "1,2,3", "1,0.5,f", "0/1", "\u{e9}", "a\u{20ac}b"])
+            .prop_map(str::to_owned),
+        any::<String>(),
+    ];
+    prop_oneof![
+        3 => (name, 1..20usize, prop::option::of(value)).prop_map(|(name, length, value)| {
+            let name = name.get(..length).unwrap_or(name);
+            value.map_or_else(|| format!("--{name}"), |value| format!("--{name}={value}"))
+        }),
+        1 => "-[hvVnd]{0,4}[0-9]?",
+        1 => any::<String>(),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_command_line_makes_it_panic(words in prop::collection::vec(word(), 0..6)) {
+        match read("httperf", &words, &mut |_| {}) {
+            Ok(Wish::Run(opts)) => prop_assert!(echo(&opts).starts_with("httperf ")),
+            Ok(Wish::Help | Wish::Version) => {}
+            Err(refusal) => prop_assert!(refusal.message.starts_with("httperf: ")),
+        }
+    }
 }
