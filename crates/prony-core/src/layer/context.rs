@@ -15,7 +15,7 @@ use rustls::{
 use super::reason::Reason;
 use super::tickets::Tickets;
 use super::tls::Tls;
-use crate::plan::{Plan, Resume, TlsSpec, TlsVersion, suite_id};
+use crate::plan::{Plan, Resume, TlsSpec, TlsVersion, suite_id, suite_ids};
 
 /// The TLS 1.3 tickets that are kept for each server. Each serves once, so that there must be as
 /// many as connections are opened at a time.
@@ -208,15 +208,14 @@ fn server_name(name: &str) -> Result<ServerName<'static>, ContextError> {
 
 fn provider(spec: &TlsSpec) -> Result<CryptoProvider, ContextError> {
     let mut provider = aws_lc_rs::default_provider();
-    if spec.suites.is_empty() {
-        return Ok(provider);
-    }
-    let by_name = |name: &String| {
-        let id = suite_id(name);
-        provider.cipher_suites.iter().copied().find(|s| Some(u16::from(s.suite())) == id)
+    let by_id =
+        |id: u16| provider.cipher_suites.iter().copied().find(|s| u16::from(s.suite()) == id);
+    let suites: Option<Vec<_>> = if spec.suites.is_empty() {
+        suite_ids().map(by_id).collect()
+    } else {
+        spec.suites.iter().map(|name| suite_id(name).and_then(by_id)).collect()
     };
-    let known: Option<Vec<_>> = spec.suites.iter().map(by_name).collect();
-    provider.cipher_suites = known.ok_or_else(|| {
+    provider.cipher_suites = suites.ok_or_else(|| {
         ContextError::Suites(format!("one of the cipher suites is unknown: {:?}", spec.suites))
     })?;
     Ok(provider)

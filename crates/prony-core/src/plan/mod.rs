@@ -17,7 +17,7 @@ use crate::units::Span;
 
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 pub use tls::{Resume, TlsSpec, TlsVersion};
-pub(crate) use tls::{suite_id, suite_name};
+pub(crate) use tls::{suite_id, suite_ids, suite_name};
 pub use wsesslog::{
     Calls, Dialect, LogError, LogErrorKind, LoggedBurst, LoggedRequest, LoggedSession,
     parse_session_log,

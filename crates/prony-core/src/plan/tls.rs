@@ -79,16 +79,18 @@ pub enum Resume {
 /// A cipher suite: its name at IANA, its name in OpenSSL, its number.
 type Suite = (&'static str, &'static str, u16);
 
-/// The suites that there are: those with forward secrecy and authenticated encryption.
+/// The suites that there are: those with forward secrecy and authenticated encryption, in the order
+/// in which they are offered where nobody says otherwise. As in browsers, AES-128 comes first: it
+/// and its hash cost both sides less, and is what a server serves most.
 const SUITES: [Suite; 9] = [
-    ("TLS_AES_256_GCM_SHA384", "TLS13_AES_256_GCM_SHA384", 0x1302),
     ("TLS_AES_128_GCM_SHA256", "TLS13_AES_128_GCM_SHA256", 0x1301),
+    ("TLS_AES_256_GCM_SHA384", "TLS13_AES_256_GCM_SHA384", 0x1302),
     ("TLS_CHACHA20_POLY1305_SHA256", "TLS13_CHACHA20_POLY1305_SHA256", 0x1303),
-    ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384", 0xc02c),
     ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256", 0xc02b),
+    ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384", 0xc02c),
     ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305", 0xcca9),
-    ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "ECDHE-RSA-AES256-GCM-SHA384", 0xc030),
     ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256", 0xc02f),
+    ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "ECDHE-RSA-AES256-GCM-SHA384", 0xc030),
     ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305", 0xcca8),
 ];
 
@@ -177,6 +179,11 @@ impl fmt::Display for Resume {
 /// The number of the cipher suite of that name at IANA.
 pub(crate) fn suite_id(name: &str) -> Option<u16> {
     SUITES.iter().find(|s| s.0 == name).map(|s| s.2)
+}
+
+/// The numbers of all cipher suites, those that are preferred first.
+pub(crate) fn suite_ids() -> impl Iterator<Item = u16> {
+    SUITES.iter().map(|s| s.2)
 }
 
 /// The name at IANA of the cipher suite of that number.

@@ -207,7 +207,7 @@ fn a_handshake_is_a_phase_of_its_own() {
     assert_eq!(t.times.lag.max(), span(0), "the handshake is no lateness of the meter");
     let tls = t.tls.expect("a handshake");
     assert_eq!((tls.full, tls.resumed, tls.reasons.len()), (1, 0, 0));
-    assert_eq!(tls.kinds.keys().next().expect("a kind"), "TLS 1.3 TLS_AES_256_GCM_SHA384");
+    assert_eq!(tls.kinds.keys().next().expect("a kind"), "TLS 1.3 TLS_AES_128_GCM_SHA256");
 }
 
 /// Full and resumed handshakes of ten connections, one after another.
