@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use prony_core::engine::Engine;
 use prony_core::machine::{Action, Machine};
-use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
+use prony_core::plan::{
+    Burst, CallSpec, Cookies, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan, SessionKind,
+    Sessions, Shard, Stop, Think,
+};
 use prony_core::proto::h1::H1;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::serve::Serve;
@@ -75,6 +78,24 @@ fn plan(load: Load, pipeline: u32, requests_per_connection: Option<u32>) -> Plan
         seed: 1,
         shard: Shard::WHOLE,
     }
+}
+
+/// The same load in sessions of three bursts, with and without pauses.
+fn sessions(plan: Plan) -> Plan {
+    let burst = |lead, think| Burst { calls: vec![0; 20], lead, think, repeat: 1 };
+    let pause = Think::Exponential(Span::from_millis(5));
+    let bursts = vec![burst(true, Think::None), burst(false, pause), burst(false, Think::None)];
+    let sessions = Sessions {
+        kinds: vec![SessionKind { name: String::new(), weight: 1, bursts }],
+        pick: Pick::InTurn,
+        connections: 2,
+        cookies: Cookies::Off,
+        lost: Lost::Idempotent,
+        on_failure: OnFailure::End,
+        retries: 0,
+    };
+    let stop = Stop { requests: None, sessions: Some(u64::MAX / 2), duration: None };
+    Plan { sessions: Some(sessions), stop, ..plan }
 }
 
 /// A server on the other end of nothing: every turn each connection gets the replies to what it
@@ -171,6 +192,8 @@ fn a_run_allocates_per_second_and_not_per_request() {
         ("head cut in pieces", plan(closed(10), 1, None), slow, 20),
         ("a connection per request", plan(closed(50), 1, Some(1)), slow, usize::MAX),
         ("open", plan(open, 1, None), quick, usize::MAX),
+        ("sessions", sessions(plan(closed(10), 64, None)), slow, usize::MAX),
+        ("sessions over connections", sessions(plan(closed(10), 4, None)), slow, usize::MAX),
     ];
     for (name, plan, step, chunk) in cases {
         let per_second = allocations(&plan, step, chunk, 100_000);

@@ -208,10 +208,13 @@ impl Summary {
     }
 
     /// The rate that the plan asked for over the measurement, in requests per second; `None` in a
-    /// closed loop, which asks for none. Where a count or the user ended the run earlier, the mean
-    /// rate asked until then.
+    /// closed loop, which asks for none, and where sessions arrive, whose requests follow the
+    /// replies. Where a count or the user ended the run earlier, the mean rate asked until then.
     pub fn asked_rate(&self) -> Option<f64> {
         let Load::Open { rate, arrivals, .. } = &self.plan.load else { return None };
+        if self.plan.sessions.is_some() {
+            return None;
+        }
         let window = self.main.window();
         match arrivals {
             Arrivals::Fixed | Arrivals::Poisson => {

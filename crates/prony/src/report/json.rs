@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use prony_core::fault::{Fault, FaultClass};
 use prony_core::plan::Plan;
-use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
+use prony_core::record::{NameTally, Tally};
 use prony_core::summary::{Figures, Limit, Meter, Row, RunInfo, Summary, Verdict};
 use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,27 @@ struct Section<'a> {
     times: BTreeMap<&'static str, Times>,
     errors: Vec<Error>,
     rows: Vec<Line>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sessions: Option<Sessions>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    names: Vec<Named<'a>>,
     tally: &'a Tally,
+}
+
+#[derive(Serialize)]
+struct Sessions {
+    lifetime: Times,
+    failtime: Times,
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a str,
+    started: u64,
+    replies: u64,
+    failed: u64,
+    response: Times,
+    service: Times,
 }
 
 #[derive(Serialize)]
@@ -119,6 +139,7 @@ struct Line {
 
 pub(super) fn render(summary: &Summary) -> String {
     let brief = Brief::of(&summary.main);
+    let names = &summary.plan.names;
     let mut run = summary.run.clone();
     run.command = redact::command(&run.command);
     let report = Report {
@@ -129,8 +150,8 @@ pub(super) fn render(summary: &Summary) -> String {
         run,
         plan: redact::plan(&summary.plan),
         meters: &summary.meters,
-        measurement: Section::of(&summary.main, summary.asked_rate(), summary.sent_rate()),
-        warmup: summary.warmup.as_ref().map(|w| Section::of(w, None, None)),
+        measurement: Section::of(&summary.main, names, summary.asked_rate(), summary.sent_rate()),
+        warmup: summary.warmup.as_ref().map(|w| Section::of(w, names, None, None)),
     };
     layout::json(&report)
 }
@@ -233,7 +254,12 @@ impl Judgement {
 }
 
 impl<'a> Section<'a> {
-    fn of(tally: &'a Tally, asked_rate: Option<f64>, sent_rate: Option<f64>) -> Self {
+    fn of(
+        tally: &'a Tally,
+        names: &'a [String],
+        asked_rate: Option<f64>,
+        sent_rate: Option<f64>,
+    ) -> Self {
         let t = &tally.times;
         let times = [
             ("response", &t.response),
@@ -260,7 +286,25 @@ impl<'a> Section<'a> {
             times: times.into_iter().map(|(name, hist)| (name, Times::of(hist))).collect(),
             errors: errors(tally),
             rows: tally.rows().map(Line::from).collect(),
+            sessions: tally.sessions.as_ref().map(|s| Sessions {
+                lifetime: Times::of(&s.lifetime),
+                failtime: Times::of(&s.failtime),
+            }),
+            names: names.iter().zip(&tally.names).map(|(name, t)| Named::of(name, t)).collect(),
             tally,
+        }
+    }
+}
+
+impl<'a> Named<'a> {
+    fn of(name: &'a str, t: &NameTally) -> Self {
+        Self {
+            name,
+            started: t.started,
+            replies: t.replies,
+            failed: t.failed,
+            response: Times::of(&t.response),
+            service: Times::of(&t.service),
         }
     }
 }

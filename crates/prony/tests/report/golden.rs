@@ -27,6 +27,7 @@ fn text() {
     check("open.txt", Format::Text, &sample::open());
     check("closed.txt", Format::Text, &sample::closed());
     check("everything.txt", Format::Text, &sample::everything());
+    check("sessions.txt", Format::Text, &sample::sessions());
 }
 
 #[test]

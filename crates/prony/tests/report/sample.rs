@@ -3,11 +3,11 @@
 
 use prony_core::fault::Fault;
 use prony_core::plan::{
-    CallSpec, Expect, HttpVersion, Load, Pick, Plan, Resume, Shard, Stop, Think, TlsSpec,
-    TlsVersion,
+    Burst, CallSpec, Cookies, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan, Resume,
+    SessionKind, Sessions, Shard, Stop, Think, TlsSpec, TlsVersion,
 };
 use prony_core::proto::Reply;
-use prony_core::record::{Recorder, Stamps, Tally, TlsTally};
+use prony_core::record::{Recorder, SessionEnd, Stamps, Tally, TlsTally};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::summary::{Meter, RunInfo, Summary, Transport};
 use prony_core::target::Endpoint;
@@ -45,6 +45,68 @@ pub(crate) fn closed() -> Summary {
         stop: Stop { requests: Some(3), sessions: None, duration: None },
         warmup: Span::ZERO,
         ..open_plan()
+    };
+    let run = RunInfo { driver: "simulation".into(), ..RunInfo::default() };
+    Summary::from_parts(plan, run, vec![(warmup, main, Meter::default())])
+}
+
+/// Forty sessions of two bursts each, one of which fails, and requests with names.
+pub(crate) fn sessions() -> Summary {
+    let mut r = Recorder::new(Nanos::ZERO).of(true, 2);
+    for k in 0..40_u64 {
+        let begun = Nanos(k * 30 * MS);
+        r.session_started(begun);
+        r.connecting(begun);
+        r.connected(begun, Span(45_000));
+        let fault = (k == 7).then_some(Fault::UnexpectedStatus);
+        for n in 0..2 {
+            let intended = begun + Span(n * 12 * MS);
+            let done = intended + Span(MS + k * 10_000);
+            let stamps =
+                Stamps { intended, sent: intended, first: done, done, ..Stamps::default() };
+            r.started(intended);
+            r.name_started(n as u32, intended);
+            r.sent(&stamps);
+            let fault = fault.filter(|_| n == 1);
+            r.replied(&stamps, &reply(if fault.is_some() { 500 } else { 200 }), fault);
+            r.name_ended(n as u32, &stamps, fault);
+        }
+        let end = begun + Span(13 * MS + k * 10_000);
+        let how = if fault.is_some() { SessionEnd::Failed } else { SessionEnd::Completed };
+        r.session_ended(how, begun, end, 2, 1);
+        r.link_lived(begun, end);
+    }
+    let (warmup, main) = r.finish(false);
+    let burst = |call, think| Burst { calls: vec![call], lead: false, think, repeat: 1 };
+    let plan = open_plan();
+    let call = |name, path: &str| CallSpec {
+        path: path.into(),
+        name: Some(name),
+        expect: Some(Box::default()),
+        bare: name == 1,
+        ..plan.calls[0].clone()
+    };
+    let plan = Plan {
+        calls: vec![call(0, "/login"), call(1, "/basket")],
+        names: vec!["log in".into(), "look into the basket".into()],
+        sessions: Some(Sessions {
+            kinds: vec![SessionKind {
+                name: "buyer".into(),
+                weight: 1,
+                bursts: vec![burst(0, Think::Fixed(Span(11 * MS))), burst(1, Think::None)],
+            }],
+            pick: Pick::InTurn,
+            connections: 1,
+            cookies: Cookies::Off,
+            lost: Lost::Idempotent,
+            on_failure: OnFailure::End,
+            retries: 0,
+        }),
+        load: Load::Closed { connections: 1, think: Think::None },
+        stop: Stop { requests: None, sessions: Some(40), duration: None },
+        timeout_from_send: true,
+        warmup: Span::ZERO,
+        ..plan
     };
     let run = RunInfo { driver: "simulation".into(), ..RunInfo::default() };
     Summary::from_parts(plan, run, vec![(warmup, main, Meter::default())])

@@ -1,5 +1,6 @@
 //! The report for people: one screen, nothing that is zero.
 
+mod named;
 mod page;
 mod table;
 mod what;
@@ -27,6 +28,8 @@ const THREADS_MAX: usize = 8;
 struct Detail {
     /// Kinds of errors.
     errors: usize,
+    /// Names of requests.
+    names: usize,
     /// Statuses.
     statuses: usize,
     /// Pieces of the rate plan.
@@ -41,14 +44,23 @@ struct Detail {
 
 /// From much to little: the first that fits on the screen is taken.
 const DETAILS: [Detail; 3] = [
-    Detail { errors: 24, statuses: 12, pieces: 6, notes: (9, 3), reasons: 9, airy: true },
-    Detail { errors: 6, statuses: 8, pieces: 4, notes: (3, 2), reasons: 4, airy: true },
-    Detail { errors: 1, statuses: 5, pieces: 1, notes: (1, 1), reasons: 1, airy: false },
+    Detail {
+        errors: 24,
+        names: 12,
+        statuses: 12,
+        pieces: 6,
+        notes: (9, 3),
+        reasons: 9,
+        airy: true,
+    },
+    Detail { errors: 6, names: 4, statuses: 8, pieces: 4, notes: (3, 2), reasons: 4, airy: true },
+    Detail { errors: 1, names: 1, statuses: 5, pieces: 1, notes: (1, 1), reasons: 1, airy: false },
 ];
 
 /// Everything, where there is no screen to fit on.
 const ALL: Detail = Detail {
     errors: Fault::COUNT,
+    names: usize::MAX,
     statuses: usize::MAX,
     pieces: usize::MAX,
     notes: (usize::MAX, 1),
@@ -110,7 +122,8 @@ fn page(summary: &Summary, style: Style, detail: Detail) -> String {
 
 /// From the times to the verdict.
 fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
-    table::times(page, &summary.main.times);
+    table::times(page, &summary.main);
+    named::tell(page, summary, detail.names);
     errors(page, &summary.main, detail);
     page.blank();
     page.list("meter", &meter(summary));
@@ -129,12 +142,32 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
     let handshakes = if detail.airy { handshakes(t) } else { Vec::new() };
     vec![
         ("requests", vec![requests(t)]),
+        ("sessions", sessions(t)),
         ("rate", rates(summary)),
         ("data", data(t)),
         ("statuses", statuses(t, detail.statuses)),
         ("connections", connections(summary)),
         ("handshakes", handshakes),
     ]
+}
+
+/// What became of the sessions.
+fn sessions(t: &Tally) -> Vec<String> {
+    let Some(s) = &t.sessions else { return Vec::new() };
+    let mut told =
+        vec![format!("{}: {} completed", units::count(s.started), units::count(s.completed))];
+    for (n, what) in [(s.failed, "failed"), (s.unfinished, "unfinished")] {
+        if n > 0 {
+            told.push(format!("{} {what}", units::count(n)));
+        }
+    }
+    if s.completed > 0 {
+        let each = s.connections as f64 / s.completed as f64;
+        let each = (each * 100.0).round() / 100.0;
+        let what = if each == 1.0 { "connection" } else { "connections" };
+        told.push(format!("{} {what} each", units::round(each)));
+    }
+    told
 }
 
 fn data(t: &Tally) -> Vec<String> {

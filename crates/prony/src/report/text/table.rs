@@ -1,7 +1,7 @@
 //! The table of times: one line for each kind, one column for each figure.
 
-use prony_core::record::Times;
 use prony_core::record::hist::Hist;
+use prony_core::record::{Tally, Times};
 use prony_core::summary::{Figures, QUANTILES};
 
 use super::page::{Ink, Page};
@@ -10,7 +10,9 @@ use super::units;
 /// Columns of a cell, its gap included.
 const CELL: usize = 8;
 
-pub(super) fn times(page: &mut Page, times: &Times) {
+pub(super) fn times(page: &mut Page, tally: &Tally) {
+    let times = &tally.times;
+    let lifetime = tally.sessions.as_ref().map(|s| ("session", &s.lifetime));
     let same = |a: &Hist, b: &Hist| a == b && a.count() > 0;
     let waits = !same(&times.service, &times.response);
     let pieces = !same(&times.first_byte, &times.service);
@@ -21,6 +23,7 @@ pub(super) fn times(page: &mut Page, times: &Times) {
     };
     let told: Vec<(&str, Figures)> = kinds(times)
         .into_iter()
+        .chain(lifetime)
         .filter(|(name, hist)| wanted(name) && is_told(hist))
         .map(|(name, hist)| (name, Figures::of(hist)))
         .collect();

@@ -64,6 +64,7 @@ pub(super) fn target(plan: &Plan, width: usize) -> String {
         1 => url,
         n => {
             let how = match plan.pick {
+                _ if plan.sessions.is_some() => "in sessions",
                 Pick::InTurn => "in turn",
                 Pick::Random => "at random",
             };
@@ -76,14 +77,21 @@ fn load(plan: &Plan, detail: Detail) -> Vec<String> {
     let mut told = Vec::new();
     match &plan.load {
         Load::Closed { connections, think } => {
-            let users = units::counted(u64::from(*connections), "connection", "connections");
-            told.push(format!("closed loop: {users}"));
+            let users = u64::from(*connections);
+            told.push(match plan.sessions {
+                None => {
+                    let lanes = units::counted(users, "connection", "connections");
+                    format!("closed loop: {lanes}")
+                }
+                Some(_) => format!("closed loop: {} at a time", sessions(users)),
+            });
             if let Some(think) = thinking(*think) {
                 told.push(think);
             }
         }
         Load::Open { rate, arrivals, connections } => {
-            told.push(format!("open loop: {}", law(rate, arrivals, detail.pieces)));
+            let what = if plan.sessions.is_some() { "sessions " } else { "" };
+            told.push(format!("open loop: {what}{}", law(rate, arrivals, detail.pieces)));
             let cap = units::counted(u64::from(*connections), "connection", "connections");
             told.push(format!("at most {cap}"));
         }
@@ -92,6 +100,10 @@ fn load(plan: &Plan, detail: Detail) -> Vec<String> {
         let requests = units::counted(n, "request has", "requests have");
         told.push(format!("until {requests} started"));
     }
+    if let Some(n) = plan.stop.sessions {
+        let have = if n == 1 { "has" } else { "have" };
+        told.push(format!("until {} {have} started", sessions(n)));
+    }
     if let Some(t) = plan.stop.duration.filter(|&t| rate_length(plan) != Some(t)) {
         told.push(format!("for {}", units::exact(t)));
     }
@@ -99,6 +111,10 @@ fn load(plan: &Plan, detail: Detail) -> Vec<String> {
         told.push(format!("after {} of warm-up", units::exact(plan.warmup)));
     }
     told
+}
+
+fn sessions(n: u64) -> String {
+    units::counted(n, "session", "sessions")
 }
 
 /// The length that the rate plan itself tells.
@@ -241,8 +257,9 @@ fn secured(plan: &Plan) -> Vec<String> {
 }
 
 fn limits(plan: &Plan) -> Vec<String> {
+    let from = if plan.timeout_from_send { "send" } else { "intended start" };
     vec![
-        format!("timeout {} from the intended start", units::exact(plan.timeout)),
+        format!("timeout {} from the {from}", units::exact(plan.timeout)),
         format!("{} to connect", units::exact(plan.connect_timeout)),
         format!("seed {}", plan.seed),
     ]

@@ -1,0 +1,51 @@
+//! The requests by name: one line for each, with its counts and response times.
+
+use prony_core::record::NameTally;
+use prony_core::summary::{Figures, QUANTILES, Summary};
+
+use super::page::{Ink, LABEL, Page, shortened};
+use super::units;
+
+/// Columns of a cell, its gap included.
+const CELL: usize = 10;
+/// The quantiles that are told.
+const TOLD: [&str; 3] = ["p50", "p90", "p99"];
+
+/// At most so many names: those with the most requests.
+pub(super) fn tell(page: &mut Page, summary: &Summary, most: usize) {
+    let mut rows: Vec<(&str, &NameTally)> =
+        summary.plan.names.iter().map(String::as_str).zip(&summary.main.names).collect();
+    rows.retain(|(_, t)| t.started > 0);
+    if rows.is_empty() {
+        return;
+    }
+    rows.sort_by_key(|&(_, t)| std::cmp::Reverse(t.started));
+    page.blank();
+    let header = ["replies", "failed", "mean"].into_iter().chain(TOLD).chain(["max"]);
+    page.row(
+        "response",
+        &header.map(|name| format!("{name:>CELL$}")).collect::<String>(),
+        Ink::Faint,
+    );
+    for (name, t) in rows.iter().take(most) {
+        page.row(&shortened(name, LABEL - 3), &row(t), Ink::Plain);
+    }
+    if let Some(n) = rows.len().checked_sub(most).filter(|&n| n > 0) {
+        page.line("", &format!("and {}", units::counted(n as u64, "more name", "more names")));
+    }
+}
+
+fn row(t: &NameTally) -> String {
+    let f = Figures::of(&t.response);
+    let quantiles = QUANTILES
+        .iter()
+        .zip(f.quantiles)
+        .filter(|((name, _), _)| TOLD.contains(name))
+        .map(|(_, time)| time.map(units::span));
+    let cells =
+        [Some(units::count(t.replies)), Some(units::count(t.failed)), f.mean_ns.map(units::nanos)]
+            .into_iter()
+            .chain(quantiles)
+            .chain([f.max.map(units::span)]);
+    cells.map(|cell| format!("{:>CELL$}", cell.as_deref().unwrap_or("-"))).collect()
+}
