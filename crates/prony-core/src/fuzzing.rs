@@ -319,6 +319,7 @@ pub fn plan(methods: &[&str]) -> Plan {
         names: Vec::new(),
         data: Default::default(),
         timeout_from_send: false,
+        replace_lost: false,
         tls: None,
         load: Load::Closed { connections: 1, think: Think::None },
         stop: Stop { requests: Some(1), sessions: None, duration: None },

@@ -65,6 +65,7 @@ fn plan(load: Load, pipeline: u32, requests_per_connection: Option<u32>) -> Plan
         names: Vec::new(),
         data: Default::default(),
         timeout_from_send: false,
+        replace_lost: false,
         tls: None,
         load,
         stop: Stop { requests: Some(u64::MAX / 2), sessions: None, duration: None },

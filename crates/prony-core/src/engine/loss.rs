@@ -40,6 +40,9 @@ impl<P: Protocol> Engine<P> {
             self.recorder.name_failed(name, &stamps, fault, sent, least);
         }
         self.source.missed(flight.user);
+        if self.plan.replace_lost && fault.is_lost() {
+            self.source.refund(flight.intended, self.plan.warmup);
+        }
         self.freed.push(flight.user);
     }
 

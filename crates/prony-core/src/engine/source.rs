@@ -196,6 +196,17 @@ impl Source {
         }
     }
 
+    /// A request of a closed loop that was intended then does not count: its user, who is about to
+    /// be freed, may make another one.
+    #[cold]
+    pub(super) fn refund(&mut self, intended: Nanos, warmup: Span) {
+        if let Self::Closed(Users { quota: Some(quota), .. }) = self
+            && intended >= Nanos::ZERO + warmup
+        {
+            *quota += 1;
+        }
+    }
+
     /// Whether the user, or session, wants nothing more because a request has failed.
     #[inline]
     pub(super) fn gives_up(&self, user: u32) -> bool {

@@ -78,6 +78,7 @@ pub(super) fn plan(load: Load, requests: u64) -> Plan {
         names: Vec::new(),
         data: Default::default(),
         timeout_from_send: false,
+        replace_lost: false,
         tls: None,
         load,
         stop: Stop { requests: Some(requests), sessions: None, duration: None },

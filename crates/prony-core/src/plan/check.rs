@@ -124,6 +124,12 @@ impl Plan {
         if self.stop.requests == Some(0) {
             return Err("the run must have at least 1 request".into());
         }
+        let alone = matches!(self.load, Load::Closed { .. }) && self.sessions.is_none();
+        if self.replace_lost && !(alone && self.stop.requests.is_some()) {
+            return Err("only a closed loop of a number of requests, without sessions, can make \
+                        others in place of those that are lost"
+                .into());
+        }
         if self.stop.duration == Some(Span::ZERO) {
             return Err("the run must last longer than no time".into());
         }

@@ -57,6 +57,13 @@ pub struct Plan {
     /// Whether the timeout runs from the send instead of from the intended start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timeout_from_send: bool,
+    /// Whether a request that is lost (see [`Fault::is_lost`]) does not count towards
+    /// [`Stop::requests`], so that another one is made in its place; only in a closed loop without
+    /// sessions.
+    ///
+    /// [`Fault::is_lost`]: crate::fault::Fault::is_lost
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replace_lost: bool,
     /// From the start of the connect to the open connection.
     pub connect_timeout: Span,
     /// What counts as success.

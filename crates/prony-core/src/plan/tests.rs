@@ -22,6 +22,7 @@ pub(crate) fn plan() -> Plan {
         names: Vec::new(),
         data: Default::default(),
         timeout_from_send: false,
+        replace_lost: false,
         tls: None,
         load: Load::Open {
             rate: RatePlan::constant(100.0),
@@ -278,6 +279,7 @@ fn invalid_limits_are_named() {
             |p| p.stop.duration = Some(Span::ZERO),
             |p| p.stop.duration = None,
             |p| (p.stop.duration, p.warmup) = (Some(Span::MAX), Span(1)),
+            |p| p.replace_lost = true,
         ],
         expect![[r#"
             a connection needs a pipelining depth of at least 1
@@ -294,6 +296,7 @@ fn invalid_limits_are_named() {
             the run must last longer than no time
             nothing ends the run; give a number of requests or a duration
             warm-up and run together last longer than 584 years
+            only a closed loop of a number of requests, without sessions, can make others in place of those that are lost
         "#]],
     );
 }

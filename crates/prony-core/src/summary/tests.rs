@@ -12,6 +12,7 @@ fn plan(load: Load) -> Plan {
         names: Vec::new(),
         data: Default::default(),
         timeout_from_send: false,
+        replace_lost: false,
         tls: None,
         load,
         stop: Stop { requests: None, sessions: None, duration: Some(Span::from_secs(10)) },

@@ -36,6 +36,7 @@ fn plan(port: u16, load: Load, stop: Stop) -> Plan {
         names: Vec::new(),
         data: Default::default(),
         timeout_from_send: false,
+        replace_lost: false,
         tls: None,
         load,
         stop,

@@ -59,6 +59,8 @@ pub(crate) fn any_plan(dice: &mut Dice) -> Plan {
         _ => Expect::default(),
     };
     some_calls(dice, &mut plan);
+    let counted = plan.stop.requests.is_some() && plan.stop.duration.is_some();
+    plan.replace_lost = counted && matches!(plan.load, Load::Closed { .. }) && dice.chance(0.5);
     plan
 }
 
@@ -101,6 +103,7 @@ pub(crate) fn some_sessions(dice: &mut Dice, plan: &mut Plan) {
         plan.pipeline = 1;
     }
     plan.timeout_from_send = dice.chance(0.3);
+    plan.replace_lost = false;
     plan.names = vec!["even".into(), "odd".into()];
     for (k, call) in plan.calls.iter_mut().enumerate() {
         call.name = Some(k as u32 % 2);
@@ -230,4 +233,37 @@ fn a_dead_target_ends_in_time() {
         let end = Nanos::ZERO + plan.warmup + ms(50) + plan.timeout;
         assert!(outcome.ran.finished[0] <= end, "seed {seed}: {}", outcome.ran.finished[0]);
     }
+}
+
+/// Where lost requests are made up for, exactly as many as asked are answered, whatever is lost.
+#[test]
+fn lost_requests_are_replaced() {
+    let mut lost = 0;
+    for seed in 0..100 {
+        let _case = Seed(seed);
+        let mut dice = Dice::new(seed, 22);
+        let mut plan = any_plan(&mut dice);
+        let think =
+            if dice.chance(0.3) { Think::Fixed(Span(dice.below(5_000_000))) } else { Think::None };
+        let (connections, requests) = (dice.between(1, 9) as u32, dice.between(1, 60));
+        plan.load = Load::Closed { connections, think };
+        plan.stop = Stop { requests: Some(requests), sessions: None, duration: None };
+        (plan.replace_lost, plan.http) = (true, HttpVersion::Http11);
+        // Time enough for each to be answered at all.
+        (plan.timeout, plan.connect_timeout) = (ms(2_000), ms(1_000));
+        plan.check().expect("such a plan is valid");
+        let connect = ConnectOdds { refused: dice.unit() * 0.4, ..ConnectOdds::default() };
+        let reset = dice.unit() * 0.3;
+        let link = Link { reset, connect, ..Link::with_latency(Span::from_micros(50)) };
+        let station = Station::new(Law::Fixed(ms(1)), seed).statuses(vec![200, 404]);
+        let mut server = Server::new(station);
+        let shares = dice.between(1, u64::from(plan.shards_max().min(3))) as u32;
+        let outcome = load(&plan, shares, &Setup::new(link, seed), &mut [&mut server]);
+        assert_conserved(&outcome, &format!("seed {seed}"));
+        let t = outcome.main();
+        assert_eq!(t.replies + t.failed - t.lost(), requests, "seed {seed}");
+        assert_eq!(t.unfinished, 0, "seed {seed}");
+        lost += t.lost();
+    }
+    assert!(lost > 400, "only {lost} requests were lost");
 }

@@ -75,6 +75,7 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
         names: targets.names,
         data: targets.data,
         timeout_from_send: false,
+        replace_lost: false,
         tls: tls::spec(&args.tls)?,
         load,
         stop,

@@ -28,6 +28,7 @@ pub(super) fn closed(endpoint: Endpoint, call: CallSpec, connections: u32) -> Pl
         requests_per_connection: None,
         timeout: TIMEOUT,
         timeout_from_send: false,
+        replace_lost: false,
         connect_timeout: CONNECT_TIMEOUT,
         expect: Expect { statuses: vec![(100, 599)], body: None, length: None },
         http: HttpVersion::Http11,

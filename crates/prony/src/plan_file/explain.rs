@@ -170,6 +170,9 @@ impl<'p> Writer<'p> {
         if plan.timeout_from_send {
             line(out, "timeout-from", quoted("send"));
         }
+        if plan.replace_lost {
+            line(out, "replace-lost", true);
+        }
         line(out, "connect-timeout", quoted(&plan.connect_timeout.to_string()));
         if plan.http != HttpVersion::Http11 {
             line(out, "http", quoted(word(HTTP, &plan.http)));

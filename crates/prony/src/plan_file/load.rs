@@ -28,6 +28,7 @@ pub(super) struct Limits {
     pub(super) requests_per_connection: Option<u32>,
     pub(super) timeout: Span,
     pub(super) timeout_from_send: bool,
+    pub(super) replace_lost: bool,
     pub(super) connect_timeout: Span,
     pub(super) http: HttpVersion,
 }
@@ -208,6 +209,7 @@ impl<'a> Requests<'a> {
         let timeout = span("timeout", Span::from_secs(30), values::positive_span);
         let connect_timeout = span("connect-timeout", Span::from_secs(5), values::positive_span);
         let from = top.take("timeout-from").and_then(|i| i.word(problems, TIMEOUT_FROM));
+        let replace_lost = top.take("replace-lost").and_then(|i| i.boolean(problems));
         let pipeline =
             top.take("pipeline").and_then(|i| i.parse(problems, NUMBER, values::pipeline));
         let requests_per_connection = top
@@ -220,6 +222,7 @@ impl<'a> Requests<'a> {
             requests_per_connection,
             timeout,
             timeout_from_send: from.unwrap_or(false),
+            replace_lost: replace_lost.unwrap_or(false),
             connect_timeout,
             http: http.unwrap_or(HttpVersion::Http11),
         }

@@ -257,6 +257,7 @@ impl<'a> Requests<'a> {
             requests_per_connection: limits.requests_per_connection,
             timeout: limits.timeout,
             timeout_from_send: limits.timeout_from_send,
+            replace_lost: limits.replace_lost,
             connect_timeout: limits.connect_timeout,
             expect: expect.unwrap_or_default(),
             http: limits.http,

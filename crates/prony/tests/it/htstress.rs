@@ -213,6 +213,18 @@ fn a_server_that_only_resets_ends_the_run() {
 }
 
 #[test]
+fn lost_requests_are_made_up_for() {
+    let _alone = alone();
+    // Every third connection is reset: each is a socket error, and none is among the requests.
+    let server = Scripted::start(|k, _| if k % 3 == 2 { Deed::Reset } else { reply(200, "") });
+    let ended = run(&["-n", "40", "-c", "2", "-t", "2", &server.address()]);
+    let [requests, good, bad, errors] = counts(&ended);
+    assert_eq!((ended.code, requests, good, bad), (0, 40.0, 40.0, 0.0), "{ended:?}");
+    assert_eq!(server.requests().len() as f64, 40.0 + errors, "{ended:?}");
+    assert!((18.0..=20.0).contains(&errors), "{ended:?}");
+}
+
+#[test]
 fn connections_are_counted_for_each_thread() {
     let _alone = alone();
     let slow = |_: usize, _: &str| {

@@ -105,6 +105,7 @@ pub(crate) fn sessions() -> Summary {
         load: Load::Closed { connections: 1, think: Think::None },
         stop: Stop { requests: None, sessions: Some(40), duration: None },
         timeout_from_send: true,
+        replace_lost: false,
         warmup: Span::ZERO,
         ..plan
     };
@@ -294,6 +295,7 @@ fn open_plan() -> Plan {
         names: Vec::new(),
         data: Default::default(),
         timeout_from_send: false,
+        replace_lost: false,
         tls: None,
         load: Load::Open {
             rate: RatePlan { pieces: vec![piece(1_000.0, 1_000.0)] },

@@ -64,6 +64,7 @@ fn summaries() -> Vec<Summary> {
     all.push(filled);
     let mut plan = sample::closed().plan;
     plan.calls.clear();
+    plan.replace_lost = true;
     all.push(Summary::from_parts(plan, RunInfo::default(), vec![]));
     all
 }

@@ -36,6 +36,7 @@ pub(super) fn of(options: &Options) -> Result<Plan, Error> {
     let requests = Some(if options.number == 0 { u64::MAX } else { options.number });
     let plan = Plan {
         stop: Stop { requests, ..Stop::default() },
+        replace_lost: true,
         requests_per_connection: Some(1),
         expect: Expect { statuses: vec![(100, 399)], body: None, length: None },
         http: HttpVersion::Http10,

@@ -298,6 +298,8 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         }
         let (pipeline, requests_per_connection, timeout, from_send, connect_timeout, old) = limits;
         let old = old && pipeline == 1;
+        let counted = matches!(load, Load::Closed { .. }) && stop.requests.is_some();
+        let replace_lost = from_send && counted && sessions.is_none();
         Plan {
             endpoints: endpoints.into_iter().collect(),
             calls,
@@ -313,6 +315,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             requests_per_connection,
             timeout,
             timeout_from_send: from_send,
+            replace_lost,
             connect_timeout,
             expect,
             http: if old { HttpVersion::Http10 } else { HttpVersion::Http11 },
