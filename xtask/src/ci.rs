@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::shell::{cargo, run, target_dir};
-use crate::{instructions, licences, options, tidy};
+use crate::{instructions, licences, options, sctp, tidy};
 
 struct Step {
     name: &'static str,
@@ -17,7 +17,7 @@ struct Step {
     act: fn() -> Result<()>,
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step { name: "tools", what: "what the tests need is installed", act: tools::install },
     Step { name: "format", what: "rustfmt", act: format },
     Step { name: "tidy", what: "the rules of the tree", act: || tidy::main(&[]) },
@@ -27,6 +27,7 @@ const STEPS: [Step; 13] = [
     Step { name: "compile", what: "the tests", act: compile },
     Step { name: "unit", what: "unit and property tests, corpora of the fuzzers", act: unit },
     Step { name: "whole", what: "simulation, golden and end-to-end tests", act: whole },
+    Step { name: "sctp", what: "SCTP on a real kernel, in a guest", act: || sctp::step(PROFILE) },
     Step { name: "release", what: "the program as it is installed", act: release },
     Step { name: "options", what: "docs/options.md against --help", act: || options::main(&[]) },
     Step { name: "demo", what: "the README's first command", act: demo },
@@ -68,6 +69,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         println!("{name:13} {}", shown(time));
     }
     println!("{:13} {}", "in all", shown(begin.elapsed()));
+    sctp::confess();
     foreign::confess()
 }
 

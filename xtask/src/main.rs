@@ -6,6 +6,7 @@ mod ci;
 mod instructions;
 mod licences;
 mod options;
+mod sctp;
 mod server;
 mod shell;
 mod tidy;
@@ -22,6 +23,7 @@ cargo xtask tidy [--update]            the rules of the tree; --update lowers th
 cargo xtask licences                   licences of all dependencies
 cargo xtask options                    docs/options.md against --help
 cargo xtask instructions [--update]    instructions per request; --update records new figures
+cargo xtask sctp [FILTER]              the tests that need SCTP, in a guest that has it
 cargo xtask bench ...                  the rig for measurements beside other tools
 ";
 
@@ -46,6 +48,7 @@ fn run() -> Result<()> {
         "instructions" => instructions::main(args),
         "licences" => licences::main(args),
         "options" => options::main(args),
+        "sctp" => sctp::main(args),
         "tidy" => tidy::main(args),
         "help" | "-h" | "--help" => {
             print!("{USAGE}");

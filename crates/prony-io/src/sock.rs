@@ -1,6 +1,8 @@
 //! Sockets: create, bind, connect, accept, read, write, close. Thin and without allocation;
 //! everything is non-blocking.
 
+pub mod sctp;
+
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
@@ -29,8 +31,10 @@ pub(crate) enum Connecting {
 
 /// Whether calls on a socket may wait. io_uring waits by itself, and only for sockets that may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
+    /// They wait.
     Blocking,
+    /// They return `EAGAIN`.
     NonBlocking,
 }
 

@@ -19,8 +19,14 @@ const TOOLS: [Tool; 8] = [
     ("python3", "python3-venv"),
 ];
 
-/// What only foreign readers need: without it they are left out.
-const WELCOME: [Tool; 3] = [("node", "nodejs"), ("npm", "npm"), ("pip3", "python3-pip")];
+/// What not every machine can have: what needs it is left out there, which is said.
+const WELCOME: [Tool; 5] = [
+    ("node", "nodejs"),
+    ("npm", "npm"),
+    ("pip3", "python3-pip"),
+    ("busybox", "busybox-static"),
+    ("linux.uml", "user-mode-linux"),
+];
 
 /// Install by apt-get, npm and pip what is missing, or say what is.
 pub(super) fn install() -> Result<()> {

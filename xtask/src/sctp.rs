@@ -1,0 +1,98 @@
+//! `cargo xtask sctp`: the tests that need a kernel with SCTP, in a throw-away guest that has one
+//! (`tools/sctp-guest`), so that the machine's own needs neither the module nor root.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::shell::{cargo, output, program, run};
+
+const GUEST: &str = "tools/sctp-guest";
+
+const USAGE: &str = "\
+usage: cargo xtask sctp [--profile NAME] [FILTER]
+  --profile NAME  how to build (dev)
+  FILTER          only tests with that in their name
+";
+
+/// `cargo xtask sctp`.
+pub(crate) fn main(args: &[String]) -> Result<()> {
+    let (profile, filter) = match args {
+        [flag, name, rest @ ..] if flag == "--profile" => (name.as_str(), rest),
+        rest => ("dev", rest),
+    };
+    let filter = match filter {
+        [] => "",
+        [one] if !one.starts_with('-') => one,
+        _ => bail!("{USAGE}"),
+    };
+    if !can_run() {
+        bail!("no guest can be run here: `{GUEST} --check` says what is missing");
+    }
+    in_guest(&[&format!("--profile={profile}")], filter)
+}
+
+/// The same as a step of `ci`, where a machine that cannot have a guest is told of at the end.
+pub(crate) fn step(profile: &str) -> Result<()> {
+    if can_run() {
+        return in_guest(&[profile], "");
+    }
+    if must_run() {
+        bail!("no guest with SCTP can be run here: `{GUEST} --check` says what is missing");
+    }
+    confess();
+    Ok(())
+}
+
+/// Say, where it is so, that nothing of SCTP was tested.
+pub(crate) fn confess() {
+    if !can_run() {
+        println!("not covered: SCTP on a real kernel; `{GUEST} --check` says what is missing");
+    }
+}
+
+fn can_run() -> bool {
+    output(&mut program(GUEST, &["--check"])).is_ok()
+}
+
+fn must_run() -> bool {
+    let is_set = |name| env::var_os(name).is_some_and(|v| !v.is_empty() && v != *"0");
+    is_set("CI") || is_set("PRONY_CI_STRICT")
+}
+
+fn in_guest(build: &[&str], filter: &str) -> Result<()> {
+    let built = Built::new(build)?;
+    let sockets = built.path("prony_io", "lib")?;
+    let mut guest = Command::new(GUEST);
+    guest.args(["--times", "--env", "PRONY_TEST_SCTP=1", "--env", "RUST_BACKTRACE=1"]);
+    guest.arg("--add").arg(&sockets);
+    // One thread: the guest has one CPU, and its tests wait for each other's timeouts otherwise.
+    let filter = if filter.is_empty() { "sctp::tests" } else { filter };
+    let line = format!("'{}' --test-threads=1 {filter}", sockets.display());
+    run(guest.args(["--sh", &line]))
+}
+
+/// The programs that cargo has built.
+struct Built(Vec<serde_json::Value>);
+
+impl Built {
+    fn new(args: &[&str]) -> Result<Self> {
+        // Of the whole workspace, so that no crate is built again with other features.
+        let test = ["test", "--locked", "--workspace", "--no-run", "--quiet"];
+        let what = ["--lib", "--message-format=json"];
+        let text = output(cargo(&test).args(what).args(args))?;
+        let lines = text.lines().map(serde_json::from_str);
+        Ok(Self(lines.collect::<Result<_, _>>().context("cargo's messages: not JSON")?))
+    }
+
+    fn path(&self, name: &str, kind: &str) -> Result<PathBuf> {
+        let is_it = |m: &&serde_json::Value| {
+            let target = &m["target"];
+            target["name"] == name && target["kind"][0] == kind && m["executable"].is_string()
+        };
+        let found = self.0.iter().find(is_it).and_then(|m| m["executable"].as_str());
+        found.map(PathBuf::from).with_context(|| format!("cargo has built no {kind} {name}"))
+    }
+}
