@@ -13,6 +13,8 @@ pub(super) struct Calls {
     rules: Vec<Rule>,
     /// Whether any rule looks at bodies.
     looks: bool,
+    /// Whether any call has a name.
+    named: bool,
 }
 
 /// One call.
@@ -31,6 +33,9 @@ pub(super) struct Call {
 /// What counts as success.
 #[derive(Debug)]
 struct Rule {
+    /// The first statuses that are a success, where nothing but the status counts: most replies
+    /// need no other look.
+    usual: Option<(u16, u16)>,
     expect: Expect,
     pattern: Option<BodyPattern>,
 }
@@ -60,7 +65,14 @@ impl Calls {
             });
         }
         let looks = rules.iter().any(|r| r.pattern.is_some());
-        Self { calls, rules, looks }
+        let named = calls.iter().any(|c| c.name != NONE);
+        Self { calls, rules, looks, named }
+    }
+
+    /// Whether any call has a name.
+    #[inline]
+    pub(super) fn have_names(&self) -> bool {
+        self.named
     }
 
     #[inline]
@@ -85,7 +97,10 @@ impl Calls {
     #[inline]
     pub(super) fn judge(&self, call: u32, reply: &Reply, body: &mut BodyMatch) -> Option<Fault> {
         let Call { rule, bodiless, .. } = self.calls[call as usize];
-        let Rule { expect, pattern } = &self.rules[rule as usize];
+        let Rule { usual, expect, pattern } = &self.rules[rule as usize];
+        if usual.is_some_and(|(low, high)| (low..=high).contains(&reply.status)) {
+            return reply.fault;
+        }
         // What is expected of bodies can't be asked of a reply to HEAD.
         let found = pattern.as_ref().is_none_or(|p| p.finish(body)) || bodiless;
         let right_length = bodiless || expect.length.is_none_or(|n| n == reply.body_bytes);
@@ -107,6 +122,12 @@ impl Calls {
 
 impl Rule {
     fn new(expect: &Expect) -> Self {
-        Self { expect: expect.clone(), pattern: expect.body.as_deref().map(BodyPattern::new) }
+        let only_status = expect.body.is_none() && expect.length.is_none();
+        let usual = expect.statuses.first().filter(|_| only_status);
+        Self {
+            usual: usual.copied(),
+            expect: expect.clone(),
+            pattern: expect.body.as_deref().map(BodyPattern::new),
+        }
     }
 }

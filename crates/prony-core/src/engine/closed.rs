@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use super::conn::NONE;
 use super::flight::Flight;
 use super::source::Source;
 use super::{Engine, Stage, Timer};
@@ -64,17 +65,68 @@ impl<P: Protocol> Engine<P> {
         if measured && let Some(quota) = &mut users.quota {
             *quota -= 1;
         }
-        let shard = self.plan.shard;
         let own = users.started;
         users.started += 1;
         users.under_way[(user / users.depth) as usize] += 1;
-        // Each share goes round all calls. By the number in the whole run, two shares of two calls
-        // would have one call each, and the faster one would be made more often.
-        let number = match self.plan.pick {
+        self.start(Flight::new(intended, self.pick_own(own), user), now);
+    }
+
+    /// Users of one lane want the next request, all at once, from now on. The same as
+    /// [`Engine::start_user`] for each of them; what is the same for all is done once.
+    fn start_crowd(&mut self, lane: u32, crowd: &[u32], now: Nanos) {
+        let n = self.start_together(lane, crowd, now);
+        for &user in &crowd[n..] {
+            self.start_user(user, now, now);
+        }
+    }
+
+    /// Start the first users of the crowd, if the lane has one connection that can carry them, and
+    /// nothing has to be looked at one by one. Returns how many were started.
+    fn start_together(&mut self, lane: u32, crowd: &[u32], now: Nanos) -> usize {
+        let Source::Closed(users) = &mut self.source else { return 0 };
+        let slot = users.lane_slots[lane as usize * users.endpoints as usize];
+        let each = users.endpoints > 1
+            || slot == NONE
+            || crowd.len() < 2
+            || self.calls.have_names()
+            || self.plan.requests_per_connection.is_some();
+        let late = self.load_end.is_some_and(|end| now >= end);
+        if each || late || self.stage != Stage::Running || self.conns[slot].retired {
+            return 0;
+        }
+        let mut n = crowd.len();
+        if now >= Nanos::ZERO + self.plan.warmup
+            && let Some(quota) = &mut users.quota
+        {
+            n = usize::try_from(*quota).map_or(n, |quota| quota.min(n));
+            *quota -= n as u64;
+        }
+        if n == 0 {
+            return 0;
+        }
+        let own = users.started;
+        users.started += n as u64;
+        users.under_way[lane as usize] += n as u32;
+        self.recorder.started_together(now, n as u64);
+        self.outstanding += n as u64;
+        self.outstanding_max = self.outstanding_max.max(self.outstanding);
+        for (number, &user) in (own..).zip(&crowd[..n]) {
+            let flight = Flight::new(now, self.pick_own(number), user);
+            self.conns[slot].flights.push_back(flight);
+        }
+        self.given(slot, n as u32, now);
+        n
+    }
+
+    /// Which call a share's request of that number makes. Each share goes round all calls. By the
+    /// number in the whole run, two shares of two calls would have one call each, and the faster
+    /// one would be made more often.
+    fn pick_own(&self, own: u64) -> u32 {
+        let shard = self.plan.shard;
+        self.pick(match self.plan.pick {
             Pick::InTurn => own + u64::from(shard.index),
             Pick::Random => own * u64::from(shard.of) + u64::from(shard.index),
-        };
-        self.start(Flight::new(intended, self.pick(number), user), now);
+        })
     }
 
     /// A lane's connection has opened: its next failure is a first one again.
@@ -132,9 +184,7 @@ impl<P: Protocol> Engine<P> {
             users.parked[lane as usize].append(&mut freed);
             self.unpark(lane, now);
         } else if users.think == Think::None || users.quota == Some(0) {
-            for &user in &freed {
-                self.start_user(user, now, now);
-            }
+            self.start_crowd(lane, &freed, now);
         } else {
             self.think(&freed, now);
         }
@@ -152,9 +202,7 @@ impl<P: Protocol> Engine<P> {
             return;
         }
         let mut ready = std::mem::take(parked);
-        for &user in &ready {
-            self.start_user(user, now, now);
-        }
+        self.start_crowd(lane, &ready, now);
         ready.clear();
         if let Source::Closed(users) = &mut self.source {
             users.parked[lane as usize] = ready;

@@ -66,6 +66,12 @@ impl Flight {
         }
     }
 
+    /// Whether it is sent for the first time, at the very time at which it is wanted.
+    #[inline]
+    pub(super) fn is_on_time(&self, now: Nanos) -> bool {
+        self.intended == now && !self.counted
+    }
+
     /// The time since the waits were last accounted for went into waiting for room.
     pub(super) fn waited_in_queue(&mut self, now: Nanos) {
         self.queue += now.since(self.waits_until);

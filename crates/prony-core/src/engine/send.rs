@@ -136,10 +136,21 @@ impl<P: Protocol> Engine<P> {
             let taken = send(&self.out);
             self.recorder.bytes_sent(now, taken as u64);
             let whole = taken == self.out.len();
-            for _ in self.starts.iter().take_while(|&&s| whole || s < taken) {
-                Self::mark_sent(&mut self.recorder, &mut conn.flights[conn.sent as usize], now);
-                conn.sent += 1;
+            let begun = match whole {
+                true => self.starts.len(),
+                false => self.starts.iter().take_while(|&&s| s < taken).count(),
+            };
+            let mut on_time = 0;
+            for flight in conn.flights.range_mut(conn.sent as usize..).take(begun) {
+                if flight.is_on_time(now) {
+                    (flight.sent, flight.counted) = (now, true);
+                    on_time += 1;
+                } else {
+                    Self::mark_sent(&mut self.recorder, flight, now);
+                }
             }
+            conn.sent += begun as u32;
+            self.recorder.sent_on_time(now, on_time);
             if !whole {
                 for flight in conn.flights.range_mut(conn.sent as usize..) {
                     flight.waits_until = now;

@@ -116,9 +116,11 @@ impl ReplySink for Sink<'_> {
         }
         let stamps = flight.stamps(self.now);
         self.recorder.replied(&stamps, &reply, fault);
-        let name = self.calls.get(flight.call).name;
-        if name != NONE {
-            self.recorder.name_ended(name, &stamps, fault);
+        if self.calls.have_names() {
+            let name = self.calls.get(flight.call).name;
+            if name != NONE {
+                self.recorder.name_ended(name, &stamps, fault);
+            }
         }
         self.freed.push(flight.user);
     }

@@ -13,10 +13,13 @@ use crate::units::Nanos;
 
 impl<P: Protocol> Engine<P> {
     /// Which call the request of that number makes.
+    #[inline]
     pub(super) fn pick(&self, number: u64) -> u32 {
         let n = self.plan.calls.len() as u64;
+        if n == 1 {
+            return 0;
+        }
         let call = match self.plan.pick {
-            _ if n == 1 => 0,
             Pick::InTurn => number % n,
             Pick::Random => {
                 let bits = rng::keyed(self.plan.seed, Stream::Pick, number, 0);
@@ -77,15 +80,21 @@ impl<P: Protocol> Engine<P> {
             // meter came to it is the meter's lateness.
             flight.waits_until = flight.waits_until.max(now);
         }
-        conn.given += 1;
+        conn.flights.push_back(flight);
+        self.given(slot, 1, flight.intended);
+    }
+
+    /// A connection was given so many requests, all of that intended start.
+    pub(super) fn given(&mut self, slot: u32, n: u32, intended: Nanos) {
+        let conn = &mut self.conns[slot];
+        conn.given += n;
         let mut deadline = match self.plan.timeout_from_send {
-            false => flight.intended + self.plan.timeout,
+            false => intended + self.plan.timeout,
             true => Nanos::MAX,
         };
         if conn.state != State::Open {
             deadline = deadline.min(conn.connect_began + self.plan.connect_timeout);
         }
-        conn.flights.push_back(flight);
         self.arm(slot, deadline);
         self.transmit(slot);
         self.list(slot);

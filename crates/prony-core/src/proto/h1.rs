@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::proto::{Protocol, Reply, ReplySink};
 use crate::script::Filled;
 use chunked::ChunkLine;
-use head::{Body, Framing, Head, Line, Section, split_field};
+use head::{Body, Framing, Head, Kind, Line, Section, split_field};
 use request::Requests;
 
 /// The codec of one worker: the prebuilt requests of a plan, and the heads that its replies had
@@ -191,8 +191,9 @@ impl H1 {
             return None;
         }
         let call = sink.awaited()?;
-        let (head, n) = self.seen.find(call, data)?;
-        let framing = head.framing(self.requests.kind(call));
+        let SeenHead { bytes, head, framing, .. } =
+            self.seen.find(call, self.requests.kind(call), data)?;
+        let n = bytes.len();
         let body = framing.whole_body(&data[n..])?;
         if !body.is_empty() && sink.wants_body() {
             sink.body(body);
@@ -228,10 +229,11 @@ impl H1 {
         let starts = matches!(conn.phase, Phase::Start { blank: false, .. });
         // Whoever wants the headers wants them read.
         let compares = starts && !sink.wants_headers();
-        if compares && let Some((head, n)) = self.seen.find(call, data) {
-            conn.head = head;
+        if compares && let Some(seen) = self.seen.find(call, kind, data) {
+            let n = seen.bytes.len();
+            conn.head = seen.head;
             conn.head_bytes += n as u64;
-            return Ok(conn.head_done(head.framing(kind), n));
+            return Ok(conn.head_done(seen.framing, n));
         }
         let (n, whole) = conn.head_lines(data, sink)?;
         conn.head_bytes += n as u64;
@@ -244,7 +246,7 @@ impl H1 {
             return Ok(Step::Used(n));
         }
         if compares {
-            self.seen.keep(call, &data[..n], conn.head);
+            self.seen.keep(call, kind, &data[..n], conn.head);
         }
         Ok(conn.head_done(conn.head.framing(kind), n))
     }
@@ -439,11 +441,14 @@ struct Seen {
     heads: Box<[SeenHead; Self::SLOTS]>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct SeenHead {
     /// From status line to empty line; empty = none yet.
     bytes: Vec<u8>,
     head: Head,
+    /// What it means in answer to a call of this kind.
+    kind: Kind,
+    framing: Framing,
 }
 
 impl Seen {
@@ -454,25 +459,32 @@ impl Seen {
 
     fn new() -> Self {
         // All memory now: nothing is allocated per reply.
-        let slot = || SeenHead { bytes: Vec::with_capacity(Self::LONGEST), ..Default::default() };
+        let (head, kind) = (Head::default(), Kind::Plain);
+        let slot = || SeenHead {
+            bytes: Vec::with_capacity(Self::LONGEST),
+            head,
+            kind,
+            framing: head.framing(kind),
+        };
         Self { heads: Box::new(std::array::from_fn(|_| slot())) }
     }
 
     #[inline]
-    fn find(&self, call: u32, data: &[u8]) -> Option<(Head, usize)> {
+    fn find(&self, call: u32, kind: Kind, data: &[u8]) -> Option<&SeenHead> {
         let seen = &self.heads[call as usize % Self::SLOTS];
-        let n = seen.bytes.len();
-        (n > 0 && data.starts_with(&seen.bytes)).then_some((seen.head, n))
+        let known = !seen.bytes.is_empty() && seen.kind == kind;
+        (known && data.starts_with(&seen.bytes)).then_some(seen)
     }
 
     #[inline]
-    fn keep(&mut self, call: u32, bytes: &[u8], head: Head) {
+    fn keep(&mut self, call: u32, kind: Kind, bytes: &[u8], head: Head) {
         if bytes.len() > Self::LONGEST {
             return;
         }
         let seen = &mut self.heads[call as usize % Self::SLOTS];
         seen.bytes.clear();
         seen.bytes.extend_from_slice(bytes);
+        (seen.kind, seen.framing) = (kind, head.framing(kind));
         seen.head = head;
     }
 }

@@ -390,6 +390,22 @@ impl Recorder {
         s.tally.series.started(intended);
     }
 
+    /// So many requests are wanted from `intended` on.
+    pub fn started_together(&mut self, intended: Nanos, n: u64) {
+        let s = self.section(intended);
+        s.tally.started += n;
+        s.tally.series.started_together(intended, n);
+    }
+
+    /// So many requests, wanted from `now` on, had their first byte given to the kernel now:
+    /// [`Recorder::sent`] for each of them.
+    #[inline]
+    pub fn sent_on_time(&mut self, now: Nanos, n: u64) {
+        let s = self.section(now);
+        s.tally.sent += n;
+        s.on_time += n;
+    }
+
     /// A request's first byte was given to the kernel.
     #[inline]
     pub fn sent(&mut self, stamps: &Stamps) {
@@ -412,20 +428,20 @@ impl Recorder {
     /// A whole reply has come; `fault` says why it is no success, if it is none.
     #[inline]
     pub fn replied(&mut self, stamps: &Stamps, reply: &Reply, fault: Option<Fault>) {
-        let in_drain = self.in_drain(stamps);
-        let (drain, keeps) = (in_drain > Span::ZERO, self.keeps);
+        if self.load_end.is_some_and(|end| stamps.done > end) {
+            self.drained(stamps, reply, fault);
+        }
+        let keeps = self.keeps;
         let s = self.section(stamps.intended);
         s.status(reply.status);
         s.last_done = s.last_done.max(stamps.done);
         let t = &mut s.tally;
-        t.interim += u64::from(reply.interim);
         t.bytes_head += reply.head_bytes;
-        t.bytes_framing += reply.framing_bytes;
-        t.bytes_footer += reply.footer_bytes;
         t.bytes_body += reply.body_bytes;
-        if drain {
-            t.bytes_in_drain += reply.head_bytes + reply.body_bytes;
-            t.time_in_drain += in_drain;
+        if reply.framing_bytes > 0 || reply.interim > 0 {
+            t.interim += u64::from(reply.interim);
+            t.bytes_framing += reply.framing_bytes;
+            t.bytes_footer += reply.footer_bytes;
         }
         if let Some(fault) = fault {
             t.failed += 1;
@@ -435,7 +451,6 @@ impl Recorder {
             return;
         }
         t.replies += 1;
-        t.replies_in_drain += u64::from(drain);
         if keeps {
             t.kept.push(*stamps);
         }
@@ -451,6 +466,18 @@ impl Recorder {
         } else {
             t.times.response.record(response);
             s.whole.record(stamps.service());
+        }
+    }
+
+    /// A reply has come after the end of the load.
+    #[cold]
+    fn drained(&mut self, stamps: &Stamps, reply: &Reply, fault: Option<Fault>) {
+        let in_drain = self.in_drain(stamps);
+        if in_drain > Span::ZERO {
+            let t = &mut self.section(stamps.intended).tally;
+            t.bytes_in_drain += reply.head_bytes + reply.body_bytes;
+            t.time_in_drain += in_drain;
+            t.replies_in_drain += u64::from(fault.is_none());
         }
     }
 

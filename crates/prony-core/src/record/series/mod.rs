@@ -94,6 +94,11 @@ impl Series {
         self.cell(at).0.started += 1;
     }
 
+    /// So many requests are wanted from `at` on.
+    pub fn started_together(&mut self, at: Nanos, n: u64) {
+        self.cell(at).0.started += n;
+    }
+
     /// A success. An event of an earlier cell lands there, whatever its age; that it is rare makes
     /// counting cheap.
     #[inline]
