@@ -87,7 +87,6 @@ impl<P: Protocol> Engine<P> {
         let slot = users.lane_slots[lane as usize * users.endpoints as usize];
         let each = users.endpoints > 1
             || slot == NONE
-            || crowd.len() < 2
             || self.calls.have_names()
             || self.plan.requests_per_connection.is_some();
         let late = self.load_end.is_some_and(|end| now >= end);
