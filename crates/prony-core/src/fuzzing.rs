@@ -304,11 +304,9 @@ fn check_url(url: &Url) {
 pub fn plan(methods: &[&str]) -> Plan {
     let call = |method: &&str| CallSpec {
         endpoint: 0,
-        method: (*method).to_owned(),
+        method: (*method).to_owned().into(),
         path: "/".to_owned(),
-        authority: "localhost:8080".to_owned(),
-        headers: Vec::new(),
-        body: Vec::new(),
+        authority: "localhost:8080".into(),
         ..CallSpec::default()
     };
     Plan {

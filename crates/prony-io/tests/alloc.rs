@@ -56,10 +56,9 @@ fn plan(load: Load, pipeline: u32, requests_per_connection: Option<u32>) -> Plan
             method: "GET".into(),
             path: "/".into(),
             authority: "127.0.0.1:1".into(),
-            headers: vec![],
-            body: vec![],
             ..CallSpec::default()
-        }],
+        }]
+        .into(),
         pick: Pick::InTurn,
         sessions: None,
         names: Vec::new(),
@@ -87,7 +86,7 @@ fn sessions(plan: Plan) -> Plan {
     let pause = Think::Exponential(Span::from_millis(5));
     let bursts = vec![burst(true, Think::None), burst(false, pause), burst(false, Think::None)];
     let sessions = Sessions {
-        kinds: vec![SessionKind { name: String::new(), weight: 1, bursts }],
+        kinds: vec![SessionKind { name: String::new(), weight: 1, bursts }].into(),
         pick: Pick::InTurn,
         connections: 2,
         cookies: Cookies::Off,

@@ -69,10 +69,9 @@ pub(super) fn plan(load: Load, requests: u64) -> Plan {
             method: "GET".into(),
             path: "/".into(),
             authority: "h".into(),
-            headers: vec![],
-            body: vec![],
             ..CallSpec::default()
-        }],
+        }]
+        .into(),
         pick: Pick::InTurn,
         sessions: None,
         names: Vec::new(),

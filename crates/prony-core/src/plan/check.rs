@@ -196,10 +196,10 @@ fn check_call(call: &CallSpec) -> Result<(), String> {
     if !call.path.starts_with('/') && call.path != "*" && !absolute && !filled {
         return Err(format!("the path '{}' does not begin with '/'", call.path.escape_debug()));
     }
-    for (what, text) in [("path", &call.path), ("host", &call.authority)] {
-        if let Some(c) =
-            text.chars().find(|&c| c.is_ascii_control() || (c == ' ' && !call.template))
-        {
+    for (what, text) in [("path", &*call.path), ("host", &*call.authority)] {
+        let misfit = |&b: &u8| b.is_ascii_control() || (b == b' ' && !call.template);
+        if let Some(b) = text.as_bytes().iter().copied().find(misfit) {
+            let c = char::from(b);
             return Err(format!("the {what} contains {c:?}, which cannot be sent"));
         }
     }

@@ -3,9 +3,11 @@
 mod check;
 mod parse;
 mod session;
+mod shared;
 mod tls;
 mod wsesslog;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +18,7 @@ use crate::target::Endpoint;
 use crate::units::Span;
 
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
+pub use shared::Shared;
 pub use tls::{Resume, TlsSpec, TlsVersion};
 pub(crate) use tls::{suite_id, suite_ids, suite_name};
 pub use wsesslog::{
@@ -28,8 +31,8 @@ pub use wsesslog::{
 pub struct Plan {
     /// Where connections go. Never empty.
     pub endpoints: Vec<Endpoint>,
-    /// What may be sent. Never empty.
-    pub calls: Vec<CallSpec>,
+    /// What may be sent. Never empty. Shared by the shares of the plan: there may be very many.
+    pub calls: Shared<CallSpec>,
     /// How the next call is picked. Not asked where there are sessions.
     pub pick: Pick,
     /// The sessions, where requests come in sessions; `None`: every request stands for itself.
@@ -104,14 +107,14 @@ pub struct CallSpec {
     /// Index into [`Plan::endpoints`].
     pub endpoint: u32,
     /// The method, verbatim.
-    pub method: String,
+    pub method: Cow<'static, str>,
     /// The request target as it goes out (path and query, verbatim).
     pub path: String,
-    /// The Host header's value.
-    pub authority: String,
+    /// The Host header's value; mostly that of many calls.
+    pub authority: Arc<str>,
     /// Further headers, in order, verbatim. A `Host`, `Content-Length`, `Content-Type` or
-    /// `Connection` here replaces the one that prony would send.
-    pub headers: Vec<(String, String)>,
+    /// `Connection` here replaces the one that prony would send. Mostly those of many calls.
+    pub headers: Shared<(String, String)>,
     /// The body; empty = none (a method that defines a body then sends `Content-Length: 0`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub body: Vec<u8>,
@@ -138,6 +141,13 @@ pub struct CallSpec {
 }
 
 impl CallSpec {
+    /// The method of that name, without memory of its own where it is a usual one.
+    pub fn method_of(name: &str) -> Cow<'static, str> {
+        const USUAL: [&str; 7] = ["GET", "POST", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"];
+        let usual = USUAL.into_iter().find(|usual| *usual == name);
+        usual.map_or_else(|| Cow::Owned(name.to_owned()), Cow::Borrowed)
+    }
+
     /// Whether the reply has no body whatever its headers say.
     pub fn is_head(&self) -> bool {
         self.method == "HEAD"
@@ -145,7 +155,7 @@ impl CallSpec {
 
     /// Whether sending it twice is the same as sending it once (RFC 9110, 9.2.2).
     pub fn is_idempotent(&self) -> bool {
-        matches!(self.method.as_str(), "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
+        matches!(&*self.method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
     }
 }
 

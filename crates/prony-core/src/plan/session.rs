@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Pick, Think};
+use super::{Pick, Shared, Think};
 
 /// The sessions of a plan. With them, what arrives by [`super::Load`] is a session and no longer a
 /// request: in the open loop each arrival starts one, in the closed loop `connections` users each
 /// run one after another, with the load's think time between two of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sessions {
-    /// The kinds of sessions. Never empty.
-    pub kinds: Vec<SessionKind>,
+    /// The kinds of sessions. Never empty. Shared by the shares of the plan.
+    pub kinds: Shared<SessionKind>,
     /// Which kind the k-th session of the whole run is: k modulo their number (weights do not
     /// count), or by the seed and k alone, with the weights.
     pub pick: Pick,

@@ -13,10 +13,9 @@ pub(crate) fn plan() -> Plan {
             method: "GET".into(),
             path: "/".into(),
             authority: "localhost".into(),
-            headers: vec![],
-            body: vec![],
             ..CallSpec::default()
-        }],
+        }]
+        .into(),
         pick: Pick::InTurn,
         sessions: None,
         names: Vec::new(),
@@ -222,7 +221,7 @@ fn invalid_targets_are_named() {
             |p| p.endpoints[0] = Endpoint::Unix { path: "x".repeat(108) },
             |p| p.calls.clear(),
             |p| p.calls[0].endpoint = 1,
-            |p| p.calls[0].method.clear(),
+            |p| p.calls[0].method = "".into(),
             |p| p.calls[0].method = "GET /\r\n".into(),
             |p| p.calls[0].path = "x".into(),
             |p| p.calls[0].path = "/ HTTP/1.1".into(),

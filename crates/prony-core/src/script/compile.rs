@@ -6,7 +6,7 @@ use super::cookies::{Jar, Origin};
 use super::extract::Extractor;
 use super::template::{BUILT_IN, Moment, Scope, Template, TemplateError};
 use super::{Filled, Locals, Source, Table, TableError, Unsent, is_name};
-use crate::plan::{CallSpec, Cookies, Plan, Sessions};
+use crate::plan::{CallSpec, Cookies, Plan, Sessions, Shared};
 use crate::units::Nanos;
 
 /// All that is dynamic about a plan, ready for use.
@@ -17,6 +17,8 @@ pub struct Script {
     tables: Vec<Arc<Table>>,
     /// The value that each variable has from the start of a session, if any.
     initial: Vec<Option<Template>>,
+    /// The plan's calls, and what is dynamic about each.
+    specs: Shared<CallSpec>,
     calls: Vec<Call>,
     /// Requests of the longest session: what lies between the counters of two sessions.
     stride: u64,
@@ -61,8 +63,6 @@ struct Call {
     extractors: Box<[Extractor]>,
     headers: bool,
     body: bool,
-    authority: String,
-    path: Vec<u8>,
 }
 
 impl Script {
@@ -84,6 +84,9 @@ impl Script {
         let plain = |call: &CallSpec| !call.template && call.extract.is_empty();
         let scope = scope(plan).map_err(|error| vec![error])?;
         let initial = initial(plan, &scope).map_err(|error| vec![error])?;
+        if cookies == Cookies::Off && plan.calls.iter().all(plain) {
+            return Ok(None);
+        }
         let (mut calls, mut problems) = (Vec::with_capacity(plan.calls.len()), Vec::new());
         for (index, spec) in plan.calls.iter().enumerate() {
             match compile(spec, &scope) {
@@ -108,15 +111,13 @@ impl Script {
         if !problems.is_empty() {
             return Err(problems);
         }
-        if cookies == Cookies::Off && plan.calls.iter().all(plain) {
-            return Ok(None);
-        }
         let longest = plan.sessions.iter().flat_map(|s| &s.kinds).map(|kind| kind.len()).max();
         Ok(Some(Self {
             seed: plan.seed,
             cookies,
             tables: plan.data.tables.clone(),
             initial,
+            specs: plan.calls.clone(),
             calls,
             stride: longest.unwrap_or(1).max(1),
         }))
@@ -187,8 +188,8 @@ impl Script {
         filled: &mut Filled,
     ) -> Result<(), Unsent> {
         filled.clear();
-        let spec = &self.calls[call as usize];
-        if let Some(parts) = &spec.parts {
+        let (spec, call) = (&self.specs[call as usize], &self.calls[call as usize]);
+        if let Some(parts) = &call.parts {
             let moment = self.moment(locals.session, request);
             let source = Source { moment, tables: &self.tables, locals };
             for (index, template) in parts.iter().enumerate() {
@@ -203,7 +204,7 @@ impl Script {
         }
         if let Some((jar, secure)) = jar {
             let mut cookies = std::mem::take(&mut filled.cookies);
-            let path = filled.path().unwrap_or(&spec.path);
+            let path = filled.path().unwrap_or(spec.path.as_bytes());
             let origin = Origin { authority: &spec.authority, path, secure };
             jar.write(origin, now, &mut cookies);
             filled.cookies = cookies;
@@ -221,9 +222,9 @@ impl Script {
         secure: bool,
         filled: &'a mut Filled,
     ) -> Origin<'a> {
-        let spec = &self.calls[call as usize];
+        let (spec, call) = (&self.specs[call as usize], &self.calls[call as usize]);
         filled.clear();
-        if let Some(parts) = &spec.parts {
+        if let Some(parts) = &call.parts {
             let moment = self.moment(locals.session, request);
             let source = Source { moment, tables: &self.tables, locals };
             let (out, scratch) = filled.buffers();
@@ -231,7 +232,7 @@ impl Script {
                 filled.end_part();
             }
         }
-        let path = filled.path().unwrap_or(&spec.path);
+        let path = filled.path().unwrap_or(spec.path.as_bytes());
         Origin { authority: &spec.authority, path, secure }
     }
 
@@ -333,11 +334,7 @@ fn initial(plan: &Plan, scope: &Scope) -> Result<Vec<Option<Template>>, ScriptEr
 }
 
 fn compile(spec: &CallSpec, scope: &Scope) -> Result<Call, ScriptError> {
-    let mut call = Call {
-        authority: spec.authority.clone(),
-        path: spec.path.clone().into_bytes(),
-        ..Call::default()
-    };
+    let mut call = Call::default();
     let error = |part, at, what| ScriptError { call: None, part, at, what };
     if spec.template {
         if spec.bare {

@@ -12,7 +12,7 @@ fn plan(calls: Vec<CallSpec>) -> Plan {
     let bursts = (0..calls.len() as u32).map(burst).collect();
     let kind = SessionKind { name: String::new(), weight: 1, bursts };
     let sessions = Sessions {
-        kinds: vec![kind],
+        kinds: vec![kind].into(),
         pick: crate::plan::Pick::InTurn,
         connections: 1,
         cookies: Cookies::Off,
@@ -20,7 +20,7 @@ fn plan(calls: Vec<CallSpec>) -> Plan {
         on_failure: Default::default(),
         retries: 0,
     };
-    Plan { calls, sessions: Some(sessions), ..any_plan() }
+    Plan { calls: calls.into(), sessions: Some(sessions), ..any_plan() }
 }
 
 fn template(path: &str, headers: &[(&str, &str)], body: &str) -> CallSpec {
@@ -198,7 +198,7 @@ fn cookies_come_from_replies_and_go_with_requests() {
 #[test]
 fn a_plan_without_anything_dynamic_needs_no_script() {
     assert!(Script::new(&any_plan()).expect("no error").is_none());
-    assert!(Script::new(&plan(any_plan().calls)).expect("no error").is_none());
+    assert!(Script::new(&plan(any_plan().calls.to_vec())).expect("no error").is_none());
 }
 
 #[test]

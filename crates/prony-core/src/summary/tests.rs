@@ -6,7 +6,7 @@ use crate::units::Nanos;
 fn plan(load: Load) -> Plan {
     Plan {
         endpoints: vec![],
-        calls: vec![],
+        calls: Default::default(),
         pick: Pick::InTurn,
         sessions: None,
         names: Vec::new(),

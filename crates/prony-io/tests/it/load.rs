@@ -27,10 +27,9 @@ fn plan(port: u16, load: Load, stop: Stop) -> Plan {
             method: "GET".into(),
             path: "/".into(),
             authority: "127.0.0.1".into(),
-            headers: Vec::new(),
-            body: Vec::new(),
             ..CallSpec::default()
-        }],
+        }]
+        .into(),
         pick: Pick::InTurn,
         sessions: None,
         names: Vec::new(),

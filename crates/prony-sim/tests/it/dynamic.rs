@@ -120,7 +120,7 @@ impl<P: Plant> Machine for Tapped<P> {
 fn template(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> CallSpec {
     let headers = headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
     let (method, body) = (method.to_owned(), body.as_bytes().to_vec());
-    CallSpec { method, headers, body, template: true, ..get(path) }
+    CallSpec { method: method.into(), headers, body, template: true, ..get(path) }
 }
 
 fn extract(variable: &str, place: Place) -> Extract {
@@ -133,7 +133,7 @@ fn sessions(calls: Vec<CallSpec>, cookies: Cookies, count: u64) -> Plan {
     let bursts = (0..calls.len() as u32).map(burst).collect();
     let kinds = vec![SessionKind { name: String::new(), weight: 1, bursts }];
     let sessions = Sessions {
-        kinds,
+        kinds: kinds.into(),
         pick: Pick::InTurn,
         connections: 1,
         cookies,
@@ -143,7 +143,7 @@ fn sessions(calls: Vec<CallSpec>, cookies: Cookies, count: u64) -> Plan {
     };
     let mut plan = open(100.0, Arrivals::Fixed, 0);
     (plan.stop.requests, plan.stop.sessions) = (None, Some(count));
-    (plan.calls, plan.sessions) = (calls, Some(sessions));
+    (plan.calls, plan.sessions) = (calls.into(), Some(sessions));
     plan.expect = Expect { statuses: vec![(200, 299)], ..Expect::default() };
     plan
 }

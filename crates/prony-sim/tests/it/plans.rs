@@ -21,8 +21,6 @@ pub(crate) fn get(path: &str) -> CallSpec {
         method: "GET".into(),
         path: path.into(),
         authority: "plant".into(),
-        headers: Vec::new(),
-        body: Vec::new(),
         ..CallSpec::default()
     }
 }
@@ -30,7 +28,7 @@ pub(crate) fn get(path: &str) -> CallSpec {
 fn plan(load: Load, stop: Stop) -> Plan {
     Plan {
         endpoints: vec![Endpoint::Tcp { host: "plant".into(), port: 80 }],
-        calls: vec![get("/")],
+        calls: vec![get("/")].into(),
         pick: Pick::InTurn,
         sessions: None,
         names: Vec::new(),

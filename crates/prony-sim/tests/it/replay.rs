@@ -56,7 +56,7 @@ fn merged_shards_are_the_whole_to_the_byte() {
         let mut plan = open(1_000.0, Arrivals::Fixed, 4_000);
         plan.seed = seed;
         plan.warmup = ms(if seed == 2 { 500 } else { 0 });
-        plan.calls = vec![get("/a"), get("/bb"), get("/ccc")];
+        plan.calls = vec![get("/a"), get("/bb"), get("/ccc")].into();
         plan.pick = Pick::Random;
         let station = || Station::new(Law::Fixed(service), 1).freezes(vec![(at(1_000), freeze)]);
         assert_shards_are_the_whole(&plan, station, &format!("seed {seed}, freeze {freeze:?}"));

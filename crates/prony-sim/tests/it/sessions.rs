@@ -34,7 +34,7 @@ fn sessions(plan: Plan, count: u64, kinds: Vec<SessionKind>) -> Plan {
         stop: Stop { requests: None, sessions: Some(count), duration: None },
         pipeline: 1_000,
         sessions: Some(Sessions {
-            kinds,
+            kinds: kinds.into(),
             pick: Pick::InTurn,
             connections: 1,
             cookies: Cookies::Off,

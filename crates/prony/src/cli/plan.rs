@@ -69,7 +69,7 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
     let stop = ended(given, &load);
     let plan = Plan {
         endpoints: targets.endpoints,
-        calls: targets.calls,
+        calls: targets.calls.into(),
         pick: args.pick,
         sessions: targets.sessions,
         names: targets.names,
@@ -368,8 +368,8 @@ fn sessions(args: &LoadArgs, file: &Path) -> Result<Targets, Error> {
     }
     let common = plan_file::Common {
         url: Some(url),
-        host: args.host.clone(),
-        headers: args.header.clone(),
+        host: args.host.as_deref().map(Into::into),
+        headers: args.header.clone().into(),
         bare: false,
     };
     plan_file::session_file(file, common, args.session_connections)
@@ -422,10 +422,10 @@ fn call(args: &LoadArgs, item: Item, endpoint: u32, body: Option<&[u8]>) -> Call
     let authority = args.host.clone().unwrap_or_else(|| item.url.authority());
     CallSpec {
         endpoint,
-        method,
+        method: method.into(),
         path: item.url.path,
-        authority,
-        headers,
+        authority: authority.into(),
+        headers: headers.into(),
         body,
         ..CallSpec::default()
     }

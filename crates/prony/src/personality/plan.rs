@@ -16,7 +16,7 @@ const TIMEOUT: Span = Span::from_secs(30);
 pub(super) fn closed(endpoint: Endpoint, call: CallSpec, connections: u32) -> Plan {
     Plan {
         endpoints: vec![endpoint],
-        calls: vec![call],
+        calls: vec![call].into(),
         pick: Pick::InTurn,
         sessions: None,
         data: Data::default(),

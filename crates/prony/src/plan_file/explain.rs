@@ -56,7 +56,7 @@ impl<'p> Writer<'p> {
         let mut writer = Self { plan, url: url(plan), host: None, headers: 0, bare: false };
         let Some(first) = plan.calls.first() else { return writer };
         let all = |is: &dyn Fn(&CallSpec) -> bool| plan.calls.iter().all(is);
-        if all(&|c| c.authority == first.authority) && writer.authority(first) != first.authority {
+        if all(&|c| c.authority == first.authority) && writer.authority(first) != *first.authority {
             writer.host = Some(&first.authority);
         }
         writer.bare = all(&|c| c.bare);
@@ -250,7 +250,7 @@ impl<'p> Writer<'p> {
         if !says_no_more || !is_path || call.path.contains(' ') {
             return None;
         }
-        Some(match call.method.as_str() {
+        Some(match &*call.method {
             "GET" => quoted(&call.path),
             method => quoted(&format!("{method} {}", call.path)),
         })
@@ -265,7 +265,7 @@ impl<'p> Writer<'p> {
         if call.endpoint != 0 {
             add("endpoint", call.endpoint.to_string());
         }
-        if call.authority != self.authority(call) {
+        if *call.authority != self.authority(call) {
             add("host", quoted(&call.authority));
         }
         let own = &call.headers[self.headers..];

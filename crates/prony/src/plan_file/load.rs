@@ -60,7 +60,7 @@ impl<'a> Requests<'a> {
                 self.problems.add(item.at, what);
             }
         }
-        self.common.host = top.take("host").and_then(|item| self.host(item));
+        self.common.host = top.take("host").and_then(|item| self.host(item)).map(Into::into);
         self.own_headers(top);
         let bare = top.take("bare").and_then(|item| item.boolean(&mut self.problems));
         self.common.bare = bare.unwrap_or(false);
@@ -79,8 +79,8 @@ impl<'a> Requests<'a> {
         if let Some(item) = top.take("headers") {
             let headers = self.headers(item);
             let own = |name: &str| headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
-            self.common.headers.retain(|(name, _)| !own(name));
-            self.common.headers.extend(headers);
+            let kept = self.common.headers.iter().filter(|(name, _)| !own(name)).cloned();
+            self.common.headers = kept.chain(headers.iter().cloned()).collect();
         }
     }
 

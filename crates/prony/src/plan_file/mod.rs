@@ -245,7 +245,7 @@ impl<'a> Requests<'a> {
         }
         let plan = Plan {
             endpoints: std::mem::take(&mut self.endpoints),
-            calls: std::mem::take(&mut self.calls).into_vec(),
+            calls: std::mem::take(&mut self.calls).into_vec().into(),
             pick,
             sessions,
             data,

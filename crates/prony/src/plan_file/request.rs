@@ -1,11 +1,13 @@
 //! Requests of a plan file: what is sent and what is expected.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::plan::{CallSpec, Calls, Expect, LoggedRequest};
+use prony_core::plan::{CallSpec, Calls, Expect, LoggedRequest, Shared};
 use prony_core::target::{self, Endpoint, Url};
 use toml::de::{DeTable, DeValue};
 
@@ -24,9 +26,9 @@ pub struct Common {
     /// The base of paths: endpoint, `Host` and path where the request has none.
     pub url: Option<Url>,
     /// The `Host` header.
-    pub host: Option<String>,
+    pub host: Option<Arc<str>>,
     /// Headers that come before the request's own, unless it has one of the same name.
-    pub headers: Vec<(String, String)>,
+    pub headers: Shared<(String, String)>,
     /// Whether nothing is added to the headers.
     pub bare: bool,
 }
@@ -78,7 +80,7 @@ impl Names {
 pub(super) struct Goal {
     endpoint: u32,
     path: String,
-    authority: String,
+    authority: Arc<str>,
     user: Option<(String, String)>,
 }
 
@@ -152,10 +154,10 @@ impl<'a> Requests<'a> {
         let templates = section.take("templates").and_then(|i| i.boolean(&mut self.problems));
         let raw = section.take("raw").and_then(|i| bytes(&mut self.problems, i, "a text"));
         let goal = self.goal(section)?;
-        let mut call = self.finish(goal, method, headers, body);
+        let mut call = self.finish(goal, method.into(), headers, body);
         call.extract = extract;
         call.bare = bare.unwrap_or(self.common.bare);
-        call.authority = host.unwrap_or(call.authority);
+        call.authority = host.map_or(call.authority, Into::into);
         call.raw = raw.unwrap_or_default();
         call.name = name;
         call.expect = expect.map(Box::new);
@@ -191,7 +193,7 @@ impl<'a> Requests<'a> {
         } else {
             self.of_path(request.uri.to_owned())?
         };
-        let method = request.method.to_owned();
+        let method = CallSpec::method_of(request.method);
         let mut call = self.finish(goal, method, request.headers.clone(), request.body.to_vec());
         call.name = request.name.as_ref().map(|name| self.names.intern(name));
         call.check()?;
@@ -283,7 +285,8 @@ impl<'a> Requests<'a> {
         };
         match goal {
             Ok(goal) => {
-                let mut call = self.finish(goal, method.to_owned(), Vec::new(), Vec::new());
+                let mut call =
+                    self.finish(goal, CallSpec::method_of(method), Vec::new(), Vec::new());
                 call.template = dynamic::looks_like_template(&call);
                 self.checked(item.at, call)
             }
@@ -322,16 +325,18 @@ impl<'a> Requests<'a> {
     fn finish(
         &self,
         goal: Goal,
-        method: String,
+        method: Cow<'static, str>,
         own: Vec<(String, String)>,
         body: Vec<u8>,
     ) -> CallSpec {
         let has = |headers: &[(String, String)], name: &str| {
             headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
         };
-        let common = self.common.headers.iter().filter(|(name, _)| !has(&own, name));
-        let mut headers: Vec<_> = common.cloned().collect();
-        headers.extend(own);
+        let mut headers = self.common.headers.clone();
+        if !own.is_empty() {
+            let common = headers.iter().filter(|(name, _)| !has(&own, name)).cloned();
+            headers = common.chain(own.iter().cloned()).collect();
+        }
         if let Some((name, password)) = goal.user
             && !has(&headers, "authorization")
         {
@@ -386,7 +391,7 @@ impl<'a> Requests<'a> {
 
     fn of_url(&mut self, url: Url) -> Goal {
         let endpoint = self.endpoint(url.endpoint());
-        Goal { endpoint, authority: url.authority(), path: url.path, user: url.user }
+        Goal { endpoint, authority: url.authority().into(), path: url.path, user: url.user }
     }
 
     /// The path on the server that the file names at its top.
@@ -408,7 +413,7 @@ impl<'a> Requests<'a> {
     }
 
     fn of_endpoint(&self, n: usize, path: String) -> Goal {
-        let authority = authority(&self.endpoints[n]);
+        let authority = authority(&self.endpoints[n]).into();
         Goal { endpoint: n as u32, path, authority, user: None }
     }
 

@@ -30,7 +30,7 @@ const NEED_SESSIONS: [&str; 7] = [
 /// Sessions of which nothing more is said.
 pub(super) fn plain(kinds: Vec<SessionKind>) -> Sessions {
     Sessions {
-        kinds,
+        kinds: kinds.into(),
         pick: Pick::InTurn,
         connections: 1,
         cookies: Cookies::default(),
@@ -73,7 +73,7 @@ impl<'a> Requests<'a> {
         let weighted = kinds.iter().any(|kind| kind.weight != 1);
         Some(Sessions {
             pick: pick.unwrap_or(if weighted { Pick::Random } else { Pick::InTurn }),
-            kinds,
+            kinds: kinds.into(),
             connections,
             cookies: cookies.unwrap_or_default(),
             lost: lost.unwrap_or_default(),

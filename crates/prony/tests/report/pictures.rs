@@ -100,7 +100,8 @@ fn whatever_stands_in_a_plan_does_not_become_markup() {
     let call = &mut summary.plan.calls[0];
     (call.path, call.authority, call.method) =
         (format!("/{evil}\u{1}"), evil.into(), "G<E>T".into());
-    call.headers = vec![("X-<i>&\"'".into(), evil.into()), ("cookie".into(), "secret".into())];
+    call.headers =
+        vec![("X-<i>&\"'".into(), evil.into()), ("cookie".into(), "secret".into())].into();
     summary.plan.names = vec![evil.into()];
     call.name = Some(0);
     summary.main.names = vec![prony_core::record::NameTally::default()];

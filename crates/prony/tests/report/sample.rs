@@ -87,14 +87,15 @@ pub(crate) fn sessions() -> Summary {
         ..plan.calls[0].clone()
     };
     let plan = Plan {
-        calls: vec![call(0, "/login"), call(1, "/basket")],
+        calls: vec![call(0, "/login"), call(1, "/basket")].into(),
         names: vec!["log in".into(), "look into the basket".into()],
         sessions: Some(Sessions {
             kinds: vec![SessionKind {
                 name: "buyer".into(),
                 weight: 1,
                 bursts: vec![burst(0, Think::Fixed(Span(11 * MS))), burst(1, Think::None)],
-            }],
+            }]
+            .into(),
             pick: Pick::InTurn,
             connections: 1,
             cookies: Cookies::Off,
@@ -160,7 +161,8 @@ pub(crate) fn everything() -> Summary {
         headers: vec![
             ("Content-Type".into(), "application/json".into()),
             ("Authorization".into(), "Basic bWU6c2VjcmV0".into()),
-        ],
+        ]
+        .into(),
         body: vec![b'x'; 2_048],
         ..CallSpec::default()
     });
@@ -286,10 +288,9 @@ fn open_plan() -> Plan {
             method: "GET".into(),
             path: "/bytes/1024".into(),
             authority: "localhost:8080".into(),
-            headers: vec![],
-            body: vec![],
             ..CallSpec::default()
-        }],
+        }]
+        .into(),
         pick: Pick::InTurn,
         sessions: None,
         names: Vec::new(),

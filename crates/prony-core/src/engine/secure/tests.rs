@@ -261,7 +261,7 @@ fn sessions_of_the_plan_resume_nothing_of_each_other_where_that_is_asked() {
         plan.stop = Stop { requests: None, sessions: Some(5), duration: None };
         let burst = Burst { calls: vec![0], lead: false, think: Think::None, repeat: 2 };
         plan.sessions = Some(Sessions {
-            kinds: vec![SessionKind { name: String::new(), weight: 1, bursts: vec![burst] }],
+            kinds: vec![SessionKind { name: String::new(), weight: 1, bursts: vec![burst] }].into(),
             pick: Pick::InTurn,
             connections: 1,
             cookies: Cookies::Off,

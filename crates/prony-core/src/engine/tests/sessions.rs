@@ -16,7 +16,7 @@ fn sequential(sessions: u64, bursts: Vec<Burst>) -> Plan {
         plan.calls.push(plan.calls[0].clone());
     }
     plan.sessions = Some(Sessions {
-        kinds: vec![SessionKind { name: String::new(), weight: 1, bursts }],
+        kinds: vec![SessionKind { name: String::new(), weight: 1, bursts }].into(),
         pick: Pick::InTurn,
         connections: 4,
         cookies: crate::plan::Cookies::Off,

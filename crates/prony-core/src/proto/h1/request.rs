@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::ops::Range;
 
 use super::head::{Kind, elements};
-use crate::plan::{CallSpec, Cookies, HttpVersion, Plan};
+use crate::plan::{CallSpec, Cookies, HttpVersion, Plan, Shared};
 use crate::script::Filled;
 
 /// Every call of a plan as it goes over the wire.
@@ -15,7 +15,7 @@ pub(super) struct Requests {
     calls: Vec<Call>,
     kinds: Vec<Kind>,
     /// The calls themselves, where some of them are filled in; otherwise none.
-    specs: Vec<CallSpec>,
+    specs: Shared<CallSpec>,
     version: HttpVersion,
 }
 
@@ -38,7 +38,7 @@ impl Requests {
         let calls = Vec::with_capacity(plan.calls.len());
         let cookies = plan.sessions.as_ref().is_some_and(|s| s.cookies != Cookies::Off);
         let filled = cookies || plan.calls.iter().any(|call| call.template);
-        let specs = if filled { plan.calls.clone() } else { Vec::new() };
+        let specs = if filled { plan.calls.clone() } else { Shared::default() };
         let mut requests = Self { arena: Vec::new(), calls, kinds, specs, version: plan.http };
         for spec in &plan.calls {
             requests.add(spec, plan.http);
@@ -157,8 +157,7 @@ fn own_headers(spec: &CallSpec, version: HttpVersion, last: bool, out: &mut Vec<
 
 fn content_length(spec: &CallSpec, filled: &Filled, out: &mut Vec<u8>) {
     // RFC 9110, 8.6: a method that gives a body a meaning says when there is none.
-    let wants_length =
-        !spec.body.is_empty() || matches!(spec.method.as_str(), "POST" | "PUT" | "PATCH");
+    let wants_length = !spec.body.is_empty() || matches!(&*spec.method, "POST" | "PUT" | "PATCH");
     if wants_length && !has(spec, "content-length") && !has(spec, "transfer-encoding") {
         let length = filled.body().unwrap_or(&spec.body).len();
         write!(out, "Content-Length: {length}\r\n").expect("memory takes what is written to it");

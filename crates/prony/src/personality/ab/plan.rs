@@ -75,10 +75,10 @@ fn call(options: &Options, url: &Url) -> Result<CallSpec, Error> {
         Some(_) => format!("http://{authority}{}", url.path),
     };
     Ok(CallSpec {
-        method: options.method.clone(),
+        method: options.method.clone().into(),
         path,
-        headers: headers(options, &authority, body.len())?,
-        authority,
+        headers: headers(options, &authority, body.len())?.into(),
+        authority: authority.into(),
         body,
         bare: true,
         ..CallSpec::default()

@@ -27,8 +27,8 @@ pub(super) fn of(options: &Options) -> Result<Plan, Error> {
     let call = CallSpec {
         method: "GET".into(),
         path: target.path,
-        authority: host.clone(),
-        headers: vec![("Host".into(), host)],
+        authority: host.as_str().into(),
+        headers: vec![("Host".into(), host)].into(),
         bare: true,
         ..CallSpec::default()
     };

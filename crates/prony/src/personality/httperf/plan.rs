@@ -59,7 +59,7 @@ pub(super) fn plan(o: &Opts, warn: &mut dyn FnMut(&str)) -> Result<(Plan, bool),
     let sessions = sessions.max(1);
     let plan = Plan {
         endpoints: servers.iter().map(|server| endpoint(o, server)).collect(),
-        calls: calls.into_vec(),
+        calls: calls.into_vec().into(),
         pick: Pick::InTurn,
         sessions: Some(session_rules(o, kinds)),
         data: Data::default(),
@@ -135,15 +135,16 @@ fn counted(
     for k in 0..n {
         let template = &templates[k as usize % templates.len()];
         let bursts = if order.uris.len() == 1 {
-            let call = calls.intern(template.call(method, &order.uris[0], Vec::new()));
+            let call = calls.intern(template.call(method, &order.uris[0], Vec::new(), &[]));
             same_call(o, call, per_session, think)
         } else {
             let numbers = (k * per_session..(k + 1) * per_session).map_while(|i| {
                 let at = i % order.order.len() as u64;
                 (order.again || at == i).then(|| order.order[at as usize])
             });
-            let list = numbers
-                .map(|i| calls.intern(template.call(method, &order.uris[i as usize], Vec::new())));
+            let list = numbers.map(|i| {
+                calls.intern(template.call(method, &order.uris[i as usize], Vec::new(), &[]))
+            });
             spelt_out(o, &list.collect::<Vec<_>>(), think)
         };
         kinds.push(SessionKind { name: String::new(), weight: 1, bursts });
@@ -223,9 +224,7 @@ fn logged(
     let mut of_server = Vec::new();
     for template in templates {
         let call = |r: &LoggedRequest<'_>| {
-            let mut call = template.call(r.method, r.uri, r.body.to_vec());
-            call.headers.extend(r.headers.iter().cloned());
-            Ok::<_, Refusal>(call)
+            Ok::<_, Refusal>(template.call(r.method, r.uri, r.body.to_vec(), &r.headers))
         };
         of_server.push(calls.add_log(&sessions, seconds(think), true, call)?);
     }
@@ -240,7 +239,7 @@ fn session_rules(o: &Opts, kinds: Vec<SessionKind>) -> Sessions {
     let limit = o.more.retry_limit.unwrap_or(RETRIES);
     let retries = if o.retry_on_failure { u32::try_from(limit).unwrap_or(u32::MAX) } else { 0 };
     Sessions {
-        kinds,
+        kinds: kinds.into(),
         pick: Pick::InTurn,
         connections: if o.has_sessions() { small(connections) } else { 1 },
         cookies: if o.session_cookies { Cookies::Always } else { Cookies::Off },

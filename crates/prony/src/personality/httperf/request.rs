@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use prony_core::plan::CallSpec;
+use prony_core::plan::{CallSpec, Shared};
 use prony_core::target::parse_header;
 
 use super::options::Opts;
@@ -13,8 +14,8 @@ use super::values::Refusal;
 #[derive(Clone, Debug)]
 pub(super) struct Template {
     endpoint: u32,
-    authority: String,
-    headers: Vec<(String, String)>,
+    authority: Arc<str>,
+    headers: Shared<(String, String)>,
     /// Lines that are no ordinary headers, verbatim.
     raw: Vec<u8>,
 }
@@ -46,11 +47,17 @@ impl Template {
             Some(more) => headers.extend(more),
             None => raw = added.to_vec(),
         }
-        Self { endpoint, authority: authority.into(), headers, raw }
+        Self { endpoint, authority: authority.into(), headers: headers.into(), raw }
     }
 
-    /// A request.
-    pub(super) fn call(&self, method: &str, uri: &str, body: Vec<u8>) -> CallSpec {
+    /// A request with further headers of its own.
+    pub(super) fn call(
+        &self,
+        method: &str,
+        uri: &str,
+        body: Vec<u8>,
+        own: &[(String, String)],
+    ) -> CallSpec {
         let (mut headers, mut raw) = (self.headers.clone(), self.raw.clone());
         if !body.is_empty() {
             let length = body.len().to_string();
@@ -60,9 +67,10 @@ impl Template {
                 raw.extend_from_slice(format!("Content-length: {length}\r\n").as_bytes());
             }
         }
+        own.iter().cloned().for_each(|header| headers.push(header));
         CallSpec {
             endpoint: self.endpoint,
-            method: method.into(),
+            method: CallSpec::method_of(method),
             path: uri.into(),
             authority: self.authority.clone(),
             headers,

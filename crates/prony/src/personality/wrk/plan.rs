@@ -31,8 +31,8 @@ pub(super) fn of(options: &Options) -> Result<(Plan, String), Error> {
     let call = CallSpec {
         method: "GET".into(),
         path: url.path,
-        authority,
-        headers,
+        authority: authority.into(),
+        headers: headers.into(),
         bare: true,
         ..CallSpec::default()
     };

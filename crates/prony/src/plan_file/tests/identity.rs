@@ -85,7 +85,7 @@ fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
                 method: method.into(),
                 path: if path == "*" { path } else { path + field },
                 authority: authority.into(),
-                headers,
+                headers: headers.into(),
                 body: [&body, field.as_bytes()].concat(),
                 bare: bare.is_some(),
                 raw,
@@ -156,7 +156,7 @@ fn sessions(calls: u32) -> impl Strategy<Value = Sessions> {
         0..3u32,
     )
         .prop_map(|(kinds, pick, connections, cookies, lost, on_failure, retries)| Sessions {
-            kinds,
+            kinds: kinds.into(),
             pick,
             connections,
             cookies,
@@ -302,7 +302,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         let replace_lost = from_send && counted && sessions.is_none();
         Plan {
             endpoints: endpoints.into_iter().collect(),
-            calls,
+            calls: calls.into(),
             // It is not asked where there are sessions.
             pick: if sessions.is_some() { Pick::InTurn } else { pick },
             stop: Stop { sessions: session_count.filter(|_| sessions.is_some()), ..stop },

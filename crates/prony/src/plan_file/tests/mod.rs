@@ -236,7 +236,7 @@ fn files_are_found_beside_the_plan() {
         ]
     "##]]
     .assert_eq(&explain(&of(text), &[]));
-    let bodies: Vec<_> = of(with_body).calls.into_iter().map(|call| call.body).collect();
+    let bodies: Vec<_> = of(with_body).calls.iter().map(|call| call.body.clone()).collect();
     assert_eq!(bodies, [b"\xff", b"\xff"]);
 }
 

@@ -178,7 +178,7 @@ fn request(plan: &Plan) -> Vec<String> {
     let mut told = Vec::new();
     if let Some(call) = plan.calls.first() {
         let same = plan.calls.iter().all(|c| c.method == call.method);
-        told.push(if same { call.method.clone() } else { "several methods".to_owned() });
+        told.push(if same { call.method.to_string() } else { "several methods".to_owned() });
         let headers = plan.calls.iter().map(|c| c.headers.len()).max().unwrap_or(0) as u64;
         let more = if plan.calls.len() > 1 { "up to " } else { "" };
         if headers > 0 {

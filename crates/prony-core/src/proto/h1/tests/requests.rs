@@ -90,7 +90,7 @@ fn a_bare_request_has_what_it_is_given() {
     let mut plan = plan(&["POST"]);
     let call = &mut plan.calls[0];
     (call.bare, call.path, call.body) = (true, "x y".into(), b"abc".to_vec());
-    call.headers = vec![("A".to_owned(), "b".to_owned())];
+    call.headers = vec![("A".to_owned(), "b".to_owned())].into();
     call.raw = b"C:d\nE".to_vec();
     for last in [false, true] {
         let mut out = Vec::new();
@@ -112,7 +112,7 @@ fn the_users_own_close_is_seen() {
     ] {
         let mut plan = plan(&["GET"]);
         plan.http = version;
-        plan.calls[0].headers = vec![("connection".to_owned(), value.to_owned())];
+        plan.calls[0].headers = vec![("connection".to_owned(), value.to_owned())].into();
         let (mut h1, mut conn) = (H1::new(&plan), Conn::default());
         h1.encode(&mut conn, 0, false, &mut Vec::new());
         assert_eq!(h1.room(&conn, 1, 2), u32::from(!closes), "{version:?} {value}");
@@ -128,7 +128,7 @@ fn filling(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> cr
     call.headers = headers.iter().map(|&(n, v)| (n.to_owned(), v.to_owned())).collect();
     let burst = Burst { calls: vec![0], lead: false, think: Think::None, repeat: 1 };
     plan.sessions = Some(Sessions {
-        kinds: vec![SessionKind { name: String::new(), weight: 1, bursts: vec![burst] }],
+        kinds: vec![SessionKind { name: String::new(), weight: 1, bursts: vec![burst] }].into(),
         pick: crate::plan::Pick::InTurn,
         connections: 1,
         cookies: Cookies::Session,
