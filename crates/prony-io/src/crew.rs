@@ -35,6 +35,9 @@ pub(crate) struct Done<M> {
     pub(crate) driver: &'static str,
 }
 
+/// Tells how a worker's machine stands.
+type Show<'a, M> = &'a (dyn Fn(usize, &M, Nanos, Span) + Sync);
+
 /// What a worker waits for before it begins.
 struct Start {
     ready: Sender<Result<(), SetupError>>,
@@ -43,13 +46,14 @@ struct Start {
 
 impl Crew<'_> {
     /// Run one worker per configuration and wait for all. `make(i)` builds the machine of worker i
-    /// in its thread; `show(i, machine, now)` is called by worker i at most every 50 ms;
-    /// `watch(now)` by the calling thread as often. `None` stands for a worker that panicked.
+    /// in its thread; `show(i, machine, now, spun)` is called by worker i about every 50 ms, with
+    /// how long it has spun so far; `watch(now)` by the calling thread as often. `None` stands for
+    /// a worker that panicked.
     pub(crate) fn work<M: Machine + Send>(
         &self,
         configs: Vec<Config>,
         make: &(dyn Fn(usize) -> M + Sync),
-        show: &(dyn Fn(usize, &M, Nanos) + Sync),
+        show: Show<'_, M>,
         watch: &mut dyn FnMut(Nanos),
     ) -> Result<Vec<Option<Done<M>>>, SetupError> {
         let (ready, all_ready) = mpsc::channel();
@@ -94,7 +98,7 @@ impl Crew<'_> {
         config: Config,
         start: Start,
         make: &(dyn Fn(usize) -> M + Sync),
-        show: &(dyn Fn(usize, &M, Nanos) + Sync),
+        show: Show<'_, M>,
     ) -> Option<Done<M>> {
         let prepared = self.prepare(i, config);
         let (mut driver, said) = match prepared {
@@ -109,7 +113,7 @@ impl Crew<'_> {
         wait_for_epoch(clock);
 
         let (user, system) = cpu::thread_times();
-        let mut pulse = |m: &mut M, now: Nanos| show(i, m, now);
+        let mut pulse = |m: &mut M, now: Nanos, spun: Span| show(i, m, now, spun);
         let stats = driver.run(&mut machine, clock, self.control, &mut pulse);
         let (user_end, system_end) = cpu::thread_times();
         let meter = Meter {

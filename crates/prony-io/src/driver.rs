@@ -69,8 +69,8 @@ pub struct DriverStats {
     pub accept_pauses: u64,
 }
 
-/// Called at most every 50 ms, at least 20 times a second.
-pub type Pulse<'a, M> = &'a mut dyn FnMut(&mut M, Nanos);
+/// Called about every 50 ms with the machine, the time, and how long the driver has spun so far.
+pub type Pulse<'a, M> = &'a mut dyn FnMut(&mut M, Nanos, Span);
 
 /// One of the drivers.
 #[derive(Debug)]

@@ -170,7 +170,7 @@ impl Epoll {
         self.stats.end = self.pace.read_clock();
         self.stats.spin = self.pace.spun();
         self.stats.transport = self.sampler.sum();
-        pulse(m, self.stats.end);
+        pulse(m, self.stats.end, self.stats.spin);
         self.stats
     }
 
@@ -182,7 +182,7 @@ impl Epoll {
     ) -> Flow {
         self.stats.turns += 1;
         if self.pace.pulse_is_due() {
-            pulse(m, self.pace.now());
+            pulse(m, self.pace.now(), self.pace.spun());
             self.end_lingering();
         }
         if let Some(how) = self.pace.stop_asked(control) {

@@ -16,6 +16,7 @@ pub mod driver;
 pub mod epoll;
 pub mod errno;
 pub mod limits;
+pub mod live;
 mod pace;
 mod ports;
 pub mod resolve;
@@ -26,8 +27,9 @@ pub mod stdio;
 pub mod uring;
 pub mod worker;
 
-pub use control::{Control, Live};
+pub use control::Control;
 pub use driver::{DriverChoice, DriverStats};
+pub use live::{Detail, Interval, Live};
 pub use ports::SocketOptions;
 pub use resolve::{ConnectTo, Family};
 pub use serve::{Listen, Listener, Served, bind, serve};

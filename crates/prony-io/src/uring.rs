@@ -212,7 +212,7 @@ impl Uring {
         self.stats.end = self.pace.read_clock();
         self.stats.spin = self.pace.spun();
         self.stats.transport = self.sampler.sum();
-        pulse(m, self.stats.end);
+        pulse(m, self.stats.end, self.stats.spin);
         self.stats
     }
 
@@ -224,7 +224,7 @@ impl Uring {
     ) -> Flow {
         self.stats.turns += 1;
         if self.pace.pulse_is_due() {
-            pulse(m, self.pace.now());
+            pulse(m, self.pace.now(), self.pace.spun());
             self.end_partings();
         }
         if let Some(how) = self.pace.stop_asked(control) {

@@ -11,13 +11,13 @@ use prony_core::proto::Protocol;
 use prony_core::proto::h1::H1;
 use prony_core::record::Tally;
 use prony_core::summary::Meter;
-use prony_core::units::Nanos;
 
-use crate::control::{Control, Gauge, Live};
+use crate::control::Control;
 use crate::cpu;
 use crate::crew::{Crew, Done};
 use crate::driver::{Config, DriverChoice};
 use crate::limits;
+use crate::live::{Gauge, Live};
 use crate::ports::{self, SocketOptions};
 use crate::resolve::{ConnectTo, Family, Resolver};
 use crate::sleep::Precision;
@@ -52,6 +52,9 @@ pub struct Options {
     pub tls: Option<TlsContext>,
     /// Whether to ask the kernel about closed connections (retransmits, round-trip times).
     pub tcp_info: bool,
+    /// Whether to tell, while the load runs, what only a whole screen has room for
+    /// ([`Live::detail`]).
+    pub detail: bool,
     /// Whether to keep the stamps of every success ([`Tally::kept`]).
     pub keep_requests: bool,
 }
@@ -71,6 +74,7 @@ impl Default for Options {
             family: Family::default(),
             tls: None,
             tcp_info: true,
+            detail: false,
             keep_requests: false,
         }
     }
@@ -254,19 +258,10 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
             }
             engine
         },
-        &|i, engine, now| show(&gauges[i], engine, now),
-        &mut |now| on_progress(&Live::of(&gauges, now)),
+        &|i, engine, now, spun| gauges[i].show(engine, now, options.detail, spun),
+        &mut |now| on_progress(&Live::of(&gauges, now, options.detail)),
     )?;
     setup.outcome(done, control)
-}
-
-fn show<P: Protocol>(gauge: &Gauge, engine: &Engine<P>, now: Nanos) {
-    let recorder = engine.recorder();
-    gauge.show(recorder.progress());
-    gauge.show_sessions(recorder.sessions_completed());
-    if let Some((interval, cell)) = recorder.series(now).last_complete(now) {
-        gauge.show_cell(interval as u64, &cell);
-    }
 }
 
 /// All that is settled before the first worker starts.

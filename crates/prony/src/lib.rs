@@ -12,3 +12,4 @@ pub mod progress;
 pub mod report;
 pub mod run;
 pub mod tls;
+pub mod tui;

@@ -1,21 +1,34 @@
-//! What is told while a load runs: one live line on a terminal, else a plain line every few
-//! seconds.
+//! What is told while a load runs: a whole screen, or one live line on a terminal, else a plain
+//! line every second.
 
 use std::io::{self, IsTerminal as _};
+use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use prony_core::plan::{Load, Plan};
 use prony_core::schedule::Arrivals;
 use prony_core::units::{Nanos, Span};
-use prony_io::Live;
+use prony_io::{Control, Live};
 
 use crate::output;
 use crate::report::units;
+use crate::tui::View;
 
 /// Updates of the live line per second, at most.
 const UPDATES_PER_SECOND: u8 = 10;
 /// Between two plain lines.
-const PLAIN_EVERY: Span = Span::from_secs(5);
+const PLAIN_EVERY: Span = Span::from_secs(1);
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// Nothing.
+    Nothing,
+    /// Lines on standard error.
+    Lines,
+    /// A screen, which appears so long after the start of the load.
+    Screen(Span),
+}
 
 /// Tells how a load goes, on standard error.
 #[derive(Debug)]
@@ -27,25 +40,21 @@ pub struct Progress {
 #[derive(Debug)]
 enum Way {
     Silent,
+    Screen(Box<View>),
     Live(ProgressBar),
     Plain { next: Nanos },
 }
 
 impl Progress {
-    /// Progress of that plan; says nothing where it is not wanted.
-    pub fn new(plan: &Plan, wanted: bool) -> Self {
-        let way = if !wanted {
-            Way::Silent
-        } else if io::stderr().is_terminal() {
-            let target = ProgressDrawTarget::stderr_with_hz(UPDATES_PER_SECOND);
-            let bar = ProgressBar::with_draw_target(None, target);
-            // The template has no variable parts but the message, so it is always right.
-            if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
-                bar.set_style(style);
+    /// Progress of that plan. `control` is what stops its load.
+    pub fn new(plan: &Plan, telling: Telling, control: &Arc<Control>) -> Self {
+        let way = match telling {
+            Telling::Nothing => Way::Silent,
+            Telling::Screen(after) => {
+                Way::Screen(Box::new(View::new(plan, Arc::clone(control), after)))
             }
-            Way::Live(bar)
-        } else {
-            Way::Plain { next: Nanos::ZERO + PLAIN_EVERY }
+            Telling::Lines if io::stderr().is_terminal() => Way::Live(bar()),
+            Telling::Lines => Way::Plain { next: Nanos::ZERO + PLAIN_EVERY },
         };
         Self { plan: plan.clone(), way }
     }
@@ -54,6 +63,7 @@ impl Progress {
     pub fn show(&mut self, live: &Live) {
         match &mut self.way {
             Way::Silent => {}
+            Way::Screen(view) => view.show(live),
             Way::Live(bar) => bar.set_message(line(&self.plan, live)),
             Way::Plain { next } => {
                 if live.now >= *next {
@@ -66,10 +76,22 @@ impl Progress {
 
     /// The load has ended: the live line goes away.
     pub fn finish(self) {
-        if let Way::Live(bar) = self.way {
-            bar.finish_and_clear();
+        match self.way {
+            Way::Screen(view) => view.finish(),
+            Way::Live(bar) => bar.finish_and_clear(),
+            Way::Silent | Way::Plain { .. } => {}
         }
     }
+}
+
+fn bar() -> ProgressBar {
+    let target = ProgressDrawTarget::stderr_with_hz(UPDATES_PER_SECOND);
+    let bar = ProgressBar::with_draw_target(None, target);
+    // The template has no variable parts but the message, so it is always right.
+    if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+        bar.set_style(style);
+    }
+    bar
 }
 
 /// One line: elapsed, rates, in flight, latencies of the last second, errors.
@@ -77,7 +99,7 @@ fn line(plan: &Plan, live: &Live) -> String {
     let mut parts = vec![elapsed(plan, live.now)];
     let asked = asked(plan, live.now);
     if let Some(last) = &live.last {
-        let rate = units::rate(last.replies as f64);
+        let rate = units::rate(last.cell.replies as f64 / last.length.as_secs_f64());
         parts.push(match asked {
             Some(asked) => format!("{rate} of {} asked", units::rate(asked)),
             None => rate,
@@ -86,7 +108,7 @@ fn line(plan: &Plan, live: &Live) -> String {
         parts.push(format!("{} asked", units::rate(asked)));
     }
     parts.push(format!("{} in flight", live.in_flight));
-    let last = live.last.iter().filter(|last| last.replies > 0);
+    let last = live.last.iter().map(|last| &last.cell).filter(|last| last.replies > 0);
     parts.extend(last.map(|last| {
         let p50 = last.quantile(0.5).map(|p50| format!("p50 {}, ", units::span(p50)));
         // Too few for a p99 in this second: its longest is the honest figure.
@@ -109,12 +131,7 @@ fn elapsed(plan: &Plan, now: Nanos) -> String {
         return format!("{seconds:.0} s of {} warm-up", units::span(plan.warmup));
     }
     let measured = now.since(Nanos::ZERO + plan.warmup).as_secs_f64();
-    let planned = match &plan.load {
-        Load::Open { arrivals: Arrivals::Trace(times), .. } => times.last().copied(),
-        Load::Open { arrivals: Arrivals::Uniform(..), .. } | Load::Closed { .. } => None,
-        Load::Open { rate, .. } => rate.length(),
-    };
-    match plan.stop.duration.into_iter().chain(planned).min() {
+    match length(plan) {
         Some(whole) if measured <= whole.as_secs_f64() => {
             format!("{measured:.0} of {:.0} s", whole.as_secs_f64())
         }
@@ -123,8 +140,18 @@ fn elapsed(plan: &Plan, now: Nanos) -> String {
     }
 }
 
+/// How long the measurement lasts, where that is planned.
+pub(crate) fn length(plan: &Plan) -> Option<Span> {
+    let planned = match &plan.load {
+        Load::Open { arrivals: Arrivals::Trace(times), .. } => times.last().copied(),
+        Load::Open { arrivals: Arrivals::Uniform(..), .. } | Load::Closed { .. } => None,
+        Load::Open { rate, .. } => rate.length(),
+    };
+    plan.stop.duration.into_iter().chain(planned).min()
+}
+
 /// The rate that an open loop asks for now.
-fn asked(plan: &Plan, now: Nanos) -> Option<f64> {
+pub(crate) fn asked(plan: &Plan, now: Nanos) -> Option<f64> {
     let Load::Open { rate, arrivals, .. } = &plan.load else { return None };
     match arrivals {
         Arrivals::Fixed | Arrivals::Poisson => {
@@ -140,6 +167,7 @@ mod tests {
     use clap::Parser as _;
     use expect_test::expect;
     use prony_core::record::series::{Cell, bin_of};
+    use prony_io::Interval;
 
     use super::*;
     use crate::cli::Cli;
@@ -153,17 +181,18 @@ mod tests {
     }
 
     /// A second with so many replies of 400 us and one of 2 ms.
-    fn last(replies: u32) -> Option<Cell> {
+    fn last(replies: u32) -> Option<Interval> {
         let bin = |us| bin_of(Span::from_micros(us));
-        Some(Cell {
+        let cell = Cell {
             replies: u64::from(replies) + 1,
             bins: vec![(bin(400), replies), (bin(2_000), 1)],
             max: Span::from_millis(2),
             ..Cell::default()
-        })
+        };
+        Some(Interval { begin: Nanos::ZERO, length: Span::from_secs(1), cell })
     }
 
-    fn at(seconds: u64, last: Option<Cell>, failed: u64) -> Live {
+    fn at(seconds: u64, last: Option<Interval>, failed: u64) -> Live {
         let now = Nanos::ZERO + Span::from_secs(seconds);
         Live { now, in_flight: 50, failed, last, ..Live::default() }
     }
@@ -180,6 +209,10 @@ mod tests {
             check("-r 1k..3k@20s --warmup 5s", &at(4, last(999), 0)),
             check("-r 1k..3k@20s --warmup 5s", &at(15, last(1_999), 0)),
             check("--arrivals uniform:1ms..3ms", &at(1, last(499), 0)),
+            check(
+                "-d 1h",
+                &at(1_200, last(999).map(|i| Interval { length: i.length * 2, ..i }), 0),
+            ),
         ];
         expect![[r#"
 
@@ -200,6 +233,8 @@ mod tests {
               10 of 20 s, 2.00k/s of 2.00k/s asked, 50 in flight, p50 397 us, p99 397 us
             --arrivals uniform:1ms..3ms
               1 of 10 s, 500/s of 500/s asked, 50 in flight, p50 397 us, max 2.00 ms
+            -d 1h
+              1200 of 3600 s, 500/s, 50 in flight, p50 397 us, p99 397 us
         "#]]
         .assert_eq(&lines.concat());
     }

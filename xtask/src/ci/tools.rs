@@ -8,7 +8,7 @@ use crate::shell::{is_root, program, run, which};
 /// A program and the Debian package that brings it.
 type Tool = (&'static str, &'static str);
 
-const TOOLS: [Tool; 8] = [
+const TOOLS: [Tool; 9] = [
     ("nginx", "nginx"),
     ("haproxy", "haproxy"),
     ("ab", "apache2-utils"),
@@ -17,6 +17,7 @@ const TOOLS: [Tool; 8] = [
     ("openssl", "openssl"),
     ("valgrind", "valgrind"),
     ("python3", "python3-venv"),
+    ("tmux", "tmux"),
 ];
 
 /// What not every machine can have: what needs it is left out there, which is said.

@@ -4,6 +4,7 @@
 pub mod bins;
 pub mod hist;
 mod links;
+mod live;
 pub mod series;
 mod sessions;
 mod stamps;
@@ -19,6 +20,7 @@ use crate::proto::Reply;
 use crate::units::{Nanos, Span};
 use hist::Hist;
 pub use links::Links;
+pub use live::LagSoFar;
 use series::Series;
 pub use sessions::{NameTally, SessionEnd, SessionTally};
 pub use stamps::Stamps;
@@ -586,18 +588,6 @@ impl Recorder {
     /// counts.
     pub fn load_ended(&mut self, at: Nanos) {
         self.load_end = Some(self.load_end.map_or(at, |end| end.min(at)));
-    }
-
-    /// Requests wanted, answered, failed, and lost (of the failed, see [`Fault::is_lost`]) so far,
-    /// both sections, for progress.
-    pub fn progress(&self) -> [u64; 4] {
-        let sum = |of: &dyn Fn(&Tally) -> u64| of(&self.warm.tally) + of(&self.main.tally);
-        [sum(&|t| t.started), sum(&|t| t.replies), sum(&|t| t.failed), sum(&Tally::lost)]
-    }
-
-    /// The series of the section in which `now` lies, for progress.
-    pub fn series(&self, now: Nanos) -> &Series {
-        if now >= self.begin { &self.main.tally.series } else { &self.warm.tally.series }
     }
 
     /// The tallies: warm-up (none where the plan has none) and measurement. The measurement ends

@@ -143,8 +143,8 @@ pub(crate) fn an_open_load_keeps_its_schedule(on: DriverChoice) {
         });
         let out = run(&p, &options, &Control::new(), &mut |live| {
             assert!(live.started >= live.replies);
-            if let Some(cell) = &live.last {
-                seen.set(cell.replies);
+            if let Some(last) = &live.last {
+                seen.set(last.cell.replies);
             }
         });
         control.stop_now();

@@ -42,7 +42,7 @@ fn remote(endpoints: Vec<Vec<Remote>>) -> Config {
 
 fn drive<M: Machine>(on: DriverChoice, config: Config, machine: &mut M) -> DriverStats {
     let mut driver = Driver::new(on, config).expect("the driver can be set up");
-    driver.run(machine, Clock::starting_now(), &Control::new(), &mut |_, _| {})
+    driver.run(machine, Clock::starting_now(), &Control::new(), &mut |_, _, _| {})
 }
 
 /// Run `body` against an echo server on the same driver; what the server saw.
@@ -263,7 +263,7 @@ pub(crate) fn stop_flags_reach_an_idle_machine(on: DriverChoice) {
         thread::scope(|s| {
             s.spawn(|| {
                 let mut d = Driver::new(on, config(&[])).unwrap();
-                d.run(&mut t, clock, &control, &mut |_, _| {});
+                d.run(&mut t, clock, &control, &mut |_, _, _| {});
             });
             thread::sleep(Duration::from_millis(120));
             first = clock.now();
@@ -287,7 +287,7 @@ pub(crate) fn pulse_comes_twenty_times_a_second(on: DriverChoice) {
             let mut t = Ticker::new(every, Span::from_millis(1000));
             let mut d = Driver::new(on, config(&[])).unwrap();
             let mut at = Vec::new();
-            d.run(&mut t, Clock::starting_now(), &Control::new(), &mut |_, now| at.push(now));
+            d.run(&mut t, Clock::starting_now(), &Control::new(), &mut |_, now, _| at.push(now));
             // The last comes at the end, whenever that is.
             at.pop();
             assert!((12..=20).contains(&at.len()), "{} pulses", at.len());
@@ -432,7 +432,7 @@ pub(crate) fn no_descriptors_left(on: DriverChoice) {
         let mut d = Driver::new(on, config(&[at])).unwrap();
         // Nobody answers: once the connects are decided, the run is stopped.
         let begin = Clock::starting_now();
-        d.run(&mut client, begin, &control, &mut |client, now| {
+        d.run(&mut client, begin, &control, &mut |client, now, _| {
             let decided = client.connected + client.faults.len() as u64;
             if decided == 60 || now > Nanos(20_000_000_000) {
                 control.stop_now();

@@ -1,12 +1,20 @@
 //! Options that say where results go and who is told what.
 
+use std::env;
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use clap::Args;
+use prony_core::units::Span;
 
+use crate::error::Error;
+use crate::progress::Telling;
 use crate::report::Format;
+use crate::tui;
 
 const OUTPUT: &str = "Output";
+/// A screen that nobody has asked for does not appear for a load that is over by then.
+const UNASKED_AFTER: Span = Span::from_millis(400);
 
 /// The files and formats in which results are told.
 #[derive(Clone, Debug, Default, Args)]
@@ -37,8 +45,15 @@ pub struct OutputArgs {
     /// No progress on standard error
     #[arg(long, help_heading = OUTPUT)]
     pub no_progress: bool,
-    /// No full-screen display (there is none yet)
-    #[arg(long, help_heading = OUTPUT)]
+    /// Watch the load on a full screen (the default where stdout and stderr are terminals)
+    ///
+    /// Rates, response times, statuses, errors and the meter itself, while the load runs; q ends
+    /// it, ? tells of the other keys. The report comes afterwards, as ever. Needs a terminal on
+    /// standard error.
+    #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["quiet", "no_progress"], overrides_with = "no_tui")]
+    pub tui: bool,
+    /// No full screen: one line tells how the load goes
+    #[arg(long, help_heading = OUTPUT, overrides_with = "tui")]
     pub no_tui: bool,
 }
 
@@ -61,9 +76,21 @@ impl ToArgs {
 }
 
 impl OutputArgs {
-    /// Whether progress is wanted.
-    pub fn progress(&self) -> bool {
-        !self.quiet && !self.no_progress
+    /// Who is told what while the load runs; refuses a screen where there is no terminal for it.
+    pub fn telling(&self) -> Result<Telling, Error> {
+        if self.quiet || self.no_progress {
+            return Ok(Telling::Nothing);
+        }
+        let can = tui::can_show();
+        if self.tui {
+            let what = "a terminal on standard error";
+            let advice = "leave it out, or start prony in the foreground of one";
+            let refusal = Error::Needs("--tui", what, advice);
+            return if can { Ok(Telling::Screen(Span::ZERO)) } else { Err(refusal) };
+        }
+        let smart = env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != *"dumb");
+        let wanted = !self.no_tui && smart && can && io::stdout().is_terminal();
+        Ok(if wanted { Telling::Screen(UNASKED_AFTER) } else { Telling::Lines })
     }
 }
 

@@ -18,9 +18,10 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{self, Outputs};
 use crate::plan_file;
-use crate::progress::Progress;
+use crate::progress::{Progress, Telling};
 use crate::report::units;
 use crate::run;
+use crate::tui;
 
 /// The connections of an open loop that nobody has limited are still limited, for the sake of the
 /// target and of the memory that their tables take.
@@ -53,6 +54,10 @@ pub(super) fn carry_out(
         let why = "the virtual servers speak no TLS; use http://";
         return Err(Error::Conflict("--simulate", "an https:// URL", why));
     }
+    if means.simulate.is_some() && output.tui {
+        let why = "a simulated run takes no time to be watched";
+        return Err(Error::Conflict("--tui", "--simulate", why));
+    }
     let outputs = Outputs::prepare(&output.to.output)?;
     let summary = match means.simulate {
         Some(seed) => {
@@ -73,10 +78,13 @@ pub(super) fn on_the_network(
     typed: Vec<String>,
     notes: Vec<String>,
 ) -> Result<Summary, Error> {
+    let telling = output.telling()?;
     let control = stoppable()?;
-    let mut progress = Progress::new(plan, output.progress());
+    let mut progress = Progress::new(plan, telling, &control);
     let mut watch = |live: &_| progress.show(live);
-    let result = run::run(plan, options, &control, &mut watch, typed, notes);
+    let detail = matches!(telling, Telling::Screen(_));
+    let options = Options { detail, ..options.clone() };
+    let result = run::run(plan, &options, &control, &mut watch, typed, notes);
     progress.finish();
     result
 }
@@ -104,6 +112,7 @@ pub(crate) fn stoppable() -> Result<Arc<Control>, Error> {
     let handle = move || {
         handler.stop();
         if asked.fetch_add(1, Ordering::Relaxed) >= 2 {
+            tui::restore();
             process::exit(Exit::Interrupted.code().into());
         }
     };

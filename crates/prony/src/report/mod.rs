@@ -11,7 +11,7 @@ pub mod json;
 mod layout;
 mod plot;
 mod redact;
-mod text;
+pub(crate) mod text;
 pub mod units;
 pub mod words;
 

@@ -18,4 +18,5 @@ mod scripted;
 mod signals;
 mod simulated;
 mod tls;
+mod tui;
 mod wrk;

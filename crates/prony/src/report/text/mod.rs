@@ -72,8 +72,13 @@ const ALL: Detail = Detail {
 pub(super) type Fact = (&'static str, Vec<String>);
 
 /// What was loaded, for a headline.
-pub(super) fn target(plan: &Plan) -> String {
+pub(crate) fn target(plan: &Plan) -> String {
     what::target(plan, 70)
+}
+
+/// How it is loaded, in one line.
+pub(crate) fn load(plan: &Plan) -> String {
+    what::load(plan, ALL).join(", ")
 }
 
 /// What was asked, and who did it.

@@ -73,7 +73,8 @@ pub(super) fn target(plan: &Plan, width: usize) -> String {
     }
 }
 
-fn load(plan: &Plan, detail: Detail) -> Vec<String> {
+/// How it is loaded, part by part.
+pub(super) fn load(plan: &Plan, detail: Detail) -> Vec<String> {
     let mut told = Vec::new();
     match &plan.load {
         Load::Closed { connections, think } => {

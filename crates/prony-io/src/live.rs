@@ -1,0 +1,268 @@
+//! What may be seen of a running load: gauges that each worker sets 20 times a second, and their
+//! sum. Beside the stop flag the only memory that workers share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use prony_core::engine::Engine;
+use prony_core::fault::Fault;
+use prony_core::proto::Protocol;
+use prony_core::record::LagSoFar;
+use prony_core::record::series::Cell;
+use prony_core::units::{Nanos, Span};
+
+use crate::cpu;
+use crate::driver::PULSE;
+
+/// A load as it stands: the sum over its workers, at most 50 ms old.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    /// Time since the epoch.
+    pub now: Nanos,
+    /// Requests wanted so far, warm-up included.
+    pub started: u64,
+    /// Requests answered as expected.
+    pub replies: u64,
+    /// Requests failed.
+    pub failed: u64,
+    /// Requests among the failed that were lost: the peer has answered them neither rightly nor
+    /// wrongly.
+    pub lost: u64,
+    /// Sessions completed, where there are any.
+    pub sessions: u64,
+    /// Requests wanted but neither answered nor failed.
+    pub in_flight: u64,
+    /// The newest interval of the time series that all workers have told, once there is one.
+    pub last: Option<Interval>,
+    /// What is told on demand only ([`crate::Options::detail`]).
+    pub detail: Option<Detail>,
+}
+
+/// One interval of the time series.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interval {
+    /// Its begin, since the epoch.
+    pub begin: Nanos,
+    /// Its length: 1 s, and twice as long whenever a series is full.
+    pub length: Span,
+    /// What was counted in it.
+    pub cell: Cell,
+}
+
+/// What only a whole screen has room for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// Connections open or being opened.
+    pub connections: u64,
+    /// Whole replies by status, warm-up included.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Failed requests by fault, warm-up included.
+    pub faults: [u64; Fault::COUNT],
+    /// The send lag so far.
+    pub lag: LagSoFar,
+    /// CPU time of each worker so far, less what it spent spinning.
+    pub work: Vec<Span>,
+}
+
+/// One worker's part of [`Live`], on cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Gauge {
+    started: AtomicU64,
+    replies: AtomicU64,
+    failed: AtomicU64,
+    lost: AtomicU64,
+    sessions: AtomicU64,
+    connections: AtomicU64,
+    lag: [AtomicU64; 3],
+    work: AtomicU64,
+    faults: [AtomicU64; Fault::COUNT],
+    /// The worker only tries to lock it: it never waits for whoever looks.
+    lists: Mutex<Lists>,
+}
+
+#[derive(Debug, Default)]
+struct Lists {
+    /// The newest interval that the worker has closed, and the one before it.
+    last: [Option<Interval>; 2],
+    statuses: Vec<(u16, u64)>,
+}
+
+impl Gauge {
+    /// Tell how the engine stands; `detail` with what only a whole screen has room for. `spun` is
+    /// what the worker has spent spinning so far. Called by the worker itself.
+    pub(crate) fn show<P: Protocol>(
+        &self,
+        engine: &Engine<P>,
+        now: Nanos,
+        detail: bool,
+        spun: Span,
+    ) {
+        let recorder = engine.recorder();
+        let [started, replies, failed, lost] = recorder.progress();
+        let set = |a: &AtomicU64, value| a.store(value, Ordering::Relaxed);
+        set(&self.started, started);
+        set(&self.replies, replies);
+        set(&self.failed, failed);
+        set(&self.lost, lost);
+        set(&self.sessions, recorder.sessions_completed());
+        if detail {
+            set(&self.connections, engine.connections() as u64);
+            let lag = recorder.lag();
+            for (a, value) in self.lag.iter().zip([lag.count, lag.sum_ns, lag.max.0]) {
+                set(a, value);
+            }
+            for (a, fault) in self.faults.iter().zip(Fault::ALL) {
+                set(a, recorder.fault(fault));
+            }
+            let (user, system) = cpu::thread_times();
+            set(&self.work, (user + system - spun).0);
+        }
+        let Ok(mut lists) = self.lists.try_lock() else { return };
+        if detail {
+            lists.statuses.clear();
+            lists.statuses.extend(recorder.statuses());
+        }
+        let series = recorder.series(now);
+        if let Some((index, cell)) = series.last_complete(now) {
+            let length = series.interval();
+            lists.close(Interval { begin: series.begin() + length * index as u64, length, cell });
+        }
+    }
+}
+
+impl Lists {
+    fn close(&mut self, interval: Interval) {
+        let [newest, before] = &mut self.last;
+        if newest.as_ref().is_some_and(|n| n.begin != interval.begin) {
+            *before = newest.take();
+        }
+        *newest = Some(interval);
+    }
+}
+
+impl Live {
+    /// Requests that were answered, rightly or wrongly.
+    pub fn answered(&self) -> u64 {
+        // The gauges are read one by one while they change.
+        self.replies + self.failed.saturating_sub(self.lost)
+    }
+
+    /// The sum of the gauges.
+    pub(crate) fn of(gauges: &[Gauge], now: Nanos, detail: bool) -> Self {
+        let mut live = Self { now, ..Self::default() };
+        let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
+        for g in gauges {
+            live.started += get(&g.started);
+            live.replies += get(&g.replies);
+            live.lost += get(&g.lost);
+            live.sessions += get(&g.sessions);
+            live.failed += get(&g.failed);
+        }
+        live.in_flight = live.started.saturating_sub(live.replies + live.failed);
+        live.last = newest(gauges, now);
+        live.detail = detail.then(|| Detail::of(gauges));
+        live
+    }
+}
+
+/// The newest interval that every worker which is still at work has closed.
+fn newest(gauges: &[Gauge], now: Nanos) -> Option<Interval> {
+    let mut newest: Option<Interval> = None;
+    for g in gauges {
+        let lists = g.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        // Two pulses after its end a worker has told of it, be it busy in one of them.
+        let told = |i: &&Interval| i.begin + i.length + PULSE * 2 <= now;
+        for interval in lists.last.iter().flatten().filter(told) {
+            match &mut newest {
+                Some(sum) if (sum.begin, sum.length) == (interval.begin, interval.length) => {
+                    sum.cell.merge(&interval.cell);
+                }
+                Some(sum) if sum.begin > interval.begin => {}
+                _ => newest = Some(interval.clone()),
+            }
+        }
+    }
+    newest
+}
+
+impl Detail {
+    fn of(gauges: &[Gauge]) -> Self {
+        let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
+        let mut all = Self {
+            connections: 0,
+            statuses: BTreeMap::new(),
+            faults: [0; Fault::COUNT],
+            lag: LagSoFar::default(),
+            work: Vec::with_capacity(gauges.len()),
+        };
+        for g in gauges {
+            all.connections += get(&g.connections);
+            let [count, sum_ns, max] = &g.lag;
+            all.lag.count += get(count);
+            all.lag.sum_ns += get(sum_ns);
+            all.lag.max = all.lag.max.max(Span(get(max)));
+            for (sum, n) in all.faults.iter_mut().zip(&g.faults) {
+                *sum += get(n);
+            }
+            all.work.push(Span(get(&g.work)));
+            let lists = g.lists.lock().unwrap_or_else(PoisonError::into_inner);
+            for &(status, n) in &lists.statuses {
+                *all.statuses.entry(status).or_default() += n;
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(n: u64) -> Nanos {
+        Nanos::ZERO + Span::from_secs(n)
+    }
+
+    fn interval(begin: u64, started: u64) -> Interval {
+        let cell = Cell { started, ..Cell::default() };
+        Interval { begin: seconds(begin), length: Span::from_secs(1), cell }
+    }
+
+    #[test]
+    fn live_is_the_sum_of_the_gauges() {
+        let gauges = [Gauge::default(), Gauge::default()];
+        for (gauge, [started, replies, failed, lost]) in
+            gauges.iter().zip([[10, 7, 1, 1], [5, 5, 0, 0]])
+        {
+            gauge.started.store(started, Ordering::Relaxed);
+            gauge.replies.store(replies, Ordering::Relaxed);
+            gauge.failed.store(failed, Ordering::Relaxed);
+            gauge.lost.store(lost, Ordering::Relaxed);
+        }
+        let live = Live::of(&gauges, Nanos(3), false);
+        assert_eq!((live.started, live.replies, live.failed, live.in_flight), (15, 12, 1, 2));
+        assert_eq!((live.lost, live.answered()), (1, 12));
+        assert!(live.last.is_none() && live.detail.is_none());
+    }
+
+    #[test]
+    fn an_interval_counts_once_all_have_told_of_it() {
+        let gauges = [Gauge::default(), Gauge::default(), Gauge::default()];
+        let close = |worker: usize, begin, started| {
+            gauges[worker].lists.lock().unwrap().close(interval(begin, started));
+        };
+        let last = |now: Nanos| newest(&gauges, now).map(|i| (i.begin, i.cell.started));
+        close(0, 3, 1);
+        close(1, 3, 10);
+        close(1, 3, 20);
+        close(2, 3, 100);
+        assert_eq!(last(seconds(4)), None, "a worker may not have told of it yet");
+        assert_eq!(last(seconds(4) + PULSE * 2), Some((seconds(3), 121)));
+        // The first is ahead, and the last has ended: it will close no interval any more.
+        close(0, 4, 2);
+        assert_eq!(last(seconds(5)), Some((seconds(3), 121)));
+        close(1, 4, 30);
+        assert_eq!(last(seconds(5) + PULSE * 2), Some((seconds(4), 32)));
+    }
+}

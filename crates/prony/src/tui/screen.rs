@@ -1,0 +1,359 @@
+//! One frame: what stands where, on a screen of any size.
+
+use prony_core::fault::Fault;
+use prony_core::units::{Nanos, Span};
+use prony_io::Interval;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+
+use super::charts;
+use super::look::{Ink, Look};
+use super::state::{Left, State, Stopping};
+use crate::progress;
+use crate::report::{units, words};
+
+/// Below this there are no pictures, and figures alone.
+const PICTURES_MIN: (u16, u16) = (40, 12);
+/// Lines that are no picture: two at the top, five of figures, one of keys.
+const LINES: u16 = 8;
+/// The column at which figures begin.
+const LABEL: usize = 12;
+
+/// Draw the whole screen.
+pub(super) fn draw(state: &State, look: Look, area: Rect, buffer: &mut Buffer) {
+    let mut page = Page { look, area, buffer, row: 0 };
+    if state.help {
+        page.help(state);
+    } else if area.width < PICTURES_MIN.0 || area.height < PICTURES_MIN.1 {
+        page.small(state);
+    } else {
+        page.whole(state);
+    }
+}
+
+/// The screen while it is written, line by line.
+struct Page<'a> {
+    look: Look,
+    area: Rect,
+    buffer: &'a mut Buffer,
+    row: u16,
+}
+
+/// A piece of a line.
+type Piece = (Ink, String);
+
+impl Page<'_> {
+    fn whole(&mut self, state: &State) {
+        self.head(state);
+        let pictures = self.area.height - LINES;
+        // Two headings; the pictures share the rest.
+        let rows = pictures.saturating_sub(2);
+        let upper = rows / 2;
+        self.rates(state, upper);
+        self.times(state, rows - upper);
+        for (label, parts) in figures(state) {
+            self.figures(label, parts);
+        }
+        self.row = self.area.height - 1;
+        self.keys();
+    }
+
+    /// Figures alone, the most important first.
+    fn small(&mut self, state: &State) {
+        let rates = state.rates();
+        let mut lines: Vec<Vec<Piece>> = vec![vec![standing(state), plain(progressed(state))]];
+        let asked =
+            state.asked().map_or(String::new(), |asked| format!(" of {}", units::rate(asked)));
+        lines.push(vec![plain(units::rate(rates.replies) + &asked)]);
+        lines.push(vec![plain(quantiles(state, &[("p50", 0.5), ("p99", 0.99)]))]);
+        let failed = units::counted(state.live.failed, "failure", "failures");
+        let ink = if state.live.failed > 0 { Ink::Bad } else { Ink::Plain };
+        lines.push(vec![(ink, failed), plain(format!(", {} in flight", state.live.in_flight))]);
+        let last = lines.len() as u16;
+        for line in lines {
+            self.line(&line);
+        }
+        if self.area.height > last {
+            self.row = self.area.height - 1;
+            self.keys();
+        }
+    }
+
+    /// What is loaded, how far the run is.
+    fn head(&mut self, state: &State) {
+        let (ink, word) = standing(state);
+        let room = usize::from(self.area.width).saturating_sub(width(&word) + 9);
+        let target = cut(&state.target, room, self.look);
+        self.line(&[(Ink::Title, "prony  ".into()), plain(target)]);
+        let x = self.area.right().saturating_sub(width(word.trim_end()) as u16);
+        self.buffer.set_string(x, self.area.y, word.trim_end(), self.look.style(ink));
+
+        let text = progressed(state);
+        let room = usize::from(self.area.width).saturating_sub(width(&text) + 2);
+        let Some(share) = state.share().filter(|_| room >= 10) else {
+            self.line(&[plain(text)]);
+            return;
+        };
+        let done = (share * room as f64) as usize;
+        let [full, rest] = self.look.gauge();
+        self.line(&[
+            (Ink::Good, full.to_string().repeat(done)),
+            (Ink::Faint, rest.to_string().repeat(room - done)),
+            plain(format!("  {text}")),
+        ]);
+    }
+
+    fn rates(&mut self, state: &State, rows: u16) {
+        let rates = state.rates();
+        let mut told = vec![
+            (Ink::Title, "requests per second  ".into()),
+            (Ink::Good, units::rate(rates.replies)),
+            plain(" answered".into()),
+        ];
+        if rates.failed > 0.0 {
+            told.push((Ink::Bad, format!("  {} failed", units::rate(rates.failed))));
+        }
+        if let Some(asked) = state.asked() {
+            told.push((Ink::Asked, format!("  {} asked", units::rate(asked))));
+        }
+        self.heading(told, over(state, self.area.width));
+        let area = self.take(rows);
+        let asked = |i: &Interval| {
+            let middle = i.begin + i.length / 2;
+            progress::asked(&state.plan, middle)
+        };
+        charts::rates(area, self.buffer, self.look, &state.history, &asked);
+    }
+
+    fn times(&mut self, state: &State, rows: u16) {
+        let all = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)];
+        let told = quantiles(state, &all);
+        self.heading(vec![(Ink::Title, "response times  ".into()), plain(told)], String::new());
+        let area = self.take(rows);
+        charts::heat(area, self.buffer, self.look, &state.history);
+    }
+
+    /// Keys that mean something now.
+    fn keys(&mut self) {
+        let long = "q end and report   q q end at once   ? help";
+        let short = "q end  ? help";
+        let room = usize::from(self.area.width);
+        let told = if long.len() <= room { long } else { short };
+        self.line(&[(Ink::Faint, told.into())]);
+    }
+
+    fn help(&mut self, state: &State) {
+        let lines = [
+            ("q", "start nothing new, wait for what is in flight, report"),
+            ("q q", "end at once; what is in flight counts as unfinished"),
+            ("Ctrl-C", "the same as q"),
+            ("?", "back to the figures"),
+        ];
+        self.line(&[(Ink::Title, "prony  ".into()), plain(state.load.clone())]);
+        for (key, what) in lines {
+            self.line(&[(Ink::Notice, format!("{key:8}")), plain(what.into())]);
+        }
+        self.row += 1;
+        let marks = [
+            (self.look.bar(8), Ink::Good, "answered as expected, per second"),
+            (self.look.failures(), Ink::Bad, "failed"),
+            (self.look.level(), Ink::Asked, "asked for"),
+            (self.look.heat(1), Ink::Heat(1), "under 1 % of a column's replies took that long"),
+            (self.look.heat(2), Ink::Heat(2), "under 5 %"),
+            (self.look.heat(3), Ink::Heat(3), "under 20 %"),
+            (self.look.heat(4), Ink::Heat(4), "20 % and more"),
+        ];
+        for (mark, ink, what) in marks {
+            self.line(&[(ink, format!("{mark:<8}")), plain(what.into())]);
+        }
+        self.row += 1;
+        self.line(&[plain(
+            "Figures are those of the last second; the report has them all.".into(),
+        )]);
+    }
+
+    fn heading(&mut self, mut told: Vec<Piece>, end: String) {
+        let used: usize = told.iter().map(|(_, text)| width(text)).sum();
+        let room = usize::from(self.area.width).saturating_sub(used + width(&end) + 2);
+        if room > 1 {
+            told.push((
+                Ink::Faint,
+                format!(" {} {end}", self.look.rule().to_string().repeat(room)),
+            ));
+        }
+        self.line(&told);
+    }
+
+    fn figures(&mut self, label: &str, parts: Vec<Piece>) {
+        let mut line = vec![(Ink::Faint, format!("{label:LABEL$}"))];
+        let mut used = LABEL;
+        for (i, (ink, text)) in parts.into_iter().enumerate() {
+            let text = if i == 0 { text } else { format!(", {text}") };
+            used += width(&text);
+            // What does not fit is left out whole.
+            if i > 0 && used > usize::from(self.area.width) {
+                break;
+            }
+            line.push((ink, text));
+        }
+        self.line(&line);
+    }
+
+    fn line(&mut self, pieces: &[Piece]) {
+        let y = self.area.y + self.row;
+        self.row += 1;
+        if y >= self.area.bottom() {
+            return;
+        }
+        let mut x = self.area.x;
+        for (ink, text) in pieces {
+            let room = usize::from(self.area.right() - x);
+            let (end, _) = self.buffer.set_stringn(x, y, text, room, self.look.style(*ink));
+            x = end;
+        }
+    }
+
+    fn take(&mut self, rows: u16) -> Rect {
+        let area = Rect { y: self.area.y + self.row, height: rows, ..self.area };
+        self.row += rows;
+        area
+    }
+}
+
+/// How many columns a text takes.
+fn width(text: &str) -> usize {
+    Line::raw(text).width()
+}
+
+fn plain(text: String) -> Piece {
+    (Ink::Plain, text)
+}
+
+/// What the run is doing, with a blank behind it.
+fn standing(state: &State) -> Piece {
+    let now = state.live.now;
+    match (state.stopping, state.left()) {
+        (Some(Stopping::Now), _) => (Ink::Notice, "ending ".into()),
+        (Some(Stopping::Drain), _) | (None, Left::Drain) => (Ink::Notice, "draining ".into()),
+        _ if now.since(Nanos::ZERO) < state.plan.warmup => (Ink::Notice, "warm-up ".into()),
+        _ => (Ink::Good, "running ".into()),
+    }
+}
+
+/// How long it has lasted, and what is left.
+fn progressed(state: &State) -> String {
+    let gone = clock(state.live.now.since(Nanos::ZERO));
+    match state.left() {
+        Left::Time(left) => format!("{gone}, {} left", clock(left + Span(999_999_999))),
+        Left::About(left) => format!("{gone}, about {} left", clock(left)),
+        Left::Drain => format!("{gone}, last replies"),
+        Left::Unknown => gone,
+    }
+}
+
+/// Whole seconds, or minutes and hours with them.
+fn clock(t: Span) -> String {
+    let s = t.0 / 1_000_000_000;
+    match (s / 3_600, s / 60 % 60, s % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, m, s) => format!("{m}:{s:02}"),
+        (h, m, s) => format!("{h}:{m:02}:{s:02}"),
+    }
+}
+
+/// What the pictures span.
+fn over(state: &State, width: u16) -> String {
+    let columns = state.history.len().min(charts::columns(width));
+    match state.history.back() {
+        None => String::new(),
+        Some(last) if last.length == Span::from_secs(1) => format!("last {columns} s"),
+        Some(last) => format!("one column {}", units::exact(last.length)),
+    }
+}
+
+/// Quantiles of the newest interval; none that its replies cannot carry.
+fn quantiles(state: &State, wanted: &[(&str, f64)]) -> String {
+    let Some(last) = state.history.back().filter(|i| !i.cell.bins.is_empty()) else {
+        return "no replies in the last second".into();
+    };
+    let told = wanted.iter().map(|&(name, q)| {
+        let value = last.cell.quantile(q).map_or_else(|| "-".to_owned(), units::span);
+        format!("{name} {value}")
+    });
+    told.collect::<Vec<_>>().join("  ")
+}
+
+/// The figures below the pictures: label and parts.
+fn figures(state: &State) -> Vec<(&'static str, Vec<Piece>)> {
+    let live = &state.live;
+    let detail = live.detail.as_ref();
+    let mut requests = vec![plain(units::counted(live.replies, "reply", "replies"))];
+    let ink = if live.failed > 0 { Ink::Bad } else { Ink::Plain };
+    requests.push((ink, format!("{} failed", units::count(live.failed))));
+    requests.push(plain(format!("{} in flight", units::count(live.in_flight))));
+    if state.plan.sessions.is_some() {
+        requests.push(plain(format!(
+            "{} completed",
+            units::counted(live.sessions, "session", "sessions")
+        )));
+    }
+    let statuses = detail.iter().flat_map(|d| &d.statuses);
+    let statuses = statuses.map(|(s, n)| plain(format!("{s}: {}", units::count(*n)))).collect();
+    let mut faults: Vec<(u64, Fault)> =
+        detail.iter().flat_map(|d| d.faults.into_iter().zip(Fault::ALL)).collect();
+    faults.retain(|&(n, _)| n > 0);
+    faults.sort_by_key(|&(n, fault)| (std::cmp::Reverse(n), fault));
+    let errors = faults
+        .into_iter()
+        .map(|(n, fault)| (Ink::Bad, format!("{} {}", words::name(fault), units::count(n))));
+    let mut errors: Vec<Piece> = errors.collect();
+    if errors.is_empty() {
+        errors.push(plain("none".into()));
+    }
+    let connections = detail.map_or(0, |d| d.connections);
+    vec![
+        ("requests", requests),
+        ("statuses", statuses),
+        ("errors", errors),
+        ("connections", vec![plain(units::count(connections)), plain(state.load.clone())]),
+        ("meter", meter(state)),
+    ]
+}
+
+/// The meter about itself.
+fn meter(state: &State) -> Vec<Piece> {
+    let rates = state.rates();
+    let mut told = Vec::new();
+    if let Some(detail) = &state.live.detail {
+        // From here on the report says that the meter was the bottleneck.
+        let ink = if rates.busiest > 0.9 { Ink::Bad } else { Ink::Plain };
+        told.push((ink, format!("busiest thread {}", units::percent(rates.busiest))));
+        if let Some(lag) = rates.lag {
+            let max = units::span(detail.lag.max);
+            told.push(plain(format!("send lag {} max {max}", units::span(lag))));
+        }
+        told.push(plain(format!("CPU {}", units::percent(rates.cpu))));
+    }
+    told.push(plain(format!("this view {}", units::percent(rates.own))));
+    told
+}
+
+/// The text in that many columns, with a mark where it was cut.
+fn cut(text: &str, room: usize, look: Look) -> String {
+    if width(text) <= room {
+        return text.to_owned();
+    }
+    let mark = if look.unicode { "…" } else { ".." };
+    let mut kept = String::new();
+    for c in text.chars() {
+        if width(&kept) + width(&c.to_string()) + width(mark) > room {
+            break;
+        }
+        kept.push(c);
+    }
+    kept + mark
+}
+
+#[cfg(test)]
+mod tests;

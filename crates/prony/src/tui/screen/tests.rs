@@ -1,0 +1,165 @@
+use expect_test::{Expect, expect, expect_file};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::style::Modifier;
+
+use super::*;
+use crate::tui::tests::{after, before};
+
+const COLOURS: Look = Look { colour: true, unicode: true };
+const PLAIN: Look = Look { colour: false, unicode: true };
+const ASCII: Look = Look { colour: false, unicode: false };
+
+/// What a terminal of that size shows.
+fn shown(state: &State, look: Look, (width, height): (u16, u16)) -> Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(state, look, frame.area(), frame.buffer_mut())).unwrap();
+    terminal.backend().buffer().clone()
+}
+
+fn lines(buffer: &Buffer) -> String {
+    let mut told = String::new();
+    for y in 0..buffer.area.height {
+        let line: String = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect();
+        told += line.trim_end();
+        told.push('\n');
+    }
+    told
+}
+
+/// One letter for each cell that is not plain: its colour's, large where it is bold.
+fn inks(buffer: &Buffer) -> String {
+    let mut plain = buffer.clone();
+    for cell in &mut plain.content {
+        let name = format!("{:?}", cell.fg);
+        let letter = match name.as_str() {
+            "Reset" if cell.modifier.contains(Modifier::BOLD) => "*".to_owned(),
+            "Reset" => " ".to_owned(),
+            name if cell.modifier.contains(Modifier::BOLD) => name[..1].to_owned(),
+            name => name[..1].to_lowercase(),
+        };
+        cell.set_symbol(&letter);
+    }
+    lines(&plain)
+}
+
+fn golden(name: &str, told: &str) {
+    let path = format!("{}/tests/golden/tui/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    expect_file![path].assert_eq(told);
+}
+
+#[test]
+fn an_open_loop_on_80_columns() {
+    let state = after("-r 20k -d 100s", 95, 20_000);
+    golden("open-80x24", &lines(&shown(&state, COLOURS, (80, 24))));
+    golden("open-80x24-ascii", &lines(&shown(&state, ASCII, (80, 24))));
+}
+
+#[test]
+fn a_closed_loop_on_a_large_screen() {
+    let state = after("-n 1m -c 50", 30, 18_400);
+    golden("closed-130x40", &lines(&shown(&state, COLOURS, (130, 40))));
+}
+
+#[test]
+fn colours_say_nothing_that_marks_do_not_say() {
+    let state = after("-r 20k -d 100s", 25, 20_000);
+    let [colours, plain] = [COLOURS, PLAIN].map(|look| shown(&state, look, (60, 16)));
+    assert_eq!(lines(&colours), lines(&plain));
+    golden("inks-60x16", &(lines(&colours) + &inks(&colours) + &inks(&plain)));
+    assert!(plain.content.iter().all(|cell| cell.fg == ratatui::style::Color::Reset));
+}
+
+#[test]
+fn ascii_where_there_is_nothing_else() {
+    for size in [(80, 24), (20, 5), (200, 50)] {
+        for help in [false, true] {
+            let mut state = after("-r 20k -d 100s", 95, 20_000);
+            state.help = help;
+            assert!(lines(&shown(&state, ASCII, size)).is_ascii(), "{size:?}");
+        }
+    }
+}
+
+fn check(size: (u16, u16), expected: &Expect) {
+    let state = after("-r 20k -d 100s", 24, 20_000);
+    expected.assert_eq(&lines(&shown(&state, COLOURS, size)));
+}
+
+#[test]
+fn small_terminals_show_the_figures() {
+    check(
+        (20, 5),
+        &expect![[r#"
+        running 24 s, 1:16 l
+        16.0k/s of 20.0k/s
+        p50 40.4 ms  p99 40.
+        16,000 failures, 7 i
+        q end  ? help
+    "#]],
+    );
+    check(
+        (39, 8),
+        &expect![[r#"
+        running 24 s, 1:16 left
+        16.0k/s of 20.0k/s
+        p50 40.4 ms  p99 40.4 ms
+        16,000 failures, 7 in flight
+
+
+
+        q end  ? help
+    "#]],
+    );
+    check(
+        (12, 2),
+        &expect![[r#"
+        running 24 s
+        16.0k/s of 2
+    "#]],
+    );
+}
+
+#[test]
+fn every_size_can_be_drawn() {
+    let mut state = after("-r 20k -d 100s", 95, 20_000);
+    for help in [false, true] {
+        state.help = help;
+        for width in [1, 2, 5, 19, 39, 40, 41, 80, 300] {
+            for height in [1, 2, 3, 4, 5, 11, 12, 13, 14, 24] {
+                shown(&state, COLOURS, (width, height));
+                shown(&before("-c 3"), ASCII, (width, height));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_known_is_not_told() {
+    golden("begin-80x24", &lines(&shown(&before("-r 20k --warmup 3s"), COLOURS, (80, 24))));
+}
+
+#[test]
+fn the_help() {
+    let mut state = after("-r 20k -d 100s", 10, 20_000);
+    state.help = true;
+    golden("help-80x24", &lines(&shown(&state, COLOURS, (80, 24))));
+}
+
+#[test]
+fn the_end_of_a_run() {
+    let told =
+        |state: &State| lines(&shown(state, COLOURS, (60, 8))).lines().next().map(str::to_owned);
+    let mut state = after("-r 20k -d 20s", 20, 20_000);
+    let drained = told(&state);
+    state.stopping = Some(Stopping::Now);
+    let ended = told(&state);
+    let counted = told(&after("-n 600k -c 9", 10, 20_000));
+    expect![[r#"
+        Some("draining 20 s, last replies")
+        Some("ending 20 s, last replies")
+        Some("running 10 s, about 20 s left")
+    "#]]
+    .assert_eq(&format!("{drained:?}\n{ended:?}\n{counted:?}\n"));
+}

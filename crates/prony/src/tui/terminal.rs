@@ -1,0 +1,261 @@
+//! The terminal: entered, drawn on, read from, and left as it was found, whatever ends the run.
+//!
+//! What goes out is plain ECMA-48 with the sixteen colours, one write for each frame. Keys are read
+//! without waiting. Ctrl-C stays the signal that it is without the live view.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, Once, TryLockError};
+use std::time::Duration;
+use std::{panic, thread};
+
+use ratatui::backend::{Backend, ClearType, WindowSize};
+use ratatui::buffer::Cell;
+use ratatui::layout::{Position, Size};
+use ratatui::style::{Color, Modifier};
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp,
+    tcgetwinsize, tcsetattr,
+};
+
+/// The terminal's settings before it was entered; `None`: it is not entered.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+/// The other screen, no cursor.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
+/// Colours off, the cursor, the screen of before.
+const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
+
+/// The terminal at standard error.
+#[derive(Debug)]
+pub(super) struct Ansi {
+    /// What the next frame writes.
+    out: Vec<u8>,
+    /// Where keys come from.
+    keys: Option<File>,
+}
+
+/// Whether standard error is a terminal that this process may draw on now: another job may have it.
+pub(super) fn is_ours() -> bool {
+    let group = rustix::process::getpgrp();
+    io::stderr().is_terminal() && tcgetpgrp(io::stderr()).is_ok_and(|front| front == group)
+}
+
+/// Give the terminal back as it was found; may be called at any time, from any thread, and does
+/// nothing where it was not entered.
+pub fn restore() {
+    // A frame that hangs in its write (a terminal that takes nothing any more) must not keep the
+    // process from ending.
+    for _ in 0..50 {
+        let mut before = match BEFORE.try_lock() {
+            Ok(before) => before,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                thread::sleep(Duration::from_millis(10));
+                continue;
+            }
+        };
+        if let Some(settings) = before.take() {
+            let _ = io::stderr().lock().write_all(LEAVE);
+            let _ = tcsetattr(io::stderr(), OptionalActions::Now, &settings);
+        }
+        return;
+    }
+}
+
+impl Ansi {
+    /// Enter the terminal. From now on [`restore`] is called when a thread panics, before that is
+    /// told.
+    pub(super) fn enter() -> io::Result<Self> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let tell = panic::take_hook();
+            panic::set_hook(Box::new(move |info| {
+                restore();
+                tell(info);
+            }));
+        });
+        let settings = tcgetattr(io::stderr())?;
+        tcsetattr(io::stderr(), OptionalActions::Now, &quiet(&settings))?;
+        let mut before = BEFORE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *before = Some(settings);
+        io::stderr().lock().write_all(ENTER)?;
+        // Standard input may be a file; the terminal can be reached all the same.
+        let keys = if io::stdin().is_terminal() {
+            io::stdin().as_fd().try_clone_to_owned().map(File::from)
+        } else {
+            File::open("/dev/tty")
+        };
+        Ok(Self { out: Vec::new(), keys: keys.ok() })
+    }
+
+    /// Whether it still is entered: a panic elsewhere or a signal may have ended that.
+    pub(super) fn is_entered() -> bool {
+        BEFORE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_some()
+    }
+
+    /// Take the terminal up again after another job had it.
+    pub(super) fn enter_again(&self) -> io::Result<()> {
+        let settings = tcgetattr(io::stderr())?;
+        tcsetattr(io::stderr(), OptionalActions::Now, &quiet(&settings))?;
+        io::stderr().lock().write_all(ENTER)
+    }
+
+    /// The keys that were pressed since the last time. Never waits.
+    pub(super) fn keys(&mut self) -> Vec<u8> {
+        let Some(from) = &self.keys else { return Vec::new() };
+        let mut bytes = [0; 64];
+        // The settings make a read return at once. A terminal that is gone has no keys.
+        let n = rustix::io::read(from, &mut bytes).unwrap_or(0);
+        keys_of(&bytes[..n])
+    }
+}
+
+/// The letters among what a terminal sends: what begins with an escape (an arrow, a mouse) is none.
+fn keys_of(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().copied().take_while(|&b| b != 0x1b).collect()
+}
+
+/// Settings under which keys come one by one, unseen, and reads return at once. Ctrl-C is a signal
+/// still; those keys that would stop or kill the process in the middle of a screen are off.
+fn quiet(settings: &Termios) -> Termios {
+    let mut quiet = settings.clone();
+    quiet.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::IEXTEN);
+    quiet.input_modes.remove(InputModes::IXON);
+    for (code, value) in [
+        (SpecialCodeIndex::VMIN, 0),
+        (SpecialCodeIndex::VTIME, 0),
+        (SpecialCodeIndex::VQUIT, 0),
+        (SpecialCodeIndex::VSUSP, 0),
+    ] {
+        quiet.special_codes[code] = value;
+    }
+    quiet
+}
+
+impl Backend for Ansi {
+    type Error = io::Error;
+
+    fn draw<'a, I>(&mut self, content: I) -> io::Result<()>
+    where
+        I: Iterator<Item = (u16, u16, &'a Cell)>,
+    {
+        encode(&mut self.out, content);
+        Ok(())
+    }
+
+    fn hide_cursor(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn show_cursor(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn get_cursor_position(&mut self) -> io::Result<Position> {
+        Ok(Position::ORIGIN)
+    }
+
+    fn set_cursor_position<P: Into<Position>>(&mut self, _: P) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn clear(&mut self) -> io::Result<()> {
+        self.clear_region(ClearType::All)
+    }
+
+    fn clear_region(&mut self, _: ClearType) -> io::Result<()> {
+        self.out.extend_from_slice(b"\x1b[0m\x1b[2J");
+        Ok(())
+    }
+
+    fn size(&self) -> io::Result<Size> {
+        let size = tcgetwinsize(io::stderr())?;
+        // A serial line knows no size.
+        let or = |n, default| if n == 0 { default } else { n };
+        Ok(Size::new(or(size.ws_col, 80), or(size.ws_row, 24)))
+    }
+
+    fn window_size(&mut self) -> io::Result<WindowSize> {
+        Ok(WindowSize { columns_rows: self.size()?, pixels: Size::new(0, 0) })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let before = BEFORE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let written = match *before {
+            Some(_) => io::stderr().lock().write_all(&self.out),
+            None => Ok(()),
+        };
+        self.out.clear();
+        written
+    }
+}
+
+/// The cells as a terminal takes them.
+fn encode<'a>(out: &mut Vec<u8>, content: impl Iterator<Item = (u16, u16, &'a Cell)>) {
+    let mut at = None;
+    let mut inked = None;
+    for (x, y, cell) in content {
+        if at != Some((x, y)) {
+            let _ = write!(out, "\x1b[{};{}H", y + 1, x + 1);
+        }
+        at = Some((x + 1, y));
+        let ink = (cell.fg, cell.modifier);
+        if inked != Some(ink) {
+            inked = Some(ink);
+            out.extend_from_slice(b"\x1b[0");
+            if cell.modifier.contains(Modifier::BOLD) {
+                out.extend_from_slice(b";1");
+            }
+            if let Some(code) = code(cell.fg) {
+                let _ = write!(out, ";{code}");
+            }
+            out.push(b'm');
+        }
+        out.extend_from_slice(cell.symbol().as_bytes());
+    }
+    if inked.is_some() {
+        out.extend_from_slice(b"\x1b[0m");
+    }
+}
+
+/// The code of a foreground colour; none where it is the terminal's own.
+fn code(colour: Color) -> Option<u8> {
+    Some(match colour {
+        Color::Red => 31,
+        Color::Green => 32,
+        Color::Yellow => 33,
+        Color::Blue => 34,
+        Color::Cyan => 36,
+        Color::DarkGray => 90,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::buffer::Buffer;
+    use ratatui::style::Style;
+
+    use super::*;
+
+    #[test]
+    fn cells_become_one_run_where_they_stand_together() {
+        let mut cells = Buffer::empty(ratatui::layout::Rect::new(0, 0, 6, 2));
+        cells.set_string(1, 0, "ab", Style::new());
+        cells.set_string(3, 0, "c", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
+        cells.set_string(0, 1, "─", Style::new().fg(Color::DarkGray));
+        let mut out = Vec::new();
+        let area = [(1, 0), (2, 0), (3, 0), (0, 1)];
+        encode(&mut out, area.map(|(x, y)| (x, y, &cells[(x, y)])).into_iter());
+        let told = String::from_utf8(out).unwrap().replace('\x1b', "ESC");
+        assert_eq!(told, "ESC[1;2HESC[0mabESC[0;1;31mcESC[2;1HESC[0;90m─ESC[0m");
+    }
+
+    #[test]
+    fn arrows_are_no_keys() {
+        assert_eq!(keys_of(b"q+?"), b"q+?");
+        assert_eq!(keys_of(b"p\x1b[A"), b"p");
+        assert!(keys_of(b"\x1b[<0;1;1M").is_empty());
+    }
+}

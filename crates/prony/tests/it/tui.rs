@@ -1,0 +1,159 @@
+//! The live view in a real terminal, tmux's: keys are pressed and the screen is read back.
+
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::rig::{Serve, alone, have, prony, wait_until};
+
+/// A terminal with one program in it; gone with the test.
+struct Terminal {
+    dir: TempDir,
+}
+
+impl Terminal {
+    /// Run `prony` with those arguments in a terminal of that size; `environment` goes before the
+    /// command. When it has ended, the last lines tell its exit code and the terminal's state.
+    fn start((width, height): (u16, u16), environment: &str, args: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let terminal = Self { dir };
+        let clean = "unset NO_COLOR LC_ALL LC_CTYPE; LANG=C.UTF-8; export LANG";
+        let restored = "stty -a | grep -q -e -icanon -e '-echo ' && echo raw || echo restored";
+        let program = env!("CARGO_BIN_EXE_prony");
+        let script = format!(
+            "{clean}; {environment} {program} {args}; echo exit $?; {restored}; exec sleep 600"
+        );
+        let [width, height] = [width, height].map(|n| n.to_string());
+        let new = ["new-session", "-d", "-x", &width, "-y", &height, &script];
+        terminal.tmux(&[&["-f", "/dev/null", "-u"], &new[..]].concat());
+        terminal
+    }
+
+    fn tmux(&self, args: &[&str]) -> String {
+        let socket = self.dir.path().join("tmux");
+        let mut tmux = Command::new("tmux");
+        tmux.arg("-S").arg(socket).args(args).env_remove("TMUX").stdin(Stdio::null());
+        let output = tmux.output().expect("tmux runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn press(&self, keys: &str) {
+        self.tmux(&["send-keys", keys]);
+    }
+
+    fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    fn resize(&self, width: u16, height: u16) {
+        let [width, height] = [width, height].map(|n| n.to_string());
+        self.tmux(&["resize-window", "-x", &width, "-y", &height]);
+    }
+
+    /// Wait until the screen has all of that, and give it.
+    fn wait_for(&self, words: &[&str]) -> String {
+        let mut screen = String::new();
+        wait_until(&format!("{words:?} on the screen"), || {
+            screen = self.screen();
+            words.iter().all(|word| screen.contains(word))
+        });
+        screen
+    }
+
+    /// Wait until prony has ended with that code; the terminal must then be as it was.
+    fn wait_for_end(&self, code: u8) -> String {
+        let screen = self.wait_for(&[&format!("exit {code}"), "restored"]);
+        let state = self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]);
+        assert_eq!(state.trim(), "0 1", "the screen of before, and a cursor");
+        screen
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+#[test]
+fn it_is_the_default_on_a_terminal_and_the_report_follows() {
+    if !have("tmux") {
+        return;
+    }
+    let _alone = alone();
+    let server = Serve::start(&["--latency", "5ms"]);
+    let args = format!("-r 200 -d 600s --timeout 10s {}", server.url("/"));
+    let terminal = Terminal::start((100, 50), "", &args);
+    let words = ["running", "200/s asked", "response times", "200: ", "send lag", "left"];
+    terminal.wait_for(&words);
+    terminal.press("?");
+    terminal.wait_for(&["back to the figures"]);
+    terminal.press("?");
+    terminal.wait_for(&words);
+    terminal.press("q");
+    let report = terminal.wait_for_end(130);
+    for word in ["open loop", "interrupted", "response", "p99"] {
+        assert!(report.contains(word), "{word}: {report}");
+    }
+}
+
+#[test]
+fn a_second_key_ends_the_run_at_once() {
+    if !have("tmux") {
+        return;
+    }
+    let _alone = alone();
+    let server = Serve::start(&["--latency", "500s"]);
+    let args = format!("-r 50 -d 600s --timeout 600s --tui {}", server.url("/"));
+    for second in ["q", "C-c"] {
+        let terminal = Terminal::start((80, 40), "", &args);
+        terminal.wait_for(&["running", "no replies"]);
+        terminal.press("q");
+        terminal.wait_for(&["draining"]);
+        terminal.press(second);
+        let report = terminal.wait_for_end(130);
+        assert!(report.contains("unfinished"), "{report}");
+    }
+}
+
+#[test]
+fn terminals_of_any_size_and_kind() {
+    if !have("tmux") {
+        return;
+    }
+    let _alone = alone();
+    let server = Serve::start(&["--latency", "5ms"]);
+    let args = format!("-c 2 --think 5ms -d 600s {}", server.url("/"));
+    let terminal = Terminal::start((80, 24), "LC_ALL=C NO_COLOR=1", &args);
+    let screen = terminal.wait_for(&["running", "p50", "200: "]);
+    assert!(screen.is_ascii(), "{screen}");
+    let inked = terminal.tmux(&["capture-pane", "-p", "-e"]);
+    let coloured = (30..=37).chain(90..=97).any(|code| inked.contains(&format!("{code}m")));
+    assert!(!coloured, "{inked}");
+    terminal.resize(20, 5);
+    let mut screen = String::new();
+    wait_until("five lines of twenty columns", || {
+        screen = terminal.screen();
+        let lines: Vec<&str> = screen.lines().collect();
+        lines.len() == 5 && lines[0].starts_with("running") && lines[4].starts_with("q end")
+    });
+    terminal.resize(90, 30);
+    terminal.wait_for(&["running", "p50", "meter", "q q end at once"]);
+    terminal.press("C-c");
+    terminal.wait_for_end(130);
+}
+
+#[test]
+fn without_a_terminal_there_is_a_line_a_second() {
+    let server = Serve::start(&[]);
+    let url = server.url("/");
+    let refused = prony(&["--tui", "-n", "1", &url]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("--tui needs a terminal on standard error"), "{refused:?}");
+    let _alone = alone();
+    let ended = prony(&["-c", "1", "--think", "20ms", "-d", "3500ms", &url]);
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    // At 1, 2 and 3 seconds; a busy machine may bring them late, but never more of them.
+    assert!((1..=3).contains(&lines.len()), "{lines:?}");
+    assert!(lines.iter().all(|line| line.starts_with("prony: ") && line.contains("in flight")));
+}
