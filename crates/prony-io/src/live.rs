@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prony_core::engine::Engine;
 use prony_core::fault::Fault;
@@ -35,6 +35,8 @@ pub struct Live {
     pub in_flight: u64,
     /// The newest interval of the time series that all workers have told, once there is one.
     pub last: Option<Interval>,
+    /// For each worker, when it was looked at and how many replies it had then.
+    pub workers: Vec<(Nanos, u64)>,
     /// What is told on demand only ([`crate::Options::detail`]).
     pub detail: Option<Detail>,
 }
@@ -86,6 +88,8 @@ pub(crate) struct Gauge {
 struct Lists {
     /// The newest interval that the worker has closed, and the one before it.
     last: [Option<Interval>; 2],
+    /// When the replies were counted, and their number.
+    replies: (Nanos, u64),
     statuses: Vec<(u16, u64)>,
 }
 
@@ -120,6 +124,7 @@ impl Gauge {
             set(&self.work, (user + system - spun).0);
         }
         let Ok(mut lists) = self.lists.try_lock() else { return };
+        lists.replies = (now, replies);
         if detail {
             lists.statuses.clear();
             lists.statuses.extend(recorder.statuses());
@@ -129,6 +134,13 @@ impl Gauge {
             let length = series.interval();
             lists.close(Interval { begin: series.begin() + length * index as u64, length, cell });
         }
+    }
+}
+
+impl Gauge {
+    /// What a worker that panicked has left is as good as any.
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -159,6 +171,7 @@ impl Live {
             live.lost += get(&g.lost);
             live.sessions += get(&g.sessions);
             live.failed += get(&g.failed);
+            live.workers.push(g.lists().replies);
         }
         live.in_flight = live.started.saturating_sub(live.replies + live.failed);
         live.last = newest(gauges, now);
@@ -171,7 +184,7 @@ impl Live {
 fn newest(gauges: &[Gauge], now: Nanos) -> Option<Interval> {
     let mut newest: Option<Interval> = None;
     for g in gauges {
-        let lists = g.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let lists = g.lists();
         // Two pulses after its end a worker has told of it, be it busy in one of them.
         let told = |i: &&Interval| i.begin + i.length + PULSE * 2 <= now;
         for interval in lists.last.iter().flatten().filter(told) {
@@ -207,7 +220,7 @@ impl Detail {
                 *sum += get(n);
             }
             all.work.push(Span(get(&g.work)));
-            let lists = g.lists.lock().unwrap_or_else(PoisonError::into_inner);
+            let lists = g.lists();
             for &(status, n) in &lists.statuses {
                 *all.statuses.entry(status).or_default() += n;
             }
@@ -244,6 +257,9 @@ mod tests {
         assert_eq!((live.started, live.replies, live.failed, live.in_flight), (15, 12, 1, 2));
         assert_eq!((live.lost, live.answered()), (1, 12));
         assert!(live.last.is_none() && live.detail.is_none());
+        gauges[1].lists().replies = (Nanos(2), 5);
+        let workers = Live::of(&gauges, Nanos(3), false).workers;
+        assert_eq!(workers, [(Nanos(0), 0), (Nanos(2), 5)]);
     }
 
     #[test]

@@ -73,13 +73,13 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     let (plan, at) = plan::of(options)?;
     let means = Means { threads: Some(options.threads as usize), ..Means::default() };
     let control = stoppable()?;
-    let mut rates = Rates::new(options.threads);
+    let mut rates = Rates::default();
     let mut head = Some(report::head(options));
     let mut ended = false;
     let duration = Span::from_secs(options.duration);
     let mut watch = |live: &Live| {
         let now = live.now.since(Nanos::ZERO);
-        rates.sample(now.min(duration), live.replies);
+        rates.sample(&live.workers, Nanos::ZERO + duration);
         let nobody = live.answered() == 0 && live.lost > 0;
         let there = live.answered() > 0 || (now >= PATIENCE && !nobody);
         if there && let Some(head) = head.take() {

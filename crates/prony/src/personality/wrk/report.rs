@@ -6,7 +6,7 @@ use prony_core::fault::{Fault, FaultClass};
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
 use prony_core::summary::Summary;
-use prony_core::units::Span;
+use prony_core::units::{Nanos, Span};
 
 use super::options::Options;
 use super::units::{self, column};
@@ -16,27 +16,25 @@ const SAMPLE: Span = Span::from_millis(100);
 /// The quantiles of `--latency`.
 const QUANTILES: [u32; 4] = [50, 75, 90, 99];
 
-/// The rate per thread over time.
-#[derive(Clone, Debug)]
+/// The rates of all threads over time.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rates {
-    threads: u32,
-    last: (Span, u64),
+    /// Of each thread, when its last sample ended and how many requests were answered by then.
+    last: Vec<(Nanos, u64)>,
     samples: Vec<f64>,
 }
 
 impl Rates {
-    pub(super) fn new(threads: u32) -> Self {
-        Self { threads, last: (Span::ZERO, 0), samples: Vec::new() }
-    }
-
-    /// So many requests have been answered by now.
-    pub(super) fn sample(&mut self, now: Span, answered: u64) {
-        let (at, before) = self.last;
-        let passed = now - at;
-        if passed >= SAMPLE {
-            let each = passed.as_secs_f64() * f64::from(self.threads);
-            self.samples.push(answered.saturating_sub(before) as f64 / each);
-            self.last = (now, answered);
+    /// For each thread, when it was looked at and how many requests it has had answered by then;
+    /// what lies behind `end` is left out.
+    pub(super) fn sample(&mut self, workers: &[(Nanos, u64)], end: Nanos) {
+        self.last.resize(workers.len(), (Nanos::ZERO, 0));
+        for (&(now, answered), (at, before)) in workers.iter().zip(&mut self.last) {
+            let passed = now.since(*at);
+            if passed >= SAMPLE && now <= end {
+                self.samples.push(answered.saturating_sub(*before) as f64 / passed.as_secs_f64());
+                (*at, *before) = (now, answered);
+            }
         }
     }
 }
@@ -250,17 +248,29 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_those_of_one_thread() {
-        let mut rates = Rates::new(2);
-        for (ms, answered) in [(50, 90), (100, 200), (149, 300), (200, 600), (1_000, 600)] {
-            rates.sample(Span::from_millis(ms), answered);
+    fn each_thread_has_its_own_rates() {
+        let mut rates = Rates::default();
+        let at = |ms| Nanos::ZERO + Span::from_millis(ms);
+        let end = at(400);
+        // The threads are looked at whenever it suits them; a rate is over the time that it took.
+        for (first, second) in [
+            ((50, 50), (40, 90)),
+            ((100, 100), (80, 180)),
+            ((150, 150), (160, 320)),
+            ((200, 200), (170, 350)),
+            ((300, 200), (260, 320)),
+            ((410, 900), (410, 900)),
+        ] {
+            let workers = [first, second].map(|(ms, answered)| (at(ms), answered));
+            rates.sample(&workers, end);
         }
-        assert_eq!(rates.samples, [1_000.0, 2_000.0, 0.0]);
+        assert_eq!(rates.samples, [1_000.0, 2_000.0, 1_000.0, 0.0, 0.0]);
         let s = super::rates(&rates.samples);
-        assert_eq!((s.mean, s.stdev, s.max), (1_000.0, 1_000.0, 2_000.0));
+        assert_eq!((s.mean, s.max, s.within), (800.0, 2_000.0, 80.0));
+        assert!((s.stdev - 836.66).abs() < 0.01, "{}", s.stdev);
         assert_eq!(
             row("Req/Sec", &s, units::metric),
-            "    Req/Sec     1.00k     1.00k    2.00k   100.00%\n"
+            "    Req/Sec   800.00    836.66     2.00k    80.00%\n"
         );
     }
 }
