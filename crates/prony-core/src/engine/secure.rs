@@ -165,7 +165,13 @@ impl<P: Protocol> Engine<P> {
         let conn = &mut self.conns[slot];
         let (took, asked) = (now.since(conn.opened), now.since(conn.connect_began));
         if let Some(h) = conn.layer.tls().and_then(|tls| tls.handshake()) {
-            let told = Secured { resumed: h.resumed, version: h.version, suite: h.suite };
+            let told = Secured {
+                resumed: h.resumed,
+                version: h.version,
+                suite: h.suite,
+                group: h.group,
+                key_bits: h.key_bits,
+            };
             self.recorder.secured(now, took, asked, told);
         }
         self.opened(slot, now);

@@ -1,6 +1,7 @@
 //! Bytes to bytes: what lies between the protocol and the driver's socket. One match per batch, not
 //! per request. QUIC is not a layer (HTTP/3 owns its datagrams).
 
+mod certificate;
 mod context;
 mod reason;
 mod tickets;

@@ -7,6 +7,7 @@ use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{HandshakeKind, ProtocolVersion};
 
+use super::certificate::key_bits;
 use super::reason::Reason;
 
 /// What a record is longer than its plaintext at most: header, explicit nonce, type, tag. rustls
@@ -49,6 +50,11 @@ pub struct Handshake {
     pub version: &'static str,
     /// The cipher suite by its name at IANA.
     pub suite: &'static str,
+    /// The group in which keys were exchanged, by its name at IANA; `None` where there was none
+    /// (some resumptions).
+    pub group: Option<&'static str>,
+    /// The bits of the server's public key; `None` where they cannot be told.
+    pub key_bits: Option<u32>,
 }
 
 impl Tls {
@@ -105,6 +111,8 @@ impl Tls {
                 _ => "unknown",
             },
             suite: crate::plan::suite_name(u16::from(suite.suite())).unwrap_or("unknown"),
+            group: conn.negotiated_key_exchange_group().and_then(|group| group.name().as_str()),
+            key_bits: conn.peer_certificates().and_then(|all| key_bits(all.first()?)),
         })
     }
 

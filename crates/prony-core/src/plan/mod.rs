@@ -19,7 +19,7 @@ use crate::units::Span;
 
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 pub use shared::Shared;
-pub use tls::{Resume, TlsSpec, TlsVersion};
+pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};
 pub(crate) use tls::{suite_id, suite_ids, suite_name};
 pub use wsesslog::{
     Calls, Dialect, LogError, LogErrorKind, LoggedBurst, LoggedRequest, LoggedSession,

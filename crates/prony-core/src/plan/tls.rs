@@ -126,6 +126,12 @@ impl TlsSpec {
     }
 }
 
+/// The name in OpenSSL of the cipher suite of that name at IANA, which for the suites of TLS 1.3 is
+/// the same.
+pub fn openssl_name(iana: &str) -> &str {
+    SUITES.iter().find(|s| s.0 == iana && s.2 >= 0x2000).map_or(iana, |s| s.1)
+}
+
 impl FromStr for TlsVersion {
     type Err = ParseError;
 

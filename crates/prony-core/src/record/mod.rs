@@ -24,7 +24,7 @@ pub use live::LagSoFar;
 use series::Series;
 pub use sessions::{NameTally, SessionEnd, SessionTally};
 pub use stamps::Stamps;
-pub use tls::TlsTally;
+pub use tls::{FirstHandshake, TlsTally};
 
 /// A lag that counts as lateness where the end of the load cuts it off; below it, an arrival just
 /// before the end is sent just after it without anything being wrong.
@@ -149,6 +149,10 @@ pub struct Secured<'a> {
     pub version: &'a str,
     /// The cipher suite.
     pub suite: &'a str,
+    /// The group of the key exchange, where there was one.
+    pub group: Option<&'a str>,
+    /// The bits of the server's public key, where they are known.
+    pub key_bits: Option<u32>,
 }
 
 /// Counts one worker's run. Two sections: warm-up and measurement; a request belongs to the one in
@@ -560,7 +564,7 @@ impl Recorder {
         let t = &mut self.section(Nanos(now.0.saturating_sub(since_asked.0))).tally;
         t.times.handshake.record(took);
         let tls = t.tls.get_or_insert_default();
-        tls.handshake(handshake.resumed, handshake.version, handshake.suite);
+        tls.handshake(handshake);
     }
 
     /// TLS has ended a connection whose connect began at `asked`, or has never opened it.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Secured;
+
 /// The most reasons that are told apart: servers can invent names, and so sentences.
 const REASONS_MAX: usize = 32;
 /// What further reasons are counted under.
@@ -20,6 +22,22 @@ pub struct TlsTally {
     pub kinds: BTreeMap<String, u64>,
     /// Handshakes that failed, and connections that TLS ended later, by reason.
     pub reasons: BTreeMap<String, u64>,
+    /// The first full handshake (of one of the workers). It is never saved.
+    #[serde(skip)]
+    pub first: Option<FirstHandshake>,
+}
+
+/// What one handshake has led to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FirstHandshake {
+    /// The version, as `1.3`.
+    pub version: String,
+    /// The cipher suite by its name at IANA.
+    pub suite: String,
+    /// The group of the key exchange, where there was one.
+    pub group: Option<String>,
+    /// The bits of the server's public key, where they are known.
+    pub key_bits: Option<u32>,
 }
 
 impl TlsTally {
@@ -29,10 +47,18 @@ impl TlsTally {
     }
 
     /// A handshake is done.
-    pub(super) fn handshake(&mut self, resumed: bool, version: &str, suite: &str) {
-        *if resumed { &mut self.resumed } else { &mut self.full } += 1;
-        let kind = format!("TLS {version} {suite}");
+    pub(super) fn handshake(&mut self, done: Secured<'_>) {
+        *if done.resumed { &mut self.resumed } else { &mut self.full } += 1;
+        let kind = format!("TLS {} {}", done.version, done.suite);
         *self.kinds.entry(kind).or_default() += 1;
+        if self.first.is_none() && !done.resumed {
+            self.first = Some(FirstHandshake {
+                version: done.version.into(),
+                suite: done.suite.into(),
+                group: done.group.map(Into::into),
+                key_bits: done.key_bits,
+            });
+        }
     }
 
     /// A handshake (or a connection) has failed.
@@ -50,6 +76,9 @@ impl TlsTally {
     pub fn merge(&mut self, other: &Self) {
         self.full += other.full;
         self.resumed += other.resumed;
+        if self.first.is_none() {
+            self.first.clone_from(&other.first);
+        }
         for (kind, &n) in &other.kinds {
             *self.kinds.entry(kind.clone()).or_default() += n;
         }

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use crate::beside::{nginx, real, shape};
 use crate::rig::{Ended, alone, free_port, have, prony};
 use crate::scripted::{Deed, Scripted, reply, send};
+use crate::tls::{self, Certificates};
 
 fn ours(words: &[&str]) -> Ended {
     prony(&[&["ab", "--no-extras"], words].concat())
@@ -27,7 +28,7 @@ fn lines(report: &str) -> Vec<String> {
     let timed = |l: &str| {
         let table =
             l.trim_start().starts_with(|c: char| c.is_ascii_digit()) || l.starts_with("Total: ");
-        table || timed.iter().any(|t| l.starts_with(t))
+        table || l.starts_with("<tr") || timed.iter().any(|t| l.starts_with(t))
     };
     let warning = |l: &&str| {
         let words = ["WARNING:", "ERROR:", "        These results", "       deviation apart"];
@@ -90,7 +91,7 @@ fn the_report_is_the_same_line_by_line() {
     fs::write(&body, "a=b").expect("written");
     let body = body.to_str().expect("a path in UTF-8");
     let server = nginx();
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["-n", "1"], "/"),
         (&["-n", "100", "-c", "5"], "/"),
         (&["-n", "400", "-c", "4"], "/"),
@@ -103,6 +104,11 @@ fn the_report_is_the_same_line_by_line() {
         (&["-n", "20", "-d"], "/"),
         (&["-n", "20", "-p", body, "-T", "text/x"], "/named"),
         (&["-n", "20", "-u", body, "-C", "x=y"], "/named"),
+        (&["-n", "20", "-b", "16384"], "/"),
+        (&["-n", "20", "-w"], "/"),
+        (&["-n", "200", "-x", "border=1"], "/no"),
+        (&["-n", "20", "-q", "-k", "-y", "align=\"left\"", "-z", "class=x", "-l"], "/"),
+        (&["-n", "20", "-w", "-S", "-d", "-p", body], "/named"),
     ];
     for (words, path) in cases {
         let url = server.url(path);
@@ -111,6 +117,55 @@ fn the_report_is_the_same_line_by_line() {
         assert_eq!((theirs.code, ours.code), (0, 0), "{words:?}: {ours:?}");
         assert_eq!(lines(&theirs.stdout), lines(&ours.stdout), "{words:?}");
         assert_eq!(theirs.stderr, ours.stderr, "{words:?}");
+    }
+}
+
+#[test]
+fn tables_tell_failures() {
+    if !have("ab") {
+        return;
+    }
+    let _alone = alone();
+    let server = Scripted::start(|n, _| reply(200, if n % 2 == 0 { "four" } else { "five!" }));
+    let url = format!("http://{}/", server.address());
+    let failed = |ended: &Ended| {
+        let lines = ended.stdout.lines().skip_while(|l| !l.contains("Failed"));
+        lines.take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let words = ["-n", "6", "-w", &url];
+    let (theirs, ours) = (real("ab", &words), ours(&words));
+    assert_eq!(failed(&theirs), failed(&ours), "{theirs:?} {ours:?}");
+}
+
+#[test]
+fn secured_servers_are_told_as_ab_tells_them() {
+    if !have("ab") || !have("nginx") {
+        return;
+    }
+    let _alone = alone();
+    let certificates = Certificates::new();
+    let server = tls::nginx(&certificates, "server", "ssl_protocols TLSv1.2 TLSv1.3;");
+    let own = certificates.path("both.pem");
+    let both = [certificates.path("client.pem"), certificates.path("client.key")];
+    fs::write(&own, both.map(|path| fs::read_to_string(path).expect("a file")).concat())
+        .expect("written");
+    let at = tls::url(&server, "/");
+    let named = at.replace("127.0.0.1", "localhost");
+    let cases: [(&[&str], &str); 8] = [
+        (&[], &at),
+        (&[], &named),
+        (&["-k", "-c", "2"], &at),
+        (&["-f", "TLS1.2"], &at),
+        (&["-f", "TLS1.3", "-Z", "TLS_AES_128_GCM_SHA256"], &at),
+        (&["-Z", "ECDHE-ECDSA-AES128-GCM-SHA256"], &at),
+        (&["-f", "TLS1.2", "-Z", "ECDHE-ECDSA-AES128-GCM-SHA256:AES256-SHA"], &at),
+        (&["-E", &own, "-w"], &at),
+    ];
+    for (words, url) in cases {
+        let words = [&["-n", "20"], words, &[url]].concat();
+        let (theirs, ours) = (real("ab", &words), ours(&words));
+        assert_eq!((theirs.code, ours.code), (0, 0), "{words:?}: {ours:?}");
+        assert_eq!(lines(&theirs.stdout), lines(&ours.stdout), "{words:?}");
     }
 }
 
@@ -236,7 +291,9 @@ fn a_lost_request_ends_the_run_unless_r() {
 fn refusals_and_their_codes() {
     let folder = TempDir::new().expect("a folder");
     let inside = folder.path().join("none/x").to_str().expect("a path in UTF-8").to_owned();
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&["-E", &inside, "https://127.0.0.1:1/"], 1, "ab: unable to get certificate from '"),
+        (&["-Z", "RC4", "https://127.0.0.1:1/"], 1, "ab: -Z `RC4`: none of them is spoken here"),
         (&[], 22, "ab: wrong number of arguments\nUsage: "),
         (&["-n", "5", "-c", "9", "http://127.0.0.1:1/"], 22, "ab: Cannot use concurrency level"),
         (&["-n", "x", "http://127.0.0.1:1/"], 1, "Invalid number of requests\n"),

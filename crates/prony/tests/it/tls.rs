@@ -12,10 +12,10 @@ use tempfile::TempDir;
 use crate::rig::{Other, Report, alone, drivers, have, measure, prony};
 
 /// An authority, a server's certificate, one that has expired and a client's, as PEM files.
-struct Certificates(TempDir);
+pub(crate) struct Certificates(TempDir);
 
 impl Certificates {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = TempDir::new().expect("a folder");
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -42,7 +42,7 @@ impl Certificates {
         fs::write(self.0.path().join(name), text).expect("a file");
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.0.path().join(name).to_str().expect("UTF-8").to_owned()
     }
 }
@@ -75,14 +75,14 @@ const NGINX: &str = "
 /// Older nginx speaks TLS 1.3 only if it is told to.
 const BOTH: &str = "ssl_protocols TLSv1.2 TLSv1.3;";
 
-fn nginx(certificates: &Certificates, name: &str, more: &str) -> Other {
+pub(crate) fn nginx(certificates: &Certificates, name: &str, more: &str) -> Other {
     let folder = certificates.0.path().to_str().expect("UTF-8");
     let config = NGINX.replace("@CERTS@", folder).replace("@NAME@", name).replace("@MORE@", more);
     certificates.write("large", &"x".repeat(40_000));
     Other::start("nginx", &["-p", "@DIR@", "-e", "@DIR@/error.log", "-c"], &config)
 }
 
-fn url(server: &Other, path: &str) -> String {
+pub(crate) fn url(server: &Other, path: &str) -> String {
     format!("https://127.0.0.1:{}{path}", server.port)
 }
 

@@ -4,6 +4,7 @@
 use crate::beside::{nginx, real, shape};
 use crate::rig::{Ended, Serve, alone, free_port, have, prony};
 use crate::scripted::{Deed, Scripted, reply, send};
+use crate::tls::{self, Certificates};
 
 fn ours(words: &[&str]) -> Ended {
     prony(&[&["wrk", "--no-extras"], words].concat())
@@ -68,6 +69,21 @@ fn the_report_is_the_same_line_by_line() {
         assert_eq!((theirs.code, ours.code), (0, 0), "{words:?}: {ours:?}");
         assert_eq!(lines(&theirs.stdout), lines(&ours.stdout), "{words:?}");
     }
+}
+
+#[test]
+fn secured_servers_too() {
+    if !have("wrk") || !have("nginx") {
+        return;
+    }
+    let _alone = alone();
+    let certificates = Certificates::new();
+    let server = tls::nginx(&certificates, "server", "");
+    let url = tls::url(&server, "/");
+    let words = ["-c", "2", "-t", "2", "-d", "1", "--latency", &url];
+    let (theirs, ours) = (real("wrk", &words), ours(&words));
+    assert_eq!((theirs.code, ours.code), (0, 0), "{ours:?}");
+    assert_eq!(lines(&theirs.stdout), lines(&ours.stdout));
 }
 
 #[test]

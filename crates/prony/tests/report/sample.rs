@@ -205,6 +205,7 @@ fn tls_tally() -> TlsTally {
         resumed: 40,
         kinds: [("TLS 1.3 TLS_AES_128_GCM_SHA256".to_owned(), 70)].into(),
         reasons: [("the server's certificate has expired".to_owned(), 3)].into(),
+        first: None,
     }
 }
 

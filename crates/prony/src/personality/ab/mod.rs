@@ -4,6 +4,7 @@ mod observe;
 mod options;
 mod plan;
 mod report;
+mod table;
 
 use std::fs::File;
 use std::io::Write as _;
@@ -13,7 +14,7 @@ use prony_core::proto::Protocol;
 use prony_core::proto::h1::H1;
 use prony_core::summary::Summary;
 use prony_core::units::Nanos;
-use prony_io::{Control, Live, Options as Means};
+use prony_io::{Control, Live, Options as Means, SocketOptions};
 
 use self::observe::{Observed, Seen};
 use self::options::{Asked, Options};
@@ -91,9 +92,13 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     let mut files = Files::open(options)?;
     let through = planned.through.as_ref().map(|p| format!("[through {p}] ")).unwrap_or_default();
     let heartbeat = report::heartbeat(options);
-    say(&banner());
-    let ending = if heartbeat.is_some() { "\n" } else { "..." };
-    say(&format!("Benchmarking {} {through}(be patient){ending}", planned.url.host));
+    if options.table.is_some() {
+        say(&table::head(&banner()));
+    } else {
+        say(&banner());
+        let ending = if heartbeat.is_some() { "\n" } else { "..." };
+        say(&format!("Benchmarking {} {through}(be patient){ending}", planned.url.host));
+    }
 
     let seen = Seen::default();
     let control = stoppable()?;
@@ -119,7 +124,10 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
         }
         None => say("..done\n"),
     }
-    say(&run.text());
+    match &options.table {
+        Some(attributes) => say(&run.table(attributes)),
+        None => say(&run.text()),
+    }
     files.write(&run)?;
     if options.extras {
         say("\n");
@@ -140,6 +148,11 @@ fn carry_out<P: Protocol<Conn: Send> + Send>(
     let means = Means {
         threads: Some(options.threads as usize),
         sources: options.bind.into_iter().collect(),
+        sockets: SocketOptions {
+            send_buffer: (options.buffer > 0).then_some(options.buffer),
+            recv_buffer: (options.buffer > 0).then_some(options.buffer),
+            ..SocketOptions::default()
+        },
         keep_requests: true,
         ..Means::default()
     };

@@ -1,5 +1,7 @@
 //! What may be typed. Letters as APR's getopt reads them: options first, then one URL.
 
+use prony_core::plan::TlsVersion;
+
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -42,9 +44,24 @@ pub(super) struct Options {
     pub(super) keep_going: bool,
     pub(super) gnuplot: Option<String>,
     pub(super) csv: Option<String>,
+    /// The attributes of the HTML table, its rows and its cells, where one is wanted.
+    pub(super) table: Option<[String; 3]>,
+    /// In bytes; 0: as the kernel likes.
+    pub(super) buffer: u32,
+    pub(super) ssl: Ssl,
     pub(super) threads: u32,
     pub(super) extras: bool,
     pub(super) url: String,
+}
+
+/// What is asked of TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ssl {
+    pub(super) version: Option<TlsVersion>,
+    /// Names of OpenSSL's.
+    pub(super) suites: Option<String>,
+    /// The file of the client's certificate and key.
+    pub(super) certificate: Option<String>,
 }
 
 /// Letters that have an argument.
@@ -158,12 +175,10 @@ impl Options {
             'q' => self.progress = false,
             'l' => self.variable_length = true,
             'r' => self.keep_going = true,
-            'w' => {
-                return failure(
-                    "-w: HTML tables are not written here; take `prony load -o FILE` for saved reports",
-                );
+            'w' => drop(self.attributes()),
+            _ => {
+                return failure("-I: the server's name cannot be kept from it here; leave it out");
             }
-            other => return failure(format!("-{other}: TLS has no options here")),
         }
         Ok(())
     }
@@ -206,13 +221,20 @@ impl Options {
             'X' => self.proxy = text(),
             'g' => self.gnuplot = text(),
             'e' => self.csv = text(),
-            'b' => return failure("-b: sizes of socket buffers are left to the kernel here"),
-            'x' | 'y' | 'z' => {
-                return failure(format!("-{letter}: HTML tables are not written here"));
-            }
-            other => return failure(format!("-{other}: TLS has no options here")),
+            'b' => self.buffer = number("-b", value, 0..=1 << 30)? as u32,
+            'x' => value.clone_into(&mut self.attributes()[0]),
+            'y' => value.clone_into(&mut self.attributes()[1]),
+            'z' => value.clone_into(&mut self.attributes()[2]),
+            'Z' => self.ssl.suites = text(),
+            'E' => self.ssl.certificate = text(),
+            _ => self.ssl.version = version(value)?,
         }
         Ok(())
+    }
+
+    /// Those of the table, which is wanted now.
+    fn attributes(&mut self) -> &mut [String; 3] {
+        self.table.get_or_insert_with(|| ["", "", "bgcolor=white"].map(Into::into))
     }
 
     /// `-i`, `-p` and `-u` exclude each other; `-m` goes before and after all of them.
@@ -239,6 +261,19 @@ impl Options {
             return usage("Cannot use concurrency level greater than total number of requests");
         }
         Ok(self)
+    }
+}
+
+/// The value of `-f`.
+fn version(value: &str) -> Result<Option<TlsVersion>, Refusal> {
+    match value.to_ascii_uppercase().as_str() {
+        "ALL" => Ok(None),
+        "TLS1.2" => Ok(Some(TlsVersion::Tls12)),
+        "TLS1.3" => Ok(Some(TlsVersion::Tls13)),
+        _ => failure(format!(
+            "-f {}: it is not spoken here; take TLS1.2, TLS1.3 or ALL",
+            value.escape_debug()
+        )),
     }
 }
 
@@ -291,6 +326,15 @@ mod tests {
     }
 
     #[test]
+    fn tables_and_their_attributes() {
+        let of = |line| run(line).table.map(|all| all.join("|"));
+        assert_eq!(of("u"), None);
+        assert_eq!(of("-w u"), Some("||bgcolor=white".into()));
+        assert_eq!(of("-x a=1 u"), Some("a=1||bgcolor=white".into()));
+        assert_eq!(of("-x a -y b -z c -w u"), Some("a|b|c".into()));
+    }
+
+    #[test]
     fn methods() {
         let of = |line| run(line).method;
         assert_eq!(of("-p f u"), "POST");
@@ -319,6 +363,9 @@ mod tests {
             ("-c 0 u", "-c '0' is no number from 1 to 20000", true),
             ("-c 2 u", "Cannot use concurrency level greater than total number of requests", true),
             ("-p f -u g u", "Cannot mix POST with other methods\n", false),
+            ("-f TLS1 u", "-f TLS1: it is not spoken here; take TLS1.2, TLS1.3 or ALL", false),
+            ("-b much u", "-b 'much' is no number from 0 to 1073741824", true),
+            ("-I u", "-I: the server's name cannot be kept from it here; leave it out", false),
             ("-B here u", "-B here: it must be an address of this machine", false),
         ] {
             assert_eq!(why(line), (words.to_owned(), usage), "{line}");

@@ -4,14 +4,14 @@ use std::fs;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::plan::{CallSpec, HttpVersion, Plan, Stop};
+use prony_core::plan::{CallSpec, HttpVersion, Plan, Stop, TlsSpec, TlsVersion, openssl_name};
 use prony_core::target::{Endpoint, Url, parse_header};
 use prony_core::units::Span;
 use prony_io::ConnectTo;
 
-use super::options::Options;
+use super::options::{Options, Ssl};
 use crate::error::Error;
-use crate::personality::plan::{closed, unverified};
+use crate::personality::plan::{closed, suites, unverified};
 
 /// A plan, and what the report says of its target.
 #[derive(Debug)]
@@ -47,12 +47,39 @@ pub(super) fn of(options: &Options) -> Result<Planned, Error> {
         requests_per_connection: (!options.keep_alive).then_some(1),
         timeout: Span::from_secs(options.timeout),
         http: HttpVersion::Http10,
-        tls: url.tls.then(unverified),
+        tls: url.tls.then(|| tls(&options.ssl)).transpose()?,
         ..closed(endpoint, call, options.concurrency)
     };
     plan.connect_timeout = plan.timeout;
     plan.check().map_err(Error::Plan)?;
     Ok(Planned { plan, url, through })
+}
+
+/// TLS as the options ask for it.
+fn tls(ssl: &Ssl) -> Result<Box<TlsSpec>, Error> {
+    let mut spec = unverified();
+    spec.version = ssl.version;
+    if let Some(list) = &ssl.suites {
+        let wrong = |why| Error::Value { what: "-Z", value: list.clone(), why };
+        let listed = suites(list).map_err(wrong)?;
+        // The list is one of TLS 1.2, beside which the suites of TLS 1.3 are always there, unless
+        // that is the only one.
+        if ssl.version == Some(TlsVersion::Tls13) && !listed.is_empty() {
+            spec.suites = listed;
+        } else if !listed.is_empty() {
+            spec.suites.retain(|name| openssl_name(name) == name.as_str());
+            spec.suites.retain(|name| !listed.contains(name));
+            spec.suites.extend(listed);
+        }
+    }
+    if let Some(path) = &ssl.certificate {
+        let pem = fs::read_to_string(path).map_err(|why| {
+            let why = crate::error::plain(&why.to_string());
+            Error::Setup(format!("unable to get certificate from '{path}': {why}"))
+        })?;
+        (spec.cert, spec.key) = (Some(pem.clone()), Some(pem));
+    }
+    Ok(spec)
 }
 
 fn proxy(text: &str) -> Result<(String, u16), Error> {

@@ -1,8 +1,10 @@
 //! ab's report, line by line, its two kinds of files, and what prony has to add.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 use prony_core::fault::{Fault, FaultClass};
+use prony_core::plan::openssl_name;
 use prony_core::record::Stamps;
 use prony_core::summary::Summary;
 use prony_core::units::Span;
@@ -46,8 +48,16 @@ impl Row {
         }
     }
 
-    fn processing(&self) -> u64 {
+    pub(super) fn connect(&self) -> u64 {
+        self.connect
+    }
+
+    pub(super) fn processing(&self) -> u64 {
         self.total - self.connect
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.total
     }
 }
 
@@ -71,7 +81,7 @@ impl<'a> Run<'a> {
     }
 
     /// Seconds.
-    fn taken(&self) -> f64 {
+    pub(super) fn taken(&self) -> f64 {
         self.summary.main.window().as_secs_f64()
     }
 
@@ -93,27 +103,52 @@ impl<'a> Run<'a> {
         out
     }
 
-    fn target(&self) -> String {
-        let url = &self.planned.url;
-        let length = if self.options.variable_length {
+    pub(super) fn document_length(&self) -> String {
+        if self.options.variable_length {
             "Variable".to_owned()
         } else {
             format!("{} bytes", self.seen.length())
-        };
+        }
+    }
+
+    fn target(&self) -> String {
+        let (url, length) = (&self.planned.url, self.document_length());
         format!(
             "\n\n\
              Server Software:        {}\n\
              Server Hostname:        {}\n\
              Server Port:            {}\n\
-             \n\
+             {}\n\
              Document Path:          {}\n\
              Document Length:        {length}\n\
              \n",
             self.seen.server(),
             url.host,
             url.port,
+            self.tls(),
             url.path
         )
+    }
+
+    /// What the first connection has agreed on with the server.
+    fn tls(&self) -> String {
+        let tally = self.summary.main.tls.as_ref();
+        let Some(first) = tally.and_then(|tls| tls.first.as_ref()) else { return String::new() };
+        let suite = openssl_name(&first.suite);
+        let mut out = format!(
+            "SSL/TLS Protocol:       TLSv{},{suite},{},{}\n",
+            first.version,
+            first.key_bits.unwrap_or(0),
+            if suite.contains("128") { 128 } else { 256 },
+        );
+        if let Some(group) = &first.group {
+            let _ = writeln!(out, "Server Temp Key:        {}", temporary_key(group));
+        }
+        let host = &self.planned.url.host;
+        if host.parse::<IpAddr>().is_err() {
+            let _ = writeln!(out, "TLS Server Name:        {host}");
+        }
+        out
     }
 
     fn counts(&self, out: &mut String) {
@@ -125,27 +160,20 @@ impl<'a> Run<'a> {
         line("Concurrency Level", self.options.concurrency.to_string());
         line("Time taken for tests", format!("{:.3} seconds", self.taken()));
         line("Complete requests", self.done().to_string());
-        let lengths = self.other_lengths();
-        line("Failed requests", (t.failed + lengths).to_string());
-        if t.failed + lengths > 0 {
-            let kinds = self.failures();
+        line("Failed requests", self.failed().to_string());
+        if self.failed() > 0 {
+            let [connect, receive, length, other] = self.failures();
             let _ = writeln!(
                 out,
-                "   (Connect: {}, Receive: {}, Length: {}, Exceptions: {})",
-                kinds[0],
-                kinds[1],
-                kinds[2] + lengths,
-                kinds[3]
+                "   (Connect: {connect}, Receive: {receive}, Length: {length}, Exceptions: {other})"
             );
         }
         let mut line = |name: &str, value: String| {
             let name = format!("{name}:");
             let _ = writeln!(out, "{name:<23} {value}");
         };
-        let other = |s: &u16| !(200..300).contains(s);
-        let other: u64 = t.statuses.iter().filter(|(s, _)| other(s)).map(|(_, n)| n).sum();
-        if other > 0 {
-            line("Non-2xx responses", other.to_string());
+        if self.other_statuses() > 0 {
+            line("Non-2xx responses", self.other_statuses().to_string());
         }
         if self.options.keep_alive {
             line("Keep-Alive requests", self.seen.kept_alive().to_string());
@@ -157,9 +185,21 @@ impl<'a> Run<'a> {
         line("HTML transferred", format!("{} bytes", t.bytes_body));
     }
 
-    /// Failed requests under ab's four names: connecting, receiving, a body cut off, the rest.
-    fn failures(&self) -> [u64; 4] {
-        let mut kinds = [0; 4];
+    /// Requests that failed, in ab's view.
+    pub(super) fn failed(&self) -> u64 {
+        self.summary.main.failed + self.other_lengths()
+    }
+
+    /// Replies with a status that is not one of 200 to 299.
+    pub(super) fn other_statuses(&self) -> u64 {
+        let other = |s: &u16| !(200..300).contains(s);
+        self.summary.main.statuses.iter().filter(|(s, _)| other(s)).map(|(_, n)| n).sum()
+    }
+
+    /// Failed requests under ab's four names: connecting, receiving, a body cut off or of another
+    /// length than the first, the rest.
+    pub(super) fn failures(&self) -> [u64; 4] {
+        let mut kinds = [0, 0, self.other_lengths(), 0];
         for fault in Fault::ALL {
             let kind = match fault {
                 Fault::ConnectTimeout => 0,
@@ -175,22 +215,27 @@ impl<'a> Run<'a> {
         kinds
     }
 
-    fn rates(&self, out: &mut String) {
+    /// The rates; `None` where nothing was done.
+    pub(super) fn rates_of(&self) -> Option<Rates> {
         let (taken, done) = (self.taken(), self.done() as f64);
-        if taken <= 0.0 || done == 0.0 {
-            return;
-        }
-        let t = &self.summary.main;
-        let each = taken * 1e3 / done;
         let kbytes = |bytes: u64| bytes as f64 / 1024.0 / taken;
-        let (received, sent) = (kbytes(t.bytes_received()), kbytes(t.bytes_sent));
+        let t = &self.summary.main;
+        (taken > 0.0 && done > 0.0).then(|| Rates {
+            requests: done / taken,
+            received: kbytes(t.bytes_received()),
+            sent: kbytes(t.bytes_sent),
+        })
+    }
+
+    fn rates(&self, out: &mut String) {
+        let Some(Rates { requests, received, sent }) = self.rates_of() else { return };
+        let each = 1e3 / requests;
         let _ = write!(
             out,
-            "Requests per second:    {:.2} [#/sec] (mean)\n\
+            "Requests per second:    {requests:.2} [#/sec] (mean)\n\
              Time per request:       {:.3} [ms] (mean)\n\
              Time per request:       {each:.3} [ms] (mean, across all concurrent requests)\n\
              Transfer rate:          {received:.2} [Kbytes/sec] received\n",
-            done / taken,
             each * f64::from(self.options.concurrency),
         );
         if self.options.body.is_some() {
@@ -201,10 +246,10 @@ impl<'a> Run<'a> {
 
     fn times(&self, out: &mut String) {
         let kinds: [(&str, &str, Figures); 4] = [
-            ("Connect:", "the initial connection time", self.figures(|r| r.connect)),
+            ("Connect:", "the initial connection time", self.figures(Row::connect)),
             ("Processing:", "the processing time", self.figures(Row::processing)),
             ("Waiting:", "the waiting time", self.figures(|r| r.wait)),
-            ("Total:", "the total time", self.figures(|r| r.total)),
+            ("Total:", "the total time", self.figures(Row::total)),
         ];
         out.push_str("\nConnection Times (ms)\n");
         if !self.options.confidence {
@@ -227,7 +272,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn figures(&self, of: impl Fn(&Row) -> u64) -> Figures {
+    pub(super) fn figures(&self, of: impl Fn(&Row) -> u64) -> Figures {
         let mut all: Vec<u64> = self.rows.iter().map(of).collect();
         all.sort_unstable();
         Figures::of(&all)
@@ -314,13 +359,32 @@ impl<'a> Run<'a> {
     }
 }
 
+/// The key of the exchange as OpenSSL's programs tell it.
+fn temporary_key(group: &str) -> String {
+    match group.to_ascii_lowercase().as_str() {
+        "x25519" => "X25519 253 bits".into(),
+        "secp256r1" => "ECDH prime256v1 256 bits".into(),
+        "secp384r1" => "ECDH secp384r1 384 bits".into(),
+        "secp521r1" => "ECDH secp521r1 521 bits".into(),
+        _ => group.into(),
+    }
+}
+
+/// What was done each second.
+pub(super) struct Rates {
+    pub(super) requests: f64,
+    /// In KiB.
+    pub(super) received: f64,
+    pub(super) sent: f64,
+}
+
 /// What ab tells of one kind of time, in milliseconds.
-struct Figures {
-    min: u64,
-    mean: u64,
+pub(super) struct Figures {
+    pub(super) min: u64,
+    pub(super) mean: u64,
     stdev: f64,
     median: u64,
-    max: u64,
+    pub(super) max: u64,
 }
 
 impl Figures {

@@ -7,6 +7,7 @@ use prony_core::plan::{Resume, TlsSpec, TlsVersion};
 
 use super::options::Opts;
 use super::values::Refusal;
+use crate::personality::plan;
 
 /// What TLS is asked for, where it is on.
 pub(super) fn spec(o: &Opts) -> Result<Option<Box<TlsSpec>>, Refusal> {
@@ -58,31 +59,6 @@ fn certificates(folder: &Path) -> Result<String, Refusal> {
     Ok(texts.filter(|text| text.contains("BEGIN CERTIFICATE")).collect())
 }
 
-/// The suites of OpenSSL's names that are still spoken, by the names of IANA.
 fn suites(list: &str) -> Result<Vec<String>, Refusal> {
-    const KNOWN: [(&str, &str); 9] = [
-        ("ECDHE-ECDSA-AES128-GCM-SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
-        ("ECDHE-ECDSA-AES256-GCM-SHA384", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"),
-        ("ECDHE-ECDSA-CHACHA20-POLY1305", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"),
-        ("ECDHE-RSA-AES128-GCM-SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
-        ("ECDHE-RSA-AES256-GCM-SHA384", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"),
-        ("ECDHE-RSA-CHACHA20-POLY1305", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"),
-        ("TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256"),
-        ("TLS_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"),
-        ("TLS_CHACHA20_POLY1305_SHA256", "TLS_CHACHA20_POLY1305_SHA256"),
-    ];
-    if list.split([':', ',', ' ']).any(|name| ["DEFAULT", "ALL", "HIGH"].contains(&name)) {
-        return Ok(Vec::new());
-    }
-    let known = |name: &str| KNOWN.iter().find(|k| k.0 == name || k.1 == name).map(|k| k.1);
-    let found: Vec<String> =
-        list.split([':', ',', ' ']).filter_map(known).map(Into::into).collect();
-    if found.is_empty() {
-        let names: Vec<&str> = KNOWN.iter().map(|k| k.0).collect();
-        return Err(Refusal::new(format!(
-            "--ssl-ciphers {list}: none of them is spoken here; write some of {}",
-            names.join(":")
-        )));
-    }
-    Ok(found)
+    plan::suites(list).map_err(|why| Refusal::new(format!("--ssl-ciphers {list}: {why}")))
 }

@@ -1,0 +1,125 @@
+//! The little that is read of a server's certificate.
+
+/// Object identifiers of curves (RFC 5480, 2.1.1.1) and of Ed25519 (RFC 8410, 3), with the bits of
+/// their keys.
+const CURVES: [(&[u8], u32); 4] = [
+    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07], 256),
+    (&[0x2b, 0x81, 0x04, 0x00, 0x22], 384),
+    (&[0x2b, 0x81, 0x04, 0x00, 0x23], 521),
+    (&[0x2b, 0x65, 0x70], 253),
+];
+
+const SEQUENCE: u8 = 0x30;
+const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
+const OBJECT_ID: u8 = 0x06;
+/// `[0]`, the version, which may be left out.
+const VERSION: u8 = 0xa0;
+
+/// The bits of the public key in a certificate (X.509, DER): of the modulus of an RSA key, else of
+/// the curve. `None` where that is not to be found.
+pub(super) fn key_bits(certificate: &[u8]) -> Option<u32> {
+    let mut whole = Reader(certificate).expect(SEQUENCE)?;
+    let mut fields = whole.expect(SEQUENCE)?;
+    if fields.0.first() == Some(&VERSION) {
+        fields.expect(VERSION)?;
+    }
+    fields.expect(INTEGER)?;
+    // Signature algorithm, issuer, validity, subject.
+    for _ in 0..4 {
+        fields.expect(SEQUENCE)?;
+    }
+    let mut info = fields.expect(SEQUENCE)?;
+    let mut algorithm = info.expect(SEQUENCE)?;
+    let first = algorithm.expect(OBJECT_ID)?.0;
+    let curve = algorithm.expect(OBJECT_ID).map_or(first, |curve| curve.0);
+    if let Some(&(_, bits)) = CURVES.iter().find(|(id, _)| *id == curve) {
+        return Some(bits);
+    }
+    let (0, key) = info.expect(BIT_STRING)?.0.split_first()? else { return None };
+    let modulus = Reader(key).expect(SEQUENCE)?.expect(INTEGER)?.0;
+    let start = modulus.iter().position(|&byte| byte != 0)?;
+    let bytes = u32::try_from(modulus.len() - start).ok()?;
+    Some(bytes * 8 - modulus[start].leading_zeros())
+}
+
+/// Values of DER, one after another.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// The next value, which must be of that kind.
+    fn expect(&mut self, kind: u8) -> Option<Self> {
+        let (&[tag, length], rest) = self.0.split_first_chunk()?;
+        let (length, rest) = if length < 0x80 {
+            (usize::from(length), rest)
+        } else {
+            let (bytes, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
+            if bytes.len() > 3 {
+                return None;
+            }
+            (bytes.iter().fold(0, |n, &byte| n << 8 | usize::from(byte)), rest)
+        };
+        let (value, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        (tag == kind).then_some(Self(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value of DER.
+    fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+        let value = parts.concat();
+        let n = value.len();
+        let mut out = vec![tag];
+        match n {
+            0..0x80 => out.push(n as u8),
+            0x80..0x100 => out.extend([0x81, n as u8]),
+            _ => out.extend([0x82, (n >> 8) as u8, n as u8]),
+        }
+        out.extend(value);
+        out
+    }
+
+    /// A certificate with that algorithm and key.
+    fn certificate(version: bool, algorithm: &[&[u8]], key: &[u8]) -> Vec<u8> {
+        let empty = der(SEQUENCE, &[]);
+        let version = if version { der(VERSION, &[&der(INTEGER, &[&[2]])]) } else { Vec::new() };
+        let serial = der(INTEGER, &[&[1]]);
+        let info = der(SEQUENCE, &[&der(SEQUENCE, algorithm), &der(BIT_STRING, &[&[0], key])]);
+        let fields = [&version[..], &serial, &empty, &empty, &empty, &empty, &info];
+        der(SEQUENCE, &[&der(SEQUENCE, &fields), &empty])
+    }
+
+    #[test]
+    fn bits_by_kind_of_key() {
+        let rsa = der(OBJECT_ID, &[&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01]]);
+        for (bytes, first, bits) in [(256, 0x80, 2_048), (256, 0x40, 2_047), (384, 0xff, 3_072)] {
+            let mut modulus = vec![0, first];
+            modulus.resize(1 + bytes, 0x55);
+            let key = der(SEQUENCE, &[&der(INTEGER, &[&modulus]), &der(INTEGER, &[&[1, 0, 1]])]);
+            for version in [false, true] {
+                let made = certificate(version, &[&rsa, &[0x05, 0x00]], &key);
+                assert_eq!(key_bits(&made), Some(bits));
+            }
+        }
+        let ec = der(OBJECT_ID, &[&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01]]);
+        let p384 = der(OBJECT_ID, &[CURVES[1].0]);
+        assert_eq!(key_bits(&certificate(true, &[&ec, &p384], &[4; 97])), Some(384));
+        let ed25519 = der(OBJECT_ID, &[CURVES[3].0]);
+        assert_eq!(key_bits(&certificate(true, &[&ed25519], &[7; 32])), Some(253));
+    }
+
+    #[test]
+    fn what_is_no_certificate_has_none() {
+        let ed25519 = der(OBJECT_ID, &[CURVES[3].0]);
+        let whole = certificate(true, &[&ed25519], &[7; 32]);
+        for cut in 0..whole.len() {
+            assert_eq!(key_bits(&whole[..cut]), None, "cut at {cut}");
+        }
+        let other = der(OBJECT_ID, &[&[1, 2, 3]]);
+        assert_eq!(key_bits(&certificate(true, &[&other], &[7; 32])), None);
+    }
+}
