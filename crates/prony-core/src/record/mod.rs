@@ -24,7 +24,7 @@ pub use live::LagSoFar;
 use series::Series;
 pub use sessions::{NameTally, SessionEnd, SessionTally};
 pub use stamps::Stamps;
-pub use tls::{FirstHandshake, TlsTally};
+pub use tls::{FirstHandshake, Secured, TlsTally};
 
 /// A lag that counts as lateness where the end of the load cuts it off; below it, an arrival just
 /// before the end is sent just after it without anything being wrong.
@@ -138,21 +138,6 @@ pub struct Tally {
     /// engine was told to keep them. It is never saved.
     #[serde(skip)]
     pub kept: Vec<Stamps>,
-}
-
-/// What a TLS handshake has led to.
-#[derive(Clone, Copy, Debug)]
-pub struct Secured<'a> {
-    /// Whether an earlier session was resumed.
-    pub resumed: bool,
-    /// The version, as `1.3`.
-    pub version: &'a str,
-    /// The cipher suite.
-    pub suite: &'a str,
-    /// The group of the key exchange, where there was one.
-    pub group: Option<&'a str>,
-    /// The bits of the server's public key, where they are known.
-    pub key_bits: Option<u32>,
 }
 
 /// Counts one worker's run. Two sections: warm-up and measurement; a request belongs to the one in

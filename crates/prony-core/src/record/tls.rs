@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Secured;
-
 /// The most reasons that are told apart: servers can invent names, and so sentences.
 const REASONS_MAX: usize = 32;
 /// What further reasons are counted under.
@@ -27,7 +25,22 @@ pub struct TlsTally {
     pub first: Option<FirstHandshake>,
 }
 
-/// What one handshake has led to.
+/// What a TLS handshake has led to.
+#[derive(Clone, Copy, Debug)]
+pub struct Secured<'a> {
+    /// Whether an earlier session was resumed.
+    pub resumed: bool,
+    /// The version, as `1.3`.
+    pub version: &'a str,
+    /// The cipher suite.
+    pub suite: &'a str,
+    /// The group of the key exchange, where there was one.
+    pub group: Option<&'a str>,
+    /// The bits of the server's public key, where they are known.
+    pub key_bits: Option<u32>,
+}
+
+/// What one handshake has led to, kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FirstHandshake {
     /// The version, as `1.3`.
