@@ -25,6 +25,7 @@ cargo xtask options                    docs/options.md against --help
 cargo xtask instructions [--update]    instructions per request; --update records new figures
 cargo xtask sctp [FILTER]              the tests that need SCTP, in a guest that has it
 cargo xtask bench ...                  the rig for measurements beside other tools
+cargo xtask freeze                     what each tool tells of a server that stands still
 ";
 
 fn main() -> ExitCode {
@@ -45,6 +46,7 @@ fn run() -> Result<()> {
     match command.as_str() {
         "bench" => bench::main(args),
         "ci" => ci::main(args),
+        "freeze" => bench::main(&[vec!["freeze".to_owned()], args.to_vec()].concat()),
         "instructions" => instructions::main(args),
         "licences" => licences::main(args),
         "options" => options::main(args),

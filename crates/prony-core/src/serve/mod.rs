@@ -248,6 +248,7 @@ impl Serve {
         let at_once = self.station.arrive(now, ticket, work);
         let inside = self.station.inside() + u64::from(at_once);
         self.served.in_server_max = self.served.in_server_max.max(inside);
+        self.served.frozen = self.station.frozen();
         if at_once {
             self.ready(ticket);
         }
@@ -347,6 +348,7 @@ impl Serve {
                 self.tell(ticket.id);
             }
         }
+        self.served.frozen = self.station.frozen();
     }
 
     /// Close the connections whose time has come.

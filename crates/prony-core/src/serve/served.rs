@@ -44,6 +44,9 @@ pub struct Served {
     pub bytes_out: u64,
     /// The most requests that were in the server at once, waiting or in service.
     pub in_server_max: u64,
+    /// Requests whose service a freeze lengthened (`--stall`). Those that waited for a worker
+    /// meanwhile are not among them.
+    pub frozen: u64,
 }
 
 impl Served {
@@ -73,7 +76,7 @@ impl Served {
         self.outstanding -= 1;
     }
 
-    fn numbers_mut(&mut self) -> [&mut u64; 16] {
+    fn numbers_mut(&mut self) -> [&mut u64; 17] {
         [
             &mut self.connections,
             &mut self.open,
@@ -91,6 +94,7 @@ impl Served {
             &mut self.bytes_in,
             &mut self.bytes_out,
             &mut self.in_server_max,
+            &mut self.frozen,
         ]
     }
 }
@@ -107,6 +111,7 @@ impl fmt::Display for Served {
         line("  open at most", self.open_max)?;
         line("requests", self.requests)?;
         line("  in server at most", self.in_server_max)?;
+        line("  held up by a freeze", self.frozen)?;
         line("  bad", self.bad_requests)?;
         line("  cut off by client", self.cut_requests)?;
         line("replies", self.replies)?;

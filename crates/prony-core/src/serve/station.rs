@@ -29,6 +29,8 @@ pub(super) struct Station {
     begun: u64,
     /// Requests waiting or in service.
     inside: u64,
+    /// Requests whose service a freeze has lengthened.
+    frozen: u64,
 }
 
 #[derive(Debug)]
@@ -49,7 +51,13 @@ impl Station {
             in_service: BinaryHeap::new(),
             begun: 0,
             inside: 0,
+            frozen: 0,
         }
+    }
+
+    /// Requests whose service a freeze has lengthened so far.
+    pub(super) fn frozen(&self) -> u64 {
+        self.frozen
     }
 
     /// Requests waiting or in service.
@@ -128,6 +136,7 @@ impl Station {
         holds_worker: bool,
     ) -> bool {
         let done = self.done(start, work);
+        self.frozen += u64::from(done > start + work);
         if now.is_some_and(|now| done <= now) {
             self.inside -= 1;
             return true;

@@ -242,7 +242,30 @@ fn nothing_is_answered_while_frozen_even_if_late() {
     rig.run_until(at(2_000));
     let came: Vec<Nanos> = rig.links[link].got.iter().map(|(t, _)| *t).collect();
     assert_eq!(came, [at(2), at(1_010)], "both at the end of the freeze, in one piece");
+    assert_eq!(rig.served().frozen, 1, "the junk; the second request was due before");
     assert_eq!(rig.statuses(link), [200, 200, 400]);
+}
+
+#[test]
+fn what_a_freeze_holds_up_is_counted() {
+    // With one worker, whoever waits for it meanwhile is served in no more than its time.
+    let stalls = stalls("1s@+1s");
+    for (workers, frozen) in [(None, 2), (NonZeroU32::new(1), 1)] {
+        let law = ServeLaw {
+            latency: Latency::Fixed(ms(2)),
+            stalls: stalls.clone(),
+            workers,
+            ..ServeLaw::default()
+        };
+        let mut rig = Rig::new(law);
+        for t in [0, 999, 1_500, 2_001] {
+            rig.run_until(at(t));
+            let link = rig.connect();
+            rig.send(link, get("/"));
+        }
+        rig.run_until(at(3_000));
+        assert_eq!((rig.served().replies, rig.served().frozen), (4, frozen), "{workers:?}");
+    }
 }
 
 #[test]
