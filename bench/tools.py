@@ -123,6 +123,13 @@ class Htstress:
                 "errors": number(r"bad requests:\s*(\d+)", out, 0)}
 
 
+@tool("prony htstress", binary=PRONY, counted=True)
+class PronyHtstress(Htstress):
+    def cmd(self, c):
+        words = super().cmd(c)
+        return words and [self.binary] + words
+
+
 @tool("httperf", counted=True)
 class Httperf:
     def cmd(self, c):
