@@ -5,6 +5,7 @@ pub mod bins;
 pub mod hist;
 mod links;
 mod live;
+mod section;
 pub mod series;
 mod sessions;
 mod stamps;
@@ -21,6 +22,7 @@ use crate::units::{Nanos, Span};
 use hist::Hist;
 pub use links::Links;
 pub use live::LagSoFar;
+use section::Section;
 use series::Series;
 pub use sessions::{NameTally, SessionEnd, SessionTally};
 pub use stamps::Stamps;
@@ -154,24 +156,6 @@ pub struct Recorder {
     keeps: bool,
 }
 
-/// A tally in the making: the common case (sent when intended, whole reply in one read) costs one
-/// histogram update, which [`Section::finish`] spreads over the histograms it stands for.
-#[derive(Debug)]
-struct Section {
-    tally: Tally,
-    /// Successes with `sent == intended` and `first == done`: response = service = first byte,
-    /// transfer = lag = 0.
-    plain: Hist,
-    /// Successes with `first == done` otherwise: service = first byte, transfer = 0.
-    whole: Hist,
-    /// Requests sent exactly when intended: a lag of zero.
-    on_time: u64,
-    status_last: (u16, u64),
-    last_done: Nanos,
-    /// When the last connect began, and how many began then.
-    connects: (Nanos, u64),
-}
-
 impl Default for Tally {
     fn default() -> Self {
         Self::new(Nanos::ZERO)
@@ -292,52 +276,6 @@ impl Times {
         self.connect.merge(&other.connect);
         self.handshake.merge(&other.handshake);
         self.failed.merge(&other.failed);
-    }
-}
-
-impl Section {
-    fn new(begin: Nanos) -> Self {
-        Self {
-            tally: Tally::new(begin),
-            plain: Hist::new(),
-            whole: Hist::new(),
-            on_time: 0,
-            status_last: (0, 0),
-            last_done: begin,
-            connects: (Nanos::MAX, 0),
-        }
-    }
-
-    #[inline]
-    fn status(&mut self, status: u16) {
-        if self.status_last.0 == status {
-            self.status_last.1 += 1;
-        } else {
-            self.flush_status();
-            self.status_last = (status, 1);
-        }
-    }
-
-    fn flush_status(&mut self) {
-        let (status, n) = self.status_last;
-        if n > 0 {
-            *self.tally.statuses.entry(status).or_default() += n;
-        }
-    }
-
-    fn finish(mut self, end: Nanos) -> Tally {
-        self.flush_status();
-        let t = &mut self.tally;
-        t.times.response.merge(&self.plain);
-        t.times.service.merge(&self.plain);
-        t.times.first_byte.merge(&self.plain);
-        t.times.transfer.record_n(Span::ZERO, self.plain.count() + self.whole.count());
-        t.times.service.merge(&self.whole);
-        t.times.first_byte.merge(&self.whole);
-        t.times.lag.record_n(Span::ZERO, self.on_time);
-        t.end = end;
-        t.series.close();
-        self.tally
     }
 }
 

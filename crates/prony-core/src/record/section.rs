@@ -1,0 +1,70 @@
+//! One section of a run, warm-up or measurement, while it is being counted: the tally, and beside
+//! it what is cheaper to keep apart until the end.
+
+use super::Tally;
+use super::hist::Hist;
+use crate::units::{Nanos, Span};
+
+/// A tally in the making: the common case (sent when intended, whole reply in one read) costs one
+/// histogram update, which [`Section::finish`] spreads over the histograms it stands for.
+#[derive(Debug)]
+pub(super) struct Section {
+    pub(super) tally: Tally,
+    /// Successes with `sent == intended` and `first == done`: response = service = first byte,
+    /// transfer = lag = 0.
+    pub(super) plain: Hist,
+    /// Successes with `first == done` otherwise: service = first byte, transfer = 0.
+    pub(super) whole: Hist,
+    /// Requests sent exactly when intended: a lag of zero.
+    pub(super) on_time: u64,
+    pub(super) status_last: (u16, u64),
+    pub(super) last_done: Nanos,
+    /// When the last connect began, and how many began then.
+    pub(super) connects: (Nanos, u64),
+}
+
+impl Section {
+    pub(super) fn new(begin: Nanos) -> Self {
+        Self {
+            tally: Tally::new(begin),
+            plain: Hist::new(),
+            whole: Hist::new(),
+            on_time: 0,
+            status_last: (0, 0),
+            last_done: begin,
+            connects: (Nanos::MAX, 0),
+        }
+    }
+
+    #[inline]
+    pub(super) fn status(&mut self, status: u16) {
+        if self.status_last.0 == status {
+            self.status_last.1 += 1;
+        } else {
+            self.flush_status();
+            self.status_last = (status, 1);
+        }
+    }
+
+    fn flush_status(&mut self) {
+        let (status, n) = self.status_last;
+        if n > 0 {
+            *self.tally.statuses.entry(status).or_default() += n;
+        }
+    }
+
+    pub(super) fn finish(mut self, end: Nanos) -> Tally {
+        self.flush_status();
+        let t = &mut self.tally;
+        t.times.response.merge(&self.plain);
+        t.times.service.merge(&self.plain);
+        t.times.first_byte.merge(&self.plain);
+        t.times.transfer.record_n(Span::ZERO, self.plain.count() + self.whole.count());
+        t.times.service.merge(&self.whole);
+        t.times.first_byte.merge(&self.whole);
+        t.times.lag.record_n(Span::ZERO, self.on_time);
+        t.end = end;
+        t.series.close();
+        self.tally
+    }
+}
