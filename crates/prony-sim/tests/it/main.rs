@@ -8,6 +8,7 @@ mod regress;
 mod replay;
 mod serve;
 mod sessions;
+mod steered;
 mod theory;
 mod truth;
 mod world;
