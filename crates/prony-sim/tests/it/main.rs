@@ -6,6 +6,7 @@ mod faults;
 mod plans;
 mod regress;
 mod replay;
+mod secured;
 mod serve;
 mod sessions;
 mod steered;
