@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
-use prony_core::plan::{Load, Plan};
+use prony_core::plan::{Cookies, Load, Plan};
 use prony_core::proto::Protocol;
 use prony_core::schedule::Steer;
 use prony_core::serve::ServeLaw;
@@ -105,8 +105,9 @@ pub fn simulate(
 
 /// The summary with what its own figures call for.
 fn noted(mut summary: Summary) -> Summary {
-    let note = cap_reached(&summary);
-    summary.run.notes.extend(note);
+    let notes = cap_reached(&summary).into_iter().chain(one_jar(&summary.plan));
+    let notes: Vec<_> = notes.collect();
+    summary.run.notes.extend(notes);
     summary
 }
 
@@ -159,6 +160,12 @@ fn steered(summary: &Summary, control: &Control) -> Vec<String> {
         );
     }
     notes
+}
+
+/// Why a run in which all sessions share their cookies has one thread.
+fn one_jar(plan: &Plan) -> Option<String> {
+    let shared = plan.sessions.as_ref().is_some_and(|s| s.cookies == Cookies::Shared);
+    shared.then(|| "All sessions share one jar of cookies, so one thread runs them.".to_owned())
 }
 
 /// Operating system, kernel and processors, for the report.
