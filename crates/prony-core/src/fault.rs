@@ -41,6 +41,8 @@ pub enum Fault {
     BadChunk,
     /// A transfer coding that this client did not ask for.
     BadCoding,
+    /// What should be a reply of the echo protocol is none, or not of the length asked for.
+    BadFrame,
     /// More bytes than the reply was to have, or bytes that nobody asked for.
     Surplus,
     /// A status that the plan does not count as success.
@@ -77,7 +79,7 @@ pub enum FaultClass {
     Timeout,
     /// The connection broke.
     Connection,
-    /// The peer does not speak HTTP as it should.
+    /// The peer does not speak the protocol as it should.
     Protocol,
     /// A valid reply that the plan does not count as success.
     Unexpected,
@@ -89,7 +91,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// How many faults there are; `fault as usize` is below it.
-    pub const COUNT: usize = 29;
+    pub const COUNT: usize = 30;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -110,6 +112,7 @@ impl Fault {
         Self::BadLength,
         Self::BadChunk,
         Self::BadCoding,
+        Self::BadFrame,
         Self::Surplus,
         Self::UnexpectedStatus,
         Self::BodyMismatch,
@@ -143,6 +146,7 @@ impl Fault {
             | Self::BadLength
             | Self::BadChunk
             | Self::BadCoding
+            | Self::BadFrame
             | Self::Surplus => FaultClass::Protocol,
             Self::UnexpectedStatus
             | Self::BodyMismatch

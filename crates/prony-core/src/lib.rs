@@ -4,13 +4,15 @@
 //! Nothing here opens a socket, reads a clock, starts a thread or iterates a hash map in its random
 //! order. A driver (prony-io on a real kernel, prony-sim in virtual time) owns the bytes' way to
 //! the network and calls a [`machine::Machine`]; `engine::Engine` is the client side,
-//! `serve::Serve` the target server.
+//! `serve::Serve` the target server, `echo::Echo` the responder of the round-trip tests.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::iter_over_hash_type)]
 
+pub mod echo;
 pub mod engine;
 pub mod fault;
+pub mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod layer;

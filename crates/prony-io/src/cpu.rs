@@ -38,6 +38,14 @@ pub fn pin(core: usize) -> io::Result<()> {
     if r < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Put the calling thread under the real-time scheduler (first in, first out, lowest priority).
+pub fn realtime() -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: 1 };
+    // SAFETY: `param` is readable; 0 = the calling thread.
+    let r = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) };
+    if r < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// User and system time of the calling thread so far.
 pub fn thread_times() -> (Span, Span) {
     // SAFETY: rusage is a plain C struct of integers, for which all zeros is a value.

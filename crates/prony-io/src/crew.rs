@@ -26,6 +26,8 @@ pub(crate) struct Crew<'a> {
     pub(crate) driver: DriverChoice,
     /// The cores to stay on, in turn; empty = wherever the kernel likes.
     pub(crate) cores: Vec<usize>,
+    /// Whether workers run under the real-time scheduler.
+    pub(crate) realtime: bool,
 }
 
 /// A worker that has ended.
@@ -36,7 +38,7 @@ pub(crate) struct Done<M> {
 }
 
 /// Tells how a worker's machine stands.
-type Show<'a, M> = &'a (dyn Fn(usize, &mut M, Nanos, Span) + Sync);
+type Show<'a, M> = &'a (dyn Fn(usize, &M, Nanos, Span) + Sync);
 
 /// What a worker waits for before it begins.
 struct Start {
@@ -131,6 +133,9 @@ impl Crew<'_> {
         if !self.cores.is_empty() {
             let core = self.cores[i % self.cores.len()];
             cpu::pin(core).map_err(|error| SetupError::Pin { core, error })?;
+        }
+        if self.realtime {
+            cpu::realtime().map_err(SetupError::Realtime)?;
         }
         Driver::new(self.driver, config)
     }

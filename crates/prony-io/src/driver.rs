@@ -12,6 +12,7 @@ use prony_core::units::{Nanos, Span};
 
 use crate::clock::Clock;
 use crate::control::Control;
+use crate::direct::Direct;
 use crate::epoll::Epoll;
 use crate::ports::{Ports, SocketOptions};
 use crate::sleep::Precision;
@@ -33,6 +34,9 @@ pub enum DriverChoice {
     Uring,
     /// epoll.
     Epoll,
+    /// Calls that wait, for machines that have one connection and one thing at a time to wait for:
+    /// two system calls for an exchange.
+    Direct,
 }
 
 /// What a driver is given.
@@ -79,6 +83,8 @@ pub enum Driver {
     Epoll(Box<Epoll>),
     /// Completions.
     Uring(Box<Uring>),
+    /// Calls that wait.
+    Direct(Box<Direct>),
 }
 
 impl Driver {
@@ -87,12 +93,16 @@ impl Driver {
         match self {
             Self::Epoll(_) => "epoll",
             Self::Uring(_) => "io_uring",
+            Self::Direct(_) => "direct",
         }
     }
 
     /// The driver of that choice for the calling thread; `Auto` takes io_uring where the kernel
     /// allows it.
     pub fn new(choice: DriverChoice, config: Config) -> Result<Self, SetupError> {
+        if choice == DriverChoice::Direct {
+            return Ok(Self::Direct(Box::new(Direct::new(config))));
+        }
         if choice != DriverChoice::Epoll {
             match Mounted::new() {
                 Ok(ring) => return Ok(Self::Uring(Box::new(Uring::new(ring, config)))),
@@ -117,6 +127,7 @@ impl Driver {
         match self {
             Self::Epoll(d) => d.run(machine, clock, control, pulse),
             Self::Uring(d) => d.run(machine, clock, control, pulse),
+            Self::Direct(d) => d.run(machine, clock, control, pulse),
         }
     }
 }
@@ -189,6 +200,7 @@ impl Network {
             sock::reset_on_close(fd);
         }
         sock::limit_buffers(fd, send_buffer, recv_buffer);
+        sock::tune(fd, &self.sockets);
         Ok(fd)
     }
 

@@ -22,7 +22,7 @@ use crate::control::Control;
 use crate::driver::{Config, DriverStats, Network, Pulse, Sampler};
 use crate::errno;
 use crate::pace::{Pace, Poll};
-use crate::sock::{self, Read, Written};
+use crate::sock::{self, Boundaries, Read, Written};
 use poller::Poller;
 
 /// The worker's receive buffer.
@@ -81,6 +81,7 @@ struct Conn {
     /// The peer has ended its stream.
     ended: bool,
     unix: bool,
+    boundaries: Boundaries,
     /// Batches sent, up to 2: more than one means a kept-alive connection.
     sends: u8,
 }
@@ -117,6 +118,7 @@ const FREE: Conn = Conn {
     blocked: false,
     ended: false,
     unix: false,
+    boundaries: Boundaries::None,
     sends: 0,
 };
 
@@ -273,17 +275,19 @@ impl Epoll {
             let Some(c) = self.live(id).filter(|c| c.state == State::Open && !c.ended) else {
                 return Flow::Continue(());
             };
-            let fd = c.fd;
+            let (fd, boundaries) = (c.fd, c.boundaries);
             match sock::read(fd, &mut self.buffer) {
                 Read::Data(n) => {
                     let now = self.pace.read_clock();
                     m.on_recv(id, &mut self.buffer[..n], now);
                     self.act(m, Some((id, now)))?;
-                    if n < BUFFER && !to_end {
+                    // A message says nothing of what is behind it.
+                    if n < BUFFER && !to_end && boundaries == Boundaries::None {
                         return Flow::Continue(());
                     }
                 }
                 Read::Empty => return Flow::Continue(()),
+                Read::End if boundaries == Boundaries::Datagrams => {}
                 Read::End => {
                     if let Some(c) = self.live(id) {
                         c.ended = true;

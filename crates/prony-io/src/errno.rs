@@ -7,6 +7,13 @@ pub(crate) fn last() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
+/// Whether that is how the kernel says that it has no sockets of some kind.
+pub(crate) fn lacks(error: &std::io::Error) -> bool {
+    let lacking =
+        [libc::EPROTONOSUPPORT, libc::ESOCKTNOSUPPORT, libc::EAFNOSUPPORT, libc::ENOPROTOOPT];
+    error.raw_os_error().is_some_and(|e| lacking.contains(&e))
+}
+
 /// Why a connection could not be made (socket, bind or connect).
 pub fn connect_fault(errno: i32) -> Fault {
     match errno {

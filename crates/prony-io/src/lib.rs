@@ -12,6 +12,8 @@ pub mod clock;
 pub mod control;
 pub mod cpu;
 mod crew;
+pub mod datagrams;
+pub mod direct;
 pub mod driver;
 pub mod epoll;
 pub mod errno;

@@ -15,6 +15,12 @@ pub struct SocketOptions {
     pub send_buffer: Option<u32>,
     /// The kernel's buffer for what has arrived, in bytes.
     pub recv_buffer: Option<u32>,
+    /// Whether TCP may hold small segments back (Nagle's algorithm).
+    pub nagle: bool,
+    /// The type-of-service byte of packets; `None` = as the kernel has it.
+    pub tos: Option<u8>,
+    /// For how long the kernel polls the device before it sleeps, in microseconds.
+    pub busy_poll_us: Option<u32>,
     /// Whether local ports are taken from 1024 to 65535 one after another.
     pub all_ports: bool,
 }

@@ -80,6 +80,14 @@ impl Resolver<'_> {
             Endpoint::Unix { path } => return unix(path.into()),
             Endpoint::Tcp { host, port } => (host.as_str(), *port),
             Endpoint::Tls { over, .. } => return self.resolve(over),
+            Endpoint::UnixSeqpacket { path } => {
+                return unix(path.into())
+                    .map(|all| all.into_iter().map(Remote::seqpacket).collect());
+            }
+            Endpoint::Inet { over, host, port } => {
+                let all = self.inet(host, *port)?;
+                return Ok(all.into_iter().map(|to| to.over(*over)).collect());
+            }
         };
         match self.connect_to {
             Some(to) => self.inet(&to.host, to.port.unwrap_or(port)),

@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use prony_core::machine::Machine;
 use prony_core::summary::Meter;
 use prony_core::units::Nanos;
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::control::Control;
 use crate::crew::Crew;
 use crate::driver::{Config, DriverChoice};
 use crate::ports::SocketOptions;
 use crate::worker::{Options, SetupError};
-use crate::{cpu, limits};
+use crate::{cpu, errno, limits};
 
 /// Connections that may wait to be accepted; the kernel lowers it to net.core.somaxconn.
 const BACKLOG: i32 = 65_535;
@@ -27,6 +27,10 @@ pub enum Listen {
     Tcp(SocketAddr),
     /// A unix socket.
     Unix(PathBuf),
+    /// An address and a port of Multipath TCP.
+    Mptcp(SocketAddr),
+    /// A unix socket that keeps the boundaries of messages.
+    UnixSeqpacket(PathBuf),
 }
 
 /// A listening socket.
@@ -57,15 +61,15 @@ impl Listener {
 impl std::fmt::Display for Listen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Tcp(a) => write!(f, "{a}"),
-            Self::Unix(p) => write!(f, "{}", p.display()),
+            Self::Tcp(a) | Self::Mptcp(a) => write!(f, "{a}"),
+            Self::Unix(p) | Self::UnixSeqpacket(p) => write!(f, "{}", p.display()),
         }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Listen::Unix(path) = &self.local {
+        if let Listen::Unix(path) | Listen::UnixSeqpacket(path) = &self.local {
             // It was made by `bind`; that it is gone already is fine.
             drop(std::fs::remove_file(path));
         }
@@ -82,6 +86,7 @@ pub fn bind(listen: &Listen) -> Result<Listener, SetupError> {
             io::ErrorKind::PermissionDenied => "ports below 1024 and foreign folders need rights",
             io::ErrorKind::AddrNotAvailable => "it must be an address of this machine",
             io::ErrorKind::NotFound => "the folder must exist",
+            _ if errno::lacks(&error) => "this kernel has no such sockets; take another transport",
             _ => "choose another address",
         };
         SetupError::Listen { addr: listen.to_string(), error, advice }
@@ -90,11 +95,16 @@ pub fn bind(listen: &Listen) -> Result<Listener, SetupError> {
 
 fn open(listen: &Listen) -> io::Result<Listener> {
     let (domain, addr) = match listen {
-        Listen::Tcp(a) => (Domain::for_address(*a), SockAddr::from(*a)),
-        Listen::Unix(p) => (Domain::UNIX, SockAddr::unix(p)?),
+        Listen::Tcp(a) | Listen::Mptcp(a) => (Domain::for_address(*a), SockAddr::from(*a)),
+        Listen::Unix(p) | Listen::UnixSeqpacket(p) => (Domain::UNIX, SockAddr::unix(p)?),
     };
-    let socket = Socket::new(domain, Type::STREAM, None)?;
-    if let Listen::Tcp(_) = listen {
+    let (ty, protocol) = match listen {
+        Listen::Tcp(_) | Listen::Unix(_) => (Type::STREAM, None),
+        Listen::Mptcp(_) => (Type::STREAM, Some(Protocol::MPTCP)),
+        Listen::UnixSeqpacket(_) => (Type::SEQPACKET, None),
+    };
+    let socket = Socket::new(domain, ty, protocol)?;
+    if let Listen::Tcp(_) | Listen::Mptcp(_) = listen {
         socket.set_reuse_address(true)?;
         // Accepted sockets inherit it.
         socket.set_tcp_nodelay(true)?;
@@ -104,6 +114,7 @@ fn open(listen: &Listen) -> io::Result<Listener> {
     socket.listen(BACKLOG)?;
     let local = match (listen, socket.local_addr()?.as_socket()) {
         (Listen::Tcp(_), Some(a)) => Listen::Tcp(a),
+        (Listen::Mptcp(_), Some(a)) => Listen::Mptcp(a),
         _ => listen.clone(),
     };
     Ok(Listener { socket: socket.into(), local })
@@ -142,6 +153,7 @@ pub fn serve<M: Machine + Send>(
             chosen => chosen,
         },
         cores: if options.pin { cpu::allowed() } else { Vec::new() },
+        realtime: options.realtime,
     };
     let machines: Vec<_> = machines.into_iter().map(|m| std::sync::Mutex::new(Some(m))).collect();
     let take = |i: usize| {

@@ -9,15 +9,29 @@ use std::os::fd::RawFd;
 
 use prony_core::machine::CloseHow;
 use prony_core::summary::Transport;
+use prony_core::target::Carrier;
 use prony_core::units::Span;
 use socket2::SockAddr;
 
 use crate::errno;
+use crate::ports::SocketOptions;
 
 /// An address that connections can be opened to, ready for the kernel.
 #[derive(Clone, Debug)]
 pub struct Remote {
     addr: SockAddr,
+    kind: Kind,
+}
+
+/// What the socket is, besides the family of its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kind {
+    ty: libc::c_int,
+    protocol: libc::c_int,
+}
+
+impl Kind {
+    const STREAM: Self = Self { ty: libc::SOCK_STREAM, protocol: 0 };
 }
 
 /// How far a connect has come when the call returns.
@@ -27,6 +41,17 @@ pub(crate) enum Connecting {
     Open,
     /// On its way; the socket becomes writable when it is decided.
     Underway,
+}
+
+/// Whether what was sent together arrives together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Boundaries {
+    /// A stream of bytes.
+    None,
+    /// Messages of a connection that has an end. An empty read is that end.
+    Packets,
+    /// Messages that stand for themselves. An empty read is an empty message.
+    Datagrams,
 }
 
 /// Whether calls on a socket may wait. io_uring waits by itself, and only for sockets that may.
@@ -65,12 +90,42 @@ pub(crate) enum Written {
 impl Remote {
     /// An internet address.
     pub fn inet(addr: SocketAddr) -> Self {
-        Self { addr: addr.into() }
+        Self { addr: addr.into(), kind: Kind::STREAM }
     }
 
     /// A unix socket's path; an error where it is too long for the kernel.
     pub fn unix(path: &std::path::Path) -> io::Result<Self> {
-        Ok(Self { addr: SockAddr::unix(path)? })
+        Ok(Self { addr: SockAddr::unix(path)?, kind: Kind::STREAM })
+    }
+
+    /// The same unix socket, keeping the boundaries of messages.
+    #[must_use]
+    pub fn seqpacket(self) -> Self {
+        Self { kind: Kind { ty: libc::SOCK_SEQPACKET, protocol: 0 }, ..self }
+    }
+
+    /// The same internet address, over something else than TCP.
+    #[must_use]
+    pub fn over(self, carrier: Carrier) -> Self {
+        let kind = match carrier {
+            Carrier::Udp => Kind { ty: libc::SOCK_DGRAM, protocol: libc::IPPROTO_UDP },
+            Carrier::Mptcp => Kind { ty: libc::SOCK_STREAM, protocol: libc::IPPROTO_MPTCP },
+        };
+        Self { kind, ..self }
+    }
+
+    /// Whether it is a stream that every kernel has.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.kind == Kind::STREAM
+    }
+
+    /// What its messages are, as far as a driver must know.
+    pub(crate) fn boundaries(&self) -> Boundaries {
+        match self.kind.ty {
+            libc::SOCK_STREAM => Boundaries::None,
+            libc::SOCK_DGRAM => Boundaries::Datagrams,
+            _ => Boundaries::Packets,
+        }
     }
 
     /// Whether it is a unix socket.
@@ -93,16 +148,18 @@ impl Remote {
 
     /// A new socket fit for this address, bound to `source` where one is given, with `TCP_NODELAY`.
     pub(crate) fn socket(&self, source: Option<IpAddr>, mode: Mode) -> Result<RawFd, i32> {
-        let mut flags = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+        let mut flags = self.kind.ty | libc::SOCK_CLOEXEC;
         if mode == Mode::NonBlocking {
             flags |= libc::SOCK_NONBLOCK;
         }
         // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::socket(libc::c_int::from(self.addr.family()), flags, 0) };
+        let fd = unsafe {
+            libc::socket(libc::c_int::from(self.addr.family()), flags, self.kind.protocol)
+        };
         if fd < 0 {
             return Err(errno::last());
         }
-        if !self.is_unix() {
+        if !self.is_unix() && self.kind.ty == libc::SOCK_STREAM {
             set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
         }
         let Some(source) = source else { return Ok(fd) };
@@ -140,12 +197,17 @@ impl std::fmt::Display for Remote {
 /// and cost four locked instructions a request to say so. Nothing here is ever cancelled.
 #[inline]
 pub(crate) fn read(fd: RawFd, buf: &mut [u8]) -> Read {
+    read_with(fd, buf, 0)
+}
+
+#[inline]
+fn read_with(fd: RawFd, buf: &mut [u8], flags: libc::c_int) -> Read {
     let nobody = std::ptr::null_mut::<libc::c_void>();
     loop {
         let (to, room) = (buf.as_mut_ptr(), buf.len());
         // SAFETY: `buf` is writable for its whole length; null pointers tell the kernel that the
         // peer's address is not wanted.
-        let n = unsafe { libc::syscall(libc::SYS_recvfrom, fd, to, room, 0, nobody, nobody) };
+        let n = unsafe { libc::syscall(libc::SYS_recvfrom, fd, to, room, flags, nobody, nobody) };
         if n > 0 {
             return Read::Data(n as usize);
         }
@@ -158,6 +220,12 @@ pub(crate) fn read(fd: RawFd, buf: &mut [u8]) -> Read {
             e => return Read::Dead(e),
         }
     }
+}
+
+/// Read once into `buf`, without waiting on a socket that would.
+#[inline]
+pub(crate) fn peek_read(fd: RawFd, buf: &mut [u8]) -> Read {
+    read_with(fd, buf, libc::MSG_DONTWAIT)
 }
 
 /// Write `data` once; straight to the kernel, as in [`read`].
@@ -207,6 +275,13 @@ pub(crate) fn accept(listener: RawFd) -> Result<Option<RawFd>, i32> {
     }
 }
 
+/// What the messages of an accepted socket are.
+pub(crate) fn boundaries_of(fd: RawFd) -> Boundaries {
+    let mut ty: libc::c_int = 0;
+    option(fd, libc::SOL_SOCKET, libc::SO_TYPE, &mut ty);
+    if ty == libc::SOCK_STREAM { Boundaries::None } else { Boundaries::Packets }
+}
+
 /// Whether the socket is a unix one.
 pub(crate) fn is_unix(fd: RawFd) -> bool {
     let mut domain: libc::c_int = 0;
@@ -230,6 +305,55 @@ pub(crate) fn limit_buffers(fd: RawFd, send: Option<u32>, recv: Option<u32>) {
             set_option(fd, libc::SOL_SOCKET, name, size);
         }
     }
+}
+
+/// What else was asked for.
+pub(crate) fn tune(fd: RawFd, options: &SocketOptions) {
+    if options.nagle {
+        set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 0);
+    }
+    if let Some(tos) = options.tos {
+        set_option(fd, libc::IPPROTO_IP, libc::IP_TOS, libc::c_int::from(tos));
+        set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::c_int::from(tos));
+    }
+    if let Some(us) = options.busy_poll_us {
+        let us = libc::c_int::try_from(us).unwrap_or(libc::c_int::MAX);
+        set_option(fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us);
+    }
+}
+
+/// Let calls on the socket wait, for at most so long.
+pub(crate) fn wait_at_most(fd: RawFd, span: Span) {
+    // SAFETY: no pointers are passed; the descriptor is the caller's.
+    unsafe {
+        let flags = libc::fcntl(fd, libc::F_GETFL);
+        libc::fcntl(fd, libc::F_SETFL, flags & !libc::O_NONBLOCK);
+    }
+    limit_wait(fd, libc::SO_RCVTIMEO, span);
+    limit_wait(fd, libc::SO_SNDTIMEO, span);
+}
+
+/// Let reads wait for at most so long.
+pub(crate) fn wait_to_read(fd: RawFd, span: Span) {
+    limit_wait(fd, libc::SO_RCVTIMEO, span);
+}
+
+fn limit_wait(fd: RawFd, name: libc::c_int, span: Span) {
+    // No time at all would mean for ever.
+    let us = (span.as_nanos() / 1_000).max(1);
+    let time = libc::timeval {
+        tv_sec: (us / 1_000_000) as libc::time_t,
+        tv_usec: (us % 1_000_000) as libc::suseconds_t,
+    };
+    set_option(fd, libc::SOL_SOCKET, name, time);
+}
+
+/// Wait for at most so long until a connect is decided.
+pub(crate) fn wait_for_connect(fd: RawFd, span: Span) -> bool {
+    let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    let ms = libc::c_int::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX);
+    // SAFETY: `poll` is one writable pollfd.
+    unsafe { libc::poll(&mut poll, 1, ms) == 1 }
 }
 
 /// Make the close of a socket reset its connection.

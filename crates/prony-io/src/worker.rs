@@ -6,17 +6,19 @@ use std::path::PathBuf;
 
 use prony_core::engine::Engine;
 use prony_core::layer::TlsContext;
-use prony_core::plan::{Load, Plan};
+use prony_core::plan::{Load, Plan, Think};
 use prony_core::proto::Protocol;
+use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
-use prony_core::record::Tally;
+use prony_core::record::{Observer, Tally};
 use prony_core::summary::Meter;
-use prony_core::units::Nanos;
+use prony_core::target::Endpoint;
 
 use crate::control::Control;
 use crate::cpu;
 use crate::crew::{Crew, Done};
 use crate::driver::{Config, DriverChoice};
+use crate::errno;
 use crate::limits;
 use crate::live::{Gauge, Live};
 use crate::ports::{self, SocketOptions};
@@ -32,6 +34,8 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Whether to keep each worker on a core of its own.
     pub pin: bool,
+    /// Whether workers run under the real-time scheduler.
+    pub realtime: bool,
     /// The driver.
     pub driver: DriverChoice,
     /// How waits end.
@@ -56,11 +60,10 @@ pub struct Options {
     /// Whether to tell, while the load runs, what only a whole screen has room for
     /// ([`Live::detail`]).
     pub detail: bool,
-    /// Whether the rate may be changed while the load runs ([`Control::steer`]). An open loop then
-    /// lasts until its end even where nothing more is asked for.
-    pub steerable: bool,
     /// Whether to keep the stamps of every success ([`Tally::kept`]).
     pub keep_requests: bool,
+    /// Who is told of every success in the measurement; then none is kept.
+    pub observer: Option<Observer>,
 }
 
 impl Default for Options {
@@ -68,6 +71,7 @@ impl Default for Options {
         Self {
             threads: None,
             pin: false,
+            realtime: false,
             driver: DriverChoice::default(),
             precision: Precision::default(),
             connect_to: None,
@@ -79,8 +83,8 @@ impl Default for Options {
             tls: None,
             tcp_info: true,
             detail: false,
-            steerable: false,
             keep_requests: false,
+            observer: None,
         }
     }
 }
@@ -89,7 +93,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Outcome {
     /// The plan as it was carried out: the limits of the machine may have lowered its cap on
-    /// connections, and the rate may have been changed on the way.
+    /// connections.
     pub plan: Plan,
     /// Warm-up (where the plan has one) and measurement, per worker.
     pub tallies: Vec<(Option<Tally>, Tally)>,
@@ -180,6 +184,20 @@ pub enum SetupError {
         /// The kernel's words.
         error: io::Error,
     },
+    /// The real-time scheduler is not permitted.
+    #[error(
+        "the real-time scheduler cannot be had: {0}; leave out --realtime, or get the right to it \
+         (ulimit -r 1, or CAP_SYS_NICE)"
+    )]
+    Realtime(io::Error),
+    /// The kernel has no sockets of that kind.
+    #[error("this kernel cannot open the sockets for {to}: {error}; take another transport")]
+    Lacks {
+        /// Where they were to go.
+        to: String,
+        /// The kernel's words.
+        error: io::Error,
+    },
     /// io_uring is asked for but cannot be had.
     #[error("io_uring cannot be used here: {reason}; take --driver epoll or auto")]
     Uring {
@@ -233,7 +251,10 @@ pub fn run(
     control: &Control,
     on_progress: &mut dyn FnMut(&Live),
 ) -> Result<Outcome, SetupError> {
-    run_protocol(plan, options, control, on_progress, &H1::new)
+    match plan.exchange {
+        None => run_protocol(plan, options, control, on_progress, &H1::new),
+        Some(_) => run_protocol(plan, options, control, on_progress, &Echo::new),
+    }
 }
 
 /// The same in any protocol; `proto` makes one for a share of the plan.
@@ -252,6 +273,7 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
         control,
         driver: setup.driver,
         cores: if options.pin { cpu::allowed() } else { Vec::new() },
+        realtime: options.realtime,
     };
     let done = crew.work(
         setup.configs(options),
@@ -261,17 +283,12 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
             if options.keep_requests {
                 engine.keep_requests();
             }
-            if options.steerable {
-                engine.expect_steers();
+            if let Some(observer) = &options.observer {
+                engine.observe(observer.clone());
             }
             engine
         },
-        &|i, engine, now, spun| {
-            if options.steerable {
-                gauges[i].heed(control, engine, now);
-            }
-            gauges[i].show(engine, now, options.detail, spun);
-        },
+        &|i, engine, now, spun| gauges[i].show(engine, now, options.detail, spun),
         &mut |now| on_progress(&Live::of(&gauges, now, options.detail)),
     )?;
     setup.outcome(done, control)
@@ -298,6 +315,7 @@ impl Setup {
         let endpoints: Vec<Vec<Remote>> =
             plan.endpoints.iter().map(|e| resolver.resolve(e)).collect::<Result<_, _>>()?;
         check_sources(&options.sources)?;
+        endpoints.iter().flatten().try_for_each(check_kind)?;
 
         let threads = options.threads.unwrap_or_else(|| cpu::allowed().len());
         let connections = plan.connections_max();
@@ -307,6 +325,9 @@ impl Setup {
             plan: plan.clone(),
             workers,
             driver: match options.driver {
+                DriverChoice::Auto if is_ping_pong(plan, workers) => DriverChoice::Direct,
+                // io_uring reads into buffers of its own, in which messages lose their ends.
+                _ if plan.endpoints.iter().any(Endpoint::keeps_boundaries) => DriverChoice::Epoll,
                 DriverChoice::Auto if auto_prefers_uring(plan) => DriverChoice::Auto,
                 DriverChoice::Auto => DriverChoice::Epoll,
                 chosen => chosen,
@@ -409,11 +430,6 @@ impl Setup {
         let done: Vec<_> = done.into_iter().flatten().collect();
         let driver = done.first().ok_or(SetupError::Died)?.driver;
         let (tallies, meters) = done.into_iter().map(|d| (d.machine.finish(), d.meter)).unzip();
-        let steers = control.steers();
-        let begin = Nanos::ZERO + self.plan.warmup;
-        if let Some(rate) = self.plan.load.steerable().filter(|_| !steers.is_empty()) {
-            *rate = rate.steered(begin, &steers);
-        }
         let names = |all: &Vec<Remote>| all.iter().map(ToString::to_string).collect();
         Ok(Outcome {
             plan: self.plan,
@@ -428,6 +444,14 @@ impl Setup {
     }
 }
 
+/// Whether each worker has one connection, and one exchange of messages under way on it: nothing
+/// else to wait for, so that its calls can wait by themselves.
+fn is_ping_pong(plan: &Plan, workers: usize) -> bool {
+    let Load::Closed { connections, think: Think::None } = plan.load else { return false };
+    let alone = plan.exchange.is_some() && plan.pipeline == 1 && plan.endpoints.len() == 1;
+    alone && plan.shard.share_of(u64::from(connections)) <= workers as u64
+}
+
 /// Whether io_uring is measured to be at least as fast as epoll for such a plan: in a closed loop
 /// with one request in flight on a connection, and where every request has a connection of its own.
 /// Elsewhere the two are equal within the noise, and epoll takes less memory
@@ -435,6 +459,27 @@ impl Setup {
 pub fn auto_prefers_uring(plan: &Plan) -> bool {
     let closed = matches!(plan.load, Load::Closed { .. }) && plan.sessions.is_none();
     plan.requests_per_connection == Some(1) || (closed && plan.pipeline == 1)
+}
+
+/// Whether the kernel has sockets of the kind that is asked for.
+fn check_kind(remote: &Remote) -> Result<(), SetupError> {
+    if remote.is_usual() {
+        return Ok(());
+    }
+    match remote.socket(None, Mode::NonBlocking) {
+        Ok(fd) => {
+            sock::close(fd);
+            Ok(())
+        }
+        Err(e) => {
+            let error = io::Error::from_raw_os_error(e);
+            // Other shortages are met, and counted, when connections are made.
+            if errno::lacks(&error) {
+                return Err(SetupError::Lacks { to: remote.to_string(), error });
+            }
+            Ok(())
+        }
+    }
 }
 
 fn check_sources(sources: &[IpAddr]) -> Result<(), SetupError> {

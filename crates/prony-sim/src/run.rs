@@ -1,8 +1,11 @@
 //! Loads in the virtual world: a plan's engines, one per share, side by side.
 
+use prony_core::echo::{self, EchoLaw};
 use prony_core::engine::Engine;
 use prony_core::machine::Machine;
 use prony_core::plan::Plan;
+use prony_core::proto::Protocol;
+use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
 use prony_core::record::Tally;
 use prony_core::serve::{Serve, ServeLaw};
@@ -24,12 +27,26 @@ pub struct Outcome {
     pub ran: Ran,
 }
 
-/// Run a plan, split into so many shares, against these servers.
+/// Run a plan, split into so many shares, against these servers: HTTP, or the messages that it
+/// tells.
 pub fn load(plan: &Plan, shares: u32, setup: &Setup, servers: &mut [&mut dyn Machine]) -> Outcome {
-    let mut engines: Vec<Engine<H1>> = (0..shares)
+    match plan.exchange {
+        None => load_as(plan, shares, setup, servers, H1::new),
+        Some(_) => load_as(plan, shares, setup, servers, Echo::new),
+    }
+}
+
+fn load_as<P: Protocol>(
+    plan: &Plan,
+    shares: u32,
+    setup: &Setup,
+    servers: &mut [&mut dyn Machine],
+    make: impl Fn(&Plan) -> P,
+) -> Outcome {
+    let mut engines: Vec<Engine<P>> = (0..shares)
         .map(|i| {
             let share = plan.shard(i, shares);
-            Engine::new(&share, H1::new(&share))
+            Engine::new(&share, make(&share))
         })
         .collect();
     let mut clients: Vec<&mut dyn Machine> = Vec::new();
@@ -41,7 +58,8 @@ pub fn load(plan: &Plan, shares: u32, setup: &Setup, servers: &mut [&mut dyn Mac
 }
 
 /// The whole run of `prony --simulate`: the plan on so many threads (no more than it can be split
-/// into) against prony's own target server under that law, 50 us away, on a machine that costs
+/// into) against prony's own target server under that law (the responder, where the plan exchanges
+/// messages), 50 us away, on a machine that costs
 /// nothing and is never late. Per thread: warm-up, where the plan has one, measurement, and the
 /// meter's account of itself. Same arguments, same result to the byte.
 pub fn simulate(
@@ -53,8 +71,11 @@ pub fn simulate(
     let setup =
         Setup { watch: false, steps: u64::MAX, ..Setup::new(Link::with_latency(ONE_WAY), seed) };
     let mut serve = Serve::new(server.clone(), seed);
+    let mut responder = echo::Echo::new(EchoLaw::default(), Vec::new());
+    let target: &mut dyn Machine =
+        if plan.exchange.is_some() { &mut responder } else { &mut serve };
     let shares = threads.clamp(1, plan.shards_max());
-    let Outcome { tallies, ran } = load(plan, shares, &setup, &mut [&mut serve]);
+    let Outcome { tallies, ran } = load(plan, shares, &setup, &mut [target]);
     let accounts = ran.finished.iter().zip(&ran.turns).map(|(&end, &turns)| Meter {
         wall: end.since(Nanos::ZERO),
         turns,

@@ -62,6 +62,18 @@ impl Outputs {
             .map_or(Ok(()), |f| Err(Error::OneOnly(format!("--output {}", f.name.display()), runs)))
     }
 
+    /// Refuse files in other formats than these.
+    pub fn only(&self, formats: &[Format]) -> Result<(), Error> {
+        match self.files.iter().find(|f| !formats.contains(&f.format)) {
+            None => Ok(()),
+            Some(f) => Err(Error::Value {
+                what: "--output",
+                value: f.name.display().to_string(),
+                why: "a spectrum is told in .svg, .png, .json and .csv".into(),
+            }),
+        }
+    }
+
     /// Write all files. Every one is tried; the first failure is returned.
     pub fn write(self, summary: &Summary) -> Result<(), Error> {
         let plain = Style { colour: false };
@@ -75,7 +87,8 @@ impl Outputs {
         self.write_with(|format| report::render_all(format, results, &plain).unwrap_or_default())
     }
 
-    fn write_with(self, render: impl Fn(Format) -> Vec<u8>) -> Result<(), Error> {
+    /// Write all files, as `render` makes them.
+    pub fn write_with(self, render: impl Fn(Format) -> Vec<u8>) -> Result<(), Error> {
         let mut result = Ok(());
         for file in self.files {
             let bytes = render(file.format);

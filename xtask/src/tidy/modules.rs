@@ -21,29 +21,33 @@ const CORE: &str = "crates/prony-core/src/";
 const MODULES: &[(&str, Rule)] = &[
     ("units", Only(&[])),
     ("fault", Only(&[])),
+    ("frame", Only(&[])),
+    ("echo", Only(&["units", "fault", "machine", "frame"])),
     ("rng", Only(&["units", "plan::Think"])),
     ("machine", Only(&["units", "fault"])),
     ("layer", Only(&["units", "fault", "plan"])),
     ("target", Only(&["units", "rng", "schedule", "plan"])),
     ("schedule", Only(&["units", "rng", "target", "plan"])),
-    ("plan", Only(&["units", "rng", "target", "schedule", "script"])),
+    ("plan", Only(&["units", "rng", "target", "schedule", "script", "frame"])),
     ("script", Only(&["units", "fault", "rng", "target", "plan"])),
-    ("proto", Only(&["units", "fault", "plan", "script::Filled"])),
-    ("record", Only(&["units", "fault", "proto::Reply"])),
-    ("engine", Not(&["serve", "summary"])),
-    ("serve", Not(&["engine", "proto", "record", "summary"])),
+    ("proto", Only(&["units", "fault", "frame", "plan", "script::Filled"])),
+    ("record", Only(&["units", "fault", "proto::Reply", "proto::Odd"])),
+    ("engine", Not(&["serve", "echo", "summary"])),
+    ("serve", Not(&["engine", "echo", "frame", "proto", "record", "summary"])),
     ("summary", Only(&["units", "fault", "target", "schedule", "plan", "record"])),
     ("fuzzing", Not(&["engine", "serve", "summary"])),
     ("lib", Not(&[])),
 ];
 
 /// A driver knows nothing of HTTP, sessions or histograms.
-const DRIVER: Rule = Only(&["machine", "units", "fault", "summary::Transport"]);
+const DRIVER: Rule = Only(&["machine", "units", "fault", "summary::Transport", "target::Carrier"]);
 
 /// Files of the other crates, by the beginning of their path.
 const OUTSIDE: &[(&str, Rule)] = &[
     ("crates/prony-io/src/epoll", DRIVER),
     ("crates/prony-io/src/uring", DRIVER),
+    ("crates/prony-io/src/direct", DRIVER),
+    ("crates/prony-io/src/datagrams", DRIVER),
     ("crates/prony-io/src/driver", DRIVER),
     ("crates/prony-io/src/pace", DRIVER),
     ("crates/prony-io/src/sleep", DRIVER),

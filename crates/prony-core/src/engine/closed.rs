@@ -25,6 +25,9 @@ impl<P: Protocol> Engine<P> {
             Source::Closed(users) => users,
             Source::Open(arrivals) => {
                 arrivals.begun = true;
+                if self.proto.greets() {
+                    self.connect_beforehand(now);
+                }
                 return;
             }
             Source::Sessions(_) => {

@@ -17,6 +17,8 @@ pub(super) enum State {
     Connecting,
     /// Open, but its TLS handshake is not done.
     Securing,
+    /// Open and, if it is to be, secured, but the protocol's greeting is not done.
+    Greeting,
     Open,
 }
 
@@ -60,6 +62,9 @@ pub(super) struct Conn<C> {
     pub(super) connect_began: Nanos,
     /// When it opened; meaningless before.
     pub(super) opened: Nanos,
+    /// When its greeting last came on, and how often it was tried again since; meaningless before.
+    pub(super) greeted: Nanos,
+    pub(super) greet_tries: u32,
     pub(super) body: BodyMatch,
     /// What is kept of the reply that is coming in.
     pub(super) capture: Option<Box<Capture>>,
@@ -183,6 +188,8 @@ impl<C: Default> Conn<C> {
             position: NONE,
             connect_began: Nanos::ZERO,
             opened: Nanos::ZERO,
+            greeted: Nanos::ZERO,
+            greet_tries: 0,
             body: BodyMatch::default(),
             capture: None,
             layer: Layer::default(),

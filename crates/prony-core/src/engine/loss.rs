@@ -4,6 +4,7 @@
 use super::Engine;
 use super::conn::{NONE, State};
 use super::flight::Flight;
+use super::source::Source;
 use crate::fault::Fault;
 use crate::machine::{Action, CloseHow};
 use crate::plan::Lost;
@@ -176,6 +177,12 @@ impl<P: Protocol> Engine<P> {
         match conn.state {
             State::Free => None,
             State::Open => request,
+            State::Greeting => {
+                let own = self.greeting_deadline(slot);
+                // The closed loop's have not begun.
+                let waits = matches!(self.source, Source::Closed(_));
+                Some(request.filter(|_| !waits).map_or(own, |r| r.min(own)))
+            }
             State::Connecting | State::Securing => {
                 let connect = conn.connect_began + self.plan.connect_timeout;
                 Some(request.map_or(connect, |r| r.min(connect)))
@@ -194,9 +201,13 @@ impl<P: Protocol> Engine<P> {
     /// The connection ran out of time: while connecting all its requests fail; else those whose
     /// time is up fail, and the others, which can't be answered before them, go elsewhere.
     fn time_out(&mut self, slot: u32, now: Nanos) {
+        if self.conns[slot].state == State::Greeting && self.greeting_timed_out(slot, now) {
+            return;
+        }
         let conn = &mut self.conns[slot];
         let began = conn.connect_began;
-        if conn.state != State::Open && began + self.plan.connect_timeout <= now {
+        let connects = matches!(conn.state, State::Connecting | State::Securing);
+        if connects && began + self.plan.connect_timeout <= now {
             self.not_secured_in_time(slot);
             self.abandon(slot, Some(Fault::ConnectTimeout), CloseHow::Reset, now);
             return;
@@ -209,21 +220,25 @@ impl<P: Protocol> Engine<P> {
             let was_sent = index < sent;
             let keep = self.flight_deadline(f, was_sent) > now;
             if !keep {
-                late.push((*f, was_sent));
+                late.push((*f, was_sent, index));
             }
             index += 1;
             keep
         });
         let conn = &mut self.conns[slot];
         conn.flights = flights;
-        conn.sent -= late.iter().filter(|(_, was_sent)| *was_sent).count() as u32;
+        conn.sent -= late.iter().filter(|(_, was_sent, _)| *was_sent).count() as u32;
+        if self.proto.is_lossy() && conn.state == State::Open {
+            self.lost(slot, &late, now);
+            return;
+        }
         conn.stash.clear();
         if conn.state == State::Open && conn.served == 0 {
             // The others waited behind a request that the server did not answer: they get their one
             // retry.
             conn.excused = true;
         }
-        for (flight, was_sent) in late {
+        for (flight, was_sent, _) in late {
             self.fail(&flight, Fault::RequestTimeout, was_sent, now);
         }
         if self.conns[slot].state != State::Open && !self.conns[slot].flights.is_empty() {

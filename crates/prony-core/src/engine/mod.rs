@@ -11,6 +11,7 @@ mod closed;
 mod conn;
 mod dynamic;
 mod flight;
+mod greet;
 mod loss;
 mod open;
 mod pool;
@@ -32,7 +33,7 @@ use crate::layer::Layer;
 use crate::machine::{Action, CloseHow, Machine, StopRequest};
 use crate::plan::Plan;
 use crate::proto::Protocol;
-use crate::record::{Recorder, Tally};
+use crate::record::{Observer, Recorder, Tally};
 use crate::units::{ConnId, Nanos, Span};
 use calls::Calls;
 use conn::{Conn, State, Table};
@@ -70,6 +71,7 @@ pub struct Engine<P: Protocol> {
     /// Scratch, reused from call to call.
     out: Vec<u8>,
     starts: Vec<usize>,
+    pieces: Vec<usize>,
     freed: Vec<u32>,
     bounced: Vec<Flight>,
     /// Requests that could not be filled in, and why.
@@ -107,6 +109,9 @@ impl<P: Protocol> Engine<P> {
         if let Some(end) = load_end {
             recorder.load_ended(end);
         }
+        if plan.exchange.is_some() {
+            recorder.round_trips();
+        }
         Self {
             proto,
             conns: Table::new(source.connections().min(1 << 16)),
@@ -125,6 +130,7 @@ impl<P: Protocol> Engine<P> {
             missed: false,
             out: Vec::with_capacity(OUT_CHUNK),
             starts: Vec::new(),
+            pieces: Vec::new(),
             freed: Vec::new(),
             bounced: Vec::new(),
             unsent: Vec::new(),
@@ -135,6 +141,11 @@ impl<P: Protocol> Engine<P> {
     /// Keep the stamps of every success; see [`Tally::kept`].
     pub fn keep_requests(&mut self) {
         self.recorder.keep_requests();
+    }
+
+    /// Tell `observer` of every success in the measurement.
+    pub fn observe(&mut self, observer: Observer) {
+        self.recorder.observe(observer);
     }
 
     /// What has been counted so far.
@@ -175,7 +186,8 @@ impl<P: Protocol> Engine<P> {
 
     fn transmit(&mut self, slot: u32) {
         let conn = &mut self.conns[slot];
-        let ready = conn.state == State::Open || conn.layer.wants_send();
+        let says = matches!(conn.state, State::Open | State::Greeting);
+        let ready = says || conn.layer.wants_send();
         if ready && !conn.transmit_queued {
             conn.transmit_queued = true;
             self.actions.push_back(Action::Transmit { id: self.conns.id(slot) });
@@ -206,8 +218,17 @@ impl<P: Protocol> Engine<P> {
         self.restart_freed(now);
     }
 
-    /// The connection can carry requests from now on.
+    /// The connection is open and, if it is to be, secured.
     fn opened(&mut self, slot: u32, now: Nanos) {
+        if self.proto.greets() {
+            self.begin_greeting(slot, now);
+        } else {
+            self.ready(slot, now);
+        }
+    }
+
+    /// The connection can carry requests from now on.
+    fn ready(&mut self, slot: u32, now: Nanos) {
         let conn = &mut self.conns[slot];
         conn.state = State::Open;
         for flight in &mut conn.flights {
@@ -222,6 +243,10 @@ impl<P: Protocol> Engine<P> {
 
     /// Bytes of the protocol have come.
     fn received(&mut self, slot: u32, data: &[u8], now: Nanos) {
+        if self.proto.greets() && self.conns[slot].state == State::Greeting {
+            self.received_greeting(slot, data, now);
+            return;
+        }
         let result = if self.conns[slot].stash.is_empty() {
             let result = self.decode(slot, data, now);
             if let Ok(used) = result
@@ -473,6 +498,9 @@ impl<P: Protocol> Machine for Engine<P> {
             for flight in conn.flights.range_mut(conn.sent as usize..) {
                 flight.waited_in_queue(now);
             }
+        }
+        if self.proto.greets() && !self.send_greeting(id.slot, now, send) {
+            return false;
         }
         let all = self.send_new(id.slot, now, send);
         self.fail_unsent(now);

@@ -176,6 +176,9 @@ impl<P: Protocol> Engine<P> {
         let mut next = conn.sent as usize;
         while next < conn.flights.len() && self.out.len() < OUT_CHUNK {
             let start = self.out.len();
+            if start > 0 && self.proto.one_by_one() {
+                break;
+            }
             let last = before + next as u32 + 1 == per_connection;
             let (call, state) = (conn.flights[next].call, &mut conn.proto);
             match self.dynamic.as_deref_mut().filter(|dynamic| dynamic.fills(call)) {

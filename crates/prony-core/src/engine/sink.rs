@@ -7,7 +7,7 @@ use super::conn::NONE;
 use super::dynamic::Dynamic;
 use super::flight::{BodyMatch, Flight};
 use crate::fault::Fault;
-use crate::proto::{Reply, ReplySink};
+use crate::proto::{Odd, Reply, ReplySink};
 use crate::record::Recorder;
 use crate::script::Capture;
 use crate::units::Nanos;
@@ -123,5 +123,18 @@ impl ReplySink for Sink<'_> {
             }
         }
         self.freed.push(flight.user);
+    }
+
+    fn reply_to(&mut self, position: u32, reply: Reply) {
+        if position > 0
+            && let Some(flight) = self.flights.remove(position as usize)
+        {
+            self.flights.push_front(flight);
+        }
+        self.reply(reply);
+    }
+
+    fn odd(&mut self, what: Odd) {
+        self.recorder.odd(self.now, what);
     }
 }

@@ -81,7 +81,7 @@ impl Source {
             Load::Open { connections, .. } => {
                 let schedule = Schedule::new(plan);
                 Self::Open(Arrivals {
-                    begun: schedule.peek().is_some(),
+                    begun: schedule.peek().is_some() && plan.exchange.is_none(),
                     schedule,
                     pools: plan.endpoints.iter().map(|_| Pool::default()).collect(),
                     waiting: 0,
@@ -132,7 +132,7 @@ impl Source {
     pub(super) fn is_done(&self) -> bool {
         match self {
             Self::Closed(u) => u.begun && u.alive == 0,
-            Self::Open(a) => a.cancelled || a.schedule.is_over(),
+            Self::Open(a) => a.cancelled || a.schedule.peek().is_none(),
             Self::Sessions(s) => s.is_done(),
         }
     }
@@ -141,7 +141,7 @@ impl Source {
     pub(super) fn ended_by_count(&self) -> bool {
         match self {
             Self::Closed(u) => u.quota == Some(0),
-            Self::Open(a) => a.by_count && !a.cancelled && a.schedule.is_over(),
+            Self::Open(a) => a.by_count && !a.cancelled && a.schedule.peek().is_none(),
             Self::Sessions(s) => s.ended_by_count(),
         }
     }

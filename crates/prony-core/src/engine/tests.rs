@@ -9,6 +9,7 @@ use crate::schedule::{Arrivals, RatePlan};
 use crate::target::Endpoint;
 use crate::units::Span;
 
+mod exchange;
 mod sessions;
 
 struct Letters;
@@ -78,6 +79,7 @@ pub(super) fn plan(load: Load, requests: u64) -> Plan {
         data: Default::default(),
         timeout_from_send: false,
         replace_lost: false,
+        exchange: None,
         tls: None,
         load,
         stop: Stop { requests: Some(requests), sessions: None, duration: None },

@@ -17,6 +17,7 @@ impl Plan {
         self.check_limits()?;
         check_load(&self.load)?;
         self.check_sessions()?;
+        self.exchange.as_deref().map_or(Ok(()), |exchange| self.check_exchange(exchange))?;
         check_expect(&self.expect)?;
         Script::new(self).map_err(|error| error.to_string())?;
         self.tls.as_deref().map_or(Ok(()), check_tls)?;
@@ -36,6 +37,8 @@ impl Plan {
         for (i, call) in self.calls.iter().enumerate() {
             let checked = if call.endpoint as usize >= self.endpoints.len() {
                 Err(format!("there is no endpoint {}", call.endpoint))
+            } else if self.exchange.is_some() {
+                self.check_call_name(call)
             } else {
                 check_call(call).and_then(|()| self.check_call_name(call))
             };
@@ -162,11 +165,17 @@ impl CallSpec {
 
 fn check_endpoint(endpoint: &Endpoint) -> Result<(), String> {
     match endpoint {
-        Endpoint::Tcp { host, .. } if host.is_empty() => Err("the host is missing".into()),
-        Endpoint::Tcp { port: 0, .. } => Err("nothing can listen on port 0".into()),
-        Endpoint::Unix { path } if path.is_empty() => Err("the socket's path is missing".into()),
+        Endpoint::Tcp { host, .. } | Endpoint::Inet { host, .. } if host.is_empty() => {
+            Err("the host is missing".into())
+        }
+        Endpoint::Tcp { port: 0, .. } | Endpoint::Inet { port: 0, .. } => {
+            Err("nothing can listen on port 0".into())
+        }
+        Endpoint::Unix { path } | Endpoint::UnixSeqpacket { path } if path.is_empty() => {
+            Err("the socket's path is missing".into())
+        }
         // sockaddr_un has room for 107 bytes and a zero.
-        Endpoint::Unix { path } if path.len() > 107 => {
+        Endpoint::Unix { path } | Endpoint::UnixSeqpacket { path } if path.len() > 107 => {
             Err(format!("the socket's path has {} bytes, the kernel takes 107", path.len()))
         }
         Endpoint::Tls { name, .. } if name.is_empty() => {
@@ -174,6 +183,9 @@ fn check_endpoint(endpoint: &Endpoint) -> Result<(), String> {
         }
         Endpoint::Tls { over, .. } if over.tls_name().is_some() => {
             Err("TLS inside TLS is not spoken here".into())
+        }
+        Endpoint::Tls { over, .. } if over.keeps_boundaries() => {
+            Err("TLS needs a stream of bytes below it".into())
         }
         Endpoint::Tls { over, .. } => check_endpoint(over),
         _ => Ok(()),
@@ -197,10 +209,8 @@ fn check_call(call: &CallSpec) -> Result<(), String> {
         return Err(format!("the path '{}' does not begin with '/'", call.path.escape_debug()));
     }
     for (what, text) in [("path", &*call.path), ("host", &*call.authority)] {
-        let misfit = |b: u8| b.is_ascii_control() || (b == b' ' && !call.template);
-        // Looking at all of it is quicker than stopping early: it is done many bytes at a time.
-        let any = text.bytes().fold(false, |any, b| any | misfit(b));
-        if let Some(b) = text.bytes().find(|&b| any && misfit(b)) {
+        let misfit = |&b: &u8| b.is_ascii_control() || (b == b' ' && !call.template);
+        if let Some(b) = text.as_bytes().iter().copied().find(misfit) {
             let c = char::from(b);
             return Err(format!("the {what} contains {c:?}, which cannot be sent"));
         }

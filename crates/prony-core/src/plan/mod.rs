@@ -1,6 +1,7 @@
 //! What the user wants, already valid: the one shape to which every front end compiles.
 
 mod check;
+mod exchange;
 mod parse;
 mod session;
 mod shared;
@@ -17,6 +18,7 @@ use crate::script::{Extract, Table};
 use crate::target::Endpoint;
 use crate::units::Span;
 
+pub use exchange::{Exchange, Framing, Message};
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 pub use shared::Shared;
 pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};
@@ -44,6 +46,10 @@ pub struct Plan {
     /// The names that calls may have, so that a report tells them apart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
+    /// What is exchanged instead of HTTP's requests and replies: messages of the echo protocol. The
+    /// calls are then named and picked as ever, but say nothing more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<Box<Exchange>>,
     /// When requests (or sessions) start.
     pub load: Load,
     /// When the run ends.
@@ -278,11 +284,8 @@ impl Shard {
 
 impl Plan {
     /// Into how many shares the plan may be split at most: every share needs a connection, or what
-    /// falls to it could never be sent, and a jar of cookies that all sessions share is in one.
+    /// falls to it could never be sent.
     pub fn shards_max(&self) -> u32 {
-        if self.sessions.as_ref().is_some_and(|s| s.cookies == Cookies::Shared) {
-            return 1;
-        }
         let (Load::Closed { connections, .. } | Load::Open { connections, .. }) = self.load;
         // A share without a session would have nothing to do.
         let sessions = self.stop.sessions.filter(|_| self.sessions.is_some());

@@ -2,6 +2,7 @@
 //! into `engine::Engine<P>`; a new protocol is one folder here and one arm where the engine is
 //! chosen.
 
+pub mod echo;
 pub mod h1;
 
 use crate::fault::Fault;
@@ -56,11 +57,73 @@ pub trait Protocol {
         sink: &mut impl ReplySink,
     ) -> Result<(), Fault>;
 
+    /// Whether connections begin with an exchange of the protocol's own before they carry calls.
+    /// Until it is done a connection counts as connecting; a closed loop's calls then start when it
+    /// is done, as connecting is no part of them.
+    #[inline]
+    fn greets(&self) -> bool {
+        false
+    }
+
+    /// What the connection has to send next of its greeting is appended to `out`. `ends` gets where
+    /// pieces of it end, each of which is offered to the kernel by itself.
+    fn greet(
+        &mut self,
+        conn: &mut Self::Conn,
+        out: &mut Vec<u8>,
+        ends: &mut Vec<usize>,
+    ) -> Greeting {
+        let _ = (conn, out, ends);
+        Greeting::Done
+    }
+
+    /// Take in bytes that came during the greeting; returns how many were used, after which `greet`
+    /// is asked again. 0: more must come, or (a message) it is none that is awaited.
+    fn greeted(&mut self, conn: &mut Self::Conn, data: &[u8]) -> Result<usize, Fault> {
+        let _ = conn;
+        Ok(data.len())
+    }
+
+    /// The greeting has had no answer for a while: whether `greet` has something to send again.
+    fn greets_again(&mut self, conn: &mut Self::Conn) -> bool {
+        let _ = conn;
+        false
+    }
+
+    /// Whether each call must be offered to the kernel by itself, because it is a message whose
+    /// boundaries count.
+    #[inline]
+    fn one_by_one(&self) -> bool {
+        false
+    }
+
+    /// Whether messages may be lost on the way: a call that runs out of time then does not end its
+    /// connection.
+    #[inline]
+    fn is_lossy(&self) -> bool {
+        false
+    }
+
+    /// Nobody waits any longer for the reply to a call; it was the one at that position among those
+    /// sent and not answered, from 0. Asked of lossy protocols alone.
+    fn gave_up(&mut self, conn: &mut Self::Conn, position: u32) {
+        let _ = (conn, position);
+    }
+
     /// When the protocol itself wants to act (pings, QUIC); `None` for HTTP/1.
     fn deadline(&self, conn: &Self::Conn) -> Option<Nanos> {
         let _ = conn;
         None
     }
+}
+
+/// How far a greeting has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Greeting {
+    /// An answer must come first.
+    Waits,
+    /// With what is to be sent now it is over.
+    Done,
 }
 
 /// What a protocol may ask and tell while it decodes. Replies answer the oldest unanswered call of
@@ -96,6 +159,31 @@ pub trait ReplySink {
 
     /// The oldest call is answered.
     fn reply(&mut self, reply: Reply);
+
+    /// The call at that position among those sent and not answered, from 0, is answered: for
+    /// protocols whose replies may come in another order.
+    fn reply_to(&mut self, position: u32, reply: Reply) {
+        debug_assert_eq!(position, 0, "this sink takes replies in order only");
+        self.reply(reply);
+    }
+
+    /// A message has come that is not simply the next reply.
+    fn odd(&mut self, what: Odd) {
+        let _ = what;
+    }
+}
+
+/// What may happen to messages that a network may lose, double and overtake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Odd {
+    /// A reply that was overtaken by one to a later call. It counts as a reply, too.
+    Reordered,
+    /// A second reply to the same call.
+    Duplicate,
+    /// A reply to a call for which nobody waits any longer.
+    Late,
+    /// No reply of this protocol, or one to a call that was never made.
+    Foreign,
 }
 
 /// A whole reply.

@@ -5,6 +5,8 @@ pub mod bins;
 pub mod hist;
 mod links;
 mod live;
+mod merge;
+mod messages;
 mod section;
 pub mod series;
 mod sessions;
@@ -22,6 +24,7 @@ use crate::units::{Nanos, Span};
 use hist::Hist;
 pub use links::Links;
 pub use live::LagSoFar;
+pub use messages::{Messages, Observer};
 use section::Section;
 use series::Series;
 pub use sessions::{NameTally, SessionEnd, SessionTally};
@@ -130,6 +133,9 @@ pub struct Tally {
     /// The TLS handshakes, where there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Box<TlsTally>>,
+    /// What a network did to messages, where they are exchanged over one that may lose them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<Box<Messages>>,
     /// The sessions, where the plan has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Box<SessionTally>>,
@@ -154,6 +160,10 @@ pub struct Recorder {
     load_end: Option<Nanos>,
     /// Whether the stamps of every success are kept.
     keeps: bool,
+    /// What is done with it.
+    each: messages::Each,
+    /// When the first connection could carry requests, where that is no part of them.
+    ready: Nanos,
 }
 
 impl Default for Tally {
@@ -195,63 +205,11 @@ impl Tally {
             series: Series::new(begin),
             links: Links::default(),
             tls: None,
+            messages: None,
             sessions: None,
             names: Vec::new(),
             kept: Vec::new(),
         }
-    }
-
-    /// Add what another worker counted. Exact: equal to one worker having counted all (P10).
-    pub fn merge(&mut self, other: &Self) {
-        self.started += other.started;
-        self.sent += other.sent;
-        self.sent_late += other.sent_late;
-        self.replies += other.replies;
-        self.replies_in_drain += other.replies_in_drain;
-        self.failed += other.failed;
-        self.unfinished += other.unfinished;
-        self.retries += other.retries;
-        for (a, b) in self.faults.iter_mut().zip(other.faults) {
-            *a += b;
-        }
-        for (a, b) in self.stray.iter_mut().zip(other.stray) {
-            *a += b;
-        }
-        for (&status, &n) in &other.statuses {
-            *self.statuses.entry(status).or_default() += n;
-        }
-        self.interim += other.interim;
-        self.connects += other.connects;
-        self.connected += other.connected;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_head += other.bytes_head;
-        self.bytes_framing += other.bytes_framing;
-        self.bytes_footer += other.bytes_footer;
-        self.bytes_body += other.bytes_body;
-        self.bytes_in_drain += other.bytes_in_drain;
-        self.in_flight_max += other.in_flight_max;
-        self.time_in_drain += other.time_in_drain;
-        self.time_unfinished += other.time_unfinished;
-        self.begin = self.begin.min(other.begin);
-        self.end = self.end.max(other.end);
-        self.times.merge(&other.times);
-        self.series.merge(&other.series);
-        self.links.merge(&other.links);
-        if let Some(part) = &other.tls {
-            self.tls.get_or_insert_default().merge(part);
-        }
-        match (&mut self.sessions, &other.sessions) {
-            (Some(all), Some(part)) => all.merge(part),
-            (all @ None, Some(part)) => *all = Some(part.clone()),
-            (_, None) => {}
-        }
-        if self.names.len() < other.names.len() {
-            self.names.resize_with(other.names.len(), NameTally::default);
-        }
-        for (all, part) in self.names.iter_mut().zip(&other.names) {
-            all.merge(part);
-        }
-        self.kept.extend_from_slice(&other.kept);
     }
 
     /// Failed requests that were lost, see [`Fault::is_lost`].
@@ -265,20 +223,6 @@ impl Tally {
     }
 }
 
-impl Times {
-    fn merge(&mut self, other: &Self) {
-        self.response.merge(&other.response);
-        self.service.merge(&other.service);
-        self.first_byte.merge(&other.first_byte);
-        self.transfer.merge(&other.transfer);
-        self.lag.merge(&other.lag);
-        self.queue.merge(&other.queue);
-        self.connect.merge(&other.connect);
-        self.handshake.merge(&other.handshake);
-        self.failed.merge(&other.failed);
-    }
-}
-
 impl Recorder {
     /// A recorder whose measurement begins at `begin` (the end of the warm-up).
     pub fn new(begin: Nanos) -> Self {
@@ -288,6 +232,8 @@ impl Recorder {
             begin,
             load_end: None,
             keeps: false,
+            each: messages::Each::default(),
+            ready: Nanos::MAX,
         }
     }
 
@@ -304,6 +250,7 @@ impl Recorder {
     /// Keep the stamps of every success ([`Tally::kept`]), which takes memory without end.
     pub fn keep_requests(&mut self) {
         self.keeps = true;
+        self.each.kept = true;
     }
 
     #[inline]
@@ -360,7 +307,9 @@ impl Recorder {
         if self.load_end.is_some_and(|end| stamps.done > end) {
             self.drained(stamps, reply, fault);
         }
-        let keeps = self.keeps;
+        if self.keeps && fault.is_none() {
+            self.keep(stamps);
+        }
         let s = self.section(stamps.intended);
         s.status(reply.status);
         s.last_done = s.last_done.max(stamps.done);
@@ -380,9 +329,6 @@ impl Recorder {
             return;
         }
         t.replies += 1;
-        if keeps {
-            t.kept.push(*stamps);
-        }
         let response = stamps.response();
         t.series.replied(stamps.done, response, reply.head_bytes + reply.body_bytes);
         if stamps.first != stamps.done {
@@ -526,12 +472,12 @@ impl Recorder {
             let t = &mut self.main.tally;
             (t.sent_late, t.replies_in_drain, t.bytes_in_drain) = (0, 0, 0);
             t.time_in_drain = Span::ZERO;
-            if let Some(sessions) = &mut t.sessions {
-                sessions.completed_in_drain = 0;
-            }
         }
         // A load that is stopped in its warm-up has no measurement, and no more warm-up than that.
         let warm_end = self.load_end.map_or(self.begin, |end| end.min(self.begin));
+        if self.ready < Nanos::MAX {
+            self.main.tally.begin = self.begin.max(self.ready.min(end));
+        }
         let warm = (self.begin > Nanos::ZERO).then(|| self.warm.finish(warm_end));
         (warm, self.main.finish(end))
     }

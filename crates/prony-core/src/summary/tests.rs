@@ -13,6 +13,7 @@ fn plan(load: Load) -> Plan {
         data: Default::default(),
         timeout_from_send: false,
         replace_lost: false,
+        exchange: None,
         tls: None,
         load,
         stop: Stop { requests: None, sessions: None, duration: Some(Span::from_secs(10)) },

@@ -27,6 +27,20 @@ pub enum Endpoint {
         /// Its path.
         path: String,
     },
+    /// A host and a port, over something else than TCP.
+    Inet {
+        /// Over what.
+        over: Carrier,
+        /// Name or literal address.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// A Unix domain socket that keeps the boundaries of messages (`SOCK_SEQPACKET`).
+    UnixSeqpacket {
+        /// Its path.
+        path: String,
+    },
     /// TLS over one of the others.
     Tls {
         /// The name (or address, without brackets) for which the server must have a certificate,
@@ -37,12 +51,36 @@ pub enum Endpoint {
     },
 }
 
+/// What carries messages between two hosts, other than TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carrier {
+    /// UDP: messages that may be lost, doubled and overtaken.
+    Udp,
+    /// Multipath TCP.
+    Mptcp,
+}
+
 impl Endpoint {
+    /// Whether each message arrives as it was sent, never two in one or one in two.
+    pub fn keeps_boundaries(&self) -> bool {
+        match self {
+            Self::Inet { over, .. } => *over == Carrier::Udp,
+            Self::UnixSeqpacket { .. } => true,
+            Self::Tcp { .. } | Self::Unix { .. } | Self::Tls { .. } => false,
+        }
+    }
+
+    /// Whether messages may be lost on the way.
+    pub fn is_lossy(&self) -> bool {
+        matches!(self, Self::Inet { over: Carrier::Udp, .. })
+    }
+
     /// What a socket is opened to.
     pub fn transport(&self) -> &Self {
         match self {
             Self::Tls { over, .. } => over,
-            Self::Tcp { .. } | Self::Unix { .. } => self,
+            _ => self,
         }
     }
 
@@ -50,7 +88,7 @@ impl Endpoint {
     pub fn tls_name(&self) -> Option<&str> {
         match self {
             Self::Tls { name, .. } => Some(name),
-            Self::Tcp { .. } | Self::Unix { .. } => None,
+            _ => None,
         }
     }
 

@@ -76,6 +76,7 @@ impl Epoll {
         c.fd = fd;
         let Some(remote) = self.network.remote(endpoint, tried) else { return Ok(()) };
         c.unix = remote.is_unix();
+        c.boundaries = remote.boundaries();
         match remote.connect(fd) {
             Ok(Connecting::Open) => {
                 self.pending.push((id, Pending::Connected));
@@ -202,6 +203,7 @@ impl Epoll {
             endpoint: ACCEPTED,
             state: State::Open,
             unix: sock::is_unix(fd),
+            boundaries: sock::boundaries_of(fd),
             ..FREE
         };
         self.put(conn, id);

@@ -19,7 +19,7 @@ use prony_io::{
 
 use crate::child::alone;
 
-fn plan(port: u16, load: Load, stop: Stop) -> Plan {
+pub(crate) fn plan(port: u16, load: Load, stop: Stop) -> Plan {
     Plan {
         endpoints: vec![Endpoint::Tcp { host: "127.0.0.1".into(), port }],
         calls: vec![CallSpec {
@@ -36,6 +36,7 @@ fn plan(port: u16, load: Load, stop: Stop) -> Plan {
         data: Default::default(),
         timeout_from_send: false,
         replace_lost: false,
+        exchange: None,
         tls: None,
         load,
         stop,

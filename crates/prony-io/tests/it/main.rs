@@ -2,6 +2,7 @@
 //! sockets.
 
 mod child;
+mod exchange;
 mod load;
 mod machines;
 mod suite;
@@ -46,6 +47,8 @@ on_both_drivers!(
     suite::no_descriptor_leaks,
     suite::no_descriptors_left,
     suite::no_descriptor_for_an_accept,
+    exchange::the_short_framing_over_tcp,
+    exchange::long_messages_over_tcp,
     load::both_sides_count_the_same,
     load::an_open_load_keeps_its_schedule,
     load::a_hostile_server_leaves_the_sums_right,

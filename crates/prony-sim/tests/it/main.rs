@@ -2,14 +2,13 @@
 
 mod arrivals;
 mod dynamic;
+mod exchange;
 mod faults;
 mod plans;
 mod regress;
 mod replay;
-mod secured;
 mod serve;
 mod sessions;
-mod steered;
 mod theory;
 mod truth;
 mod world;

@@ -35,6 +35,7 @@ fn plan(load: Load, stop: Stop) -> Plan {
         data: Default::default(),
         timeout_from_send: false,
         replace_lost: false,
+        exchange: None,
         tls: None,
         load,
         stop,

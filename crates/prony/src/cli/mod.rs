@@ -3,7 +3,9 @@
 pub mod means;
 pub mod output;
 pub mod plan;
+pub mod rtt;
 pub mod serve;
+pub mod spectrum;
 mod text;
 pub mod tls;
 pub mod values;
@@ -23,8 +25,10 @@ use prony_core::units::Span;
 pub use means::{Driver, Precision};
 use means::{MeansArgs, RunArgs};
 use output::{OutputArgs, ReportArgs};
+use rtt::{EchoArgs, RttArgs};
 use serve::ServeArgs;
-use text::{LONG_END, REPORT_END, RUN_END, SERVE_END, SHORT_END};
+use spectrum::SpectrumArgs;
+use text::{ECHO_END, LONG_END, REPORT_END, RTT_END, RUN_END, SERVE_END, SHORT_END, SPECTRUM_END};
 use tls::TlsArgs;
 use values::ArrivalsArg;
 
@@ -82,6 +86,15 @@ pub enum Command {
     /// Run a target server with a programmable behaviour, to try loads and tools on
     #[command(after_long_help = SERVE_END)]
     Serve(Box<ServeArgs>),
+    /// Measure round trips: one message there, one back, over any transport
+    #[command(after_long_help = RTT_END)]
+    Rtt(Box<RttArgs>),
+    /// Measure round trips over many lengths and several transports, side by side
+    #[command(after_long_help = SPECTRUM_END)]
+    Spectrum(Box<SpectrumArgs>),
+    /// Run the responder that `prony rtt` exchanges messages with
+    #[command(after_long_help = ECHO_END)]
+    Echo(EchoArgs),
     /// Start a target server on this machine, load it for a few seconds, print the report
     ///
     /// The load is an open one, and the server's mean response time is known from queueing theory,

@@ -76,6 +76,7 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
         data: targets.data,
         timeout_from_send: false,
         replace_lost: false,
+        exchange: None,
         tls: tls::spec(&args.tls)?,
         load,
         stop,
@@ -235,7 +236,7 @@ pub(crate) fn moved(
 ) -> (Vec<Endpoint>, Vec<u32>) {
     let port_of = |endpoint: &Endpoint| match endpoint.transport() {
         Endpoint::Tcp { port, .. } => *port,
-        Endpoint::Unix { .. } | Endpoint::Tls { .. } => 0,
+        _ => 0,
     };
     let mut targets = Targets::default();
     let indices = endpoints.into_iter().map(|old| {

@@ -76,3 +76,39 @@ Examples:
       as a page with plots, and its percentile plot alone
   prony report before.json after.json -o both.html
       two runs: a column for each, their curves over each other";
+
+/// The end of `prony rtt --help`.
+pub(super) const RTT_END: &str = "\
+TARGET is where `prony echo` listens, or (over TCP, with replies of 2 bytes) a server of the ACE
+tests. The time of a round trip runs from the write of the message to the read of its whole reply;
+connecting and the exchanges of --warmup are no part of it. What becomes of no reply within
+--timeout counts as lost, and as a time of at least that long.
+
+Examples:
+  prony echo
+  prony rtt 127.0.0.1 -n 100k
+      a hundred thousand messages of 128 bytes over TCP, one at a time
+  prony rtt 127.0.0.1 --transport udp --size 64,1k --reply-size 64 -d 10s
+      two lengths in turn over UDP; lost, late, doubled and overtaken messages are counted
+  prony rtt 127.0.0.1 --rate 20k --arrivals poisson -c 4 -d 30s
+      an open loop: times from the schedule, and from the send";
+
+/// The end of `prony echo --help`.
+pub(super) const ECHO_END: &str = "\
+What is spoken is in docs/echo-protocol.md. Clients of the ACE tests are answered, too.
+
+Examples:
+  prony echo
+      TCP and UDP on 127.0.0.1:45453
+  prony echo 0.0.0.0 --transport tcp
+      for other hosts
+  prony echo unix:/tmp/echo --transport unix-seqpacket";
+
+/// The end of `prony spectrum --help`.
+pub(super) const SPECTRUM_END: &str = "\
+Each length over each transport is a run of its own, on one new connection. Bands are 95 % confidence
+bands of the mean over the repetitions.
+
+Examples:
+  prony spectrum 127.0.0.1 --transport tcp,udp -s 1..32k -o spectrum.svg -o spectrum.csv
+  prony spectrum 127.0.0.1 unix:/tmp/echo --transport tcp,unix --repeat 10";

@@ -58,7 +58,7 @@ pub struct Suites(pub Vec<String>);
 pub struct Alpn(pub Vec<String>);
 
 /// What the options ask of TLS; `None` where they say nothing.
-pub(super) fn spec(args: &TlsArgs) -> Result<Option<Box<TlsSpec>>, Error> {
+pub(crate) fn spec(args: &TlsArgs) -> Result<Option<Box<TlsSpec>>, Error> {
     let certificates = |what, path: &PathBuf| {
         let text = read_text(what, path)?;
         check_certificates(&text).map_err(|why| unusable(what, path, why))?;
@@ -97,7 +97,7 @@ pub(super) fn spec(args: &TlsArgs) -> Result<Option<Box<TlsSpec>>, Error> {
 
 /// `--sni`: another name for all secured endpoints. Fails where an option of TLS has nothing to
 /// secure.
-pub(super) fn rename(args: &TlsArgs, endpoints: &mut [Endpoint]) -> Result<(), Error> {
+pub(crate) fn rename(args: &TlsArgs, endpoints: &mut [Endpoint]) -> Result<(), Error> {
     let mut secured = false;
     for endpoint in endpoints {
         if let Endpoint::Tls { name, .. } = endpoint {

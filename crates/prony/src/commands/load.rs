@@ -82,8 +82,8 @@ pub(super) fn on_the_network(
     let control = stoppable()?;
     let mut progress = Progress::new(plan, telling, &control);
     let mut watch = |live: &_| progress.show(live);
-    let watched = matches!(telling, Telling::Screen(_));
-    let options = Options { detail: watched, steerable: watched, ..options.clone() };
+    let detail = matches!(telling, Telling::Screen(_));
+    let options = Options { detail, ..options.clone() };
     let result = run::run(plan, &options, &control, &mut watch, typed, notes);
     progress.finish();
     result
@@ -130,7 +130,7 @@ pub(super) fn driver(driver: Driver) -> DriverChoice {
     }
 }
 
-fn options(means: &MeansArgs) -> Options {
+pub(super) fn options(means: &MeansArgs) -> Options {
     Options {
         threads: means.threads.map(|n| n as usize),
         pin: means.pin,

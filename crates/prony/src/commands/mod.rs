@@ -1,11 +1,14 @@
 //! The commands, and what they share.
 
 mod demo;
+mod echo;
 pub(crate) mod load;
 mod pages;
 mod plan;
 mod report;
+mod rtt;
 mod serve;
+mod spectrum;
 
 use std::env;
 use std::ffi::OsString;
@@ -51,6 +54,9 @@ fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
         Some(Command::Check { plan }) => plan::check(&plan),
         Some(Command::Report(args)) => report::report(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
+        Some(Command::Rtt(args)) => rtt::rtt(&args, typed),
+        Some(Command::Spectrum(args)) => spectrum::spectrum(&args, typed),
+        Some(Command::Echo(args)) => echo::echo(&args),
         Some(Command::Demo(args)) => demo::demo(&args, typed),
         Some(Command::Completions { shell }) => {
             output::to_stdout(&pages::completions(shell)).map(|()| Exit::Done)

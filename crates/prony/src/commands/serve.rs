@@ -53,8 +53,8 @@ pub(super) fn serve(args: &ServeArgs) -> Result<Exit, Error> {
 /// Where a client finds the server.
 pub(super) fn url(listen: &Listen) -> String {
     match listen {
-        Listen::Tcp(address) => format!("http://{address}"),
-        Listen::Unix(path) => format!("unix:{}", path.display()),
+        Listen::Tcp(_) | Listen::Mptcp(_) => format!("http://{listen}"),
+        Listen::Unix(_) | Listen::UnixSeqpacket(_) => format!("unix:{listen}"),
     }
 }
 

@@ -18,8 +18,6 @@ mod wrk;
 use std::ffi::OsString;
 use std::path::Path;
 
-pub use httperf::fuzzing;
-
 use crate::error::Error;
 use crate::output;
 

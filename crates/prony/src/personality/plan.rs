@@ -30,6 +30,7 @@ pub(super) fn closed(endpoint: Endpoint, call: CallSpec, connections: u32) -> Pl
         timeout: TIMEOUT,
         timeout_from_send: false,
         replace_lost: false,
+        exchange: None,
         connect_timeout: CONNECT_TIMEOUT,
         expect: Expect { statuses: vec![(100, 599)], body: None, length: None },
         http: HttpVersion::Http11,

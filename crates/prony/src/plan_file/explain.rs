@@ -398,8 +398,10 @@ fn endpoint(endpoint: &Endpoint) -> String {
     let transport = match endpoint.transport() {
         Endpoint::Unix { path } => format!("unix = {}", quoted(path)),
         Endpoint::Tcp { host, port } => format!("host = {}, port = {port}", quoted(host)),
-        // TLS inside TLS is no plan.
-        Endpoint::Tls { .. } => String::new(),
+        // TLS inside TLS is no plan, and plan files know HTTP only.
+        Endpoint::Tls { .. } | Endpoint::Inet { .. } | Endpoint::UnixSeqpacket { .. } => {
+            String::new()
+        }
     };
     format!("{{ {transport}{} }}", tls.unwrap_or_default())
 }

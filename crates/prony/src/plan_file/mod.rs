@@ -258,6 +258,7 @@ impl<'a> Requests<'a> {
             timeout: limits.timeout,
             timeout_from_send: limits.timeout_from_send,
             replace_lost: limits.replace_lost,
+            exchange: None,
             connect_timeout: limits.connect_timeout,
             expect: expect.unwrap_or_default(),
             http: limits.http,

@@ -510,7 +510,7 @@ pub(super) fn authority(endpoint: &Endpoint) -> String {
             let url = Url { tls, host: host.clone(), port: *port, path: "/".into(), user: None };
             url.authority()
         }
-        Endpoint::Unix { .. } | Endpoint::Tls { .. } => "localhost".into(),
+        _ => "localhost".into(),
     }
 }
 

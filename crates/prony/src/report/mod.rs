@@ -11,6 +11,7 @@ pub mod json;
 mod layout;
 mod plot;
 mod redact;
+pub mod spectrum;
 pub(crate) mod text;
 pub mod units;
 pub mod words;

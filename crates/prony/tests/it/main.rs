@@ -14,6 +14,7 @@ mod pictures;
 mod plans;
 mod refusals;
 mod rig;
+mod rtt;
 mod scripted;
 mod signals;
 mod simulated;

@@ -338,7 +338,7 @@ pub(crate) fn inherited_descriptors() -> usize {
     list.lines().count() - 1
 }
 
-fn kill(child: &Child, signal: Signal) {
+pub(crate) fn kill(child: &Child, signal: Signal) {
     let pid = Pid::from_child(child);
     // It may have ended by itself.
     let _ = kill_process(pid, signal);

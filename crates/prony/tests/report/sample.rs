@@ -3,14 +3,14 @@
 
 use prony_core::fault::Fault;
 use prony_core::plan::{
-    Burst, CallSpec, Cookies, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan, Resume,
-    SessionKind, Sessions, Shard, Stop, Think, TlsSpec, TlsVersion,
+    Burst, CallSpec, Cookies, Exchange, Expect, Framing, HttpVersion, Load, Lost, Message,
+    OnFailure, Pick, Plan, Resume, SessionKind, Sessions, Shard, Stop, Think, TlsSpec, TlsVersion,
 };
-use prony_core::proto::Reply;
+use prony_core::proto::{Odd, Reply};
 use prony_core::record::{Recorder, SessionEnd, Stamps, Tally, TlsTally};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::summary::{Meter, RunInfo, Summary, Transport};
-use prony_core::target::Endpoint;
+use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::{Nanos, Span};
 
 const MS: u64 = 1_000_000;
@@ -23,6 +23,38 @@ pub(crate) fn open() -> Summary {
         (warmup, main, meter(1_200 + 100 * shard))
     });
     Summary::from_parts(open_plan(), run_info(), parts.collect())
+}
+
+/// Messages over UDP, of which one was lost and others came in odd ways.
+pub(crate) fn exchange() -> Summary {
+    let mut r = Recorder::new(Nanos::ZERO);
+    r.round_trips();
+    for i in 0..40 {
+        let at = Nanos(i * MS);
+        r.started(at);
+        let done = at + Span(20_000 + 100 * (i % 7));
+        let stamps = Stamps { intended: at, sent: at, first: done, done, ..Stamps::default() };
+        r.sent(&stamps);
+        if i == 7 {
+            let stamps = Stamps { done: at + Span(1_000 * MS), ..stamps };
+            r.failed(&stamps, Fault::RequestTimeout, true, Span(1_000 * MS));
+        } else {
+            r.replied(&stamps, &reply(200), None);
+        }
+    }
+    r.odd(Nanos(MS), Odd::Duplicate);
+    r.odd(Nanos(MS), Odd::Reordered);
+    let mut plan = open_plan();
+    plan.endpoints = vec![
+        Endpoint::Inet { over: Carrier::Udp, host: "localhost".into(), port: 45_453 },
+        Endpoint::UnixSeqpacket { path: "/tmp/echo".into() },
+    ];
+    let messages = vec![Message { request: 128, reply: 2 }];
+    plan.exchange = Some(Box::new(Exchange { framing: Framing::Long, primers: 100, messages }));
+    plan.load = Load::Closed { connections: 1, think: Think::None };
+    plan.calls = vec![CallSpec::default()].into();
+    let (warmup, main) = r.finish(false);
+    Summary::from_parts(plan, run_info(), vec![(warmup, main, meter(100))])
 }
 
 /// A closed loop that needed no wait at all: three requests.
@@ -107,6 +139,7 @@ pub(crate) fn sessions() -> Summary {
         stop: Stop { requests: None, sessions: Some(40), duration: None },
         timeout_from_send: true,
         replace_lost: false,
+        exchange: None,
         warmup: Span::ZERO,
         ..plan
     };
@@ -298,6 +331,7 @@ fn open_plan() -> Plan {
         data: Default::default(),
         timeout_from_send: false,
         replace_lost: false,
+        exchange: None,
         tls: None,
         load: Load::Open {
             rate: RatePlan { pieces: vec![piece(1_000.0, 1_000.0)] },

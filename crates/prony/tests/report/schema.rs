@@ -31,6 +31,7 @@ fn report(summary: &Summary) -> Value {
 /// Summaries that together have every field and every variant.
 fn summaries() -> Vec<Summary> {
     let mut all = vec![sample::open(), sample::closed(), sample::everything(), sample::sessions()];
+    all.push(sample::exchange());
     let (low, high) = (Span::from_millis(1), Span::from_millis(9));
     for think in [
         Think::Fixed(low),

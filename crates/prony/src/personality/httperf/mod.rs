@@ -2,7 +2,6 @@
 
 mod echo;
 mod extras;
-pub mod fuzzing;
 mod live;
 mod network;
 mod numbers;

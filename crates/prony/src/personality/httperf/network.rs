@@ -36,6 +36,7 @@ pub(super) fn options(o: &Opts, plan: &Plan) -> Result<Options, Refusal> {
             send_buffer: size(o.send_buffer),
             recv_buffer: size(o.recv_buffer),
             all_ports: o.hog,
+            ..SocketOptions::default()
         },
         over_limits: true,
         ..Options::default()
@@ -85,8 +86,12 @@ mod tests {
         };
         let plan = super::super::plan::tests::plan_of("--server 127.0.0.1");
         let options = options(&o, &plan).unwrap();
-        let sockets =
-            SocketOptions { reset: true, send_buffer: None, recv_buffer: Some(9), all_ports: true };
+        let sockets = SocketOptions {
+            reset: true,
+            recv_buffer: Some(9),
+            all_ports: true,
+            ..SocketOptions::default()
+        };
         assert_eq!((options.sockets, options.threads), (sockets, None));
     }
 

@@ -316,6 +316,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             timeout,
             timeout_from_send: from_send,
             replace_lost,
+            exchange: None,
             connect_timeout,
             expect,
             http: if old { HttpVersion::Http10 } else { HttpVersion::Http11 },

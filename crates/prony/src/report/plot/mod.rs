@@ -9,6 +9,7 @@ mod axis;
 mod chart;
 mod curves;
 mod png;
+mod spectrum;
 mod svg;
 
 use maud::Markup;
@@ -19,6 +20,7 @@ pub(super) use curves::{failures, latencies, percentiles, rates};
 pub(super) use svg::style;
 
 use super::Saved;
+use super::spectrum::Spectrum;
 
 /// Width and height of a plot that stands alone, in pixels of the style sheet.
 const ALONE: (f64, f64) = (800.0, 460.0);
@@ -36,6 +38,17 @@ pub(super) fn svg(results: &[Saved<'_>]) -> String {
 /// The same as pixels, twice as many as the SVG has.
 pub(super) fn png(results: &[Saved<'_>]) -> Vec<u8> {
     png::file(&alone(results).draw(ALONE))
+}
+
+/// The plot of a spectrum as a file of its own.
+pub(super) fn spectrum_svg(s: &Spectrum) -> String {
+    let chart = spectrum::chart(s);
+    svg::file(&chart, &chart.draw(ALONE))
+}
+
+/// The same as pixels.
+pub(super) fn spectrum_png(s: &Spectrum) -> Vec<u8> {
+    png::file(&spectrum::chart(s).draw(ALONE))
 }
 
 /// A chart inside a page, once for each of two widths, of which the style sheet shows one. `id` is

@@ -1,5 +1,6 @@
 //! The report for people: one screen, nothing that is zero.
 
+mod exchange;
 mod named;
 mod page;
 mod table;
@@ -143,14 +144,16 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
 
 fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
     let t = &summary.main;
+    let is_exchange = summary.plan.exchange.is_some();
     // Where there is no room, their times and the errors say the most.
     let handshakes = if detail.airy { handshakes(t) } else { Vec::new() };
     vec![
-        ("requests", vec![requests(t)]),
+        (if is_exchange { "exchanges" } else { "requests" }, vec![requests(t)]),
+        ("network", exchange::network(t)),
         ("sessions", sessions(t)),
         ("rate", rates(summary)),
         ("data", data(t)),
-        ("statuses", statuses(t, detail.statuses)),
+        ("statuses", if is_exchange { Vec::new() } else { statuses(t, detail.statuses) }),
         ("connections", connections(summary)),
         ("handshakes", handshakes),
     ]
@@ -159,11 +162,8 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
 /// What became of the sessions.
 fn sessions(t: &Tally) -> Vec<String> {
     let Some(s) = &t.sessions else { return Vec::new() };
-    let mut first = format!("{}: {} completed", units::count(s.started), units::count(s.completed));
-    if let Some(rate) = t.session_rate().filter(|&rate| rate > 0.0) {
-        first += &format!(" ({})", units::rate(rate));
-    }
-    let mut told = vec![first];
+    let mut told =
+        vec![format!("{}: {} completed", units::count(s.started), units::count(s.completed))];
     for (n, what) in [(s.failed, "failed"), (s.unfinished, "unfinished")] {
         if n > 0 {
             told.push(format!("{} {what}", units::count(n)));

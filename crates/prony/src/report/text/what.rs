@@ -6,6 +6,7 @@ use prony_core::summary::Summary;
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
 
+use super::exchange;
 use super::page::{LABEL, Page, WIDTH, shortened};
 use super::{Detail, Fact, units};
 
@@ -37,7 +38,7 @@ pub(super) fn facts(summary: &Summary, detail: Detail) -> Vec<Fact> {
     }
     vec![
         ("load", load(plan, detail)),
-        ("request", request(plan)),
+        (if plan.exchange.is_some() { "messages" } else { "request" }, request(plan)),
         ("TLS", tls),
         ("limits", limits),
         ("run by", run_by(summary)),
@@ -46,6 +47,9 @@ pub(super) fn facts(summary: &Summary, detail: Detail) -> Vec<Fact> {
 
 /// What was loaded, in at most about that many letters.
 pub(super) fn target(plan: &Plan, width: usize) -> String {
+    if let Some(endpoint) = plan.endpoints.first().filter(|_| plan.exchange.is_some()) {
+        return shortened(&exchange::target(endpoint), width);
+    }
     let Some(first) = plan.calls.first() else { return String::new() };
     let url = match plan.endpoints.get(first.endpoint as usize) {
         None => format!("http://{}{}", first.authority, first.path),
@@ -98,7 +102,10 @@ pub(super) fn load(plan: &Plan, detail: Detail) -> Vec<String> {
         }
     }
     if let Some(n) = plan.stop.requests {
-        let requests = units::counted(n, "request has", "requests have");
+        let requests = match plan.exchange {
+            None => units::counted(n, "request has", "requests have"),
+            Some(_) => units::counted(n, "message has", "messages have"),
+        };
         told.push(format!("until {requests} started"));
     }
     if let Some(n) = plan.stop.sessions {
@@ -176,6 +183,9 @@ fn thinking(think: Think) -> Option<String> {
 }
 
 fn request(plan: &Plan) -> Vec<String> {
+    if let Some(exchange) = &plan.exchange {
+        return exchange::messages(exchange, plan.pipeline);
+    }
     let mut told = Vec::new();
     if let Some(call) = plan.calls.first() {
         let same = plan.calls.iter().all(|c| c.method == call.method);
@@ -260,14 +270,8 @@ fn secured(plan: &Plan) -> Vec<String> {
 fn limits(plan: &Plan) -> Vec<String> {
     let from = if plan.timeout_from_send { "send" } else { "intended start" };
     vec![
-        match plan.timeout {
-            Span::MAX => "no timeout".to_owned(),
-            timeout => format!("timeout {} from the {from}", units::exact(timeout)),
-        },
-        match plan.connect_timeout {
-            Span::MAX => "any time to connect".to_owned(),
-            timeout => format!("{} to connect", units::exact(timeout)),
-        },
+        format!("timeout {} from the {from}", units::exact(plan.timeout)),
+        format!("{} to connect", units::exact(plan.connect_timeout)),
         format!("seed {}", plan.seed),
     ]
 }

@@ -1,0 +1,267 @@
+//! One client of the responder: what was read of its messages, and what it is still owed.
+
+use std::collections::VecDeque;
+
+use super::EchoLaw;
+use crate::frame::{self, HEADER, Header, Kind, LENGTH, OPENING};
+use crate::units::ConnId;
+
+/// Replies that a client may have unread before it is let go of.
+const OWED_MAX: usize = 1 << 16;
+/// Replies up to this many bytes are sent together.
+const BATCH: usize = 64 << 10;
+
+/// A client, or a place that waits for one.
+#[derive(Debug, Default)]
+pub(super) struct Peer {
+    generation: u32,
+    open: bool,
+    /// Whether each reply must be sent by itself.
+    bounded: bool,
+    state: State,
+    /// What is here of an opening, length or header.
+    head: [u8; HEADER],
+    have: usize,
+    /// Exchanges that are still to come, in the short framing.
+    left: u64,
+    owed: VecDeque<Owed>,
+    /// Bytes of the first of them that are sent.
+    sent: usize,
+    /// Whether the client has ended its stream.
+    pub(super) ended: bool,
+    /// Whether the driver was asked to fetch, and whether the socket took no more.
+    pub(super) told: bool,
+    pub(super) blocked: bool,
+}
+
+/// A reply that is not yet sent.
+#[derive(Clone, Copy, Debug)]
+enum Owed {
+    /// Two bytes.
+    Short,
+    /// A header and so many bytes.
+    Long { length: u32, sequence: u64 },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Nothing is known of the framing.
+    #[default]
+    Fresh,
+    /// In the opening of the short framing.
+    Opening,
+    /// In a length.
+    Length,
+    /// In a header of the long framing.
+    Header,
+    /// In a message of which so many bytes are to come; then this is owed.
+    Payload { left: u32, reply: Reply },
+    /// All announced exchanges were made.
+    Done,
+}
+
+/// What answers the message that is coming in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reply {
+    Short,
+    Long { length: u32, sequence: u64 },
+}
+
+/// What came of some bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// Messages that ended with them.
+    pub(super) messages: u64,
+    /// The client speaks another language, or asks for too much.
+    pub(super) refused: bool,
+}
+
+impl Peer {
+    pub(super) fn begin(&mut self, slot: u32, bounded: bool) -> ConnId {
+        let generation = self.generation.wrapping_add(1);
+        let owed = std::mem::take(&mut self.owed);
+        *self = Self { generation, open: true, bounded, owed, ..Self::default() };
+        ConnId { slot, generation }
+    }
+
+    pub(super) fn end(&mut self) {
+        self.open = false;
+        self.owed.clear();
+    }
+
+    pub(super) fn is(&self, id: ConnId) -> bool {
+        self.open && self.generation == id.generation
+    }
+
+    pub(super) fn id(&self, slot: u32) -> Option<ConnId> {
+        self.open.then_some(ConnId { slot, generation: self.generation })
+    }
+
+    /// Whether it has not yet said all with which a connection begins.
+    pub(super) fn is_fresh(&self) -> bool {
+        matches!(self.state, State::Fresh | State::Opening)
+    }
+
+    /// Whether it is in the middle of a message.
+    pub(super) fn is_inside(&self) -> bool {
+        match self.state {
+            State::Fresh | State::Done => false,
+            State::Opening | State::Payload { .. } => true,
+            // That fewer come than were announced is an end like any other.
+            State::Length | State::Header => self.have > 0,
+        }
+    }
+
+    /// Whether all that it announced was made and answered.
+    pub(super) fn is_done(&self) -> bool {
+        self.state == State::Done && self.owed.is_empty()
+    }
+
+    /// Whether there is something to send.
+    pub(super) fn owes(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// Take in what has come.
+    pub(super) fn take(&mut self, mut data: &[u8], law: &EchoLaw) -> Taken {
+        let mut taken = Taken::default();
+        while !taken.refused && !data.is_empty() {
+            match self.state {
+                State::Fresh => {
+                    let long = data[0] == frame::MAGIC[0];
+                    self.state = if long { State::Header } else { State::Opening };
+                    // Whoever begins with neither speaks something else.
+                    taken.refused = data[0] > 1 && !long;
+                }
+                State::Opening => {
+                    if let Some(bytes) = self.fill::<OPENING>(&mut data) {
+                        self.left = frame::announced(bytes);
+                        self.state = State::Length;
+                    }
+                }
+                State::Length => {
+                    if let Some(bytes) = self.fill::<LENGTH>(&mut data) {
+                        let left = u32::from_be_bytes(bytes);
+                        self.state = State::Payload { left, reply: Reply::Short };
+                        taken.refused = left > law.length_max;
+                    }
+                }
+                State::Header => {
+                    if let Some(bytes) = self.fill::<HEADER>(&mut data) {
+                        taken.refused = !self.header(&bytes, law);
+                    }
+                }
+                State::Payload { left, reply } => {
+                    let n = data.len().min(left as usize);
+                    data = &data[n..];
+                    self.state = State::Payload { left: left - n as u32, reply };
+                }
+                // What comes behind the last announced exchange is nobody's.
+                State::Done => break,
+            }
+            if let State::Payload { left: 0, reply } = self.state
+                && !taken.refused
+            {
+                taken.messages += 1;
+                taken.refused = self.owe(reply);
+            }
+        }
+        taken
+    }
+
+    /// A header of the long framing; whether it is one.
+    fn header(&mut self, bytes: &[u8], law: &EchoLaw) -> bool {
+        let Some(Header { kind: Kind::Request { reply }, length, sequence }) = Header::read(bytes)
+        else {
+            return false;
+        };
+        let reply_is = Reply::Long { length: reply, sequence };
+        self.state = State::Payload { left: length, reply: reply_is };
+        length <= law.length_max && reply <= law.length_max
+    }
+
+    /// A whole message is here: whether more is owed now than anybody may owe.
+    fn owe(&mut self, reply: Reply) -> bool {
+        match reply {
+            Reply::Short => {
+                self.owed.push_back(Owed::Short);
+                self.left -= 1;
+                self.state = if self.left == 0 { State::Done } else { State::Length };
+            }
+            Reply::Long { length, sequence } => {
+                self.owed.push_back(Owed::Long { length, sequence });
+                self.state = State::Header;
+            }
+        }
+        self.owed.len() > OWED_MAX
+    }
+
+    /// Fill up the next `N` bytes; all of them once they are there.
+    fn fill<const N: usize>(&mut self, data: &mut &[u8]) -> Option<[u8; N]> {
+        let n = data.len().min(N - self.have);
+        self.head[self.have..self.have + n].copy_from_slice(&data[..n]);
+        self.have += n;
+        *data = &data[n..];
+        if self.have < N {
+            return None;
+        }
+        self.have = 0;
+        self.head.first_chunk().copied()
+    }
+
+    /// Send what is owed, as much as is taken: how many bytes were, and whether that was all.
+    pub(super) fn send(
+        &mut self,
+        out: &mut Vec<u8>,
+        send: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> (u64, bool) {
+        let mut sum = 0;
+        while let Some(&first) = self.owed.front() {
+            out.clear();
+            let mut ends = 0;
+            for owed in &self.owed {
+                if ends > 0 && (self.bounded || out.len() + owed.bytes() > BATCH) {
+                    break;
+                }
+                owed.write(out);
+                ends += 1;
+            }
+            let skip = self.sent;
+            let taken = send(&out[skip..]);
+            sum += taken as u64;
+            let mut done = skip + taken;
+            if done == out.len() {
+                self.owed.drain(..ends);
+                self.sent = 0;
+                continue;
+            }
+            let mut of = first;
+            while done >= of.bytes() {
+                done -= of.bytes();
+                self.owed.pop_front();
+                of = *self.owed.front().unwrap_or(&of);
+            }
+            self.sent = done;
+            return (sum, false);
+        }
+        (sum, true)
+    }
+}
+
+impl Owed {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Short => frame::SHORT_REPLY as usize,
+            Self::Long { length, .. } => HEADER + length as usize,
+        }
+    }
+
+    fn write(self, out: &mut Vec<u8>) {
+        let end = out.len() + self.bytes();
+        if let Self::Long { length, sequence } = self {
+            let header = Header { kind: Kind::Reply, length, sequence };
+            out.extend_from_slice(&header.bytes());
+        }
+        out.resize(end, 0);
+    }
+}

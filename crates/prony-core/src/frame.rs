@@ -1,0 +1,127 @@
+//! The echo protocol on the wire, for both sides: `docs/echo-protocol.md` tells it in words.
+//!
+//! Two framings. The short one is that of the ACE performance tests: 8 bytes open the connection,
+//! each message has a length of 4 bytes before it, each reply is 2 bytes. The long one has a header
+//! of [`HEADER`] bytes before every message and every reply. The first byte of a connection tells
+//! them apart: 0 or 1 in the short framing, [`MAGIC`]'s first in the long one.
+
+/// What the header of the long framing begins with: of a request, and with the last byte's highest
+/// bit set, of a reply. The last byte is the version.
+pub const MAGIC: [u8; 4] = [0xEC, b'H', b'O', 1];
+const REPLY_BIT: u8 = 0x80;
+
+/// Bytes of the long framing's header.
+pub const HEADER: usize = 20;
+/// Bytes with which a connection in the short framing begins.
+pub const OPENING: usize = 8;
+/// Bytes of the length before each message in the short framing.
+pub const LENGTH: usize = 4;
+/// Bytes of each reply in the short framing.
+pub const SHORT_REPLY: u32 = 2;
+
+/// The header of one message in the long framing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Which side has sent it.
+    pub kind: Kind,
+    /// Bytes that follow it.
+    pub length: u32,
+    /// The sender's number of the request; a reply has that of its request.
+    pub sequence: u64,
+}
+
+/// Which side a message comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The client, which wants a reply of so many bytes behind its header.
+    Request {
+        /// Bytes of the reply.
+        reply: u32,
+    },
+    /// The responder.
+    Reply,
+}
+
+impl Header {
+    /// The header's bytes.
+    pub fn bytes(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4..8].copy_from_slice(&self.length.to_be_bytes());
+        match self.kind {
+            Kind::Request { reply } => bytes[8..12].copy_from_slice(&reply.to_be_bytes()),
+            Kind::Reply => bytes[3] |= REPLY_BIT,
+        }
+        bytes[12..].copy_from_slice(&self.sequence.to_be_bytes());
+        bytes
+    }
+
+    /// The header at the beginning of `data`; `None` where there is none (of this version).
+    ///
+    /// # Panics
+    /// Where `data` is shorter than [`HEADER`].
+    pub fn read(data: &[u8]) -> Option<Self> {
+        let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| data[at + i]));
+        let sequence = u64::from(word(12)) << 32 | u64::from(word(16));
+        let kind = match (data[3] & REPLY_BIT, word(8)) {
+            _ if data[..3] != MAGIC[..3] || data[3] & !REPLY_BIT != MAGIC[3] => return None,
+            (0, reply) => Kind::Request { reply },
+            (_, 0) => Kind::Reply,
+            _ => return None,
+        };
+        Some(Self { kind, length: word(4), sequence })
+    }
+}
+
+/// The bytes that open a connection in the short framing: the sender's byte order, and how many
+/// exchanges there will be; 0 means 2^32.
+pub fn opening(exchanges: u32) -> [u8; OPENING] {
+    let [a, b, c, d] = exchanges.to_le_bytes();
+    [1, 0, 0, 0, a, b, c, d]
+}
+
+/// How many exchanges such an opening announces. Bytes 1 to 3 are padding, which senders leave as
+/// they find it.
+pub fn announced(opening: [u8; OPENING]) -> u64 {
+    let [order, _, _, _, count @ ..] = opening;
+    let n = if order == 0 { u32::from_be_bytes(count) } else { u32::from_le_bytes(count) };
+    if n == 0 { 1 << 32 } else { u64::from(n) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read_as_they_are_written() {
+        for kind in [Kind::Request { reply: 0 }, Kind::Request { reply: 70_000 }, Kind::Reply] {
+            let header = Header { kind, length: 65_536, sequence: 0x0102_0304_0506_0708 };
+            assert_eq!(Header::read(&header.bytes()), Some(header));
+        }
+        let request = Header { kind: Kind::Request { reply: 2 }, length: 128, sequence: 7 };
+        let bytes = request.bytes();
+        let expected = b"\xecHO\x01\0\0\0\x80\0\0\0\x02\0\0\0\0\0\0\0\x07";
+        assert_eq!(&bytes, expected);
+    }
+
+    #[test]
+    fn what_is_no_header_is_none() {
+        let good = Header { kind: Kind::Reply, length: 2, sequence: 1 }.bytes();
+        for (at, byte) in [(0, 1), (1, b'h'), (3, 2), (3, 0x82), (11, 1)] {
+            let mut bad = good;
+            bad[at] = byte;
+            assert_eq!(Header::read(&bad), None, "byte {at} is {byte}");
+        }
+    }
+
+    /// The recorded opening of the old client with 2 exchanges and its 100 primers, and the same
+    /// from a machine of the other byte order, with padding that nobody has cleared.
+    #[test]
+    fn openings_come_in_both_byte_orders() {
+        assert_eq!(opening(102), [1, 0, 0, 0, 0x66, 0, 0, 0]);
+        assert_eq!(announced(opening(102)), 102);
+        assert_eq!(announced([0, 9, 8, 7, 0, 0, 0, 0x66]), 102);
+        assert_eq!(announced([77, 0, 0, 0, 0x66, 0, 0, 0]), 102);
+        assert_eq!(announced(opening(0)), 1 << 32);
+    }
+}

@@ -1,0 +1,81 @@
+//! Round trips: messages there and back, as the echo protocol frames them.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Load, Plan};
+
+/// What is exchanged with a responder (`docs/echo-protocol.md`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exchange {
+    /// How messages are told apart.
+    pub framing: Framing,
+    /// Exchanges on each new connection before it carries calls; they are not measured.
+    pub primers: u32,
+    /// The lengths of the messages, one for each of the plan's calls.
+    pub messages: Vec<Message>,
+}
+
+/// How the echo protocol tells messages apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Framing {
+    /// That of the ACE tests: a length before each message, replies of 2 bytes.
+    Short,
+    /// A header before every message and reply, with lengths and a sequence number.
+    Long,
+}
+
+/// The lengths of one exchange, without framing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Bytes of the request.
+    pub request: u32,
+    /// Bytes of the reply; 2 in the short framing.
+    pub reply: u32,
+}
+
+impl Exchange {
+    /// The longest message: 16 MiB.
+    pub const LENGTH_MAX: u32 = 16 << 20;
+    /// The longest message that fits into a UDP datagram with the long framing.
+    pub const DATAGRAM_MAX: u32 = 65_507 - crate::frame::HEADER as u32;
+}
+
+impl Plan {
+    /// How many exchanges a connection carries, primers included, where that is known beforehand:
+    /// in a closed loop with one connection that a count ends.
+    pub fn exchanges(&self) -> Option<u64> {
+        let exchange = self.exchange.as_deref()?;
+        let one = matches!(self.load, Load::Closed { connections: 1, .. });
+        let counted = self.stop.requests.filter(|_| one && self.stop.duration.is_none())?;
+        Some(counted + u64::from(exchange.primers))
+    }
+
+    /// Whether the exchange can be made.
+    pub(super) fn check_exchange(&self, exchange: &Exchange) -> Result<(), String> {
+        if exchange.messages.len() != self.calls.len() {
+            return Err(format!(
+                "there are {} messages for {} requests",
+                exchange.messages.len(),
+                self.calls.len()
+            ));
+        }
+        if self.sessions.is_some() {
+            return Err("messages are exchanged one by one, not in sessions".into());
+        }
+        let lossy = self.endpoints.iter().any(|e| e.transport().is_lossy());
+        if lossy && exchange.framing == Framing::Short {
+            return Err("over UDP messages need the long framing, which numbers them".into());
+        }
+        let most = if lossy { Exchange::DATAGRAM_MAX } else { Exchange::LENGTH_MAX };
+        for message in &exchange.messages {
+            if exchange.framing == Framing::Short && message.reply != 2 {
+                return Err("the short framing has replies of 2 bytes".into());
+            }
+            if let Some(n) = [message.request, message.reply].into_iter().find(|&n| n > most) {
+                return Err(format!("a message of {n} bytes is longer than {most}"));
+            }
+        }
+        Ok(())
+    }
+}

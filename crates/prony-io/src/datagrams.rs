@@ -1,0 +1,86 @@
+//! A responder for datagrams: one socket, one thread, nothing remembered of anybody.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use crate::control::Control;
+use crate::worker::SetupError;
+
+/// The longest datagram there is.
+const LONGEST: usize = 65_536;
+/// How often the stop flag is looked at while nobody sends.
+const PULSE: Duration = Duration::from_millis(50);
+
+/// A bound socket.
+#[derive(Debug)]
+pub struct Datagrams {
+    socket: UdpSocket,
+    local: SocketAddr,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answered {
+    /// Datagrams answered.
+    pub answered: u64,
+    /// Datagrams that got no answer, because they ask for none that may be given.
+    pub refused: u64,
+    /// Bytes of all that came.
+    pub bytes_in: u64,
+    /// Bytes of the answers.
+    pub bytes_out: u64,
+}
+
+impl Datagrams {
+    /// Listen there; port 0 = a free one.
+    pub fn bind(at: SocketAddr) -> Result<Self, SetupError> {
+        let open = || {
+            let socket = UdpSocket::bind(at)?;
+            socket.set_read_timeout(Some(PULSE))?;
+            let local = socket.local_addr()?;
+            Ok(Self { socket, local })
+        };
+        open().map_err(|error: io::Error| SetupError::Listen {
+            addr: at.to_string(),
+            advice: match error.kind() {
+                io::ErrorKind::AddrInUse => {
+                    "another process has it; choose another, or port 0 for a free one"
+                }
+                io::ErrorKind::PermissionDenied => "ports below 1024 need rights",
+                _ => "it must be an address of this machine",
+            },
+            error,
+        })
+    }
+
+    /// Where it listens, with the port that was free.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Answer every datagram to which `answer` appends an answer (and says so), until `control`
+    /// asks to stop.
+    pub fn respond(
+        &self,
+        control: &Control,
+        answer: &mut dyn FnMut(&[u8], &mut Vec<u8>) -> bool,
+    ) -> Answered {
+        let mut done = Answered::default();
+        let (mut buffer, mut out) = (vec![0; LONGEST], Vec::with_capacity(LONGEST));
+        while control.stop_request().is_none() {
+            // What goes wrong here (nobody has sent, the last answer's receiver is gone) concerns
+            // one datagram at most.
+            let Ok((n, from)) = self.socket.recv_from(&mut buffer) else { continue };
+            done.bytes_in += n as u64;
+            out.clear();
+            if !answer(&buffer[..n], &mut out) {
+                done.refused += 1;
+            } else if let Ok(sent) = self.socket.send_to(&out, from) {
+                done.answered += 1;
+                done.bytes_out += sent as u64;
+            }
+        }
+        done
+    }
+}

@@ -1,0 +1,374 @@
+//! The driver for ping-pong: one connection, one thing at a time to wait for, so the calls on the
+//! socket wait themselves. An exchange is one write and one read, without a poll between them; with
+//! `--precision spin` the read is asked again and again instead of waiting.
+//!
+//! The clock is read right before each write and right after each read that brought something, so
+//! that nothing of the machine's own work lies between *sent* and *done*.
+
+use std::ops::ControlFlow;
+use std::os::fd::RawFd;
+
+use prony_core::fault::Fault;
+use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_core::units::{ConnId, Nanos, Span};
+
+use crate::clock::Clock;
+use crate::control::Control;
+use crate::driver::{Config, DriverStats, Network, PULSE, Pulse, Sampler, tries_next};
+use crate::errno;
+use crate::sleep::{self, Precision};
+use crate::sock::{self, Boundaries, Connecting, Mode, Read, Written};
+
+/// The worker's receive buffer: room for the longest datagram.
+const BUFFER: usize = 256 * 1024;
+/// Reads in a row, while spinning, between two looks at the clock.
+const SPINS: u32 = 32;
+/// The longest wait for a connect before the machine's deadlines are looked at.
+const CONNECT_SLICE: Span = Span::from_millis(10);
+
+/// The direct driver.
+#[derive(Debug)]
+pub struct Direct {
+    network: Network,
+    spins: bool,
+    buffer: Box<[u8]>,
+    /// The connection, where there is one.
+    link: Option<Link>,
+    sampler: Sampler,
+    stats: DriverStats,
+    next_pulse: Nanos,
+    stop_seen: Option<StopRequest>,
+    now: Nanos,
+}
+
+/// The one connection.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    id: ConnId,
+    fd: RawFd,
+    endpoint: u32,
+    tried: u16,
+    boundaries: Boundaries,
+    unix: bool,
+    state: State,
+    /// How long reads wait, as the kernel was told.
+    patience: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Its socket is to be made.
+    Asked,
+    Connecting,
+    Open,
+    /// A write did not fit.
+    Blocked,
+    /// The peer has ended its stream, or the machine was told that it is dead.
+    Over,
+}
+
+type Flow = ControlFlow<()>;
+
+impl Direct {
+    /// A driver for the calling thread.
+    pub(crate) fn new(mut config: Config) -> Self {
+        sleep::tighten_timer_slack();
+        Self {
+            network: Network::new(&mut config),
+            spins: config.precision == Precision::Spin,
+            buffer: vec![0; BUFFER].into_boxed_slice(),
+            link: None,
+            sampler: Sampler::new(config.tcp_info),
+            stats: DriverStats::default(),
+            next_pulse: Nanos::ZERO,
+            stop_seen: None,
+            now: Nanos::ZERO,
+        }
+    }
+
+    /// Run the machine until it is finished.
+    ///
+    /// # Panics
+    /// Where the machine wants a second connection beside an open one.
+    pub fn run<M: Machine + ?Sized>(
+        &mut self,
+        m: &mut M,
+        clock: Clock,
+        control: &Control,
+        pulse: Pulse<'_, M>,
+    ) -> DriverStats {
+        self.now = clock.now();
+        self.next_pulse = self.now + PULSE;
+        let mut flow = self.act(m, clock);
+        while flow.is_continue() {
+            flow = self.turn(m, clock, control, pulse);
+        }
+        self.let_go();
+        self.stats.end = clock.now();
+        self.stats.transport = self.sampler.sum();
+        pulse(m, self.stats.end, self.stats.spin);
+        self.stats
+    }
+
+    fn turn<M: Machine + ?Sized>(
+        &mut self,
+        m: &mut M,
+        clock: Clock,
+        control: &Control,
+        pulse: Pulse<'_, M>,
+    ) -> Flow {
+        self.stats.turns += 1;
+        if self.now >= self.next_pulse {
+            self.next_pulse = self.now + PULSE;
+            pulse(m, self.now, self.stats.spin);
+        }
+        let asked = control.stop_request();
+        if asked > self.stop_seen {
+            self.stop_seen = asked;
+            if let Some(how) = asked {
+                m.on_stop(how, self.now);
+                self.act(m, clock)?;
+            }
+        }
+        let mut deadline = m.deadline();
+        if deadline.is_some_and(|at| at <= self.now) {
+            m.on_tick(self.now);
+            self.act(m, clock)?;
+            deadline = m.deadline();
+        }
+        let at_most = deadline.map_or(PULSE, |at| at.since(self.now).min(PULSE));
+        match self.link {
+            Some(link) if link.state == State::Open => self.receive(m, link, at_most, clock),
+            Some(link) if link.state == State::Blocked => {
+                self.send(m, link, clock);
+                self.act(m, clock)
+            }
+            Some(link) if link.state != State::Over => self.connect(m, link, at_most, clock),
+            _ => {
+                std::thread::sleep(std::time::Duration::from_nanos(at_most.as_nanos()));
+                self.now = clock.now();
+                Flow::Continue(())
+            }
+        }
+    }
+
+    /// Wait for what the peer says, and hand it to the machine.
+    fn receive<M: Machine + ?Sized>(
+        &mut self,
+        m: &mut M,
+        link: Link,
+        at_most: Span,
+        clock: Clock,
+    ) -> Flow {
+        let read =
+            if self.spins { self.spin(link, at_most, clock) } else { self.wait(link, at_most) };
+        self.now = clock.now();
+        match read {
+            Read::Data(n) => m.on_recv(link.id, &mut self.buffer[..n], self.now),
+            Read::Empty => return Flow::Continue(()),
+            Read::End if link.boundaries == Boundaries::Datagrams => return Flow::Continue(()),
+            Read::End => {
+                self.over();
+                m.on_closed(link.id, None, self.now);
+            }
+            Read::Dead(e) => {
+                self.over();
+                m.on_closed(link.id, Some(errno::stream_fault(e)), self.now);
+            }
+        }
+        self.act(m, clock)
+    }
+
+    /// A read that waits. The kernel is told for how long only when that changes, which it does
+    /// near a deadline alone.
+    fn wait(&mut self, link: Link, at_most: Span) -> Read {
+        if at_most < link.patience || (at_most == PULSE && link.patience < PULSE) {
+            sock::wait_to_read(link.fd, at_most);
+            if let Some(link) = &mut self.link {
+                link.patience = at_most;
+            }
+        }
+        sock::read(link.fd, &mut self.buffer)
+    }
+
+    /// Reads that do not wait, again and again.
+    fn spin(&mut self, link: Link, at_most: Span, clock: Clock) -> Read {
+        let begin = self.now;
+        loop {
+            for _ in 0..SPINS {
+                match sock::peek_read(link.fd, &mut self.buffer) {
+                    Read::Empty => std::hint::spin_loop(),
+                    read => {
+                        self.stats.spin += clock.now().since(begin);
+                        return read;
+                    }
+                }
+            }
+            let now = clock.now();
+            if now.since(begin) >= at_most {
+                self.stats.spin += now.since(begin);
+                return Read::Empty;
+            }
+        }
+    }
+
+    /// Carry out what the machine wants.
+    fn act<M: Machine + ?Sized>(&mut self, m: &mut M, clock: Clock) -> Flow {
+        while let Some(action) = m.poll_action() {
+            match action {
+                Action::Transmit { id } => {
+                    if let Some(link) = self.link.filter(|l| l.id == id) {
+                        self.send(m, link, clock);
+                    }
+                }
+                Action::Connect { id, endpoint } => {
+                    assert!(self.link.is_none(), "one connection at a time");
+                    self.link = Some(Link {
+                        id,
+                        fd: -1,
+                        endpoint,
+                        tried: 0,
+                        boundaries: Boundaries::None,
+                        unix: false,
+                        state: State::Asked,
+                        patience: PULSE,
+                    });
+                }
+                Action::Close { id, how } => self.close(id, how),
+                Action::Finished => return Flow::Break(()),
+            }
+        }
+        Flow::Continue(())
+    }
+
+    /// Give the kernel what there is to send.
+    fn send<M: Machine + ?Sized>(&mut self, m: &mut M, link: Link, clock: Clock) {
+        if !matches!(link.state, State::Open | State::Blocked) {
+            return;
+        }
+        let (mut stuck, mut broken) = (false, false);
+        self.now = clock.now();
+        let all = m.take_output(link.id, self.now, &mut |piece| {
+            if stuck || broken || piece.is_empty() {
+                return 0;
+            }
+            match sock::write(link.fd, piece) {
+                Written::Taken(n) => {
+                    stuck = n < piece.len();
+                    n
+                }
+                Written::Full => {
+                    stuck = true;
+                    0
+                }
+                // What the peer has said before is read first, and its end after it.
+                Written::Dead(_) => {
+                    broken = true;
+                    0
+                }
+            }
+        });
+        if let Some(link) = self.link.as_mut().filter(|l| l.id == link.id) {
+            link.state = if all || broken { State::Open } else { State::Blocked };
+        }
+    }
+
+    /// Take the connect a step on.
+    fn connect<M: Machine + ?Sized>(
+        &mut self,
+        m: &mut M,
+        link: Link,
+        at_most: Span,
+        clock: Clock,
+    ) -> Flow {
+        let outcome = match link.state {
+            State::Asked => self.begin_connect(),
+            _ if sock::wait_for_connect(link.fd, at_most.min(CONNECT_SLICE)) => {
+                match sock::pending_error(link.fd) {
+                    0 => Ok(Connecting::Open),
+                    e => Err(e),
+                }
+            }
+            _ => Ok(Connecting::Underway),
+        };
+        self.now = clock.now();
+        let Some(current) = self.link.as_mut() else { return Flow::Continue(()) };
+        match outcome {
+            Ok(Connecting::Underway) => return Flow::Continue(()),
+            Ok(Connecting::Open) => {
+                sock::wait_at_most(current.fd, PULSE);
+                current.state = State::Open;
+                self.network.answered(link.endpoint, link.tried);
+                m.on_connected(link.id, self.now);
+            }
+            // A full unix listener: ask again in a while.
+            Err(libc::EAGAIN) if current.unix => {
+                sock::close(current.fd);
+                (current.fd, current.state) = (-1, State::Asked);
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                return Flow::Continue(());
+            }
+            Err(e) => {
+                let fault = errno::connect_fault(e);
+                if current.fd >= 0 {
+                    sock::close(current.fd);
+                    current.fd = -1;
+                }
+                current.tried += 1;
+                current.state = State::Asked;
+                let next = self.network.remote(link.endpoint, link.tried + 1).is_some();
+                if next && tries_next(fault) {
+                    return Flow::Continue(());
+                }
+                self.refused(m, link.id, fault);
+            }
+        }
+        self.act(m, clock)
+    }
+
+    fn refused<M: Machine + ?Sized>(&mut self, m: &mut M, id: ConnId, fault: Fault) {
+        self.over();
+        m.on_closed(id, Some(fault), self.now);
+    }
+
+    fn begin_connect(&mut self) -> Result<Connecting, i32> {
+        let Some(link) = &mut self.link else { return Ok(Connecting::Underway) };
+        let fd = self.network.socket(link.endpoint, link.tried, Mode::NonBlocking)?;
+        link.fd = fd;
+        link.state = State::Connecting;
+        let remote = self.network.remote(link.endpoint, link.tried).ok_or(libc::EADDRNOTAVAIL)?;
+        link.boundaries = remote.boundaries();
+        link.unix = remote.is_unix();
+        remote.connect(fd)
+    }
+
+    fn over(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.state = State::Over;
+        }
+    }
+
+    fn close(&mut self, id: ConnId, how: CloseHow) {
+        let Some(link) = self.link.take_if(|l| l.id == id) else { return };
+        if link.fd < 0 {
+            return;
+        }
+        if matches!(link.state, State::Open | State::Blocked) && !link.unix {
+            self.sampler.closing(link.fd, true);
+        }
+        sock::close_how(link.fd, how);
+    }
+
+    fn let_go(&mut self) {
+        if let Some(link) = self.link {
+            self.close(link.id, CloseHow::Orderly);
+        }
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        // A machine that panics leaves its connection open.
+        self.let_go();
+    }
+}

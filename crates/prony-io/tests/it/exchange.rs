@@ -1,0 +1,222 @@
+//! Round trips over the kernel's transports: client and responder count alike.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use prony_core::echo::{self, Echo, EchoLaw};
+use prony_core::fault::Fault;
+use prony_core::plan::{Exchange, Framing, Load, Message, Plan, Stop, Think};
+use prony_core::record::{Observer, Tally};
+use prony_core::target::{Carrier, Endpoint};
+use prony_core::units::Span;
+use prony_io::datagrams::Datagrams;
+use prony_io::{Control, DriverChoice, Listen, Options, bind, run, serve};
+
+fn exchange(endpoint: Endpoint, framing: Framing, (request, reply): (u32, u32)) -> Plan {
+    let stop = Stop { requests: Some(300), sessions: None, duration: None };
+    let load = Load::Closed { connections: 1, think: Think::None };
+    let mut plan = crate::load::plan(1, load, stop);
+    plan.endpoints = vec![endpoint];
+    let messages = vec![Message { request, reply }];
+    plan.exchange = Some(Box::new(Exchange { framing, primers: 20, messages }));
+    plan.check().unwrap();
+    plan
+}
+
+fn free() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 0).into()
+}
+
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("prony-{}-{name}", std::process::id()))
+}
+
+/// Run the plan, which `make` makes for the place where the responder listens.
+fn against(
+    listen: &Listen,
+    options: &Options,
+    make: impl FnOnce(&Listen) -> Plan,
+) -> (Tally, Echo) {
+    let at = bind(listen).unwrap();
+    let local = at.local().clone();
+    let bounded = matches!(local, Listen::UnixSeqpacket(_));
+    let server_control = Control::new();
+    thread::scope(|s| {
+        let server = s.spawn(|| {
+            let machines = vec![Echo::new(EchoLaw::default(), vec![bounded])];
+            serve(machines, &[at], &Options::default(), &server_control, &|_, _| {})
+        });
+        let outcome = run(&make(&local), options, &Control::new(), &mut |_| {});
+        server_control.stop_now();
+        let served = server.join().unwrap().unwrap().pop().unwrap();
+        (outcome.unwrap().merged().1, served.machine)
+    })
+}
+
+fn tcp(local: &Listen) -> Endpoint {
+    let Listen::Tcp(a) = local else { panic!("a TCP listener") };
+    Endpoint::Tcp { host: a.ip().to_string(), port: a.port() }
+}
+
+fn all_answered(t: &Tally, echo: &Echo, n: u64) {
+    assert_eq!((t.started, t.replies, t.failed, t.connects), (300, 300, 0, 1));
+    assert_eq!(t.times.service.count(), 300);
+    assert_eq!((echo.echoed().messages, echo.echoed().connections), (320, 1));
+    assert_eq!(echo.echoed().bytes_in, n);
+    assert_eq!(echo.echoed().bytes_in, t.bytes_sent);
+    assert_eq!((echo.echoed().broken, echo.echoed().refused), (0, 0));
+}
+
+pub(crate) fn the_short_framing_over_tcp(on: DriverChoice) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&heard);
+    let tell = move |stamps: &prony_core::record::Stamps| {
+        told.lock().unwrap().push(stamps.service());
+    };
+    let options =
+        Options { driver: on, observer: Some(Observer(Arc::new(tell))), ..Options::default() };
+    let (t, echo) =
+        against(&Listen::Tcp(free()), &options, |at| exchange(tcp(at), Framing::Short, (64, 2)));
+    all_answered(&t, &echo, 8 + 320 * 68);
+    let heard = heard.lock().unwrap();
+    assert_eq!(heard.len(), 300, "every exchange is told, and no primer");
+    assert_eq!(heard.iter().min().copied(), t.times.service.min());
+    assert_eq!(heard.iter().max().copied(), t.times.service.max());
+}
+
+pub(crate) fn long_messages_over_tcp(on: DriverChoice) {
+    let options = Options { driver: on, ..Options::default() };
+    let (t, echo) = against(&Listen::Tcp(free()), &options, |at| {
+        exchange(tcp(at), Framing::Long, (100_000, 70_000))
+    });
+    all_answered(&t, &echo, 320 * 100_020);
+}
+
+#[test]
+fn several_connections_and_pipelines_over_a_unix_socket() {
+    let (t, echo) = against(&Listen::Unix(path("u")), &Options::default(), |at| {
+        let path = at.to_string();
+        let mut plan = exchange(Endpoint::Unix { path }, Framing::Long, (9, 33));
+        plan.load = Load::Closed { connections: 3, think: Think::None };
+        plan.pipeline = 4;
+        plan
+    });
+    assert_eq!((t.started, t.replies, t.connects), (300, 300, 3));
+    assert_eq!(echo.echoed().messages, 300 + 3 * 20);
+}
+
+/// Boundaries survive: also with several messages under way on a connection.
+#[test]
+fn packets_over_a_unix_socket() {
+    for (framing, sizes) in [(Framing::Short, (40, 2)), (Framing::Long, (3_000, 50))] {
+        let (t, echo) = against(&Listen::UnixSeqpacket(path("p")), &Options::default(), |at| {
+            let path = at.to_string();
+            let mut plan = exchange(Endpoint::UnixSeqpacket { path }, framing, sizes);
+            plan.pipeline = 3;
+            plan
+        });
+        assert_eq!((t.started, t.replies, t.failed), (300, 300, 0), "{framing:?}");
+        assert_eq!((echo.echoed().messages, echo.echoed().refused), (320, 0), "{framing:?}");
+    }
+}
+
+#[test]
+fn multipath_tcp_where_the_kernel_has_it() {
+    let Ok(probe) = bind(&Listen::Mptcp(free())) else {
+        eprintln!("not tested: this kernel has no Multipath TCP");
+        return;
+    };
+    drop(probe);
+    let (t, echo) = against(&Listen::Mptcp(free()), &Options::default(), |at| {
+        let Listen::Mptcp(a) = at else { panic!("a listener of MPTCP") };
+        let host = a.ip().to_string();
+        let endpoint = Endpoint::Inet { over: Carrier::Mptcp, host, port: a.port() };
+        exchange(endpoint, Framing::Short, (64, 2))
+    });
+    all_answered(&t, &echo, 8 + 320 * 68);
+}
+
+fn udp(port: u16) -> Plan {
+    let endpoint = Endpoint::Inet { over: Carrier::Udp, host: "127.0.0.1".into(), port };
+    exchange(endpoint, Framing::Long, (100, 40))
+}
+
+#[test]
+fn datagrams() {
+    let at = Datagrams::bind(free()).unwrap();
+    let control = Control::new();
+    let (t, done) = thread::scope(|s| {
+        let server =
+            s.spawn(|| at.respond(&control, &mut |data, out| echo::answer(data, false, out)));
+        let outcome =
+            run(&udp(at.local().port()), &Options::default(), &Control::new(), &mut |_| {});
+        control.stop_now();
+        (outcome.unwrap().merged().1, server.join().unwrap())
+    });
+    assert_eq!((t.started, t.replies, t.failed, t.connects), (300, 300, 0, 1));
+    // On a busy machine a primer may have been sent again.
+    assert!(done.answered >= 320 && done.refused == 0, "{done:?}");
+    assert_eq!(done.bytes_in, done.answered * 120);
+    assert_eq!(done.bytes_out, done.answered * 60);
+}
+
+/// A peer that loses, doubles and swaps datagrams by a known law is counted so.
+#[test]
+fn what_happens_to_datagrams_is_counted() {
+    let socket = UdpSocket::bind(free()).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let peer = thread::spawn(move || {
+        let mut buffer = [0; 2_000];
+        let (mut seen, mut held) = (0_u64, None::<Vec<u8>>);
+        while let Ok((n, from)) = socket.recv_from(&mut buffer) {
+            let mut out = Vec::new();
+            if n == 0 {
+                break;
+            }
+            assert!(echo::answer(&buffer[..n], false, &mut out));
+            seen += 1;
+            match seen % 10 {
+                3 => {}
+                5 => drop((socket.send_to(&out, from), socket.send_to(&out, from))),
+                7 => held = Some(out),
+                _ => {
+                    socket.send_to(&out, from).unwrap();
+                    if let Some(late) = held.take() {
+                        socket.send_to(&late, from).unwrap();
+                    }
+                }
+            }
+        }
+        seen
+    });
+    let mut plan = udp(port);
+    plan.timeout = Span::from_millis(100);
+    plan.pipeline = 2;
+    if let Some(exchange) = &mut plan.exchange {
+        exchange.primers = 0;
+    }
+    let out = run(&plan, &Options::default(), &Control::new(), &mut |_| {}).unwrap();
+    UdpSocket::bind(free()).unwrap().send_to(&[], ("127.0.0.1", port)).unwrap();
+    assert_eq!(peer.join().unwrap(), 300);
+    let t = out.merged().1;
+    let odd = t.messages.as_deref().copied().unwrap_or_default();
+    assert_eq!((t.started, t.connects, odd.duplicates, odd.foreign), (300, 1, 30, 0));
+    assert_eq!(t.fault(Fault::RequestTimeout), t.failed);
+    assert_eq!(t.replies + t.failed, 300);
+    // Every lost one, and those that were held back for too long.
+    assert_eq!(t.failed - odd.late, 30);
+}
+
+/// Nobody there: the kernel says so, over UDP too.
+#[test]
+fn nobody_answers_at_a_port() {
+    let port = UdpSocket::bind(free()).unwrap().local_addr().unwrap().port();
+    let mut plan = udp(port);
+    plan.stop.requests = Some(3);
+    plan.connect_timeout = Span::from_secs(5);
+    let t = run(&plan, &Options::default(), &Control::new(), &mut |_| {}).unwrap().merged().1;
+    assert_eq!((t.started, t.replies, t.failed), (3, 0, 3));
+    assert_eq!(t.fault(Fault::ConnectTimeout), 0);
+}

@@ -1,0 +1,431 @@
+//! The options of `prony echo` and `prony rtt`, and the plan that they make.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use prony_core::plan::{
+    CallSpec, Data, Exchange, Expect, Framing, HttpVersion, Load, Message, Pick, Plan, Shard, Stop,
+    Think,
+};
+use prony_core::schedule::{Arrivals, RatePlan};
+use prony_core::target::{Carrier, Endpoint};
+use prony_core::units::Span;
+
+use super::means::MeansArgs;
+use super::output::OutputArgs;
+use super::plan::{Planned, Surroundings, check_sources, ended, means};
+use super::tls::{self, TlsArgs};
+use super::values::{self, ArrivalsArg};
+use super::{Driver, LOAD, MEASUREMENT};
+use crate::error::Error;
+
+const MESSAGES: &str = "Messages";
+const SOCKETS: &str = "Sockets";
+
+/// The port of the ACE tests, which is that of the responder.
+pub const PORT: u16 = 45_453;
+/// Before an open loop's measurement, so that its connections are there.
+const LEAD: Span = Span::from_millis(100);
+
+/// What can be said about the responder.
+#[derive(Clone, Debug, Args)]
+pub struct EchoArgs {
+    /// Where to listen: ADDR:PORT, ADDR, a PORT of 127.0.0.1 (0 = a free one), or unix:PATH
+    #[arg(value_name = "ADDR", default_value = "127.0.0.1:45453")]
+    pub address: String,
+    /// tcp, udp, mptcp, unix, unix-seqpacket; several by commas [default: tcp,udp; unix]
+    ///
+    /// Several share the port.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub transport: Vec<Transport>,
+    /// Stop after that time [default: at Ctrl-C]
+    #[arg(short, long, value_name = "T", value_parser = values::positive_span)]
+    pub duration: Option<Span>,
+    /// Kernel interface
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub driver: Driver,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print nothing but what was done
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// What messages go over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Transport {
+    /// TCP
+    Tcp,
+    /// TLS over TCP
+    Tls,
+    /// UDP
+    Udp,
+    /// Multipath TCP
+    Mptcp,
+    /// a Unix domain socket
+    Unix,
+    /// a Unix domain socket that keeps the boundaries of messages
+    UnixSeqpacket,
+}
+
+/// What can be said about round trips.
+#[derive(Clone, Debug, Args)]
+pub struct RttArgs {
+    /// The responder: HOST:PORT, HOST, a PORT of 127.0.0.1, or unix:PATH
+    #[arg(value_name = "TARGET")]
+    pub target: String,
+    /// What messages go over [default: tcp; unix for unix:PATH]
+    #[arg(long, value_name = "NAME", help_heading = MESSAGES)]
+    pub transport: Option<Transport>,
+    /// How messages and connections are.
+    #[command(flatten)]
+    pub messages: MessageArgs,
+
+    /// Length of a message in bytes: 64, 64,1k, 1..64k (doubling) [default: 128]
+    ///
+    /// Several are sent in turn and told apart in the report.
+    #[arg(short, long, value_name = "N", help_heading = MESSAGES, value_parser = sizes)]
+    pub size: Option<Sizes>,
+    /// Connections
+    #[arg(
+        short, long, value_name = "N", help_heading = LOAD, default_value = "1",
+        value_parser = values::connections,
+    )]
+    pub connections: u32,
+    /// Messages under way at a time on a connection
+    #[arg(
+        short, long, value_name = "D", help_heading = LOAD, default_value = "1",
+        value_parser = values::pipeline,
+    )]
+    pub pipeline: u32,
+    /// Stop after that many round trips (10k, 2m)
+    #[arg(short = 'n', long, value_name = "N", help_heading = LOAD, value_parser = values::positive)]
+    pub exchanges: Option<u64>,
+    /// Stop after that time (1m30s) [default: 10s if nothing ends it]
+    #[arg(
+        short, long, visible_short_alias = 'z', value_name = "T", help_heading = LOAD,
+        value_parser = values::positive_span,
+    )]
+    pub duration: Option<Span>,
+    /// Messages per second, whatever replies do (an open loop): 20k, 1k..20k@60s
+    ///
+    /// Its first 100 ms are a warm-up and reported apart.
+    #[arg(
+        short, long, visible_short_alias = 'R', value_name = "PLAN", help_heading = LOAD,
+        value_parser = values::rate_plan,
+    )]
+    pub rate: Option<RatePlan>,
+    /// How they fall: fixed or poisson [default: fixed]
+    #[arg(long, value_name = "LAW", help_heading = LOAD, requires = "rate", value_parser = values::arrivals)]
+    pub arrivals: Option<ArrivalsArg>,
+
+    /// How connections are secured.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+    /// How the run is carried out.
+    #[command(flatten)]
+    pub means: MeansArgs,
+    /// Where the results go.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What `prony rtt` and `prony spectrum` have in common: messages, and the sockets they go over.
+#[derive(Clone, Debug, Default, Args)]
+pub struct MessageArgs {
+    /// Length of a reply in bytes
+    ///
+    /// With 2 the exchange is that of the ACE tests, where the transport keeps order.
+    #[arg(
+        long, value_name = "N", help_heading = MESSAGES, default_value = "2",
+        value_parser = length,
+    )]
+    pub reply_size: u32,
+    /// Exchanges on each connection before it is measured
+    #[arg(
+        long, value_name = "N", help_heading = MEASUREMENT, default_value = "100",
+        value_parser = values::number,
+    )]
+    pub warmup: u32,
+    /// A message without a reply is given up after that time [default: 5s; 1s over UDP]
+    #[arg(long, value_name = "T", help_heading = MESSAGES, value_parser = values::positive_span)]
+    pub timeout: Option<Span>,
+    /// A connection is given up after that time without progress
+    #[arg(
+        long, value_name = "T", help_heading = MESSAGES, default_value = "5s",
+        value_parser = values::positive_span,
+    )]
+    pub connect_timeout: Span,
+    /// Let TCP wait for acknowledgements before it sends small segments
+    #[arg(long, help_heading = SOCKETS)]
+    pub nagle: bool,
+    /// The kernel's buffer for what is sent, in bytes [default: as it likes]
+    #[arg(long, value_name = "N", help_heading = SOCKETS, value_parser = length)]
+    pub send_buffer: Option<u32>,
+    /// The kernel's buffer for what has arrived, in bytes [default: as it likes]
+    #[arg(long, value_name = "N", help_heading = SOCKETS, value_parser = length)]
+    pub recv_buffer: Option<u32>,
+    /// The type-of-service byte of packets, 0 to 255 (DSCP times 4) [default: 0]
+    #[arg(long, value_name = "N", help_heading = SOCKETS)]
+    pub tos: Option<u8>,
+    /// Let the kernel poll the device for so long before it sleeps (SO_BUSY_POLL) [default: 0s]
+    #[arg(long, value_name = "T", help_heading = SOCKETS, value_parser = values::span)]
+    pub busy_poll: Option<Span>,
+    /// Run under the real-time scheduler, where that is permitted
+    #[arg(long, help_heading = MEASUREMENT)]
+    pub realtime: bool,
+}
+
+/// Lengths of messages, in the order in which they were given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sizes(pub Vec<u32>);
+
+/// Where the responder is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A host and a port.
+    Inet(String, u16),
+    /// A path.
+    Unix(PathBuf),
+}
+
+impl Transport {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Tls => "tls",
+            Self::Udp => "udp",
+            Self::Mptcp => "mptcp",
+            Self::Unix => "unix",
+            Self::UnixSeqpacket => "unix-seqpacket",
+        }
+    }
+
+    /// Whether it runs between processes of one machine, over a path.
+    pub fn is_local(self) -> bool {
+        matches!(self, Self::Unix | Self::UnixSeqpacket)
+    }
+
+    /// What it connects to at that place.
+    pub fn endpoint(self, place: &Place) -> Result<Endpoint, Error> {
+        let wrong = |why: &str| Error::Value {
+            what: "--transport",
+            value: self.name().into(),
+            why: why.into(),
+        };
+        let over = |over, host: &str, port| Endpoint::Inet { over, host: host.to_owned(), port };
+        match (self, place) {
+            (Self::Unix | Self::UnixSeqpacket, Place::Unix(path)) => {
+                let path = path.display().to_string();
+                Ok(match self {
+                    Self::Unix => Endpoint::Unix { path },
+                    _ => Endpoint::UnixSeqpacket { path },
+                })
+            }
+            (_, Place::Unix(_)) => {
+                Err(wrong("needs a HOST:PORT; over a path there are unix and unix-seqpacket"))
+            }
+            (Self::Unix | Self::UnixSeqpacket, _) => {
+                Err(wrong("needs a path; write unix:PATH as the target"))
+            }
+            (Self::Udp, Place::Inet(host, port)) => Ok(over(Carrier::Udp, host, *port)),
+            (Self::Mptcp, Place::Inet(host, port)) => Ok(over(Carrier::Mptcp, host, *port)),
+            (_, Place::Inet(host, port)) => {
+                let tcp = Endpoint::Tcp { host: host.clone(), port: *port };
+                Ok(if self == Self::Tls { tcp.secured(host) } else { tcp })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Place {
+    /// As typed: `HOST:PORT`, `HOST` or `PORT` alone, `[V6]:PORT`, `unix:PATH`.
+    pub fn parse(what: &'static str, text: &str) -> Result<Self, Error> {
+        let wrong = |why: String| Error::Value { what, value: text.to_owned(), why };
+        if let Some(path) = text.strip_prefix("unix:") {
+            if path.is_empty() {
+                return Err(wrong("has no path; write unix:PATH".into()));
+            }
+            return Ok(Self::Unix(path.into()));
+        }
+        if text.contains("://") {
+            return Err(wrong("is a URL; a responder is HOST:PORT, or unix:PATH".into()));
+        }
+        let bare = text.strip_prefix(':').unwrap_or(text);
+        if !bare.is_empty() && bare.bytes().all(|b| b.is_ascii_digit()) {
+            let port = bare.parse().map_err(|_| wrong("is no port from 0 to 65535".into()))?;
+            return Ok(Self::Inet("127.0.0.1".into(), port));
+        }
+        if let Some((host, "0")) = text.rsplit_once(':').filter(|(h, _)| !h.contains(':')) {
+            return Ok(Self::Inet(host.into(), 0));
+        }
+        let to = prony_io::ConnectTo::from_str(text).map_err(wrong)?;
+        Ok(Self::Inet(to.host, to.port.unwrap_or(PORT)))
+    }
+}
+
+/// The plan that the options ask for.
+pub fn plan(args: &RttArgs, around: &Surroundings) -> Result<Planned, Error> {
+    check_sources(&args.means)?;
+    let place = Place::parse("rtt", &args.target)?;
+    let local = matches!(place, Place::Unix(_));
+    let transport = args.transport.unwrap_or(if local { Transport::Unix } else { Transport::Tcp });
+    let mut endpoint = transport.endpoint(&place)?;
+    tls::rename(&args.tls, std::slice::from_mut(&mut endpoint))?;
+    let arrivals = match &args.arrivals {
+        None => Arrivals::Fixed,
+        Some(ArrivalsArg::Law(law @ (Arrivals::Fixed | Arrivals::Poisson))) => law.clone(),
+        Some(_) => {
+            let why = "the rate says how many there are; take fixed or poisson";
+            return Err(Error::Conflict("--rate", "--arrivals uniform or trace", why));
+        }
+    };
+    let connections = args.connections;
+    let load = match &args.rate {
+        None => Load::Closed { connections, think: Think::None },
+        Some(rate) => Load::Open { rate: rate.clone(), arrivals, connections },
+    };
+    let given = Stop { requests: args.exchanges, sessions: None, duration: args.duration };
+    let sizes = args.size.clone().unwrap_or_else(|| Sizes(vec![128]));
+    let mut plan = exchange(endpoint, &sizes.0, &args.messages);
+    plan.stop = ended(given, &load);
+    plan.warmup = if args.rate.is_some() { LEAD } else { Span::ZERO };
+    plan.load = load;
+    plan.pipeline = args.pipeline;
+    plan.tls = tls::spec(&args.tls)?;
+    plan.seed = args.means.seed.or(args.means.simulate).unwrap_or(around.seed);
+    plan.check().map_err(Error::Plan)?;
+    let mut notes = means(&args.means);
+    if args.messages.realtime {
+        notes.push("Threads ran under the real-time scheduler.".into());
+    }
+    Ok(Planned { plan, notes })
+}
+
+/// A plan of one connection that exchanges messages of these lengths; what ends it is to be said.
+pub(crate) fn exchange(endpoint: Endpoint, sizes: &[u32], args: &MessageArgs) -> Plan {
+    let lossy = endpoint.transport().is_lossy();
+    let short = args.reply_size == 2 && !lossy;
+    let messages = sizes.iter().map(|&request| Message { request, reply: args.reply_size });
+    let several = sizes.len() > 1;
+    let call = |i: usize| CallSpec { name: several.then_some(i as u32), ..CallSpec::default() };
+    let timeout = if lossy { Span::from_secs(1) } else { Span::from_secs(5) };
+    let names = sizes.iter().filter(|_| several).map(|n| format!("{n} bytes"));
+    Plan {
+        endpoints: vec![endpoint],
+        calls: (0..sizes.len()).map(call).collect::<Vec<_>>().into(),
+        pick: Pick::InTurn,
+        sessions: None,
+        data: Data::default(),
+        names: names.collect(),
+        exchange: Some(Box::new(Exchange {
+            framing: if short { Framing::Short } else { Framing::Long },
+            primers: args.warmup,
+            messages: messages.collect(),
+        })),
+        load: Load::Closed { connections: 1, think: Think::None },
+        stop: Stop::default(),
+        warmup: Span::ZERO,
+        pipeline: 1,
+        requests_per_connection: None,
+        timeout: args.timeout.unwrap_or(timeout),
+        timeout_from_send: false,
+        replace_lost: false,
+        connect_timeout: args.connect_timeout,
+        expect: Expect::default(),
+        http: HttpVersion::Http11,
+        tls: None,
+        seed: 1,
+        shard: Shard::WHOLE,
+    }
+}
+
+/// A length: `64`, `4k` (1,024 bytes each).
+fn length(text: &str) -> Result<u32, String> {
+    let n = values::size(text)?;
+    u32::try_from(n)
+        .ok()
+        .filter(|&n| n <= Exchange::LENGTH_MAX)
+        .ok_or_else(|| format!("must be at most {} bytes", Exchange::LENGTH_MAX))
+}
+
+/// `64`, `64,1k`, `1..64k` (doubling from the one to the other).
+pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let Some((from, to)) = part.split_once("..") else {
+            all.push(length(part)?);
+            continue;
+        };
+        let (from, to) = (length(from)?, length(to)?);
+        if from == 0 || from > to {
+            return Err("a range goes from at least 1 up to more, as 1..64k".into());
+        }
+        let doubling = std::iter::successors(Some(from), |n| n.checked_mul(2));
+        all.extend(doubling.take_while(|&n| n <= to));
+    }
+    if all.len() > 1_000 {
+        return Err("at most 1,000 lengths fit into one run".into());
+    }
+    Ok(Sizes(all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_ranges_of_sizes() {
+        assert_eq!(sizes("64"), Ok(Sizes(vec![64])));
+        assert_eq!(sizes("1..9,2k,0"), Ok(Sizes(vec![1, 2, 4, 8, 2_048, 0])));
+        assert_eq!(sizes("1..64k").map(|s| (s.0.len(), s.0[16])), Ok((17, 65_536)));
+        for bad in ["", "x", "9..1", "0..4", "1..", "17m", "1,,2", "-1"] {
+            assert!(sizes(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn places() {
+        let inet = |h: &str, p| Some(Place::Inet(h.into(), p));
+        for (text, place) in [
+            ("host", inet("host", PORT)),
+            ("host:9", inet("host", 9)),
+            ("10.0.0.1:0", inet("10.0.0.1", 0)),
+            ("7000", inet("127.0.0.1", 7_000)),
+            (":7000", inet("127.0.0.1", 7_000)),
+            ("[::1]:80", inet("::1", 80)),
+            ("::1", inet("::1", PORT)),
+            ("unix:/a/b", Some(Place::Unix("/a/b".into()))),
+            ("unix:", None),
+            ("http://h/", None),
+            ("99999", None),
+            ("h:x", None),
+            ("", None),
+        ] {
+            assert_eq!(Place::parse("rtt", text).ok(), place, "{text}");
+        }
+    }
+
+    #[test]
+    fn two_bytes_back_are_the_old_framing() {
+        let framing = |transport: Transport, reply_size| {
+            let place = Place::Inet("h".into(), 1);
+            let args = MessageArgs { reply_size, ..MessageArgs::default() };
+            let plan = exchange(transport.endpoint(&place).unwrap(), &[1], &args);
+            plan.exchange.map(|e| e.framing)
+        };
+        assert_eq!(framing(Transport::Tcp, 2), Some(Framing::Short));
+        assert_eq!(framing(Transport::Tcp, 3), Some(Framing::Long));
+        assert_eq!(framing(Transport::Udp, 2), Some(Framing::Long));
+    }
+}

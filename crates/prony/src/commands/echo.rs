@@ -1,0 +1,153 @@
+//! `prony echo`: the responder of round trips.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::thread;
+
+use prony_core::echo::{self, Echo, EchoLaw, Echoed};
+use prony_core::units::Nanos;
+use prony_io::datagrams::{Answered, Datagrams};
+use prony_io::{Control, Listen, Listener, Options};
+use serde::Serialize;
+
+use super::load::{driver, stoppable};
+use super::serve::refused;
+use crate::cli::rtt::{EchoArgs, Place, Transport};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output;
+
+/// All that was answered.
+#[derive(Serialize)]
+struct Done {
+    #[serde(flatten)]
+    streams: Echoed,
+    datagrams: u64,
+    datagrams_refused: u64,
+}
+
+/// Answer until the time is over or somebody stops it, then print what was done.
+pub(super) fn echo(args: &EchoArgs) -> Result<Exit, Error> {
+    let place = Place::parse("echo", &args.address)?;
+    let transports = match (args.transport.as_slice(), &place) {
+        ([], Place::Inet(..)) => vec![Transport::Tcp, Transport::Udp],
+        ([], Place::Unix(_)) => vec![Transport::Unix],
+        (given, _) => given.to_vec(),
+    };
+    let (listeners, datagrams) = bind(&place, &transports)?;
+    let control = stoppable()?;
+    if !args.quiet {
+        announce(&listeners, datagrams.as_ref());
+    }
+    let done = respond(args, &listeners, datagrams.as_ref(), &control)?;
+    let text = if args.json {
+        serde_json::to_string(&done).map_or_else(|e| e.to_string(), |json| json + "\n")
+    } else {
+        let Done { streams, datagrams, datagrams_refused } = &done;
+        format!("{streams}datagrams         {datagrams} answered, {datagrams_refused} refused\n")
+    };
+    output::to_stdout(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// One socket for each transport, all on the port of the first.
+fn bind(
+    place: &Place,
+    transports: &[Transport],
+) -> Result<(Vec<Listener>, Option<Datagrams>), Error> {
+    let (mut listeners, mut datagrams) = (Vec::new(), None);
+    let mut at = match place {
+        Place::Inet(host, port) => Some(address(host, *port)?),
+        Place::Unix(_) => None,
+    };
+    for &transport in transports {
+        let listen = match (transport, place, at) {
+            (Transport::Tls, ..) => {
+                let why = "the responder speaks no TLS itself; put a proxy that does before it";
+                return Err(Error::Value {
+                    what: "--transport",
+                    value: "tls".into(),
+                    why: why.into(),
+                });
+            }
+            (Transport::Udp, _, Some(at)) => {
+                datagrams = Some(Datagrams::bind(at).map_err(refused)?);
+                continue;
+            }
+            (Transport::Tcp, _, Some(at)) => Listen::Tcp(at),
+            (Transport::Mptcp, _, Some(at)) => Listen::Mptcp(at),
+            (Transport::Unix, Place::Unix(path), _) => Listen::Unix(path.clone()),
+            (Transport::UnixSeqpacket, Place::Unix(path), _) => Listen::UnixSeqpacket(path.clone()),
+            (other, ..) => {
+                other.endpoint(place)?;
+                continue;
+            }
+        };
+        let listener = prony_io::bind(&listen).map_err(refused)?;
+        if let (Listen::Tcp(bound) | Listen::Mptcp(bound), Some(at)) = (listener.local(), &mut at) {
+            *at = *bound;
+        }
+        listeners.push(listener);
+    }
+    Ok((listeners, datagrams))
+}
+
+fn address(host: &str, port: u16) -> Result<SocketAddr, Error> {
+    let wrong = || Error::Value {
+        what: "echo",
+        value: host.to_owned(),
+        why: "is no address to listen on; write ADDR:PORT, as in 127.0.0.1:45453".into(),
+    };
+    (host, port).to_socket_addrs().map_err(|_| wrong())?.next().ok_or_else(wrong)
+}
+
+fn announce(listeners: &[Listener], datagrams: Option<&Datagrams>) {
+    let told = listeners.iter().map(|l| match l.local() {
+        Listen::Tcp(a) => format!("tcp {a}"),
+        Listen::Mptcp(a) => format!("mptcp {a}"),
+        Listen::Unix(p) => format!("unix:{}", p.display()),
+        Listen::UnixSeqpacket(p) => format!("unix-seqpacket unix:{}", p.display()),
+        #[expect(unreachable_patterns, reason = "other transports may come")]
+        other => other.to_string(),
+    });
+    let told: Vec<_> = told.chain(datagrams.map(|d| format!("udp {}", d.local()))).collect();
+    output::to_stderr(&format!("listening on {}", told.join(", ")));
+}
+
+fn respond(
+    args: &EchoArgs,
+    listeners: &[Listener],
+    datagrams: Option<&Datagrams>,
+    control: &Control,
+) -> Result<Done, Error> {
+    let end = args.duration.map(|d| Nanos::ZERO + d);
+    let show = |_: &Echo, now: Nanos| {
+        if end.is_some_and(|end| now >= end) {
+            control.stop();
+        }
+    };
+    let bounded = listeners.iter().map(|l| matches!(l.local(), Listen::UnixSeqpacket(_))).collect();
+    let machine = Echo::new(EchoLaw::default(), bounded);
+    let options = Options { driver: driver(args.driver), ..Options::default() };
+    let (streams, answered) = thread::scope(|scope| {
+        let datagrams = datagrams.map(|socket| {
+            let longer = socket.local().ip().is_loopback();
+            scope.spawn(move || {
+                socket.respond(control, &mut |data, out| echo::answer(data, longer, out))
+            })
+        });
+        // Also where there are no streams: it keeps the time.
+        let served = prony_io::serve(vec![machine], listeners, &options, control, &show);
+        if served.is_err() {
+            control.stop();
+        }
+        let answered = datagrams.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        served.map(|all| (all, answered))
+    })
+    .map_err(refused)?;
+    let mut done = Echoed::default();
+    for one in &streams {
+        done.merge(one.machine.echoed());
+    }
+    let Answered { answered, refused, .. } = answered;
+    Ok(Done { streams: done, datagrams: answered, datagrams_refused: refused })
+}

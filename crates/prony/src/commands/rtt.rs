@@ -1,0 +1,50 @@
+//! `prony rtt`: round trips to a responder.
+
+use prony_core::plan::Plan;
+use prony_core::serve::ServeLaw;
+use prony_io::{Options, SocketOptions};
+
+use super::load::{finish, on_the_network, options, surroundings};
+use crate::cli::means::MeansArgs;
+use crate::cli::plan::Planned;
+use crate::cli::rtt::{self, MessageArgs, RttArgs};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output::Outputs;
+use crate::run;
+
+/// Exchange what the options ask for, report, and say how it ended.
+pub(super) fn rtt(args: &RttArgs, typed: Vec<String>) -> Result<Exit, Error> {
+    let local = args.target.starts_with("unix:");
+    let Planned { plan, notes } = rtt::plan(args, &surroundings(&args.means, local))?;
+    let outputs = Outputs::prepare(&args.output.to.output)?;
+    let summary = match args.means.simulate {
+        Some(seed) => {
+            let threads = args.means.threads.unwrap_or(1);
+            run::simulate(&plan, threads, seed, &ServeLaw::default(), typed, notes)
+        }
+        None => {
+            let options = with_sockets(&plan, &args.means, &args.messages);
+            on_the_network(&plan, &options, &args.output, typed, notes)?
+        }
+    };
+    finish(&summary, outputs, &args.output, args.means.accept_invalid)
+}
+
+/// How the run is carried out, and how its sockets are made.
+pub(super) fn with_sockets(plan: &Plan, means: &MeansArgs, args: &MessageArgs) -> Options {
+    let exchange = plan.exchange.as_deref();
+    let short = exchange.is_some_and(|e| e.framing == prony_core::plan::Framing::Short);
+    let sockets = SocketOptions {
+        // A responder of the ACE tests dies when a connection ends in good order before the
+        // exchanges that it was told of; a reset it survives.
+        reset: short && plan.exchanges().is_none(),
+        nagle: args.nagle,
+        send_buffer: args.send_buffer,
+        recv_buffer: args.recv_buffer,
+        tos: args.tos,
+        busy_poll_us: args.busy_poll.map(|t| u32::try_from(t.0 / 1_000).unwrap_or(u32::MAX)),
+        ..SocketOptions::default()
+    };
+    Options { sockets, realtime: args.realtime, ..options(means) }
+}

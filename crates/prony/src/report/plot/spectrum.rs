@@ -1,0 +1,85 @@
+//! Round trips over lengths of messages, both logarithmic: a set of curves for each transport.
+
+use prony_core::units::Span;
+
+use super::super::spectrum::{Cell, Figure, Spectrum};
+use super::super::units;
+use super::axis::{Axis, place_of};
+use super::chart::{Chart, Curve, Piece};
+
+/// A curve of a set: its name, its value of a cell, and the confidence band.
+type Kind = (&'static str, fn(&Cell) -> Option<u64>, fn(&Cell) -> Option<Figure>);
+
+const KINDS: [Kind; 3] = [
+    ("p50", |c| c.p50.ns, |c| Some(c.p50)),
+    ("p99", |c| c.p99.ns, |c| Some(c.p99)),
+    ("max", |c| c.max_ns, |_| None),
+];
+
+/// The chart.
+pub(super) fn chart(s: &Spectrum) -> Chart {
+    let mut transports: Vec<&str> = s.cells.iter().map(|c| c.transport.as_str()).collect();
+    transports.dedup();
+    let times = s.cells.iter().flat_map(|c| {
+        let bands = [c.p50, c.p99].into_iter().flat_map(|f| [f.low_ns, f.high_ns]);
+        let bands = bands.flatten().map(|ns| Span(ns as u64));
+        KINDS.iter().filter_map(|(_, value, _)| value(c)).map(Span).chain(bands)
+    });
+    let curves = transports.iter().flat_map(|&transport| {
+        KINDS.map(|(name, value, band)| Curve {
+            name: format!("{transport} {name}"),
+            pieces: pieces(s.cells.iter().filter(|c| c.transport == transport), value, band),
+        })
+    });
+    let title = "Round-trip time by length of message".to_owned();
+    Chart {
+        about: format!(
+            "Round-trip time over the length of the message, both on logarithmic axes: median, 99th \
+             percentile and maximum over {}. Upright lines are 95 % confidence bands.",
+            transports.join(", ")
+        ),
+        headline: Some(title.clone()),
+        title,
+        warning: None,
+        x: sizes(s.cells.iter().map(|c| c.size)),
+        y: Axis::times("time", times),
+        curves: curves.collect(),
+    }
+}
+
+/// The curve through all values, and upright lines for the bands.
+fn pieces<'a>(
+    cells: impl Iterator<Item = &'a Cell>,
+    value: fn(&Cell) -> Option<u64>,
+    band: fn(&Cell) -> Option<Figure>,
+) -> Vec<Piece> {
+    let (mut line, mut bands) = (Vec::new(), Vec::new());
+    for cell in cells {
+        let x = place_of_size(cell.size);
+        line.extend(value(cell).map(|ns| (x, place_of(Span(ns)))));
+        let ends = band(cell).and_then(|f| f.low_ns.zip(f.high_ns));
+        bands.extend(ends.map(|(low, high)| {
+            let end = |ns: f64| (x, place_of(Span(ns as u64)));
+            Piece { points: vec![end(low), end(high)], sure: true }
+        }));
+    }
+    let line = Some(Piece { points: line, sure: true }).filter(|p| !p.points.is_empty());
+    line.into_iter().chain(bands).collect()
+}
+
+/// An empty message stands where one of a byte does.
+fn place_of_size(size: u32) -> f64 {
+    f64::from(size.max(1)).log2()
+}
+
+/// Powers of two, as many as have room.
+fn sizes(all: impl Iterator<Item = u32>) -> Axis {
+    let places: Vec<f64> = all.map(place_of_size).collect();
+    let from = places.iter().copied().fold(f64::INFINITY, f64::min).floor();
+    let to = places.iter().copied().fold(0.0, f64::max).ceil();
+    let (from, to) = if from.is_finite() { (from, to.max(from + 1.0)) } else { (0.0, 16.0) };
+    let every = if to - from > 9.0 { 2 } else { 1 };
+    let ticks = (from as i32..=to as i32).step_by(every);
+    let told = |p: i32| (f64::from(p), units::count(1 << p));
+    Axis { label: "bytes of a message", from, to, ticks: ticks.map(told).collect() }
+}

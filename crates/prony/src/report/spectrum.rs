@@ -1,0 +1,345 @@
+//! Round trips over lengths of messages and over transports: the figures of each, and their table,
+//! CSV, JSON and plot.
+
+use std::fmt::Write as _;
+
+use prony_core::fault::Fault;
+use prony_core::record::Tally;
+use prony_core::record::hist::Hist;
+use prony_core::units::Span;
+use serde::Serialize;
+
+use super::{Format, layout, plot, units};
+
+/// The version of the JSON report's shape.
+const SCHEMA: u32 = 1;
+
+/// All that was measured.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Spectrum {
+    /// The version of this shape.
+    schema: u32,
+    /// prony's version.
+    pub version: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Operating system, kernel, cores.
+    pub host: String,
+    /// The seed of the order in which the cells were measured.
+    pub seed: u64,
+    /// Whether the user ended it before its time.
+    pub interrupted: bool,
+    /// What the reader must know, in whole sentences.
+    pub notes: Vec<String>,
+    /// By transport, then by length.
+    pub cells: Vec<Cell>,
+}
+
+/// One length over one transport.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    /// The transport's name.
+    pub transport: String,
+    /// Bytes of a message.
+    pub size: u32,
+    /// Bytes of a reply.
+    pub reply: u32,
+    /// Repetitions that were made.
+    pub repetitions: u32,
+    /// Round trips that were made.
+    pub exchanges: u64,
+    /// Messages without a reply in time.
+    pub lost: u64,
+    /// Exchanges that failed otherwise.
+    pub failed: u64,
+    /// The shortest round trip, in nanoseconds; this and the others of all repetitions together.
+    pub min_ns: Option<u64>,
+    /// Their mean.
+    pub mean_ns: Option<f64>,
+    /// The median, and how sure it is.
+    pub p50: Figure,
+    /// The 99th percentile, and how sure it is.
+    pub p99: Figure,
+    /// The longest.
+    pub max_ns: Option<u64>,
+    #[serde(skip)]
+    times: Hist,
+    #[serde(skip)]
+    each: [Vec<f64>; 2],
+}
+
+/// A quantile with its confidence band.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Figure {
+    /// Of all repetitions together, in nanoseconds; `None` where there are too few round trips.
+    pub ns: Option<u64>,
+    /// The ends of the 95 % band for the mean of the repetitions' own quantiles (Student's t);
+    /// `None` for fewer than two repetitions.
+    pub low_ns: Option<f64>,
+    /// See `low_ns`.
+    pub high_ns: Option<f64>,
+}
+
+/// Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom.
+const STUDENT: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+];
+/// The quantiles that are told with a band.
+const QUANTILES: [f64; 2] = [0.5, 0.99];
+
+impl Spectrum {
+    /// Nothing measured yet.
+    pub fn new() -> Self {
+        Self { schema: SCHEMA, ..Self::default() }
+    }
+
+    /// Add one repetition of a cell.
+    pub fn add(&mut self, transport: &str, size: u32, reply: u32, tally: &Tally) {
+        let is = |c: &&mut Cell| c.transport == transport && c.size == size;
+        if let Some(cell) = self.cells.iter_mut().find(is) {
+            cell.add(tally);
+            return;
+        }
+        let mut cell = Cell {
+            transport: transport.to_owned(),
+            size,
+            reply,
+            repetitions: 0,
+            exchanges: 0,
+            lost: 0,
+            failed: 0,
+            min_ns: None,
+            mean_ns: None,
+            p50: Figure::default(),
+            p99: Figure::default(),
+            max_ns: None,
+            times: Hist::new(),
+            each: [Vec::new(), Vec::new()],
+        };
+        cell.add(tally);
+        self.cells.push(cell);
+    }
+
+    /// Put the cells in order: transports as they are given, lengths ascending.
+    pub fn sort(&mut self, transports: &[String]) {
+        let place = |c: &Cell| transports.iter().position(|t| *t == c.transport);
+        self.cells.sort_by_key(|c| (place(c), c.size));
+    }
+
+    /// Whether any round trip was made.
+    pub fn is_empty(&self) -> bool {
+        self.cells.iter().all(|c| c.times.count() == 0)
+    }
+
+    /// The whole in that format; `None` where it cannot be told in it.
+    pub fn render(&self, format: Format) -> Option<Vec<u8>> {
+        Some(match format {
+            Format::Text => self.text().into_bytes(),
+            Format::Csv => self.csv().into_bytes(),
+            Format::Json => layout::json(self).into_bytes(),
+            Format::Svg => plot::spectrum_svg(self).into_bytes(),
+            Format::Png => plot::spectrum_png(self),
+            Format::Html | Format::Hgrm | Format::Hlog => return None,
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut out = format!("prony {}  spectrum of round trips\n", self.version);
+        let _ = writeln!(out, "  {}; seed {}", self.host, self.seed);
+        for note in &self.notes {
+            let _ = writeln!(out, "  {note}");
+        }
+        let mut transport = "";
+        for c in &self.cells {
+            if c.transport != transport {
+                transport = &c.transport;
+                let _ = writeln!(
+                    out,
+                    "\n{:<14}{:>9} {:>9} {:>9} {:>15} {:>9} {:>15} {:>9} {:>6}",
+                    transport,
+                    "bytes",
+                    "min",
+                    "p50",
+                    "95 % band",
+                    "p99",
+                    "95 % band",
+                    "max",
+                    "lost"
+                );
+            }
+            let ns = |t: Option<u64>| t.map_or_else(|| "-".into(), |t| units::span(Span(t)));
+            let _ = writeln!(
+                out,
+                "{:<14}{:>9} {:>9} {:>9} {:>15} {:>9} {:>15} {:>9} {:>6}",
+                "",
+                units::count(u64::from(c.size)),
+                ns(c.min_ns),
+                ns(c.p50.ns),
+                c.p50.band(),
+                ns(c.p99.ns),
+                c.p99.band(),
+                ns(c.max_ns),
+                if c.lost + c.failed > 0 { units::count(c.lost + c.failed) } else { "-".into() },
+            );
+        }
+        if self.interrupted {
+            out.push_str("\ninterrupted by the user: the figures are those until then\n");
+        }
+        out
+    }
+
+    fn csv(&self) -> String {
+        let mut out = String::from(
+            "transport,size,reply,repetitions,exchanges,lost,failed,min_us,mean_us,p50_us,p50_low_us,\
+             p50_high_us,p99_us,p99_low_us,p99_high_us,max_us\n",
+        );
+        for c in &self.cells {
+            let us = |ns: Option<f64>| ns.map(|ns| format!("{:.3}", ns / 1e3)).unwrap_or_default();
+            let whole = |ns: Option<u64>| us(ns.map(|ns| ns as f64));
+            let fields = [
+                whole(c.min_ns),
+                us(c.mean_ns),
+                whole(c.p50.ns),
+                us(c.p50.low_ns),
+                us(c.p50.high_ns),
+                whole(c.p99.ns),
+                us(c.p99.low_ns),
+                us(c.p99.high_ns),
+                whole(c.max_ns),
+            ];
+            let _ = writeln!(
+                out,
+                "{},{},{},{},{},{},{},{}",
+                c.transport,
+                c.size,
+                c.reply,
+                c.repetitions,
+                c.exchanges,
+                c.lost,
+                c.failed,
+                fields.join(",")
+            );
+        }
+        out
+    }
+}
+
+impl Cell {
+    fn add(&mut self, tally: &Tally) {
+        let times = &tally.times.service;
+        self.repetitions += 1;
+        self.exchanges += tally.replies;
+        let timeouts = tally.fault(Fault::RequestTimeout);
+        self.lost += timeouts;
+        self.failed += tally.failed - timeouts;
+        self.times.merge(times);
+        for (each, q) in self.each.iter_mut().zip(QUANTILES) {
+            each.extend(times.quantile(q).map(|t| t.0 as f64));
+        }
+        let all = &self.times;
+        self.min_ns = all.min().map(|t| t.0);
+        self.max_ns = all.max().map(|t| t.0);
+        self.mean_ns = all.mean_ns();
+        self.p50 = Figure::of(all, QUANTILES[0], &self.each[0]);
+        self.p99 = Figure::of(all, QUANTILES[1], &self.each[1]);
+    }
+}
+
+impl Figure {
+    fn of(all: &Hist, q: f64, each: &[f64]) -> Self {
+        let band = band(each);
+        Self {
+            ns: all.quantile(q).map(|t| t.0),
+            low_ns: band.map(|(low, _)| low),
+            high_ns: band.map(|(_, high)| high),
+        }
+    }
+
+    fn band(self) -> String {
+        match (self.low_ns, self.high_ns) {
+            (Some(low), Some(high)) => {
+                format!("{}..{}", units::nanos(low), units::nanos(high)).replace(' ', "")
+            }
+            _ => "-".into(),
+        }
+    }
+}
+
+/// The 95 % confidence band of the mean of a few values; it does not go below zero.
+fn band(values: &[f64]) -> Option<(f64, f64)> {
+    let n = values.len();
+    let t = *STUDENT.get(n.checked_sub(2)?).unwrap_or(&1.96);
+    let mean = values.iter().sum::<f64>() / n as f64;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+    let half = t * (variance / n as f64).sqrt();
+    Some(((mean - half).max(0.0), mean + half))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 10, 12, 14, 16, 18: mean 14, standard deviation sqrt(10), t for 4 degrees 2.776.
+    #[test]
+    fn bands_are_students() {
+        let (low, high) = band(&[10.0, 12.0, 14.0, 16.0, 18.0]).unwrap();
+        assert!((low - (14.0 - 2.776 * 2_f64.sqrt())).abs() < 1e-9);
+        assert!((high - (14.0 + 2.776 * 2_f64.sqrt())).abs() < 1e-9);
+        assert_eq!(band(&[5.0]), None);
+        assert_eq!(band(&[5.0, 5.0]), Some((5.0, 5.0)));
+    }
+
+    fn tally(times: &[u64]) -> Tally {
+        let mut t = Tally::default();
+        for &us in times {
+            t.times.service.record(Span::from_micros(us));
+            t.replies += 1;
+        }
+        t
+    }
+
+    fn sample() -> Spectrum {
+        let mut s = Spectrum::new();
+        for shift in 0..3 {
+            let times: Vec<u64> = (1..=1_000).map(|i| 10 + i / 100 + shift).collect();
+            s.add("udp", 64, 2, &tally(&times));
+            s.add("tcp", 128, 2, &tally(&times));
+            s.add("tcp", 64, 2, &tally(&[100 + shift]));
+        }
+        s.sort(&["tcp".into(), "udp".into()]);
+        s
+    }
+
+    #[test]
+    fn cells_add_up_and_stand_in_order() {
+        let s = sample();
+        let order: Vec<_> = s.cells.iter().map(|c| (c.transport.as_str(), c.size)).collect();
+        assert_eq!(order, [("tcp", 64), ("tcp", 128), ("udp", 64)]);
+        let c = &s.cells[1];
+        assert_eq!(
+            (c.repetitions, c.exchanges, c.min_ns, c.max_ns),
+            (3, 3_000, Some(10_000), Some(22_000))
+        );
+        assert!(c.p50.low_ns < c.p50.ns.map(|n| n as f64) && c.p50.high_ns > c.p50.low_ns);
+        // One round trip in each repetition carries no quantile.
+        assert_eq!(s.cells[0].p99, Figure::default());
+    }
+
+    #[test]
+    fn every_format_tells_every_cell() {
+        let s = sample();
+        let text = |f| String::from_utf8(s.render(f).unwrap()).unwrap();
+        assert_eq!(text(Format::Csv).lines().count(), 4);
+        let fields = |line: &str| line.split(',').count();
+        assert!(text(Format::Csv).lines().all(|l| fields(l) == 16));
+        let json: serde_json::Value = serde_json::from_str(&text(Format::Json)).unwrap();
+        assert_eq!(json["cells"][1]["p50"]["ns"], s.cells[1].p50.ns.unwrap());
+        assert!(text(Format::Text).contains("128"));
+        let svg = text(Format::Svg);
+        assert!(svg.contains("tcp p50") && svg.contains("udp max"), "{svg}");
+        assert!(s.render(Format::Png).unwrap().starts_with(b"\x89PNG"));
+        assert!(s.render(Format::Hgrm).is_none());
+    }
+}

@@ -1,0 +1,375 @@
+//! `prony echo`, `prony rtt` and `prony spectrum`, as people run them, and beside the bytes of the
+//! ACE tests.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::thread;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::rig::{Running, Serve, command, drivers, kill, prony, slow};
+
+/// The responder while it runs.
+struct Echo {
+    child: Child,
+    /// Where it listens, as it says.
+    places: Vec<String>,
+}
+
+impl Echo {
+    fn start(args: &[&str]) -> Self {
+        let mut child = command(&[&["echo"], args, &["--json"]].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut line = String::new();
+        let stderr = child.stderr.as_mut().expect("a pipe");
+        BufReader::new(stderr).read_line(&mut line).expect("a line");
+        let told = line.trim().strip_prefix("listening on ").expect("it says where").to_owned();
+        let place = |p: &str| p.rsplit(' ').next().unwrap_or_default().to_owned();
+        Self { child, places: told.split(", ").map(place).collect() }
+    }
+
+    fn tcp() -> Self {
+        Self::start(&["127.0.0.1:0"])
+    }
+
+    fn at(&self) -> &str {
+        &self.places[0]
+    }
+
+    /// Stop it; what it has counted.
+    fn stop(mut self) -> Value {
+        kill(&self.child, Signal::INT);
+        let mut text = String::new();
+        self.child.stdout.take().expect("a pipe").read_to_string(&mut text).expect("text");
+        assert!(self.child.wait().expect("it ends").success());
+        serde_json::from_str(&text).expect("JSON")
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A run with `--json` to its good end.
+fn rtt(args: &[&str]) -> Value {
+    let ended = prony(&[&["rtt"], args, &["--json", "--quiet", "--accept-invalid"]].concat());
+    assert_eq!(ended.code, 0, "{args:?}: {ended:?}");
+    serde_json::from_str(&ended.stdout).expect("JSON")
+}
+
+fn count(report: &Value, what: &str) -> u64 {
+    report["measurement"]["tally"][what].as_u64().expect("a number")
+}
+
+#[test]
+fn every_transport_counts_like_its_responder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| format!("unix:{}", folder.path().join(name).display());
+    let cases = [
+        ("tcp", "127.0.0.1:0".to_owned()),
+        ("udp", "127.0.0.1:0".to_owned()),
+        ("unix", path("stream")),
+        ("unix-seqpacket", path("packets")),
+    ];
+    for (transport, at) in cases {
+        let echo = Echo::start(&[&at, "--transport", transport]);
+        let report = rtt(&[echo.at(), "--transport", transport, "-n", "500", "--size", "100"]);
+        assert_eq!(count(&report, "started"), 500, "{transport}");
+        assert_eq!(count(&report, "replies"), 500, "{transport}");
+        assert_eq!(report["run"]["driver"], "direct", "{transport}");
+        let done = echo.stop();
+        if transport == "udp" {
+            // A primer may have been sent again on a busy machine.
+            assert!(done["datagrams"].as_u64() >= Some(600), "{done}");
+        } else {
+            assert_eq!(done["messages"], 600, "{transport}");
+            assert_eq!(done["bytes_in"], 600 * 104 + 8, "{transport}");
+            assert_eq!(done["broken"], 0, "{transport}");
+        }
+    }
+}
+
+#[test]
+fn drivers_pipelines_and_open_loops() {
+    let echo = Echo::tcp();
+    for driver in drivers() {
+        let report = rtt(&[
+            echo.at(),
+            "--driver",
+            driver,
+            "-c",
+            "3",
+            "-p",
+            "4",
+            "-n",
+            "900",
+            "--reply-size",
+            "50",
+        ]);
+        assert_eq!((count(&report, "replies"), count(&report, "connected")), (900, 3), "{driver}");
+    }
+    let report = rtt(&[echo.at(), "--rate", "1k", "-d", "300ms", "--precision", "sleep"]);
+    assert_eq!(count(&report, "started"), 300);
+    assert_eq!(report["warmup"]["tally"]["started"], 100);
+    let report = rtt(&[echo.at(), "-n", "200", "--precision", "spin", "-s", "1,64,4k"]);
+    assert_eq!(count(&report, "replies"), 200);
+    let names = report["measurement"]["names"].as_array().expect("one for each length");
+    let each: Vec<_> = names.iter().map(|n| n["replies"].as_u64().unwrap_or(0)).collect();
+    assert_eq!(each, [67, 67, 66]);
+}
+
+/// What the virtual world answers after 100 us takes 100 us, and each is counted.
+#[test]
+fn a_million_round_trips_are_a_million() {
+    let n = if slow() { "1m" } else { "50k" };
+    let report = rtt(&["example.test", "--simulate", "1", "-n", n]);
+    let expected = if slow() { 1_000_000 } else { 50_000 };
+    let service = &report["measurement"]["times"]["service"];
+    assert_eq!(service["count"], expected);
+    assert_eq!((&service["min_ns"], &service["max_ns"]), (&100_000.into(), &100_000.into()));
+}
+
+/// The bytes of a recorded run of the old client: 2 exchanges of 4 bytes behind 100 primers.
+fn recorded(first: [u8; 8], payload: [u8; 4]) -> Vec<u8> {
+    let mut bytes = first.to_vec();
+    for _ in 0..102 {
+        bytes.extend([0, 0, 0, 4]);
+        bytes.extend(payload);
+    }
+    bytes
+}
+
+const LITTLE: [u8; 8] = [1, 0, 0, 0, 0x66, 0, 0, 0];
+const BIG: [u8; 8] = [0, 7, 7, 7, 0, 0, 0, 0x66];
+
+#[test]
+fn old_clients_are_answered() {
+    let echo = Echo::tcp();
+    let mut silent = TcpStream::connect(echo.at()).expect("a connection");
+    silent.write_all(&[1, 0]).expect("two bytes");
+    for first in [LITTLE, BIG] {
+        let mut stream = TcpStream::connect(echo.at()).expect("a connection");
+        let bytes = recorded(first, [0xef, 0x46, 0x06, 0xfd]);
+        let (head, rest) = bytes.split_at(13);
+        stream.write_all(head).expect("some bytes");
+        stream.write_all(rest).expect("the other bytes");
+        let mut replies = Vec::new();
+        // It closes after the last announced exchange.
+        stream.read_to_end(&mut replies).expect("replies");
+        assert_eq!(replies, [0; 204]);
+    }
+    // One that dies in the middle harms nobody.
+    let mut dying = TcpStream::connect(echo.at()).expect("a connection");
+    dying.write_all(&recorded(LITTLE, [0; 4])[..21]).expect("some bytes");
+    dying.shutdown(Shutdown::Both).expect("an end");
+    drop(dying);
+    assert_eq!(count(&rtt(&[echo.at(), "-n", "50"]), "replies"), 50);
+    let done = echo.stop();
+    assert_eq!((&done["connections"], &done["refused"]), (&5.into(), &0.into()));
+}
+
+/// A server of the old kind, which hears exactly what the old client would send.
+#[test]
+fn old_servers_hear_the_old_client() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+    let at = listener.local_addr().expect("an address").to_string();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let mut heard = vec![0; 8];
+        stream.read_exact(&mut heard).expect("an opening");
+        for _ in 0..102 {
+            let mut message = [0; 8];
+            stream.read_exact(&mut message).expect("a message");
+            heard.extend(message);
+            // In two pieces, which clients must join.
+            stream.write_all(&[9]).expect("half a reply");
+            stream.write_all(&[9]).expect("the other half");
+        }
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).expect("the end");
+        heard.extend(rest);
+        heard
+    });
+    let report = rtt(&[&at, "-n", "2", "--size", "4"]);
+    assert_eq!(count(&report, "replies"), 2);
+    assert_eq!(server.join().expect("the server"), recorded(LITTLE, [0; 4]));
+}
+
+/// What cannot be done is said in one sentence, before anything is sent.
+#[test]
+fn bad_input_is_refused() {
+    for (args, said) in [
+        (&["rtt"][..], "TARGET"),
+        (&["rtt", "http://127.0.0.1/"], "is a URL"),
+        (&["rtt", "127.0.0.1", "--transport", "unix"], "unix:PATH"),
+        (&["rtt", "unix:/tmp/x", "--transport", "tcp"], "needs a HOST:PORT"),
+        (&["rtt", "127.0.0.1", "--transport", "ipx"], "ipx"),
+        (&["rtt", "127.0.0.1", "--size", "17m"], "at most"),
+        (&["rtt", "127.0.0.1", "--transport", "udp", "--size", "65500"], "longer than 65487"),
+        (&["rtt", "127.0.0.1", "--insecure"], "--insecure"),
+        (&["rtt", "127.0.0.1:0"], "port 0"),
+        (&["echo", "203.0.113.1:1"], "cannot listen"),
+        (&["echo", "127.0.0.1:0", "--transport", "tls"], "speaks no TLS"),
+        (&["echo", "127.0.0.1:0", "--transport", "unix"], "needs a path"),
+        (&["spectrum", "127.0.0.1", "--transport", "tcp,unix"], "needs a path"),
+        (&["spectrum", "127.0.0.1", "-o", "x.html"], "is told in"),
+    ] {
+        let ended = prony(args);
+        assert_eq!(ended.code, 2, "{args:?}: {ended:?}");
+        assert!(ended.stderr.contains(said), "{args:?}: {}", ended.stderr);
+        assert_eq!(ended.stdout, "", "{args:?}");
+    }
+    let echo = Echo::tcp();
+    let ended = prony(&["echo", echo.at()]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.stderr.contains("another process has it"), "{}", ended.stderr);
+}
+
+/// Peers that are none: every one is told, none hangs the run.
+#[test]
+fn peers_that_speak_something_else() {
+    let http = Serve::start(&[]);
+    let http = http.url("").trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+    let place = |l: &TcpListener| l.local_addr().expect("an address").to_string();
+    let (shell, nobody) = (listen(), listen());
+    let (ssh, free) = (place(&shell), place(&nobody));
+    drop(nobody);
+    thread::spawn(move || {
+        for stream in shell.incoming() {
+            let mut stream = stream.expect("a client");
+            thread::spawn(move || {
+                stream.write_all(b"SSH-2.0-OpenSSH_9.9\r\n and more than a header").expect("bytes");
+                let _ = stream.read_to_end(&mut Vec::new());
+            });
+        }
+    });
+    for (target, more, fault) in [
+        (&http, &["--connect-timeout", "200ms"][..], "request-timeout"),
+        (&ssh, &[], "bad-frame"),
+        (&ssh, &["--reply-size", "9"], "bad-frame"),
+        (&free, &[], "connect-refused"),
+        (&free, &["--transport", "udp"], "reset"),
+    ] {
+        let args = [&["rtt", target, "-n", "3", "--quiet"], more].concat();
+        let ended = prony(&args);
+        assert_eq!(ended.code, 1, "{args:?}: {ended:?}");
+        assert!(ended.stdout.contains(fault), "{args:?}: {}", ended.stdout);
+    }
+}
+
+/// A responder that goes away in the middle: what was measured until then is told.
+#[test]
+fn a_responder_that_dies_leaves_the_figures() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+    let at = listener.local_addr().expect("an address").to_string();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        drop(listener);
+        let mut buffer = [0; 8];
+        stream.read_exact(&mut buffer).expect("an opening");
+        for _ in 0..40 {
+            stream.read_exact(&mut buffer).expect("a message");
+            stream.write_all(&[0; 2]).expect("a reply");
+        }
+    });
+    let ended = prony(&[
+        "rtt",
+        &at,
+        "-n",
+        "60",
+        "--size",
+        "4",
+        "--warmup",
+        "10",
+        "--json",
+        "--quiet",
+        "--accept-invalid",
+    ]);
+    server.join().expect("the server");
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!((count(&report, "replies"), count(&report, "failed")), (30, 30));
+}
+
+#[test]
+fn a_spectrum_has_a_row_for_each_length_and_transport() {
+    let echo = Echo::tcp();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (svg, png, csv) = (file("s.svg"), file("s.png"), file("s.csv"));
+    let ended = prony(&[
+        "spectrum",
+        echo.at(),
+        "--transport",
+        "tcp,udp",
+        "-s",
+        "1..8",
+        "-n",
+        "60",
+        "--warmup",
+        "5",
+        "--repeat",
+        "2",
+        "--seed",
+        "3",
+        "--json",
+        "--quiet",
+        "-o",
+        &svg,
+        "-o",
+        &png,
+        "-o",
+        &csv,
+    ]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let cells = report["cells"].as_array().expect("cells");
+    let told: Vec<_> =
+        cells.iter().map(|c| (c["transport"].as_str(), c["size"].as_u64())).collect();
+    let sizes = [1, 2, 4, 8].map(Some);
+    let rows = ["tcp", "udp"].map(|t| sizes.map(|n| (Some(t), n))).concat();
+    assert_eq!(told, rows);
+    for cell in cells {
+        assert_eq!((&cell["exchanges"], &cell["repetitions"]), (&120.into(), &2.into()), "{cell}");
+        assert!(cell["p50"]["low_ns"].as_f64() <= cell["p50"]["high_ns"].as_f64(), "{cell}");
+        assert!(cell["min_ns"].as_u64() > Some(0), "{cell}");
+    }
+    let read = |path: &str| std::fs::read(path).expect("a file");
+    assert_eq!(String::from_utf8_lossy(&read(&csv)).lines().count(), 9);
+    assert!(String::from_utf8_lossy(&read(&svg)).contains("udp p99"));
+    assert!(read(&png).starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn an_interrupted_spectrum_keeps_what_it_has() {
+    let echo = Echo::tcp();
+    let running = Running::start(&[
+        "spectrum",
+        echo.at(),
+        "-s",
+        "1,2",
+        "-n",
+        "1g",
+        "-d",
+        "200ms",
+        "--repeat",
+        "1000",
+        "--json",
+    ]);
+    thread::sleep(std::time::Duration::from_millis(1_500));
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    assert_eq!(ended.code, 130, "{ended:?}");
+    let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(report["interrupted"], true);
+    assert!(report["cells"].as_array().is_some_and(|cells| !cells.is_empty()), "{report}");
+}
