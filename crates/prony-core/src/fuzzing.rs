@@ -324,7 +324,7 @@ pub fn plan(methods: &[&str]) -> Plan {
         stop: Stop { requests: Some(1), sessions: None, duration: None },
         warmup: Span::ZERO,
         pipeline: 1,
-        requests_per_connection: None,
+        requests_per_connection: Some(u32::MAX),
         timeout: Span::from_secs(30),
         connect_timeout: Span::from_secs(5),
         expect: Expect::default(),

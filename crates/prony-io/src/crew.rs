@@ -38,7 +38,7 @@ pub(crate) struct Done<M> {
 }
 
 /// Tells how a worker's machine stands.
-type Show<'a, M> = &'a (dyn Fn(usize, &M, Nanos, Span) + Sync);
+type Show<'a, M> = &'a (dyn Fn(usize, &mut M, Nanos, Span) + Sync);
 
 /// What a worker waits for before it begins.
 struct Start {

@@ -2,7 +2,7 @@
 //! sum. Beside the stop flag the only memory that workers share.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prony_core::engine::Engine;
@@ -12,6 +12,7 @@ use prony_core::record::LagSoFar;
 use prony_core::record::series::Cell;
 use prony_core::units::{Nanos, Span};
 
+use crate::control::Control;
 use crate::cpu;
 use crate::driver::PULSE;
 
@@ -80,6 +81,8 @@ pub(crate) struct Gauge {
     lag: [AtomicU64; 3],
     work: AtomicU64,
     faults: [AtomicU64; Fault::COUNT],
+    /// How many changes of the rate the worker knows.
+    steers: AtomicUsize,
     /// The worker only tries to lock it: it never waits for whoever looks.
     lists: Mutex<Lists>,
 }
@@ -94,6 +97,16 @@ struct Lists {
 }
 
 impl Gauge {
+    /// Tell the engine of changes of the rate that it does not know yet. Called by the worker.
+    pub(crate) fn heed<P: Protocol>(&self, control: &Control, engine: &mut Engine<P>, now: Nanos) {
+        let known = self.steers.load(Ordering::Relaxed);
+        let news = control.news(known, now);
+        self.steers.store(known + news.len(), Ordering::Relaxed);
+        for steer in news {
+            engine.steer(steer);
+        }
+    }
+
     /// Tell how the engine stands; `detail` with what only a whole screen has room for. `spun` is
     /// what the worker has spent spinning so far. Called by the worker itself.
     pub(crate) fn show<P: Protocol>(

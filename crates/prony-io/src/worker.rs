@@ -13,6 +13,7 @@ use prony_core::proto::h1::H1;
 use prony_core::record::{Observer, Tally};
 use prony_core::summary::Meter;
 use prony_core::target::Endpoint;
+use prony_core::units::Nanos;
 
 use crate::control::Control;
 use crate::cpu;
@@ -60,6 +61,9 @@ pub struct Options {
     /// Whether to tell, while the load runs, what only a whole screen has room for
     /// ([`Live::detail`]).
     pub detail: bool,
+    /// Whether the rate may be changed while the load runs ([`Control::steer`]). An open loop then
+    /// lasts until its end even where nothing more is asked for.
+    pub steerable: bool,
     /// Whether to keep the stamps of every success ([`Tally::kept`]).
     pub keep_requests: bool,
     /// Who is told of every success in the measurement; then none is kept.
@@ -83,6 +87,7 @@ impl Default for Options {
             tls: None,
             tcp_info: true,
             detail: false,
+            steerable: false,
             keep_requests: false,
             observer: None,
         }
@@ -93,7 +98,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Outcome {
     /// The plan as it was carried out: the limits of the machine may have lowered its cap on
-    /// connections.
+    /// connections, and the rate may have been changed on the way.
     pub plan: Plan,
     /// Warm-up (where the plan has one) and measurement, per worker.
     pub tallies: Vec<(Option<Tally>, Tally)>,
@@ -283,12 +288,20 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
             if options.keep_requests {
                 engine.keep_requests();
             }
+            if options.steerable {
+                engine.expect_steers();
+            }
             if let Some(observer) = &options.observer {
                 engine.observe(observer.clone());
             }
             engine
         },
-        &|i, engine, now, spun| gauges[i].show(engine, now, options.detail, spun),
+        &|i, engine, now, spun| {
+            if options.steerable {
+                gauges[i].heed(control, engine, now);
+            }
+            gauges[i].show(engine, now, options.detail, spun);
+        },
         &mut |now| on_progress(&Live::of(&gauges, now, options.detail)),
     )?;
     setup.outcome(done, control)
@@ -430,6 +443,11 @@ impl Setup {
         let done: Vec<_> = done.into_iter().flatten().collect();
         let driver = done.first().ok_or(SetupError::Died)?.driver;
         let (tallies, meters) = done.into_iter().map(|d| (d.machine.finish(), d.meter)).unzip();
+        let steers = control.steers();
+        let begin = Nanos::ZERO + self.plan.warmup;
+        if let Some(rate) = self.plan.load.steerable().filter(|_| !steers.is_empty()) {
+            *rate = rate.steered(begin, &steers);
+        }
         let names = |all: &Vec<Remote>| all.iter().map(ToString::to_string).collect();
         Ok(Outcome {
             plan: self.plan,

@@ -1,21 +1,29 @@
 //! Once a run is under way, requests allocate nothing: engine, codec and recorder, and the target
-//! server, are driven by hand through a counting allocator. (Here and not in the core's tests,
+//! server, are driven by hand through a counting allocator. Loading a large session file allocates
+//! little more than what its requests differ in. (Here and not in the core's tests,
 //! because a counting allocator is unsafe code.)
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prony_core::engine::Engine;
+use prony_core::layer::TlsContext;
 use prony_core::machine::{Action, Machine};
 use prony_core::plan::{
-    Burst, CallSpec, Cookies, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan, SessionKind,
-    Sessions, Shard, Stop, Think,
+    Burst, CallSpec, Calls, Cookies, Dialect, Expect, HttpVersion, Load, Lost, OnFailure, Pick,
+    Plan, SessionKind, Sessions, Shard, Stop, Think, TlsSpec, TlsVersion,
 };
 use prony_core::proto::h1::H1;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::serve::Serve;
 use prony_core::target::Endpoint;
 use prony_core::units::{ConnId, Nanos, Span};
+use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection};
 
 struct Counting;
 
@@ -210,6 +218,130 @@ fn a_run_allocates_per_second_and_not_per_request() {
         let made = allocations_of_the_server(law, chunk);
         assert_eq!(made, 0, "{name}: allocations over 100,000 requests");
     }
+    loading_a_session_file_allocates_what_requests_differ_in();
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        let made = allocations_over_tls(version);
+        assert!(made <= OF_RUSTLS, "{version:?}: {made} allocations a request");
+    }
+}
+
+/// Allocations a request on a warm connection over TLS, all of them rustls' own: the record that is
+/// sent is made in new memory, and so is the text of the one that comes. The engine adds none.
+const OF_RUSTLS: f64 = 2.001;
+
+/// A server's certificate, and what it does with it.
+fn identity() -> (String, ServerConnection) {
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec!["h".into()]).expect("a name");
+    let cert = params.self_signed(&key).expect("a certificate");
+    let der = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], der)
+        .expect("certificate and key");
+    let server = ServerConnection::new(Arc::new(config)).expect("a server");
+    (cert.pem(), server)
+}
+
+/// Ten thousand requests on one connection, after a thousand to warm up.
+fn allocations_over_tls(version: TlsVersion) -> f64 {
+    let (cert, mut server) = identity();
+    let mut plan = plan(Load::Closed { connections: 1, think: Think::None }, 1, None);
+    plan.endpoints[0] = plan.endpoints[0].clone().secured("h");
+    let spec = TlsSpec { ca: Some(cert), version: Some(version), ..TlsSpec::default() };
+    plan.tls = Some(Box::new(spec));
+    let context = TlsContext::new(&plan, Vec::new(), None).expect("a context");
+    let mut engine = Engine::new(&plan, H1::new(&plan)).with_tls(Some(context));
+
+    let (mut made, mut replies, mut now) = (0, 0, Nanos::ZERO);
+    let (mut up, mut down) = (Vec::with_capacity(1 << 16), Vec::with_capacity(1 << 16));
+    let mut request = Vec::with_capacity(1 << 16);
+    engine.on_tick(now);
+    let mut id = None;
+    while replies < 11_000 {
+        now = now + Span::from_micros(10);
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        if let Some(id) = id.filter(|_| !down.is_empty()) {
+            engine.on_recv(id, &mut down, now);
+        }
+        let mut opened = None;
+        while let Some(action) = engine.poll_action() {
+            match action {
+                Action::Connect { id, .. } => opened = Some(id),
+                Action::Transmit { id } => {
+                    engine.take_output(id, now, &mut |bytes| {
+                        up.extend_from_slice(bytes);
+                        bytes.len()
+                    });
+                }
+                other => unreachable!("{other:?}"),
+            }
+        }
+        if replies >= 1_000 {
+            made += ALLOCATIONS.load(Ordering::Relaxed) - before;
+        }
+        if let Some(opened) = opened {
+            id = Some(opened);
+            engine.on_connected(opened, now);
+            down.clear();
+            continue;
+        }
+        let mut rest = &up[..];
+        while !rest.is_empty() {
+            server.read_tls(&mut rest).expect("room");
+            server.process_new_packets().expect("what a server can read");
+        }
+        up.clear();
+        request.clear();
+        // An error only says that there is no more.
+        drop(server.reader().read_to_end(&mut request));
+        if request.ends_with(b"\r\n\r\n") {
+            replies += 1;
+            server.writer().write_all(REPLY).expect("memory");
+        }
+        down.clear();
+        while server.wants_write() {
+            server.write_tls(&mut down).expect("memory");
+        }
+    }
+    made as f64 / 10_000.0
+}
+
+/// A path has memory of its own, a burst its lists; the shares of a plan have all of it in common.
+fn loading_a_session_file_allocates_what_requests_differ_in() {
+    const REQUESTS: u64 = 10_000;
+    let mut text = String::new();
+    for n in 0..REQUESTS {
+        let (indent, end) = if n % 10 == 0 { ("", "\n") } else { (" ", "") };
+        let gap = if n % 100 == 0 { end } else { "" };
+        writeln!(text, "{gap}{indent}/shop/item{n}.html think=1.5").expect("room");
+    }
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let mut calls = Calls::default();
+    let kinds = calls.add_log(text.as_bytes(), Dialect::Prony, Think::None, |request| CallSpec {
+        method: CallSpec::method_of(request.method),
+        path: request.uri.to_owned(),
+        ..CallSpec::default()
+    });
+    let kinds = kinds.expect("the file is right");
+    let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    assert_eq!((kinds.len() as u64, calls.len() as u64), (REQUESTS / 100, REQUESTS));
+    // One for each path; five for each burst of ten, whose lists grow twice.
+    let most = REQUESTS + REQUESTS / 10 * 6;
+    assert!((REQUESTS..most).contains(&made), "{made} allocations for {REQUESTS} requests");
+
+    let plan = sessions(plan(Load::Closed { connections: 10, think: Think::None }, 1, None));
+    let sessions = plan.sessions.map(|s| Sessions { kinds: kinds.into(), ..s });
+    let plan = Plan { calls: calls.into_vec().into(), sessions, ..plan };
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let share = plan.shard(0, 2);
+    let engine = Engine::new(&share, H1::new(&share));
+    let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    assert!(made < 200, "{made} allocations for an engine that has {REQUESTS} requests to send");
+    drop(engine);
 }
 
 /// Allocations of the target server over 100,000 requests on ten connections, after as many to warm

@@ -3,10 +3,12 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
-use prony_core::plan::{Load, Plan};
+use prony_core::plan::{Cookies, Load, Plan};
 use prony_core::proto::Protocol;
+use prony_core::schedule::Steer;
 use prony_core::serve::ServeLaw;
 use prony_core::summary::{RunInfo, Summary};
+use prony_core::units::Nanos;
 use prony_io::{Control, Live, Options, Outcome, SetupError};
 
 use crate::error::{self, Error};
@@ -28,7 +30,9 @@ pub fn run(
     let begun = SystemTime::now();
     let options = &with_tls(plan, options)?;
     let outcome = prony_io::run(plan, options, control, watch);
-    summary(outcome, begun, command, notes)
+    let mut summary = summary(outcome, begun, command, notes)?;
+    summary.run.notes.extend(steered(&summary, control));
+    Ok(summary)
 }
 
 /// The same in a protocol of the caller's, of which `proto` makes one for each share of the plan.
@@ -101,8 +105,9 @@ pub fn simulate(
 
 /// The summary with what its own figures call for.
 fn noted(mut summary: Summary) -> Summary {
-    let note = cap_reached(&summary);
-    summary.run.notes.extend(note);
+    let notes = cap_reached(&summary).into_iter().chain(one_jar(&summary.plan));
+    let notes: Vec<_> = notes.collect();
+    summary.run.notes.extend(notes);
     summary
 }
 
@@ -125,6 +130,42 @@ fn cap_reached(summary: &Summary) -> Option<String> {
         units::count(t.started),
         units::span(t.times.queue.max().unwrap_or_default()),
     ))
+}
+
+/// How the user has changed the rate while the run went on; the rates themselves stand in the plan.
+fn steered(summary: &Summary, control: &Control) -> Vec<String> {
+    let begin = Nanos::ZERO + summary.plan.warmup;
+    let end = summary.main.end;
+    let steers: Vec<Steer> = control.steers().into_iter().filter(|s| s.from < end).collect();
+    if steers.is_empty() {
+        return Vec::new();
+    }
+    let told = steers.iter().map(|steer| {
+        let what = match steer.factor {
+            0.0 => "a pause".to_owned(),
+            factor => units::percent(factor),
+        };
+        format!("{what} from {:.2} s on", steer.from.since(begin).as_secs_f64())
+    });
+    let told: Vec<String> = told.collect();
+    let mut notes = vec![format!(
+        "The rate was changed by hand while the run went on: {}. The plan above has it so.",
+        told.join(", ")
+    )];
+    if control.heard_late() {
+        notes.push(
+            "A thread was too busy to hear of a change before its moment: some requests behind it \
+             were still started at the rate before."
+                .into(),
+        );
+    }
+    notes
+}
+
+/// Why a run in which all sessions share their cookies has one thread.
+fn one_jar(plan: &Plan) -> Option<String> {
+    let shared = plan.sessions.as_ref().is_some_and(|s| s.cookies == Cookies::Shared);
+    shared.then(|| "All sessions share one jar of cookies, so one thread runs them.".to_owned())
 }
 
 /// Operating system, kernel and processors, for the report.

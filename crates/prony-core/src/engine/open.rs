@@ -8,9 +8,31 @@ use super::source::Source;
 use crate::fault::Fault;
 use crate::machine::CloseHow;
 use crate::proto::Protocol;
+use crate::schedule::Steer;
 use crate::units::Nanos;
 
 impl<P: Protocol> Engine<P> {
+    /// The rate may be changed while the run goes on; see
+    /// [`Schedule::expect_steers`](crate::schedule::Schedule::expect_steers).
+    pub fn expect_steers(&mut self) {
+        match &mut self.source {
+            Source::Open(arrivals) => arrivals.schedule.expect_steers(),
+            Source::Sessions(sessions) => sessions.expect_steers(),
+            Source::Closed(_) => {}
+        }
+    }
+
+    /// Change the rate of an open loop from a moment on that has not come yet; see
+    /// [`Schedule::steer`](crate::schedule::Schedule::steer). The deadline may be another
+    /// afterwards.
+    pub fn steer(&mut self, steer: Steer) {
+        match &mut self.source {
+            Source::Open(arrivals) => arrivals.schedule.steer(steer),
+            Source::Sessions(sessions) => sessions.steer(steer),
+            Source::Closed(_) => {}
+        }
+    }
+
     /// Start every arrival that is due.
     pub(super) fn start_arrivals(&mut self, now: Nanos) {
         loop {

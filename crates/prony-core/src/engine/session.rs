@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::flight::Flight;
 use crate::plan::{self, Load, Lost, OnFailure, Pick, Plan, Shard, Think};
 use crate::rng::{self, Stream};
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Steer};
 use crate::units::{Nanos, Span};
 
 /// All sessions of a share. Their number at a time bounds the memory: a place is used again by the
@@ -251,7 +251,7 @@ impl Sessions {
         let counted = match &self.arrivals {
             Arrivals::Closed(guests) => guests.quota == Some(0),
             Arrivals::Open { schedule, cancelled, by_count } => {
-                *by_count && !cancelled && schedule.peek().is_none()
+                *by_count && !cancelled && schedule.is_over()
             }
         };
         !self.cut && (counted || self.requests == Some(0))
@@ -263,13 +263,27 @@ impl Sessions {
         }
         match &self.arrivals {
             Arrivals::Closed(guests) => guests.alive == 0,
-            Arrivals::Open { schedule, cancelled, .. } => *cancelled || schedule.peek().is_none(),
+            Arrivals::Open { schedule, cancelled, .. } => *cancelled || schedule.is_over(),
         }
     }
 
     /// Sessions under way.
     fn live(&self) -> usize {
         self.all.len() - self.free.len()
+    }
+
+    /// Sessions may come to arrive at another rate.
+    pub(super) fn expect_steers(&mut self) {
+        if let Arrivals::Open { schedule, .. } = &mut self.arrivals {
+            schedule.expect_steers();
+        }
+    }
+
+    /// Sessions arrive at another rate.
+    pub(super) fn steer(&mut self, steer: Steer) {
+        if let Arrivals::Open { schedule, .. } = &mut self.arrivals {
+            schedule.steer(steer);
+        }
     }
 
     #[inline]

@@ -132,7 +132,7 @@ impl Source {
     pub(super) fn is_done(&self) -> bool {
         match self {
             Self::Closed(u) => u.begun && u.alive == 0,
-            Self::Open(a) => a.cancelled || a.schedule.peek().is_none(),
+            Self::Open(a) => a.cancelled || a.schedule.is_over(),
             Self::Sessions(s) => s.is_done(),
         }
     }
@@ -141,7 +141,7 @@ impl Source {
     pub(super) fn ended_by_count(&self) -> bool {
         match self {
             Self::Closed(u) => u.quota == Some(0),
-            Self::Open(a) => a.by_count && !a.cancelled && a.schedule.peek().is_none(),
+            Self::Open(a) => a.by_count && !a.cancelled && a.schedule.is_over(),
             Self::Sessions(s) => s.ended_by_count(),
         }
     }

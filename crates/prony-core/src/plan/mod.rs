@@ -284,8 +284,11 @@ impl Shard {
 
 impl Plan {
     /// Into how many shares the plan may be split at most: every share needs a connection, or what
-    /// falls to it could never be sent.
+    /// falls to it could never be sent, and a jar of cookies that all sessions share is in one.
     pub fn shards_max(&self) -> u32 {
+        if self.sessions.as_ref().is_some_and(|s| s.cookies == Cookies::Shared) {
+            return 1;
+        }
         let (Load::Closed { connections, .. } | Load::Open { connections, .. }) = self.load;
         // A share without a session would have nothing to do.
         let sessions = self.stop.sessions.filter(|_| self.sessions.is_some());

@@ -68,7 +68,7 @@ pub enum Cookies {
     Off,
     /// A jar for each session (RFC 6265).
     Session,
-    /// One jar for all sessions of a worker.
+    /// One jar for all sessions. It is in one worker's hands, so the plan is not split.
     Shared,
     /// The cookies of the session by name, sent with every later request whatever their path and
     /// domain.

@@ -359,3 +359,23 @@ proptest! {
         let _ = (text.parse::<Think>(), Expect::parse_statuses(&text), text.parse::<Pick>());
     }
 }
+
+#[test]
+fn a_jar_for_all_sessions_is_in_one_share() {
+    let mut plan = plan();
+    assert_eq!(plan.shards_max(), 10);
+    let burst = Burst { calls: vec![0], lead: false, think: Think::None, repeat: 1 };
+    let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
+    for (cookies, most) in [(Cookies::Off, 10), (Cookies::Session, 10), (Cookies::Shared, 1)] {
+        plan.sessions = Some(Sessions {
+            kinds: vec![kind.clone()].into(),
+            pick: Pick::InTurn,
+            connections: 1,
+            cookies,
+            lost: Lost::default(),
+            on_failure: OnFailure::default(),
+            retries: 0,
+        });
+        assert_eq!((plan.check(), plan.shards_max()), (Ok(()), most), "{cookies:?}");
+    }
+}

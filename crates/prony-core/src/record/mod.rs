@@ -472,6 +472,9 @@ impl Recorder {
             let t = &mut self.main.tally;
             (t.sent_late, t.replies_in_drain, t.bytes_in_drain) = (0, 0, 0);
             t.time_in_drain = Span::ZERO;
+            if let Some(sessions) = &mut t.sessions {
+                sessions.completed_in_drain = 0;
+            }
         }
         // A load that is stopped in its warm-up has no measurement, and no more warm-up than that.
         let warm_end = self.load_end.map_or(self.begin, |end| end.min(self.begin));

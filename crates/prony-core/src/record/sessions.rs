@@ -30,6 +30,9 @@ pub struct SessionTally {
     pub started: u64,
     /// Sessions all of whose requests were answered as the plan expects.
     pub completed: u64,
+    /// Those of them that were done only after the load's end.
+    #[serde(default)]
+    pub completed_in_drain: u64,
     /// Sessions that ended otherwise.
     pub failed: u64,
     /// Sessions given up because the run ended.
@@ -66,6 +69,7 @@ impl SessionTally {
     pub fn merge(&mut self, other: &Self) {
         self.started += other.started;
         self.completed += other.completed;
+        self.completed_in_drain += other.completed_in_drain;
         self.failed += other.failed;
         self.unfinished += other.unfinished;
         self.lifetime.merge(&other.lifetime);
@@ -108,11 +112,13 @@ impl Recorder {
         replies: u64,
         connections: u64,
     ) {
+        let drained = self.load_end.is_some_and(|end| now > end);
         let Some(sessions) = &mut self.section(intended).tally.sessions else { return };
         let took = now.since(intended);
         match how {
             SessionEnd::Completed => {
                 sessions.completed += 1;
+                sessions.completed_in_drain += u64::from(drained);
                 sessions.lifetime.record(took);
                 sessions.connections += connections;
                 *sessions.per_second.entry(now.0 / 1_000_000_000).or_default() += 1;

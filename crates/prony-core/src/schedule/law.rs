@@ -57,6 +57,22 @@ impl Law {
         (warmup, law(rate, Stream::Arrivals))
     }
 
+    /// Carry on by another rate. The time of the arrival that was given last, by that rate; `None`
+    /// where it never comes. Only laws that have a rate.
+    pub(super) fn turn(&mut self, rate: &RatePlan) -> Option<Span> {
+        match self {
+            Self::Fixed { clock, ordinal } => {
+                *clock = Inverse::new(rate);
+                clock.at(ordinal.saturating_sub(1) as f64)
+            }
+            Self::Poisson { clock, integral, .. } => {
+                *clock = Inverse::new(rate);
+                clock.at(*integral)
+            }
+            Self::Silent | Self::Uniform { .. } | Self::Trace { .. } => None,
+        }
+    }
+
     /// Pass over `others` arrivals and give the time of the one that follows; `None` where there is
     /// none.
     #[inline]

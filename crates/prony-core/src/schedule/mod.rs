@@ -4,6 +4,7 @@
 mod law;
 mod parse;
 mod rate;
+mod steer;
 
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ use law::Law;
 pub(crate) use parse::parse_bounds;
 pub use parse::{ArrivalsArg, parse_trace};
 pub use rate::{RatePiece, RatePlan};
+use steer::Helm;
+pub use steer::Steer;
 
 /// The law by which arrivals fall around the rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,6 +75,8 @@ pub struct Schedule {
     before: Nanos,
     /// What [`Schedule::end`] tells.
     end: Option<Nanos>,
+    /// What changes the rate on the way.
+    helm: Box<Helm>,
 }
 
 impl Schedule {
@@ -114,6 +119,7 @@ impl Schedule {
             count: count.unwrap_or(u64::MAX),
             before: limit.map_or(Nanos::MAX, |limit| begin + limit),
             end: limit.filter(|&limit| !ends_before(limit)).map(|limit| begin + limit),
+            helm: Box::new(Helm::new(&plan.load)),
         };
         schedule.next = schedule.advance();
         schedule
@@ -161,10 +167,18 @@ impl Schedule {
         self.first_measured = Some(first_measured);
         let index = self.index + others;
         if index - first_measured >= self.count {
+            self.helm.counted_out = true;
             return None;
         }
-        let at = self.begin + self.measured.next(others)?;
         self.index = index + 1;
+        let at = self.measured.next(others)?;
+        self.at(index, at)
+    }
+
+    /// A measured arrival, unless the schedule ends before it.
+    #[inline]
+    fn at(&self, index: u64, at: Span) -> Option<Arrival> {
+        let at = self.begin + at;
         (at < self.before).then_some(Arrival { index, at, warmup: false })
     }
 }

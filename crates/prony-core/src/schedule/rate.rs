@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::Span;
+use super::Steer;
+use crate::units::{Nanos, Span};
 
 /// A rate over time: pieces one after another, each constant or a linear ramp.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -52,6 +53,31 @@ impl RatePlan {
         self.pieces.iter().map(|p| p.length).sum()
     }
 
+    /// What it becomes where it begins at `begin` and is changed while it is carried out. The
+    /// changes are in the order of their moments.
+    #[must_use]
+    pub fn steered(&self, begin: Nanos, steers: &[Steer]) -> Self {
+        let factor = |t: Span| {
+            let passed = steers.iter().rev().find(|s| s.from.since(begin) <= t);
+            passed.map_or(1.0, |s| s.factor)
+        };
+        let mut pieces = Vec::with_capacity(self.pieces.len() + steers.len());
+        let mut start = Span::ZERO;
+        for piece in &self.pieces {
+            let mut cuts: Vec<Span> = steers.iter().map(|s| s.from.since(begin)).collect();
+            cuts.retain(|&cut| cut > start && piece.length.is_none_or(|l| cut < start + l));
+            cuts.dedup();
+            let mut at = Span::ZERO;
+            for cut in cuts {
+                pieces.push(piece.part(at, Some(cut - start)).times(factor(start + at)));
+                at = cut - start;
+            }
+            pieces.push(piece.part(at, piece.length).times(factor(start + at)));
+            start += piece.length.unwrap_or(Span::ZERO);
+        }
+        Self { pieces }
+    }
+
     /// How many arrivals it asks for in its first `t`: the integral of the rate.
     pub fn arrivals_until(&self, t: Span) -> f64 {
         let mut start = Span::ZERO;
@@ -66,6 +92,20 @@ impl RatePlan {
 }
 
 impl RatePiece {
+    /// The part between two moments, counted from its start; `None`: to its end.
+    fn part(&self, from: Span, to: Option<Span>) -> Self {
+        let rate = |t: Span| self.from + self.slope() * t.as_secs_f64();
+        Self {
+            from: if from == Span::ZERO { self.from } else { rate(from) },
+            to: if to == self.length { self.to } else { to.map_or(self.to, rate) },
+            length: to.map(|to| to - from),
+        }
+    }
+
+    fn times(self, factor: f64) -> Self {
+        Self { from: self.from * factor, to: self.to * factor, ..self }
+    }
+
     /// How fast the rate grows, per second and second.
     fn slope(&self) -> f64 {
         match self.length {

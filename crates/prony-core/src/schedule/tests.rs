@@ -357,3 +357,132 @@ proptest! {
         prop_assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), p);
     }
 }
+
+/// The arrivals of a share of a plan whose rate is changed on the way: each change becomes known
+/// just before its moment, which is when a worker hears of it at the latest.
+fn steered(plan: &Plan, steers: &[Steer]) -> Vec<Arrival> {
+    let mut schedule = Schedule::new(plan);
+    schedule.expect_steers();
+    let mut steers = steers.iter().peekable();
+    let mut taken = Vec::new();
+    loop {
+        let next = schedule.peek();
+        if let Some(steer) = steers.next_if(|s| next.is_none_or(|next| next.at >= s.from)) {
+            assert!(!schedule.is_over() || plan.load.clone().steerable().is_none());
+            schedule.steer(*steer);
+            continue;
+        }
+        let Some(arrival) = schedule.pop() else { return taken };
+        taken.push(arrival);
+    }
+}
+
+fn at_secs(secs: f64, factor: f64) -> Steer {
+    Steer { from: Nanos::ZERO + Span::from_secs_f64(secs), factor }
+}
+
+#[test]
+fn a_change_moves_what_is_behind_its_moment() {
+    let seconds = |plan: &Plan, steers: &[Steer]| {
+        steered(plan, steers).iter().map(|a| a.at.as_secs_f64()).collect::<Vec<_>>()
+    };
+    let mut p = plan(RatePlan::constant(4.0), Arrivals::Fixed);
+    p.stop.duration = Some(Span::from_secs(2));
+    // Twice the rate: the arrival at 1 s stays, the next come every 1/8 s.
+    let doubled = [0.0, 0.25, 0.5, 0.75, 1.0, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875];
+    assert_eq!(seconds(&p, &[at_secs(1.0, 2.0)]), doubled);
+    // Paused from 0.6 s to 1.6 s: 0.4 of an arrival is carried over, the other 0.6 take 0.15 s.
+    let paused = [at_secs(0.6, 0.0), at_secs(1.6, 1.0)];
+    assert_eq!(seconds(&p, &paused), [0.0, 0.25, 0.5, 1.75]);
+    // What is due at the very moment of a pause comes at its end.
+    let tie = [at_secs(0.5, 0.0), at_secs(1.5, 1.0)];
+    assert_eq!(seconds(&p, &tie), [0.0, 0.25, 1.5, 1.75]);
+    // Half the rate for half a second, then none to the end.
+    let fading = [at_secs(0.5, 0.5), at_secs(1.1, 0.0)];
+    assert_eq!(seconds(&p, &fading), [0.0, 0.25, 0.5, 1.0]);
+    // A count ends it as ever, later or earlier.
+    p.stop = Stop { requests: Some(5), sessions: None, duration: None };
+    assert_eq!(seconds(&p, &paused), [0.0, 0.25, 0.5, 1.75, 2.0]);
+    assert_eq!(seconds(&p, &[at_secs(0.25, 8.0)]).len(), 5);
+}
+
+#[test]
+fn a_pause_is_not_the_end() {
+    let mut p = plan(RatePlan::constant(4.0), Arrivals::Fixed);
+    p.stop.requests = Some(3);
+    let mut schedule = Schedule::new(&p);
+    schedule.pop();
+    schedule.steer(at_secs(0.1, 0.0));
+    assert_eq!((schedule.peek(), schedule.is_over()), (None, false));
+    schedule.steer(at_secs(10.0, 1.0));
+    assert_eq!(schedule.pop().map(|a| (a.index, a.at.as_secs_f64())), Some((1, 10.15)));
+    schedule.pop();
+    assert!(schedule.is_over(), "three were asked for");
+    schedule.steer(at_secs(11.0, 5.0));
+    assert_eq!((schedule.peek(), schedule.is_over()), (None, true));
+}
+
+#[test]
+fn what_follows_no_rate_cannot_be_changed() {
+    let times: Arc<[Span]> = [0, 5, 1_000_000_000].map(Span).into();
+    for arrivals in
+        [Arrivals::Trace(times), Arrivals::Uniform(Span::from_millis(1), Span::from_millis(9))]
+    {
+        let mut p = plan(RatePlan::default(), arrivals);
+        p.stop.duration = Some(Span::from_secs(2));
+        assert!(p.load.steerable().is_none());
+        assert_eq!(steered(&p, &[at_secs(0.5, 3.0)]), all(&p));
+    }
+}
+
+proptest! {
+    /// What arrives is what the changed plan asks for, whoever carries it out; and the changed plan
+    /// asks for the planned rate times the factor.
+    #[test]
+    fn changed_arrivals_are_those_of_the_changed_plan(
+        poisson: bool,
+        pieces in proptest::collection::vec((0.0..3e3, 0.0..3e3, 0.1..0.8_f64), 1..4),
+        open: bool,
+        changes in
+            proptest::collection::vec((0.0..2.5_f64, prop_oneof![Just(0.0), 0.1..4.0]), 1..5),
+        shares in 1..4_u32,
+        warm: bool,
+    ) {
+        let mut r = rate(&pieces.iter().map(|&(a, b, s)| piece(a, b, s)).collect::<Vec<_>>());
+        if open {
+            r.pieces.push(RatePiece { from: 700.0, to: 700.0, length: None });
+        }
+        let mut p = plan(r.clone(), if poisson { Arrivals::Poisson } else { Arrivals::Fixed });
+        p.stop.duration = Some(Span::from_secs(3));
+        p.warmup = if warm { Span::from_millis(500) } else { Span::ZERO };
+        let begin = Nanos::ZERO + p.warmup;
+        let mut steers: Vec<Steer> = changes.iter().map(|&(t, f)| at_secs(t + 0.5, f)).collect();
+        steers.sort_by_key(|s| s.from);
+
+        let after = r.steered(begin, &steers);
+        prop_assert_eq!(after.length(), r.length());
+        for step in 0..60 {
+            let t = Span::from_millis(step * 50 + 7);
+            let passed = steers.iter().rev().find(|s| s.from.since(begin) <= t);
+            let expected = r.rate_at(t) * passed.map_or(1.0, |s| s.factor);
+            prop_assert!((after.rate_at(t) - expected).abs() < 1e-6, "at {:?}", t);
+        }
+
+        let mut asked = p.clone();
+        asked.load = Load::Open { rate: after, arrivals: match p.load {
+            Load::Open { ref arrivals, .. } => arrivals.clone(),
+            Load::Closed { .. } => unreachable!(),
+        }, connections: 10 };
+        let asked: Vec<Arrival> = all(&asked).into_iter().filter(|a| !a.warmup).collect();
+        let mut union: Vec<Arrival> =
+            (0..shares).flat_map(|i| steered(&p.shard(i, shares), &steers)).collect();
+        union.retain(|a| !a.warmup);
+        union.sort_by_key(|a| a.index);
+        prop_assert_eq!(union.len(), asked.len());
+        for (u, a) in union.iter().zip(&asked) {
+            prop_assert_eq!(u.index, a.index);
+            // The part of a ramp has a slope of its own, rounded.
+            prop_assert!(u.at.0.abs_diff(a.at.0) <= 2, "{:?} {:?}", u, a);
+        }
+    }
+}

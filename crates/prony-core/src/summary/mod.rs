@@ -352,6 +352,12 @@ impl Tally {
         self.per_second(self.replies - self.replies_in_drain)
     }
 
+    /// Sessions completed inside the window, per second of it. `None` where there are no sessions.
+    pub fn session_rate(&self) -> Option<f64> {
+        let sessions = self.sessions.as_ref()?;
+        Some(self.per_second(sessions.completed - sessions.completed_in_drain))
+    }
+
     /// Bytes of replies that came inside the window, per second of it.
     pub fn bytes_per_second(&self) -> f64 {
         self.per_second(self.bytes_received() - self.bytes_in_drain)

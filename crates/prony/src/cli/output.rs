@@ -48,9 +48,12 @@ pub struct OutputArgs {
     /// Watch the load on a full screen (the default where stdout and stderr are terminals)
     ///
     /// Rates, response times, statuses, errors and the meter itself, while the load runs; q ends
-    /// it, ? tells of the other keys. The report comes afterwards, as ever. Needs a terminal on
-    /// standard error.
-    #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["quiet", "no_progress"], overrides_with = "no_tui")]
+    /// it, p pauses and + and - change the rate of an open loop, ? explains. The report comes
+    /// afterwards, as ever. Needs a terminal on standard error.
+    #[arg(
+        long, help_heading = OUTPUT, overrides_with = "no_tui",
+        conflicts_with_all = ["quiet", "no_progress"],
+    )]
     pub tui: bool,
     /// No full screen: one line tells how the load goes
     #[arg(long, help_heading = OUTPUT, overrides_with = "tui")]

@@ -82,8 +82,8 @@ pub(super) fn on_the_network(
     let control = stoppable()?;
     let mut progress = Progress::new(plan, telling, &control);
     let mut watch = |live: &_| progress.show(live);
-    let detail = matches!(telling, Telling::Screen(_));
-    let options = Options { detail, ..options.clone() };
+    let watched = matches!(telling, Telling::Screen(_));
+    let options = Options { detail: watched, steerable: watched, ..options.clone() };
     let result = run::run(plan, &options, &control, &mut watch, typed, notes);
     progress.finish();
     result

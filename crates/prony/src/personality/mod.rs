@@ -18,6 +18,8 @@ mod wrk;
 use std::ffi::OsString;
 use std::path::Path;
 
+pub use httperf::fuzzing;
+
 use crate::error::Error;
 use crate::output;
 

@@ -1,10 +1,7 @@
 //! Sessions of a plan file: bursts of requests with pauses between.
 
-use std::convert::Infallible;
-
 use prony_core::plan::{
     Burst, CallSpec, Cookies, Dialect, Lost, OnFailure, Pick, SessionKind, Sessions, Think,
-    parse_session_log,
 };
 use toml::de::{DeTable, DeValue};
 
@@ -189,26 +186,22 @@ impl<'a> Requests<'a> {
         text: &[u8],
         think: Think,
     ) -> Option<Vec<SessionKind>> {
-        let sessions = match parse_session_log(text, Dialect::Prony) {
-            Ok(sessions) => sessions,
-            Err(errors) => {
-                for e in errors {
-                    let sentence = format!("{name}:{}:{}: {}", e.line, e.column, e.kind);
-                    self.problems.add_foreign(sentence);
-                }
-                return None;
-            }
-        };
         let mut calls = std::mem::take(&mut self.calls);
+        let mut wrong = Vec::new();
         // What is wrong with one request does not keep the others from being looked at.
-        let kinds = calls.add_log(&sessions, think, true, |request| -> Result<_, Infallible> {
-            Ok(self.logged(request).unwrap_or_else(|why| {
-                let place = format!("{name}:{}:{}", request.line, request.column);
-                self.problems.add_foreign(format!("{place}: {why}"));
+        let kinds = calls.add_log(text, Dialect::Prony, think, |request| {
+            self.logged(request).unwrap_or_else(|why| {
+                wrong.push(format!("{name}:{}:{}: {why}", request.line, request.column));
                 CallSpec::default()
-            }))
+            })
         });
         self.calls = calls;
+        let kinds = kinds.map_err(|errors| {
+            // Where the grammar is wrong, that is told alone.
+            let told = errors.iter().map(|e| format!("{name}:{}:{}: {}", e.line, e.column, e.kind));
+            wrong = told.collect();
+        });
+        wrong.into_iter().for_each(|sentence| self.problems.add_foreign(sentence));
         kinds.ok()
     }
 }

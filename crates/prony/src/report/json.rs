@@ -74,6 +74,7 @@ struct Section<'a> {
 
 #[derive(Serialize)]
 struct Sessions {
+    rate: f64,
     lifetime: Times,
     failtime: Times,
 }
@@ -287,6 +288,7 @@ impl<'a> Section<'a> {
             errors: errors(tally),
             rows: tally.rows().map(Line::from).collect(),
             sessions: tally.sessions.as_ref().map(|s| Sessions {
+                rate: tally.session_rate().unwrap_or(0.0),
                 lifetime: Times::of(&s.lifetime),
                 failtime: Times::of(&s.failtime),
             }),

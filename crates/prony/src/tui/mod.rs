@@ -1,4 +1,4 @@
-//! The live view: a screen that tells how a load goes, and keys that end it.
+//! The live view: a screen that tells how a load goes, and keys that end it or change its rate.
 //!
 //! All of it happens in the thread that waits for the workers, which learns of them through gauges
 //! alone ([`prony_io::Live`]). [`state`] adds glances up, [`screen`] draws, [`terminal`] knows the
@@ -11,6 +11,7 @@ mod state;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod wheel;
 
 use std::fmt;
 use std::sync::Arc;
@@ -76,6 +77,10 @@ impl View {
             self.terminal = Ansi::enter().and_then(Terminal::new).ok();
         }
         let pressed = self.take_keys();
+        if let Some(factor) = self.state.helm.turned(live.now) {
+            self.control.steer(factor, live.now);
+            self.state.steer(&self.control.steers());
+        }
         if !self.away && (pressed || live.now >= self.next) {
             self.next = live.now + FRAME;
             self.draw();
@@ -104,6 +109,7 @@ impl View {
         let stop = self.control.stop_request();
         for &key in &keys {
             match key {
+                _ if self.state.press(key) => {}
                 b'q' | b'Q' => self.control.stop(),
                 b'?' | b'h' => self.state.help = !self.state.help,
                 // Form feed, which redraws in every full-screen program.

@@ -56,7 +56,7 @@ impl Page<'_> {
             self.figures(label, parts);
         }
         self.row = self.area.height - 1;
-        self.keys();
+        self.keys(state);
     }
 
     /// Figures alone, the most important first.
@@ -76,7 +76,7 @@ impl Page<'_> {
         }
         if self.area.height > last {
             self.row = self.area.height - 1;
-            self.keys();
+            self.keys(state);
         }
     }
 
@@ -115,7 +115,10 @@ impl Page<'_> {
             told.push((Ink::Bad, format!("  {} failed", units::rate(rates.failed))));
         }
         if let Some(asked) = state.asked() {
-            told.push((Ink::Asked, format!("  {} asked", units::rate(asked))));
+            let pace = state.helm.wheel.pace();
+            let changed =
+                if pace == 1.0 { String::new() } else { format!(" ({})", units::percent(pace)) };
+            told.push((Ink::Asked, format!("  {} asked{changed}", units::rate(asked))));
         }
         self.heading(told, over(state, self.area.width));
         let area = self.take(rows);
@@ -134,10 +137,17 @@ impl Page<'_> {
         charts::heat(area, self.buffer, self.look, &state.history);
     }
 
-    /// Keys that mean something now.
-    fn keys(&mut self) {
-        let long = "q end and report   q q end at once   ? help";
-        let short = "q end  ? help";
+    /// Keys that mean something now, or what one could not do.
+    fn keys(&mut self, state: &State) {
+        if let Some(notice) = state.notice() {
+            self.line(&[(Ink::Notice, notice.into())]);
+            return;
+        }
+        let [long, short] = if state.is_steerable() {
+            ["q end and report   q q end at once   p pause   + - rate   ? help", "q end  p + -  ?"]
+        } else {
+            ["q end and report   q q end at once   ? help", "q end  ? help"]
+        };
         let room = usize::from(self.area.width);
         let told = if long.len() <= room { long } else { short };
         self.line(&[(Ink::Faint, told.into())]);
@@ -148,6 +158,8 @@ impl Page<'_> {
             ("q", "start nothing new, wait for what is in flight, report"),
             ("q q", "end at once; what is in flight counts as unfinished"),
             ("Ctrl-C", "the same as q"),
+            ("p", "pause: nothing is asked for until p is pressed again"),
+            ("+  -", "ask for a tenth more, or less, from a fifth of a second later on"),
             ("?", "back to the figures"),
         ];
         self.line(&[(Ink::Title, "prony  ".into()), plain(state.load.clone())]);
@@ -169,7 +181,7 @@ impl Page<'_> {
         }
         self.row += 1;
         self.line(&[plain(
-            "Figures are those of the last second; the report has them all.".into(),
+            "Figures are of the last second. The report has them all, and what p + - did.".into(),
         )]);
     }
 
@@ -237,6 +249,7 @@ fn standing(state: &State) -> Piece {
         (Some(Stopping::Now), _) => (Ink::Notice, "ending ".into()),
         (Some(Stopping::Drain), _) | (None, Left::Drain) => (Ink::Notice, "draining ".into()),
         _ if now.since(Nanos::ZERO) < state.plan.warmup => (Ink::Notice, "warm-up ".into()),
+        _ if state.helm.wheel.paused => (Ink::Notice, "paused ".into()),
         _ => (Ink::Good, "running ".into()),
     }
 }

@@ -5,12 +5,16 @@ use std::collections::VecDeque;
 
 use prony_core::plan::Plan;
 use prony_core::record::LagSoFar;
+use prony_core::schedule::{RatePlan, Steer};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Interval, Live};
 
+use super::wheel::Helm;
 use crate::progress;
 use crate::report::text;
 
+/// How long a notice stands.
+const NOTICE: Span = Span::from_secs(4);
 /// What rates of this moment are taken over.
 const WINDOW: Span = Span::from_secs(1);
 /// As many intervals as the widest screen has columns, and some.
@@ -33,6 +37,11 @@ pub(super) struct State {
     pub(super) stopping: Option<Stopping>,
     /// Whether the help is shown.
     pub(super) help: bool,
+    /// The rate as it was planned, where it can be changed; that of `plan` has the changes.
+    planned: Option<RatePlan>,
+    pub(super) helm: Helm,
+    /// What a key could not do, and until when that is told.
+    notice: Option<(Nanos, &'static str)>,
 }
 
 /// How a run that was stopped ends.
@@ -100,6 +109,9 @@ impl State {
             history: VecDeque::new(),
             stopping: None,
             help: false,
+            planned: plan.load.clone().steerable().cloned(),
+            helm: Helm::default(),
+            notice: None,
         }
     }
 
@@ -123,6 +135,45 @@ impl State {
             self.remember(last);
         }
         self.live = live.clone();
+    }
+
+    /// Whether the keys can change the rate.
+    pub(super) fn is_steerable(&self) -> bool {
+        self.planned.is_some()
+    }
+
+    /// A key was pressed; whether it is one that changes the rate. Where it cannot, that is told.
+    pub(super) fn press(&mut self, key: u8) -> bool {
+        let mut wheel = self.helm.wheel;
+        if !wheel.press(key) {
+            return false;
+        }
+        let now = self.live.now;
+        let why = if !self.is_steerable() {
+            "p + - need an open loop with fixed or Poisson arrivals"
+        } else if now < Nanos::ZERO + self.plan.warmup {
+            "p + - wait for the end of the warm-up, which keeps its rate"
+        } else if self.stopping.is_some() {
+            "the run is ending: nothing starts any more"
+        } else {
+            self.helm.wheel = wheel;
+            return true;
+        };
+        self.notice = Some((now + NOTICE, why));
+        true
+    }
+
+    /// The rate was changed so far.
+    pub(super) fn steer(&mut self, steers: &[Steer]) {
+        let begin = Nanos::ZERO + self.plan.warmup;
+        if let (Some(planned), Some(rate)) = (&self.planned, self.plan.load.steerable()) {
+            *rate = planned.steered(begin, steers);
+        }
+    }
+
+    /// What a key could not do.
+    pub(super) fn notice(&self) -> Option<&'static str> {
+        self.notice.filter(|&(until, _)| self.live.now < until).map(|(_, why)| why)
     }
 
     fn remember(&mut self, last: &Interval) {

@@ -233,29 +233,4 @@ fn code(colour: Color) -> Option<u8> {
 }
 
 #[cfg(test)]
-mod tests {
-    use ratatui::buffer::Buffer;
-    use ratatui::style::Style;
-
-    use super::*;
-
-    #[test]
-    fn cells_become_one_run_where_they_stand_together() {
-        let mut cells = Buffer::empty(ratatui::layout::Rect::new(0, 0, 6, 2));
-        cells.set_string(1, 0, "ab", Style::new());
-        cells.set_string(3, 0, "c", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
-        cells.set_string(0, 1, "─", Style::new().fg(Color::DarkGray));
-        let mut out = Vec::new();
-        let area = [(1, 0), (2, 0), (3, 0), (0, 1)];
-        encode(&mut out, area.map(|(x, y)| (x, y, &cells[(x, y)])).into_iter());
-        let told = String::from_utf8(out).unwrap().replace('\x1b', "ESC");
-        assert_eq!(told, "ESC[1;2HESC[0mabESC[0;1;31mcESC[2;1HESC[0;90m─ESC[0m");
-    }
-
-    #[test]
-    fn arrows_are_no_keys() {
-        assert_eq!(keys_of(b"q+?"), b"q+?");
-        assert_eq!(keys_of(b"p\x1b[A"), b"p");
-        assert!(keys_of(b"\x1b[<0;1;1M").is_empty());
-    }
-}
+mod tests;

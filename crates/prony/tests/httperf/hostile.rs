@@ -1,15 +1,17 @@
 //! Servers that do what none should: prony's own command ends in its time, keeps its memory, and
 //! every request has ended in one way.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::Value;
 
 use crate::cut::Cut;
 use crate::defects::nginx_with_tls;
-use crate::program::{Ended, Run, Which, have};
+use crate::program::{Ended, Run, Serve, Which, have};
 use crate::replies::Step;
 use crate::server::Server;
 
@@ -42,8 +44,14 @@ const TIME: Duration = Duration::from_secs(12);
 
 /// Run prony's own command; its report.
 fn measure(args: &[&str]) -> (Ended, Value) {
+    measure_with(args, &[])
+}
+
+/// The same, with files beside it.
+fn measure_with(args: &[&str], files: &[(&str, String)]) -> (Ended, Value) {
     let args = [args, &["--json", "--quiet", "--accept-invalid", "-t", "1"]].concat();
-    let ended = Run::new(&args).run(Which::Prony);
+    let run = files.iter().fold(Run::new(&args), |run, (name, text)| run.file(name, text));
+    let ended = run.run(Which::Prony);
     assert!(matches!(ended.code, Some(0 | 1)), "{args:?}: {ended:?}");
     assert!(ended.took < TIME && ended.memory_kb < MEMORY_KB, "{args:?}: {ended:?}");
     let report: Value = serde_json::from_str(&ended.stdout).expect("a report in JSON");
@@ -78,6 +86,90 @@ fn no_server_keeps_a_load_from_ending() {
         }
     });
 }
+
+/// Three requests together, then one more, from a file in httperf's format or a plan that keeps
+/// cookies and looks for values in headers and bodies. Each session has 0.3 s for a request.
+fn in_sessions(url: &str, path: &str, way: usize) -> (Ended, Value) {
+    let secured = url.starts_with("https");
+    let driver = drivers()[way / 2 % drivers().len()];
+    if way.is_multiple_of(2) {
+        let log = format!("/{path}\n /{path}\n /{path}\n/{path}\n");
+        let args = ["load", "--session", "s.wsesslog", "-c", "2", "--sessions", "4", "--timeout"];
+        let more = ["300ms", "--connect-timeout", "300ms", "--driver", driver, url];
+        let insecure = if secured { &["-k"][..] } else { &[] };
+        return measure_with(&[&args[..], &more, insecure].concat(), &[("s.wsesslog", log)]);
+    }
+    let call = format!(
+        "{{ path = \"/{path}\", extract = {{ a = {{ header = \"X\", default = \"0\" }}, \
+         b = {{ regex = \"b=(.*)\", default = \"0\" }} }}, expect-body = \"e\" }}"
+    );
+    let tls = if secured { "tls = { insecure = true }" } else { "" };
+    let plan = format!(
+        "url = \"{url}\"\nusers = 2\nsessions = 4\ntimeout = \"300ms\"\n\
+         connect-timeout = \"300ms\"\ncookies = \"session\"\n{tls}\n\
+         [[session]]\nrequest = [[{call}, {call}, {call}], {call}]\n"
+    );
+    measure_with(&["run", "p.toml", "--driver", driver], &[("p.toml", plan)])
+}
+
+/// The drivers that there are here.
+fn drivers() -> &'static [&'static str] {
+    static DRIVERS: OnceLock<&[&str]> = OnceLock::new();
+    DRIVERS.get_or_init(|| {
+        let args = ["--driver", "uring", "-n", "1", "-c", "1", "http://127.0.0.1:1/", "--quiet"];
+        let tried = Run::new(&args).run(Which::Prony);
+        let missing = tried.code == Some(2);
+        if missing { &["epoll"] } else { &["epoll", "uring"] }
+    })
+}
+
+#[test]
+fn no_server_keeps_sessions_from_ending() {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let server = Server::start();
+        let tls = have("haproxy").then(|| haproxy_with_tls(server.port));
+        let plain = format!("http://127.0.0.1:{}/", server.port);
+        let secured = tls.as_ref().map(|tls| format!("https://127.0.0.1:{}/", tls.port));
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = PATHS.get(at) else { return };
+            for (i, url) in [Some(&plain), secured.as_ref()].into_iter().flatten().enumerate() {
+                // Each path on both drivers and in both ways, plain and secured.
+                for way in [at + i, at + i + 3] {
+                    let (ended, report) = in_sessions(url, path, way);
+                    assert!(failed(&report) > 0, "{url} {path} {way}: {ended:?}");
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(work);
+        }
+    });
+}
+
+/// A server that takes TLS off and passes every byte on, both ways.
+fn haproxy_with_tls(upstream: u16) -> Serve {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let pem = cert.pem() + &signing_key.serialize_pem();
+    Serve::haproxy(&HAPROXY.replace("@UP@", &upstream.to_string()), &[("pem", pem)])
+}
+
+const HAPROXY: &str = "
+defaults
+    mode tcp
+    timeout connect 2s
+    timeout client 20s
+    timeout server 20s
+frontend secured
+    bind 127.0.0.1:@PORT@ ssl crt @DIR@/pem
+    default_backend plain
+backend plain
+    server one 127.0.0.1:@UP@
+";
 
 /// Those beside which good ones work.
 #[test]
@@ -130,6 +222,9 @@ fn no_handshake_keeps_a_load_from_ending() {
         let server = Server::blunt(steps);
         let (ended, report) = secured(server.port, &[]);
         assert_eq!(failed(&report), 4, "{i}: {ended:?}");
+        let url = format!("https://127.0.0.1:{}/", server.port);
+        let (ended, report) = in_sessions(&url, "", i);
+        assert!(failed(&report) >= 4, "{i}: {ended:?}");
     }
 }
 
@@ -145,9 +240,12 @@ fn no_cut_in_tls_keeps_a_load_from_ending() {
         let whole = Cut::after(tls.port, u64::MAX);
         let (ended, report) = secured(whole.port, &["--no-reuse"]);
         assert_eq!(failed(&report), 0, "{version}: {ended:?}");
-        for bytes in [0, 1, 5, 50, 127, 400, 700, 900] {
+        for (i, bytes) in [0, 1, 5, 50, 127, 400, 700, 900].into_iter().enumerate() {
             let cut = Cut::after(tls.port, bytes);
             let (ended, report) = secured(cut.port, &["--no-reuse"]);
+            assert!(failed(&report) > 0, "{version} {bytes}: {ended:?}");
+            let url = format!("https://127.0.0.1:{}/", cut.port);
+            let (ended, report) = in_sessions(&url, "size1000", i);
             assert!(failed(&report) > 0, "{version} {bytes}: {ended:?}");
         }
     }

@@ -246,16 +246,34 @@ impl Serve {
 
     /// nginx with a configuration in which `@PORT@` and `@DIR@` are filled in, and files beside it.
     pub(crate) fn nginx(config: &str, files: &[(&str, String)]) -> Self {
+        Self::configured("nginx", config, files, |command, dir| {
+            command.args(["-p", dir, "-e", &format!("{dir}/error.log"), "-c", "config"]);
+        })
+    }
+
+    /// The same of haproxy.
+    pub(crate) fn haproxy(config: &str, files: &[(&str, String)]) -> Self {
+        Self::configured("haproxy", config, files, |command, dir| {
+            command.args(["-f", &format!("{dir}/config")]);
+        })
+    }
+
+    fn configured(
+        program: &str,
+        config: &str,
+        files: &[(&str, String)],
+        arguments: impl FnOnce(&mut Command, &str),
+    ) -> Self {
         let (port, folder) = (crate::server::dead_port(), TempDir::new().expect("a folder"));
         let dir = folder.path().to_str().expect("UTF-8").to_owned();
         let config = config.replace("@PORT@", &port.to_string()).replace("@DIR@", &dir);
-        for (name, text) in [("nginx.conf", config)].iter().chain(files) {
+        for (name, text) in [("config", config)].iter().chain(files) {
             fs::write(folder.path().join(name), text).expect("a file");
         }
         let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-        let mut command = Command::new("nginx");
-        let log = format!("{dir}/error.log");
-        command.env("PATH", path).args(["-p", &dir, "-e", &log, "-c", "nginx.conf"]);
+        let mut command = Command::new(program);
+        command.env("PATH", path);
+        arguments(&mut command, &dir);
         Self::listening(command, port, folder)
     }
 

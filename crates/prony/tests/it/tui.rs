@@ -117,6 +117,59 @@ fn a_second_key_ends_the_run_at_once() {
 }
 
 #[test]
+fn keys_change_the_rate_and_the_report_tells_it() {
+    if !have("tmux") {
+        return;
+    }
+    let _alone = alone();
+    let server = Serve::start(&[]);
+    let report = tempfile::NamedTempFile::with_suffix(".json").expect("a file");
+    let path = report.path().display();
+    let args = format!("-r 100 -d 600s -o {path} {}", server.url("/"));
+    let terminal = Terminal::start((100, 50), "", &args);
+    terminal.wait_for(&["running", "100/s asked"]);
+    terminal.press("p");
+    terminal.wait_for(&["paused", "0.00/s asked", "0.00/s answered"]);
+    terminal.press("+");
+    terminal.press("+");
+    terminal.press("p");
+    terminal.wait_for(&["running", "121/s asked (121 %)"]);
+    // Whole intervals of it.
+    terminal.wait_for(&["121/s answered"]);
+    terminal.press("q");
+    terminal.wait_for_end(130);
+
+    let json = std::fs::read_to_string(report.path()).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let pieces = report["plan"]["load"]["open"]["rate"]["pieces"].as_array().expect("pieces");
+    let rates: Vec<f64> = pieces.iter().filter_map(|piece| piece["from"].as_f64()).collect();
+    assert_eq!(rates, [100.0, 0.0, 121.0], "{pieces:?}");
+    let notes = report["run"]["notes"].to_string();
+    assert!(notes.contains("a pause from") && notes.contains("121 % from"), "{notes}");
+    // What was started is what these pieces ask for, but for what the threads that heard of the end
+    // first have not started; without the pause it would be a hundred more for each of its seconds.
+    let asked = report["measurement"]["rates"]["asked_rate"].as_f64().expect("a rate");
+    let window = report["measurement"]["rates"]["window_ns"].as_f64().expect("a window") / 1e9;
+    let started = report["measurement"]["tally"]["started"].as_f64().expect("a count");
+    assert!((asked * window - started).abs() < 60.0, "{asked}/s in {window} s, not {started}");
+}
+
+#[test]
+fn keys_that_can_do_nothing_say_so() {
+    if !have("tmux") {
+        return;
+    }
+    let _alone = alone();
+    let server = Serve::start(&["--latency", "5ms"]);
+    let terminal = Terminal::start((80, 24), "", &format!("-c 2 -d 600s {}", server.url("/")));
+    terminal.wait_for(&["running"]);
+    terminal.press("p");
+    terminal.wait_for(&["need an open loop with fixed or Poisson arrivals"]);
+    terminal.press("q");
+    terminal.wait_for_end(130);
+}
+
+#[test]
 fn terminals_of_any_size_and_kind() {
     if !have("tmux") {
         return;

@@ -41,6 +41,14 @@ fn empty() -> Summary {
 }
 
 #[test]
+fn limits_that_are_none_are_no_numbers() {
+    let mut summary = sample::closed();
+    (summary.plan.timeout, summary.plan.connect_timeout) = (Span::MAX, Span::MAX);
+    let told = text(&summary);
+    assert!(told.contains("no timeout, any time to connect"), "{told}");
+}
+
+#[test]
 fn nothing_that_is_zero_is_told() {
     let mut summary = sample::closed();
     let line = |summary: &Summary, label: &str| {

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::{DefaultHasher, Entry};
-use std::hash::{Hash as _, Hasher as _};
+use std::hash::{BuildHasherDefault, Hasher};
 
-use super::{LoggedRequest, LoggedSession};
+use super::{Dialect, LogError, LoggedRequest, read};
 use crate::plan::{Burst, CallSpec, SessionKind, Think};
 
 /// The calls of a plan that is being made, each of them once however often it is wanted.
@@ -12,7 +12,7 @@ use crate::plan::{Burst, CallSpec, SessionKind, Think};
 pub struct Calls {
     calls: Vec<CallSpec>,
     /// The last call of each hash of what mostly tells calls apart.
-    known: HashMap<u64, u32>,
+    known: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
     /// For each call, the one before it with the same hash; of itself, if there is none.
     alike: Vec<u32>,
 }
@@ -21,7 +21,10 @@ impl Calls {
     /// The index of the call, which is added where it is new.
     pub fn intern(&mut self, call: CallSpec) -> u32 {
         let mut hasher = DefaultHasher::new();
-        (&call.path, &call.method, &call.body, call.endpoint, call.name).hash(&mut hasher);
+        hasher.write(call.path.as_bytes());
+        hasher.write(&call.body);
+        let name = call.name.map_or(0, |name| u64::from(name) + 1);
+        hasher.write_u64(u64::from(call.endpoint) << 32 ^ name);
         let index = self.calls.len() as u32;
         let last = match self.known.entry(hasher.finish()) {
             Entry::Vacant(entry) => *entry.insert(index),
@@ -78,32 +81,53 @@ impl Calls {
     }
 
     /// The kinds of sessions that a session file tells of. `call` makes a request's call; bursts
-    /// without a think time of their own have this one; `lead` as in [`Burst`].
+    /// without a think time of their own have this one; of each burst the first request leads.
     ///
     /// # Errors
-    /// The first that `call` returns.
-    pub fn add_log<E>(
+    /// Everything that is wrong with the file, in order.
+    pub fn add_log(
         &mut self,
-        sessions: &[LoggedSession<'_>],
+        text: &[u8],
+        dialect: Dialect,
         think: Think,
-        lead: bool,
-        mut call: impl FnMut(&LoggedRequest<'_>) -> Result<CallSpec, E>,
-    ) -> Result<Vec<SessionKind>, E> {
-        let mut kinds = Vec::with_capacity(sessions.len());
-        // Most files have few requests that are the same, and moving the others takes time.
-        let bursts = sessions.iter().flatten();
-        self.calls.reserve(bursts.map(|burst| burst.requests.len()).sum());
-        for session in sessions {
-            let mut bursts = Vec::with_capacity(session.len());
-            for burst in session {
-                let calls = burst.requests.iter().map(|r| Ok(self.intern(call(r)?)));
-                let calls = calls.collect::<Result<Vec<_>, E>>()?;
+        mut call: impl FnMut(&LoggedRequest<'_>) -> CallSpec,
+    ) -> Result<Vec<SessionKind>, Vec<LogError>> {
+        // A line is a request at most, and most of them are unlike each other. What is reserved
+        // and not used costs nothing; moving the calls would.
+        let lines = memchr::memchr_iter(b'\n', text).count() + 1;
+        self.calls.reserve(lines);
+        self.alike.reserve(lines);
+        self.known.reserve(lines);
+        let mut kinds = Vec::new();
+        read(text, dialect, |session| {
+            let bursts = session.iter().map(|burst| {
+                let calls: Vec<_> =
+                    burst.requests.iter().map(|request| self.intern(call(request))).collect();
                 // Who is alone leads nobody.
-                let lead = lead && calls.len() > 1;
-                bursts.push(Burst { calls, lead, think: burst.think.unwrap_or(think), repeat: 1 });
-            }
+                let lead = calls.len() > 1;
+                Burst { calls, lead, think: burst.think.unwrap_or(think), repeat: 1 }
+            });
+            let bursts = bursts.collect();
             kinds.push(SessionKind { name: String::new(), weight: 1, bursts });
-        }
+        })?;
         Ok(kinds)
+    }
+}
+
+/// A hash that is none: the key is one already.
+#[derive(Clone, Copy, Debug, Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are numbers of 64 bits");
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }

@@ -123,30 +123,55 @@ pub fn parse_session_log(
     text: &[u8],
     dialect: Dialect,
 ) -> Result<Vec<LoggedSession<'_>>, Vec<LogError>> {
+    let mut sessions = Vec::new();
+    read(text, dialect, |session| sessions.push(std::mem::take(session)))?;
+    Ok(sessions)
+}
+
+/// Read a session file, one session after another, so that there is memory for one of them only.
+/// After an error, no further session is handed on.
+fn read<'a>(
+    text: &'a [u8],
+    dialect: Dialect,
+    mut each: impl FnMut(&mut LoggedSession<'a>),
+) -> Result<(), Vec<LogError>> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     let mut reader = Reader { text, at: 0, line: 1, line_start: 0, dialect };
-    let mut sessions = Vec::new();
     let mut session: LoggedSession<'_> = Vec::new();
-    let mut errors = Vec::new();
+    let (mut empty, mut errors) = (true, Vec::new());
     while let Some(line) = reader.next_line() {
         match line {
             Line::Comment => {}
-            Line::Blank if session.is_empty() => {}
-            Line::Blank => sessions.push(std::mem::take(&mut session)),
+            Line::Blank => {
+                end(&mut session, errors.is_empty(), &mut each);
+            }
             Line::Request { joins } => match reader.request() {
-                Ok((request, think)) => add(&mut session, joins, request, think),
+                Ok((request, think)) => {
+                    empty = false;
+                    add(&mut session, joins, request, think);
+                }
                 Err(error) => errors.push(error),
             },
         }
         reader.skip_line();
     }
-    if !session.is_empty() {
-        sessions.push(session);
-    }
-    if sessions.is_empty() && errors.is_empty() {
+    end(&mut session, errors.is_empty(), &mut each);
+    if empty && errors.is_empty() {
         errors.push(LogError { line: 1, column: 1, kind: LogErrorKind::Empty });
     }
-    if errors.is_empty() { Ok(sessions) } else { Err(errors) }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// The session is whole, if there is one.
+fn end<'a>(
+    session: &mut LoggedSession<'a>,
+    wanted: bool,
+    each: &mut impl FnMut(&mut LoggedSession<'a>),
+) {
+    if wanted && !session.is_empty() {
+        each(session);
+    }
+    session.clear();
 }
 
 /// Put a request where it belongs; the last think time of a burst counts.

@@ -285,13 +285,14 @@ fn errors_have_a_place() {
 #[test]
 fn equal_requests_are_one_call() {
     let text = "/a\n /b think=1\n\n/a\n/b contents=x\n /b contents=y\n /a\n";
-    let sessions = parse_session_log(text.as_bytes(), Dialect::Prony).unwrap();
     let mut calls = Calls::default();
-    let make = |r: &LoggedRequest<'_>| -> Result<CallSpec, ()> {
-        Ok(CallSpec { path: r.uri.into(), body: r.body.to_vec(), ..CallSpec::default() })
+    let make = |r: &LoggedRequest<'_>| CallSpec {
+        path: r.uri.into(),
+        body: r.body.to_vec(),
+        ..CallSpec::default()
     };
     let think = Think::Fixed(Span::from_secs(9));
-    let kinds = calls.add_log(&sessions, think, true, make).unwrap();
+    let kinds = calls.add_log(text.as_bytes(), Dialect::Prony, think, make).unwrap();
     let paths: Vec<_> = calls.clone().into_vec().into_iter().map(|c| c.path).collect();
     assert_eq!(paths, ["/a", "/b", "/b", "/b"]);
     let bursts: Vec<_> =

@@ -17,6 +17,8 @@ pub(super) struct Requests {
     /// The calls themselves, where some of them are filled in; otherwise none.
     specs: Shared<CallSpec>,
     version: HttpVersion,
+    /// Whether connections end after a number of requests, so that some request is the last.
+    ends: bool,
 }
 
 /// Where a call lies in the arena.
@@ -24,7 +26,7 @@ pub(super) struct Requests {
 struct Call {
     /// Head and body, for a connection that stays open.
     whole: Range<usize>,
-    /// The head alone for the last call of a connection; `None` where it is the same.
+    /// The head alone for the last call of a connection; `None` where it is the same or never sent.
     last_head: Option<Range<usize>>,
     /// The body, a part of `whole`.
     body: Range<usize>,
@@ -39,7 +41,9 @@ impl Requests {
         let cookies = plan.sessions.as_ref().is_some_and(|s| s.cookies != Cookies::Off);
         let filled = cookies || plan.calls.iter().any(|call| call.template);
         let specs = if filled { plan.calls.clone() } else { Shared::default() };
-        let mut requests = Self { arena: Vec::new(), calls, kinds, specs, version: plan.http };
+        let ends = plan.requests_per_connection.is_some();
+        let mut requests =
+            Self { arena: Vec::new(), calls, kinds, specs, version: plan.http, ends };
         for spec in &plan.calls {
             requests.add(spec, plan.http);
         }
@@ -50,6 +54,7 @@ impl Requests {
     #[inline]
     pub(super) fn write(&self, call: u32, last: bool, out: &mut Vec<u8>) -> bool {
         let call = &self.calls[call as usize];
+        debug_assert!(!last || self.ends, "the plan ends no connection");
         if last && let Some(head) = &call.last_head {
             out.extend_from_slice(&self.arena[head.clone()]);
             out.extend_from_slice(&self.arena[call.body.clone()]);
@@ -88,7 +93,7 @@ impl Requests {
         let body = arena.len()..arena.len() + spec.body.len();
         arena.extend_from_slice(&spec.body);
         let whole = start..arena.len();
-        let last_head = (!spec.bare && !has(spec, "connection")).then(|| {
+        let last_head = (self.ends && !spec.bare && !has(spec, "connection")).then(|| {
             let start = arena.len();
             head(spec, version, true, &plain, arena);
             start..arena.len()

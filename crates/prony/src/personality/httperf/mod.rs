@@ -2,6 +2,7 @@
 
 mod echo;
 mod extras;
+pub mod fuzzing;
 mod live;
 mod network;
 mod numbers;

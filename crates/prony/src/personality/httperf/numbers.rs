@@ -292,6 +292,25 @@ mod tests {
         assert_eq!(lifetimes(&Hist::new()), (Spread::default(), 0.0));
     }
 
+    /// The old one had 100,000 bins of a millisecond, and nothing was seen of what lay beyond.
+    #[test]
+    fn lifetimes_may_be_longer_than_100_seconds() {
+        let mut opts = super::super::plan::tests::opts_of("--num-conns 3 --num-calls 2");
+        opts.verbose = 2;
+        let plan = super::super::plan::tests::plan_of("--num-conns 3 --num-calls 2");
+        let law = serde_json::from_str(r#"{"latency": "fixed:150s"}"#).unwrap();
+        let summary = crate::run::simulate(&plan, 1, 1, &law, Vec::new(), Vec::new());
+        let n = numbers(&opts, &summary, None);
+        // Two replies of 150 s and what lies on the way.
+        for ms in [n.lifetime.min, n.lifetime.avg, n.lifetime.max, n.lifetime_median] {
+            assert!((300_000.0..300_010.0).contains(&ms), "{ms} ms");
+        }
+        let bins = n.lifetimes.unwrap();
+        assert_eq!(bins.iter().map(|b| b.1).sum::<u64>(), 3, "{bins:?}");
+        // A bin is at most 1.6 % wide.
+        assert!(bins.iter().all(|b| (295_000.0..305_000.0).contains(&b.0)), "{bins:?}");
+    }
+
     #[test]
     fn an_empty_run_has_numbers() {
         let plan = super::super::plan::tests::plan_of("--num-conns 1");

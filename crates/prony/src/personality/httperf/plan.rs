@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use prony_core::plan::{
-    Burst, Calls, Cookies, Data, Dialect, Expect, HttpVersion, Load, LogErrorKind, LoggedRequest,
-    Lost, OnFailure, Pick, Plan, SessionKind, Sessions, Shard, Stop, Think, parse_session_log,
+    Burst, Calls, Cookies, Data, Dialect, Expect, HttpVersion, Load, LogError, LogErrorKind,
+    LoggedRequest, Lost, OnFailure, Pick, Plan, SessionKind, Sessions, Shard, Stop, Think,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::Endpoint;
@@ -121,6 +121,13 @@ fn counted(
     per_session: u64,
     think: Think,
 ) -> Result<(Vec<SessionKind>, u64), Refusal> {
+    // The calls of a burst are spelt out.
+    let burst = o.burst_length.min(per_session);
+    if burst > SPELT_MAX {
+        return Err(Refusal::new(format!(
+            "a burst of {burst} calls is too long; --burst-length takes at most {SPELT_MAX}"
+        )));
+    }
     // A session of no calls made one.
     let per_session = per_session.max(1);
     let total = sessions.saturating_mul(per_session).max(1);
@@ -209,7 +216,7 @@ fn logged(
 ) -> Result<Vec<SessionKind>, Refusal> {
     let name = file.display();
     let text = fs::read(file).map_err(|_| Refusal::new(format!("can't open {name}")))?;
-    let sessions = parse_session_log(&text, Dialect::Httperf).map_err(|errors| {
+    let refused = |errors: Vec<LogError>| {
         // There is one at least, or it were no error.
         let Some(e) = errors.first() else { return Refusal::new("") };
         let what = match &e.kind {
@@ -221,15 +228,18 @@ fn logged(
             other => format!("{name}: {other}"),
         };
         Refusal::new(format!("{what} (line {}, column {})", e.line, e.column))
-    })?;
+    };
     let mut of_server = Vec::new();
     for template in templates {
-        let call = |r: &LoggedRequest<'_>| {
-            Ok::<_, Refusal>(template.call(r.method, r.uri, r.body.to_vec(), &r.headers))
-        };
-        of_server.push(calls.add_log(&sessions, seconds(think), true, call)?);
+        let call =
+            |r: &LoggedRequest<'_>| template.call(r.method, r.uri, r.body.to_vec(), &r.headers);
+        let kinds = calls.add_log(&text, Dialect::Httperf, seconds(think), call);
+        of_server.push(kinds.map_err(refused)?);
     }
-    let (m, s) = (sessions.len(), templates.len());
+    if let [_] = templates {
+        return Ok(of_server.swap_remove(0));
+    }
+    let (m, s) = (of_server[0].len(), templates.len());
     let n = m / gcd(m as u64, s as u64) as usize * s;
     Ok((0..n).map(|k| of_server[k % s][k % m].clone()).collect())
 }

@@ -37,7 +37,7 @@ pub(super) fn sections(summary: &Summary, id: &str) -> Markup {
         (plots::phases(t, id))
         @if has_errors { h2 { "Errors" } (errors(t)) }
         @if !t.statuses.is_empty() { h2 { "Statuses" } (statuses(t)) }
-        @if let Some(sessions) = &t.sessions { h2 { "Sessions" } (sessions_of(sessions)) }
+        @if let Some(sessions) = &t.sessions { h2 { "Sessions" } (sessions_of(t, sessions)) }
         @if !t.names.is_empty() {
             h2 { "Requests by name" }
             (figures::names(&summary.plan.names, &t.names))
@@ -167,7 +167,7 @@ fn statuses(t: &Tally) -> Markup {
     scrolling("statuses", &table)
 }
 
-fn sessions_of(s: &SessionTally) -> Markup {
+fn sessions_of(t: &Tally, s: &SessionTally) -> Markup {
     let counts = [
         ("started", s.started),
         ("completed", s.completed),
@@ -182,6 +182,7 @@ fn sessions_of(s: &SessionTally) -> Markup {
     html! {
         dl.facts {
             @for (label, n) in counts { dt { (label) } dd { (figures::count(n)) } }
+            @if let Some(rate) = t.session_rate() { dt { "rate" } dd { (units::rate(rate)) } }
             @if !lengths.is_empty() { dt { "lengths" } dd { (lengths.join(", ")) } }
         }
         (figures::times("sessions", &[("completed", &s.lifetime), ("failed", &s.failtime)]))

@@ -162,8 +162,11 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
 /// What became of the sessions.
 fn sessions(t: &Tally) -> Vec<String> {
     let Some(s) = &t.sessions else { return Vec::new() };
-    let mut told =
-        vec![format!("{}: {} completed", units::count(s.started), units::count(s.completed))];
+    let mut first = format!("{}: {} completed", units::count(s.started), units::count(s.completed));
+    if let Some(rate) = t.session_rate().filter(|&rate| rate > 0.0) {
+        first += &format!(" ({})", units::rate(rate));
+    }
+    let mut told = vec![first];
     for (n, what) in [(s.failed, "failed"), (s.unfinished, "unfinished")] {
         if n > 0 {
             told.push(format!("{} {what}", units::count(n)));

@@ -270,8 +270,14 @@ fn secured(plan: &Plan) -> Vec<String> {
 fn limits(plan: &Plan) -> Vec<String> {
     let from = if plan.timeout_from_send { "send" } else { "intended start" };
     vec![
-        format!("timeout {} from the {from}", units::exact(plan.timeout)),
-        format!("{} to connect", units::exact(plan.connect_timeout)),
+        match plan.timeout {
+            Span::MAX => "no timeout".to_owned(),
+            timeout => format!("timeout {} from the {from}", units::exact(timeout)),
+        },
+        match plan.connect_timeout {
+            Span::MAX => "any time to connect".to_owned(),
+            timeout => format!("{} to connect", units::exact(timeout)),
+        },
         format!("seed {}", plan.seed),
     ]
 }

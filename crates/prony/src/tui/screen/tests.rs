@@ -52,7 +52,10 @@ fn golden(name: &str, told: &str) {
 #[test]
 fn an_open_loop_on_80_columns() {
     let state = after("-r 20k -d 100s", 95, 20_000);
-    golden("open-80x24", &lines(&shown(&state, COLOURS, (80, 24))));
+    let screen = lines(&shown(&state, COLOURS, (80, 24)));
+    golden("open-80x24", &screen);
+    let page = include_str!("../../../../../docs/live-view.md");
+    assert!(page.contains(&screen), "docs/live-view.md shows another screen");
     golden("open-80x24-ascii", &lines(&shown(&state, ASCII, (80, 24))));
 }
 
@@ -92,25 +95,25 @@ fn small_terminals_show_the_figures() {
     check(
         (20, 5),
         &expect![[r#"
-        running 24 s, 1:16 l
-        16.0k/s of 20.0k/s
-        p50 40.4 ms  p99 40.
-        16,000 failures, 7 i
-        q end  ? help
-    "#]],
+            running 24 s, 1:16 l
+            16.0k/s of 20.0k/s
+            p50 40.4 ms  p99 40.
+            16,000 failures, 7 i
+            q end  p + -  ?
+        "#]],
     );
     check(
         (39, 8),
         &expect![[r#"
-        running 24 s, 1:16 left
-        16.0k/s of 20.0k/s
-        p50 40.4 ms  p99 40.4 ms
-        16,000 failures, 7 in flight
+            running 24 s, 1:16 left
+            16.0k/s of 20.0k/s
+            p50 40.4 ms  p99 40.4 ms
+            16,000 failures, 7 in flight
 
 
 
-        q end  ? help
-    "#]],
+            q end  p + -  ?
+        "#]],
     );
     check(
         (12, 2),

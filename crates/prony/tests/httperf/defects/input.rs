@@ -149,3 +149,23 @@ fn a_session_file_is_refused_by_line_and_column() {
     }
     assert_eq!(server.requests(), 0);
 }
+
+/// Other versions than 1.0 and 1.1 would need options of their own; none is taken for one of these.
+#[test]
+fn d23_other_versions_of_http_are_refused() {
+    let server = Server::start();
+    for version in ["1.0", "1.1"] {
+        let ended = ours(&server, &[&format!("--http-version={version}")]);
+        assert_eq!(numbers(&ended, ["replies", "errors"]), [1.0, 0.0], "{version}: {ended:?}");
+        let seen = server.seen().pop().expect("a connection");
+        let line = format!("GET / HTTP/{version}\r\n");
+        assert!(seen.bytes.starts_with(line.as_bytes()), "{seen:?}");
+    }
+    for (version, code) in [("2.0", "20000"), ("0.9", "9"), ("1.2", "10002")] {
+        let ended = ours(&server, &[&format!("--http-version={version}")]);
+        assert!(ended.code != Some(0), "{version}: {ended:?}");
+        let told = format!("unexpected version code {code}");
+        assert!(ended.stderr.contains(&told), "{version}: {ended:?}");
+    }
+    assert_eq!(server.requests(), 2);
+}

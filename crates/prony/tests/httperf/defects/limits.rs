@@ -1,7 +1,10 @@
 //! How much there may be of everything.
 
+use std::process::Command;
+use std::time::Duration;
+
 use super::{extras, numbers, ours, run};
-use crate::program::{Serve, Which, attempts};
+use crate::program::{Serve, Which, attempts, have};
 use crate::server::{Server, dead_port};
 
 /// Both threads have a share of the work, and the sums are those of one.
@@ -101,4 +104,41 @@ fn d18_percentiles_follow_the_classic_report() {
     assert!(text.contains(" p50 ") && text.contains(" p75 "), "{ended:?}");
     let without = ours(&server, &[&args[..], &["--no-extras"]].concat());
     assert_eq!(without.report().after, [""; 0]);
+}
+
+/// Buffers are the kernel's own, which grow, unless somebody wants others; the echo is as ever.
+#[test]
+fn d39_buffers_are_small_only_where_that_is_asked_for() {
+    if !have("ss") {
+        return;
+    }
+    let server = Server::start();
+    let small = ["--recv-buffer=8192", "--send-buffer=4096"];
+    for (args, receive, send) in
+        [(&[][..], 65_536..u64::MAX, 8_193..u64::MAX), (&small, 16_384..16_385, 8_192..8_193)]
+    {
+        let run = run(server.port, &[args, &["--uri=/hang", "--timeout=20"]].concat());
+        let running = run.spawn(Which::Ours);
+        let begun = std::time::Instant::now();
+        let sizes = loop {
+            if let Some(sizes) = buffers(server.port) {
+                break sizes;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(15), "no connection is seen");
+        };
+        drop(running);
+        assert!(receive.contains(&sizes[0]) && send.contains(&sizes[1]), "{args:?}: {sizes:?}");
+    }
+    let ended = ours(&server, &[]);
+    assert!(ended.stdout.contains("--send-buffer=4096 --recv-buffer=16384"), "{ended:?}");
+}
+
+/// The buffers, receive and send, of a connection to that port.
+fn buffers(port: u16) -> Option<[u64; 2]> {
+    let filter = format!("dport = :{port}");
+    let out = Command::new("ss").args(["-tmnH", "state", "established", &filter]).output().ok()?;
+    let text = String::from_utf8(out.stdout).ok()?;
+    let memory = text.split_once("skmem:(")?.1.split_once(')')?.0.to_owned();
+    let size = |name: &str| memory.split(',').find_map(|f| f.strip_prefix(name)?.parse().ok());
+    Some([size("rb")?, size("tb")?])
 }

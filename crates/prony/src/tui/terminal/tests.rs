@@ -1,0 +1,68 @@
+use std::env;
+use std::process::Command;
+use std::time::Instant;
+
+use ratatui::buffer::Buffer;
+use ratatui::style::Style;
+
+use super::*;
+
+#[test]
+fn cells_become_one_run_where_they_stand_together() {
+    let mut cells = Buffer::empty(ratatui::layout::Rect::new(0, 0, 6, 2));
+    cells.set_string(1, 0, "ab", Style::new());
+    cells.set_string(3, 0, "c", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
+    cells.set_string(0, 1, "─", Style::new().fg(Color::DarkGray));
+    let mut out = Vec::new();
+    let area = [(1, 0), (2, 0), (3, 0), (0, 1)];
+    encode(&mut out, area.map(|(x, y)| (x, y, &cells[(x, y)])).into_iter());
+    let told = String::from_utf8(out).unwrap().replace('\x1b', "ESC");
+    assert_eq!(told, "ESC[1;2HESC[0mabESC[0;1;31mcESC[2;1HESC[0;90m─ESC[0m");
+}
+
+#[test]
+fn arrows_are_no_keys() {
+    assert_eq!(keys_of(b"q+?"), b"q+?");
+    assert_eq!(keys_of(b"p\x1b[A"), b"p");
+    assert!(keys_of(b"\x1b[<0;1;1M").is_empty());
+}
+
+/// A panic in a real terminal, tmux's. The test is started there a second time, to panic itself.
+#[test]
+fn a_panic_leaves_the_terminal_as_it_was() {
+    const INSIDE: &str = "PRONY_TEST_IN_A_TERMINAL";
+    if env::var_os(INSIDE).is_some() {
+        let _entered = Ansi::enter().unwrap();
+        let worker = thread::spawn(|| panic!("a defect"));
+        assert!(worker.join().is_err() && !Ansi::is_entered());
+        return;
+    }
+    if Command::new("tmux").arg("-V").output().is_err() {
+        assert!(env::var_os("CI").is_none(), "tmux is not installed, but CI needs it");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let tmux = |args: &[&str]| {
+        let mut tmux = Command::new("tmux");
+        tmux.arg("-S").arg(dir.path().join("tmux")).args(args).env_remove("TMUX");
+        String::from_utf8_lossy(&tmux.output().unwrap().stdout).into_owned()
+    };
+    let this = env::current_exe().unwrap();
+    let script = format!(
+        "{INSIDE}=1 {} --exact tui::terminal::tests::a_panic_leaves_the_terminal_as_it_was \
+         --nocapture; stty -a | grep -q -e -icanon -e '-echo ' && echo raw || echo restored; \
+         exec sleep 100",
+        this.display()
+    );
+    tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50", &script]);
+    let begun = Instant::now();
+    let mut screen = String::new();
+    while !screen.contains("restored") && begun.elapsed().as_secs() < 60 {
+        thread::sleep(Duration::from_millis(20));
+        screen = tmux(&["capture-pane", "-p"]);
+    }
+    let state = tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]);
+    tmux(&["kill-server"]);
+    assert!(screen.contains("a defect") && screen.contains("1 passed"), "{screen}");
+    assert!(screen.contains("restored") && state.trim() == "0 1", "{state} {screen}");
+}
