@@ -100,9 +100,9 @@ impl View {
             self.away = true;
             return false;
         }
-        let backend = terminal.backend_mut();
-        if std::mem::take(&mut self.away) && Ansi::is_entered() {
-            let _ = backend.enter_again();
+        // A shell that has stopped and continued this process has set the terminal to its liking.
+        if (std::mem::take(&mut self.away) || terminal::is_reset()) && Ansi::is_entered() {
+            let _ = terminal.backend_mut().enter_again();
             let _ = terminal.clear();
         }
         let keys = terminal.backend_mut().keys();

@@ -59,20 +59,36 @@ impl Page<'_> {
         self.keys(state);
     }
 
-    /// Figures alone, the most important first.
+    /// Figures alone, the most important first, each as long as there is room for.
     fn small(&mut self, state: &State) {
-        let rates = state.rates();
-        let mut lines: Vec<Vec<Piece>> = vec![vec![standing(state), plain(progressed(state))]];
-        let asked =
-            state.asked().map_or(String::new(), |asked| format!(" of {}", units::rate(asked)));
-        lines.push(vec![plain(units::rate(rates.replies) + &asked)]);
-        lines.push(vec![plain(quantiles(state, &[("p50", 0.5), ("p99", 0.99)]))]);
-        let failed = units::counted(state.live.failed, "failure", "failures");
-        let ink = if state.live.failed > 0 { Ink::Bad } else { Ink::Plain };
-        lines.push(vec![(ink, failed), plain(format!(", {} in flight", state.live.in_flight))]);
+        let (rates, live) = (state.rates(), &state.live);
+        let asked = state.asked().map(|asked| format!(" of {}", units::rate(asked)));
+        let failed = units::counted(live.failed, "failure", "failures");
+        let ink = if live.failed > 0 { Ink::Bad } else { Ink::Plain };
+        let (going, word) = standing(state);
+        let gone = clock(live.now.since(Nanos::ZERO));
+        let lines = [
+            (going, [word.clone() + &progressed(state), word + &gone]),
+            (
+                Ink::Plain,
+                [
+                    units::rate(rates.replies) + asked.as_deref().unwrap_or_default(),
+                    units::rate(rates.replies),
+                ],
+            ),
+            (
+                Ink::Plain,
+                [
+                    quantiles(state, &[("p50", 0.5), ("p99", 0.99)]),
+                    quantiles(state, &[("p99", 0.99)]),
+                ],
+            ),
+            (ink, [format!("{failed}, {} in flight", live.in_flight), failed]),
+        ];
         let last = lines.len() as u16;
-        for line in lines {
-            self.line(&line);
+        for (ink, [long, short]) in lines {
+            let fits = width(&long) <= usize::from(self.area.width);
+            self.line(&[(ink, if fits { long } else { short })]);
         }
         if self.area.height > last {
             self.row = self.area.height - 1;

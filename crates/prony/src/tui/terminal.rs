@@ -41,6 +41,11 @@ pub(super) fn is_ours() -> bool {
     io::stderr().is_terminal() && tcgetpgrp(io::stderr()).is_ok_and(|front| front == group)
 }
 
+/// Whether somebody has set the terminal back to lines.
+pub(super) fn is_reset() -> bool {
+    tcgetattr(io::stderr()).is_ok_and(|now| now.local_modes.contains(LocalModes::ICANON))
+}
+
 /// Give the terminal back as it was found; may be called at any time, from any thread, and does
 /// nothing where it was not entered.
 pub fn restore() {

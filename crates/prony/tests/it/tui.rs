@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::rig::{Serve, alone, have, prony, wait_until};
@@ -152,6 +153,30 @@ fn keys_change_the_rate_and_the_report_tells_it() {
     let window = report["measurement"]["rates"]["window_ns"].as_f64().expect("a window") / 1e9;
     let started = report["measurement"]["tally"]["started"].as_f64().expect("a count");
     assert!((asked * window - started).abs() < 60.0, "{asked}/s in {window} s, not {started}");
+}
+
+#[test]
+fn a_job_that_was_stopped_takes_the_terminal_up_again() {
+    if !have("tmux") {
+        return;
+    }
+    let _alone = alone();
+    let server = Serve::start(&["--latency", "5ms"]);
+    let dir = tempfile::tempdir().expect("a folder");
+    let pid = dir.path().join("pid");
+    // A shell with job control, which goes on when the job is stopped.
+    let job = format!("set -m; sh -c 'echo $$ > {}; exec \"$0\" \"$@\"'", pid.display());
+    let args = format!("-c 2 -d 600s {}; stty sane; echo away; read line; fg", server.url("/"));
+    let terminal = Terminal::start((80, 24), &job, &args);
+    terminal.wait_for(&["running", "p50", "meter"]);
+    let pid = std::fs::read_to_string(pid).expect("its number");
+    let pid = pid.trim().parse().ok().and_then(Pid::from_raw).expect("a number");
+    kill_process(pid, Signal::TSTP).expect("it runs");
+    terminal.wait_for(&["away"]);
+    terminal.press("Enter");
+    terminal.wait_for(&["running", "p50", "meter"]);
+    terminal.press("q");
+    terminal.wait_for_end(130);
 }
 
 #[test]
