@@ -1,8 +1,10 @@
 //! What the fuzz targets do with their input, in one place with the tests that replay the committed
 //! corpora.
 
+use crate::echo::{self, Echo, EchoLaw};
 use crate::fault::Fault;
 use crate::layer::TlsContext;
+use crate::machine::{Action, Machine};
 use crate::plan::{
     CallSpec, Cookies, Dialect, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think, TlsSpec,
     parse_session_log,
@@ -411,6 +413,52 @@ impl ReplySink for Sink {
     }
 }
 
+/// What a client says to the responder: the same bytes have the same outcome however they are cut,
+/// and no answer to a datagram is one that would be answered. The first byte says how to cut.
+///
+/// # Panics
+/// When a promise is broken.
+pub fn echo(data: &[u8]) {
+    let Some((&cut, stream)) = data.split_first() else { return };
+    let stream = &stream[..stream.len().min(1 << 16)];
+    let whole = respond(stream, stream.len().max(1));
+    let pieces = respond(stream, usize::from(cut).max(1));
+    assert_eq!(whole.0, pieces.0, "messages and refusals");
+    // A refusal throws away the replies that were not yet sent.
+    assert!(whole.0.1 > 0 || whole.1 == pieces.1, "replies");
+    let mut out = Vec::new();
+    if echo::answer(stream, true, &mut out) {
+        assert!(!echo::answer(&out, true, &mut Vec::new()), "an answer is answered");
+    }
+}
+
+/// Messages and refusals, and what the responder has sent.
+fn respond(stream: &[u8], cut: usize) -> ((u64, u64), Vec<u8>) {
+    let law = EchoLaw { length_max: 4_096, ..EchoLaw::default() };
+    let mut echo = Echo::new(law, vec![false]);
+    let mut heard = Vec::new();
+    let Some(id) = echo.on_accepted(0, Nanos::ZERO) else { return ((0, 0), heard) };
+    let mut open = true;
+    for piece in stream.chunks(cut) {
+        if open {
+            echo.on_recv(id, &mut piece.to_vec(), Nanos::ZERO);
+        }
+        while let Some(action) = echo.poll_action() {
+            match action {
+                Action::Transmit { id } => {
+                    echo.take_output(id, Nanos::ZERO, &mut |bytes| {
+                        heard.extend_from_slice(bytes);
+                        bytes.len()
+                    });
+                }
+                Action::Close { .. } => open = false,
+                Action::Connect { .. } | Action::Finished => panic!("it only answers"),
+            }
+        }
+    }
+    ((echo.echoed().messages, echo.echoed().refused), heard)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -434,6 +482,11 @@ mod tests {
     #[test]
     fn corpus_of_reply() {
         replay("reply", super::reply);
+    }
+
+    #[test]
+    fn corpus_of_echo() {
+        replay("echo", super::echo);
     }
 
     #[test]
