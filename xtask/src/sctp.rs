@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell::{cargo, output, program, run};
 
-const GUEST: &str = "tools/sctp-guest";
+/// The tool that runs a guest.
+pub(crate) const GUEST: &str = "tools/sctp-guest";
 
 const USAGE: &str = "\
 usage: cargo xtask sctp [--profile NAME] [FILTER]
@@ -64,13 +65,21 @@ fn must_run() -> bool {
 
 fn in_guest(build: &[&str], filter: &str) -> Result<()> {
     let built = Built::new(build)?;
+    let prony = built.path("prony", "bin")?;
     let sockets = built.path("prony_io", "lib")?;
+    let tests = built.path("ace", "test")?;
     let mut guest = Command::new(GUEST);
     guest.args(["--times", "--env", "PRONY_TEST_SCTP=1", "--env", "RUST_BACKTRACE=1"]);
-    guest.arg("--add").arg(&sockets);
+    for file in [&prony, &sockets, &tests] {
+        guest.arg("--add").arg(file);
+    }
     // One thread: the guest has one CPU, and its tests wait for each other's timeouts otherwise.
-    let filter = if filter.is_empty() { "sctp::tests" } else { filter };
-    let line = format!("'{}' --test-threads=1 {filter}", sockets.display());
+    let line = [(&sockets, "sctp::tests"), (&tests, "sctp::")]
+        .map(|(tests, all)| {
+            let only = if filter.is_empty() { all } else { filter };
+            format!("'{}' --test-threads=1 --quiet {only}", tests.display())
+        })
+        .join(" && ");
     run(guest.args(["--sh", &line]))
 }
 
@@ -81,7 +90,7 @@ impl Built {
     fn new(args: &[&str]) -> Result<Self> {
         // Of the whole workspace, so that no crate is built again with other features.
         let test = ["test", "--locked", "--workspace", "--no-run", "--quiet"];
-        let what = ["--lib", "--message-format=json"];
+        let what = ["--lib", "--test", "ace", "--message-format=json"];
         let text = output(cargo(&test).args(what).args(args))?;
         let lines = text.lines().map(serde_json::from_str);
         Ok(Self(lines.collect::<Result<_, _>>().context("cargo's messages: not JSON")?))

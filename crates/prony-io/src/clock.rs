@@ -41,6 +41,20 @@ pub fn monotonic() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// The local date and time, as C's `ctime` tells it: `Sat Nov 21 19:05:31 2026`.
+pub fn local_date() -> String {
+    let mut text = [0_u8; 32];
+    // SAFETY: all places are valid and as large as is said; the format is a C string.
+    let n = unsafe {
+        let now = libc::time(std::ptr::null_mut());
+        let mut parts: libc::tm = std::mem::zeroed();
+        libc::localtime_r(&raw const now, &raw mut parts);
+        let format = c"%a %b %e %H:%M:%S %Y";
+        libc::strftime(text.as_mut_ptr().cast(), text.len(), format.as_ptr(), &raw const parts)
+    };
+    String::from_utf8_lossy(&text[..n]).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

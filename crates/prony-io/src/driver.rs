@@ -2,7 +2,7 @@
 //! opened.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{OwnedFd, RawFd};
 
 use prony_core::fault::{Fault, FaultClass};
@@ -16,6 +16,7 @@ use crate::direct::Direct;
 use crate::epoll::Epoll;
 use crate::ports::{Ports, SocketOptions};
 use crate::sleep::Precision;
+use crate::sock::sctp::{Style, Tuning};
 use crate::sock::{self, Mode, Remote};
 use crate::uring::{Mounted, Uring};
 use crate::worker::SetupError;
@@ -190,12 +191,40 @@ impl Network {
     pub(crate) fn socket(&mut self, endpoint: u32, tried: u16, mode: Mode) -> Result<RawFd, i32> {
         let source = self.source_for(endpoint, tried);
         let Some(remote) = self.remote(endpoint, tried) else { return Err(libc::EADDRNOTAVAIL) };
+        if let Some(style) = remote.sctp() {
+            return self.sctp_socket(remote, style, mode);
+        }
         let to = remote.as_inet().filter(|_| self.sockets.all_ports);
-        let fd = remote.socket(if to.is_some() { None } else { source }, mode)?;
+        let port = self.sockets.port;
+        let any = remote.as_inet().map_or_else(|| Ipv4Addr::UNSPECIFIED.into(), any_of);
+        let fd = remote.socket(if to.is_some() || port != 0 { None } else { source }, mode)?;
         if let Some(to) = to {
             self.ports.bind(fd, source, to).inspect_err(|_| sock::close(fd))?;
+        } else if port != 0 {
+            let own = SocketAddr::new(source.unwrap_or(any), port);
+            sock::bind(fd, own).inspect_err(|_| sock::close(fd))?;
         }
         let SocketOptions { reset, send_buffer, recv_buffer, .. } = self.sockets;
+        if reset {
+            sock::reset_on_close(fd);
+        }
+        sock::limit_buffers(fd, send_buffer, recv_buffer);
+        Ok(fd)
+    }
+
+    /// An association has all source addresses of its family at once.
+    fn sctp_socket(&self, remote: &Remote, style: Style, mode: Mode) -> Result<RawFd, i32> {
+        let Some(to) = remote.as_inet() else { return Err(libc::EAFNOSUPPORT) };
+        let SocketOptions { port, reset, send_buffer, recv_buffer, nagle, rto, .. } = self.sockets;
+        let fits = |s: &&IpAddr| s.is_ipv4() == to.is_ipv4();
+        let mut sources: Vec<_> =
+            self.sources.iter().filter(fits).map(|&s| SocketAddr::new(s, port)).collect();
+        if sources.is_empty() && port != 0 {
+            sources.push(SocketAddr::new(any_of(to), port));
+        }
+        let fd = remote
+            .sctp_socket(style, &sources, mode, &Tuning { nagle, rto })
+            .map_err(|e| e.raw_os_error().unwrap_or(libc::EINVAL))?;
         if reset {
             sock::reset_on_close(fd);
         }
@@ -215,6 +244,14 @@ impl Network {
             .find(|&i| self.sources[i].is_ipv4() == to.is_ipv4())?;
         self.next_source = (i + 1) % n;
         Some(self.sources[i])
+    }
+}
+
+/// Any address of the family of that one.
+fn any_of(addr: SocketAddr) -> IpAddr {
+    match addr {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::RawFd;
 
-use crate::sock;
+use crate::sock::{self, sctp::Rto};
 
 /// How sockets for connections are made, beyond the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,10 @@ pub struct SocketOptions {
     pub busy_poll_us: Option<u32>,
     /// Whether local ports are taken from 1024 to 65535 one after another.
     pub all_ports: bool,
+    /// The one local port of all connections, which is for a single one; 0 = the kernel's choice.
+    pub port: u16,
+    /// SCTP's retransmission timeouts.
+    pub rto: Rto,
 }
 
 /// The lowest port that anybody may use.

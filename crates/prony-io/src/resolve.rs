@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use prony_core::target::Endpoint;
+use prony_core::target::{Carrier, Endpoint};
 
 use crate::sock::Remote;
 use crate::worker::SetupError;
@@ -19,6 +19,26 @@ pub enum Family {
     V4,
     /// IPv6 only.
     V6,
+}
+
+/// The name of a host, or its address where it has none. This may ask a name server, and wait.
+pub fn name_of(host: IpAddr) -> String {
+    let addr = socket2::SockAddr::from(SocketAddr::new(host, 0));
+    let mut name = [0_u8; 1025];
+    // SAFETY: the address is readable for its length, and the name has room for as much as is told.
+    let result = unsafe {
+        libc::getnameinfo(
+            addr.as_ptr().cast(),
+            addr.len(),
+            name.as_mut_ptr().cast(),
+            name.len() as libc::socklen_t,
+            std::ptr::null_mut(),
+            0,
+            libc::NI_NAMEREQD,
+        )
+    };
+    let text = std::ffi::CStr::from_bytes_until_nul(&name).ok().filter(|_| result == 0);
+    text.map_or_else(|| host.to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Where the bytes go instead of where the URLs say.
@@ -84,6 +104,13 @@ impl Resolver<'_> {
                 return unix(path.into())
                     .map(|all| all.into_iter().map(Remote::seqpacket).collect());
             }
+            Endpoint::Inet {
+                over: over @ (Carrier::Sctp | Carrier::SctpSeqpacket),
+                host,
+                port,
+            } => {
+                return self.paths(*over, host, *port);
+            }
             Endpoint::Inet { over, host, port } => {
                 let all = self.inet(host, *port)?;
                 return Ok(all.into_iter().map(|to| to.over(*over)).collect());
@@ -93,6 +120,19 @@ impl Resolver<'_> {
             Some(to) => self.inet(&to.host, to.port.unwrap_or(port)),
             None => self.inet(host, port),
         }
+    }
+
+    /// All addresses of a host, which may be several with commas between them: one association uses
+    /// those of the first one's family together.
+    fn paths(&self, over: Carrier, hosts: &str, port: u16) -> Result<Vec<Remote>, SetupError> {
+        let mut all: Vec<Remote> = Vec::new();
+        for host in hosts.split(',') {
+            all.extend(self.inet(host, port)?.into_iter().map(|to| to.over(over)));
+        }
+        let family = |to: &Remote| to.as_inet().map(|a| a.is_ipv4());
+        let first = all.first().and_then(family);
+        all.retain(|to| family(to) == first);
+        Ok(Remote::with_paths(all).into_iter().collect())
     }
 
     fn inet(&self, host: &str, port: u16) -> Result<Vec<Remote>, SetupError> {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use prony_core::machine::Machine;
@@ -14,6 +14,8 @@ use crate::control::Control;
 use crate::crew::Crew;
 use crate::driver::{Config, DriverChoice};
 use crate::ports::SocketOptions;
+use crate::sock::Mode;
+use crate::sock::sctp::{self, Rto, Style, Tuning};
 use crate::worker::{Options, SetupError};
 use crate::{cpu, errno, limits};
 
@@ -29,6 +31,15 @@ pub enum Listen {
     Unix(PathBuf),
     /// An address and a port of Multipath TCP.
     Mptcp(SocketAddr),
+    /// Addresses of one host, all with one port, of SCTP.
+    Sctp {
+        /// What kind of socket.
+        style: Style,
+        /// The addresses; at least one.
+        addrs: Vec<SocketAddr>,
+        /// This side's retransmission timeouts.
+        rto: Rto,
+    },
     /// A unix socket that keeps the boundaries of messages.
     UnixSeqpacket(PathBuf),
 }
@@ -56,12 +67,21 @@ impl Listener {
     pub fn local(&self) -> &Listen {
         &self.local
     }
+
+    fn is_one_to_many(&self) -> bool {
+        matches!(self.local, Listen::Sctp { style: Style::OneToMany, .. })
+    }
 }
 
 impl std::fmt::Display for Listen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Tcp(a) | Self::Mptcp(a) => write!(f, "{a}"),
+            Self::Sctp { addrs, .. } => {
+                let port = addrs.first().map_or(0, SocketAddr::port);
+                let all: Vec<_> = addrs.iter().map(|a| a.ip().to_string()).collect();
+                write!(f, "{}:{port}", all.join(","))
+            }
             Self::Unix(p) | Self::UnixSeqpacket(p) => write!(f, "{}", p.display()),
         }
     }
@@ -86,6 +106,9 @@ pub fn bind(listen: &Listen) -> Result<Listener, SetupError> {
             io::ErrorKind::PermissionDenied => "ports below 1024 and foreign folders need rights",
             io::ErrorKind::AddrNotAvailable => "it must be an address of this machine",
             io::ErrorKind::NotFound => "the folder must exist",
+            _ if errno::lacks(&error) && matches!(listen, Listen::Sctp { .. }) => {
+                "this kernel has no SCTP; load its module (modprobe sctp, as root)"
+            }
             _ if errno::lacks(&error) => "this kernel has no such sockets; take another transport",
             _ => "choose another address",
         };
@@ -94,12 +117,16 @@ pub fn bind(listen: &Listen) -> Result<Listener, SetupError> {
 }
 
 fn open(listen: &Listen) -> io::Result<Listener> {
+    if let Listen::Sctp { style, addrs, rto } = listen {
+        return open_sctp(*style, addrs, *rto);
+    }
     let (domain, addr) = match listen {
         Listen::Tcp(a) | Listen::Mptcp(a) => (Domain::for_address(*a), SockAddr::from(*a)),
         Listen::Unix(p) | Listen::UnixSeqpacket(p) => (Domain::UNIX, SockAddr::unix(p)?),
+        Listen::Sctp { .. } => return Err(io::ErrorKind::Unsupported.into()),
     };
     let (ty, protocol) = match listen {
-        Listen::Tcp(_) | Listen::Unix(_) => (Type::STREAM, None),
+        Listen::Tcp(_) | Listen::Unix(_) | Listen::Sctp { .. } => (Type::STREAM, None),
         Listen::Mptcp(_) => (Type::STREAM, Some(Protocol::MPTCP)),
         Listen::UnixSeqpacket(_) => (Type::SEQPACKET, None),
     };
@@ -118,6 +145,13 @@ fn open(listen: &Listen) -> io::Result<Listener> {
         _ => listen.clone(),
     };
     Ok(Listener { socket: socket.into(), local })
+}
+
+fn open_sctp(style: Style, addrs: &[SocketAddr], rto: Rto) -> io::Result<Listener> {
+    let tuning = Tuning { nagle: false, rto };
+    let socket = sctp::listen(style, addrs, Mode::NonBlocking, &tuning)?;
+    let addrs = sctp::local_addrs(socket.as_raw_fd(), 0)?;
+    Ok(Listener { socket, local: Listen::Sctp { style, addrs, rto } })
 }
 
 /// Run the machines, one worker each, on the listeners, which they share, until each is finished.
@@ -150,6 +184,8 @@ pub fn serve<M: Machine + Send>(
         driver: match options.driver {
             // Not measured to be faster for a server.
             DriverChoice::Auto => DriverChoice::Epoll,
+            // The ring cannot take associations off a one-to-many socket.
+            _ if listeners.iter().any(Listener::is_one_to_many) => DriverChoice::Epoll,
             chosen => chosen,
         },
         cores: if options.pin { cpu::allowed() } else { Vec::new() },

@@ -5,7 +5,8 @@ pub mod sctp;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd as _, IntoRawFd as _, RawFd};
+use std::time::Duration;
 
 use prony_core::machine::CloseHow;
 use prony_core::summary::Transport;
@@ -16,11 +17,16 @@ use socket2::SockAddr;
 use crate::errno;
 use crate::ports::SocketOptions;
 
+/// How long an association may take to open where its caller waits for it.
+const ASSOCIATION_LIMIT: Duration = Duration::from_secs(5);
+
 /// An address that connections can be opened to, ready for the kernel.
 #[derive(Clone, Debug)]
 pub struct Remote {
     addr: SockAddr,
     kind: Kind,
+    /// Further addresses of the same host, in one association with the first (SCTP).
+    further: Vec<SocketAddr>,
 }
 
 /// What the socket is, besides the family of its address.
@@ -90,12 +96,12 @@ pub(crate) enum Written {
 impl Remote {
     /// An internet address.
     pub fn inet(addr: SocketAddr) -> Self {
-        Self { addr: addr.into(), kind: Kind::STREAM }
+        Self { addr: addr.into(), kind: Kind::STREAM, further: Vec::new() }
     }
 
     /// A unix socket's path; an error where it is too long for the kernel.
     pub fn unix(path: &std::path::Path) -> io::Result<Self> {
-        Ok(Self { addr: SockAddr::unix(path)?, kind: Kind::STREAM })
+        Ok(Self { addr: SockAddr::unix(path)?, kind: Kind::STREAM, further: Vec::new() })
     }
 
     /// The same unix socket, keeping the boundaries of messages.
@@ -110,6 +116,10 @@ impl Remote {
         let kind = match carrier {
             Carrier::Udp => Kind { ty: libc::SOCK_DGRAM, protocol: libc::IPPROTO_UDP },
             Carrier::Mptcp => Kind { ty: libc::SOCK_STREAM, protocol: libc::IPPROTO_MPTCP },
+            Carrier::Sctp => Kind { ty: libc::SOCK_STREAM, protocol: libc::IPPROTO_SCTP },
+            Carrier::SctpSeqpacket => {
+                Kind { ty: libc::SOCK_SEQPACKET, protocol: libc::IPPROTO_SCTP }
+            }
         };
         Self { kind, ..self }
     }
@@ -119,9 +129,29 @@ impl Remote {
         self.kind == Kind::STREAM
     }
 
+    /// Addresses that are all one host's, for an association that uses them all; `None` where there
+    /// are none.
+    pub(crate) fn with_paths(all: Vec<Self>) -> Option<Self> {
+        let mut all = all.into_iter();
+        let first = all.next()?;
+        let further = all.filter_map(|other| other.as_inet()).collect();
+        Some(Self { further, ..first })
+    }
+
+    /// What kind of SCTP socket, if it is one.
+    pub(crate) fn sctp(&self) -> Option<sctp::Style> {
+        let style = match self.kind.ty {
+            libc::SOCK_STREAM => sctp::Style::OneToOne,
+            _ => sctp::Style::OneToMany,
+        };
+        (self.kind.protocol == libc::IPPROTO_SCTP).then_some(style)
+    }
+
     /// What its messages are, as far as a driver must know.
     pub(crate) fn boundaries(&self) -> Boundaries {
         match self.kind.ty {
+            // A short read of theirs is the end of a message, and not of what there is.
+            _ if self.sctp().is_some() => Boundaries::Packets,
             libc::SOCK_STREAM => Boundaries::None,
             libc::SOCK_DGRAM => Boundaries::Datagrams,
             _ => Boundaries::Packets,
@@ -167,8 +197,46 @@ impl Remote {
         Ok(fd)
     }
 
+    /// A new SCTP socket, bound to all of `sources`. One-to-many sockets wait in any case
+    /// ([`Remote::connect_sctp`]).
+    pub(crate) fn sctp_socket(
+        &self,
+        style: sctp::Style,
+        sources: &[SocketAddr],
+        mode: Mode,
+        tuning: &sctp::Tuning,
+    ) -> io::Result<RawFd> {
+        let mode = if style == sctp::Style::OneToMany { Mode::Blocking } else { mode };
+        let is_ipv6 = self.as_inet().is_some_and(|a| a.is_ipv6());
+        let fd = sctp::socket(style, is_ipv6, mode)?;
+        sctp::tune(fd.as_raw_fd(), tuning)?;
+        sctp::bind(fd.as_raw_fd(), sources)?;
+        Ok(fd.into_raw_fd())
+    }
+
+    /// Open an association on a socket made by [`Remote::sctp_socket`]. One of a one-to-many socket
+    /// takes that socket's place; until it is open the caller waits, for as long as a connect may
+    /// take at most. `mode` is that of later calls.
+    pub(crate) fn connect_sctp(&self, fd: RawFd, mode: Mode) -> Result<Connecting, i32> {
+        let all: Vec<_> = self.as_inet().into_iter().chain(self.further.clone()).collect();
+        let opened = match self.sctp() {
+            Some(sctp::Style::OneToMany) => {
+                sctp::connect_and_peel_off(fd, &all, mode, ASSOCIATION_LIMIT)
+            }
+            _ => sctp::connect(fd, &all).map(drop),
+        };
+        match opened.map_err(|e| e.raw_os_error().unwrap_or(libc::EINVAL)) {
+            Ok(()) => Ok(Connecting::Open),
+            Err(libc::EINPROGRESS) => Ok(Connecting::Underway),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Connect a socket made by [`Remote::socket`].
     pub(crate) fn connect(&self, fd: RawFd) -> Result<Connecting, i32> {
+        if self.sctp().is_some() {
+            return self.connect_sctp(fd, Mode::NonBlocking);
+        }
         // SAFETY: the address lives in `self` and has the length that is passed.
         if unsafe { libc::connect(fd, self.as_ptr(), self.len()) } == 0 {
             return Ok(Connecting::Open);
@@ -270,8 +338,19 @@ pub(crate) fn accept(listener: RawFd) -> Result<Option<RawFd>, i32> {
             | libc::EHOSTUNREACH
             | libc::ENETUNREACH => {}
             libc::EAGAIN => return Ok(None),
+            // A one-to-many socket of SCTP.
+            libc::EOPNOTSUPP => return accept_association(listener),
             e => return Err(e),
         }
+    }
+}
+
+#[cold]
+fn accept_association(listener: RawFd) -> Result<Option<RawFd>, i32> {
+    match sctp::accept_from_many(listener, Mode::NonBlocking) {
+        Ok(fd) => Ok(Some(fd.into_raw_fd())),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(e) => Err(e.raw_os_error().unwrap_or(libc::EINVAL)),
     }
 }
 
@@ -279,7 +358,15 @@ pub(crate) fn accept(listener: RawFd) -> Result<Option<RawFd>, i32> {
 pub(crate) fn boundaries_of(fd: RawFd) -> Boundaries {
     let mut ty: libc::c_int = 0;
     option(fd, libc::SOL_SOCKET, libc::SO_TYPE, &mut ty);
-    if ty == libc::SOCK_STREAM { Boundaries::None } else { Boundaries::Packets }
+    let is_stream = ty == libc::SOCK_STREAM && !is_sctp(fd);
+    if is_stream { Boundaries::None } else { Boundaries::Packets }
+}
+
+/// Whether the socket is one of SCTP.
+pub(crate) fn is_sctp(fd: RawFd) -> bool {
+    let mut protocol: libc::c_int = 0;
+    option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, &mut protocol);
+    protocol == libc::IPPROTO_SCTP
 }
 
 /// Whether the socket is a unix one.
@@ -381,12 +468,15 @@ pub(crate) fn pending_error(fd: RawFd) -> i32 {
     if option(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut e).is_some() { e } else { errno::last() }
 }
 
-/// Add what the kernel knows of a TCP connection to `sum`.
+/// Add what the kernel knows of a TCP connection or an SCTP association to `sum`.
 pub(crate) fn add_transport(fd: RawFd, sum: &mut Transport) {
     // SAFETY: tcp_info is a plain C struct of integers, for which all zeros is a value.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     // An older kernel fills a shorter prefix; `tcpi_total_retrans` has been in it since 2.6.
     if option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).is_none() {
+        if let Ok(facts) = sctp::facts(fd) {
+            sum.sctp = Some(sum.sctp.unwrap_or_default().and(facts));
+        }
         return;
     }
     let rtt = Span::from_micros(u64::from(info.tcpi_rtt));

@@ -115,6 +115,8 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 enum Pending {
     Refused(Fault),
+    /// A connect that was waited for has come to this.
+    Decided(i32),
     WriteOn,
     /// Let the kernel receive again.
     Arm,
@@ -405,6 +407,7 @@ impl Uring {
             match what {
                 _ if self.live(id).is_none() => {}
                 Pending::Refused(fault) => self.dead(m, id, fault)?,
+                Pending::Decided(result) => self.connect_ended(m, id, result)?,
                 Pending::WriteOn => {
                     self.send(m, id);
                     self.act(m)?;

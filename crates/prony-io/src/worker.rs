@@ -25,7 +25,7 @@ use crate::live::{Gauge, Live};
 use crate::ports::{self, SocketOptions};
 use crate::resolve::{ConnectTo, Family, Resolver};
 use crate::sleep::Precision;
-use crate::sock::{self, Mode, Remote};
+use crate::sock::{self, Mode, Remote, sctp};
 
 /// How a load is put on this machine; nothing of it changes what is sent, or when.
 #[derive(Clone, Debug)]
@@ -156,6 +156,15 @@ pub enum SetupError {
     UnixPath {
         /// The path.
         path: PathBuf,
+    },
+    /// The kernel cannot make sockets of that kind.
+    #[error(
+        "this kernel has no SCTP ({error}): load its module (modprobe sctp, as root), or take \
+         another transport"
+    )]
+    NoSctp {
+        /// The kernel's words.
+        error: io::Error,
     },
     /// More connections than descriptors.
     #[error(
@@ -328,6 +337,10 @@ impl Setup {
         let endpoints: Vec<Vec<Remote>> =
             plan.endpoints.iter().map(|e| resolver.resolve(e)).collect::<Result<_, _>>()?;
         check_sources(&options.sources)?;
+        for style in endpoints.iter().flatten().filter_map(Remote::sctp) {
+            sctp::socket(style, false, Mode::Blocking)
+                .map_err(|error| SetupError::NoSctp { error })?;
+        }
         endpoints.iter().flatten().try_for_each(check_kind)?;
 
         let threads = options.threads.unwrap_or_else(|| cpu::allowed().len());

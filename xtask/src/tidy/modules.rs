@@ -40,7 +40,8 @@ const MODULES: &[(&str, Rule)] = &[
 ];
 
 /// A driver knows nothing of HTTP, sessions or histograms.
-const DRIVER: Rule = Only(&["machine", "units", "fault", "summary::Transport", "target::Carrier"]);
+const DRIVER: Rule =
+    Only(&["machine", "units", "fault", "summary::Transport", "summary::Sctp", "target::Carrier"]);
 
 /// Files of the other crates, by the beginning of their path.
 const OUTSIDE: &[(&str, Rule)] = &[

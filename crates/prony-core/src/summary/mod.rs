@@ -77,6 +77,50 @@ pub struct Transport {
     pub rtt_sum: Span,
     /// The longest smoothed round-trip time.
     pub rtt_max: Span,
+    /// The same of SCTP associations, where there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sctp: Option<Sctp>,
+}
+
+/// What the kernel said of its SCTP associations, each when it was closed or the run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sctp {
+    /// Associations asked.
+    pub associations: u64,
+    /// Chunks of data sent again, over all of them.
+    pub retransmits: u64,
+    /// The most addresses of the peer that one had; 0 where all were over already.
+    pub paths: u32,
+    /// Addresses that no longer answered, over all associations.
+    pub paths_failed: u64,
+    /// This side's retransmission timeout before the first round trip, in ms.
+    pub rto_initial_ms: u32,
+    /// Its lower limit, in ms.
+    pub rto_min_ms: u32,
+    /// Its upper limit, in ms.
+    pub rto_max_ms: u32,
+    /// This side acknowledges at the latest after so many ms ...
+    pub sack_delay_ms: u32,
+    /// ... and after so many packets.
+    pub sack_packets: u32,
+    /// Whether small messages are sent at once.
+    pub nodelay: bool,
+}
+
+impl Sctp {
+    /// Counts added up, and the settings of whoever has any; all associations of a run have the
+    /// same.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let settings = if self.associations > 0 { self } else { other };
+        Self {
+            associations: self.associations + other.associations,
+            retransmits: self.retransmits + other.retransmits,
+            paths: self.paths.max(other.paths),
+            paths_failed: self.paths_failed + other.paths_failed,
+            ..settings
+        }
+    }
 }
 
 /// Whether the figures can be defended.
@@ -309,6 +353,10 @@ impl Summary {
             retransmits: a.retransmits + m.transport.retransmits,
             rtt_sum: a.rtt_sum + m.transport.rtt_sum,
             rtt_max: a.rtt_max.max(m.transport.rtt_max),
+            sctp: match (a.sctp, m.transport.sctp) {
+                (Some(a), Some(b)) => Some(a.and(b)),
+                (a, b) => a.or(b),
+            },
         })
     }
 }

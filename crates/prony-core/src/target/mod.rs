@@ -59,13 +59,17 @@ pub enum Carrier {
     Udp,
     /// Multipath TCP.
     Mptcp,
+    /// SCTP on a one-to-one socket.
+    Sctp,
+    /// SCTP on a one-to-many socket.
+    SctpSeqpacket,
 }
 
 impl Endpoint {
     /// Whether each message arrives as it was sent, never two in one or one in two.
     pub fn keeps_boundaries(&self) -> bool {
         match self {
-            Self::Inet { over, .. } => *over == Carrier::Udp,
+            Self::Inet { over, .. } => *over != Carrier::Mptcp,
             Self::UnixSeqpacket { .. } => true,
             Self::Tcp { .. } | Self::Unix { .. } | Self::Tls { .. } => false,
         }

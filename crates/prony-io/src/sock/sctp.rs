@@ -16,12 +16,15 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t};
+use prony_core::summary::Sctp;
 use socket2::{SockAddr, SockAddrStorage};
 
 use super::Mode;
 
 /// Bytes for a list of addresses: more than any association has.
 const LIST: usize = 8192;
+/// Associations that may wait to be accepted; the kernel lowers it to net.core.somaxconn.
+const BACKLOG: c_int = 65_535;
 /// Bytes for the ancillary data of one message.
 const CONTROL: usize = 128;
 
@@ -46,6 +49,15 @@ pub struct Rto {
     pub min: u32,
     /// Never above.
     pub max: u32,
+}
+
+/// How a socket is set up beyond the kernel's defaults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// Whether small messages wait for others, as the kernel has it; else they are sent at once.
+    pub nagle: bool,
+    /// Retransmission timeouts of this side.
+    pub rto: Rto,
 }
 
 /// What an association does when it opens; 0 = as the kernel has it.
@@ -140,6 +152,44 @@ pub fn socket(style: Style, is_ipv6: bool, mode: Mode) -> io::Result<OwnedFd> {
     let fd = check(unsafe { libc::socket(family, kind, libc::IPPROTO_SCTP) })?;
     // SAFETY: the descriptor is new and nobody else's.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Set a new socket up.
+pub fn tune(fd: RawFd, tuning: &Tuning) -> io::Result<()> {
+    set_nodelay(fd, !tuning.nagle)?;
+    if tuning.rto == Rto::default() { Ok(()) } else { set_rto(fd, tuning.rto) }
+}
+
+/// A socket that listens on all of the addresses, of which the further ones get the port of the
+/// first. One of the style `OneToMany` tells of its associations ([`accept_from_many`]).
+pub fn listen(
+    style: Style,
+    addrs: &[SocketAddr],
+    mode: Mode,
+    tuning: &Tuning,
+) -> io::Result<OwnedFd> {
+    let is_ipv6 = addrs.first().is_some_and(SocketAddr::is_ipv6);
+    let fd = socket(style, is_ipv6, mode)?;
+    // Associations inherit it all.
+    tune(fd.as_raw_fd(), tuning)?;
+    if style == Style::OneToMany {
+        watch_associations(fd.as_raw_fd())?;
+    }
+    bind(fd.as_raw_fd(), addrs)?;
+    socket2::SockRef::from(&fd).listen(BACKLOG)?;
+    Ok(fd)
+}
+
+/// Bind to several local addresses; the further ones get the port of the first.
+pub fn bind(fd: RawFd, addrs: &[SocketAddr]) -> io::Result<()> {
+    let Some((&first, further)) = addrs.split_first() else { return Ok(()) };
+    super::bind(fd, first).map_err(io::Error::from_raw_os_error)?;
+    if further.is_empty() {
+        return Ok(());
+    }
+    let port = local_addrs(fd, 0)?.first().map_or_else(|| first.port(), SocketAddr::port);
+    let further: Vec<_> = further.iter().map(|a| SocketAddr::new(a.ip(), port)).collect();
+    bind_more(fd, &further)
 }
 
 /// Whether small messages are sent at once.
@@ -325,6 +375,29 @@ pub fn peer_addrs(fd: RawFd, assoc: Assoc) -> io::Result<Vec<SocketAddr>> {
 /// The addresses of this side.
 pub fn local_addrs(fd: RawFd, assoc: Assoc) -> io::Result<Vec<SocketAddr>> {
     addrs(fd, abi::GET_LOCAL_ADDRS, assoc)
+}
+
+/// The settings of a socket and, where its association is still open, what became of that.
+pub(super) fn facts(fd: RawFd) -> io::Result<Sctp> {
+    let (rto, sack) = (rto(fd)?, sack(fd)?);
+    let settings = Sctp {
+        associations: 1,
+        rto_initial_ms: rto.initial,
+        rto_min_ms: rto.min,
+        rto_max_ms: rto.max,
+        sack_delay_ms: sack.delay_ms,
+        sack_packets: sack.packets,
+        nodelay: nodelay(fd)?,
+        ..Sctp::default()
+    };
+    let Ok(status) = status(fd, 0) else { return Ok(settings) };
+    let failed = status.paths.iter().filter(|p| p.state == PathState::Failed).count();
+    Ok(Sctp {
+        retransmits: status.retransmitted,
+        paths: u32::try_from(status.paths.len()).unwrap_or(u32::MAX),
+        paths_failed: failed as u64,
+        ..settings
+    })
 }
 
 fn path(fd: RawFd, assoc: Assoc, addr: SocketAddr) -> io::Result<Path> {

@@ -79,6 +79,12 @@ impl Uring {
         c.fd = fd;
         let Some(remote) = self.network.remote(c.endpoint, c.tried) else { return };
         c.unix = remote.is_unix();
+        if remote.sctp().is_some() {
+            // The ring knows no connect to several addresses.
+            let result = remote.connect_sctp(fd, sock::Mode::Blocking).map_or_else(|e| -e, |_| 0);
+            self.pending.push((id, Pending::Decided(result)));
+            return;
+        }
         let entry = opcode::Connect::new(Fd(fd), remote.as_ptr(), remote.len()).build();
         self.ring.push(&entry.user_data(pack(Op::Connect, id)));
     }

@@ -12,6 +12,7 @@ use prony_core::plan::{
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::Span;
+use prony_io::sock::sctp::Rto;
 
 use super::means::MeansArgs;
 use super::output::OutputArgs;
@@ -35,11 +36,14 @@ pub struct EchoArgs {
     /// Where to listen: ADDR:PORT, ADDR, a PORT of 127.0.0.1 (0 = a free one), or unix:PATH
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:45453")]
     pub address: String,
-    /// tcp, udp, mptcp, unix, unix-seqpacket; several by commas [default: tcp,udp; unix]
+    /// What to listen over, several by commas [default: tcp,udp; unix]
     ///
     /// Several share the port.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub transport: Vec<Transport>,
+    /// SCTP's retransmission timeouts.
+    #[command(flatten)]
+    pub rto: RtoArgs,
     /// Stop after that time [default: at Ctrl-C]
     #[arg(short, long, value_name = "T", value_parser = values::positive_span)]
     pub duration: Option<Span>,
@@ -65,6 +69,10 @@ pub enum Transport {
     Udp,
     /// Multipath TCP
     Mptcp,
+    /// SCTP, one-to-one sockets
+    Sctp,
+    /// SCTP, one-to-many sockets
+    SctpSeqpacket,
     /// a Unix domain socket
     Unix,
     /// a Unix domain socket that keeps the boundaries of messages
@@ -174,9 +182,36 @@ pub struct MessageArgs {
     /// Let the kernel poll the device for so long before it sleeps (SO_BUSY_POLL) [default: 0s]
     #[arg(long, value_name = "T", help_heading = SOCKETS, value_parser = values::span)]
     pub busy_poll: Option<Span>,
+    /// SCTP's retransmission timeouts.
+    #[command(flatten)]
+    pub rto: RtoArgs,
     /// Run under the real-time scheduler, where that is permitted
     #[arg(long, help_heading = MEASUREMENT)]
     pub realtime: bool,
+}
+
+/// SCTP's retransmission timeouts of this side; the peer has its own.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct RtoArgs {
+    /// SCTP's retransmission timeout before the first round trip [default: 3s]
+    #[arg(long, value_name = "T", help_heading = SOCKETS, value_parser = values::positive_span)]
+    pub rto_initial: Option<Span>,
+    /// Its lower limit [default: 1s]
+    #[arg(long, value_name = "T", help_heading = SOCKETS, value_parser = values::positive_span)]
+    pub rto_min: Option<Span>,
+    /// Its upper limit [default: 60s]
+    #[arg(long, value_name = "T", help_heading = SOCKETS, value_parser = values::positive_span)]
+    pub rto_max: Option<Span>,
+}
+
+impl RtoArgs {
+    /// The same in the kernel's milliseconds, rounded up.
+    pub fn rto(&self) -> Rto {
+        let ms = |t: Option<Span>| {
+            t.map_or(0, |t| u32::try_from(t.0.div_ceil(1_000_000)).unwrap_or(u32::MAX))
+        };
+        Rto { initial: ms(self.rto_initial), min: ms(self.rto_min), max: ms(self.rto_max) }
+    }
 }
 
 /// Lengths of messages, in the order in which they were given.
@@ -200,6 +235,8 @@ impl Transport {
             Self::Tls => "tls",
             Self::Udp => "udp",
             Self::Mptcp => "mptcp",
+            Self::Sctp => "sctp",
+            Self::SctpSeqpacket => "sctp-seqpacket",
             Self::Unix => "unix",
             Self::UnixSeqpacket => "unix-seqpacket",
         }
@@ -234,6 +271,10 @@ impl Transport {
             }
             (Self::Udp, Place::Inet(host, port)) => Ok(over(Carrier::Udp, host, *port)),
             (Self::Mptcp, Place::Inet(host, port)) => Ok(over(Carrier::Mptcp, host, *port)),
+            (Self::Sctp, Place::Inet(host, port)) => Ok(over(Carrier::Sctp, host, *port)),
+            (Self::SctpSeqpacket, Place::Inet(host, port)) => {
+                Ok(over(Carrier::SctpSeqpacket, host, *port))
+            }
             (_, Place::Inet(host, port)) => {
                 let tcp = Endpoint::Tcp { host: host.clone(), port: *port };
                 Ok(if self == Self::Tls { tcp.secured(host) } else { tcp })

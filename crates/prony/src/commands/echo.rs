@@ -6,6 +6,7 @@ use std::thread;
 use prony_core::echo::{self, Echo, EchoLaw, Echoed};
 use prony_core::units::Nanos;
 use prony_io::datagrams::{Answered, Datagrams};
+use prony_io::sock::sctp::{Rto, Style};
 use prony_io::{Control, Listen, Listener, Options};
 use serde::Serialize;
 
@@ -33,7 +34,7 @@ pub(super) fn echo(args: &EchoArgs) -> Result<Exit, Error> {
         ([], Place::Unix(_)) => vec![Transport::Unix],
         (given, _) => given.to_vec(),
     };
-    let (listeners, datagrams) = bind(&place, &transports)?;
+    let (listeners, datagrams) = bind(&place, &transports, args.rto.rto())?;
     let control = stoppable()?;
     if !args.quiet {
         announce(&listeners, datagrams.as_ref());
@@ -53,10 +54,12 @@ pub(super) fn echo(args: &EchoArgs) -> Result<Exit, Error> {
 fn bind(
     place: &Place,
     transports: &[Transport],
+    rto: Rto,
 ) -> Result<(Vec<Listener>, Option<Datagrams>), Error> {
     let (mut listeners, mut datagrams) = (Vec::new(), None);
     let mut at = match place {
-        Place::Inet(host, port) => Some(address(host, *port)?),
+        // Over SCTP there may be several, with commas between them.
+        Place::Inet(hosts, port) => Some(address(hosts.split(',').next().unwrap_or(""), *port)?),
         Place::Unix(_) => None,
     };
     for &transport in transports {
@@ -75,6 +78,14 @@ fn bind(
             }
             (Transport::Tcp, _, Some(at)) => Listen::Tcp(at),
             (Transport::Mptcp, _, Some(at)) => Listen::Mptcp(at),
+            (Transport::Sctp | Transport::SctpSeqpacket, Place::Inet(hosts, _), Some(at)) => {
+                let style = match transport {
+                    Transport::Sctp => Style::OneToOne,
+                    _ => Style::OneToMany,
+                };
+                let addrs = hosts.split(',').map(|host| address(host, at.port()));
+                Listen::Sctp { style, addrs: addrs.collect::<Result<_, _>>()?, rto }
+            }
             (Transport::Unix, Place::Unix(path), _) => Listen::Unix(path.clone()),
             (Transport::UnixSeqpacket, Place::Unix(path), _) => Listen::UnixSeqpacket(path.clone()),
             (other, ..) => {
@@ -83,9 +94,12 @@ fn bind(
             }
         };
         let listener = prony_io::bind(&listen).map_err(refused)?;
-        if let (Listen::Tcp(bound) | Listen::Mptcp(bound), Some(at)) = (listener.local(), &mut at) {
-            *at = *bound;
-        }
+        let bound = match listener.local() {
+            Listen::Tcp(bound) | Listen::Mptcp(bound) => Some(*bound),
+            Listen::Sctp { addrs, .. } => addrs.first().copied(),
+            Listen::Unix(_) | Listen::UnixSeqpacket(_) => None,
+        };
+        at = bound.or(at);
         listeners.push(listener);
     }
     Ok((listeners, datagrams))
@@ -104,10 +118,10 @@ fn announce(listeners: &[Listener], datagrams: Option<&Datagrams>) {
     let told = listeners.iter().map(|l| match l.local() {
         Listen::Tcp(a) => format!("tcp {a}"),
         Listen::Mptcp(a) => format!("mptcp {a}"),
+        Listen::Sctp { style: Style::OneToOne, .. } => format!("sctp {}", l.local()),
+        Listen::Sctp { style: Style::OneToMany, .. } => format!("sctp-seqpacket {}", l.local()),
         Listen::Unix(p) => format!("unix:{}", p.display()),
         Listen::UnixSeqpacket(p) => format!("unix-seqpacket unix:{}", p.display()),
-        #[expect(unreachable_patterns, reason = "other transports may come")]
-        other => other.to_string(),
     });
     let told: Vec<_> = told.chain(datagrams.map(|d| format!("udp {}", d.local()))).collect();
     output::to_stderr(&format!("listening on {}", told.join(", ")));
@@ -125,7 +139,9 @@ fn respond(
             control.stop();
         }
     };
-    let bounded = listeners.iter().map(|l| matches!(l.local(), Listen::UnixSeqpacket(_))).collect();
+    let bounded =
+        |l: &Listener| matches!(l.local(), Listen::UnixSeqpacket(_) | Listen::Sctp { .. });
+    let bounded = listeners.iter().map(bounded).collect();
     let machine = Echo::new(EchoLaw::default(), bounded);
     let options = Options { driver: driver(args.driver), ..Options::default() };
     let (streams, answered) = thread::scope(|scope| {

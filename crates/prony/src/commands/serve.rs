@@ -53,7 +53,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<Exit, Error> {
 /// Where a client finds the server.
 pub(super) fn url(listen: &Listen) -> String {
     match listen {
-        Listen::Tcp(_) | Listen::Mptcp(_) => format!("http://{listen}"),
+        Listen::Tcp(_) | Listen::Mptcp(_) | Listen::Sctp { .. } => format!("http://{listen}"),
         Listen::Unix(_) | Listen::UnixSeqpacket(_) => format!("unix:{listen}"),
     }
 }

@@ -26,10 +26,16 @@ use crate::output;
 /// The tools whose place prony can take.
 const ALL: &[(&str, Act)] = &[
     // One a line.
+    ("SOCK_SEQPACK_clt", ace::main),
+    ("SOCK_SEQPACK_srv", ace::main),
+    ("SOCK_STREAM_clt", ace::main),
+    ("SOCK_STREAM_srv", ace::main),
     ("ab", ab::main),
     ("htstress", htstress::main),
     ("httperf", httperf::main),
     ("idleconn", idleconn::main),
+    ("run_spectrum", ace::spectrum),
+    ("run_spectrum.pl", ace::spectrum),
     ("wrk", wrk::main),
 ];
 

@@ -16,6 +16,7 @@ pub(crate) mod text;
 pub mod units;
 pub mod words;
 
+pub use plot::{OverSize, over_size};
 use prony_core::summary::Summary;
 
 /// A form of the report.

@@ -378,6 +378,7 @@ fn meter(cpu_ms: u64) -> Meter {
             retransmits: 1,
             rtt_sum: Span(26 * 41_000),
             rtt_max: Span(93_000),
+            sctp: None,
         },
     }
 }

@@ -24,19 +24,10 @@ fn local(host: u8, port: u16) -> SocketAddr {
 
 /// A listening socket on 127.0.0.1 and its further hosts, and its port.
 fn listener(style: Style, further: &[u8]) -> (OwnedFd, u16) {
-    let fd = socket(style, false, Mode::Blocking).expect("a socket");
-    sock::bind(fd.as_raw_fd(), local(1, 0)).expect("a free port");
-    let port = socket2::SockRef::from(&fd.as_fd()).local_addr().expect("an address");
-    let port = port.as_socket().expect("an internet address").port();
-    let more: Vec<_> = further.iter().map(|&h| local(h, port)).collect();
-    if !more.is_empty() {
-        bind_more(fd.as_raw_fd(), &more).expect("further addresses");
-    }
-    if style == Style::OneToMany {
-        watch_associations(fd.as_raw_fd()).expect("notifications");
-        tell_senders(fd.as_raw_fd()).expect("names of senders");
-    }
-    socket2::SockRef::from(&fd.as_fd()).listen(5).expect("listening");
+    let addrs: Vec<_> = [1].iter().chain(further).map(|&host| local(host, 0)).collect();
+    let fd = listen(style, &addrs, Mode::Blocking, &Tuning::default()).expect("a listener");
+    tell_senders(fd.as_raw_fd()).expect("names of senders");
+    let port = local_addrs(fd.as_raw_fd(), 0).expect("addresses")[0].port();
     (fd, port)
 }
 
@@ -150,10 +141,8 @@ fn associations_have_all_addresses_of_both_sides() {
 
         let client = socket(style, false, Mode::Blocking).expect("a socket");
         let fd = client.as_raw_fd();
-        sock::bind(fd, local(4, 0)).expect("a free port");
-        let own = socket2::SockRef::from(&client.as_fd()).local_addr().expect("an address");
-        let own = own.as_socket().expect("an internet address").port();
-        bind_more(fd, &[local(5, own)]).expect("a second address");
+        bind(fd, &[local(4, 0), local(5, 0)]).expect("a free port");
+        let own = local_addrs(fd, 0).expect("addresses")[0].port();
         let assoc = connect(fd, &there).expect("an association");
         let server = accept(style, &listening);
 

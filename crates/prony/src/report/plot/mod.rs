@@ -9,6 +9,7 @@ mod axis;
 mod chart;
 mod curves;
 mod png;
+mod sizes;
 mod spectrum;
 mod svg;
 
@@ -17,6 +18,7 @@ use prony_core::summary::{Summary, Verdict};
 
 pub(super) use chart::Chart;
 pub(super) use curves::{failures, latencies, percentiles, rates};
+pub use sizes::{OverSize, over_size};
 pub(super) use svg::style;
 
 use super::Saved;

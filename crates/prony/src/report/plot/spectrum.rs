@@ -68,12 +68,12 @@ fn pieces<'a>(
 }
 
 /// An empty message stands where one of a byte does.
-fn place_of_size(size: u32) -> f64 {
+pub(super) fn place_of_size(size: u32) -> f64 {
     f64::from(size.max(1)).log2()
 }
 
 /// Powers of two, as many as have room.
-fn sizes(all: impl Iterator<Item = u32>) -> Axis {
+pub(super) fn sizes(all: impl Iterator<Item = u32>) -> Axis {
     let places: Vec<f64> = all.map(place_of_size).collect();
     let from = places.iter().copied().fold(f64::INFINITY, f64::min).floor();
     let to = places.iter().copied().fold(0.0, f64::max).ceil();

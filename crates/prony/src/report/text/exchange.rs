@@ -16,6 +16,10 @@ pub(super) fn target(endpoint: &Endpoint) -> String {
         Endpoint::Tcp { host, port } => format!("tcp {}", at(host, port)),
         Endpoint::Inet { over: Carrier::Udp, host, port } => format!("udp {}", at(host, port)),
         Endpoint::Inet { over: Carrier::Mptcp, host, port } => format!("mptcp {}", at(host, port)),
+        Endpoint::Inet { over: Carrier::Sctp, host, port } => format!("sctp {}", at(host, port)),
+        Endpoint::Inet { over: Carrier::SctpSeqpacket, host, port } => {
+            format!("sctp-seqpacket {}", at(host, port))
+        }
         Endpoint::Unix { path } => format!("unix:{path}"),
         Endpoint::UnixSeqpacket { path } => format!("unix-seqpacket unix:{path}"),
         Endpoint::Tls { over, .. } => target(over).replacen("tcp", "tls", 1),

@@ -9,7 +9,7 @@ mod what;
 use prony_core::fault::Fault;
 use prony_core::plan::Plan;
 use prony_core::record::Tally;
-use prony_core::summary::{Summary, Verdict};
+use prony_core::summary::{Sctp, Summary, Verdict};
 use prony_core::units::Span;
 
 use super::{Style, units, words};
@@ -378,7 +378,28 @@ pub(super) fn meter(summary: &Summary) -> Vec<String> {
     if tcp.retransmits > 0 {
         told.push(units::counted(tcp.retransmits, "segment sent again", "segments sent again"));
     }
+    told.extend(tcp.sctp.map(|sctp| associations(&sctp)));
     told
+}
+
+/// Which SCTP it was, with all that its times depend on.
+fn associations(sctp: &Sctp) -> String {
+    let Sctp { rto_initial_ms, rto_min_ms, rto_max_ms, sack_delay_ms, sack_packets, .. } = sctp;
+    let mut told = vec![
+        format!("RTO {rto_initial_ms} ms at first, {rto_min_ms} to {rto_max_ms} ms"),
+        format!("SACK after {sack_delay_ms} ms or {sack_packets} packets"),
+        if sctp.nodelay { "NODELAY" } else { "Nagle" }.to_owned(),
+    ];
+    if sctp.paths > 0 {
+        told.push(units::counted(sctp.paths.into(), "path", "paths"));
+    }
+    if sctp.paths_failed > 0 {
+        told.push(format!("{} failed", units::count(sctp.paths_failed)));
+    }
+    if sctp.retransmits > 0 {
+        told.push(units::counted(sctp.retransmits, "chunk sent again", "chunks sent again"));
+    }
+    format!("the kernel's SCTP ({})", told.join("; "))
 }
 
 fn due_rate(summary: &Summary) -> Option<f64> {

@@ -1,0 +1,258 @@
+//! Over the kernel's SCTP. Most kernels have none loaded: `cargo xtask sctp` runs these tests in a
+//! guest that has, and demands there that none is left out.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use std::{fs, thread};
+
+use prony_io::sock::Mode;
+use prony_io::sock::sctp::{self, Style, Tuning};
+use serde_json::Value;
+
+use crate::program::{self, Ended, Server};
+
+/// Whether this kernel has SCTP.
+pub(crate) fn kernel_has() -> bool {
+    sctp::socket(Style::OneToOne, false, Mode::Blocking).is_ok()
+}
+
+/// Whether to leave a test out, which is said.
+fn left_out() -> bool {
+    let has = kernel_has();
+    let demanded = std::env::var_os("PRONY_TEST_SCTP").is_some();
+    assert!(has || !demanded, "PRONY_TEST_SCTP is set, but this kernel has no SCTP");
+    if !has {
+        eprintln!("left out: no SCTP in this kernel; `cargo xtask sctp` runs it in a guest");
+    }
+    !has
+}
+
+/// A shell's lines, which the guest's root may run.
+fn shell(lines: &str) {
+    let status = Command::new("sh").args(["-e", "-c", lines]).status().expect("a shell");
+    assert!(status.success(), "{lines}: {status}");
+}
+
+fn client(name: &str, port: u16, further: &[&str]) -> Ended {
+    let port = port.to_string();
+    program::run(
+        name,
+        &[&["-H", "127.0.0.1", "-p", &port, "-c", "20", "-b", "2"], further].concat(),
+    )
+}
+
+/// Both clients with both servers, at all sizes of the tests up to 65,536 bytes.
+#[test]
+fn the_programs_speak_with_each_other_in_both_styles() {
+    if left_out() {
+        return;
+    }
+    for server_name in ["SOCK_STREAM_srv", "SOCK_SEQPACK_srv"] {
+        let mut server = Server::start(server_name, &[]);
+        for name in ["SOCK_STREAM_clt", "SOCK_SEQPACK_clt"] {
+            // All sizes in each style, some of them across the two.
+            let all = server_name.split('_').nth(1) == name.split('_').nth(1);
+            for power in (0..=16_u32).step_by(if all { 1 } else { 8 }) {
+                let ended = client(name, server.port, &["-s", &power.to_string()]);
+                ended.assert_whole(20, 1 << power);
+            }
+        }
+        server.wait_for("Test for 120 iterations");
+        assert!(server.is_alive());
+    }
+}
+
+#[test]
+fn servers_say_where_they_listen() {
+    if left_out() {
+        return;
+    }
+    let two = ["-a", "127.0.0.1,127.0.0.2"];
+    let server = Server::start("SOCK_SEQPACK_srv", &two);
+    let line = format!(
+        "(P|T) Accepting connections, using IPPROTO_SCTP on port {} on interfaces 127.0.0.1 and \
+         127.0.0.2",
+        server.port
+    );
+    assert_eq!(server.said(), [line]);
+    // The other pair checks further addresses and uses the first one.
+    let server = Server::start("SOCK_STREAM_srv", &two);
+    let said = server.said();
+    assert_eq!(
+        said[0],
+        "(P|T) Accepting connections on port 0 on interface 127.0.0.1 using IPPROTO_SCTP"
+    );
+    client("SOCK_STREAM_clt", server.port, &["-s", "3", "-i", "127.0.0.3"]).assert_whole(20, 8);
+    let name = server.said().iter().any(|l| l.contains("client localhost connected from"));
+    let address = server.said().iter().any(|l| l.contains("client 127.0.0.3 connected from"));
+    assert!(name || address, "{:?}", server.said());
+}
+
+/// Two paths between two hosts, each with 1 ms; the first is cut in the middle. With timeouts of 20
+/// ms on both sides all exchanges are made, and the slowest waited for a few of them.
+#[test]
+fn a_path_that_breaks_costs_some_timeouts_and_no_exchange() {
+    if left_out() {
+        return;
+    }
+    shell(
+        "ip netns add far
+         for i in 1 2; do
+           ip link add v$i type veth peer name w$i
+           ip link set w$i netns far
+           ip addr add 10.9.$i.1/24 dev v$i
+           ip link set v$i up
+           ip netns exec far ip addr add 10.9.$i.2/24 dev w$i
+           ip netns exec far ip link set w$i up
+           tc qdisc add dev v$i root netem delay 1ms
+         done
+         ip netns exec far ip link set lo up",
+    );
+    let rto = ["--rto-initial", "20", "--rto-min", "20", "--rto-max", "20"];
+    let mut far = Command::new("ip");
+    far.args(["netns", "exec", "far", env!("CARGO_BIN_EXE_prony"), "SOCK_SEQPACK_srv"]);
+    far.args(["-p", "45454", "-a", "10.9.1.2,10.9.2.2"]).args(rto);
+    let far = Server::spawn(far);
+    let cut = thread::spawn(|| {
+        thread::sleep(Duration::from_secs(1));
+        shell("tc qdisc change dev v1 root netem loss 100%");
+    });
+    let near = ["-H", "10.9.1.2", "-p", "45454", "-i", "10.9.1.1,10.9.2.1", "-s", "7"];
+    // Long enough for the cut to fall into it, which is some 1,000 round trips from its begin.
+    let count = ["-c", "2000", "-b", "10", "-M", "100000"];
+    let ended = program::run("SOCK_SEQPACK_clt", &[&near[..], &count, &rto].concat());
+    cut.join().expect("no panic");
+    shell("for i in 1 2; do ip link del v$i; done; ip netns del far");
+    far.wait_for("Test for 2100 iterations");
+    ended.assert_whole(2000, 128);
+    assert!(ended.field("minimum") >= 1000.0, "{ended:?}");
+    // The kernel's clock has ticks of up to 10 ms, so that a timeout of 20 ms may end after 10.
+    assert!(ended.field("maximum") >= 10_000.0, "the cut was not felt: {ended:?}");
+}
+
+/// A server that aborts in the middle: the run is none, and says so.
+#[test]
+fn an_aborted_association_is_an_error() {
+    if left_out() {
+        return;
+    }
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    for (name, style) in
+        [("SOCK_STREAM_clt", Style::OneToOne), ("SOCK_SEQPACK_clt", Style::OneToMany)]
+    {
+        let fd = sctp::listen(style, &[any], Mode::Blocking, &Tuning::default()).expect("a socket");
+        let port = sctp::local_addrs(fd.as_raw_fd(), 0).expect("an address")[0].port();
+        let server = thread::spawn(move || {
+            let peer = match style {
+                Style::OneToOne => socket2::Socket::from(fd).accept().expect("a client").0,
+                Style::OneToMany => {
+                    let peer = sctp::accept_from_many(fd.as_raw_fd(), Mode::Blocking);
+                    socket2::Socket::from(peer.expect("a client"))
+                }
+            };
+            let read = || {
+                let mut buf = [std::mem::MaybeUninit::uninit(); 100];
+                peer.recv(&mut buf).expect("a message")
+            };
+            assert_eq!(read(), 8, "the header");
+            // 100 primers, whose lengths are messages of their own, and 5 of those that count.
+            for i in 0..105 {
+                let lengths = if i < 100 { vec![read(), read()] } else { vec![read()] };
+                assert_eq!(lengths, if i < 100 { vec![4, 16] } else { vec![20] });
+                peer.send(&[0, 0]).expect("a reply");
+            }
+            assert_eq!(read(), 20);
+            peer.set_linger(Some(Duration::ZERO)).expect("an abort");
+        });
+        let port = port.to_string();
+        let args = ["-H", "127.0.0.1", "-p", &port, "-s", "4", "-c", "50"];
+        let ended = program::run(name, &args);
+        server.join().expect("messages as the real client cuts them");
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+        // Whether the reset itself is told or that nobody is there any more is a matter of moments.
+        let is_told = ended.stderr.ends_with(" (after 5 of 50 iterations)\n");
+        assert!(is_told && ended.stderr.starts_with("recv_n: "), "{ended:?}");
+    }
+}
+
+#[test]
+fn nobody_there_is_told_as_by_the_real_programs() {
+    if left_out() {
+        return;
+    }
+    for name in ["SOCK_STREAM_clt", "SOCK_SEQPACK_clt"] {
+        let ended = client(name, 45_999, &["-s", "2"]);
+        assert_eq!(ended.code, Some(1));
+        assert!(ended.stderr.ends_with("connection failed: Connection refused\n"), "{ended:?}");
+    }
+}
+
+/// The report of `prony rtt`.
+fn rtt(args: &[&str]) -> Value {
+    let json = ["--json", "--quiet", "--accept-invalid"];
+    let ended = program::run("prony", &[&["rtt"], args, &json].concat());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
+}
+
+fn echo(args: &[&str]) -> Server {
+    Server::spawn(program::program("prony", &[&["echo"], args].concat()))
+}
+
+/// The two commands over both styles, on every driver, with the options that reports must name.
+#[test]
+fn round_trips_name_the_stack_that_they_measured() {
+    if left_out() {
+        return;
+    }
+    for over in ["sctp", "sctp-seqpacket"] {
+        let server = echo(&["127.0.0.1,127.0.0.2:0", "--transport", over]);
+        let target = format!("127.0.0.1,127.0.0.2:{}", server.port);
+        let rto = ["--rto-initial", "30ms", "--rto-min", "20ms", "--rto-max", "40ms"];
+        let sources = ["--source", "127.0.0.3", "--source", "127.0.0.4"];
+        let short = ["--transport", over, &target, "-n", "100", "--warmup", "5"];
+        let report = rtt(&[&short[..], &rto, &sources, &["--reply-size", "9"]].concat());
+        assert_eq!(report["errors"], 0, "{report}");
+        assert_eq!(report["measurement"]["times"]["service"]["count"], 100);
+        let sctp = &report["meters"][0]["transport"]["sctp"];
+        let settings = ["rto_initial_ms", "rto_min_ms", "rto_max_ms", "paths", "associations"];
+        assert_eq!(
+            settings.map(|s| sctp[s].as_u64()),
+            [30, 20, 40, 2, 1].map(Some),
+            "{over}: {sctp}"
+        );
+        assert_eq!((&sctp["nodelay"], &sctp["sack_delay_ms"]), (&Value::Bool(true), &200.into()));
+        for driver in ["epoll", "uring"] {
+            let many = ["-c", "3", "-p", "4", "-n", "300", "--driver", driver, "-s", "1,70000"];
+            let report = rtt(&[&short[..3], &many].concat());
+            assert_eq!(report["errors"], 0, "{driver}, {over}: {report}");
+        }
+    }
+}
+
+/// 14 sizes over each style, with pictures, which are copied out of the guest.
+#[test]
+fn the_spectrum_is_taken_over_sctp() {
+    if left_out() {
+        return;
+    }
+    let folder = tempfile::TempDir::new().expect("a folder");
+    fs::write(folder.path().join("run_spectrum.config"), "\"-c 30 -b 2\"\n").expect("a file");
+    for service in ["stream", "seqpack"] {
+        let args = ["--serve", "-p", "SCTP", "-s", service];
+        let ended = program::run_in(folder.path(), "run_spectrum", &args);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let calls = ended.stdout.lines().filter(|l| l.contains("_clt -t sctp -s "));
+        assert_eq!(calls.count(), 14, "{ended:?}");
+        let name = ended.stdout.lines().last().and_then(|l| l.rsplit(' ').next()).expect("a name");
+        let png = fs::read(folder.path().join(name)).expect("a picture");
+        assert!(png.starts_with(b"\x89PNG"));
+        // What lies there is brought back by the guest.
+        if Path::new("/guest/run").exists() {
+            fs::write(format!("/out/spectrum-{service}.png"), png).expect("room in the guest");
+        }
+    }
+}
