@@ -10,6 +10,7 @@ mod sctp;
 mod server;
 mod shell;
 mod tidy;
+mod truth;
 
 use std::env;
 use std::path::Path;
@@ -24,6 +25,7 @@ cargo xtask licences                   licences of all dependencies
 cargo xtask options                    docs/options.md against --help
 cargo xtask instructions [--update]    instructions per request; --update records new figures
 cargo xtask sctp [FILTER]              the tests that need SCTP, in a guest that has it
+cargo xtask truth                      known delays, measured in a guest with a virtual clock
 cargo xtask bench ...                  the rig for measurements beside other tools
 cargo xtask freeze                     what each tool tells of a server that stands still
 ";
@@ -52,6 +54,7 @@ fn run() -> Result<()> {
         "options" => options::main(args),
         "sctp" => sctp::main(args),
         "tidy" => tidy::main(args),
+        "truth" => truth::main(args),
         "help" | "-h" | "--help" => {
             print!("{USAGE}");
             Ok(())
