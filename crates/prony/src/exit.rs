@@ -1,6 +1,6 @@
 //! The exit codes, one table: the help text, `docs/options.md` and the tests read it.
 
-use prony_core::summary::{Limit, Summary, Verdict};
+use prony_core::summary::{Limit, Summary};
 
 /// How prony ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Exit {
     Usage = 2,
     /// The run was made, but a report could not be written.
     Output = 3,
-    /// The meter itself was the bottleneck.
+    /// The run was made, but its figures cannot be defended.
     NotValid = 98,
     /// The user ended the run before its time.
     Interrupted = 130,
@@ -38,7 +38,7 @@ impl Exit {
             Self::Usage => "bad usage or input; no load was started",
             Self::Output => "the run was made, but a report could not be written",
             Self::NotValid => {
-                "the meter was the bottleneck: the run is not valid (unless --accept-invalid)"
+                "the run is not valid, for the reasons of its verdict (unless --accept-invalid)"
             }
             Self::Interrupted => "interrupted; what was measured is reported",
         }
@@ -50,15 +50,13 @@ impl Exit {
         if summary.run.interrupted {
             return Self::Interrupted;
         }
-        let limits = match summary.verdict() {
-            Verdict::ClientLimited { reasons } if !accept_invalid => reasons,
-            _ => Vec::new(),
-        };
-        if limits.iter().any(|l| matches!(l, Limit::RanOut { .. })) {
+        let judgement = summary.verdict();
+        let ran_out = |l: &Limit| matches!(l, Limit::RanOut { .. });
+        if !accept_invalid && judgement.reasons.iter().any(ran_out) {
             Self::NotValid
         } else if summary.main.replies == 0 {
             Self::NoAnswer
-        } else if limits.is_empty() {
+        } else if accept_invalid || judgement.is_valid() {
             Self::Done
         } else {
             Self::NotValid
@@ -113,6 +111,10 @@ mod tests {
         let out = |replies| run(replies, |t, _, _| without_descriptors(t));
         assert_eq!(of(out(5)), (Exit::NotValid, Exit::Done));
         assert_eq!(of(out(0)), (Exit::NotValid, Exit::NoAnswer));
+        let failed = |t: &mut Tally| {
+            (t.started, t.failed, t.faults[Fault::Reset as usize]) = (20, 15, 15);
+        };
+        assert_eq!(of(run(5, |t, _, _| failed(t))), (Exit::NotValid, Exit::Done));
         let interrupted = |replies| run(replies, |_, _, info| info.interrupted = true);
         assert_eq!(of(interrupted(5)), (Exit::Interrupted, Exit::Interrupted));
         assert_eq!(of(interrupted(0)), (Exit::Interrupted, Exit::Interrupted));

@@ -74,6 +74,7 @@ fn summary(
         host: host(),
         descriptor_limit: outcome.descriptor_limit,
         interrupted: outcome.interrupted,
+        percentile: None,
         notes,
     };
     let parts = outcome.tallies.into_iter().zip(outcome.meters);

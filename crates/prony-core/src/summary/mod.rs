@@ -1,6 +1,8 @@
 //! What a run amounts to: the merged tallies, the meter's account of itself, and every derived
 //! figure, in one place.
 
+mod verdict;
+
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, FaultClass};
@@ -9,6 +11,7 @@ use crate::record::Tally;
 use crate::record::hist::Hist;
 use crate::schedule::Arrivals;
 use crate::units::Span;
+pub use verdict::{Bound, Change, Figure, Judgement, Limit, Verdict};
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +47,9 @@ pub struct RunInfo {
     pub descriptor_limit: u64,
     /// Whether (and how) the user ended the run before its time.
     pub interrupted: bool,
+    /// The highest percentile (over 0, below 100) that the run must carry, where one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentile: Option<f64>,
     /// Facts that the reader must know (a cap lowered, a driver fallen back), in whole sentences.
     pub notes: Vec<String>,
 }
@@ -123,53 +129,6 @@ impl Sctp {
     }
 }
 
-/// Whether the figures can be defended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "verdict", rename_all = "SCREAMING-KEBAB-CASE")]
-pub enum Verdict {
-    /// The meter had time and means to spare.
-    Valid,
-    /// The meter itself was (part of) the bottleneck.
-    ClientLimited {
-        /// Why, each a fact.
-        reasons: Vec<Limit>,
-    },
-}
-
-/// One reason for which the meter was the bottleneck.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "limit", rename_all = "kebab-case")]
-pub enum Limit {
-    /// A worker was busy for more than 90 % of the time.
-    Busy {
-        /// Index of the busiest worker.
-        worker: usize,
-        /// Its share of busy time, 0 to 1.
-        share: f64,
-    },
-    /// Less than 99 % of the asked rate was achieved, because of the client.
-    Rate {
-        /// Requests per second asked.
-        asked: f64,
-        /// Requests per second sent.
-        achieved: f64,
-    },
-    /// p99 of the send lag is over 100 us and over 10 % of the response time's median.
-    Lag {
-        /// p99 of the send lag.
-        p99: Span,
-        /// Median response time.
-        response_p50: Span,
-    },
-    /// The meter ran out of something: faults of the class `Meter`.
-    RanOut {
-        /// Which.
-        fault: Fault,
-        /// How many requests failed of it.
-        requests: u64,
-    },
-}
-
 /// The quantiles that reports tell, with their names.
 pub const QUANTILES: [(&str, f64); 7] = [
     ("p50", 0.5),
@@ -222,17 +181,6 @@ pub struct Row {
     pub max: Option<Span>,
 }
 
-/// A worker is busy from this share of its time on.
-const BUSY_MAX: f64 = 0.9;
-/// The requests from which on there is a statement about the meter's time at all.
-const STATEMENT_MIN: u64 = 20;
-/// The least share of the asked rate that must be achieved.
-const ACHIEVED_MIN: f64 = 0.99;
-/// The send lag's p99 matters from here on ...
-const LAG_MIN: Span = Span::from_micros(100);
-/// ... and from this share of the median response time on.
-const LAG_SHARE: f64 = 0.1;
-
 impl Summary {
     /// The summary of what the workers hand in: warm-up, measurement and meter of each.
     pub fn from_parts(plan: Plan, run: RunInfo, parts: Vec<(Option<Tally>, Tally, Meter)>) -> Self {
@@ -278,56 +226,6 @@ impl Summary {
     pub fn sent_rate(&self) -> Option<f64> {
         matches!(self.plan.load, Load::Open { .. })
             .then(|| self.main.per_second(self.main.started - self.main.sent_late))
-    }
-
-    /// Whether the meter was the bottleneck, and why: faults of its own, a busy worker, a rate that
-    /// it did not keep, a send lag that the response times cannot hide.
-    pub fn verdict(&self) -> Verdict {
-        let reasons: Vec<Limit> = self
-            .ran_out()
-            .chain(self.busy_limit())
-            .chain(self.rate_limit())
-            .chain(self.lag_limit())
-            .collect();
-        if reasons.is_empty() { Verdict::Valid } else { Verdict::ClientLimited { reasons } }
-    }
-
-    /// What the meter ran out of, in warm-up or measurement.
-    fn ran_out(&self) -> impl Iterator<Item = Limit> {
-        let tallies = || self.warmup.iter().chain([&self.main]);
-        Fault::ALL.into_iter().filter(|f| f.is_meters_own()).filter_map(move |fault| {
-            let count = |t: &Tally| t.fault(fault) + t.stray[fault as usize];
-            let requests = tallies().map(count).sum();
-            (requests > 0).then_some(Limit::RanOut { fault, requests })
-        })
-    }
-
-    fn busy_limit(&self) -> Option<Limit> {
-        // A handful of requests is all beginning and end, and says nothing about the rest.
-        let started: u64 = self.warmup.iter().chain([&self.main]).map(|t| t.started).sum();
-        if started < STATEMENT_MIN {
-            return None;
-        }
-        let (worker, share) = self.busiest()?;
-        (share > BUSY_MAX).then_some(Limit::Busy { worker, share })
-    }
-
-    fn rate_limit(&self) -> Option<Limit> {
-        let achieved = self.sent_rate()?;
-        let asked = self.main.per_second(self.main.started);
-        (achieved < asked * ACHIEVED_MIN).then_some(Limit::Rate { asked, achieved })
-    }
-
-    fn lag_limit(&self) -> Option<Limit> {
-        let times = &self.main.times;
-        // Where the sample is too small for a p99, the highest quantile that it carries stands in
-        // for it.
-        let n = times.lag.count();
-        let q = (1.0 - 10.0 / n as f64).min(0.99);
-        let p99 = times.lag.estimate(q).filter(|_| q >= 0.5)?;
-        let response_p50 = times.response.quantile(0.5)?;
-        let over = p99 > LAG_MIN && p99.0 as f64 > LAG_SHARE * response_p50.0 as f64;
-        over.then_some(Limit::Lag { p99, response_p50 })
     }
 
     /// The busiest worker: its index and its share of busy time.

@@ -40,6 +40,7 @@ pub struct Station {
     /// When each busy server will be free; never more than `servers`.
     busy: BinaryHeap<Reverse<Nanos>>,
     freezes: Vec<(Nanos, Span)>,
+    slower: Vec<(Nanos, f64)>,
     body: (u64, u64),
     statuses: Vec<u16>,
     close_after: Option<u64>,
@@ -95,6 +96,7 @@ impl Station {
             servers: None,
             busy: BinaryHeap::new(),
             freezes: Vec::new(),
+            slower: Vec::new(),
             body: (16, 16),
             statuses: vec![200],
             close_after: None,
@@ -112,6 +114,25 @@ impl Station {
     pub fn freezes(self, freezes: Vec<(Nanos, Span)>) -> Self {
         assert!(freezes.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0), "{freezes:?}");
         Self { freezes, ..self }
+    }
+
+    /// Service takes so many times longer at these times, which ascend; in between the factor goes
+    /// straight from one to the next, before the first and after the last it stays.
+    pub fn slower(self, slower: Vec<(Nanos, f64)>) -> Self {
+        assert!(slower.windows(2).all(|w| w[0].0 <= w[1].0), "{slower:?}");
+        Self { slower, ..self }
+    }
+
+    /// How much longer service takes at that time.
+    fn factor(&self, now: Nanos) -> f64 {
+        let next = self.slower.partition_point(|&(at, _)| at <= now);
+        match (next.checked_sub(1).map(|i| self.slower[i]), self.slower.get(next)) {
+            (None, None) => 1.0,
+            (Some((_, factor)), None) | (None, Some(&(_, factor))) => factor,
+            (Some((from, a)), Some(&(to, b))) => {
+                a + (b - a) * now.since(from).0 as f64 / to.since(from).0 as f64
+            }
+        }
     }
 
     /// Bodies of that length, uniform between the two.
@@ -221,6 +242,7 @@ impl Plant for Station {
         } else {
             self.law.draw(&mut self.dice)
         };
+        let work = Span((work.0 as f64 * self.factor(yard.now())) as u64);
         let last = wants_close(head) || self.close_after == Some(index + 1);
         let owed = Owed { ready: false, last, head: head.starts_with(b"HEAD ") };
         self.lines[id.slot as usize].owed.push_back(owed);

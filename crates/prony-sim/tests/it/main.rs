@@ -13,4 +13,5 @@ mod sessions;
 mod steered;
 mod theory;
 mod truth;
+mod verdicts;
 mod world;

@@ -36,7 +36,12 @@ pub struct MeansArgs {
     /// The same seed and the same plan give the same schedule and the same order of requests.
     #[arg(long, value_name = "N", help_heading = MEASUREMENT, value_parser = values::seed)]
     pub seed: Option<u64>,
-    /// Do not exit with 98 where the meter was the bottleneck
+    /// The percentile of the response time that the run must carry, such as p99.9
+    ///
+    /// A run with fewer than ten samples beyond it is TOO-SHORT, and not valid.
+    #[arg(long, value_name = "P", help_heading = MEASUREMENT, value_parser = values::percentile)]
+    pub percentile: Option<f64>,
+    /// Do not exit with 98 where the run is not valid
     #[arg(long, help_heading = MEASUREMENT)]
     pub accept_invalid: bool,
     /// Run in the virtual world of that seed instead of on the network

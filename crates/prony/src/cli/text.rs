@@ -42,7 +42,7 @@ Exit codes:
   1    the target never answered: no request succeeded
   2    bad usage or input; no load was started
   3    the run was made, but a report could not be written
-  98   the meter was the bottleneck: the run is not valid (unless --accept-invalid)
+  98   the run is not valid, for the reasons of its verdict (unless --accept-invalid)
   130  interrupted; what was measured is reported";
 
 /// The end of `prony run --help`.

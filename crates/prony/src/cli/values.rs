@@ -32,6 +32,13 @@ pub(crate) fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A percentile: `p99.9` or `99.9`.
+pub(crate) fn percentile(text: &str) -> Result<f64, String> {
+    let number = text.strip_prefix('p').unwrap_or(text).parse::<f64>();
+    let percentile = number.ok().filter(|&p| p > 0.0 && p < 100.0);
+    percentile.ok_or_else(|| "it must lie between 0 and 100, as p99.9 does".into())
+}
+
 /// A number that may be zero.
 pub(crate) fn number(text: &str) -> Result<u32, String> {
     u32::try_from(count(text)?).map_err(|_| format!("must be at most {}", u32::MAX))

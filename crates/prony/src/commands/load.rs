@@ -59,7 +59,7 @@ pub(super) fn carry_out(
         return Err(Error::Conflict("--tui", "--simulate", why));
     }
     let outputs = Outputs::prepare(&output.to.output)?;
-    let summary = match means.simulate {
+    let mut summary = match means.simulate {
         Some(seed) => {
             let latency = means.simulate_latency.unwrap_or_default();
             let server = ServeLaw { latency, ..ServeLaw::default() };
@@ -67,6 +67,7 @@ pub(super) fn carry_out(
         }
         None => on_the_network(&plan, &options(means), output, typed, notes)?,
     };
+    summary.run.percentile = means.percentile;
     finish(&summary, outputs, output, means.accept_invalid)
 }
 

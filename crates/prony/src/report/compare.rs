@@ -2,10 +2,10 @@
 
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::summary::{Summary, Verdict};
+use prony_core::summary::Summary;
 use prony_core::units::Span;
 
-use super::{Saved, text, units};
+use super::{Saved, text, units, words};
 
 /// Columns of the text report: the label's, and the least of a result's.
 const LABEL: usize = 16;
@@ -15,10 +15,7 @@ const ABREAST: usize = 5;
 
 /// The word of the verdict.
 pub(super) fn verdict(summary: &Summary) -> &'static str {
-    match summary.verdict() {
-        Verdict::Valid => "VALID",
-        Verdict::ClientLimited { .. } => "CLIENT-LIMITED",
-    }
+    summary.verdict().verdict.word()
 }
 
 /// Label and cells of each line; a line in which no result has anything is left out.
@@ -85,11 +82,12 @@ pub(super) fn render(results: &[Saved<'_>]) -> String {
             out += &format!("  {label:LABEL$}{cells}\n");
         }
     }
-    for result in results.iter().filter(|r| r.summary.verdict() != Verdict::Valid) {
+    for result in results.iter().filter(|r| !r.summary.verdict().is_valid()) {
         out += &format!(
-            "\n  {}: {}: the figures are not the target's alone\n",
+            "\n  {}: {}: {}\n",
             text::shortened(result.name, 40),
-            verdict(result.summary)
+            verdict(result.summary),
+            words::verdict(result.summary.verdict().verdict)
         );
     }
     out

@@ -7,7 +7,7 @@ use prony_core::fault::{Fault, FaultClass};
 use prony_core::plan::Plan;
 use prony_core::record::hist::Hist;
 use prony_core::record::{NameTally, Tally};
-use prony_core::summary::{Figures, Limit, Meter, Row, RunInfo, Summary, Verdict};
+use prony_core::summary::{Bound, Figures, Limit, Meter, Row, RunInfo, Summary, Verdict};
 use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
@@ -47,8 +47,16 @@ struct Brief {
 
 #[derive(Serialize)]
 struct Judgement {
-    verdict: &'static str,
+    verdict: Verdict,
     reasons: Vec<Reason>,
+    limited_by: Option<LimitedBy>,
+}
+
+#[derive(Serialize)]
+struct LimitedBy {
+    #[serde(flatten)]
+    bound: Bound,
+    sentence: String,
 }
 
 #[derive(Serialize)]
@@ -240,17 +248,17 @@ impl Brief {
 
 impl Judgement {
     fn of(summary: &Summary) -> Self {
-        match summary.verdict() {
-            Verdict::Valid => Self { verdict: "VALID", reasons: vec![] },
-            Verdict::ClientLimited { reasons } => {
-                let told = |limit: Limit| {
-                    let sentence = words::limit(&limit, summary);
-                    Reason { limit, sentence }
-                };
-                let reasons = reasons.into_iter().map(told).collect();
-                Self { verdict: "CLIENT-LIMITED", reasons }
-            }
-        }
+        let judgement = summary.verdict();
+        let limited_by = summary.bound(&judgement).map(|bound| {
+            let sentence = words::bound(&bound);
+            LimitedBy { bound, sentence }
+        });
+        let told = |limit: Limit| {
+            let sentence = words::limit(&limit, summary);
+            Reason { limit, sentence }
+        };
+        let reasons = judgement.reasons.into_iter().map(told).collect();
+        Self { verdict: judgement.verdict, reasons, limited_by }
     }
 }
 

@@ -2,7 +2,8 @@
 //! meter with what to do about it.
 
 use prony_core::fault::Fault;
-use prony_core::summary::{Limit, Summary};
+use prony_core::summary::{Bound, Change, Figure, Limit, Summary, Verdict};
+use prony_core::units::Span;
 
 use super::units;
 
@@ -102,6 +103,86 @@ pub fn limit(limit: &Limit, summary: &Summary) -> String {
             let requests = units::counted(*requests, "request", "requests");
             ran_out(*fault, &requests, summary)
         }
+        Limit::Failed { share, fault } => format!(
+            "{} of what the target was asked has failed, most of it because of this: {}",
+            units::percent(*share),
+            sentence(*fault)
+        ),
+        Limit::Stopped => "the user ended the run before its time".into(),
+        Limit::Changed(change) => changed(change),
+        Limit::Short { percentile, needs, samples } => format!(
+            "p{percentile} needs {} and there are {}: run longer, or ask for a lower percentile",
+            units::counted(*needs, "sample", "samples"),
+            units::count(*samples)
+        ),
+    }
+}
+
+fn changed(change: &Change) -> String {
+    let (what, tell): (_, fn(f64) -> String) = match change.figure {
+        Figure::Rate => ("the rate", units::rate),
+        Figure::P50 => ("the median response time", |ns| units::span(Span(ns as u64))),
+        Figure::P90 => ("the p90 of the response time", |ns| units::span(Span(ns as u64))),
+    };
+    let (from, to) = (tell(change.from), tell(change.to));
+    match change.at {
+        Some(at) => format!(
+            "{what} stepped from {from} to {to} after {}: find out what changed, and measure \
+             before it or after it",
+            units::span(at)
+        ),
+        None => format!(
+            "{what} drifted from {from} to {to}: warm up for longer (--warmup), or find out what \
+             grows"
+        ),
+    }
+}
+
+/// What a verdict means for the figures; of a valid run, for the meter.
+pub fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Valid => "the meter had time and means to spare",
+        Verdict::ClientLimited => "the figures are not the target's alone",
+        Verdict::TargetFailed => "most of what was asked has failed",
+        Verdict::Interrupted => "the figures are those until then",
+        Verdict::NotStationary => "the target was not the same all along",
+        Verdict::TooShort => "too few samples for the percentile that was asked for",
+    }
+}
+
+/// What limited the run, in one line.
+pub fn bound(bound: &Bound) -> String {
+    let under_way = |n: f64| format!("{n:.1} requests were under way on average");
+    match *bound {
+        Bound::Client => "the meter itself, as the verdict says".into(),
+        Bound::Network { share } => {
+            let share = units::percent(share);
+            format!("the network: a segment was sent again for {share} of the requests")
+        }
+        Bound::Failures => "failures: most of what was asked did not succeed".into(),
+        Bound::AskedRate => "the asked rate: the target kept up with it".into(),
+        Bound::Cap { connections } => format!(
+            "the cap of {}: requests waited for one (-c raises it)",
+            units::counted(connections.into(), "connection", "connections")
+        ),
+        Bound::Server => "the target: it fell behind the asked rate".into(),
+        Bound::Connections { connections, concurrency } => format!(
+            "the {}: {}",
+            units::counted(connections.into(), "connection", "connections"),
+            under_way(concurrency)
+        ),
+        Bound::Window { requests, concurrency } => {
+            format!(
+                "the pipelines, which hold {}: {}",
+                units::count(requests),
+                under_way(concurrency)
+            )
+        }
+        Bound::Users { users, concurrency } => format!(
+            "the pauses and replies of {}: {}",
+            units::counted(users.into(), "user", "users"),
+            under_way(concurrency)
+        ),
     }
 }
 

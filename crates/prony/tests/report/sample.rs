@@ -362,6 +362,7 @@ fn run_info() -> RunInfo {
         host: "Linux 6.1, 2 CPUs".into(),
         descriptor_limit: 20_000,
         interrupted: false,
+        percentile: None,
         notes: vec![],
     }
 }

@@ -10,7 +10,7 @@ use prony_core::plan::{Load, Think};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
 use prony_core::summary::{RunInfo, Summary};
-use prony_core::units::Span;
+use prony_core::units::{Nanos, Span};
 use serde_json::Value;
 
 use super::sample;
@@ -28,10 +28,37 @@ fn report(summary: &Summary) -> Value {
     serde_json::from_slice(&render(Format::Json, summary, &Style::default())).expect("it is JSON")
 }
 
+/// A closed loop whose target stepped after six of twelve seconds, asked for more than it carries,
+/// ended by the user, and one of which most has failed.
+fn doubtful() -> [Summary; 2] {
+    let mut changed = sample::closed();
+    let t = &mut changed.main;
+    for k in 0..1_200 {
+        let at = Nanos(k * 10_000_000);
+        t.series.started(at);
+        t.series.replied(at, Span::from_millis(if k < 600 { 2 } else { 5 }), 10);
+    }
+    t.series.close();
+    t.end = Nanos(12_000_000_000);
+    (changed.run.percentile, changed.run.interrupted) = (Some(99.9), true);
+    let mut failed = sample::closed();
+    let t = &mut failed.main;
+    (t.started, t.failed, t.faults[Fault::Reset as usize]) = (10, 7, 7);
+    for (summary, limits) in
+        [(&changed, &["stopped", "changed", "short"][..]), (&failed, &["failed"])]
+    {
+        let told = &report(summary)["verdict"]["reasons"];
+        let told: Vec<_> = told.as_array().into_iter().flatten().map(|r| &r["limit"]).collect();
+        assert_eq!(told, limits);
+    }
+    [changed, failed]
+}
+
 /// Summaries that together have every field and every variant.
 fn summaries() -> Vec<Summary> {
     let mut all = vec![sample::open(), sample::closed(), sample::everything(), sample::sessions()];
     all.push(sample::exchange());
+    all.extend(doubtful());
     let (low, high) = (Span::from_millis(1), Span::from_millis(9));
     for think in [
         Think::Fixed(low),

@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use prony_core::fault::Fault;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::summary::{Figures, Limit, QUANTILES, Summary, Verdict};
+use prony_core::summary::{Figures, Limit, QUANTILES, Summary};
 use prony_core::units::Span;
+
+use crate::report::words;
 
 /// The lines, each with its end; an empty one before the first.
 pub(super) fn extras(summary: &Summary) -> String {
@@ -84,10 +86,11 @@ fn hidden(t: &Tally) -> Vec<String> {
 }
 
 fn verdict(summary: &Summary) -> String {
-    let Verdict::ClientLimited { reasons } = summary.verdict() else {
+    let judgement = summary.verdict();
+    if judgement.is_valid() {
         return "verdict VALID: this client was not the limit".into();
-    };
-    let reasons = reasons.iter().map(|reason| match reason {
+    }
+    let reasons = judgement.reasons.iter().map(|reason| match reason {
         Limit::Busy { share, .. } => {
             format!("a thread was busy for {:.0} % of the time", share * 100.0)
         }
@@ -105,6 +108,8 @@ fn verdict(summary: &Summary) -> String {
             };
             format!("it ran out of {what} for {requests} calls")
         }
+        other => words::limit(other, summary),
     });
-    format!("verdict CLIENT-LIMITED: {}", reasons.collect::<Vec<_>>().join("; "))
+    let reasons: Vec<_> = reasons.collect();
+    format!("verdict {}: {}", judgement.verdict.word(), reasons.join("; "))
 }

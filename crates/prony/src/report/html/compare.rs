@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 use prony_core::record::hist::Hist;
-use prony_core::summary::{Summary, Verdict};
+use prony_core::summary::Summary;
 
-use super::super::{Saved, compare};
+use super::super::{Saved, compare, words};
 use super::{figures, plots, run, scrolling, text};
 
 /// What stands in `main`.
@@ -21,10 +21,10 @@ pub(super) fn page(results: &[Saved<'_>]) -> Markup {
             p.eyebrow { "prony" }
             h1 { (results.len()) " runs" }
         }
-        @for result in results.iter().filter(|r| r.summary.verdict() != Verdict::Valid) {
+        @for result in results.iter().filter(|r| !r.summary.verdict().is_valid()) {
             p.verdict.bad {
                 strong { (result.name) ": " (compare::verdict(result.summary)) }
-                ": these figures are not the target's alone; its section says why."
+                ": " (words::verdict(result.summary.verdict().verdict)) "; its section says why."
             }
         }
         h2 { "Side by side" }

@@ -9,7 +9,7 @@ mod run;
 use std::fmt::Write as _;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use prony_core::summary::{Summary, Verdict};
+use prony_core::summary::Summary;
 
 use super::{Saved, plot, text, words};
 
@@ -63,23 +63,19 @@ fn alone(one: &Saved<'_>) -> Markup {
 
 /// The verdict with its reasons; where it is not `VALID`, so that nobody overlooks it.
 fn verdict(summary: &Summary) -> Markup {
-    let told = match summary.verdict() {
-        Verdict::Valid => html! {
-            p.verdict.good { strong { "VALID" } ": the meter had time and means to spare." }
-        },
-        Verdict::ClientLimited { reasons } => html! {
-            div.verdict.bad {
-                p { strong { "CLIENT-LIMITED" } ": the figures are not the target's alone." }
-                ul { @for reason in &reasons { li { (words::limit(reason, summary)) } } }
-            }
-        },
-    };
+    let judgement = summary.verdict();
+    let (word, means) = (judgement.verdict.word(), words::verdict(judgement.verdict));
     html! {
-        (told)
-        @if summary.run.interrupted {
-            p.verdict.bad {
-                strong { "Interrupted" } " by the user: the figures are those until then."
+        @if judgement.is_valid() {
+            p.verdict.good { strong { (word) } ": " (means) "." }
+        } @else {
+            div.verdict.bad {
+                p { strong { (word) } ": " (means) "." }
+                ul { @for reason in &judgement.reasons { li { (words::limit(reason, summary)) } } }
             }
+        }
+        @if let Some(bound) = summary.bound(&judgement) {
+            p.hint { "Limited by " (words::bound(&bound)) "." }
         }
     }
 }

@@ -21,8 +21,8 @@ pub(super) use curves::{failures, latencies, percentiles, rates};
 pub use sizes::{OverSize, over_size};
 pub(super) use svg::style;
 
-use super::Saved;
 use super::spectrum::Spectrum;
+use super::{Saved, words};
 
 /// Width and height of a plot that stands alone, in pixels of the style sheet.
 const ALONE: (f64, f64) = (800.0, 460.0);
@@ -79,13 +79,15 @@ fn alone(results: &[Saved<'_>]) -> Chart {
         [one] => format!("{}: {}", chart.title, super::text::target(&one.summary.plan)),
         _ => chart.title.clone(),
     });
-    let limited = |r: &&Saved<'_>| r.summary.verdict() != Verdict::Valid;
-    let limited: Vec<&str> = results.iter().filter(limited).map(|r| r.name).collect();
-    if !limited.is_empty() {
-        let which =
-            if results.len() > 1 { format!(" ({})", limited.join(", ")) } else { String::new() };
-        chart.warning =
-            Some(format!("CLIENT-LIMITED{which}: the figures are not the target's alone"));
-    }
+    let doubts = results.iter().map(|r| (r.name, r.summary.verdict().verdict));
+    let doubts: Vec<(&str, Verdict)> = doubts.filter(|(_, v)| *v != Verdict::Valid).collect();
+    chart.warning = match (doubts.as_slice(), results.len()) {
+        ([], _) => None,
+        (&[(_, verdict)], 1) => Some(format!("{}: {}", verdict.word(), words::verdict(verdict))),
+        (all, _) => {
+            let all: Vec<_> = all.iter().map(|(name, v)| format!("{name}: {}", v.word())).collect();
+            Some(all.join(", "))
+        }
+    };
     chart
 }

@@ -436,20 +436,25 @@ pub(super) fn warmed(t: &Tally) -> String {
 }
 
 fn verdict(page: &mut Page, summary: &Summary, detail: Detail) {
-    match summary.verdict() {
-        Verdict::Valid => page.inked("verdict", "VALID", Ink::Good),
-        Verdict::ClientLimited { reasons } => {
-            let word = "CLIENT-LIMITED: the figures are not the target's alone";
-            page.inked("verdict", word, Ink::Bad);
-            for reason in reasons.iter().take(detail.reasons) {
-                page.line("", &words::limit(reason, summary));
-            }
-            if let Some(n) = reasons.len().checked_sub(detail.reasons).filter(|&n| n > 0) {
-                page.line(
-                    "",
-                    &format!("and {}", units::counted(n as u64, "more reason", "more reasons")),
-                );
-            }
+    let judgement = summary.verdict();
+    let word = judgement.verdict.word();
+    if judgement.is_valid() {
+        page.inked("verdict", word, Ink::Good);
+    } else {
+        let means = words::verdict(judgement.verdict);
+        page.inked("verdict", &format!("{word}: {means}"), Ink::Bad);
+        for reason in judgement.reasons.iter().take(detail.reasons) {
+            page.line("", &words::limit(reason, summary));
         }
+        let more = judgement.reasons.len().checked_sub(detail.reasons).filter(|&n| n > 0);
+        if let Some(n) = more {
+            let more = units::counted(n as u64, "more reason", "more reasons");
+            page.line("", &format!("and {more}"));
+        }
+    }
+    // Of the meter and of failures the verdict has told.
+    let told = [Verdict::ClientLimited, Verdict::TargetFailed].contains(&judgement.verdict);
+    if let Some(bound) = summary.bound(&judgement).filter(|_| !told) {
+        page.line("limited by", &words::bound(&bound));
     }
 }

@@ -1,0 +1,238 @@
+//! Whether the figures of a run can be defended, and what held them where they are: a pure function
+//! of the summary.
+
+mod bound;
+mod stationary;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use super::Summary;
+use crate::fault::{Fault, FaultClass};
+use crate::record::Tally;
+use crate::record::hist::Hist;
+use crate::units::Span;
+pub use bound::Bound;
+pub use stationary::{Change, Figure};
+
+/// The one word on a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING-KEBAB-CASE")]
+pub enum Verdict {
+    /// Nothing is known that stands against the figures.
+    Valid,
+    /// The meter itself was (part of) the bottleneck.
+    ClientLimited,
+    /// More than half of what the target was asked has failed.
+    TargetFailed,
+    /// The user ended the run before its time.
+    Interrupted,
+    /// The target was not the same from begin to end.
+    NotStationary,
+    /// The sample cannot carry the percentile that was asked for.
+    TooShort,
+}
+
+/// A verdict with its reasons.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// The word: that of the first reason.
+    pub verdict: Verdict,
+    /// Why, each a fact, the weightiest first; empty where the run is valid.
+    pub reasons: Vec<Limit>,
+}
+
+/// One reason for which figures cannot be defended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "limit", rename_all = "kebab-case")]
+pub enum Limit {
+    /// A worker was busy for more than 90 % of the time.
+    Busy {
+        /// Index of the busiest worker.
+        worker: usize,
+        /// Its share of busy time, 0 to 1.
+        share: f64,
+    },
+    /// Less than 99 % of the asked rate was achieved, because of the client.
+    Rate {
+        /// Requests per second asked.
+        asked: f64,
+        /// Requests per second sent.
+        achieved: f64,
+    },
+    /// p99 of the send lag is over 100 us and over 10 % of the response time's median.
+    Lag {
+        /// p99 of the send lag.
+        p99: Span,
+        /// Median response time.
+        response_p50: Span,
+    },
+    /// The meter ran out of something: faults of the class `Meter`.
+    RanOut {
+        /// Which.
+        fault: Fault,
+        /// How many requests failed of it.
+        requests: u64,
+    },
+    /// More than half of the requests that ended have failed, and not by the meter's fault.
+    Failed {
+        /// Their share, 0 to 1.
+        share: f64,
+        /// What most of them failed of.
+        fault: Fault,
+    },
+    /// The user ended the run.
+    Stopped,
+    /// A figure drifted or stepped.
+    Changed(Change),
+    /// Too few samples lie beyond the percentile that was asked for.
+    Short {
+        /// The percentile, 0 to 100.
+        percentile: f64,
+        /// The samples that it needs.
+        needs: u64,
+        /// The samples that there are.
+        samples: u64,
+    },
+}
+
+/// A worker is busy from this share of its time on.
+const BUSY_MAX: f64 = 0.9;
+/// The requests from which on there is a statement about the meter's time at all.
+const STATEMENT_MIN: u64 = 20;
+/// The least share of the asked rate that must be achieved.
+const ACHIEVED_MIN: f64 = 0.99;
+/// The send lag's p99 matters from here on ...
+const LAG_MIN: Span = Span::from_micros(100);
+/// ... and from this share of the median response time on.
+const LAG_SHARE: f64 = 0.1;
+/// From this share on failures dominate.
+const FAILED_MAX: f64 = 0.5;
+
+impl Verdict {
+    /// The word, as reports have it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Valid => "VALID",
+            Self::ClientLimited => "CLIENT-LIMITED",
+            Self::TargetFailed => "TARGET-FAILED",
+            Self::Interrupted => "INTERRUPTED",
+            Self::NotStationary => "NOT-STATIONARY",
+            Self::TooShort => "TOO-SHORT",
+        }
+    }
+}
+
+impl Judgement {
+    /// Whether nothing stands against the figures.
+    pub fn is_valid(&self) -> bool {
+        self.verdict == Verdict::Valid
+    }
+}
+
+impl Limit {
+    /// The verdict that the reason leads to.
+    pub const fn verdict(&self) -> Verdict {
+        match self {
+            Self::Busy { .. } | Self::Rate { .. } | Self::Lag { .. } | Self::RanOut { .. } => {
+                Verdict::ClientLimited
+            }
+            Self::Failed { .. } => Verdict::TargetFailed,
+            Self::Stopped => Verdict::Interrupted,
+            Self::Changed(_) => Verdict::NotStationary,
+            Self::Short { .. } => Verdict::TooShort,
+        }
+    }
+}
+
+impl Summary {
+    /// Whether the figures can be defended, and why not. The meter's own limits come first: where
+    /// it was short of means or time, nothing is said of the target. Nor is a target that failed
+    /// asked whether it stayed the same.
+    pub fn verdict(&self) -> Judgement {
+        let mut reasons: Vec<Limit> = self
+            .ran_out()
+            .chain(self.busy_limit())
+            .chain(self.rate_limit())
+            .chain(self.lag_limit())
+            .collect();
+        if reasons.is_empty() {
+            reasons.extend(self.failed_limit());
+        }
+        let judged_alone = reasons.is_empty();
+        if self.run.interrupted && self.has_an_end() {
+            reasons.push(Limit::Stopped);
+        }
+        if judged_alone {
+            reasons.extend(stationary::change(self).map(Limit::Changed));
+        }
+        reasons.extend(self.short_limit());
+        let verdict = reasons.first().map_or(Verdict::Valid, Limit::verdict);
+        Judgement { verdict, reasons }
+    }
+
+    /// Whether anything but the user was to end the run.
+    fn has_an_end(&self) -> bool {
+        let stop = &self.plan.stop;
+        let endless = stop.requests == Some(u64::MAX);
+        !(endless && stop.duration.is_none() && stop.sessions.is_none())
+    }
+
+    /// What the meter ran out of, in warm-up or measurement.
+    fn ran_out(&self) -> impl Iterator<Item = Limit> {
+        let tallies = || self.warmup.iter().chain([&self.main]);
+        Fault::ALL.into_iter().filter(|f| f.is_meters_own()).filter_map(move |fault| {
+            let count = |t: &Tally| t.fault(fault) + t.stray[fault as usize];
+            let requests = tallies().map(count).sum();
+            (requests > 0).then_some(Limit::RanOut { fault, requests })
+        })
+    }
+
+    fn busy_limit(&self) -> Option<Limit> {
+        // A handful of requests is all beginning and end, and says nothing about the rest.
+        let started: u64 = self.warmup.iter().chain([&self.main]).map(|t| t.started).sum();
+        if started < STATEMENT_MIN {
+            return None;
+        }
+        let (worker, share) = self.busiest()?;
+        (share > BUSY_MAX).then_some(Limit::Busy { worker, share })
+    }
+
+    fn rate_limit(&self) -> Option<Limit> {
+        let achieved = self.sent_rate()?;
+        let asked = self.main.per_second(self.main.started);
+        (achieved < asked * ACHIEVED_MIN).then_some(Limit::Rate { asked, achieved })
+    }
+
+    fn lag_limit(&self) -> Option<Limit> {
+        let times = &self.main.times;
+        // Where the sample is too small for a p99, the highest quantile that it carries stands in
+        // for it.
+        let n = times.lag.count();
+        let q = (1.0 - 10.0 / n as f64).min(0.99);
+        let p99 = times.lag.estimate(q).filter(|_| q >= 0.5)?;
+        let response_p50 = times.response.quantile(0.5)?;
+        let over = p99 > LAG_MIN && p99.0 as f64 > LAG_SHARE * response_p50.0 as f64;
+        over.then_some(Limit::Lag { p99, response_p50 })
+    }
+
+    /// Errors dominate. What the plan itself could not make is not the target's.
+    fn failed_limit(&self) -> Option<Limit> {
+        let t = &self.main;
+        let targets = Fault::ALL.into_iter().filter(|f| {
+            !matches!(f.class(), FaultClass::Meter | FaultClass::Script) && t.fault(*f) > 0
+        });
+        let failed: u64 = targets.clone().map(|f| t.fault(f)).sum();
+        let fault = targets.max_by_key(|&f| t.fault(f))?;
+        let share = failed as f64 / (t.replies + failed) as f64;
+        (share > FAILED_MAX).then_some(Limit::Failed { share, fault })
+    }
+
+    fn short_limit(&self) -> Option<Limit> {
+        let percentile = self.run.percentile?;
+        let samples = self.main.times.response.count();
+        let needs = Hist::samples_needed(percentile / 100.0);
+        (samples < needs).then_some(Limit::Short { percentile, needs, samples })
+    }
+}

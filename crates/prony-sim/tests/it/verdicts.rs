@@ -1,0 +1,164 @@
+//! The verdict on runs whose truth is known: none that is spoilt may be called valid, and hardly
+//! any clean one may be called anything else.
+
+use prony_core::machine::StopRequest;
+use prony_core::plan::{Plan, Stop, Think};
+use prony_core::schedule::Arrivals;
+use prony_core::summary::{Judgement, Meter, RunInfo, Summary, Verdict};
+use prony_core::units::Span;
+use prony_sim::dice::Dice;
+use prony_sim::link::{ConnectOdds, Link};
+use prony_sim::load;
+use prony_sim::plant::{Law, Server, Station};
+use prony_sim::world::Setup;
+
+use crate::plans::{Seed, at, closed, ms, open};
+
+/// What a case is made of.
+struct Case {
+    plan: Plan,
+    setup: Setup,
+    station: Station,
+    percentile: Option<f64>,
+}
+
+impl Case {
+    /// A clean run of 9 to 30 s: any load model, servers of every kind, none of them overloaded.
+    fn clean(dice: &mut Dice, seed: u64) -> Self {
+        let length = Span::from_secs(dice.between(9, 30));
+        let law = match dice.below(5) {
+            0 => Law::Fixed(ms(10)),
+            1 => Law::Exponential(ms(10)),
+            2 => Law::Uniform(ms(2), ms(30)),
+            3 => Law::Pareto(ms(4), 2.2),
+            _ => Law::Bimodal(ms(5), ms(60), 0.05),
+        };
+        let mut station = Station::new(law, seed);
+        let mut plan = match dice.below(3) {
+            0 => closed(dice.between(1, 3) as u32, Think::None, length),
+            1 => closed(dice.between(2, 6) as u32, Think::Exponential(ms(20)), length),
+            _ => {
+                let arrivals = if dice.chance(0.5) { Arrivals::Fixed } else { Arrivals::Poisson };
+                let rate = 40.0 + dice.unit() * 120.0;
+                let mut plan = open(rate, arrivals, 1);
+                plan.stop = Stop { duration: Some(length), ..Stop::default() };
+                // A queue before one server, busy for 30 to 80 % of the time.
+                if dice.chance(0.5) {
+                    let busy = 0.3 + dice.unit() * 0.5;
+                    let service = Span::from_micros((busy / rate * 1e6) as u64);
+                    station = Station::new(Law::Exponential(service), seed).servers(1);
+                }
+                plan
+            }
+        };
+        plan.seed = seed;
+        plan.expect.statuses = vec![(200, 399)];
+        if dice.chance(0.2) {
+            plan.requests_per_connection = Some(dice.between(1, 9) as u32);
+        }
+        let link = Link { jitter: Span(dice.below(200_000)), ..Link::with_latency(Span(50_000)) };
+        let setup = Setup { watch: false, ..Setup::new(link, seed) };
+        Self { plan, setup, station, percentile: None }
+    }
+
+    fn judged(self, shares: u32) -> Judgement {
+        let Self { plan, setup, station, percentile } = self;
+        plan.check().expect("a valid plan");
+        let outcome = load(&plan, shares, &setup, &mut [&mut Server::new(station)]);
+        let interrupted = !setup.stops.is_empty();
+        let run = RunInfo { interrupted, percentile, ..RunInfo::default() };
+        let meter = Meter { wall: Span::from_secs(30), ..Meter::default() };
+        let parts = outcome.tallies.into_iter().map(|(w, m)| (w, m, meter.clone())).collect();
+        Summary::from_parts(plan, run, parts).verdict()
+    }
+}
+
+#[test]
+fn clean_runs_are_valid() {
+    let mut alarms = Vec::new();
+    for seed in 0..200 {
+        let _case = Seed(seed);
+        let mut dice = Dice::new(seed, 40);
+        let case = Case::clean(&mut dice, seed);
+        let judged = case.judged(1 + (seed % 2) as u32);
+        if !judged.is_valid() {
+            alarms.push((seed, judged));
+        }
+    }
+    assert!(alarms.len() <= 4, "{} of 200: {alarms:#?}", alarms.len());
+}
+
+/// Spoil a clean run in one way, and say what it must be called.
+fn spoil(case: &mut Case, kind: u64, dice: &mut Dice) -> Verdict {
+    let length = case.plan.stop.duration.expect("a time").0 / 1_000_000;
+    match kind {
+        0 => {
+            // A step to 1.6 to 4 times as long, a quarter to three quarters into the run.
+            let when = length / 4 + dice.below(length / 2);
+            let factor = 1.6 + dice.unit() * 2.4;
+            let (before, after) = if dice.chance(0.5) { (1.0, factor) } else { (factor, 1.0) };
+            changing(case, vec![(at(when), before), (at(when), after)]);
+            Verdict::NotStationary
+        }
+        1 => {
+            changing(case, vec![(at(0), 1.0), (at(length), 2.2 + dice.unit() * 2.0)]);
+            Verdict::NotStationary
+        }
+        2 => {
+            case.station = Station::new(Law::Fixed(ms(5)), 1).statuses(vec![500, 200, 503]);
+            Verdict::TargetFailed
+        }
+        3 => {
+            let refused = 0.6 + dice.unit() * 0.4;
+            case.setup.link.connect = ConnectOdds { refused, ..ConnectOdds::default() };
+            case.plan.requests_per_connection = Some(1);
+            Verdict::TargetFailed
+        }
+        4 | 5 => {
+            let odds = 0.05 + dice.unit() * 0.5;
+            case.setup.link.connect = if kind == 4 {
+                ConnectOdds { no_descriptors: odds, ..ConnectOdds::default() }
+            } else {
+                ConnectOdds { no_ports: odds, ..ConnectOdds::default() }
+            };
+            case.plan.requests_per_connection = Some(1);
+            Verdict::ClientLimited
+        }
+        6 => {
+            // The meter is held up for up to 20 ms at every turn, against replies of 10 ms.
+            let plan = open(100.0, Arrivals::Poisson, 1);
+            case.plan = Plan { stop: case.plan.stop, seed: case.plan.seed, ..plan };
+            case.station = Station::new(Law::Fixed(ms(10)), 1);
+            case.setup.late = ms(20);
+            Verdict::ClientLimited
+        }
+        7 => {
+            case.percentile = Some(99.999);
+            Verdict::TooShort
+        }
+        _ => {
+            let when = length / 4 + dice.below(length / 2);
+            case.setup.stops.push((at(when), StopRequest::Drain));
+            Verdict::Interrupted
+        }
+    }
+}
+
+/// A server of little scatter that changes.
+fn changing(case: &mut Case, slower: Vec<(prony_core::units::Nanos, f64)>) {
+    let station = Station::new(Law::Uniform(ms(8), ms(12)), 1);
+    case.station = station.slower(slower);
+}
+
+#[test]
+fn spoilt_runs_are_not() {
+    for seed in 0..225 {
+        let _case = Seed(seed);
+        let mut dice = Dice::new(seed, 41);
+        let mut case = Case::clean(&mut dice, seed);
+        let expected = spoil(&mut case, seed % 9, &mut dice);
+        let judged = case.judged(1);
+        assert!(!judged.is_valid(), "seed {seed}: {expected:?} was called valid");
+        assert_eq!(judged.verdict, expected, "seed {seed}: {judged:?}");
+    }
+}
