@@ -109,7 +109,11 @@ fn a_path_that_breaks_costs_some_timeouts_and_no_exchange() {
            ip netns exec far ip link set w$i up
            tc qdisc add dev v$i root netem delay 1ms
          done
-         ip netns exec far ip link set lo up",
+         ip netns exec far ip link set lo up
+         # A new link takes a moment to come up.
+         for i in 1 2; do
+           until ping -c 1 -W 1 10.9.$i.2 >/dev/null; do n=$((n + 1)); [ $n -lt 30 ]; done
+         done",
     );
     let rto = ["--rto-initial", "20", "--rto-min", "20", "--rto-max", "20"];
     let mut far = Command::new("ip");
@@ -126,8 +130,8 @@ fn a_path_that_breaks_costs_some_timeouts_and_no_exchange() {
     let ended = program::run("SOCK_SEQPACK_clt", &[&near[..], &count, &rto].concat());
     cut.join().expect("no panic");
     shell("for i in 1 2; do ip link del v$i; done; ip netns del far");
-    far.wait_for("Test for 2100 iterations");
     ended.assert_whole(2000, 128);
+    far.wait_for("Test for 2100 iterations");
     assert!(ended.field("minimum") >= 1000.0, "{ended:?}");
     // The kernel's clock has ticks of up to 10 ms, so that a timeout of 20 ms may end after 10.
     assert!(ended.field("maximum") >= 10_000.0, "the cut was not felt: {ended:?}");

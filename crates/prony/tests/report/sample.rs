@@ -9,7 +9,7 @@ use prony_core::plan::{
 use prony_core::proto::{Odd, Reply};
 use prony_core::record::{Recorder, SessionEnd, Stamps, Tally, TlsTally};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
-use prony_core::summary::{Meter, RunInfo, Summary, Transport};
+use prony_core::summary::{Meter, RunInfo, Sctp, Summary, Transport};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::{Nanos, Span};
 
@@ -54,7 +54,7 @@ pub(crate) fn exchange() -> Summary {
     plan.load = Load::Closed { connections: 1, think: Think::None };
     plan.calls = vec![CallSpec::default()].into();
     let (warmup, main) = r.finish(false);
-    Summary::from_parts(plan, run_info(), vec![(warmup, main, meter(100))])
+    Summary::from_parts(plan, run_info(), vec![(warmup, main, over_sctp(meter(100)))])
 }
 
 /// A closed loop that needed no wait at all: three requests.
@@ -365,6 +365,23 @@ fn run_info() -> RunInfo {
         percentile: None,
         notes: vec![],
     }
+}
+
+/// With associations, too.
+fn over_sctp(mut meter: Meter) -> Meter {
+    meter.transport.sctp = Some(Sctp {
+        associations: 3,
+        retransmits: 2,
+        paths: 2,
+        paths_failed: 1,
+        rto_initial_ms: 3_000,
+        rto_min_ms: 1_000,
+        rto_max_ms: 60_000,
+        sack_delay_ms: 200,
+        sack_packets: 2,
+        nodelay: true,
+    });
+    meter
 }
 
 fn meter(cpu_ms: u64) -> Meter {
