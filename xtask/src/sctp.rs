@@ -69,7 +69,15 @@ fn in_guest(build: &[&str], filter: &str) -> Result<()> {
     let sockets = built.path("prony_io", "lib")?;
     let tests = built.path("ace", "test")?;
     let mut guest = Command::new(GUEST);
-    guest.args(["--times", "--env", "PRONY_TEST_SCTP=1", "--env", "RUST_BACKTRACE=1"]);
+    guest.args([
+        "--times",
+        "--timeout",
+        "600",
+        "--env",
+        "PRONY_TEST_SCTP=1",
+        "--env",
+        "RUST_BACKTRACE=1",
+    ]);
     for file in [&prony, &sockets, &tests] {
         guest.arg("--add").arg(file);
     }

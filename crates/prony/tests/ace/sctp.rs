@@ -115,23 +115,25 @@ fn a_path_that_breaks_costs_some_timeouts_and_no_exchange() {
            until ping -c 1 -W 1 10.9.$i.2 >/dev/null; do n=$((n + 1)); [ $n -lt 30 ]; done
          done",
     );
-    let rto = ["--rto-initial", "20", "--rto-min", "20", "--rto-max", "20"];
+    let rto = ["--rto-initial", "500", "--rto-min", "20", "--rto-max", "20"];
     let mut far = Command::new("ip");
     far.args(["netns", "exec", "far", env!("CARGO_BIN_EXE_prony"), "SOCK_SEQPACK_srv"]);
     far.args(["-p", "45454", "-a", "10.9.1.2,10.9.2.2"]).args(rto);
     let far = Server::spawn(far);
-    let cut = thread::spawn(|| {
-        thread::sleep(Duration::from_secs(1));
-        shell("tc qdisc change dev v1 root netem loss 100%");
-    });
     let near = ["-H", "10.9.1.2", "-p", "45454", "-i", "10.9.1.1,10.9.2.1", "-s", "7"];
-    // Long enough for the cut to fall into it, which is some 1,000 round trips from its begin.
-    let count = ["-c", "2000", "-b", "10", "-M", "100000"];
-    let ended = program::run("SOCK_SEQPACK_clt", &[&near[..], &count, &rto].concat());
-    cut.join().expect("no panic");
+    let count = ["-c", "4000", "-b", "10", "-M", "100000"];
+    let ended = thread::scope(|scope| {
+        // 4,100 exchanges of a millisecond or more are longer than this second, in which the other
+        // path shows that it is one.
+        scope.spawn(|| {
+            far.wait_for("Test for 4100 iterations");
+            thread::sleep(Duration::from_secs(1));
+            shell("tc qdisc change dev v1 root netem loss 100%");
+        });
+        program::run("SOCK_SEQPACK_clt", &[&near[..], &count, &rto].concat())
+    });
     shell("for i in 1 2; do ip link del v$i; done; ip netns del far");
-    ended.assert_whole(2000, 128);
-    far.wait_for("Test for 2100 iterations");
+    ended.assert_whole(4000, 128);
     assert!(ended.field("minimum") >= 1000.0, "{ended:?}");
     // The kernel's clock has ticks of up to 10 ms, so that a timeout of 20 ms may end after 10.
     assert!(ended.field("maximum") >= 10_000.0, "the cut was not felt: {ended:?}");
