@@ -1,7 +1,7 @@
 //! The live view: a screen that tells how a load goes, and keys that end it or change its rate.
 //!
 //! All of it happens in the thread that waits for the workers, which learns of them through gauges
-//! alone ([`prony_io::Live`]). [`state`] adds glances up, [`screen`] draws, [`terminal`] knows the
+//! alone ([`prony_io::Live`]). `state` adds glances up, `screen` draws, `terminal` knows the
 //! terminal.
 
 mod charts;
