@@ -36,7 +36,14 @@ fn masked(stdout: &str) -> String {
 fn shown(ended: &Ended) -> String {
     let mut text = String::new();
     if !ended.stdout.is_empty() {
-        text += &format!("[stdout]\n{}", masked(&ended.stdout));
+        let mut result = masked(&ended.stdout);
+        if ended.stderr.contains("nobody answers") {
+            // It was tried for a second, as often as the pauses between the tries allow.
+            let tries = number(ended, "socket errors:");
+            assert!(tries >= 8.0, "{ended:?}");
+            result = result.replace(&format!("socket errors: {tries}"), "socket errors: @");
+        }
+        text += &format!("[stdout]\n{result}");
     }
     if !ended.stderr.is_empty() {
         text += &format!("[stderr]\n{}", ended.stderr);
