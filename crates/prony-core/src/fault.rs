@@ -23,8 +23,10 @@ pub enum Fault {
     Reset,
     /// The peer closed before the first byte of the reply.
     ClosedEarly,
-    /// The peer closed inside the reply: head, body or chunk cut off.
+    /// The peer closed inside the reply: its head cut off, or a body that says where it ends.
     Truncated,
+    /// The peer closed before all of the body was there that its content length announced.
+    ShortBody,
     /// What came over an open connection is not what TLS allows, or an alert.
     TlsRecord,
     /// Status line and headers over the limit (64 KiB).
@@ -91,7 +93,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// How many faults there are; `fault as usize` is below it.
-    pub const COUNT: usize = 30;
+    pub const COUNT: usize = 31;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -104,6 +106,7 @@ impl Fault {
         Self::Reset,
         Self::ClosedEarly,
         Self::Truncated,
+        Self::ShortBody,
         Self::TlsRecord,
         Self::HeaderTooLarge,
         Self::BadStatusLine,
@@ -135,7 +138,7 @@ impl Fault {
             | Self::ConnectReset
             | Self::TlsHandshake => FaultClass::Connect,
             Self::ConnectTimeout | Self::RequestTimeout => FaultClass::Timeout,
-            Self::Reset | Self::ClosedEarly | Self::Truncated | Self::GivenUp => {
+            Self::Reset | Self::ClosedEarly | Self::Truncated | Self::ShortBody | Self::GivenUp => {
                 FaultClass::Connection
             }
             Self::TlsRecord

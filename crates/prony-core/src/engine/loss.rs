@@ -117,7 +117,8 @@ impl<P: Protocol> Engine<P> {
         match self.source.lost() {
             Lost::Fail => false,
             Lost::Resend => {
-                loss.reused && !(oldest && broken && loss.fault != Some(Fault::Truncated))
+                let cut = [Some(Fault::Truncated), Some(Fault::ShortBody)].contains(&loss.fault);
+                loss.reused && !(oldest && broken && !cut)
             }
             Lost::Idempotent if oldest && (loss.touched || broken) => false,
             Lost::Idempotent if was_sent => {

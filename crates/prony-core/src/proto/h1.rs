@@ -162,9 +162,13 @@ impl Protocol for H1 {
         left: &[u8],
         sink: &mut impl ReplySink,
     ) -> Result<(), Fault> {
-        if matches!(conn.phase, Phase::UntilClose) {
-            conn.finish(0, sink);
-            return Ok(());
+        match conn.phase {
+            Phase::UntilClose => {
+                conn.finish(0, sink);
+                return Ok(());
+            }
+            Phase::Data { chunk: false, .. } => return Err(Fault::ShortBody),
+            _ => {}
         }
         if conn.has_begun() || !left.is_empty() {
             return Err(Fault::Truncated);

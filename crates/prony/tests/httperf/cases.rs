@@ -70,9 +70,11 @@ const REFUSED: &[&str] = &["connect", "burst"];
 /// The old one takes any line for a reply of status 599.
 const GARBAGE: &[&str] =
     &["replies", "conn_length", "header", "reply_size", "s5xx", "errors", "other"];
+/// The old one takes it for a whole reply; errors are none for either.
+const CUT_BODY: &[&str] = &["replies", "conn_length", "header", "content", "reply_size", "s2xx"];
 
 /// The requests of one connection after another, or at a rate.
-pub(crate) const REQUESTS: [Case; 41] = [
+pub(crate) const REQUESTS: [Case; 42] = [
     Case::new("one", &[]),
     Case::new("rate", &["--hog", "--num-conns=20", "--num-calls=3", "--rate=100", "--timeout=5"]),
     Case::new("slow", &["--uri=/delay60", "--num-conns=5", "--num-calls=2"]).least(&[
@@ -112,6 +114,7 @@ pub(crate) const REQUESTS: [Case; 41] = [
     Case::new("reset", &["--uri=/reset", "--num-conns=3", "--num-calls=2"]),
     Case::new("cut head", &["--uri=/cut", "--num-conns=2"]),
     Case::new("cut chunk", &["--uri=/cutchunk", "--num-conns=2"]),
+    Case::new("cut body", &["--uri=/trunc", "--num-conns=2"]).better(CUT_BODY),
     Case::new("not http", &["--uri=/garbage", "--num-conns=2"]).better(GARBAGE),
     Case::new("many headers", &["--uri=/many", "--num-calls=3"]),
     Case::new("head", &["--method=HEAD", "--num-calls=4"]),

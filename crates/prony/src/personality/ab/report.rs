@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
         for fault in Fault::ALL {
             let kind = match fault {
                 Fault::ConnectTimeout => 0,
-                Fault::Truncated => 2,
+                Fault::Truncated | Fault::ShortBody => 2,
                 _ => match fault.class() {
                     FaultClass::Connect => 0,
                     FaultClass::Connection => 1,

@@ -8,10 +8,11 @@ use prony_core::record::hist::Hist;
 use prony_core::summary::{Figures, Limit, QUANTILES, Summary};
 use prony_core::units::Span;
 
+use super::options::Opts;
 use crate::report::words;
 
 /// The lines, each with its end; an empty one before the first.
-pub(super) fn extras(summary: &Summary) -> String {
+pub(super) fn extras(o: &Opts, summary: &Summary) -> String {
     let t = &summary.main;
     let mut out = String::from("\n");
     let mut line = |text: String| {
@@ -28,7 +29,7 @@ pub(super) fn extras(summary: &Summary) -> String {
             line(format!("{what} [ms]:{}", quantiles(hist)));
         }
     }
-    let hidden = hidden(t);
+    let hidden = hidden(o, t);
     if !hidden.is_empty() {
         line(format!("not told apart above: {}", hidden.join(", ")));
     }
@@ -53,7 +54,7 @@ fn quantiles(h: &Hist) -> String {
 }
 
 /// Errors that have no name of their own above.
-fn hidden(t: &Tally) -> Vec<String> {
+fn hidden(o: &Opts, t: &Tally) -> Vec<String> {
     let link = |f: Fault| t.links.fault(f).max(t.fault(f));
     let mut all = Vec::new();
     let mut told = |n: u64, what: &str| {
@@ -61,7 +62,9 @@ fn hidden(t: &Tally) -> Vec<String> {
             all.push(format!("{what} {n}"));
         }
     };
-    told(link(Fault::Truncated), "bodies and heads cut off (connreset)");
+    let short = if o.more.truncated_as_reset { "connreset" } else { "neither replies nor errors" };
+    told(link(Fault::ShortBody), &format!("bodies cut off ({short})"));
+    told(link(Fault::Truncated), "heads and chunks cut off (connreset)");
     for (fault, what) in [
         (Fault::ConnectUnreachable, "unreachable"),
         (Fault::TlsHandshake, "TLS handshakes failed"),

@@ -84,7 +84,7 @@ fn start(opts: &Opts, typed: &[String]) -> Result<u8, Refusal> {
     let numbers = numbers::numbers(opts, &summary, bytes);
     let mut text = numbers.render();
     if !opts.more.no_extras {
-        text.push_str(&extras::extras(&summary));
+        text.push_str(&extras::extras(opts, &summary));
     }
     let printed = output::to_stdout(text.as_bytes());
     written.and(printed).map_err(refuse)?;

@@ -61,7 +61,7 @@ pub(super) fn numbers(o: &Opts, summary: &Summary, request_bytes: Option<u64>) -
         cpu,
         cpu_share: [user, system, user + system],
         net: [share(moved, duration) / 1024.0, 8e-6 * share(moved, duration)],
-        errors: errors(t, &summary.plan),
+        errors: errors(o, t, &summary.plan),
         sessions: t
             .sessions
             .as_deref()
@@ -111,23 +111,27 @@ fn lifetime_bins(h: &Hist) -> Vec<(f64, u64)> {
     bins.into_iter().map(|(ms, n)| (ms as f64 + 0.5, n)).collect()
 }
 
-/// Connections by error. What the classic names have no place for is `other`.
-fn errors(t: &Tally, plan: &Plan) -> Errors {
+/// Connections by error. What the classic names have no place for is `other`. A body that is cut off
+/// was never one of them, so that it is one only where that is asked for.
+fn errors(o: &Opts, t: &Tally, plan: &Plan) -> Errors {
     let of = |faults: &[Fault]| faults.iter().map(|&f| t.links.fault(f)).sum::<u64>();
     let timeouts = of(&[Fault::ConnectTimeout, Fault::RequestTimeout]);
     // Where no time limit was asked for, only the kernel's own can have run out.
     let asked = plan.timeout < Span::MAX || plan.connect_timeout < Span::MAX;
+    let short = of(&[Fault::ShortBody]);
+    let resets = of(&[Fault::ConnectReset, Fault::Reset, Fault::ClosedEarly, Fault::Truncated]);
+    let untold = if o.more.truncated_as_reset { 0 } else { short };
     let mut e = Errors {
         client_timo: if asked { timeouts } else { 0 },
         socket_timo: if asked { 0 } else { timeouts },
         connrefused: of(&[Fault::ConnectRefused]),
-        connreset: of(&[Fault::ConnectReset, Fault::Reset, Fault::ClosedEarly, Fault::Truncated]),
+        connreset: resets + short - untold,
         fd_unavail: of(&[Fault::NoDescriptors]),
         addrunavail: of(&[Fault::NoPorts]),
         ftab_full: 0,
         other: 0,
     };
-    e.other = of(&Fault::ALL) - e.total();
+    e.other = of(&Fault::ALL) - untold - e.total();
     e
 }
 

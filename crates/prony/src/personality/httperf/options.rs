@@ -108,6 +108,8 @@ pub(super) struct More {
     pub(super) user_agent: Option<String>,
     pub(super) retry_limit: Option<u64>,
     pub(super) fail_on_errors: bool,
+    /// Bodies that are cut off are connreset in the report, and not told apart behind it only.
+    pub(super) truncated_as_reset: bool,
     pub(super) output: Vec<PathBuf>,
 }
 
@@ -263,6 +265,7 @@ impl Reader {
             Key::Compact => o.more.compact = true,
             Key::Explain => o.more.explain = true,
             Key::FailOnErrors => o.more.fail_on_errors = true,
+            Key::TruncatedAsReset => o.more.truncated_as_reset = true,
             Key::NoExtras => o.more.no_extras = true,
             _ => return false,
         }

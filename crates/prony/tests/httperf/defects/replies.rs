@@ -39,11 +39,25 @@ fn d08_what_no_server_should_send_is_an_error() {
 #[test]
 fn d09_a_body_that_is_cut_off_is_told() {
     let server = Server::start();
-    let ended = ours(&server, &["--uri=/trunc", "--num-conns=2"]);
-    assert_eq!(numbers(&ended, ["requests", "s2xx"]), [2.0, 0.0], "{ended:?}");
-    assert!(extras(&ended).contains("cut off (connreset) 2"), "{ended:?}");
-    // Once each, under the name that the old one has for the end of a connection before its time.
-    assert_eq!(numbers(&ended, ["connreset", "errors"]), [2.0, 2.0], "{ended:?}");
+    let cut = ["--uri=/trunc", "--num-conns=2"];
+    let ended = ours(&server, &cut);
+    assert_eq!(numbers(&ended, ["requests", "replies", "s2xx"]), [2.0, 0.0, 0.0], "{ended:?}");
+    assert_eq!(numbers(&ended, ["connreset", "errors"]), [0.0, 0.0], "{ended:?}");
+    let told = "bodies cut off (neither replies nor errors) 2";
+    assert!(extras(&ended).contains(told), "{ended:?}");
+    // They are failures all the same.
+    let strict = ours(&server, &[&cut[..], &["--fail-on-errors"]].concat());
+    assert_eq!(strict.code, Some(1), "{strict:?}");
+    // On request under the name that the old one has for the end of a connection before its time.
+    let as_reset = ours(&server, &[&cut[..], &["--truncated-as-connreset"]].concat());
+    assert_eq!(numbers(&as_reset, ["replies", "connreset", "errors"]), [0.0, 2.0, 2.0]);
+    assert!(extras(&as_reset).contains("bodies cut off (connreset) 2"), "{as_reset:?}");
+    // What the old one counts so is counted so without being asked.
+    for path in ["--uri=/cut", "--uri=/cutchunk"] {
+        let ended = ours(&server, &[path, "--num-conns=2"]);
+        assert_eq!(numbers(&ended, ["connreset", "errors"]), [2.0, 2.0], "{path}: {ended:?}");
+        assert!(extras(&ended).contains("heads and chunks cut off (connreset) 2"), "{ended:?}");
+    }
 }
 
 #[test]

@@ -24,9 +24,9 @@ pub(super) const ROWS: &[Row] = &[
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 0005\r\n\r\nhello", "200 hello +"),
     row("G", "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", "404 no +"),
     row("G", "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n", "205 +"),
-    row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", "Truncated"),
-    row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "Truncated"),
-    row("G", "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\nhello", "Truncated"),
+    row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", "ShortBody"),
+    row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "ShortBody"),
+    row("G", "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\nhello", "ShortBody"),
     // Lengths that are none.
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\n", "BadLength"),
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello", "BadLength"),
