@@ -193,7 +193,7 @@ impl Epoll {
             self.act(m, None)?;
         }
         self.tick(m)?;
-        let n = self.wait(m.deadline());
+        let n = self.wait(self.pace.when(m.deadline()));
         for i in 0..n {
             let (tag, flags) = self.poller.event(i);
             self.event(m, tag, flags)?;
@@ -206,7 +206,7 @@ impl Epoll {
     #[inline]
     fn tick<M: Machine + ?Sized>(&mut self, m: &mut M) -> Flow {
         let now = self.pace.now();
-        if m.deadline().is_some_and(|d| d <= now) {
+        if self.pace.when(m.deadline()).is_some_and(|d| d <= now) {
             m.on_tick(now);
             return self.act(m, None);
         }

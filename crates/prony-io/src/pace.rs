@@ -83,6 +83,13 @@ impl Pace {
         asked
     }
 
+    /// When to tell the machine of its deadline: then, or with others a little later where the user
+    /// asked for that.
+    #[inline]
+    pub(crate) fn when(&self, deadline: Option<Nanos>) -> Option<Nanos> {
+        deadline.map(|due| self.sleeper.look_at(due))
+    }
+
     pub(crate) fn spun(&self) -> Span {
         self.sleeper.spun_in_all()
     }

@@ -236,7 +236,7 @@ impl Uring {
         }
         self.tick(m)?;
         self.arm_listeners();
-        self.wait(m.deadline());
+        self.wait(self.pace.when(m.deadline()));
         self.begin_batch();
         let mut i = 0;
         while i < self.done.len() {
@@ -374,7 +374,7 @@ impl Uring {
     #[inline]
     fn tick<M: Machine + ?Sized>(&mut self, m: &mut M) -> Flow {
         let now = self.pace.now();
-        if m.deadline().is_some_and(|d| d <= now) {
+        if self.pace.when(m.deadline()).is_some_and(|d| d <= now) {
             m.on_tick(now);
             return self.act(m);
         }

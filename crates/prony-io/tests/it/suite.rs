@@ -246,12 +246,23 @@ pub(crate) fn ticks_are_never_early_and_soon(on: DriverChoice) {
             let p10 = t.late[t.late.len() / 10];
             assert!(p10 < Span::from_micros(200), "{precision:?}: {p10:?}");
             match precision {
-                Precision::Sleep => assert_eq!(stats.spin, Span::ZERO),
+                Precision::Sleep | Precision::Grain(_) => assert_eq!(stats.spin, Span::ZERO),
                 Precision::Auto => assert!(stats.spin < Span::from_millis(60), "{:?}", stats.spin),
                 Precision::Spin => assert!(stats.spin > Span::from_millis(150), "{:?}", stats.spin),
             }
         }
     });
+}
+
+pub(crate) fn a_grain_makes_ticks_wait_for_each_other(on: DriverChoice) {
+    let grain = Span::from_millis(10);
+    let mut t = Ticker::new(Some(Span::from_micros(700)), Span::from_millis(350));
+    let stats = drive(on, Config { precision: Precision::Grain(grain), ..config(&[]) }, &mut t);
+    // The next tick is asked for 0.7 ms after the last, and so comes with the next multiple.
+    assert!((5..=36).contains(&t.late.len()), "{} ticks", t.late.len());
+    let early = t.late.iter().filter(|&&late| late < Span::from_millis(1)).count();
+    assert!(early <= t.late.len() / 4, "{early} of {:?}", t.late);
+    assert_eq!(stats.spin, Span::ZERO);
 }
 
 pub(crate) fn stop_flags_reach_an_idle_machine(on: DriverChoice) {

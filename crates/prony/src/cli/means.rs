@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use prony_core::serve::Latency;
+use prony_core::units::Span;
 
 use super::output::OutputArgs;
 use super::{CONNECTION, MEASUREMENT, values};
@@ -28,8 +29,15 @@ pub struct MeansArgs {
     /// needs about 10 MiB more memory. The report names the one that was taken.
     #[arg(long, value_name = "NAME", help_heading = MEASUREMENT, default_value = "auto")]
     pub driver: Driver,
-    /// How to wait
-    #[arg(long, value_name = "HOW", help_heading = MEASUREMENT, default_value = "auto")]
+    /// How to wait: sleep, auto, spin, or a time such as 1ms
+    ///
+    /// sleep: never spin, the least CPU for sends that are as punctual as the kernel's timers.
+    /// auto: sleep to shortly before, spin the rest, at most 10 % of one core. spin: all the time,
+    /// the most precise sends, a whole core per thread. A time T: look at the schedule once in T,
+    /// so that what became due meanwhile goes out together, up to T late: it saves CPU where
+    /// arrivals are denser than that, and the report shows the send lag that it costs.
+    #[arg(long, value_name = "HOW", help_heading = MEASUREMENT, default_value = "auto",
+        value_parser = values::precision)]
     pub precision: Precision,
     /// Seed of all random draws [default: drawn; the report says it]
     ///
@@ -98,7 +106,7 @@ pub enum Driver {
 }
 
 /// How to wait for an arrival.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
     /// Never spin: the least CPU, the latest sends
     Sleep,
@@ -107,4 +115,6 @@ pub enum Precision {
     Auto,
     /// Spin all the time: the most precise sends, a whole core per thread
     Spin,
+    /// Look at the schedule once in that time
+    Grain(Span),
 }

@@ -113,6 +113,9 @@ pub(crate) fn means(args: &MeansArgs) -> Vec<String> {
         Precision::Auto => {}
         Precision::Sleep => notes.push("Waits were slept, never spun (--precision sleep).".into()),
         Precision::Spin => notes.push("Waits were spun, never slept (--precision spin).".into()),
+        Precision::Grain(span) => notes.push(format!(
+            "What became due within {span} went out together, up to so late (--precision)."
+        )),
     }
     notes
 }

@@ -165,6 +165,8 @@ fn what_is_refused() {
         "http://h/ --expect-length -1",
         "http://h/ --driver kqueue",
         "http://h/ --precision high",
+        "http://h/ --precision 2s",
+        "http://h/ --precision 0ms",
         "http://h/ --seed x",
         "http://h/ --json --format csv",
         "http://h/ --format xml",
@@ -191,6 +193,8 @@ fn what_is_not_in_the_plan_is_noted() {
         Each thread is fixed to a core.
         Waits were spun, never slept (--precision spin)."#]]
     .assert_eq(&notes("http://h/ --pin --precision spin"));
+    expect!["What became due within 1ms went out together, up to so late (--precision)."]
+        .assert_eq(&notes("http://h/ --precision 1ms"));
     expect![
         "Each connection of the closed loop is one to each of the 2 servers, one of them in use at a time."
     ]

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
+use super::Precision;
 use prony_core::plan::{Expect, HttpVersion, Pick, Think};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target;
@@ -16,6 +17,10 @@ const CONNECTIONS_MAX: u64 = 1_000_000;
 const PIPELINE_MAX: u64 = 4_096;
 /// The most worker threads.
 const THREADS_MAX: u64 = 1_024;
+
+/// The finest and the coarsest look at the schedule.
+const GRAIN_MIN: Span = Span::from_micros(1);
+const GRAIN_MAX: Span = Span::from_secs(1);
 
 /// Statuses that count as success: inclusive ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +42,20 @@ pub(crate) fn percentile(text: &str) -> Result<f64, String> {
     let number = text.strip_prefix('p').unwrap_or(text).parse::<f64>();
     let percentile = number.ok().filter(|&p| p > 0.0 && p < 100.0);
     percentile.ok_or_else(|| "it must lie between 0 and 100, as p99.9 does".into())
+}
+
+/// How to wait: a word or the grain of the schedule.
+pub(crate) fn precision(text: &str) -> Result<Precision, String> {
+    match text {
+        "sleep" => return Ok(Precision::Sleep),
+        "auto" => return Ok(Precision::Auto),
+        "spin" => return Ok(Precision::Spin),
+        _ => {}
+    }
+    let grain = positive_span(text).ok().filter(|&s| s >= GRAIN_MIN && s <= GRAIN_MAX);
+    grain.map(Precision::Grain).ok_or_else(|| {
+        format!("'{text}' is unknown; write sleep, auto, spin or a time between 1us and 1s")
+    })
 }
 
 /// A number that may be zero.

@@ -140,6 +140,7 @@ pub(super) fn options(means: &MeansArgs) -> Options {
             Precision::Sleep => prony_io::Precision::Sleep,
             Precision::Auto => prony_io::Precision::Auto,
             Precision::Spin => prony_io::Precision::Spin,
+            Precision::Grain(span) => prony_io::Precision::Grain(span),
         },
         sources: means.source.clone(),
         family: match (means.ipv4, means.ipv6) {
