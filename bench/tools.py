@@ -267,24 +267,17 @@ class FloorUringStamped(Floor):
 @tool("floor_open")
 class FloorOpen:
     """Sends each request of an open loop at its own time, and does nothing else."""
-    more = []
 
     def cmd(self, c):
         if c["kind"] != "open":
             return None
         return ["floor_open", "-p", str(c["port"]), "-u", c["path"], "-c", str(c["conns"]),
-                "-s", str(c["secs"]), "-r", str(c["rate"])] + self.more
+                "-s", str(c["secs"]), "-r", str(c["rate"])]
 
     def read(self, out, err):
         j = json.loads(out)
         return {"rps": j["rps"], "requests": j["requests"], "errors": 0,
                 "lag_p50": j["p50_us"], "lag_p99": j["p99_us"]}
-
-
-@tool("floor_open -z", binary="floor_open")
-class SleepsOnly(FloorOpen):
-    """What the sleeps of such a client take by themselves: it sends nothing."""
-    more = ["-z"]
 
 
 class Prony:
