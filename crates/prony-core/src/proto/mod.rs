@@ -49,7 +49,8 @@ pub trait Protocol {
 
     /// The peer has ended its stream, `left` bytes of what it sent being unused. Ends a reply that
     /// lasts until the close (by `sink.reply`); otherwise says what this means for the oldest call:
-    /// `Truncated` or `ShortBody` inside a reply, `ClosedEarly` before it. `Ok` with nothing outstanding.
+    /// `Truncated` or `ShortBody` inside a reply, `ClosedEarly` before it. `Ok` with nothing
+    /// outstanding.
     fn end(
         &mut self,
         conn: &mut Self::Conn,

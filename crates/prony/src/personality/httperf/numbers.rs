@@ -111,8 +111,8 @@ fn lifetime_bins(h: &Hist) -> Vec<(f64, u64)> {
     bins.into_iter().map(|(ms, n)| (ms as f64 + 0.5, n)).collect()
 }
 
-/// Connections by error. What the classic names have no place for is `other`. A body that is cut off
-/// was never one of them, so that it is one only where that is asked for.
+/// Connections by error. What the classic names have no place for is `other`. A body that is cut
+/// off was never one of them, so that it is one only where that is asked for.
 fn errors(o: &Opts, t: &Tally, plan: &Plan) -> Errors {
     let of = |faults: &[Fault]| faults.iter().map(|&f| t.links.fault(f)).sum::<u64>();
     let timeouts = of(&[Fault::ConnectTimeout, Fault::RequestTimeout]);
