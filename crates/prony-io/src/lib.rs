@@ -21,6 +21,7 @@ pub mod limits;
 pub mod live;
 mod pace;
 mod ports;
+pub mod quit;
 pub mod resolve;
 pub mod serve;
 pub mod sleep;

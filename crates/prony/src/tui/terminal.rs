@@ -10,6 +10,7 @@ use std::sync::{Mutex, Once, TryLockError};
 use std::time::Duration;
 use std::{panic, thread};
 
+use prony_io::quit;
 use ratatui::backend::{Backend, ClearType, WindowSize};
 use ratatui::buffer::Cell;
 use ratatui::layout::{Position, Size};
@@ -70,7 +71,7 @@ pub fn restore() {
 
 impl Ansi {
     /// Enter the terminal. From now on [`restore`] is called when a thread panics, before that is
-    /// told.
+    /// told, and before SIGQUIT ends the process.
     pub(super) fn enter() -> io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -79,6 +80,8 @@ impl Ansi {
                 restore();
                 tell(info);
             }));
+            // Without it the terminal stays as it is after a SIGQUIT, and nothing else is worse.
+            let _ = quit::before_quit(restore);
         });
         let settings = tcgetattr(io::stderr())?;
         tcsetattr(io::stderr(), OptionalActions::Now, &quiet(&settings))?;

@@ -76,6 +76,22 @@ impl Drop for Terminal {
     }
 }
 
+/// What makes the command after it write its process's number into a folder, once the shell has
+/// done something else.
+fn job(first: &str) -> (TempDir, String) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let pid = dir.path().join("pid");
+    let job = format!("{first}; sh -c 'echo $$ > {}; exec \"$0\" \"$@\"'", pid.display());
+    (dir, job)
+}
+
+/// Send a signal to it.
+fn signal(dir: &TempDir, signal: Signal) {
+    let pid = std::fs::read_to_string(dir.path().join("pid")).expect("its number");
+    let pid = pid.trim().parse().ok().and_then(Pid::from_raw).expect("a number");
+    kill_process(pid, signal).expect("it runs");
+}
+
 #[test]
 fn it_is_the_default_on_a_terminal_and_the_report_follows() {
     if !have("tmux") {
@@ -162,21 +178,33 @@ fn a_job_that_was_stopped_takes_the_terminal_up_again() {
     }
     let _alone = alone();
     let server = Serve::start(&["--latency", "5ms"]);
-    let dir = tempfile::tempdir().expect("a folder");
-    let pid = dir.path().join("pid");
     // A shell with job control, which goes on when the job is stopped.
-    let job = format!("set -m; sh -c 'echo $$ > {}; exec \"$0\" \"$@\"'", pid.display());
+    let (dir, job) = job("set -m");
     let args = format!("-c 2 -d 600s {}; stty sane; echo away; read line; fg", server.url("/"));
     let terminal = Terminal::start((80, 24), &job, &args);
     terminal.wait_for(&["running", "p50", "meter"]);
-    let pid = std::fs::read_to_string(pid).expect("its number");
-    let pid = pid.trim().parse().ok().and_then(Pid::from_raw).expect("a number");
-    kill_process(pid, Signal::TSTP).expect("it runs");
+    signal(&dir, Signal::TSTP);
     terminal.wait_for(&["away"]);
     terminal.press("Enter");
     terminal.wait_for(&["running", "p50", "meter"]);
     terminal.press("q");
     terminal.wait_for_end(130);
+}
+
+/// Ctrl-\\ is off while the screen is there; `kill -QUIT` from elsewhere is not.
+#[test]
+fn a_quit_from_outside_leaves_the_terminal_as_it_was() {
+    if !have("tmux") {
+        return;
+    }
+    let _alone = alone();
+    let server = Serve::start(&["--latency", "5ms"]);
+    let (dir, job) = job("ulimit -c 0");
+    let args = format!("-c 2 -d 600s {}", server.url("/"));
+    let terminal = Terminal::start((80, 24), &job, &args);
+    terminal.wait_for(&["running", "p50", "meter"]);
+    signal(&dir, Signal::QUIT);
+    terminal.wait_for_end(128 + 3);
 }
 
 #[test]
