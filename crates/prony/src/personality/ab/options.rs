@@ -110,6 +110,12 @@ fn failure<T>(why: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal { why: why.into(), usage: false })
 }
 
+/// One that ab itself would not have: its program's name goes before it, as before all that it says
+/// of options.
+fn own_failure<T>(why: impl Into<String>) -> Result<T, Refusal> {
+    failure(format!("ab: {}", why.into()))
+}
+
 impl Options {
     fn read(&mut self, args: &[String]) -> Result<Option<Asked>, Refusal> {
         let mut words = args.iter();
@@ -177,7 +183,9 @@ impl Options {
             'r' => self.keep_going = true,
             'w' => drop(self.attributes()),
             _ => {
-                return failure("-I: the server's name cannot be kept from it here; leave it out");
+                return own_failure(
+                    "-I: the server's name cannot be kept from it here; leave it out",
+                );
             }
         }
         Ok(())
@@ -200,7 +208,9 @@ impl Options {
             'B' => match value.parse() {
                 Ok(address) => self.bind = Some(address),
                 Err(_) => {
-                    return failure(format!("-B {value}: it must be an address of this machine"));
+                    return own_failure(format!(
+                        "-B {value}: it must be an address of this machine"
+                    ));
                 }
             },
             'p' => {
@@ -270,7 +280,7 @@ fn version(value: &str) -> Result<Option<TlsVersion>, Refusal> {
         "ALL" => Ok(None),
         "TLS1.2" => Ok(Some(TlsVersion::Tls12)),
         "TLS1.3" => Ok(Some(TlsVersion::Tls13)),
-        _ => failure(format!(
+        _ => own_failure(format!(
             "-f {}: it is not spoken here; take TLS1.2, TLS1.3 or ALL",
             value.escape_debug()
         )),
@@ -363,10 +373,10 @@ mod tests {
             ("-c 0 u", "-c '0' is no number from 1 to 20000", true),
             ("-c 2 u", "Cannot use concurrency level greater than total number of requests", true),
             ("-p f -u g u", "Cannot mix POST with other methods\n", false),
-            ("-f TLS1 u", "-f TLS1: it is not spoken here; take TLS1.2, TLS1.3 or ALL", false),
+            ("-f TLS1 u", "ab: -f TLS1: it is not spoken here; take TLS1.2, TLS1.3 or ALL", false),
             ("-b much u", "-b 'much' is no number from 0 to 1073741824", true),
-            ("-I u", "-I: the server's name cannot be kept from it here; leave it out", false),
-            ("-B here u", "-B here: it must be an address of this machine", false),
+            ("-I u", "ab: -I: the server's name cannot be kept from it here; leave it out", false),
+            ("-B here u", "ab: -B here: it must be an address of this machine", false),
         ] {
             assert_eq!(why(line), (words.to_owned(), usage), "{line}");
         }
