@@ -15,7 +15,7 @@ use rustls::{
 use super::reason::Reason;
 use super::tickets::Tickets;
 use super::tls::Tls;
-use crate::plan::{Plan, Resume, TlsSpec, TlsVersion, suite_id, suite_ids};
+use crate::plan::{Plan, Resume, TlsSpec, TlsVersion, group_id, suite_id, suite_ids};
 
 /// The TLS 1.3 tickets that are kept for each server. Each serves once, so that there must be as
 /// many as connections are opened at a time.
@@ -38,7 +38,7 @@ pub enum ContextError {
     /// The client's certificate or key.
     #[error("{0}")]
     Client(String),
-    /// The cipher suites and versions.
+    /// The cipher suites, key exchange groups and versions.
     #[error("{0}")]
     Suites(String),
     /// An endpoint's name.
@@ -218,6 +218,15 @@ fn provider(spec: &TlsSpec) -> Result<CryptoProvider, ContextError> {
     provider.cipher_suites = suites.ok_or_else(|| {
         ContextError::Suites(format!("one of the cipher suites is unknown: {:?}", spec.suites))
     })?;
+    if !spec.groups.is_empty() {
+        let by_id =
+            |id: u16| aws_lc_rs::ALL_KX_GROUPS.iter().copied().find(|g| u16::from(g.name()) == id);
+        let groups: Option<Vec<_>> =
+            spec.groups.iter().map(|name| group_id(name).and_then(by_id)).collect();
+        provider.kx_groups = groups.ok_or_else(|| {
+            ContextError::Suites(format!("one of the groups is unknown: {:?}", spec.groups))
+        })?;
+    }
     Ok(provider)
 }
 
@@ -310,5 +319,25 @@ impl ServerCertVerifier for Unverified {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.schemes.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the client begins with costs it a key for each handshake.
+    #[test]
+    fn groups_are_known_by_their_names_and_a_cheap_one_comes_first() {
+        let names = |text: &str| {
+            let groups = TlsSpec::parse_groups(text).unwrap_or_default();
+            let spec = TlsSpec { groups, ..TlsSpec::default() };
+            let provider = provider(&spec).unwrap();
+            provider.kx_groups.iter().map(|g| format!("{:?}", g.name())).collect::<Vec<_>>()
+        };
+        assert_eq!(names("")[0], "X25519");
+        assert_eq!(names("P-384, X25519:p-384"), ["secp384r1", "X25519"]);
+        let all = "x25519,P-256,P-384,X25519MLKEM768,SecP256r1MLKEM768,MLKEM768,MLKEM1024";
+        assert_eq!(names(all).len(), 7);
     }
 }

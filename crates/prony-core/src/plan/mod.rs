@@ -22,7 +22,7 @@ pub use exchange::{Exchange, Framing, Message};
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 pub use shared::Shared;
 pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};
-pub(crate) use tls::{suite_id, suite_ids, suite_name};
+pub(crate) use tls::{group_id, suite_id, suite_ids, suite_name};
 pub use wsesslog::{
     Calls, Dialect, LogError, LogErrorKind, LoggedBurst, LoggedRequest, LoggedSession,
     parse_session_log,

@@ -29,6 +29,11 @@ pub struct TlsSpec {
     /// that there are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suites: Vec<String>,
+    /// The groups of the key exchange that may be used, by the names of IANA, in order of
+    /// preference: a share of the first is sent at once. Empty: x25519, then the others but for
+    /// those of a key encapsulation alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
     /// The application protocols that are offered (ALPN), in order of preference; empty: none.
     pub alpn: Vec<String>,
     /// Whether sessions are resumed.
@@ -44,6 +49,7 @@ impl Default for TlsSpec {
             key: None,
             version: None,
             suites: Vec::new(),
+            groups: Vec::new(),
             alpn: vec!["http/1.1".into()],
             resume: Resume::default(),
         }
@@ -76,13 +82,15 @@ pub enum Resume {
     Session,
 }
 
-/// A cipher suite: its name at IANA, its name in OpenSSL, its number.
-type Suite = (&'static str, &'static str, u16);
+/// Something that both sides name by a number: its name at IANA, another that people know, the
+/// number.
+type Registered = (&'static str, &'static str, u16);
 
 /// The suites that there are: those with forward secrecy and authenticated encryption, in the order
 /// in which they are offered where nobody says otherwise. As in browsers, AES-128 comes first: it
-/// and its hash cost both sides less, and is what a server serves most.
-const SUITES: [Suite; 9] = [
+/// and its hash cost both sides less, and is what a server serves most. The other name is that of
+/// OpenSSL.
+const SUITES: [Registered; 9] = [
     ("TLS_AES_128_GCM_SHA256", "TLS13_AES_128_GCM_SHA256", 0x1301),
     ("TLS_AES_256_GCM_SHA384", "TLS13_AES_256_GCM_SHA384", 0x1302),
     ("TLS_CHACHA20_POLY1305_SHA256", "TLS13_CHACHA20_POLY1305_SHA256", 0x1303),
@@ -94,6 +102,17 @@ const SUITES: [Suite; 9] = [
     ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305", 0xcca8),
 ];
 
+/// The groups of the key exchange that there are. The other name is that of NIST, where it has one.
+const GROUPS: [Registered; 7] = [
+    ("x25519", "x25519", 0x001d),
+    ("secp256r1", "P-256", 0x0017),
+    ("secp384r1", "P-384", 0x0018),
+    ("X25519MLKEM768", "X25519MLKEM768", 0x11ec),
+    ("SecP256r1MLKEM768", "SecP256r1MLKEM768", 0x11eb),
+    ("MLKEM768", "ML-KEM-768", 0x0201),
+    ("MLKEM1024", "ML-KEM-1024", 0x0202),
+];
+
 impl TlsSpec {
     /// Cipher suites as people list them: names of IANA or OpenSSL, between commas or colons. As
     /// names of IANA, in the order given.
@@ -101,29 +120,46 @@ impl TlsSpec {
     /// # Errors
     /// The first name that is none, with all that there are.
     pub fn parse_suites(text: &str) -> Result<Vec<String>, ParseError> {
-        let names = text.split([',', ':']).map(str::trim).filter(|name| !name.is_empty());
-        let mut suites: Vec<String> = Vec::new();
-        for name in names {
-            let is_it =
-                |s: &&Suite| s.0.eq_ignore_ascii_case(name) || s.1.eq_ignore_ascii_case(name);
-            let Some(suite) = SUITES.iter().find(is_it) else {
-                let all: Vec<_> =
-                    SUITES.iter().map(|s| if s.2 < 0x2000 { s.0 } else { s.1 }).collect();
-                return Err(ParseError::new(format!(
-                    "'{}' is no cipher suite that prony has; there are {}",
-                    name.escape_debug(),
-                    all.join(", ")
-                )));
-            };
-            if !suites.iter().any(|s| s == suite.0) {
-                suites.push(suite.0.into());
-            }
-        }
-        if suites.is_empty() {
-            return Err(ParseError::new("there is no cipher suite in the list"));
-        }
-        Ok(suites)
+        // In TLS 1.3 the other name is a form that nobody writes.
+        let shown = |s: &Registered| if s.2 < 0x2000 { s.0 } else { s.1 };
+        listed(text, &SUITES, "cipher suite", shown)
     }
+
+    /// Groups of the key exchange, in the same way; P-256 is secp256r1.
+    ///
+    /// # Errors
+    /// The first name that is none, with all that there are.
+    pub fn parse_groups(text: &str) -> Result<Vec<String>, ParseError> {
+        listed(text, &GROUPS, "key exchange group", |g| g.0)
+    }
+}
+
+/// The names of a list, each once and as IANA has it. `what` one of them is, and how it is `shown`
+/// to whoever wrote another.
+fn listed(
+    text: &str,
+    all: &[Registered],
+    what: &str,
+    shown: fn(&Registered) -> &'static str,
+) -> Result<Vec<String>, ParseError> {
+    let mut names: Vec<String> = Vec::new();
+    for name in text.split([',', ':']).map(str::trim).filter(|name| !name.is_empty()) {
+        let is_it = |r: &&Registered| [r.0, r.1].iter().any(|n| n.eq_ignore_ascii_case(name));
+        let Some(found) = all.iter().find(is_it) else {
+            return Err(ParseError::new(format!(
+                "'{}' is no {what} that prony has; there are {}",
+                name.escape_debug(),
+                all.iter().map(shown).collect::<Vec<_>>().join(", ")
+            )));
+        };
+        if !names.iter().any(|n| n == found.0) {
+            names.push(found.0.into());
+        }
+    }
+    if names.is_empty() {
+        return Err(ParseError::new(format!("there is no {what} in the list")));
+    }
+    Ok(names)
 }
 
 /// The name in OpenSSL of the cipher suite of that name at IANA, which for the suites of TLS 1.3 is
@@ -195,4 +231,9 @@ pub(crate) fn suite_ids() -> impl Iterator<Item = u16> {
 /// The name at IANA of the cipher suite of that number.
 pub(crate) fn suite_name(id: u16) -> Option<&'static str> {
     SUITES.iter().find(|s| s.2 == id).map(|s| s.0)
+}
+
+/// The number of the group of that name at IANA.
+pub(crate) fn group_id(name: &str) -> Option<u16> {
+    GROUPS.iter().find(|g| g.0 == name).map(|g| g.2)
 }

@@ -37,7 +37,13 @@ pub struct TlsArgs {
     ///
     /// Several are separated by commas or colons and tried in that order.
     #[arg(long, value_name = "LIST", help_heading = TLS, value_parser = suites)]
-    pub ciphers: Option<Suites>,
+    pub ciphers: Option<Names>,
+    /// Key exchange groups: x25519, P-256, X25519MLKEM768 and others [default: x25519 first]
+    ///
+    /// Several are separated by commas or colons; the first is what the client begins with, and a
+    /// server that wants another of them costs a round trip.
+    #[arg(long, visible_alias = "curves", value_name = "LIST", help_heading = TLS, value_parser = groups)]
+    pub groups: Option<Names>,
     /// Application protocols to offer (ALPN), or none [default: http/1.1]
     #[arg(long, value_name = "LIST", help_heading = TLS, value_parser = alpn)]
     pub alpn: Option<Alpn>,
@@ -49,9 +55,9 @@ pub struct TlsArgs {
     pub tls_resume: Option<Resume>,
 }
 
-/// Cipher suites by their names at IANA.
+/// Cipher suites or key exchange groups by their names at IANA.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Suites(pub Vec<String>);
+pub struct Names(pub Vec<String>);
 
 /// Application protocols.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +95,7 @@ pub(crate) fn spec(args: &TlsArgs) -> Result<Option<Box<TlsSpec>>, Error> {
         key,
         version: args.tls,
         suites: args.ciphers.clone().map(|s| s.0).unwrap_or_default(),
+        groups: args.groups.clone().map(|g| g.0).unwrap_or_default(),
         alpn: args.alpn.clone().map_or_else(|| default.alpn.clone(), |a| a.0),
         resume: args.tls_resume.unwrap_or_default(),
     };
@@ -114,6 +121,7 @@ pub(crate) fn rename(args: &TlsArgs, endpoints: &mut [Endpoint]) -> Result<(), E
         (args.sni.is_some(), "--sni"),
         (args.tls.is_some(), "--tls"),
         (args.ciphers.is_some(), "--ciphers"),
+        (args.groups.is_some(), "--groups"),
         (args.alpn.is_some(), "--alpn"),
         (args.tls_resume.is_some(), "--tls-resume"),
     ];
@@ -137,8 +145,12 @@ fn resume(text: &str) -> Result<Resume, String> {
     text.parse::<Resume>().map_err(|e| e.to_string())
 }
 
-fn suites(text: &str) -> Result<Suites, String> {
-    TlsSpec::parse_suites(text).map(Suites).map_err(|e| e.to_string())
+fn suites(text: &str) -> Result<Names, String> {
+    TlsSpec::parse_suites(text).map(Names).map_err(|e| e.to_string())
+}
+
+fn groups(text: &str) -> Result<Names, String> {
+    TlsSpec::parse_groups(text).map(Names).map_err(|e| e.to_string())
 }
 
 pub(crate) fn alpn(text: &str) -> Result<Alpn, String> {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use prony_core::layer::{check_certificates, check_key};
 use prony_core::plan::{Resume, TlsSpec, TlsVersion};
 use prony_core::target::Endpoint;
+use prony_core::units::ParseError;
 use toml::de::DeValue;
 
 use super::explain::{array, line, quoted};
@@ -50,12 +51,13 @@ impl<'a> Requests<'a> {
         let insecure = section.take("insecure").and_then(|item| item.boolean(problems));
         let version = section.take("version").and_then(|item| item.word(problems, TLS_VERSION));
         let resume = section.take("resume").and_then(|item| item.word(problems, RESUME));
-        let suites = section.take("ciphers").and_then(|item| {
-            item.texts(problems, "cipher suites").and_then(|all| {
-                let all = all.join(",");
-                item.taken(problems, &all, TlsSpec::parse_suites(&all).map_err(|e| e.to_string()))
-            })
-        });
+        let mut names = |key, what, parse: fn(&str) -> Result<Vec<String>, ParseError>| {
+            let item = section.take(key)?;
+            let all = item.texts(problems, what)?.join(",");
+            item.taken(problems, &all, parse(&all).map_err(|e| e.to_string()))
+        };
+        let suites = names("ciphers", "cipher suites", TlsSpec::parse_suites);
+        let groups = names("groups", "key exchange groups", TlsSpec::parse_groups);
         let alpn = section.take("alpn").and_then(|item| {
             item.texts(problems, "protocols").and_then(|all| {
                 let text = if all.is_empty() { "none".to_owned() } else { all.join(",") };
@@ -69,6 +71,7 @@ impl<'a> Requests<'a> {
             key,
             version,
             suites: suites.unwrap_or_default(),
+            groups: groups.unwrap_or_default(),
             alpn: alpn.map_or_else(|| TlsSpec::default().alpn, |a| a.0),
             resume: resume.unwrap_or_default(),
         }
@@ -113,8 +116,10 @@ pub(super) fn explain(spec: &TlsSpec, out: &mut String) {
         line(out, "version", quoted(word::<TlsVersion>(TLS_VERSION, version)));
     }
     let texts = |list: &[String]| array(&list.iter().map(|s| quoted(s)).collect::<Vec<_>>());
-    if !spec.suites.is_empty() {
-        line(out, "ciphers", texts(&spec.suites));
+    for (key, names) in [("ciphers", &spec.suites), ("groups", &spec.groups)] {
+        if !names.is_empty() {
+            line(out, key, texts(names));
+        }
     }
     if spec.alpn != TlsSpec::default().alpn {
         line(out, "alpn", texts(&spec.alpn));

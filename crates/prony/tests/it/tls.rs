@@ -170,12 +170,13 @@ fn what_is_not_good_is_counted_with_its_reason() {
     let good = nginx(&certificates, "server", "ssl_protocols TLSv1.2;");
     let expired = nginx(&certificates, "expired", "");
     let (good, expired) = (url(&good, "/"), url(&expired, "/"));
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 6] = [
         (&[&good], "is of an unknown issuer"),
         (&["--cacert", &ca, "--sni", "example.org", &good], "is for localhost"),
         (&["--cacert", &ca, &expired], "has expired"),
         (&["--cacert", &ca, "--tls", "1.3", &good], "protocol_version"),
         (&["-k", "--ciphers", "ECDHE-RSA-AES128-GCM-SHA256", &good], "handshake_failure"),
+        (&["-k", "--groups", "MLKEM768", &good], "handshake_failure"),
     ];
     for (args, why) in cases {
         let ended = prony(&[&["-c", "2", "-n", "6", "--json", "--quiet"], args].concat());
@@ -187,6 +188,32 @@ fn what_is_not_good_is_counted_with_its_reason() {
     }
     for url in [&good, &expired] {
         assert_eq!(measure(&["-k", "-c", "2", "-n", "6", url]).count("replies"), 6);
+    }
+}
+
+/// The server says in its body which group was taken.
+#[test]
+fn keys_are_exchanged_in_the_group_that_was_asked_for() {
+    if !have("nginx") {
+        return;
+    }
+    let certificates = Certificates::new();
+    let curves =
+        "ssl_ecdh_curve secp384r1:prime256v1; location = /group { return 200 $ssl_curve; }";
+    let server = nginx(&certificates, "server", &format!("{BOTH} {curves}"));
+    let url = url(&server, "/group");
+    // Before TLS 1.3 the groups had to have the certificate's curve too. The last begins with one
+    // that the server does not take, and is asked for the other.
+    for (version, groups, taken) in [
+        ("1.2", "x25519,P-256", "prime256v1"),
+        ("1.3", "P-256", "prime256v1"),
+        ("1.3", "secp384r1", "secp384r1"),
+        ("1.3", "x25519:P-256", "prime256v1"),
+    ] {
+        let args = ["-k", "-c", "2", "-n", "6", "--no-reuse", "--tls", version];
+        let expected = ["--groups", groups, "--expect-body", taken, &url];
+        let report = measure(&[&args[..], &expected].concat());
+        assert_eq!(report.count("replies"), 6, "{groups} {version}: {:#}", report.0);
     }
 }
 
@@ -263,11 +290,12 @@ fn bad_files_are_refused_by_name() {
     certificates.write("empty.pem", "");
     let path = |name: &str| certificates.path(name);
     let url = "https://127.0.0.1:1/";
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 7] = [
         (&["--cacert", &path("none.pem")], "--cacert"),
         (&["--cacert", &path("empty.pem")], "there is no certificate in it"),
         (&["--cert", &path("client.pem")], "name its file with --key"),
         (&["--cert", &path("client.pem"), "--key", &path("server.key")], "do not go together"),
+        (&["--groups", "P-384,sect163k1"], "'sect163k1' is no key exchange group"),
         (&["--ciphers", "RC4-MD5"], "there are TLS_AES_128_GCM_SHA256"),
         (&["--tls", "1.2", "--ciphers", "TLS_AES_256_GCM_SHA384"], "is of TLS 1.2"),
     ];

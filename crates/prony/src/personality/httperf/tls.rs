@@ -37,6 +37,7 @@ pub(super) fn spec(o: &Opts) -> Result<Option<Box<TlsSpec>>, Refusal> {
         key: text(&ssl.key, "--ssl-key")?,
         version,
         suites: ssl.ciphers.as_deref().map(suites).transpose()?.unwrap_or_default(),
+        groups: Vec::new(),
         alpn: Vec::new(),
         resume: if ssl.no_reuse { Resume::Off } else { Resume::Session },
     })))

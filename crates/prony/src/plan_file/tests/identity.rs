@@ -221,6 +221,7 @@ fn tls() -> impl Strategy<Value = TlsSpec> {
             cert: cert.then(|| pem().0),
             key: cert.then(|| pem().1),
             version,
+            groups: if more { vec!["secp256r1".into(), "x25519".into()] } else { vec![] },
             suites: if more { vec!["TLS_AES_128_GCM_SHA256".into()] } else { vec![] },
             alpn: if more { vec!["a".into(), "b".into()] } else { vec![] },
             resume,

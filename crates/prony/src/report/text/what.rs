@@ -255,6 +255,9 @@ fn secured(plan: &Plan) -> Vec<String> {
     if !spec.suites.is_empty() {
         told.push(format!("suites {}", spec.suites.join(" ")));
     }
+    if !spec.groups.is_empty() {
+        told.push(format!("groups {}", spec.groups.join(" ")));
+    }
     if spec.alpn != default.alpn {
         let offered = if spec.alpn.is_empty() { "none".into() } else { spec.alpn.join(" ") };
         told.push(format!("ALPN {offered}"));
