@@ -11,6 +11,7 @@ mod links;
 mod modules;
 mod ratchet;
 mod text;
+mod truth;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,11 +53,17 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     let paths = listed_files()?;
     let mut findings = Vec::new();
     let mut measures = Measures::new();
+    let mut numbered = Vec::new();
     for path in &paths {
         // A file that is deleted but still listed is none of our business.
         let Ok(bytes) = fs::read(path) else { continue };
         check(path, &bytes, &mut findings, &mut measures);
+        if path.ends_with(".rs") {
+            truth::gather(path, &String::from_utf8_lossy(&bytes), &mut numbered);
+        }
     }
+    let table = fs::read_to_string(truth::TABLE).context(truth::TABLE)?;
+    truth::check(&table, &numbered, &mut findings);
     findings.extend(ratchet::settle(&measures, update)?);
     findings.sort();
     for f in &findings {

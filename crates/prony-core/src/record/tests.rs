@@ -65,7 +65,7 @@ fn play(lives: &[Life]) -> (Option<Tally>, Tally) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn a_saved_tally_is_the_tally_and_merges_exactly(a in lives(), b in lives()) {
+    fn p10_a_saved_tally_is_the_tally_and_merges_exactly(a in lives(), b in lives()) {
         let read = |t: &Tally| -> Tally {
             let text = serde_json::to_string(t).expect("a tally can be written");
             serde_json::from_str(&text).expect("what was written can be read")
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn every_request_is_counted_once(all in lives()) {
+    fn p04_every_request_is_counted_once(all in lives()) {
         let (warm, main) = play(&all);
         let warm = warm.expect("the warm-up is a second");
         prop_assert_eq!(warm.started + main.started, all.len() as u64);

@@ -188,7 +188,7 @@ fn fixed_times_do_not_drift() {
 }
 
 #[test]
-fn poisson_gaps_are_exponential() {
+fn p07_poisson_gaps_are_exponential() {
     let mut p = plan(RatePlan::constant(20_000.0), Arrivals::Poisson);
     p.stop.requests = Some(100_000);
     let at = seconds(&p);
@@ -210,7 +210,7 @@ fn poisson_arrivals_on_a_ramp_follow_its_integral() {
 }
 
 #[test]
-fn uniform_gaps_are_uniform() {
+fn p07_uniform_gaps_are_uniform() {
     let (low, high) = (Span::from_micros(10), Span::from_micros(90));
     let mut p = plan(RatePlan::default(), Arrivals::Uniform(low, high));
     p.stop.requests = Some(100_000);

@@ -170,7 +170,7 @@ fn any_server(dice: &mut Dice, seed: u64) -> Box<dyn Machine> {
 
 /// Every load model, every pipelining depth, against every kind of trouble.
 #[test]
-fn sums_hold_whatever_breaks() {
+fn p04_sums_hold_whatever_breaks() {
     let (mut seen, mut replies, mut unfinished, mut retries) = (vec![0; 32], 0, 0, 0);
     for seed in 0..2_000 {
         let _case = Seed(seed);

@@ -149,7 +149,7 @@ fn range(hist: &Hist) -> (u64, u64, u64) {
 }
 
 #[test]
-fn a_handshake_takes_the_round_trips_of_its_version() {
+fn p17_a_handshake_takes_the_round_trips_of_its_version() {
     // A round trip is 20 ms. TLS 1.3 takes one, TLS 1.2 two, or one where a session is resumed.
     for (version, resume, resumed, handshake) in [
         (TlsVersion::Tls13, Resume::Off, 0, (10, 20, 20)),

@@ -1,6 +1,7 @@
 //! Queueing theory on the other side: what prony measures must be what the theorems say.
 
-use prony_core::plan::Think;
+use prony_core::plan::{Plan, Think};
+use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
 use prony_core::units::Span;
 use prony_sim::link::Link;
@@ -133,4 +134,29 @@ fn the_interactive_response_time_law() {
             assert!(off < 0.01, "{users} users, think {z} s: X (R + Z) = {n}");
         }
     }
+}
+
+/// P1: the same station, answering as many a second, is another place for users who come as they
+/// like than for a few who wait for each other.
+#[test]
+fn p01_open_and_closed_loops_of_one_rate_have_other_tails() {
+    let response = |plan: &Plan| {
+        let station = Station::new(Law::Exponential(Span::from_millis(1)), 7).servers(1);
+        let setup = Setup { watch: false, ..Setup::new(Link::default(), 7) };
+        let outcome = load(plan, 1, &setup, &mut [&mut Server::new(station)]);
+        assert_conserved(&outcome, "loop");
+        outcome.main()
+    };
+    let length = Span::from_secs(400);
+    let users = closed(10, Think::Exponential(Span::from_millis(8)), length);
+    let few = response(&users);
+    let rate = few.replies as f64 / length.as_secs_f64();
+    let many = response(&open(rate, Arrivals::Poisson, few.replies));
+    assert!((700.0..950.0).contains(&rate), "near saturation: {rate}/s of 1,000");
+    assert_eq!(many.replies, few.replies);
+    let p99 = |t: &Tally| t.times.response.quantile(0.99).unwrap().as_secs_f64();
+    // What the theorem says of the open one, in seconds.
+    let theory = 100.0_f64.ln() / (1_000.0 - rate);
+    assert!((p99(&many) / theory - 1.0).abs() < 0.1, "{} and {theory}", p99(&many));
+    assert!(p99(&many) > 2.5 * p99(&few), "open {} s, closed {} s", p99(&many), p99(&few));
 }

@@ -192,7 +192,7 @@ fn assert_near(what: &str, told: f64, truth: f64, share: f64) {
 /// P2: a freeze of any length at any place, the first second included, is told as the users felt
 /// it.
 #[test]
-fn a_freeze_is_felt_by_all_who_arrive_in_it() {
+fn p02_a_freeze_is_felt_by_all_who_arrive_in_it() {
     for seed in 0..1_000 {
         let _case = Seed(seed);
         let mut dice = Dice::new(seed, 11);
@@ -226,7 +226,7 @@ fn a_freeze_is_felt_by_all_who_arrive_in_it() {
 /// from second 4 to 6: mean 202 ms, p50 2 ms, p90 1.0 s, p99 1.9 s, and 200 of 1,000 requests
 /// touched.
 #[test]
-fn the_freeze_case_in_figures() {
+fn p02_the_freeze_case_in_figures() {
     let plan = open(100.0, Arrivals::Fixed, 1_000);
     for connections in [10, 1 << 20] {
         let mut plan = plan.clone();
@@ -248,10 +248,34 @@ fn the_freeze_case_in_figures() {
     }
 }
 
+/// P3: both clocks are told, from the schedule and from the send, and what lies between them has
+/// histograms of its own: the queue's, and that of the meter's lateness.
+#[test]
+fn p03_what_lies_between_the_two_clocks_is_told() {
+    for seed in 0..200 {
+        let _case = Seed(seed);
+        let mut dice = Dice::new(seed, 17);
+        let mut plan = open(500.0, Arrivals::Poisson, 300);
+        plan.seed = seed;
+        if let Load::Open { connections, .. } = &mut plan.load {
+            *connections = 2;
+        }
+        let mut setup = Setup::new(Link::default(), seed);
+        setup.late = Span(dice.below(300_000));
+        let station = Station::new(some_law(&mut dice), seed).servers(2);
+        let outcome = load(&plan, 1, &setup, &mut [&mut Server::new(station)]);
+        assert_conserved(&outcome, "two clocks");
+        let times = &outcome.main().times;
+        assert_eq!((times.response.count(), times.service.count()), (300, 300));
+        let between = times.response.sum_ns() - times.service.sum_ns();
+        assert_eq!(between, times.queue.sum_ns() + times.lag.sum_ns(), "seed {seed}");
+    }
+}
+
 /// P6: arrivals reach the server when the schedule says, whatever the server does; with too few
 /// connections they are late, but none is dropped and none comes before it is due.
 #[test]
-fn arrivals_follow_the_schedule_and_nothing_else() {
+fn p06_arrivals_follow_the_schedule_and_nothing_else() {
     for seed in 0..1_000 {
         let _case = Seed(seed);
         let mut dice = Dice::new(seed, 12);
@@ -288,7 +312,7 @@ fn arrivals_follow_the_schedule_and_nothing_else() {
 
 /// P5: what is warm-up is counted apart and nothing is lost between the two.
 #[test]
-fn nothing_is_discarded_in_silence() {
+fn p05_nothing_is_discarded_in_silence() {
     for seed in 0..1_000 {
         let _case = Seed(seed);
         let mut dice = Dice::new(seed, 13);
@@ -316,7 +340,7 @@ fn nothing_is_discarded_in_silence() {
 
 /// P11: quantiles within 0.1 % of the exact sort, over laws of every shape.
 #[test]
-fn quantiles_are_those_of_the_exact_sort() {
+fn p11_quantiles_are_those_of_the_exact_sort() {
     for seed in 0..60 {
         let _case = Seed(seed);
         let mut dice = Dice::new(seed, 14);
@@ -330,7 +354,7 @@ fn quantiles_are_those_of_the_exact_sort() {
 /// P15: a request that takes longer than the timeout counts as failed and as a latency of the
 /// timeout, so failures never make a server look faster.
 #[test]
-fn timeouts_are_latencies_too() {
+fn p15_timeouts_are_latencies_too() {
     let mut timeouts = 0;
     for seed in 0..1_000 {
         let _case = Seed(seed);

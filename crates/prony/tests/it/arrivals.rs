@@ -58,7 +58,7 @@ fn within_chance(sample: Vec<f64>, law: impl Fn(f64) -> f64) -> Result<(), Strin
 }
 
 #[test]
-fn poisson_gaps_are_exponential() {
+fn p07_poisson_gaps_are_exponential() {
     let _alone = alone();
     for driver in drivers() {
         let load = ["-r", "200", "--arrivals", "poisson", "-d", "4s", "--driver", driver];
@@ -70,7 +70,7 @@ fn poisson_gaps_are_exponential() {
 }
 
 #[test]
-fn uniform_gaps_are_uniform() {
+fn p07_uniform_gaps_are_uniform() {
     let _alone = alone();
     for driver in drivers() {
         let load = ["--arrivals", "uniform:2ms..8ms", "-d", "4s", "--driver", driver];
@@ -83,13 +83,34 @@ fn uniform_gaps_are_uniform() {
 /// The law is a point, from which any jitter is as far as can be, so there is no test of
 /// distributions: the times must lie close to a grid, and its mesh must be the asked gap.
 #[test]
-fn fixed_arrivals_lie_on_a_grid_that_does_not_drift() {
+fn p07_fixed_arrivals_lie_on_a_grid_that_does_not_drift() {
     let _alone = alone();
     for driver in drivers() {
         one_of_a_few(&["-r", "200", "-d", "3s", "--driver", driver], |all| {
             assert_eq!(all.len(), 600);
             on_the_grid(&all, 0.005)
         });
+    }
+}
+
+/// P16: with timers of a millisecond half of the sends at random times would be late by half of
+/// one. (That nearly all are in time within 50 us holds on a core that has nothing else to do; here
+/// others may be at work, who can make sends late but none of them early.)
+#[test]
+fn p16_sends_are_in_time_and_their_lateness_is_told() {
+    let _alone = alone();
+    for driver in drivers() {
+        let server = Serve::start(&[]);
+        let load = ["-r", "250", "--arrivals", "poisson", "-n", "250", "-t", "1", "-c", "20"];
+        let more = ["--warmup", "100ms", "--driver", driver, &server.url("/")];
+        let mut lags = Vec::new();
+        while lags.len() < 5 && !lags.iter().any(|&p50| p50 < 0.25) {
+            let report = measure(&[&load[..], &more].concat());
+            let [p50, p95, max] = ["p50", "p95", "max"].map(|q| report.ms("lag", q));
+            assert!(p50 <= p95 && p95 <= max, "{p50}, {p95}, {max}");
+            lags.push(p50);
+        }
+        assert!(lags.iter().any(|&p50| p50 < 0.25), "{driver}: half are late by {lags:?} ms");
     }
 }
 

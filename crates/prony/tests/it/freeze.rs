@@ -12,7 +12,7 @@ fn near(what: &str, measured: f64, theory: f64) {
 /// A server that takes 2 ms stands still from second 4 to 6 of a run of 10 s at 100 requests a
 /// second: 800 users wait 2 ms, and 200 wait 12, 22, ... 2002 ms.
 #[test]
-fn a_freeze_of_two_seconds_costs_what_arithmetic_says() {
+fn p02_a_freeze_of_two_seconds_costs_what_arithmetic_says() {
     once_of_three(two_seconds);
 }
 
@@ -43,7 +43,7 @@ fn two_seconds() {
 /// The same for a freeze in which the run begins, and for a client with too few connections: users
 /// wait in the client's queue then, and their wait counts.
 #[test]
-fn a_freeze_at_the_start_is_seen_through_few_connections() {
+fn p02_a_freeze_at_the_start_is_seen_through_few_connections() {
     let _alone = alone();
     once_of_three(at_the_start);
 }

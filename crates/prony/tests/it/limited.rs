@@ -29,7 +29,7 @@ fn held_back(args: &[&str]) -> crate::rig::Ended {
 }
 
 #[test]
-fn a_client_without_cpu_is_client_limited() {
+fn p08_a_client_without_cpu_is_client_limited() {
     let _alone = alone();
     let server = Serve::start(&[]);
     let url = server.url("/");

@@ -29,6 +29,34 @@ fn the_same_seed_gives_the_same_bytes() {
     }
 }
 
+/// P1: nobody has to guess which kind of load a figure is of.
+#[test]
+fn p01_the_report_names_the_loop_and_the_law() {
+    let told = |load: &[&str], format: &str| {
+        let more = ["--simulate", "1", "--format", format, "http://virtual/"];
+        let ended = prony(&[load, &more].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        ended
+    };
+    let cases: [(&[&str], &str, &str, &str); 3] = [
+        (&["-c", "10", "-n", "1k"], "closed loop: 10 connections", "closed", ""),
+        (&["-r", "1k", "-n", "1k"], "open loop: fixed arrivals", "open", "fixed"),
+        (
+            &["-r", "1k", "-n", "1k", "--arrivals", "poisson"],
+            "open loop: Poisson arrivals",
+            "open",
+            "poisson",
+        ),
+    ];
+    for (load, words, kind, law) in cases {
+        let text = told(load, "text").stdout;
+        assert!(text.contains(words), "{words}: {text}");
+        let report = told(load, "json").report();
+        let loaded = &report.0["plan"]["load"][kind];
+        assert_eq!(loaded["arrivals"].as_str().unwrap_or(""), law, "{loaded}");
+    }
+}
+
 /// 1,000 requests come in a second in which two connections carry about 200: the report says that
 /// the cap held them back, and that the meter was not at fault.
 #[test]

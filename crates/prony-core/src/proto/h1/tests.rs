@@ -14,14 +14,14 @@ use crate::proto::{Protocol, Reply, ReplySink};
 use rows::{ROWS, Row};
 
 #[test]
-fn every_row_in_one_piece() {
+fn p18_every_row_in_one_piece() {
     for row in ROWS {
         assert_eq!(row.read(|| usize::MAX), row.expected, "{row:?}");
     }
 }
 
 #[test]
-fn every_row_byte_by_byte() {
+fn p18_every_row_byte_by_byte() {
     for row in ROWS {
         assert_eq!(row.read(|| 1), row.expected, "{row:?}");
     }

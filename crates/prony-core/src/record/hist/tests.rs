@@ -40,7 +40,7 @@ fn check_against_sort(name: &str, mut values: Vec<u64>) {
 }
 
 #[test]
-fn quantiles_are_those_of_an_exact_sort_to_a_thousandth() {
+fn p11_quantiles_are_those_of_an_exact_sort_to_a_thousandth() {
     let n = 200_000;
     type Law = fn(f64) -> f64;
     let laws: [(&str, Law); 6] = [
@@ -55,6 +55,23 @@ fn quantiles_are_those_of_an_exact_sort_to_a_thousandth() {
         let draw = |u| law(u).min(TIME_MAX.0 as f64) as u64;
         check_against_sort(name, units(seed as u64, n).map(draw).collect());
     }
+}
+
+/// P10: one worker had the slow connections; the percentile of all is that of the pooled sample,
+/// which no average of the workers' percentiles is.
+#[test]
+fn p10_a_merged_percentile_is_that_of_the_pooled_sample() {
+    let fast: Vec<u64> = units(1, 200_000).map(|u| 1_000_000 + (u * 1e5) as u64).collect();
+    let slow: Vec<u64> = units(2, 1_000).map(|u| 50_000_000 + (u * 1e7) as u64).collect();
+    let pooled = [fast.clone(), slow.clone()].concat();
+    let (fast, slow) = (hist(&fast), hist(&slow));
+    let mut merged = fast.clone();
+    merged.merge(&slow);
+    assert_eq!(merged, hist(&pooled));
+    check_against_sort("pooled", pooled);
+    let p99 = |h: &Hist| h.quantile(0.99).expect("enough samples").0 as f64;
+    let average = (p99(&fast) + p99(&slow)) / 2.0;
+    assert!(average > 20.0 * p99(&merged), "{average} and {}", p99(&merged));
 }
 
 #[test]
@@ -72,7 +89,7 @@ fn ranks_are_exact() {
 }
 
 #[test]
-fn a_quantile_that_the_sample_cannot_carry_is_not_told() {
+fn p12_a_quantile_that_the_sample_cannot_carry_is_not_told() {
     let needs = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0, 0.0].map(Hist::samples_needed);
     assert_eq!(needs, [20, 40, 100, 200, 1_000, 10_000, 100_000, 1, 1]);
     let mut h = Hist::new();

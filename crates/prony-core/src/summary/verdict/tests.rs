@@ -78,7 +78,7 @@ fn a_lag_that_the_response_times_cannot_hide_limits() {
 }
 
 #[test]
-fn whatever_the_meter_runs_out_of_voids_the_run() {
+fn p19_whatever_the_meter_runs_out_of_voids_the_run() {
     let (mut t, mut w) = (tally(), tally());
     t.faults[Fault::NoPorts as usize] = 3;
     w.faults[Fault::NoPorts as usize] = 1;
@@ -123,7 +123,7 @@ fn an_interruption_is_one_where_there_was_an_end_to_come() {
 }
 
 #[test]
-fn a_percentile_that_was_asked_for_must_be_carried() {
+fn p12_a_percentile_that_was_asked_for_must_be_carried() {
     let asked = |percentile: f64| {
         let run = RunInfo { percentile: Some(percentile), ..RunInfo::default() };
         Summary::from_parts(closed(), run, vec![(None, tally(), meter(0))]).verdict()
@@ -152,7 +152,7 @@ fn course(times: &[Span]) -> Tally {
 }
 
 #[test]
-fn a_target_that_changes_makes_no_figure() {
+fn p14_a_target_that_changes_makes_no_figure() {
     let (ms, second) = (Span::from_millis, Span::from_secs);
     let times: Vec<Span> = (0..12).map(|i| ms(if i < 5 { 10 } else { 20 })).collect();
     let judged = summary(open(), course(&times), meter(0)).verdict();
@@ -176,7 +176,7 @@ fn a_target_that_changes_makes_no_figure() {
 }
 
 #[test]
-fn one_thing_limited_it() {
+fn p20_one_thing_limited_it() {
     let of = |plan: Plan, t: Tally, m: Meter| {
         let s = summary(plan, t, m);
         s.bound(&s.verdict())
