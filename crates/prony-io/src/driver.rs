@@ -19,6 +19,7 @@ use crate::sleep::Precision;
 use crate::sock::sctp::{Style, Tuning};
 use crate::sock::{self, Mode, Remote};
 use crate::uring::{Mounted, Uring};
+use crate::userspace::Userspace;
 use crate::worker::SetupError;
 
 /// Between two calls of `pulse`, and the longest wait: progress and the stop flag are looked at 20
@@ -86,6 +87,8 @@ pub enum Driver {
     Uring(Box<Uring>),
     /// Calls that wait.
     Direct(Box<Direct>),
+    /// SCTP without the kernel's.
+    Userspace(Box<Userspace>),
 }
 
 impl Driver {
@@ -95,12 +98,17 @@ impl Driver {
             Self::Epoll(_) => "epoll",
             Self::Uring(_) => "io_uring",
             Self::Direct(_) => "direct",
+            Self::Userspace(d) => d.name(),
         }
     }
 
     /// The driver of that choice for the calling thread; `Auto` takes io_uring where the kernel
-    /// allows it.
+    /// allows it. Associations that are not the kernel's have a driver of their own.
     pub fn new(choice: DriverChoice, config: Config) -> Result<Self, SetupError> {
+        if let Some(settings) = config.sockets.userspace {
+            let driver = Userspace::new(config, settings).map_err(SetupError::Driver)?;
+            return Ok(Self::Userspace(Box::new(driver)));
+        }
         if choice == DriverChoice::Direct {
             return Ok(Self::Direct(Box::new(Direct::new(config))));
         }
@@ -129,6 +137,7 @@ impl Driver {
             Self::Epoll(d) => d.run(machine, clock, control, pulse),
             Self::Uring(d) => d.run(machine, clock, control, pulse),
             Self::Direct(d) => d.run(machine, clock, control, pulse),
+            Self::Userspace(d) => d.run(machine, clock, control, pulse),
         }
     }
 }
@@ -233,7 +242,8 @@ impl Network {
         Ok(fd)
     }
 
-    fn source_for(&mut self, endpoint: u32, tried: u16) -> Option<IpAddr> {
+    /// The next source address that fits.
+    pub(crate) fn source_for(&mut self, endpoint: u32, tried: u16) -> Option<IpAddr> {
         if self.sources.is_empty() {
             return None;
         }

@@ -6,7 +6,7 @@
 //! out under the same time.
 
 mod open;
-mod poller;
+pub(crate) mod poller;
 
 use std::collections::HashMap;
 use std::io;

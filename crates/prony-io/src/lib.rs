@@ -28,6 +28,7 @@ pub mod sleep;
 pub mod sock;
 pub mod stdio;
 pub mod uring;
+pub mod userspace;
 pub mod worker;
 
 pub use control::Control;

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::RawFd;
 
 use crate::sock::{self, sctp::Rto};
+use crate::userspace::Settings;
 
 /// How sockets for connections are made, beyond the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct SocketOptions {
     pub port: u16,
     /// SCTP's retransmission timeouts.
     pub rto: Rto,
+    /// Whose SCTP it is: `None` = the kernel's. Endpoints of other transports take no notice.
+    pub userspace: Option<Settings>,
 }
 
 /// The lowest port that anybody may use.

@@ -12,7 +12,7 @@ use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
 use prony_core::record::{Observer, Tally};
 use prony_core::summary::Meter;
-use prony_core::target::Endpoint;
+use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::Nanos;
 
 use crate::control::Control;
@@ -26,6 +26,7 @@ use crate::ports::{self, SocketOptions};
 use crate::resolve::{ConnectTo, Family, Resolver};
 use crate::sleep::Precision;
 use crate::sock::{self, Mode, Remote, sctp};
+use crate::userspace::{self, Refusal};
 
 /// How a load is put on this machine; nothing of it changes what is sent, or when.
 #[derive(Clone, Debug)]
@@ -159,13 +160,17 @@ pub enum SetupError {
     },
     /// The kernel cannot make sockets of that kind.
     #[error(
-        "this kernel has no SCTP ({error}): load its module (modprobe sctp, as root), or take \
-         another transport"
+        "this kernel has no SCTP ({error}): load its module (modprobe sctp, as root), or take the \
+         SCTP that prony brings along: --sctp udp (the other side must have it over UDP, too) or \
+         --sctp raw"
     )]
     NoSctp {
         /// The kernel's words.
         error: io::Error,
     },
+    /// SCTP without the kernel's cannot do that, or not here.
+    #[error(transparent)]
+    Userspace(#[from] Refusal),
     /// More connections than descriptors.
     #[error(
         "{asked} connections need more than the limit of {limit} open files, under which {fit} \
@@ -322,6 +327,8 @@ struct Setup {
     workers: usize,
     driver: DriverChoice,
     endpoints: Vec<Vec<Remote>>,
+    /// Whose SCTP it is, where it is not the kernel's.
+    userspace: Option<userspace::Settings>,
     descriptor_limit: u64,
     notes: Vec<String>,
 }
@@ -337,11 +344,11 @@ impl Setup {
         let endpoints: Vec<Vec<Remote>> =
             plan.endpoints.iter().map(|e| resolver.resolve(e)).collect::<Result<_, _>>()?;
         check_sources(&options.sources)?;
-        for style in endpoints.iter().flatten().filter_map(Remote::sctp) {
-            sctp::socket(style, false, Mode::Blocking)
-                .map_err(|error| SetupError::NoSctp { error })?;
+        let userspace = options.sockets.userspace.filter(|_| plan.endpoints.iter().any(is_sctp));
+        match &userspace {
+            Some(settings) => check_userspace(plan, options, settings)?,
+            None => endpoints.iter().flatten().try_for_each(check_kind)?,
         }
-        endpoints.iter().flatten().try_for_each(check_kind)?;
 
         let threads = options.threads.unwrap_or_else(|| cpu::allowed().len());
         let connections = plan.connections_max();
@@ -359,6 +366,7 @@ impl Setup {
                 chosen => chosen,
             },
             endpoints,
+            userspace,
             descriptor_limit,
             notes: Vec::new(),
         };
@@ -431,7 +439,7 @@ impl Setup {
                     endpoints: self.endpoints.clone(),
                     listeners: Vec::new(),
                     sources,
-                    sockets: options.sockets,
+                    sockets: SocketOptions { userspace: self.userspace, ..options.sockets },
                     worker: (i, self.workers),
                     precision: options.precision,
                     tcp_info: options.tcp_info,
@@ -497,6 +505,10 @@ fn check_kind(remote: &Remote) -> Result<(), SetupError> {
     if remote.is_usual() {
         return Ok(());
     }
+    if let Some(style) = remote.sctp() {
+        let socket = sctp::socket(style, false, Mode::Blocking);
+        return socket.map(drop).map_err(|error| SetupError::NoSctp { error });
+    }
     match remote.socket(None, Mode::NonBlocking) {
         Ok(fd) => {
             sock::close(fd);
@@ -510,6 +522,32 @@ fn check_kind(remote: &Remote) -> Result<(), SetupError> {
             }
             Ok(())
         }
+    }
+}
+
+fn is_sctp(endpoint: &Endpoint) -> bool {
+    matches!(endpoint, Endpoint::Inet { over: Carrier::Sctp | Carrier::SctpSeqpacket, .. })
+}
+
+/// Whether SCTP without the kernel's can do what the plan asks for.
+fn check_userspace(
+    plan: &Plan,
+    options: &Options,
+    settings: &userspace::Settings,
+) -> Result<(), Refusal> {
+    userspace::ready(settings)?;
+    let several = |e: &Endpoint| matches!(e, Endpoint::Inet { host, .. } if host.contains(','));
+    if plan.endpoints.iter().any(several) {
+        return Err(Refusal::OnePath { what: "the target" });
+    }
+    if options.sources.len() > 1 {
+        return Err(Refusal::OnePath { what: "this side (--source)" });
+    }
+    let messages = plan.exchange.iter().flat_map(|e| &e.messages);
+    let max = userspace::SIZE_MAX;
+    match messages.map(|m| m.request.max(m.reply)).find(|&size| size > max) {
+        Some(size) => Err(Refusal::TooLong { size, max }),
+        None => Ok(()),
     }
 }
 

@@ -88,9 +88,25 @@ pub struct Transport {
     pub sctp: Option<Sctp>,
 }
 
-/// What the kernel said of its SCTP associations, each when it was closed or the run ended.
+/// Whose SCTP it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SctpStack {
+    /// The kernel's.
+    #[default]
+    Kernel,
+    /// One in userspace, whose packets go over UDP.
+    Udp,
+    /// One in userspace, whose packets go over IP.
+    Raw,
+}
+
+/// What is known of SCTP's associations, each when it was closed or the run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sctp {
+    /// Whose they were.
+    #[serde(default)]
+    pub stack: SctpStack,
     /// Associations asked.
     pub associations: u64,
     /// Chunks of data sent again, over all of them.

@@ -12,11 +12,11 @@ use crate::pace::Poll;
 const EVENTS: usize = 1024;
 
 /// The tag under which the fallback timer reports.
-pub(super) const TIMER: u64 = u64::MAX;
+pub(crate) const TIMER: u64 = u64::MAX;
 
 /// An epoll instance.
 #[derive(Debug)]
-pub(super) struct Poller {
+pub(crate) struct Poller {
     ep: OwnedFd,
     /// A timer in the interest list, where the kernel has no `epoll_pwait2` (before 5.11).
     timer: Option<OwnedFd>,
@@ -25,7 +25,7 @@ pub(super) struct Poller {
 
 impl Poller {
     /// `old_kernel`: do without `epoll_pwait2` even where it exists.
-    pub(super) fn new(old_kernel: bool) -> io::Result<Self> {
+    pub(crate) fn new(old_kernel: bool) -> io::Result<Self> {
         // SAFETY: no pointers are passed.
         let ep = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if ep < 0 {
@@ -42,24 +42,24 @@ impl Poller {
     }
 
     /// Watch `fd`; its events carry `tag`.
-    pub(super) fn add(&self, fd: RawFd, tag: u64, interest: u32) -> Result<(), i32> {
+    pub(crate) fn add(&self, fd: RawFd, tag: u64, interest: u32) -> Result<(), i32> {
         self.ctl(libc::EPOLL_CTL_ADD, fd, tag, interest)
     }
 
     /// Watch `fd` for something else, or under another tag. Reports anew what is already there.
-    pub(super) fn modify(&self, fd: RawFd, tag: u64, interest: u32) -> Result<(), i32> {
+    pub(crate) fn modify(&self, fd: RawFd, tag: u64, interest: u32) -> Result<(), i32> {
         self.ctl(libc::EPOLL_CTL_MOD, fd, tag, interest)
     }
 
     /// Watch `fd` no more.
-    pub(super) fn remove(&self, fd: RawFd) {
+    pub(crate) fn remove(&self, fd: RawFd) {
         // It fails only where `fd` is not watched, which is what is wanted.
         let _ = self.ctl(libc::EPOLL_CTL_DEL, fd, 0, 0);
     }
 
     /// The `i`-th event of the last wait: its tag and flags.
     #[inline]
-    pub(super) fn event(&self, i: usize) -> (u64, u32) {
+    pub(crate) fn event(&self, i: usize) -> (u64, u32) {
         let e = self.events[i];
         (e.u64, e.events)
     }

@@ -14,7 +14,7 @@ use prony_core::units::Span;
 use prony_io::datagrams::Datagrams;
 use prony_io::{Control, DriverChoice, Listen, Options, bind, run, serve};
 
-fn exchange(endpoint: Endpoint, framing: Framing, (request, reply): (u32, u32)) -> Plan {
+pub(crate) fn exchange(endpoint: Endpoint, framing: Framing, (request, reply): (u32, u32)) -> Plan {
     let stop = Stop { requests: Some(300), sessions: None, duration: None };
     let load = Load::Closed { connections: 1, think: Think::None };
     let mut plan = crate::load::plan(1, load, stop);

@@ -6,6 +6,7 @@ mod exchange;
 mod load;
 mod machines;
 mod suite;
+mod userspace;
 
 /// Each case of the suite as a test, once per driver.
 macro_rules! on_both_drivers {

@@ -4,6 +4,7 @@ pub mod means;
 pub mod output;
 pub mod plan;
 pub mod rtt;
+pub mod sctp;
 pub mod serve;
 pub mod spectrum;
 mod text;

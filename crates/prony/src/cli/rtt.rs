@@ -12,18 +12,19 @@ use prony_core::plan::{
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::Span;
-use prony_io::sock::sctp::Rto;
 
 use super::means::MeansArgs;
 use super::output::OutputArgs;
 use super::plan::{Planned, Surroundings, check_sources, ended, means};
+use super::sctp::SctpArgs;
 use super::tls::{self, TlsArgs};
 use super::values::{self, ArrivalsArg};
 use super::{Driver, LOAD, MEASUREMENT};
 use crate::error::Error;
 
 const MESSAGES: &str = "Messages";
-const SOCKETS: &str = "Sockets";
+/// The help's heading of what concerns sockets.
+pub const SOCKETS: &str = "Sockets";
 
 /// The port of the ACE tests, which is that of the responder.
 pub const PORT: u16 = 45_453;
@@ -41,9 +42,9 @@ pub struct EchoArgs {
     /// Several share the port.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub transport: Vec<Transport>,
-    /// SCTP's retransmission timeouts.
+    /// Whose SCTP it is, and how it is set.
     #[command(flatten)]
-    pub rto: RtoArgs,
+    pub sctp: SctpArgs,
     /// Stop after that time [default: at Ctrl-C]
     #[arg(short, long, value_name = "T", value_parser = values::positive_span)]
     pub duration: Option<Span>,
@@ -182,36 +183,12 @@ pub struct MessageArgs {
     /// Let the kernel poll the device for so long before it sleeps (SO_BUSY_POLL) [default: 0s]
     #[arg(long, value_name = "T", help_heading = SOCKETS, value_parser = values::span)]
     pub busy_poll: Option<Span>,
-    /// SCTP's retransmission timeouts.
+    /// Whose SCTP it is, and how it is set.
     #[command(flatten)]
-    pub rto: RtoArgs,
+    pub sctp: SctpArgs,
     /// Run under the real-time scheduler, where that is permitted
     #[arg(long, help_heading = MEASUREMENT)]
     pub realtime: bool,
-}
-
-/// SCTP's retransmission timeouts of this side; the peer has its own.
-#[derive(Clone, Copy, Debug, Default, Args)]
-pub struct RtoArgs {
-    /// SCTP's retransmission timeout before the first round trip [default: 3s]
-    #[arg(long, value_name = "T", help_heading = SOCKETS, value_parser = values::positive_span)]
-    pub rto_initial: Option<Span>,
-    /// Its lower limit [default: 1s]
-    #[arg(long, value_name = "T", help_heading = SOCKETS, value_parser = values::positive_span)]
-    pub rto_min: Option<Span>,
-    /// Its upper limit [default: 60s]
-    #[arg(long, value_name = "T", help_heading = SOCKETS, value_parser = values::positive_span)]
-    pub rto_max: Option<Span>,
-}
-
-impl RtoArgs {
-    /// The same in the kernel's milliseconds, rounded up.
-    pub fn rto(&self) -> Rto {
-        let ms = |t: Option<Span>| {
-            t.map_or(0, |t| u32::try_from(t.0.div_ceil(1_000_000)).unwrap_or(u32::MAX))
-        };
-        Rto { initial: ms(self.rto_initial), min: ms(self.rto_min), max: ms(self.rto_max) }
-    }
 }
 
 /// Lengths of messages, in the order in which they were given.
@@ -321,6 +298,7 @@ pub fn plan(args: &RttArgs, around: &Surroundings) -> Result<Planned, Error> {
     let place = Place::parse("rtt", &args.target)?;
     let local = matches!(place, Place::Unix(_));
     let transport = args.transport.unwrap_or(if local { Transport::Unix } else { Transport::Tcp });
+    args.messages.sctp.check(&[transport], args.means.driver, args.messages.nagle)?;
     let mut endpoint = transport.endpoint(&place)?;
     tls::rename(&args.tls, std::slice::from_mut(&mut endpoint))?;
     let arrivals = match &args.arrivals {
@@ -347,6 +325,7 @@ pub fn plan(args: &RttArgs, around: &Surroundings) -> Result<Planned, Error> {
     plan.seed = args.means.seed.or(args.means.simulate).unwrap_or(around.seed);
     plan.check().map_err(Error::Plan)?;
     let mut notes = means(&args.means);
+    notes.extend(args.messages.sctp.note());
     if args.messages.realtime {
         notes.push("Threads ran under the real-time scheduler.".into());
     }

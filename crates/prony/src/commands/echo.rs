@@ -6,13 +6,14 @@ use std::thread;
 use prony_core::echo::{self, Echo, EchoLaw, Echoed};
 use prony_core::units::Nanos;
 use prony_io::datagrams::{Answered, Datagrams};
-use prony_io::sock::sctp::{Rto, Style};
-use prony_io::{Control, Listen, Listener, Options};
+use prony_io::sock::sctp::Style;
+use prony_io::{Control, Listen, Listener, Options, userspace};
 use serde::Serialize;
 
 use super::load::{driver, stoppable};
 use super::serve::refused;
 use crate::cli::rtt::{EchoArgs, Place, Transport};
+use crate::cli::sctp::SctpArgs;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output;
@@ -26,6 +27,15 @@ struct Done {
     datagrams_refused: u64,
 }
 
+/// What is listened on.
+#[derive(Default)]
+struct Bound {
+    listeners: Vec<Listener>,
+    datagrams: Option<Datagrams>,
+    /// SCTP that is not the kernel's.
+    userspace: Option<userspace::Listener>,
+}
+
 /// Answer until the time is over or somebody stops it, then print what was done.
 pub(super) fn echo(args: &EchoArgs) -> Result<Exit, Error> {
     let place = Place::parse("echo", &args.address)?;
@@ -34,12 +44,13 @@ pub(super) fn echo(args: &EchoArgs) -> Result<Exit, Error> {
         ([], Place::Unix(_)) => vec![Transport::Unix],
         (given, _) => given.to_vec(),
     };
-    let (listeners, datagrams) = bind(&place, &transports, args.rto.rto())?;
+    args.sctp.check(&transports, args.driver, false)?;
+    let bound = bind(&place, &transports, &args.sctp)?;
     let control = stoppable()?;
     if !args.quiet {
-        announce(&listeners, datagrams.as_ref());
+        announce(&bound);
     }
-    let done = respond(args, &listeners, datagrams.as_ref(), &control)?;
+    let done = respond(args, bound, &control)?;
     let text = if args.json {
         serde_json::to_string(&done).map_or_else(|e| e.to_string(), |json| json + "\n")
     } else {
@@ -51,12 +62,8 @@ pub(super) fn echo(args: &EchoArgs) -> Result<Exit, Error> {
 }
 
 /// One socket for each transport, all on the port of the first.
-fn bind(
-    place: &Place,
-    transports: &[Transport],
-    rto: Rto,
-) -> Result<(Vec<Listener>, Option<Datagrams>), Error> {
-    let (mut listeners, mut datagrams) = (Vec::new(), None);
+fn bind(place: &Place, transports: &[Transport], sctp: &SctpArgs) -> Result<Bound, Error> {
+    let mut all = Bound::default();
     let mut at = match place {
         // Over SCTP there may be several, with commas between them.
         Place::Inet(hosts, port) => Some(address(hosts.split(',').next().unwrap_or(""), *port)?),
@@ -73,18 +80,32 @@ fn bind(
                 });
             }
             (Transport::Udp, _, Some(at)) => {
-                datagrams = Some(Datagrams::bind(at).map_err(refused)?);
+                all.datagrams = Some(Datagrams::bind(at).map_err(refused)?);
                 continue;
             }
             (Transport::Tcp, _, Some(at)) => Listen::Tcp(at),
             (Transport::Mptcp, _, Some(at)) => Listen::Mptcp(at),
+            (Transport::Sctp | Transport::SctpSeqpacket, Place::Inet(hosts, _), Some(to))
+                if let Some(settings) = sctp.settings() =>
+            {
+                if hosts.contains(',') {
+                    return Err(one_path(hosts));
+                }
+                // Both kinds of sockets are one and the same there.
+                if all.userspace.is_none() {
+                    let listener = userspace::bind(to, settings).map_err(refused)?;
+                    at = Some(listener.local());
+                    all.userspace = Some(listener);
+                }
+                continue;
+            }
             (Transport::Sctp | Transport::SctpSeqpacket, Place::Inet(hosts, _), Some(at)) => {
                 let style = match transport {
                     Transport::Sctp => Style::OneToOne,
                     _ => Style::OneToMany,
                 };
                 let addrs = hosts.split(',').map(|host| address(host, at.port()));
-                Listen::Sctp { style, addrs: addrs.collect::<Result<_, _>>()?, rto }
+                Listen::Sctp { style, addrs: addrs.collect::<Result<_, _>>()?, rto: sctp.rto.rto() }
             }
             (Transport::Unix, Place::Unix(path), _) => Listen::Unix(path.clone()),
             (Transport::UnixSeqpacket, Place::Unix(path), _) => Listen::UnixSeqpacket(path.clone()),
@@ -100,9 +121,14 @@ fn bind(
             Listen::Unix(_) | Listen::UnixSeqpacket(_) => None,
         };
         at = bound.or(at);
-        listeners.push(listener);
+        all.listeners.push(listener);
     }
-    Ok((listeners, datagrams))
+    Ok(all)
+}
+
+fn one_path(hosts: &str) -> Error {
+    let why = "names several addresses; without the kernel, SCTP has one path".into();
+    Error::Value { what: "echo", value: hosts.to_owned(), why }
 }
 
 fn address(host: &str, port: u16) -> Result<SocketAddr, Error> {
@@ -114,8 +140,8 @@ fn address(host: &str, port: u16) -> Result<SocketAddr, Error> {
     (host, port).to_socket_addrs().map_err(|_| wrong())?.next().ok_or_else(wrong)
 }
 
-fn announce(listeners: &[Listener], datagrams: Option<&Datagrams>) {
-    let told = listeners.iter().map(|l| match l.local() {
+fn announce(bound: &Bound) {
+    let told = bound.listeners.iter().map(|l| match l.local() {
         Listen::Tcp(a) => format!("tcp {a}"),
         Listen::Mptcp(a) => format!("mptcp {a}"),
         Listen::Sctp { style: Style::OneToOne, .. } => format!("sctp {}", l.local()),
@@ -123,16 +149,17 @@ fn announce(listeners: &[Listener], datagrams: Option<&Datagrams>) {
         Listen::Unix(p) => format!("unix:{}", p.display()),
         Listen::UnixSeqpacket(p) => format!("unix-seqpacket unix:{}", p.display()),
     });
-    let told: Vec<_> = told.chain(datagrams.map(|d| format!("udp {}", d.local()))).collect();
+    let told = told.chain(bound.datagrams.as_ref().map(|d| format!("udp {}", d.local())));
+    let userspace = bound.userspace.as_ref().map(|l| match l.udp_port() {
+        Some(port) => format!("sctp (over UDP port {port}) {}", l.local()),
+        None => format!("sctp (over IP) {}", l.local()),
+    });
+    let told: Vec<_> = told.chain(userspace).collect();
     output::to_stderr(&format!("listening on {}", told.join(", ")));
 }
 
-fn respond(
-    args: &EchoArgs,
-    listeners: &[Listener],
-    datagrams: Option<&Datagrams>,
-    control: &Control,
-) -> Result<Done, Error> {
+fn respond(args: &EchoArgs, bound: Bound, control: &Control) -> Result<Done, Error> {
+    let Bound { listeners, datagrams, userspace } = bound;
     let end = args.duration.map(|d| Nanos::ZERO + d);
     let show = |_: &Echo, now: Nanos| {
         if end.is_some_and(|end| now >= end) {
@@ -145,24 +172,30 @@ fn respond(
     let machine = Echo::new(EchoLaw::default(), bounded);
     let options = Options { driver: driver(args.driver), ..Options::default() };
     let (streams, answered) = thread::scope(|scope| {
-        let datagrams = datagrams.map(|socket| {
+        let userspace = userspace.map(|listener| {
+            let machine = Echo::new(EchoLaw::default(), vec![true]);
+            scope.spawn(move || userspace::serve(machine, listener, control, &|_, _| {}))
+        });
+        let datagrams = datagrams.as_ref().map(|socket| {
             let longer = socket.local().ip().is_loopback();
             scope.spawn(move || {
                 socket.respond(control, &mut |data, out| echo::answer(data, longer, out))
             })
         });
         // Also where there are no streams: it keeps the time.
-        let served = prony_io::serve(vec![machine], listeners, &options, control, &show);
+        let served = prony_io::serve(vec![machine], &listeners, &options, control, &show);
         if served.is_err() {
             control.stop();
         }
         let answered = datagrams.and_then(|thread| thread.join().ok()).unwrap_or_default();
-        served.map(|all| (all, answered))
+        let userspace = userspace.and_then(|thread| thread.join().ok()).transpose()?;
+        let served = served?.into_iter().map(|one| one.machine);
+        Ok((served.chain(userspace).collect::<Vec<_>>(), answered))
     })
     .map_err(refused)?;
     let mut done = Echoed::default();
     for one in &streams {
-        done.merge(one.machine.echoed());
+        done.merge(one.echoed());
     }
     let Answered { answered, refused, .. } = answered;
     Ok(Done { streams: done, datagrams: answered, datagrams_refused: refused })

@@ -40,7 +40,8 @@ pub(super) fn with_sockets(plan: &Plan, means: &MeansArgs, args: &MessageArgs) -
         // exchanges that it was told of; a reset it survives.
         reset: short && plan.exchanges().is_none(),
         nagle: args.nagle,
-        rto: args.rto.rto(),
+        rto: args.sctp.rto.rto(),
+        userspace: args.sctp.settings(),
         send_buffer: args.send_buffer,
         recv_buffer: args.recv_buffer,
         tos: args.tos,

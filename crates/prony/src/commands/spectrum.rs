@@ -63,6 +63,7 @@ pub(super) fn spectrum(args: &SpectrumArgs, typed: Vec<String>) -> Result<Exit, 
     found.seed = seed;
     found.command = typed;
     found.notes = means(&args.means);
+    found.notes.extend(args.messages.sctp.note());
     found.sort(&transports);
     finish(args, &found, outputs)
 }
@@ -70,7 +71,10 @@ pub(super) fn spectrum(args: &SpectrumArgs, typed: Vec<String>) -> Result<Exit, 
 fn cells(args: &SpectrumArgs, seed: u64) -> Result<(Vec<Cell>, Vec<String>), Error> {
     let (mut cells, mut transports) = (Vec::new(), Vec::new());
     let secured = tls::spec(&args.tls)?;
-    for (transport, place) in args.pairs()? {
+    let pairs = args.pairs()?;
+    let named: Vec<_> = pairs.iter().map(|(transport, _)| *transport).collect();
+    args.messages.sctp.check(&named, args.means.driver, args.messages.nagle)?;
+    for (transport, place) in pairs {
         let name = transport.name().to_owned();
         if transports.contains(&name) {
             continue;

@@ -1,6 +1,8 @@
 //! Over the kernel's SCTP. Most kernels have none loaded: `cargo xtask sctp` runs these tests in a
 //! guest that has, and demands there that none is left out.
 
+mod interop;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
@@ -230,6 +232,7 @@ fn round_trips_name_the_stack_that_they_measured() {
             [30, 20, 40, 2, 1].map(Some),
             "{over}: {sctp}"
         );
+        assert_eq!(sctp["stack"], "kernel");
         assert_eq!((&sctp["nodelay"], &sctp["sack_delay_ms"]), (&Value::Bool(true), &200.into()));
         for driver in ["epoll", "uring"] {
             let many = ["-c", "3", "-p", "4", "-n", "300", "--driver", driver, "-s", "1,70000"];

@@ -16,6 +16,8 @@ struct Echo {
     child: Child,
     /// Where it listens, as it says.
     places: Vec<String>,
+    /// The same in its own words.
+    told: String,
 }
 
 impl Echo {
@@ -30,7 +32,7 @@ impl Echo {
         BufReader::new(stderr).read_line(&mut line).expect("a line");
         let told = line.trim().strip_prefix("listening on ").expect("it says where").to_owned();
         let place = |p: &str| p.rsplit(' ').next().unwrap_or_default().to_owned();
-        Self { child, places: told.split(", ").map(place).collect() }
+        Self { child, places: told.split(", ").map(place).collect(), told }
     }
 
     fn tcp() -> Self {
@@ -95,6 +97,33 @@ fn every_transport_counts_like_its_responder() {
             assert_eq!(done["broken"], 0, "{transport}");
         }
     }
+}
+
+/// SCTP that is not the kernel's, as people ask for it: both ends count alike, and the report says
+/// whose it was.
+#[test]
+fn sctp_over_udp() {
+    let at = "127.0.0.1:0";
+    let ours = ["--sctp", "udp", "--sctp-udp-port"];
+    let echo = Echo::start(&[&[at, "--transport", "sctp,tcp"], &ours[..], &["0"]].concat());
+    let told = echo.told.split("over UDP port ").nth(1).expect("it says where");
+    let (udp, place) = told.split_once(") ").expect("a port and a place");
+    for (over, first) in [("sctp", false), ("sctp-seqpacket", true)] {
+        let size = if first { "2" } else { "30" };
+        let args = [place, "--transport", over, "-n", "200", "-s", "100", "--reply-size", size];
+        let rto = ["--rto-initial", "30ms", "--rto-min", "20ms", "--rto-max", "40ms"];
+        let report = rtt(&[&args[..], &ours, &[udp], &rto].concat());
+        assert_eq!((count(&report, "replies"), count(&report, "failed")), (200, 0), "{over}");
+        assert_eq!(report["run"]["driver"], "userspace, udp");
+        let notes = report["run"]["notes"].to_string();
+        assert!(notes.contains("sctp-proto") && notes.contains(udp), "{notes}");
+        let sctp = &report["meters"][0]["transport"]["sctp"];
+        assert_eq!((&sctp["stack"], &sctp["associations"]), (&"udp".into(), &1.into()));
+        let timeouts = ["rto_initial_ms", "rto_min_ms", "rto_max_ms"].map(|s| sctp[s].as_u64());
+        assert_eq!(timeouts, [30, 20, 40].map(Some));
+    }
+    let done = echo.stop();
+    assert_eq!((&done["messages"], &done["broken"]), (&600.into(), &0.into()), "{done}");
 }
 
 #[test]
@@ -203,6 +232,9 @@ fn old_servers_hear_the_old_client() {
     assert_eq!(server.join().expect("the server"), recorded(LITTLE, [0; 4]));
 }
 
+/// SCTP that is not the kernel's.
+const SCTP: [&str; 4] = ["--transport", "sctp", "--sctp", "udp"];
+
 /// What cannot be done is said in one sentence, before anything is sent.
 #[test]
 fn bad_input_is_refused() {
@@ -219,6 +251,18 @@ fn bad_input_is_refused() {
         (&["echo", "203.0.113.1:1"], "cannot listen"),
         (&["echo", "127.0.0.1:0", "--transport", "tls"], "speaks no TLS"),
         (&["echo", "127.0.0.1:0", "--transport", "unix"], "needs a path"),
+        (&["rtt", "127.0.0.1", "--sctp", "udp"], "is for --transport sctp"),
+        (
+            &["rtt", "127.0.0.1", "--transport", "sctp", "--sctp", "tcp"],
+            "write one of kernel, udp, raw",
+        ),
+        (&["echo", "127.0.0.1:0", "--sctp", "udp"], "is for --transport sctp"),
+        (&[&["rtt", "127.0.0.1"], &SCTP[..], &["--nagle"]].concat(), "--nagle"),
+        (&[&["rtt", "127.0.0.1"], &SCTP[..], &["--driver", "uring"]].concat(), "--driver"),
+        (&[&["rtt", "127.0.0.1,127.0.0.2"], &SCTP[..]].concat(), "one path"),
+        (&[&["echo", "127.0.0.1,127.0.0.2:0"], &SCTP[..]].concat(), "one path"),
+        (&[&["rtt", "127.0.0.1"], &SCTP[..], &["-s", "1m"]].concat(), "1048576 bytes is too long"),
+        (&[&["rtt", "127.0.0.1"], &SCTP[..], &["--rto-max", "9ms"]].concat(), "--rto-min of 1000"),
         (&["spectrum", "127.0.0.1", "--transport", "tcp,unix"], "needs a path"),
         (&["spectrum", "127.0.0.1", "-o", "x.html"], "is told in"),
     ] {

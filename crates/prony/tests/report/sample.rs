@@ -380,6 +380,7 @@ fn over_sctp(mut meter: Meter) -> Meter {
         sack_delay_ms: 200,
         sack_packets: 2,
         nodelay: true,
+        ..Sctp::default()
     });
     meter
 }

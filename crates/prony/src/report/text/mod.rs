@@ -9,7 +9,7 @@ mod what;
 use prony_core::fault::Fault;
 use prony_core::plan::Plan;
 use prony_core::record::Tally;
-use prony_core::summary::{Sctp, Summary, Verdict};
+use prony_core::summary::{Sctp, SctpStack, Summary, Verdict};
 use prony_core::units::Span;
 
 use super::{Style, units, words};
@@ -399,7 +399,12 @@ fn associations(sctp: &Sctp) -> String {
     if sctp.retransmits > 0 {
         told.push(units::counted(sctp.retransmits, "chunk sent again", "chunks sent again"));
     }
-    format!("the kernel's SCTP ({})", told.join("; "))
+    let whose = match sctp.stack {
+        SctpStack::Kernel => "the kernel's SCTP",
+        SctpStack::Udp => "SCTP over UDP",
+        SctpStack::Raw => "SCTP over IP without the kernel's",
+    };
+    format!("{whose} ({})", told.join("; "))
 }
 
 fn due_rate(summary: &Summary) -> Option<f64> {

@@ -1,0 +1,216 @@
+//! What the driver itself reads and writes of SCTP's packets (RFC 9260): all that is not the
+//! business of one association.
+
+use crc::{CRC_32_ISCSI, Crc};
+
+/// Bytes before the first chunk.
+const HEADER: usize = 12;
+/// Bytes before a chunk's value.
+const CHUNK: usize = 4;
+/// An ABORT or SHUTDOWN COMPLETE whose tag is the one of the packet that it answers.
+const REFLECTED: u8 = 1;
+/// The cause of an abort: the program wants it so.
+const USER_INITIATED: [u8; 4] = [0, 12, 0, 4];
+
+const CHECKSUM: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
+
+/// Types of chunks.
+pub(super) mod kind {
+    pub(crate) const DATA: u8 = 0;
+    pub(crate) const INIT: u8 = 1;
+    pub(crate) const ABORT: u8 = 6;
+    pub(crate) const SHUTDOWN_ACK: u8 = 8;
+    pub(crate) const ERROR: u8 = 9;
+    pub(crate) const SHUTDOWN_COMPLETE: u8 = 14;
+}
+
+/// The ports and the tag of a packet, by which it finds its association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// The sender's port.
+    pub(super) source: u16,
+    /// The receiver's port.
+    pub(super) destination: u16,
+    /// The tag that the receiver has chosen; 0 in a packet that opens an association.
+    pub(super) tag: u32,
+}
+
+/// One chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Chunk<'a> {
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    pub(super) value: &'a [u8],
+}
+
+impl Header {
+    /// The header of a packet, if it is long enough for one.
+    pub(super) fn read(packet: &[u8]) -> Option<Self> {
+        let head: &[u8; HEADER] = packet.first_chunk()?;
+        Some(Self {
+            source: u16::from_be_bytes([head[0], head[1]]),
+            destination: u16::from_be_bytes([head[2], head[3]]),
+            tag: u32::from_be_bytes([head[4], head[5], head[6], head[7]]),
+        })
+    }
+
+    fn answered_with(self, tag: u32) -> Self {
+        Self { source: self.destination, destination: self.source, tag }
+    }
+}
+
+impl Chunk<'_> {
+    /// Of a chunk of data: its number, and the stream that it belongs to.
+    pub(super) fn data(&self) -> Option<(u32, u16)> {
+        let [a, b, c, d, e, f, ..] = *self.value else { return None };
+        let is_data = self.kind == kind::DATA;
+        is_data.then(|| (u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f])))
+    }
+
+    /// Of an ABORT: whether its tag is the sender's own.
+    pub(super) fn is_reflected(&self) -> bool {
+        self.flags & REFLECTED != 0
+    }
+}
+
+/// The chunks of a packet, up to the first that is cut off.
+pub(super) fn chunks(packet: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
+    let mut rest = packet.get(HEADER..).unwrap_or(&[]);
+    std::iter::from_fn(move || {
+        let [kind, flags, a, b, ..] = *rest else { return None };
+        let length = usize::from(u16::from_be_bytes([a, b]));
+        let value = rest.get(CHUNK..length)?;
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some(Chunk { kind, flags, value })
+    })
+}
+
+/// The type of the first chunk.
+pub(super) fn first(packet: &[u8]) -> Option<u8> {
+    packet.get(HEADER).copied()
+}
+
+/// Whether a packet arrived as it was sent.
+pub(super) fn is_intact(packet: &[u8]) -> bool {
+    let Some((head, rest)) = packet.split_at_checked(HEADER) else { return false };
+    let said = [head[8], head[9], head[10], head[11]];
+    checksum(&head[..8], rest).to_le_bytes() == said
+}
+
+/// A packet that ends an association at once.
+pub(super) fn abort(header: Header) -> Vec<u8> {
+    packet(header, kind::ABORT, 0, &USER_INITIATED)
+}
+
+/// What a packet is answered with that belongs to no association (RFC 9260, 8.4), so that its
+/// sender need not try again and again. Never longer than the packet.
+pub(super) fn stray_answer(stray: &[u8]) -> Option<Vec<u8>> {
+    if !is_intact(stray) || chunks(stray).any(|c| c.kind == kind::ABORT) {
+        return None;
+    }
+    let (header, first) = (Header::read(stray)?, chunks(stray).next()?);
+    let reflected = header.answered_with(header.tag);
+    match first.kind {
+        kind::SHUTDOWN_COMPLETE | kind::ERROR => None,
+        kind::SHUTDOWN_ACK => Some(packet(reflected, kind::SHUTDOWN_COMPLETE, REFLECTED, &[])),
+        // Whoever opens an association names the tag that it wants to be answered with.
+        kind::INIT => {
+            let tag = u32::from_be_bytes(*first.value.first_chunk()?);
+            Some(packet(header.answered_with(tag), kind::ABORT, 0, &[]))
+        }
+        _ => Some(packet(reflected, kind::ABORT, REFLECTED, &[])),
+    }
+}
+
+/// A packet of one chunk.
+pub(super) fn packet(header: Header, kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
+    let mut all = Vec::with_capacity(HEADER + CHUNK + value.len());
+    all.extend_from_slice(&header.source.to_be_bytes());
+    all.extend_from_slice(&header.destination.to_be_bytes());
+    all.extend_from_slice(&header.tag.to_be_bytes());
+    all.extend_from_slice(&[0; 4]);
+    all.extend_from_slice(&[kind, flags, 0, (CHUNK + value.len()) as u8]);
+    all.extend_from_slice(value);
+    sign(&mut all);
+    all
+}
+
+/// Put a packet's checksum in its place.
+pub(super) fn sign(packet: &mut [u8]) {
+    let Some((head, rest)) = packet.split_at_mut_checked(HEADER) else { return };
+    let sum = checksum(&head[..8], rest);
+    head[8..].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// The checksum of a packet, in whose place four zeros stand while it is summed.
+fn checksum(before: &[u8], behind: &[u8]) -> u32 {
+    let mut digest = CHECKSUM.digest();
+    digest.update(before);
+    digest.update(&[0; 4]);
+    digest.update(behind);
+    digest.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TO: Header = Header { source: 7, destination: 9, tag: 0xA1B2_C3D4 };
+
+    /// The check value of CRC32c (RFC 9260, appendix A, is the same sum as iSCSI's).
+    #[test]
+    fn the_checksum_is_the_one_of_the_standard() {
+        assert_eq!(CHECKSUM.checksum(b"123456789"), 0xE306_9283);
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let sent = abort(TO);
+        assert_eq!((Header::read(&sent), sent.len()), (Some(TO), 20));
+        let all: Vec<_> = chunks(&sent).collect();
+        assert_eq!(all, [Chunk { kind: kind::ABORT, flags: 0, value: &USER_INITIATED }]);
+        assert!(is_intact(&sent));
+        for i in 0..sent.len() {
+            let mut bent = sent.clone();
+            bent[i] ^= 1;
+            assert!(!is_intact(&bent), "byte {i}");
+        }
+    }
+
+    #[test]
+    fn strays_are_answered_by_their_kind() {
+        let told = |stray: &[u8]| {
+            let answer = stray_answer(stray)?;
+            assert!(answer.len() <= stray.len() && is_intact(&answer));
+            let header = Header::read(&answer)?;
+            assert_eq!((header.source, header.destination), (9, 7));
+            Some((header.tag, answer[12], answer[13]))
+        };
+        let init = packet(Header { tag: 0, ..TO }, kind::INIT, 0, &[1, 2, 3, 4, 0, 0, 0, 0]);
+        assert_eq!(told(&init), Some((0x0102_0304, kind::ABORT, 0)));
+        let data = packet(TO, kind::DATA, 3, &[0; 16]);
+        assert_eq!(told(&data), Some((TO.tag, kind::ABORT, REFLECTED)));
+        let late = packet(TO, kind::SHUTDOWN_ACK, 0, &[]);
+        assert_eq!(told(&late), Some((TO.tag, kind::SHUTDOWN_COMPLETE, REFLECTED)));
+        assert_eq!(told(&packet(TO, kind::SHUTDOWN_COMPLETE, 0, &[])), None);
+        assert_eq!(told(&abort(TO)), None);
+        let mut bent = data;
+        bent[20] ^= 4;
+        assert_eq!(told(&bent), None);
+    }
+
+    #[test]
+    fn nothing_is_read_beyond_a_packet() {
+        let data = packet(TO, kind::DATA, 3, &[0, 0, 0, 5, 0, 2, 0, 0, 0, 0, 0, 0, b'x']);
+        assert_eq!(chunks(&data).next().and_then(|c| c.data()), Some((5, 2)));
+        for n in 0..data.len() {
+            assert!(chunks(&data[..n]).all(|c| c.value.len() < 13), "{n} bytes");
+            assert!(stray_answer(&data[..n]).is_none());
+        }
+        // A chunk without a length would be read for ever.
+        let endless = packet(TO, kind::DATA, 0, &[]);
+        let mut endless = endless;
+        endless[15] = 0;
+        assert_eq!(chunks(&endless).count(), 0);
+    }
+}

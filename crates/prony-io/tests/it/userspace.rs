@@ -1,0 +1,294 @@
+//! SCTP without the kernel's, between a client and a responder of our own, with a network between
+//! them that does as it is told.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use prony_core::echo::{Echo, EchoLaw};
+use prony_core::fault::Fault;
+use prony_core::plan::{Framing, Load, Message, Plan, Stop, Think};
+use prony_core::record::Tally;
+use prony_core::summary::{Sctp, SctpStack};
+use prony_core::target::{Carrier, Endpoint};
+use prony_core::units::Span;
+use prony_io::sock::sctp::Rto;
+use prony_io::userspace::{self, Refusal, Settings, Via};
+use prony_io::{Control, Options, Outcome, SetupError, SocketOptions, run};
+
+use crate::exchange::exchange;
+
+const BOTH: [Carrier; 2] = [Carrier::Sctp, Carrier::SctpSeqpacket];
+const QUICK: Rto = Rto { initial: 20, min: 20, max: 20 };
+const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+fn settings(udp_port: u16) -> Settings {
+    Settings { via: Via::Udp, udp_port, rto: QUICK }
+}
+
+fn options(settings: Settings) -> Options {
+    let sockets = SocketOptions { userspace: Some(settings), ..SocketOptions::default() };
+    Options { sockets, threads: Some(1), ..Options::default() }
+}
+
+fn endpoint(over: Carrier, port: u16) -> Endpoint {
+    Endpoint::Inet { over, host: "127.0.0.1".into(), port }
+}
+
+/// Run the plans, one after the other, against one responder; what it has counted in the end.
+/// `between`: what is put between the two, which is told the responder's UDP port and tells its
+/// own.
+fn against<T>(
+    settings: Settings,
+    law: EchoLaw,
+    body: impl FnOnce(u16, u16) -> T,
+) -> (T, prony_core::echo::Echoed) {
+    let listener = userspace::bind(ANYWHERE, settings).expect("a free port");
+    let (port, udp_port) = (listener.local().port(), listener.udp_port().unwrap_or(0));
+    let control = Control::new();
+    thread::scope(|s| {
+        let machine = Echo::new(law, vec![true]);
+        let server = s.spawn(|| userspace::serve(machine, listener, &control, &|_, _| {}));
+        let came_to = body(port, udp_port);
+        control.stop_now();
+        (came_to, *server.join().expect("no panic").expect("it runs").echoed())
+    })
+}
+
+fn outcome(plan: &Plan, settings: Settings) -> Outcome {
+    run(plan, &options(settings), &Control::new(), &mut |_| {}).expect("it can be run")
+}
+
+fn facts(outcome: &Outcome) -> Sctp {
+    outcome.meters[0].transport.sctp.expect("there were associations")
+}
+
+fn tally(outcome: &Outcome) -> Tally {
+    outcome.merged().1
+}
+
+/// All sizes of the ACE tests and one more, under both names, several connections, several messages
+/// under way: all is answered, and both sides count the same.
+#[test]
+fn all_sizes_are_answered_under_both_names() {
+    let sizes: Vec<u32> = (0..=16).map(|s| 1 << s).chain([65_537]).collect();
+    let (replies, echoed) = against(settings(0), EchoLaw::default(), |port, udp| {
+        let mut replies = 0;
+        for over in BOTH {
+            for &size in &sizes {
+                let mut plan = exchange(endpoint(over, port), Framing::Long, (size, 2));
+                plan.stop.requests = Some(30);
+                let out = outcome(&plan, settings(udp));
+                let t = tally(&out);
+                assert_eq!((t.replies, t.failed, t.connects), (30, 0, 1), "{over:?} {size}");
+                assert_eq!(out.driver, "userspace, udp");
+                replies += 50;
+            }
+            let mut plan = exchange(endpoint(over, port), Framing::Long, (700, 3_000));
+            plan.load = Load::Closed { connections: 3, think: Think::None };
+            plan.pipeline = 4;
+            let out = outcome(&plan, settings(udp));
+            let t = tally(&out);
+            assert_eq!((t.replies, t.failed, t.connects), (300, 0, 3), "{over:?}");
+            let Sctp { stack, associations, paths, rto_initial_ms, nodelay, .. } = facts(&out);
+            assert_eq!((stack, associations, paths), (SctpStack::Udp, 3, 1));
+            assert_eq!((rto_initial_ms, nodelay), (20, true));
+            replies += 300 + 3 * 20;
+        }
+        replies
+    });
+    assert_eq!((echoed.messages, echoed.connections), (replies, 2 * (sizes.len() as u64 + 3)));
+    assert_eq!((echoed.broken, echoed.refused, echoed.silent), (0, 0, 0));
+}
+
+/// In the framing of the ACE tests the responder ends the association first, after as many
+/// exchanges as were announced.
+#[test]
+fn a_responder_that_ends_first_loses_nothing() {
+    let (out, echoed) = against(settings(0), EchoLaw::default(), |port, udp| {
+        outcome(&exchange(endpoint(Carrier::Sctp, port), Framing::Short, (64, 2)), settings(udp))
+    });
+    assert_eq!((tally(&out).replies, tally(&out).failed), (300, 0));
+    assert_eq!((facts(&out).associations, echoed.messages, echoed.broken), (1, 320, 0));
+}
+
+/// A network between client and responder.
+struct Relay {
+    port: u16,
+    lost: AtomicU64,
+    socket: UdpSocket,
+}
+
+impl Relay {
+    fn new() -> Self {
+        let socket = UdpSocket::bind(ANYWHERE).expect("a port");
+        socket.set_read_timeout(Some(Duration::from_millis(5))).expect("a limit");
+        let port = socket.local_addr().expect("an address").port();
+        Self { port, lost: AtomicU64::new(0), socket }
+    }
+
+    /// Carry packets between whoever speaks first and the responder until `control` stops it.
+    /// `loses` says of each packet, by its number, whether it is lost.
+    fn carry(&self, to: u16, control: &Control, loses: &(dyn Fn(u64, &[u8]) -> bool + Sync)) {
+        let server = SocketAddr::from((Ipv4Addr::LOCALHOST, to));
+        let (mut client, mut buf) = (None, vec![0; 65_536]);
+        let mut number = 0;
+        while control.stop_request().is_none() {
+            let Ok((n, from)) = self.socket.recv_from(&mut buf) else { continue };
+            let to = if from == server { client } else { Some(server) };
+            if from != server {
+                client = Some(from);
+            }
+            number += 1;
+            if loses(number, &buf[..n]) {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            } else if let Some(to) = to {
+                // Whoever has gone is told nothing more.
+                let _ = self.socket.send_to(&buf[..n], to);
+            }
+        }
+    }
+}
+
+fn through_relay(
+    plan: impl FnOnce(u16) -> Plan,
+    loses: &(dyn Fn(u64, &[u8]) -> bool + Sync),
+) -> (Outcome, prony_core::echo::Echoed, u64) {
+    let relay = Relay::new();
+    let control = Control::new();
+    let (out, echoed) = against(settings(0), EchoLaw::default(), |port, udp| {
+        thread::scope(|s| {
+            s.spawn(|| relay.carry(udp, &control, loses));
+            let out = outcome(&plan(port), settings(relay.port));
+            control.stop_now();
+            out
+        })
+    });
+    (out, echoed, relay.lost.load(Ordering::Relaxed))
+}
+
+/// Every 20th packet is lost, of the opening and the end, too: all is answered all the same, once,
+/// and what was sent again is told.
+#[test]
+fn lost_packets_are_sent_again() {
+    let (out, echoed, lost) = through_relay(
+        |port| {
+            let mut plan = exchange(endpoint(Carrier::Sctp, port), Framing::Long, (5_000, 100));
+            plan.stop.requests = Some(100);
+            plan
+        },
+        &|number, _| number == 1 || number.is_multiple_of(20),
+    );
+    let t = tally(&out);
+    assert_eq!((t.replies, t.failed, echoed.messages), (100, 0, 120));
+    assert_eq!((echoed.connections, echoed.broken), (1, 0));
+    assert!(lost > 30, "{lost} packets lost");
+    assert!(facts(&out).retransmits > 0, "{:?}", facts(&out));
+    // A packet that was lost costs a timeout, or the reports of what came behind it.
+    let slowest = t.times.service.max().expect("times");
+    assert!(slowest >= Span::from_millis(20), "{slowest:?}");
+}
+
+/// From some packet on nothing arrives any more: the message under way is given up, and the run
+/// ends.
+#[test]
+fn a_peer_that_vanishes_is_given_up() {
+    let begun = Instant::now();
+    let (out, _, lost) = through_relay(
+        |port| {
+            let mut plan = exchange(endpoint(Carrier::Sctp, port), Framing::Long, (64, 2));
+            plan.timeout = Span::from_millis(200);
+            plan.connect_timeout = Span::from_millis(300);
+            plan.stop =
+                Stop { duration: Some(Span::from_millis(700)), requests: None, sessions: None };
+            plan
+        },
+        &|number, _| number > 100,
+    );
+    let t = tally(&out);
+    assert!(t.replies > 0 && lost > 0);
+    assert!(t.fault(Fault::RequestTimeout) >= 1, "{:?}", t.failed);
+    assert_eq!(t.started, t.replies + t.failed);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+/// A responder that ends the association at once: an error, and no orderly end.
+#[test]
+fn an_aborted_association_is_an_error() {
+    for over in BOTH {
+        let law = EchoLaw { length_max: 99, ..EchoLaw::default() };
+        let (out, echoed) = against(settings(0), law, |port, udp| {
+            let mut plan = exchange(endpoint(over, port), Framing::Long, (10, 2));
+            // Each takes its turn: the second one is too long.
+            let exchange = plan.exchange.as_mut().expect("messages");
+            exchange.messages.push(Message { request: 100, reply: 2 });
+            let call = plan.calls[0].clone();
+            plan.calls = vec![call.clone(), call].into();
+            plan.stop.requests = Some(2);
+            outcome(&plan, settings(udp))
+        });
+        let t = tally(&out);
+        assert_eq!((t.replies, t.failed, t.fault(Fault::Reset)), (1, 1, 1), "{over:?}");
+        assert_eq!(echoed.refused, 1 + t.retries, "it is tried once more on a new one");
+    }
+}
+
+#[test]
+fn nobody_there_is_a_refusal() {
+    let refused = |udp_port, port| {
+        let mut plan = exchange(endpoint(Carrier::Sctp, port), Framing::Long, (10, 2));
+        plan.stop.requests = Some(1);
+        let begun = Instant::now();
+        let t = tally(&outcome(&plan, settings(udp_port)));
+        assert_eq!((t.replies, t.fault(Fault::ConnectRefused)), (0, 1), "{udp_port} {port}");
+        assert!(begun.elapsed() < Duration::from_secs(4), "at once: {:?}", begun.elapsed());
+    };
+    // Nobody has the port of UDP; somebody has, but not the port of SCTP.
+    let gone = UdpSocket::bind(ANYWHERE).and_then(|s| s.local_addr()).expect("a port");
+    refused(gone.port(), 9);
+    against(settings(0), EchoLaw::default(), |port, udp| refused(udp, port - 1));
+}
+
+#[test]
+fn what_it_cannot_do_is_refused_before_the_run() {
+    let refusal =
+        |plan: &Plan, options: &Options| match run(plan, options, &Control::new(), &mut |_| {}) {
+            Err(SetupError::Userspace(why)) => why,
+            other => panic!("{other:?}"),
+        };
+    let usual = options(settings(9));
+    let plan = exchange(endpoint(Carrier::Sctp, 9), Framing::Long, (300_000, 2));
+    assert!(matches!(refusal(&plan, &usual), Refusal::TooLong { size: 300_000, max: 262_144 }));
+    let mut plan = exchange(endpoint(Carrier::Sctp, 9), Framing::Long, (3, 2));
+    let host = "127.0.0.1,127.0.0.2".into();
+    plan.endpoints = vec![Endpoint::Inet { over: Carrier::Sctp, host, port: 9 }];
+    assert!(matches!(refusal(&plan, &usual), Refusal::OnePath { what: "the target" }));
+}
+
+/// Over IP, where this process may, and the kernel leaves it alone.
+#[test]
+fn over_ip_itself() {
+    let raw = Settings { via: Via::Raw, ..settings(0) };
+    match userspace::ready(&raw) {
+        Ok(()) => {}
+        Err(why) => {
+            eprintln!("left out: {why}");
+            return;
+        }
+    }
+    let (_, echoed) = against(raw, EchoLaw::default(), |port, _| {
+        for over in BOTH {
+            let mut plan = exchange(endpoint(over, port), Framing::Long, (5_000, 2));
+            plan.load = Load::Closed { connections: 2, think: Think::None };
+            let out = outcome(&plan, raw);
+            assert_eq!((tally(&out).replies, tally(&out).failed), (300, 0), "{over:?}");
+            assert_eq!((facts(&out).stack, out.driver), (SctpStack::Raw, "userspace, raw"));
+        }
+        // A second one on the port would answer the same packets.
+        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let twice = userspace::bind(at, raw).expect_err("the port is taken");
+        assert!(twice.to_string().contains("another process has it"), "{twice}");
+    });
+    assert_eq!((echoed.messages, echoed.broken), (2 * (300 + 2 * 20), 0));
+}

@@ -1,0 +1,154 @@
+//! The kernel's SCTP against the one that prony brings along, in datagrams of UDP, both ways.
+
+use std::fs;
+use std::os::fd::AsRawFd as _;
+use std::thread;
+use std::time::Duration;
+
+use prony_io::sock::Mode;
+use prony_io::sock::sctp::{self, Style, Tuning};
+use serde_json::Value;
+
+use super::{echo, left_out, rtt};
+
+/// The kernel's port of UDP, and ours.
+const KERNELS: &str = "9899";
+const OURS: &str = "9900";
+
+const STYLES: [&str; 2] = ["sctp", "sctp-seqpacket"];
+
+/// A setting of the kernel's SCTP while a test runs; 0 = off.
+struct Set(&'static str);
+
+impl Set {
+    fn to(name: &'static str, port: &str) -> Self {
+        let set = Self(name);
+        set.write(port);
+        set
+    }
+
+    fn write(&self, port: &str) {
+        let path = format!("/proc/sys/net/sctp/{}", self.0);
+        fs::write(&path, port).unwrap_or_else(|e| panic!("{path}: {e}"));
+    }
+}
+
+impl Drop for Set {
+    fn drop(&mut self) {
+        self.write("0");
+    }
+}
+
+/// Packets that the kernel found to be bent, or to belong to nothing.
+fn strays() -> Vec<(String, u64)> {
+    let text = fs::read_to_string("/proc/net/sctp/snmp").expect("the kernel's counters");
+    let counters = text.lines().filter_map(|line| {
+        let (name, value) = line.split_once(char::is_whitespace)?;
+        let is_wanted = matches!(name, "SctpOutOfBlues" | "SctpChecksumErrors");
+        is_wanted.then(|| Some((name.to_owned(), value.trim().parse().ok()?)))?
+    });
+    let counters: Vec<_> = counters.collect();
+    assert_eq!(counters.len(), 2, "{text}");
+    counters
+}
+
+/// A run of so many exchanges: all answered, by the stack that was asked for.
+fn assert_whole(report: &Value, n: u64, stack: &str) {
+    let tally = &report["measurement"]["tally"];
+    assert_eq!((&tally["replies"], &tally["failed"]), (&n.into(), &0.into()), "{report}");
+    let sctp = &report["meters"][0]["transport"]["sctp"];
+    assert_eq!(sctp["stack"], stack, "{sctp}");
+}
+
+#[test]
+fn clients_without_the_kernels_speak_with_its_servers() {
+    if left_out() {
+        return;
+    }
+    let _port = Set::to("udp_port", KERNELS);
+    let before = strays();
+    for server in STYLES {
+        let echo = echo(&["127.0.0.1:0", "--transport", server]);
+        let target = format!("127.0.0.1:{}", echo.port);
+        for client in STYLES {
+            let short = [&target, "--transport", client, "--sctp", "udp", "--warmup", "5"];
+            let sizes = ["-s", "1..64k", "-n", "170", "--reply-size", "9"];
+            assert_whole(&rtt(&[&short[..], &sizes].concat()), 170, "udp");
+            // The server ends first; several associations, and several messages under way.
+            assert_whole(&rtt(&[&short[..], &["-n", "20"]].concat()), 20, "udp");
+            let many = ["-c", "3", "-p", "4", "-n", "120"];
+            assert_whole(&rtt(&[&short[..], &many].concat()), 120, "udp");
+        }
+    }
+    assert_eq!(strays(), before, "packets that the kernel could not place");
+}
+
+#[test]
+fn the_kernels_clients_speak_with_servers_without_it() {
+    if left_out() {
+        return;
+    }
+    let _port = Set::to("udp_port", KERNELS);
+    let mut echo =
+        echo(&["127.0.0.1:45460", "--transport", "sctp", "--sctp", "udp", "--sctp-udp-port", OURS]);
+    let _encap = Set::to("encap_port", OURS);
+    let before = strays();
+    for client in STYLES {
+        let short = ["127.0.0.1:45460", "--transport", client, "--warmup", "5"];
+        let sizes = ["-s", "1..64k", "-n", "170", "--reply-size", "9"];
+        assert_whole(&rtt(&[&short[..], &sizes].concat()), 170, "kernel");
+        assert_whole(&rtt(&[&short[..], &["-n", "20"]].concat()), 20, "kernel");
+        let many = ["-c", "3", "-p", "4", "-n", "120"];
+        assert_whole(&rtt(&[&short[..], &many].concat()), 120, "kernel");
+        // Its end is a time, so it aborts its association; the responder lives on.
+        let aborting = rtt(&[&short[..], &["-d", "100ms"]].concat());
+        assert_eq!(aborting["measurement"]["tally"]["failed"], 0, "{aborting}");
+    }
+    assert_eq!(strays(), before, "packets that the kernel could not place");
+    assert!(echo.is_alive());
+}
+
+/// A server in the kernel that aborts in the middle is an error of the exchange under way.
+#[test]
+fn the_kernels_abort_is_an_error() {
+    if left_out() {
+        return;
+    }
+    let _port = Set::to("udp_port", KERNELS);
+    let any = ([127, 0, 0, 1], 0).into();
+    let fd = sctp::listen(Style::OneToOne, &[any], Mode::Blocking, &Tuning::default());
+    let fd = fd.expect("a socket");
+    let port = sctp::local_addrs(fd.as_raw_fd(), 0).expect("an address")[0].port();
+    let server = thread::spawn(move || {
+        let peer = socket2::Socket::from(fd).accept().expect("a client").0;
+        let read = || {
+            let mut buf = [std::mem::MaybeUninit::uninit(); 100];
+            peer.recv(&mut buf).expect("a message")
+        };
+        assert_eq!(read(), 8, "the header");
+        for _ in 0..5 {
+            assert_eq!(read(), 20, "a length and 16 bytes");
+            peer.send(&[0, 0]).expect("a reply");
+        }
+        assert_eq!(read(), 20);
+        peer.set_linger(Some(Duration::ZERO)).expect("an abort");
+    });
+    let target = format!("127.0.0.1:{port}");
+    let args = ["--transport", "sctp", "--sctp", "udp", "--warmup", "0", "-s", "16", "-n", "6"];
+    let report = rtt(&[&[target.as_str()], &args[..]].concat());
+    server.join().expect("messages as they should be");
+    let tally = &report["measurement"]["tally"];
+    assert_eq!((&tally["replies"], &tally["failed"]), (&5.into(), &1.into()), "{report}");
+}
+
+/// Over IP itself both would answer the same packets.
+#[test]
+fn ip_is_left_to_the_kernel_where_it_has_sctp() {
+    if left_out() {
+        return;
+    }
+    let args = ["rtt", "127.0.0.1:9", "--transport", "sctp", "--sctp", "raw"];
+    let ended = crate::program::run("prony", &args);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("answers the same packets"), "{ended:?}");
+}
