@@ -8,6 +8,7 @@ pub mod getopt;
 mod htstress;
 mod httperf;
 mod idleconn;
+mod pass_on;
 mod patience;
 mod plan;
 pub mod printf;

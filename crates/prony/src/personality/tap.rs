@@ -4,7 +4,8 @@ use std::io::{self, Write as _};
 
 use prony_core::fault::Fault;
 use prony_core::proto::{Protocol, ReplySink};
-use prony_core::units::Nanos;
+
+use super::pass_on::pass_on;
 
 /// A protocol that also copies what it writes and reads, connections mixed. Every byte once: of a
 /// reply that comes in pieces, a piece when it has been understood.
@@ -28,9 +29,7 @@ fn copy(bytes: &[u8]) {
 impl<P: Protocol> Protocol for Tap<P> {
     type Conn = P::Conn;
 
-    fn room(&self, conn: &Self::Conn, in_flight: u32, limit: u32) -> u32 {
-        self.inner.room(conn, in_flight, limit)
-    }
+    pass_on!(inner: room deadline);
 
     fn encode(&mut self, conn: &mut Self::Conn, call: u32, last: bool, out: &mut Vec<u8>) {
         let start = out.len();
@@ -58,9 +57,5 @@ impl<P: Protocol> Protocol for Tap<P> {
     ) -> Result<(), Fault> {
         copy(left);
         self.inner.end(conn, left, sink)
-    }
-
-    fn deadline(&self, conn: &Self::Conn) -> Option<Nanos> {
-        self.inner.deadline(conn)
     }
 }

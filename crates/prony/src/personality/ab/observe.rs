@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use prony_core::fault::Fault;
 use prony_core::proto::{Protocol, Reply, ReplySink};
-use prony_core::script::Filled;
-use prony_core::units::Nanos;
+
+use crate::personality::pass_on::pass_on;
 
 /// What was seen, over all workers.
 #[derive(Debug, Default)]
@@ -66,24 +66,7 @@ impl<'a, P> Observed<'a, P> {
 impl<P: Protocol> Protocol for Observed<'_, P> {
     type Conn = P::Conn;
 
-    fn room(&self, conn: &Self::Conn, in_flight: u32, limit: u32) -> u32 {
-        self.inner.room(conn, in_flight, limit)
-    }
-
-    fn encode(&mut self, conn: &mut Self::Conn, call: u32, last: bool, out: &mut Vec<u8>) {
-        self.inner.encode(conn, call, last, out);
-    }
-
-    fn encode_filled(
-        &mut self,
-        conn: &mut Self::Conn,
-        call: u32,
-        filled: &Filled,
-        last: bool,
-        out: &mut Vec<u8>,
-    ) {
-        self.inner.encode_filled(conn, call, filled, last, out);
-    }
+    pass_on!(inner: room encode encode_filled deadline);
 
     fn decode(
         &mut self,
@@ -102,10 +85,6 @@ impl<P: Protocol> Protocol for Observed<'_, P> {
     ) -> Result<(), Fault> {
         self.inner.end(conn, left, &mut Looking { sink, seen: self.seen })
     }
-
-    fn deadline(&self, conn: &Self::Conn) -> Option<Nanos> {
-        self.inner.deadline(conn)
-    }
 }
 
 /// A sink that looks at what passes.
@@ -115,17 +94,7 @@ struct Looking<'a, S> {
 }
 
 impl<S: ReplySink> ReplySink for Looking<'_, S> {
-    fn awaited(&self) -> Option<u32> {
-        self.sink.awaited()
-    }
-
-    fn outstanding(&self) -> u32 {
-        self.sink.outstanding()
-    }
-
-    fn began(&mut self) {
-        self.sink.began();
-    }
+    pass_on!(sink: awaited outstanding began wants_body body);
 
     fn wants_headers(&self) -> bool {
         self.seen.length.get().is_none() || self.sink.wants_headers()
@@ -140,14 +109,6 @@ impl<S: ReplySink> ReplySink for Looking<'_, S> {
         if self.sink.wants_headers() {
             self.sink.header(name, value);
         }
-    }
-
-    fn wants_body(&self) -> bool {
-        self.sink.wants_body()
-    }
-
-    fn body(&mut self, piece: &[u8]) {
-        self.sink.body(piece);
     }
 
     fn reply(&mut self, reply: Reply) {

@@ -12,6 +12,7 @@ use prony_core::units::Nanos;
 
 use super::options::{Opts, Uris};
 use super::values::Print;
+use crate::personality::pass_on::pass_on;
 
 /// What is printed, and what the workers count together because it is told nowhere else.
 pub(super) struct Taps {
@@ -302,25 +303,7 @@ struct TapSink<'a, S> {
 }
 
 impl<S: ReplySink> ReplySink for TapSink<'_, S> {
-    fn awaited(&self) -> Option<u32> {
-        self.inner.awaited()
-    }
-
-    fn outstanding(&self) -> u32 {
-        self.inner.outstanding()
-    }
-
-    fn began(&mut self) {
-        self.inner.began();
-    }
-
-    fn wants_headers(&self) -> bool {
-        self.inner.wants_headers()
-    }
-
-    fn header(&mut self, name: &[u8], value: &[u8]) {
-        self.inner.header(name, value);
-    }
+    pass_on!(inner: awaited outstanding began wants_headers header);
 
     fn wants_body(&self) -> bool {
         self.taps.reply.is_some() || self.inner.wants_body()

@@ -1,0 +1,69 @@
+//! For protocols and sinks that stand around others: the methods in which they only hand on.
+
+/// Within `impl ReplySink` or `impl Protocol`: these methods are those of that field.
+macro_rules! pass_on {
+    ($to:ident: $($method:ident)*) => { $(pass_on!(@ $method $to);)* };
+    (@ awaited $to:ident) => {
+        fn awaited(&self) -> Option<u32> {
+            self.$to.awaited()
+        }
+    };
+    (@ outstanding $to:ident) => {
+        fn outstanding(&self) -> u32 {
+            self.$to.outstanding()
+        }
+    };
+    (@ began $to:ident) => {
+        fn began(&mut self) {
+            self.$to.began();
+        }
+    };
+    (@ wants_headers $to:ident) => {
+        fn wants_headers(&self) -> bool {
+            self.$to.wants_headers()
+        }
+    };
+    (@ header $to:ident) => {
+        fn header(&mut self, name: &[u8], value: &[u8]) {
+            self.$to.header(name, value);
+        }
+    };
+    (@ wants_body $to:ident) => {
+        fn wants_body(&self) -> bool {
+            self.$to.wants_body()
+        }
+    };
+    (@ body $to:ident) => {
+        fn body(&mut self, piece: &[u8]) {
+            self.$to.body(piece);
+        }
+    };
+    (@ room $to:ident) => {
+        fn room(&self, conn: &Self::Conn, in_flight: u32, limit: u32) -> u32 {
+            self.$to.room(conn, in_flight, limit)
+        }
+    };
+    (@ encode $to:ident) => {
+        fn encode(&mut self, conn: &mut Self::Conn, call: u32, last: bool, out: &mut Vec<u8>) {
+            self.$to.encode(conn, call, last, out);
+        }
+    };
+    (@ encode_filled $to:ident) => {
+        fn encode_filled(
+            &mut self,
+            conn: &mut Self::Conn,
+            call: u32,
+            filled: &prony_core::script::Filled,
+            last: bool,
+            out: &mut Vec<u8>,
+        ) {
+            self.$to.encode_filled(conn, call, filled, last, out);
+        }
+    };
+    (@ deadline $to:ident) => {
+        fn deadline(&self, conn: &Self::Conn) -> Option<prony_core::units::Nanos> {
+            self.$to.deadline(conn)
+        }
+    };
+}
+pub(super) use pass_on;
