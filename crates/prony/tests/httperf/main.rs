@@ -8,6 +8,7 @@ mod foreign;
 mod guide;
 mod hostile;
 mod idleconn;
+mod pages;
 mod program;
 mod replies;
 mod server;

@@ -112,6 +112,11 @@ fn framed(letters: &str, number: u64) -> Option<Vec<Step>> {
         }
         "tightcookie" => vec![Send(plain(1, 200, "Set-Cookie:sid=tight\r\n", BODY))],
         "html" => vec![Send(plain(1, 200, "Content-Type: text/html\r\n", "<img src=/a.gif>"))],
+        "frames" => {
+            let body = "<img src=/pict1.gif><frame src='/html'><img src=pict2.gif>";
+            vec![Send(plain(1, 200, "Content-Type: text/html; charset=utf-8\r\n", body))]
+        }
+        "moved" => vec![Send(plain(1, 302, "Location: /html\r\n", ""))],
         _ => return None,
     })
 }

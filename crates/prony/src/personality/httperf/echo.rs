@@ -154,6 +154,9 @@ fn workload_words(o: &Opts, word: &mut dyn FnMut(String)) {
             word(format!("--wsesslog={sessions},{think:.3},{}", file.display()));
             return;
         }
+        Workload::Sesspage(sessions, pages, think) => {
+            word(format!("--wsesspage={sessions},{pages},{think:.3}"));
+        }
         Workload::Sess(sessions, calls, think) => {
             word(format!("--wsess={sessions},{calls},{think:.3}"));
         }

@@ -52,7 +52,7 @@ fn planned(opts: &Opts) {
     let (sessions, calls) = match opts.workload {
         Workload::Requests => (opts.num_conns, opts.num_calls),
         Workload::Sess(sessions, calls, _) => (sessions, calls),
-        Workload::Sesslog(..) => return,
+        Workload::Sesslog(..) | Workload::Sesspage(..) => return,
     };
     let uris = match opts.uris {
         Uris::One => 1,

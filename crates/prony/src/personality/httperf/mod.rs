@@ -7,6 +7,7 @@ mod live;
 mod network;
 mod numbers;
 mod options;
+mod pages;
 mod plan;
 mod random;
 mod report;

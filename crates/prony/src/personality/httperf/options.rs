@@ -81,6 +81,8 @@ pub(super) enum Workload {
     Requests,
     /// `--wsess`: sessions, calls of each, think time in seconds.
     Sess(u64, u64, f64),
+    /// `--wsesspage`: sessions, pages of each, think time in seconds.
+    Sesspage(u64, u64, f64),
     /// `--wsesslog`: sessions, default think time in seconds, file.
     Sesslog(u64, f64, PathBuf),
 }
@@ -226,7 +228,7 @@ impl Reader {
             Key::Wset => o.uris = values::wset(&v)?,
             Key::Wsess => self.workload(values::wsess(&v)?)?,
             Key::Wsesslog => self.workload(values::wsesslog(&v)?)?,
-            Key::Wsesspage => return Err(Refusal::new(values::NO_PAGES)),
+            Key::Wsesspage => self.workload(values::wsesspage(&v)?)?,
             Key::SslProtocol => {
                 o.ssl.protocol = Some(values::ssl_protocol(&v)?);
                 o.ssl.on = true;
@@ -348,7 +350,7 @@ impl Reader {
     fn workload(&mut self, workload: Workload) -> Result<(), Refusal> {
         if self.opts.has_sessions() {
             return Err(Refusal::new(
-                "only one of --wsess and --wsesslog can be given, and only once",
+                "only one of --wsess, --wsesspage and --wsesslog can be given, and only once",
             ));
         }
         self.opts.workload = workload;

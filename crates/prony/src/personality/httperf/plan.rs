@@ -12,6 +12,7 @@ use prony_core::target::Endpoint;
 use prony_core::units::Span;
 
 use super::options::{Opts, Workload};
+use super::pages::{self, Levels};
 use super::random;
 use super::request::{self, Template};
 use super::uris::{self, Sequence};
@@ -48,6 +49,10 @@ pub(super) fn plan(o: &Opts, warn: &mut dyn FnMut(&str)) -> Result<(Plan, bool),
     let mut calls = Calls::default();
     let (kinds, sessions) = match &o.workload {
         Workload::Sesslog(n, think, file) => (logged(&templates, &mut calls, *think, file)?, *n),
+        Workload::Sesspage(n, per_session, think) => {
+            let page = pages::page(o, &servers[0], warn)?;
+            (paged(o, &templates, &mut calls, &page, *per_session, seconds(*think))?, *n)
+        }
         Workload::Sess(n, per_session, think) => {
             counted(o, &templates, &mut calls, *n, *per_session, seconds(*think))?
         }
@@ -205,6 +210,52 @@ fn spelt_out(o: &Opts, list: &[u32], think: Think) -> Vec<Burst> {
         repeat: 1,
     };
     list.chunks(size).map(burst).collect()
+}
+
+/// Sessions that fetch a page so many times, once for each server: the page, then at once all that
+/// its reply leads to, and so on.
+fn paged(
+    o: &Opts,
+    templates: &[Template],
+    calls: &mut Calls,
+    page: &Levels,
+    times: u64,
+    think: Think,
+) -> Result<Vec<SessionKind>, Refusal> {
+    let times = times.max(1);
+    let size = page.iter().map(Vec::len).sum::<usize>() as u64;
+    if page.len() > 1 && times.saturating_mul(size) > SPELT_MAX {
+        return Err(Refusal::new(format!(
+            "a session of {times} pages of {size} calls is too long; --wsesspage takes at most \
+             {SPELT_MAX} calls for each session"
+        )));
+    }
+    let method = o.method.as_deref().filter(|m| !m.is_empty()).unwrap_or("GET");
+    let mut kinds = Vec::new();
+    for template in templates {
+        let mut bursts: Vec<Burst> = page
+            .iter()
+            .map(|level| {
+                let call = |uri: &String| {
+                    // What a page embeds is fetched, whatever was done to the page itself.
+                    let method = if *uri == o.uri { method } else { "GET" };
+                    calls.intern(template.call(method, uri, Vec::new(), &[]))
+                };
+                let calls = level.iter().map(call).collect();
+                Burst { calls, lead: false, think: Think::None, repeat: 1 }
+            })
+            .collect();
+        if let [.., last] = &mut bursts[..] {
+            last.think = think;
+        }
+        if let [page] = &mut bursts[..] {
+            page.repeat = u32::try_from(times).unwrap_or(u32::MAX);
+        } else {
+            bursts = (0..times).flat_map(|_| bursts.clone()).collect();
+        }
+        kinds.push(SessionKind { name: String::new(), weight: 1, bursts });
+    }
+    Ok(kinds)
 }
 
 /// The sessions of a session file, once for each server.

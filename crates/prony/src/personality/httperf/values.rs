@@ -35,10 +35,6 @@ pub(super) enum Print {
     Body,
 }
 
-/// Why there is no `--wsesspage`.
-pub(super) const NO_PAGES: &str =
-    "--wsesspage is not supported: write the pages and what they contain to a file for --wsesslog";
-
 /// The most pairs of a `v` period.
 const STEPS_MAX: usize = 16;
 
@@ -189,11 +185,22 @@ pub(super) fn wsess(text: &str) -> Result<Workload, Refusal> {
     Ok(Workload::Sess(sessions, calls, think))
 }
 
+/// `--wsesspage=N1,N2,X`.
+pub(super) fn wsesspage(text: &str) -> Result<Workload, Refusal> {
+    let mut p = Params::new("wsesspage", text);
+    let sessions = p.whole("bad number of sessions (1st param)")?;
+    let pages = p.whole("bad number of user requests per session (2nd param)")?;
+    let think = p.time("bad user think time (3rd param)")?;
+    p.end()?;
+    Ok(Workload::Sesspage(sessions, pages, think))
+}
+
 /// `--wsesslog=N,X,F`.
 pub(super) fn wsesslog(text: &str) -> Result<Workload, Refusal> {
     let mut p = Params::new("wsesslog", text);
     let sessions = p.whole("bad number of sessions (1st param)")?;
     let think = p.time("bad user think time (2nd param)")?;
+    p.step(p.rest);
     let file = p.word("bad session filename (3rd param)")?;
     p.end()?;
     if sessions == 0 {
@@ -209,11 +216,12 @@ pub(super) fn wset(text: &str) -> Result<Uris, Refusal> {
     let what = "bad target miss rate (2nd parameter)";
     let start = p.rest;
     let rate = p.time(what)?;
+    let end = p.end();
+    p.rest = start;
     if rate > 1.0 {
-        p.rest = start;
         return Err(p.refuse(what));
     }
-    p.end()?;
+    end.map_err(|_| p.refuse(EXTRANEOUS))?;
     Ok(Uris::Set(files, rate))
 }
 
@@ -243,6 +251,8 @@ pub(super) fn ssl_protocol(text: &str) -> Result<&'static str, Refusal> {
     })
 }
 
+const EXTRANEOUS: &str = "extraneous parameter";
+
 /// The parts of an argument between commas.
 struct Params<'a> {
     option: &'static str,
@@ -269,10 +279,10 @@ impl<'a> Params<'a> {
         Ok(n)
     }
 
-    /// Seconds (or a share), not negative.
+    /// Seconds (or a share), not negative. A comma behind them is left.
     fn time(&mut self, what: &str) -> Result<f64, Refusal> {
         let (x, rest) = float_prefix(self.rest).ok_or_else(|| self.refuse(what))?;
-        self.step(rest);
+        self.rest = rest;
         if x >= 0.0 && x.is_finite() { Ok(x) } else { Err(self.refuse(what)) }
     }
 
@@ -286,6 +296,6 @@ impl<'a> Params<'a> {
     }
 
     fn end(&self) -> Result<(), Refusal> {
-        if self.rest.is_empty() { Ok(()) } else { Err(self.refuse("extraneous parameter")) }
+        if self.rest.is_empty() { Ok(()) } else { Err(self.refuse(EXTRANEOUS)) }
     }
 }

@@ -48,6 +48,8 @@ fn values_are_refused_as_ever() {
             "bad number of calls per session (2nd param) in --wsess arg (rest: `b,1')",
         ),
         ("--wsess=1,1,-1", "bad user think time (3rd param) in --wsess arg (rest: `')"),
+        ("--wsess=1,1,1,2", "extraneous parameter in --wsess arg (rest: `,2')"),
+        ("--wset=3,0.5,4", "extraneous parameter in --wset arg (rest: `0.5,4')"),
         ("--wsess=1,1,1x", "extraneous parameter in --wsess arg (rest: `x')"),
         ("--wset=1,2", "bad target miss rate (2nd parameter) in --wset arg (rest: `2')"),
         ("--wset=x,1", "bad working set size (1st parameter) in --wset arg (rest: `x,1')"),
@@ -83,7 +85,8 @@ fn values_that_httperf_took_by_mistake_are_refused() {
         assert!(refused(line).ends_with(" (1)"), "{line}");
     }
     let both = "--wsess=1,1,0 --wsesslog=1,0,f";
-    assert_eq!(refused(both), "only one of --wsess and --wsesslog can be given, and only once (1)");
+    let one = "only one of --wsess, --wsesspage and --wsesslog can be given, and only once (1)";
+    assert_eq!(refused(both), one);
 }
 
 #[test]
