@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use bytes::Bytes;
 use prony_core::units::{ConnId, Nanos};
 use sctp_proto::{Association, PayloadProtocolIdentifier as Identifier};
 
@@ -66,6 +65,8 @@ pub(super) struct Assoc {
     peer: Option<Header>,
     /// The highest number of a chunk of data that was sent.
     highest: Option<u32>,
+    /// The number up to which all data of the peer has arrived.
+    arrived: Option<u32>,
     /// Over IP alone: its port is nobody else's.
     _port: Option<Reserved>,
 }
@@ -90,6 +91,7 @@ impl Assoc {
             retransmits: 0,
             peer: None,
             highest: None,
+            arrived: None,
             _port: port,
         }
     }
@@ -120,14 +122,17 @@ impl Assoc {
     }
 
     /// The packets that are to be sent now; whether the last word of the association is among them.
-    pub(super) fn packets(&mut self, now: Instant, send: &mut dyn FnMut(&Bytes)) -> bool {
+    pub(super) fn packets(&mut self, now: Instant, send: &mut dyn FnMut(&[u8])) -> bool {
         let mut is_last = false;
         while let Some(transmit) = self.proto.poll_transmit(now) {
             let sctp_proto::Payload::RawEncode(packets) = transmit.payload else { continue };
             for packet in packets {
                 self.note(&packet);
                 is_last |= wire::first(&packet) == Some(kind::SHUTDOWN_COMPLETE);
-                send(&packet);
+                match self.corrected(&packet) {
+                    Some(other) => send(&other),
+                    None => send(&packet),
+                }
             }
         }
         is_last
@@ -144,16 +149,42 @@ impl Assoc {
         self.peer == Some(answered)
     }
 
+    /// Take note of a packet of the peer that is whole.
+    pub(super) fn hear(&mut self, packet: &[u8]) {
+        for chunk in wire::chunks(packet) {
+            if let Some(first) = chunk.begins_with().filter(|_| self.state == State::Opening) {
+                self.arrived = Some(first.wrapping_sub(1));
+            }
+            let next = self.arrived.map(|number| number.wrapping_add(1));
+            if let Some((number, _)) = chunk.data()
+                && Some(number) == next
+            {
+                self.arrived = next;
+            }
+        }
+    }
+
+    /// What is sent instead of a packet: the crate puts a number of its own data where a SHUTDOWN
+    /// has to say how much of the peer's has arrived. Peers pass over such a one, or abort.
+    fn corrected(&self, packet: &[u8]) -> Option<Vec<u8>> {
+        let is_it = wire::first(packet) == Some(kind::SHUTDOWN);
+        Some(wire::shutdown(Header::read(packet).filter(|_| is_it)?, self.arrived?))
+    }
+
     /// Remember where to, and count what is sent again.
     fn note(&mut self, packet: &[u8]) {
         let header = Header::read(packet).filter(|h| h.tag != 0);
         self.peer = header.or(self.peer);
-        for (number, _) in wire::chunks(packet).filter_map(|c| c.data()) {
-            // Numbers run in a circle of 2^32.
-            match self.highest {
-                Some(highest) if number.wrapping_sub(highest) as i32 <= 0 => self.retransmits += 1,
-                _ => self.highest = Some(number),
+        for chunk in wire::chunks(packet) {
+            match (chunk.data(), self.highest) {
+                (Some((number, _)), Some(highest)) if !wire::is_behind(number, highest) => {
+                    self.retransmits += 1;
+                }
+                (Some((number, _)), _) => self.highest = Some(number),
+                (None, _) => {}
             }
+            let further = |number: &u32| self.arrived.is_some_and(|a| wire::is_behind(*number, a));
+            self.arrived = chunk.acknowledged().filter(further).or(self.arrived);
         }
     }
 }

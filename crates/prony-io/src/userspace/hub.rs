@@ -198,7 +198,9 @@ impl Hub {
                 Fate::Nothing
             }
             Some((handle, DatagramEvent::NewAssociation(proto))) => {
-                Fate::Heard(self.insert(handle, proto, None, from, now, None))
+                let handle = self.insert(handle, proto, None, from, now, None);
+                self.assoc(handle).into_iter().for_each(|a| a.hear(packet));
+                Fate::Heard(handle)
             }
             Some((handle, DatagramEvent::AssociationEvent(event))) => {
                 let handle = handle.0 as u32;
@@ -211,6 +213,7 @@ impl Hub {
                     return Fate::Nothing;
                 }
                 a.since = now;
+                a.hear(packet);
                 a.proto.handle_event(event);
                 if look.aborts { Fate::Aborted(handle) } else { Fate::Heard(handle) }
             }

@@ -74,7 +74,7 @@ impl Userspace {
         self.tick(m)?;
         let own = self.timers.first().map(|&(at, _)| self.nanos(at));
         let n = if self.pending.is_empty() {
-            self.pace.wait(&mut self.poller, m.deadline(), own)
+            self.pace.wait(&mut self.poller, self.pace.when(m.deadline()), own)
         } else {
             self.poller.poll(Span::ZERO)
         };
@@ -90,7 +90,7 @@ impl Userspace {
     /// Tell the machine of a deadline that the last reading of the clock has passed.
     fn tick<M: Machine + ?Sized>(&mut self, m: &mut M) -> Flow {
         let now = self.pace.now();
-        if m.deadline().is_some_and(|d| d <= now) {
+        if self.pace.when(m.deadline()).is_some_and(|d| d <= now) {
             m.on_tick(now);
             return self.act(m, None);
         }

@@ -18,7 +18,10 @@ const CHECKSUM: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 pub(super) mod kind {
     pub(crate) const DATA: u8 = 0;
     pub(crate) const INIT: u8 = 1;
+    pub(crate) const INIT_ACK: u8 = 2;
+    pub(crate) const SACK: u8 = 3;
     pub(crate) const ABORT: u8 = 6;
+    pub(crate) const SHUTDOWN: u8 = 7;
     pub(crate) const SHUTDOWN_ACK: u8 = 8;
     pub(crate) const ERROR: u8 = 9;
     pub(crate) const SHUTDOWN_COMPLETE: u8 = 14;
@@ -67,6 +70,19 @@ impl Chunk<'_> {
         is_data.then(|| (u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f])))
     }
 
+    /// Of an INIT or its answer: the number that the sender's data begins with.
+    pub(super) fn begins_with(&self) -> Option<u32> {
+        let is_opening = matches!(self.kind, kind::INIT | kind::INIT_ACK);
+        let number = self.value.get(12..16)?.first_chunk()?;
+        is_opening.then(|| u32::from_be_bytes(*number))
+    }
+
+    /// Of an acknowledgement: the number up to which all has arrived.
+    pub(super) fn acknowledged(&self) -> Option<u32> {
+        let is_sack = self.kind == kind::SACK;
+        self.value.first_chunk().filter(|_| is_sack).map(|number| u32::from_be_bytes(*number))
+    }
+
     /// Of an ABORT: whether its tag is the sender's own.
     pub(super) fn is_reflected(&self) -> bool {
         self.flags & REFLECTED != 0
@@ -100,6 +116,16 @@ pub(super) fn is_intact(packet: &[u8]) -> bool {
 /// A packet that ends an association at once.
 pub(super) fn abort(header: Header) -> Vec<u8> {
     packet(header, kind::ABORT, 0, &USER_INITIATED)
+}
+
+/// A SHUTDOWN of that header, up to whose number all has arrived.
+pub(super) fn shutdown(header: Header, arrived: u32) -> Vec<u8> {
+    packet(header, kind::SHUTDOWN, 0, &arrived.to_be_bytes())
+}
+
+/// Whether the one number comes behind the other; they run in a circle of 2^32.
+pub(super) fn is_behind(number: u32, other: u32) -> bool {
+    number.wrapping_sub(other) as i32 > 0
 }
 
 /// What a packet is answered with that belongs to no association (RFC 9260, 8.4), so that its
@@ -175,6 +201,21 @@ mod tests {
             bent[i] ^= 1;
             assert!(!is_intact(&bent), "byte {i}");
         }
+    }
+
+    #[test]
+    fn numbers_are_found_where_they_stand() {
+        let mut opening = 7_u32.to_be_bytes().to_vec();
+        opening.extend_from_slice(&[0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 1, 2]);
+        let init = packet(TO, kind::INIT_ACK, 0, &opening);
+        assert_eq!(chunks(&init).next().and_then(|c| c.begins_with()), Some(258));
+        assert_eq!(chunks(&init).next().and_then(|c| c.acknowledged()), None);
+        let sack = packet(TO, kind::SACK, 0, &[0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(chunks(&sack).next().and_then(|c| c.acknowledged()), Some(513));
+        let end = shutdown(TO, 0x0102_0304);
+        assert_eq!(end[12..], [kind::SHUTDOWN, 0, 0, 8, 1, 2, 3, 4]);
+        assert!(is_intact(&end) && Header::read(&end) == Some(TO));
+        assert!(is_behind(3, u32::MAX) && !is_behind(u32::MAX, 3) && !is_behind(4, 4));
     }
 
     #[test]
