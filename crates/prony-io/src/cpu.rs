@@ -74,6 +74,19 @@ mod tests {
     }
 
     #[test]
+    fn the_real_time_scheduler_is_had_or_refused() {
+        // In a thread of its own, which nobody else has to do with.
+        let had = std::thread::spawn(|| {
+            // SAFETY: no pointers; 0 = the calling thread.
+            realtime().map(|()| unsafe { libc::sched_getscheduler(0) })
+        });
+        match had.join().unwrap() {
+            Ok(scheduler) => assert_eq!(scheduler, libc::SCHED_FIFO),
+            Err(e) => assert_eq!(e.raw_os_error(), Some(libc::EPERM)),
+        }
+    }
+
+    #[test]
     fn work_shows_in_the_threads_time() {
         let (user, system) = thread_times();
         let begin = std::time::Instant::now();

@@ -213,18 +213,14 @@ impl Network {
             let own = SocketAddr::new(source.unwrap_or(any), port);
             sock::bind(fd, own).inspect_err(|_| sock::close(fd))?;
         }
-        let SocketOptions { reset, send_buffer, recv_buffer, .. } = self.sockets;
-        if reset {
-            sock::reset_on_close(fd);
-        }
-        sock::limit_buffers(fd, send_buffer, recv_buffer);
+        self.set_up(fd);
         Ok(fd)
     }
 
     /// An association has all source addresses of its family at once.
     fn sctp_socket(&self, remote: &Remote, style: Style, mode: Mode) -> Result<RawFd, i32> {
         let Some(to) = remote.as_inet() else { return Err(libc::EAFNOSUPPORT) };
-        let SocketOptions { port, reset, send_buffer, recv_buffer, nagle, rto, .. } = self.sockets;
+        let SocketOptions { port, nagle, rto, .. } = self.sockets;
         let fits = |s: &&IpAddr| s.is_ipv4() == to.is_ipv4();
         let mut sources: Vec<_> =
             self.sources.iter().filter(fits).map(|&s| SocketAddr::new(s, port)).collect();
@@ -234,12 +230,16 @@ impl Network {
         let fd = remote
             .sctp_socket(style, &sources, mode, &Tuning { nagle, rto })
             .map_err(|e| e.raw_os_error().unwrap_or(libc::EINVAL))?;
-        if reset {
+        self.set_up(fd);
+        Ok(fd)
+    }
+
+    /// What was asked for beyond an address, on a new socket.
+    fn set_up(&self, fd: RawFd) {
+        if self.sockets.reset {
             sock::reset_on_close(fd);
         }
-        sock::limit_buffers(fd, send_buffer, recv_buffer);
-        sock::tune(fd, &self.sockets);
-        Ok(fd)
+        sock::options::apply(fd, &self.sockets);
     }
 
     /// The next source address that fits.
@@ -305,6 +305,10 @@ impl Sampler {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::FromRawFd as _;
+
+    use prony_core::target::Carrier;
+
     use super::*;
 
     fn inet(s: &str) -> Remote {
@@ -335,6 +339,28 @@ mod tests {
         assert_eq!(order(&n), ["127.0.0.2:2", "127.0.0.3:3", "127.0.0.1:1"]);
         n.answered(0, 2);
         assert_eq!(order(&n), ["127.0.0.1:1", "127.0.0.2:2", "127.0.0.3:3"]);
+    }
+
+    /// On every kind of socket, and not on SCTP's alone.
+    #[test]
+    fn sockets_are_set_up_as_asked() {
+        let all = [inet("127.0.0.1:1"), inet("127.0.0.1:1").over(Carrier::Udp)];
+        let mut n = network(all.map(|one| vec![one]).to_vec(), vec!["127.0.0.2".parse().unwrap()]);
+        n.sockets.nagle = true;
+        n.sockets.tos = Some(40);
+        n.sockets.send_buffer = Some(30_000);
+        for endpoint in [0, 1] {
+            let fd = n.socket(endpoint, 0, Mode::NonBlocking).unwrap();
+            // SAFETY: the descriptor is new and nobody else's.
+            let socket = socket2::Socket::from(unsafe { OwnedFd::from_raw_fd(fd) });
+            assert_eq!(socket.tos_v4().unwrap(), 40);
+            assert_eq!(socket.send_buffer_size().unwrap(), 60_000);
+            let local = socket.local_addr().unwrap().as_socket().unwrap();
+            assert_eq!(local.ip().to_string(), "127.0.0.2");
+            if endpoint == 0 {
+                assert!(!socket.tcp_nodelay().unwrap());
+            }
+        }
     }
 
     #[test]

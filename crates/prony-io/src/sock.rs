@@ -1,6 +1,7 @@
 //! Sockets: create, bind, connect, accept, read, write, close. Thin and without allocation;
 //! everything is non-blocking.
 
+pub(crate) mod options;
 pub mod sctp;
 
 use std::io;
@@ -15,7 +16,6 @@ use prony_core::units::Span;
 use socket2::SockAddr;
 
 use crate::errno;
-use crate::ports::SocketOptions;
 
 /// How long an association may take to open where its caller waits for it.
 const ASSOCIATION_LIMIT: Duration = Duration::from_secs(5);
@@ -384,31 +384,6 @@ pub(crate) fn close_how(fd: RawFd, how: CloseHow) {
     close(fd);
 }
 
-/// Limit the kernel's buffers of a socket.
-pub(crate) fn limit_buffers(fd: RawFd, send: Option<u32>, recv: Option<u32>) {
-    for (name, size) in [(libc::SO_SNDBUF, send), (libc::SO_RCVBUF, recv)] {
-        if let Some(size) = size {
-            let size = libc::c_int::try_from(size).unwrap_or(libc::c_int::MAX);
-            set_option(fd, libc::SOL_SOCKET, name, size);
-        }
-    }
-}
-
-/// What else was asked for.
-pub(crate) fn tune(fd: RawFd, options: &SocketOptions) {
-    if options.nagle {
-        set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 0);
-    }
-    if let Some(tos) = options.tos {
-        set_option(fd, libc::IPPROTO_IP, libc::IP_TOS, libc::c_int::from(tos));
-        set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::c_int::from(tos));
-    }
-    if let Some(us) = options.busy_poll_us {
-        let us = libc::c_int::try_from(us).unwrap_or(libc::c_int::MAX);
-        set_option(fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us);
-    }
-}
-
 /// Let calls on the socket wait, for at most so long.
 pub(crate) fn wait_at_most(fd: RawFd, span: Span) {
     // SAFETY: no pointers are passed; the descriptor is the caller's.
@@ -502,12 +477,14 @@ pub(crate) fn bind(fd: RawFd, addr: SocketAddr) -> Result<(), i32> {
     Ok(())
 }
 
-/// Set a socket option. All callers set tuning options of sockets that they made, so a refusal (a
-/// missing feature of the kernel) costs speed, not correctness, and is not looked at.
-fn set_option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: T) {
+/// Set a socket option; `None` where the kernel refuses. Most callers set tuning options of sockets
+/// that they made, where a refusal (a missing feature of the kernel) costs speed, not correctness,
+/// and is not looked at.
+fn set_option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: T) -> Option<()> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is readable for `len` bytes.
-    unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(&value).cast(), len) };
+    let r = unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(&value).cast(), len) };
+    (r == 0).then_some(())
 }
 
 /// Read a socket option into `value`; `None` where the kernel refuses.

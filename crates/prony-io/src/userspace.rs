@@ -157,10 +157,7 @@ impl Userspace {
             Some(hub) if style == Some(Style::OneToMany) => hub as u32,
             _ => {
                 let hub = Hub::connecting(&self.settings, endpoint, source, to.ip())?;
-                let (fd, SocketOptions { send_buffer, recv_buffer, .. }) =
-                    (hub.link.as_raw_fd(), self.sockets);
-                sock::limit_buffers(fd, send_buffer, recv_buffer);
-                sock::tune(fd, &self.sockets);
+                sock::options::apply(hub.link.as_raw_fd(), &self.sockets);
                 self.add_hub(hub)?
             }
         };

@@ -217,6 +217,14 @@ pub enum SetupError {
         /// The kernel's words.
         error: io::Error,
     },
+    /// The kernel does not do as its sockets are told.
+    #[error("{option} cannot be had: {reason}")]
+    SocketOption {
+        /// The option, as it is typed.
+        option: &'static str,
+        /// What the kernel says, and what to do.
+        reason: String,
+    },
     /// io_uring is asked for but cannot be had.
     #[error("io_uring cannot be used here: {reason}; take --driver epoll or auto")]
     Uring {
@@ -349,6 +357,14 @@ impl Setup {
             Some(settings) => check_userspace(plan, options, settings)?,
             None => endpoints.iter().flatten().try_for_each(check_kind)?,
         }
+        let mut notes = Vec::new();
+        for remote in endpoints.iter().flatten() {
+            let datagrams = userspace.map(|_| remote.clone().over(Carrier::Udp));
+            let remote = datagrams.as_ref().unwrap_or(remote);
+            notes.extend(sock::options::check(remote, &options.sockets)?);
+        }
+        notes.sort();
+        notes.dedup();
 
         let threads = options.threads.unwrap_or_else(|| cpu::allowed().len());
         let connections = plan.connections_max();
@@ -368,7 +384,7 @@ impl Setup {
             endpoints,
             userspace,
             descriptor_limit,
-            notes: Vec::new(),
+            notes,
         };
         if !(options.over_limits && matches!(plan.load, Load::Open { .. })) {
             setup.check_descriptors(connections)?;
