@@ -8,6 +8,7 @@ const USAGE: &str = "\
 cargo xtask bench rig up|down|status       start or stop the servers under test
 cargo xtask bench compare [--list] CASE... alternated runs of all tools, medians per case
 cargo xtask bench idle [CONNECTIONS]       resident memory per idle connection
+cargo xtask bench rtt [--rounds N]         ping-pong beside sockperf and qperf
 cargo xtask bench freeze [--places LIST]   what each tool tells of a server that stands still";
 
 /// `cargo xtask bench`.
@@ -16,7 +17,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
     match what.as_str() {
         "rig" => shell::run(&mut program("bench/rig", &rest)),
-        "compare" | "idle" | "freeze" => {
+        "compare" | "idle" | "freeze" | "rtt" => {
             shell::run(&mut cargo(&["build", "--locked", "--release", "--quiet"]))?;
             let prony = target_dir()?.join("release/prony");
             let script = format!("bench/{what}");

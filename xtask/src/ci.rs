@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::shell::{cargo, run, target_dir};
-use crate::{instructions, licences, options, sctp, tidy};
+use crate::{instructions, licences, options, sctp, tidy, truth};
 
 struct Step {
     name: &'static str,
@@ -27,7 +27,11 @@ const STEPS: [Step; 13] = [
     Step { name: "compile", what: "the tests", act: compile },
     Step { name: "unit", what: "unit and property tests, corpora of the fuzzers", act: unit },
     Step { name: "whole", what: "simulation, golden and end-to-end tests", act: whole },
-    Step { name: "release", what: "the program as it is installed; SCTP in a guest", act: apart },
+    Step {
+        name: "release",
+        what: "the program as it is installed; SCTP, and known delays, in guests",
+        act: apart,
+    },
     Step { name: "options", what: "docs/options.md against --help", act: || options::main(&[]) },
     Step { name: "demo", what: "the README's first command", act: demo },
     Step {
@@ -69,6 +73,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     }
     println!("{:13} {}", "in all", shown(begin.elapsed()));
     sctp::confess();
+    truth::confess();
     foreign::confess()
 }
 
@@ -112,12 +117,12 @@ fn tests() -> Result<Command> {
     Ok(command)
 }
 
-/// The release build spends most of its time in one thread, and the guest has one processor: side
+/// The release build spends most of its time in one thread, and the guests have one processor: side
 /// by side they take half the time.
 fn apart() -> Result<()> {
     std::thread::scope(|s| {
         let build = s.spawn(release);
-        let tests = sctp::step(PROFILE);
+        let tests = sctp::step(PROFILE).and_then(|()| truth::step(PROFILE));
         build.join().expect("a build's end")?;
         tests
     })

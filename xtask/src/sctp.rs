@@ -1,13 +1,12 @@
 //! `cargo xtask sctp`: the tests that need a kernel with SCTP, in a throw-away guest that has one
 //! (`tools/sctp-guest`), so that the machine's own needs neither the module nor root.
 
-use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::shell::{cargo, output, program, run};
+use crate::shell::{cargo, is_set, output, program, run, strict};
 
 /// The tool that runs a guest.
 pub(crate) const GUEST: &str = "tools/sctp-guest";
@@ -40,7 +39,7 @@ pub(crate) fn step(profile: &str) -> Result<()> {
     if can_run() {
         return in_guest(&[profile], "");
     }
-    if must_run() {
+    if is_set("CI") || strict() {
         bail!("no guest with SCTP can be run here: `{GUEST} --check` says what is missing");
     }
     confess();
@@ -56,11 +55,6 @@ pub(crate) fn confess() {
 
 fn can_run() -> bool {
     output(&mut program(GUEST, &["--check"])).is_ok()
-}
-
-fn must_run() -> bool {
-    let is_set = |name| env::var_os(name).is_some_and(|v| !v.is_empty() && v != *"0");
-    is_set("CI") || is_set("PRONY_CI_STRICT")
 }
 
 fn in_guest(build: &[&str], filter: &str) -> Result<()> {
@@ -92,10 +86,10 @@ fn in_guest(build: &[&str], filter: &str) -> Result<()> {
 }
 
 /// The programs that cargo has built.
-struct Built(Vec<serde_json::Value>);
+pub(crate) struct Built(Vec<serde_json::Value>);
 
 impl Built {
-    fn new(args: &[&str]) -> Result<Self> {
+    pub(crate) fn new(args: &[&str]) -> Result<Self> {
         // Of the whole workspace, so that no crate is built again with other features.
         let test = ["test", "--locked", "--workspace", "--no-run", "--quiet"];
         let what = ["--lib", "--test", "ace", "--message-format=json"];
@@ -104,7 +98,7 @@ impl Built {
         Ok(Self(lines.collect::<Result<_, _>>().context("cargo's messages: not JSON")?))
     }
 
-    fn path(&self, name: &str, kind: &str) -> Result<PathBuf> {
+    pub(crate) fn path(&self, name: &str, kind: &str) -> Result<PathBuf> {
         let is_it = |m: &&serde_json::Value| {
             let target = &m["target"];
             target["name"] == name && target["kind"][0] == kind && m["executable"].is_string()

@@ -61,6 +61,16 @@ pub(crate) fn is_root() -> bool {
     output(&mut program("id", &["-u"])).is_ok_and(|id| id.trim() == "0")
 }
 
+/// Whether an environment variable says yes.
+pub(crate) fn is_set(name: &str) -> bool {
+    env::var_os(name).is_some_and(|v| !v.is_empty() && v != *"0")
+}
+
+/// Whether what a machine may lack is a failure there.
+pub(crate) fn strict() -> bool {
+    is_set("PRONY_CI_STRICT")
+}
+
 /// Where cargo builds.
 pub(crate) fn target_dir() -> Result<PathBuf> {
     let metadata = metadata()?;

@@ -2,14 +2,13 @@
 //! machine may not reach: then they are left out, and `ci` says so at its end. With
 //! `PRONY_CI_STRICT=1` that is a failure.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
 use super::tools;
-use crate::shell::{program, run, target_dir, which};
+use crate::shell::{program, run, strict, target_dir, which};
 
 /// A reader, where it is kept, and the variable by which tests find it.
 struct Reader {
@@ -78,7 +77,7 @@ pub(super) fn confess() -> Result<()> {
             missing += 1;
         }
     }
-    if missing > 0 && env::var_os("PRONY_CI_STRICT").is_some_and(|v| !v.is_empty() && v != *"0") {
+    if missing > 0 && strict() {
         bail!("{missing} foreign readers are missing, and PRONY_CI_STRICT is set");
     }
     Ok(())

@@ -8,7 +8,7 @@ use crate::shell::{is_root, program, run, which};
 /// A program and the Debian package that brings it.
 type Tool = (&'static str, &'static str);
 
-const TOOLS: [Tool; 9] = [
+const TOOLS: [Tool; 10] = [
     ("nginx", "nginx"),
     ("haproxy", "haproxy"),
     ("ab", "apache2-utils"),
@@ -16,17 +16,19 @@ const TOOLS: [Tool; 9] = [
     ("httperf", "httperf"),
     ("openssl", "openssl"),
     ("valgrind", "valgrind"),
+    ("strace", "strace"),
     ("python3", "python3-venv"),
     ("tmux", "tmux"),
 ];
 
 /// What not every machine can have: what needs it is left out there, which is said.
-const WELCOME: [Tool; 5] = [
+const WELCOME: [Tool; 6] = [
     ("node", "nodejs"),
     ("npm", "npm"),
     ("pip3", "python3-pip"),
     ("busybox", "busybox-static"),
     ("linux.uml", "user-mode-linux"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
 ];
 
 /// Install by apt-get, npm and pip what is missing, or say what is.

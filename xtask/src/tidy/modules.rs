@@ -34,6 +34,7 @@ const MODULES: &[(&str, Rule)] = &[
     ("record", Only(&["units", "fault", "proto::Reply", "proto::Odd"])),
     ("engine", Not(&["serve", "echo", "summary"])),
     ("serve", Not(&["engine", "echo", "frame", "proto", "record", "summary"])),
+    ("shield", Only(&["units", "fault", "machine", "layer"])),
     ("summary", Only(&["units", "fault", "target", "schedule", "plan", "record"])),
     ("fuzzing", Not(&["engine", "serve", "summary"])),
     ("lib", Not(&[])),
