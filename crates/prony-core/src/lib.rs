@@ -4,7 +4,8 @@
 //! Nothing here opens a socket, reads a clock, starts a thread or iterates a hash map in its random
 //! order. A driver (prony-io on a real kernel, prony-sim in virtual time) owns the bytes' way to
 //! the network and calls a [`machine::Machine`]; `engine::Engine` is the client side,
-//! `serve::Serve` the target server, `echo::Echo` the responder of the round-trip tests.
+//! `serve::Serve` the target server, `echo::Echo` the responder of the round-trip tests;
+//! `shield::Shield` puts either of the latter behind TLS.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::iter_over_hash_type)]
@@ -24,6 +25,7 @@ pub mod rng;
 pub mod schedule;
 pub mod script;
 pub mod serve;
+pub mod shield;
 pub mod summary;
 pub mod target;
 pub mod units;

@@ -1,26 +1,29 @@
 //! Once a run is under way, requests allocate nothing: engine, codec and recorder, and the target
-//! server, are driven by hand through a counting allocator. Loading a large session file allocates
-//! little more than what its requests differ in. (Here and not in the core's tests,
-//! because a counting allocator is unsafe code.)
+//! server, are driven by hand through a counting allocator, round trips by the drivers. Loading a
+//! large session file allocates little more than what its requests differ in. (Here and not in the
+//! core's tests, because a counting allocator is unsafe code.)
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use prony_core::echo::{self, EchoLaw};
 use prony_core::engine::Engine;
 use prony_core::layer::TlsContext;
 use prony_core::machine::{Action, Machine};
 use prony_core::plan::{
-    Burst, CallSpec, Calls, Cookies, Dialect, Expect, HttpVersion, Load, Lost, OnFailure, Pick,
-    Plan, SessionKind, Sessions, Shard, Stop, Think, TlsSpec, TlsVersion,
+    Burst, CallSpec, Calls, Cookies, Dialect, Exchange, Expect, Framing, HttpVersion, Load, Lost,
+    Message, OnFailure, Pick, Plan, SessionKind, Sessions, Shard, Stop, Think, TlsSpec, TlsVersion,
 };
 use prony_core::proto::h1::H1;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::serve::Serve;
 use prony_core::target::Endpoint;
 use prony_core::units::{ConnId, Nanos, Span};
+use prony_io::{Control, Listen, Options, bind, run, serve};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection};
@@ -219,6 +222,7 @@ fn a_run_allocates_per_second_and_not_per_request() {
         assert_eq!(made, 0, "{name}: allocations over 100,000 requests");
     }
     loading_a_session_file_allocates_what_requests_differ_in();
+    round_trips_allocate_nothing();
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
         let made = allocations_over_tls(version);
         assert!(made <= OF_RUSTLS, "{version:?}: {made} allocations a request");
@@ -369,6 +373,39 @@ fn allocations_of_the_server(law: &str, chunk: usize) -> u64 {
         }
     }
     assert_eq!(serve.served().replies, 200_000);
+    ALLOCATIONS.load(Ordering::Relaxed) - before
+}
+
+/// Client and responder, over loopback and by the drivers that they get. A longer run allocates
+/// more, so many times a second, but not by the exchange.
+fn round_trips_allocate_nothing() {
+    let few = allocations_of_round_trips(1_000);
+    let many = allocations_of_round_trips(20_000);
+    println!("{few} allocations over 1,000 round trips, {many} over 20,000");
+    assert!(many < few + 1_900, "{few} allocations over 1,000 round trips, {many} over 20,000");
+}
+
+fn allocations_of_round_trips(exchanges: u64) -> u64 {
+    let listener = bind(&Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())).expect("a listener");
+    let Listen::Tcp(at) = *listener.local() else { unreachable!("a listener of TCP") };
+    let mut plan = plan(Load::Closed { connections: 1, think: Think::None }, 1, None);
+    plan.endpoints = vec![Endpoint::Tcp { host: at.ip().to_string(), port: at.port() }];
+    plan.stop.requests = Some(exchanges);
+    plan.expect = Expect::default();
+    let messages = vec![Message { request: 128, reply: 2 }];
+    plan.exchange = Some(Box::new(Exchange { framing: Framing::Short, primers: 10, messages }));
+    let control = Control::new();
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    std::thread::scope(|s| {
+        let responder = s.spawn(|| {
+            let machine = echo::Echo::new(EchoLaw::default(), vec![false]);
+            serve(vec![machine], &[listener], &Options::default(), &control, &|_, _| {})
+        });
+        let outcome = run(&plan, &Options::default(), &Control::new(), &mut |_| {}).expect("a run");
+        control.stop_now();
+        responder.join().expect("a responder").expect("its end");
+        assert_eq!((outcome.merged().1.replies, outcome.driver), (exchanges, "direct"));
+    });
     ALLOCATIONS.load(Ordering::Relaxed) - before
 }
 

@@ -1,10 +1,10 @@
 //! What the surroundings add to a plan's TLS: the certificates that the system trusts, and the file
-//! to which keys are told.
+//! to which keys are told. And a certificate for servers that were given none.
 
 use std::env;
 use std::sync::Arc;
 
-use prony_core::layer::{ContextError, KeyLog, KeyLogFile, TlsContext};
+use prony_core::layer::{ContextError, Identity, KeyLog, KeyLogFile, TlsContext};
 use prony_core::plan::Plan;
 
 use crate::error::Error;
@@ -33,4 +33,16 @@ pub fn context(plan: &Plan) -> Result<Option<TlsContext>, Error> {
             ContextError::Name(_) => format!("{e}; give the right one with --sni"),
         })
     })
+}
+
+/// A certificate made for this process alone, for that host and the loopback's names.
+///
+/// # Errors
+/// A host that no certificate can be for.
+pub fn own_identity(host: &str) -> Result<Identity, Error> {
+    let wrong = |why: String| Error::Setup(format!("no certificate can be made for {host}: {why}"));
+    let names = ["localhost", "127.0.0.1", "::1", host].map(str::to_owned);
+    let made =
+        rcgen::generate_simple_self_signed(names.to_vec()).map_err(|e| wrong(e.to_string()))?;
+    Identity::new(&made.cert.pem(), &made.signing_key.serialize_pem()).map_err(wrong)
 }

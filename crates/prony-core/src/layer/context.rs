@@ -176,7 +176,7 @@ pub fn check_key(pem: &str) -> Result<(), String> {
 }
 
 /// The certificates of a PEM text, of which there must be one.
-fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(super) fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     match all {
         Err(e) => Err(format!("the PEM text is damaged: {e}")),
@@ -189,7 +189,7 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, String> {
+pub(super) fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, String> {
     if pem.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----")
         || pem.contains("Proc-Type: 4,ENCRYPTED")
     {

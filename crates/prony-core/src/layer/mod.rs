@@ -3,15 +3,17 @@
 
 mod certificate;
 mod context;
+mod identity;
 mod reason;
 mod tickets;
 mod tls;
 
 pub use context::{ContextError, TlsContext, check_certificates, check_key};
+pub use identity::Identity;
 pub use reason::Reason;
 pub use rustls::client::ClientConfig;
 pub use rustls::{KeyLog, KeyLogFile};
-pub use tls::{Handshake, Tls};
+pub use tls::{Handshake, Secured, Side, Tls, TlsServer};
 
 /// The layer over which a connection speaks.
 #[derive(Debug, Default)]

@@ -1,10 +1,13 @@
-//! One secured connection: ciphertext in and out, no socket.
+//! One secured connection, of a client or of a server: ciphertext in and out, no socket.
 
 use std::sync::Arc;
 
-use rustls::client::{ClientConfig, UnbufferedClientConnection};
+use rustls::client::{ClientConfig, ClientConnectionData, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
-use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::server::{ServerConfig, ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus,
+};
 use rustls::{HandshakeKind, ProtocolVersion};
 
 use super::certificate::key_bits;
@@ -18,9 +21,14 @@ const RECORD_OVERHEAD: usize = 64;
 const PARTIAL_MAX: usize = 256 << 10;
 
 /// A client's connection.
-#[derive(Debug)]
-pub struct Tls {
-    conn: Wrapped,
+pub type Tls = Secured<UnbufferedClientConnection>;
+
+/// A server's connection.
+pub type TlsServer = Secured<UnbufferedServerConnection>;
+
+/// A connection of either side.
+pub struct Secured<C> {
+    conn: C,
     /// What is to be sent before anything else.
     out: Vec<u8>,
     /// How much of it is sent.
@@ -32,12 +40,43 @@ pub struct Tls {
     failed: bool,
 }
 
-/// rustls' connection, which has no `Debug`.
-struct Wrapped(UnbufferedClientConnection);
-
-impl std::fmt::Debug for Wrapped {
+/// rustls' connections have none of their own.
+impl<C> std::fmt::Debug for Secured<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("UnbufferedClientConnection")
+        let Self { is_open, ended, failed, .. } = self;
+        let state = [("is_open", is_open), ("ended", ended), ("failed", failed)];
+        f.debug_map().entries(state).finish()
+    }
+}
+
+/// What rustls' connections of both sides can do, though not by one name.
+pub trait Side {
+    /// What rustls keeps for that side.
+    type Data;
+
+    /// Go through what was received, as far as there is something to do.
+    fn process<'c, 'i>(&'c mut self, data: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+}
+
+impl Side for UnbufferedClientConnection {
+    type Data = ClientConnectionData;
+
+    fn process<'c, 'i>(
+        &'c mut self,
+        data: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, ClientConnectionData> {
+        self.process_tls_records(data)
+    }
+}
+
+impl Side for UnbufferedServerConnection {
+    type Data = ServerConnectionData;
+
+    fn process<'c, 'i>(
+        &'c mut self,
+        data: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, ServerConnectionData> {
+        self.process_tls_records(data)
     }
 }
 
@@ -58,26 +97,59 @@ pub struct Handshake {
 }
 
 impl Tls {
-    /// The most plaintext that one record carries (RFC 8446, 5.1).
-    pub const RECORD: usize = 1 << 14;
-
     /// A connection that begins its handshake: [`Self::wants_send`] at once.
     ///
     /// # Errors
     /// rustls refuses to begin.
     pub fn new(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, Reason> {
         let conn = UnbufferedClientConnection::new(config, name).map_err(|e| Reason::of(&e))?;
-        let mut tls = Self {
-            conn: Wrapped(conn),
+        let mut tls = Self::around(conn);
+        tls.process(&mut [], &mut Vec::new()).1?;
+        Ok(tls)
+    }
+
+    /// What the handshake has led to; `None` before it is done.
+    pub fn handshake(&self) -> Option<Handshake> {
+        let conn = &self.conn;
+        let suite = conn.negotiated_cipher_suite()?;
+        Some(Handshake {
+            resumed: conn.handshake_kind()? == HandshakeKind::Resumed,
+            version: match conn.protocol_version()? {
+                ProtocolVersion::TLSv1_3 => "1.3",
+                ProtocolVersion::TLSv1_2 => "1.2",
+                _ => "unknown",
+            },
+            suite: crate::plan::suite_name(u16::from(suite.suite())).unwrap_or("unknown"),
+            group: conn.negotiated_key_exchange_group().and_then(|group| group.name().as_str()),
+            key_bits: conn.peer_certificates().and_then(|all| key_bits(all.first()?)),
+        })
+    }
+}
+
+impl TlsServer {
+    /// A connection that waits for its client to begin.
+    ///
+    /// # Errors
+    /// rustls refuses to begin.
+    pub fn accept(config: Arc<ServerConfig>) -> Result<Self, Reason> {
+        UnbufferedServerConnection::new(config).map(Self::around).map_err(|e| Reason::of(&e))
+    }
+}
+
+impl<C: Side> Secured<C> {
+    /// The most plaintext that one record carries (RFC 8446, 5.1).
+    pub const RECORD: usize = 1 << 14;
+
+    fn around(conn: C) -> Self {
+        Self {
+            conn,
             out: Vec::new(),
             out_sent: 0,
             partial: Vec::new(),
             is_open: false,
             ended: false,
             failed: false,
-        };
-        tls.process(&mut [], &mut Vec::new()).1?;
-        Ok(tls)
+        }
     }
 
     /// Whether the handshake is done.
@@ -97,23 +169,6 @@ impl Tls {
     #[inline]
     pub fn wants_send(&self) -> bool {
         self.out_sent < self.out.len()
-    }
-
-    /// What the handshake has led to; `None` before it is done.
-    pub fn handshake(&self) -> Option<Handshake> {
-        let conn = &self.conn.0;
-        let suite = conn.negotiated_cipher_suite()?;
-        Some(Handshake {
-            resumed: conn.handshake_kind()? == HandshakeKind::Resumed,
-            version: match conn.protocol_version()? {
-                ProtocolVersion::TLSv1_3 => "1.3",
-                ProtocolVersion::TLSv1_2 => "1.2",
-                _ => "unknown",
-            },
-            suite: crate::plan::suite_name(u16::from(suite.suite())).unwrap_or("unknown"),
-            group: conn.negotiated_key_exchange_group().and_then(|group| group.name().as_str()),
-            key_bits: conn.peer_certificates().and_then(|all| key_bits(all.first()?)),
-        })
     }
 
     /// Take in received bytes; appends what they say to `plain`. What was said before a fault is
@@ -156,7 +211,7 @@ impl Tls {
         let mut room = plain.len() + RECORD_OVERHEAD;
         loop {
             // rustls remembers places in what it has not done with, and has to be given that.
-            let status = self.conn.0.process_tls_records(&mut self.partial);
+            let status = self.conn.process(&mut self.partial);
             debug_assert_eq!(status.discard, 0, "nothing new was received");
             match status.state.map_err(|e| Reason::of(&e))? {
                 ConnectionState::WriteTraffic(mut traffic) => {
@@ -208,7 +263,7 @@ impl Tls {
         if self.is_open
             && !self.failed
             && let Ok(ConnectionState::WriteTraffic(mut traffic)) =
-                self.conn.0.process_tls_records(&mut self.partial).state
+                self.conn.process(&mut self.partial).state
         {
             let begin = rest.len();
             rest.resize(begin + RECORD_OVERHEAD, 0);
@@ -223,8 +278,7 @@ impl Tls {
     fn process(&mut self, data: &mut [u8], plain: &mut Vec<u8>) -> (usize, Result<(), Reason>) {
         let mut at = 0;
         loop {
-            let UnbufferedStatus { discard, state } =
-                self.conn.0.process_tls_records(&mut data[at..]);
+            let UnbufferedStatus { discard, state } = self.conn.process(&mut data[at..]);
             let mut used = discard;
             let mut more = true;
             match state {
@@ -259,19 +313,14 @@ impl Tls {
 
     /// Fetch the alert that tells the peer of a fault; `rest` is what rustls has not done with.
     fn collect(&mut self, rest: &mut [u8]) {
-        if let Ok(ConnectionState::EncodeTlsData(mut message)) =
-            self.conn.0.process_tls_records(rest).state
-        {
+        if let Ok(ConnectionState::EncodeTlsData(mut message)) = self.conn.process(rest).state {
             encode(&mut message, &mut self.out);
         }
     }
 }
 
 /// Append a message of rustls to what is to be sent.
-fn encode(
-    message: &mut rustls::unbuffered::EncodeTlsData<'_, rustls::client::ClientConnectionData>,
-    out: &mut Vec<u8>,
-) {
+fn encode<D>(message: &mut EncodeTlsData<'_, D>, out: &mut Vec<u8>) {
     let begin = out.len();
     let mut room = 512;
     loop {

@@ -17,7 +17,7 @@ use super::means::MeansArgs;
 use super::output::OutputArgs;
 use super::plan::{Planned, Surroundings, check_sources, ended, means};
 use super::sctp::SctpArgs;
-use super::tls::{self, TlsArgs};
+use super::tls::{self, IdentityArgs, TlsArgs};
 use super::values::{self, ArrivalsArg};
 use super::{Driver, LOAD, MEASUREMENT};
 use crate::error::Error;
@@ -42,6 +42,9 @@ pub struct EchoArgs {
     /// Several share the port.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub transport: Vec<Transport>,
+    /// Who it is over TLS.
+    #[command(flatten)]
+    pub identity: IdentityArgs,
     /// Whose SCTP it is, and how it is set.
     #[command(flatten)]
     pub sctp: SctpArgs,

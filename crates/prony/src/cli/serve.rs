@@ -7,6 +7,7 @@ use clap::Args;
 use prony_core::serve::{CloseAfter, Latency, ServeLaw, Share, Stalls, StatusMix};
 use prony_core::units::Span;
 
+use super::tls::{self, IdentityArgs};
 use super::{Driver, values};
 
 const BEHAVIOUR: &str = "Behaviour";
@@ -60,6 +61,13 @@ pub struct ServeArgs {
     /// Share of replies that are cut off (0.1%)
     #[arg(long, value_name = "SHARE", help_heading = FAULTS, default_value = "0")]
     pub truncate: Share,
+
+    /// Speak TLS
+    #[arg(long, help_heading = tls::TLS)]
+    pub tls: bool,
+    /// Who it is over TLS.
+    #[command(flatten)]
+    pub identity: IdentityArgs,
 
     /// Stop after that time [default: at Ctrl-C]
     #[arg(short, long, value_name = "T", help_heading = RUNNING, value_parser = values::positive_span)]

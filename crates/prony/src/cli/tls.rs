@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use prony_core::layer::{check_certificates, check_key};
+use prony_core::layer::{Identity, check_certificates, check_key};
 use prony_core::plan::{Resume, TlsSpec, TlsVersion};
 use prony_core::target::Endpoint;
 
 use super::plan::read_text;
 use crate::error::Error;
 
-const TLS: &str = "TLS";
+pub(super) const TLS: &str = "TLS";
 
 /// What can be said about secured connections.
 #[derive(Clone, Debug, Default, Args)]
@@ -55,6 +55,19 @@ pub struct TlsArgs {
     pub tls_resume: Option<Resume>,
 }
 
+/// What can be said about a server's certificate.
+#[derive(Clone, Debug, Default, Args)]
+pub struct IdentityArgs {
+    /// The certificate to show (PEM), with those up to its root [default: one made at the start]
+    ///
+    /// One that is made at the start is its own root, which clients take with --insecure.
+    #[arg(long, value_name = "FILE", help_heading = TLS)]
+    pub cert: Option<PathBuf>,
+    /// The key of that certificate (PEM) [default: in the certificate's file]
+    #[arg(long, value_name = "FILE", help_heading = TLS, requires = "cert")]
+    pub key: Option<PathBuf>,
+}
+
 /// Cipher suites or key exchange groups by their names at IANA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names(pub Vec<String>);
@@ -65,28 +78,8 @@ pub struct Alpn(pub Vec<String>);
 
 /// What the options ask of TLS; `None` where they say nothing.
 pub(crate) fn spec(args: &TlsArgs) -> Result<Option<Box<TlsSpec>>, Error> {
-    let certificates = |what, path: &PathBuf| {
-        let text = read_text(what, path)?;
-        check_certificates(&text).map_err(|why| unusable(what, path, why))?;
-        Ok::<_, Error>(text)
-    };
-    let ca = args.cacert.as_ref().map(|path| certificates("--cacert", path)).transpose()?;
-    let (cert, key) = match &args.cert {
-        None => (None, None),
-        Some(path) => {
-            let (what, file) = match &args.key {
-                Some(key) => ("--key", key),
-                None => ("--cert", path),
-            };
-            let key = read_text(what, file)?;
-            let cert = certificates("--cert", path)?;
-            check_key(&key).map_err(|why| {
-                let hint = if args.key.is_none() { "; name its file with --key" } else { "" };
-                unusable(what, file, why + hint)
-            })?;
-            (Some(cert), Some(key))
-        }
-    };
+    let ca = args.cacert.as_deref().map(|path| certificates("--cacert", path)).transpose()?;
+    let (cert, key) = pair(args.cert.as_deref(), args.key.as_deref())?.unzip();
     let default = TlsSpec::default();
     let spec = TlsSpec {
         verify: !args.insecure,
@@ -100,6 +93,34 @@ pub(crate) fn spec(args: &TlsArgs) -> Result<Option<Box<TlsSpec>>, Error> {
         resume: args.tls_resume.unwrap_or_default(),
     };
     Ok((spec != default).then(|| Box::new(spec)))
+}
+
+/// Who a server at that host is to its clients.
+pub(crate) fn identity(args: &IdentityArgs, host: &str) -> Result<Identity, Error> {
+    let Some((cert, key)) = pair(args.cert.as_deref(), args.key.as_deref())? else {
+        return crate::tls::own_identity(host);
+    };
+    let path = args.cert.as_deref().unwrap_or_else(|| Path::new(""));
+    Identity::new(&cert, &key).map_err(|why| unusable("--cert", path, why))
+}
+
+/// The texts of certificate and key, which may be in one file.
+fn pair(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<(String, String)>, Error> {
+    let Some(path) = cert else { return Ok(None) };
+    let (what, file) = key.map_or(("--cert", path), |key| ("--key", key));
+    let text = read_text(what, file)?;
+    let cert = certificates("--cert", path)?;
+    check_key(&text).map_err(|why| {
+        let hint = if key.is_none() { "; name its file with --key" } else { "" };
+        unusable(what, file, why + hint)
+    })?;
+    Ok(Some((cert, text)))
+}
+
+fn certificates(what: &'static str, path: &Path) -> Result<String, Error> {
+    let text = read_text(what, path)?;
+    check_certificates(&text).map_err(|why| unusable(what, path, why))?;
+    Ok(text)
 }
 
 /// `--sni`: another name for all secured endpoints. Fails where an option of TLS has nothing to

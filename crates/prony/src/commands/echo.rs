@@ -4,6 +4,8 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::thread;
 
 use prony_core::echo::{self, Echo, EchoLaw, Echoed};
+use prony_core::layer::Identity;
+use prony_core::shield::{Handshakes, Shield};
 use prony_core::units::Nanos;
 use prony_io::datagrams::{Answered, Datagrams};
 use prony_io::sock::sctp::Style;
@@ -14,6 +16,7 @@ use super::load::{driver, stoppable};
 use super::serve::refused;
 use crate::cli::rtt::{EchoArgs, Place, Transport};
 use crate::cli::sctp::SctpArgs;
+use crate::cli::tls;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output;
@@ -23,6 +26,8 @@ use crate::output;
 struct Done {
     #[serde(flatten)]
     streams: Echoed,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handshakes: Option<Handshakes>,
     datagrams: u64,
     datagrams_refused: u64,
 }
@@ -31,6 +36,8 @@ struct Done {
 #[derive(Default)]
 struct Bound {
     listeners: Vec<Listener>,
+    /// Which of them are secured.
+    secured: Vec<bool>,
     datagrams: Option<Datagrams>,
     /// SCTP that is not the kernel's.
     userspace: Option<userspace::Listener>,
@@ -44,21 +51,50 @@ pub(super) fn echo(args: &EchoArgs) -> Result<Exit, Error> {
         ([], Place::Unix(_)) => vec![Transport::Unix],
         (given, _) => given.to_vec(),
     };
-    args.sctp.check(&transports, args.driver, false)?;
+    check(&transports, args)?;
     let bound = bind(&place, &transports, &args.sctp)?;
+    let identity = match &place {
+        Place::Inet(host, _) if bound.secured.contains(&true) => {
+            Some(tls::identity(&args.identity, host)?)
+        }
+        _ => None,
+    };
     let control = stoppable()?;
     if !args.quiet {
         announce(&bound);
     }
-    let done = respond(args, bound, &control)?;
+    let done = respond(args, bound, identity, &control)?;
     let text = if args.json {
         serde_json::to_string(&done).map_or_else(|e| e.to_string(), |json| json + "\n")
     } else {
-        let Done { streams, datagrams, datagrams_refused } = &done;
-        format!("{streams}datagrams         {datagrams} answered, {datagrams_refused} refused\n")
+        let Done { streams, handshakes, datagrams, datagrams_refused } = &done;
+        let handshakes = handshakes.map(|h| h.to_string()).unwrap_or_default();
+        format!(
+            "{streams}{handshakes}datagrams         {datagrams} answered, {datagrams_refused} \
+             refused\n"
+        )
     };
     output::to_stdout(text.as_bytes())?;
     Ok(Exit::Done)
+}
+
+/// What cannot go together.
+fn check(transports: &[Transport], args: &EchoArgs) -> Result<(), Error> {
+    args.sctp.check(transports, args.driver, false)?;
+    let over_tcp = |t: &&Transport| matches!(t, Transport::Tcp | Transport::Mptcp | Transport::Tls);
+    if transports.iter().filter(over_tcp).count() > 1 {
+        let named: Vec<_> = transports.iter().map(|t| t.name()).collect();
+        return Err(Error::Value {
+            what: "--transport",
+            value: named.join(","),
+            why: "tcp, mptcp and tls cannot share a port; start a responder for each".into(),
+        });
+    }
+    if args.identity.cert.is_some() && !transports.contains(&Transport::Tls) {
+        let why = "there is nothing to secure here";
+        return Err(Error::Needs("--cert", "--transport tls", why));
+    }
+    Ok(())
 }
 
 /// One socket for each transport, all on the port of the first.
@@ -71,19 +107,11 @@ fn bind(place: &Place, transports: &[Transport], sctp: &SctpArgs) -> Result<Boun
     };
     for &transport in transports {
         let listen = match (transport, place, at) {
-            (Transport::Tls, ..) => {
-                let why = "the responder speaks no TLS itself; put a proxy that does before it";
-                return Err(Error::Value {
-                    what: "--transport",
-                    value: "tls".into(),
-                    why: why.into(),
-                });
-            }
             (Transport::Udp, _, Some(at)) => {
                 all.datagrams = Some(Datagrams::bind(at).map_err(refused)?);
                 continue;
             }
-            (Transport::Tcp, _, Some(at)) => Listen::Tcp(at),
+            (Transport::Tcp | Transport::Tls, _, Some(at)) => Listen::Tcp(at),
             (Transport::Mptcp, _, Some(at)) => Listen::Mptcp(at),
             (Transport::Sctp | Transport::SctpSeqpacket, Place::Inet(hosts, _), Some(to))
                 if let Some(settings) = sctp.settings() =>
@@ -122,6 +150,7 @@ fn bind(place: &Place, transports: &[Transport], sctp: &SctpArgs) -> Result<Boun
         };
         at = bound.or(at);
         all.listeners.push(listener);
+        all.secured.push(transport == Transport::Tls);
     }
     Ok(all)
 }
@@ -141,7 +170,9 @@ fn address(host: &str, port: u16) -> Result<SocketAddr, Error> {
 }
 
 fn announce(bound: &Bound) {
-    let told = bound.listeners.iter().map(|l| match l.local() {
+    let streams = bound.listeners.iter().zip(&bound.secured);
+    let told = streams.map(|(l, &secured)| match l.local() {
+        Listen::Tcp(a) if secured => format!("tls {a}"),
         Listen::Tcp(a) => format!("tcp {a}"),
         Listen::Mptcp(a) => format!("mptcp {a}"),
         Listen::Sctp { style: Style::OneToOne, .. } => format!("sctp {}", l.local()),
@@ -158,10 +189,15 @@ fn announce(bound: &Bound) {
     output::to_stderr(&format!("listening on {}", told.join(", ")));
 }
 
-fn respond(args: &EchoArgs, bound: Bound, control: &Control) -> Result<Done, Error> {
-    let Bound { listeners, datagrams, userspace } = bound;
+fn respond(
+    args: &EchoArgs,
+    bound: Bound,
+    identity: Option<Identity>,
+    control: &Control,
+) -> Result<Done, Error> {
+    let Bound { listeners, secured, datagrams, userspace } = bound;
     let end = args.duration.map(|d| Nanos::ZERO + d);
-    let show = |_: &Echo, now: Nanos| {
+    let show = |_: &Shield<Echo>, now: Nanos| {
         if end.is_some_and(|end| now >= end) {
             control.stop();
         }
@@ -170,10 +206,14 @@ fn respond(args: &EchoArgs, bound: Bound, control: &Control) -> Result<Done, Err
         |l: &Listener| matches!(l.local(), Listen::UnixSeqpacket(_) | Listen::Sctp { .. });
     let bounded = listeners.iter().map(bounded).collect();
     let machine = Echo::new(EchoLaw::default(), bounded);
+    let machine = match identity {
+        Some(identity) => Shield::new(machine, identity, secured),
+        None => Shield::none(machine),
+    };
     let options = Options { driver: driver(args.driver), ..Options::default() };
     let (streams, answered) = thread::scope(|scope| {
         let userspace = userspace.map(|listener| {
-            let machine = Echo::new(EchoLaw::default(), vec![true]);
+            let machine = Shield::none(Echo::new(EchoLaw::default(), vec![true]));
             scope.spawn(move || userspace::serve(machine, listener, control, &|_, _| {}))
         });
         let datagrams = datagrams.as_ref().map(|socket| {
@@ -195,8 +235,9 @@ fn respond(args: &EchoArgs, bound: Bound, control: &Control) -> Result<Done, Err
     .map_err(refused)?;
     let mut done = Echoed::default();
     for one in &streams {
-        done.merge(one.echoed());
+        done.merge(one.inner().echoed());
     }
+    let handshakes = streams.first().and_then(Shield::handshakes);
     let Answered { answered, refused, .. } = answered;
-    Ok(Done { streams: done, datagrams: answered, datagrams_refused: refused })
+    Ok(Done { streams: done, handshakes, datagrams: answered, datagrams_refused: refused })
 }

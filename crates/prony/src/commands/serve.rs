@@ -5,29 +5,51 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 
-use prony_core::serve::Serve;
+use prony_core::layer::Identity;
+use prony_core::serve::{Serve, Served};
+use prony_core::shield::{Handshakes, Shield};
 use prony_core::units::Nanos;
 use prony_io::{Listen, Options};
+use serde::Serialize;
 
 use super::load::{driver, stoppable};
 use crate::cli::serve::ServeArgs;
+use crate::cli::tls;
 use crate::error::{self, Error};
 use crate::exit::Exit;
 use crate::output;
+
+/// All that was served.
+#[derive(Serialize)]
+struct Done<'a> {
+    #[serde(flatten)]
+    served: &'a Served,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handshakes: Option<Handshakes>,
+}
 
 /// Serve until the time is over or somebody stops it, then print what was served.
 pub(super) fn serve(args: &ServeArgs) -> Result<Exit, Error> {
     let listener = prony_io::bind(&listen(&args.address)?).map_err(refused)?;
     let control = stoppable()?;
+    let identity = identity(args, listener.local())?;
     if !args.quiet {
-        output::to_stderr(&format!("listening on {}", url(listener.local())));
+        let url = match (&identity, url(listener.local())) {
+            (Some(_), url) => url.replacen("http://", "https://", 1),
+            (None, url) => url,
+        };
+        output::to_stderr(&format!("listening on {url}"));
     }
     let mut machine = Serve::new(args.law(), args.seed);
     if args.record_arrivals.is_some() {
         machine.record_arrivals();
     }
+    let machine = match identity {
+        Some(identity) => Shield::new(machine, identity, vec![true]),
+        None => Shield::none(machine),
+    };
     let end = args.duration.map(|d| Nanos::ZERO + d);
-    let show = |_: &Serve, now: Nanos| {
+    let show = |_: &Shield<Serve>, now: Nanos| {
         if end.is_some_and(|end| now >= end) {
             control.stop();
         }
@@ -37,17 +59,33 @@ pub(super) fn serve(args: &ServeArgs) -> Result<Exit, Error> {
         prony_io::serve(vec![machine], &[listener], &options, &control, &show).map_err(refused)?;
     for one in &served {
         if let Some(path) = &args.record_arrivals {
-            write_arrivals(path, one.machine.arrivals())?;
+            write_arrivals(path, one.machine.inner().arrivals())?;
         }
-        let served = one.machine.served();
+        let (served, handshakes) = (one.machine.inner().served(), one.machine.handshakes());
         let text = if args.json {
-            serde_json::to_string(served).map_or_else(|e| e.to_string(), |json| json + "\n")
+            serde_json::to_string(&Done { served, handshakes })
+                .map_or_else(|e| e.to_string(), |json| json + "\n")
         } else {
-            served.to_string()
+            format!("{served}{}", handshakes.map(|h| h.to_string()).unwrap_or_default())
         };
         output::to_stdout(text.as_bytes())?;
     }
     Ok(Exit::Done)
+}
+
+/// Who the server is, where it speaks TLS.
+fn identity(args: &ServeArgs, listen: &Listen) -> Result<Option<Identity>, Error> {
+    if !args.tls {
+        return match args.identity.cert {
+            Some(_) => Err(Error::Needs("--cert", "--tls", "there is nothing to secure here")),
+            None => Ok(None),
+        };
+    }
+    let host = match listen {
+        Listen::Tcp(at) => at.ip().to_string(),
+        _ => "localhost".to_owned(),
+    };
+    tls::identity(&args.identity, &host).map(Some)
 }
 
 /// Where a client finds the server.

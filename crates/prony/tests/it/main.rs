@@ -15,6 +15,7 @@ mod plans;
 mod refusals;
 mod rig;
 mod rtt;
+mod rtt_tls;
 mod scripted;
 mod signals;
 mod simulated;

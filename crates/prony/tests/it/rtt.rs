@@ -1,18 +1,19 @@
 //! `prony echo`, `prony rtt` and `prony spectrum`, as people run them, and beside the bytes of the
 //! ACE tests.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::rig::{Running, Serve, command, drivers, kill, prony, slow};
+use crate::rig::{Running, Serve, command, drivers, have, kill, prony, slow};
 
 /// The responder while it runs.
-struct Echo {
+pub(crate) struct Echo {
     child: Child,
     /// Where it listens, as it says.
     places: Vec<String>,
@@ -21,7 +22,7 @@ struct Echo {
 }
 
 impl Echo {
-    fn start(args: &[&str]) -> Self {
+    pub(crate) fn start(args: &[&str]) -> Self {
         let mut child = command(&[&["echo"], args, &["--json"]].concat())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -39,12 +40,12 @@ impl Echo {
         Self::start(&["127.0.0.1:0"])
     }
 
-    fn at(&self) -> &str {
+    pub(crate) fn at(&self) -> &str {
         &self.places[0]
     }
 
     /// Stop it; what it has counted.
-    fn stop(mut self) -> Value {
+    pub(crate) fn stop(mut self) -> Value {
         kill(&self.child, Signal::INT);
         let mut text = String::new();
         self.child.stdout.take().expect("a pipe").read_to_string(&mut text).expect("text");
@@ -61,13 +62,13 @@ impl Drop for Echo {
 }
 
 /// A run with `--json` to its good end.
-fn rtt(args: &[&str]) -> Value {
+pub(crate) fn rtt(args: &[&str]) -> Value {
     let ended = prony(&[&["rtt"], args, &["--json", "--quiet", "--accept-invalid"]].concat());
     assert_eq!(ended.code, 0, "{args:?}: {ended:?}");
     serde_json::from_str(&ended.stdout).expect("JSON")
 }
 
-fn count(report: &Value, what: &str) -> u64 {
+pub(crate) fn count(report: &Value, what: &str) -> u64 {
     report["measurement"]["tally"][what].as_u64().expect("a number")
 }
 
@@ -124,6 +125,91 @@ fn sctp_over_udp() {
     }
     let done = echo.stop();
     assert_eq!((&done["messages"], &done["broken"]), (&600.into(), &0.into()), "{done}");
+}
+
+/// What sockets are told reaches them, and what the kernel makes of it is said.
+#[test]
+fn sockets_are_as_asked() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+    let at = listener.local_addr().expect("an address").to_string();
+    let server = thread::spawn(move || {
+        let (mut stream, from) = listener.accept().expect("a client");
+        let mut opening = [0; 8];
+        stream.read_exact(&mut opening).expect("an opening");
+        let mut message = [0; 5];
+        while stream.read_exact(&mut message).is_ok() {
+            stream.write_all(&[0; 2]).expect("a reply");
+        }
+        from.ip().to_string()
+    });
+    let args = ["--source", "127.0.0.9", "--nagle", "--tos", "16", "--send-buffer", "1"];
+    let report = rtt(&[&[&at, "-n", "10", "--size", "1"], &args[..]].concat());
+    assert_eq!(count(&report, "replies"), 10);
+    assert_eq!(server.join().expect("the server"), "127.0.0.9");
+    let notes = report["run"]["notes"].to_string();
+    assert!(notes.contains("no buffer under"), "{notes}");
+
+    // Whether these two are permitted is the machine's business; that it is not is said.
+    let echo = Echo::tcp();
+    for (option, said) in [
+        (&["--realtime"][..], "the real-time scheduler cannot be had"),
+        (&["--busy-poll", "50us"], "--busy-poll cannot be had"),
+    ] {
+        let ended = prony(&[&["rtt", echo.at(), "-n", "10", "--accept-invalid"], option].concat());
+        match ended.code {
+            0 => assert_eq!(ended.stderr, "", "{option:?}"),
+            code => assert!(code == 2 && ended.stderr.contains(said), "{option:?}: {ended:?}"),
+        }
+    }
+}
+
+/// One system call to send, one to receive, and nothing else an exchange: in two runs that differ
+/// by as many exchanges.
+#[test]
+fn an_exchange_is_two_system_calls() {
+    if !have("strace") {
+        return;
+    }
+    let echo = Echo::tcp();
+    let Some(few) = system_calls(echo.at(), 500) else {
+        eprintln!("skipped: strace may not trace here");
+        return;
+    };
+    let many = system_calls(echo.at(), 2_500).expect("a count");
+    let more = |name: &str| {
+        let count = |of: &BTreeMap<String, u64>| of.get(name).copied().unwrap_or(0);
+        count(&many).saturating_sub(count(&few))
+    };
+    assert_eq!(more("sendto"), 2_000, "{many:?}");
+    // A reply that is long in coming is waited for again.
+    assert!((2_000..2_100).contains(&more("recvfrom")), "{many:?}");
+    // The clock is a system call on some machines. What else grows, grows with time.
+    let exchange = ["sendto", "recvfrom", "clock_gettime"];
+    let others = many.keys().filter(|name| !exchange.contains(&name.as_str()));
+    assert!(others.map(|name| more(name)).sum::<u64>() < 400, "{few:?} {many:?}");
+}
+
+/// How often a run made each system call; `None` where it cannot be traced.
+fn system_calls(at: &str, exchanges: u32) -> Option<BTreeMap<String, u64>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("calls");
+    let prony = command(&["rtt", at, "-n", &exchanges.to_string(), "--accept-invalid"]);
+    let traced = Command::new("strace")
+        .args(["-f", "-q", "-c", "-U", "name,calls", "-o"])
+        .arg(&file)
+        .arg(prony.get_program())
+        .args(prony.get_args())
+        .output()
+        .expect("strace starts");
+    if !traced.status.success() {
+        return None;
+    }
+    let text = std::fs::read_to_string(&file).expect("a table");
+    let row = |line: &str| {
+        let (name, calls) = line.trim().split_once(' ').filter(|(name, _)| *name != "total")?;
+        Some((name.to_owned(), calls.trim().parse().ok()?))
+    };
+    Some(text.lines().filter_map(row).collect())
 }
 
 #[test]
@@ -249,7 +335,13 @@ fn bad_input_is_refused() {
         (&["rtt", "127.0.0.1", "--insecure"], "--insecure"),
         (&["rtt", "127.0.0.1:0"], "port 0"),
         (&["echo", "203.0.113.1:1"], "cannot listen"),
-        (&["echo", "127.0.0.1:0", "--transport", "tls"], "speaks no TLS"),
+        (&["echo", "127.0.0.1:0", "--transport", "tcp,tls"], "cannot share a port"),
+        (&["echo", "unix:/tmp/x", "--transport", "tls"], "needs a HOST:PORT"),
+        (&["echo", "127.0.0.1:0", "--cert", "/nowhere"], "nothing to secure"),
+        (&["echo", "127.0.0.1:0", "--transport", "tls", "--cert", "/nowhere"], "cannot be read"),
+        (&["serve", "127.0.0.1:0", "--cert", "/nowhere"], "nothing to secure"),
+        (&["rtt", "127.0.0.1:1", "--tos", "17"], "--tos cannot be had: the kernel makes 16 of 17"),
+        (&["rtt", "127.0.0.1:1", "--source", "203.0.113.1"], "must be one of this machine's"),
         (&["echo", "127.0.0.1:0", "--transport", "unix"], "needs a path"),
         (&["rtt", "127.0.0.1", "--sctp", "udp"], "is for --transport sctp"),
         (
