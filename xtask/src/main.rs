@@ -1,6 +1,7 @@
 //! Automation for prony: every check, measurement and chore is a subcommand, so that a person and
 //! the build server type the same.
 
+mod bars;
 mod bench;
 mod ci;
 mod instructions;
@@ -26,6 +27,7 @@ cargo xtask options                    docs/options.md against --help
 cargo xtask instructions [--update]    instructions per request; --update records new figures
 cargo xtask sctp [FILTER]              the tests that need SCTP, in a guest that has it
 cargo xtask truth                      known delays, measured in a guest with a virtual clock
+cargo xtask bars [RUNS]                how often confidence intervals hold the truth
 cargo xtask bench ...                  the rig for measurements beside other tools
 cargo xtask freeze                     what each tool tells of a server that stands still
 ";
@@ -46,6 +48,7 @@ fn run() -> Result<()> {
     let args: Vec<String> = env::args().skip(1).collect();
     let Some((command, args)) = args.split_first() else { bail!("say what to do:\n{USAGE}") };
     match command.as_str() {
+        "bars" => bars::main(args),
         "bench" => bench::main(args),
         "ci" => ci::main(args),
         "freeze" => bench::main(&[vec!["freeze".to_owned()], args.to_vec()].concat()),

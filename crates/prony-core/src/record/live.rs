@@ -29,6 +29,11 @@ impl Recorder {
         if now >= self.begin { &self.main.tally.series } else { &self.warm.tally.series }
     }
 
+    /// The series of the measurement.
+    pub fn measured(&self) -> &Series {
+        &self.main.tally.series
+    }
+
     /// Whole replies by status so far, in no order; a status may come twice, to be added up.
     pub fn statuses(&self) -> impl Iterator<Item = (u16, u64)> {
         let of = |s: &Section| {

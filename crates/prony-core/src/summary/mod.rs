@@ -1,6 +1,7 @@
 //! What a run amounts to: the merged tallies, the meter's account of itself, and every derived
 //! figure, in one place.
 
+pub mod confidence;
 mod verdict;
 
 use serde::{Deserialize, Serialize};

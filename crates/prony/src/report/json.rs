@@ -7,7 +7,10 @@ use prony_core::fault::{Fault, FaultClass};
 use prony_core::plan::Plan;
 use prony_core::record::hist::Hist;
 use prony_core::record::{NameTally, Tally};
-use prony_core::summary::{Bound, Figures, Limit, Meter, Row, RunInfo, Summary, Verdict};
+use prony_core::summary::confidence::{Confidence, Interval, Lack};
+use prony_core::summary::{
+    Bound, Figures, Limit, Meter, QUANTILES, Row, RunInfo, Summary, Verdict,
+};
 use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +74,7 @@ struct Reason {
 struct Section<'a> {
     rates: Rates,
     times: BTreeMap<&'static str, Times>,
+    ci95: Intervals,
     errors: Vec<Error>,
     rows: Vec<Line>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,6 +126,35 @@ struct Times {
     p999_ns: Option<u64>,
     p9999_ns: Option<u64>,
     max_ns: Option<u64>,
+}
+
+/// 95 % confidence intervals.
+#[derive(Serialize)]
+struct Intervals {
+    rate: Between,
+    response: Figured,
+}
+
+/// Both ends, or why there are none.
+#[derive(Serialize)]
+struct Between {
+    lo: Option<f64>,
+    hi: Option<f64>,
+    #[serde(flatten)]
+    lack: Option<Lack>,
+}
+
+/// That of each figure.
+#[derive(Serialize)]
+struct Figured {
+    mean_ns: Between,
+    p50_ns: Between,
+    p75_ns: Between,
+    p90_ns: Between,
+    p95_ns: Between,
+    p99_ns: Between,
+    p999_ns: Between,
+    p9999_ns: Between,
 }
 
 #[derive(Serialize)]
@@ -293,6 +326,7 @@ impl<'a> Section<'a> {
         Self {
             rates,
             times: times.into_iter().map(|(name, hist)| (name, Times::of(hist))).collect(),
+            ci95: Intervals::of(tally),
             errors: errors(tally),
             rows: tally.rows().map(Line::from).collect(),
             sessions: tally.sessions.as_ref().map(|s| Sessions {
@@ -302,6 +336,37 @@ impl<'a> Section<'a> {
             }),
             names: names.iter().zip(&tally.names).map(|(name, t)| Named::of(name, t)).collect(),
             tally,
+        }
+    }
+}
+
+impl Intervals {
+    fn of(tally: &Tally) -> Self {
+        let confidence = Confidence::of(tally);
+        let [p50_ns, p75_ns, p90_ns, p95_ns, p99_ns, p999_ns, p9999_ns] =
+            QUANTILES.map(|(_, q)| confidence.quantile(q).into());
+        let mean_ns = confidence.mean().into();
+        Self {
+            rate: confidence.rate(tally.rate()).into(),
+            response: Figured {
+                mean_ns,
+                p50_ns,
+                p75_ns,
+                p90_ns,
+                p95_ns,
+                p99_ns,
+                p999_ns,
+                p9999_ns,
+            },
+        }
+    }
+}
+
+impl From<Result<Interval, Lack>> for Between {
+    fn from(told: Result<Interval, Lack>) -> Self {
+        match told {
+            Ok(Interval { lo, hi }) => Self { lo: Some(lo), hi: Some(hi), lack: None },
+            Err(lack) => Self { lo: None, hi: None, lack: Some(lack) },
         }
     }
 }

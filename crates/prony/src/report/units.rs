@@ -94,6 +94,11 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// How far a figure may be off, as a share of it: `1.23 %`.
+pub fn bar(share: f64) -> String {
+    format!("{} %", three(share * 100.0))
+}
+
 fn scaled<'a>(value: f64, units: &[(f64, &'a str)]) -> (String, &'a str) {
     let mut at = units.iter().rposition(|&(size, _)| value >= size).unwrap_or(0);
     // What rounds up to the next unit is told in it.

@@ -2,6 +2,7 @@
 //! meter with what to do about it.
 
 use prony_core::fault::Fault;
+use prony_core::summary::confidence::Lack;
 use prony_core::summary::{Bound, Change, Figure, Limit, Summary, Verdict};
 use prony_core::units::Span;
 
@@ -149,6 +150,20 @@ pub fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Interrupted => "the figures are those until then",
         Verdict::NotStationary => "the target was not the same all along",
         Verdict::TooShort => "too few samples for the percentile that was asked for",
+    }
+}
+
+/// Why a figure has no confidence interval.
+pub fn lack(lack: Lack) -> String {
+    match lack {
+        Lack::Empty => "nothing was measured".into(),
+        Lack::Samples { needs } => format!("too few times, it needs {}", units::count(needs)),
+        Lack::Short => "the run is shorter than a second".into(),
+        Lack::Dependent { independent } => format!(
+            "the times hang together: they count for {} independent ones",
+            units::three(independent)
+        ),
+        Lack::NotKept => "not kept by the version that measured it".into(),
     }
 }
 

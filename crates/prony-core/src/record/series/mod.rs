@@ -1,9 +1,13 @@
 //! The run over time: counts and a coarse histogram per interval, in bounded memory.
 
+mod blocks;
+
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
 use crate::units::{Nanos, Span};
+use blocks::Piece;
+pub use blocks::{BLOCK_MIN, BLOCKS_MAX, Block, Blocks};
 
 /// Counts of one interval. A request is counted as started where its intended start falls, as
 /// answered or failed where it ended.
@@ -26,21 +30,23 @@ pub struct Cell {
 
 /// The cells of a section, oldest first, each [`Series::interval`] long. Begins with 1 s; when
 /// 1,024 cells are full, neighbours are joined and the interval doubles, so a run of any length
-/// takes constant memory.
+/// takes constant memory. The same response times stand in shorter [`Blocks`] too.
 ///
-/// The bins of the cell that is being filled are dense and apart (`dense`); they move into the cell
-/// when the next one begins, which is the only time that counting allocates.
+/// The bins of the piece of time that is being filled are dense and apart (`piece`); they move into
+/// its cell and its block when the next one begins, which is the only time that counting allocates.
+/// A piece is a cell or a block long, whichever is shorter.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Wire", into = "Wire")]
 pub struct Series {
     begin: Nanos,
     interval: Span,
     cells: Vec<Cell>,
-    /// Index of the cell that `dense` belongs to; meaningless while there are no cells.
+    /// Index of the cell that `piece` belongs to; meaningless while there are no cells.
     current: usize,
     /// When the current cell begins; `Nanos::MAX` while there is none, which no event is after.
     current_begin: Nanos,
-    dense: Box<[u32; BINS]>,
+    piece: Piece,
+    blocks: Blocks,
 }
 
 /// The most cells that a series has.
@@ -75,6 +81,17 @@ pub fn bin_value(bin: u16) -> Span {
     Span((32 + step) * width + width / 2)
 }
 
+/// The shortest and the longest time of a bin.
+pub fn bin_bounds(bin: u16) -> (Span, Span) {
+    let middle = bin_value(bin).0;
+    if middle < 64 {
+        return (Span(middle), Span(middle));
+    }
+    let half = 1 << (middle.ilog2() - 6);
+    let last = usize::from(bin) + 1 >= BINS;
+    (Span(middle - half), if last { Span::MAX } else { Span(middle + half - 1) })
+}
+
 impl Series {
     /// An empty series from `begin` on.
     pub fn new(begin: Nanos) -> Self {
@@ -84,49 +101,62 @@ impl Series {
             cells: Vec::with_capacity(CELLS_MAX),
             current: 0,
             current_begin: Nanos::MAX,
-            dense: Box::new([0; BINS]),
+            piece: Piece::new(),
+            blocks: Blocks::default(),
         }
     }
 
     /// A request is wanted from `at` on.
     #[inline]
     pub fn started(&mut self, at: Nanos) {
-        self.cell(at).0.started += 1;
+        self.cell(at).started += 1;
     }
 
     /// So many requests are wanted from `at` on.
     pub fn started_together(&mut self, at: Nanos, n: u64) {
-        self.cell(at).0.started += n;
+        self.cell(at).started += n;
     }
 
     /// A success. An event of an earlier cell lands there, whatever its age; that it is rare makes
     /// counting cheap.
     #[inline]
     pub fn replied(&mut self, now: Nanos, response: Span, bytes: u64) {
-        let (cell, dense) = self.cell(now);
+        let cell = if self.piece.contains(now) || self.advance(now) {
+            self.note(response)
+        } else {
+            self.note_late(now, response, 1)
+        };
         cell.replies += 1;
         cell.bytes += bytes;
-        cell.note(response, dense);
+        cell.max = cell.max.max(response);
     }
 
     /// A timeout.
     pub fn timed_out(&mut self, now: Nanos, response: Span) {
-        let (cell, dense) = self.cell(now);
+        let cell = if self.piece.contains(now) || self.advance(now) {
+            self.piece.timeouts += 1;
+            self.note(response)
+        } else {
+            self.note_late(now, response, 0)
+        };
         cell.failed += 1;
-        cell.note(response, dense);
+        cell.max = cell.max.max(response);
     }
 
     /// Any other failure.
     pub fn failed(&mut self, now: Nanos) {
-        self.cell(now).0.failed += 1;
+        self.cell(now).failed += 1;
     }
 
-    /// No more will be counted: makes the current cell readable. Counting on is allowed; the cell
-    /// is then readable after another `close`.
+    /// No more will be counted: makes the current cell and block readable. Counting on is allowed;
+    /// they are then readable after another `close`.
     pub fn close(&mut self) {
-        if let Some(cell) = self.cells.get_mut(self.current) {
-            cell.absorb(&self.dense);
-            self.dense.fill(0);
+        let at = self.piece.begin.since(self.begin);
+        if let Some(part) = self.piece.take()
+            && let Some(cell) = self.cells.get_mut(self.current)
+        {
+            add_bins(&mut cell.bins, part.bins.iter().copied());
+            self.blocks.add(at, &part);
         }
     }
 
@@ -145,13 +175,24 @@ impl Series {
         &self.cells
     }
 
+    /// The same in blocks. The last one has all its times after [`Series::close`] only.
+    pub fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// How long after the begin the newest times are still apart from their block.
+    pub fn settled(&self) -> Span {
+        if self.cells.is_empty() { Span::ZERO } else { self.piece.begin.since(self.begin) }
+    }
+
     /// The newest interval that is complete at `now`, for progress: its number and what was counted
     /// in it, which may be nothing. `None` before the first is complete.
     pub fn last_complete(&self, now: Nanos) -> Option<(usize, Cell)> {
         let index = self.index(now).checked_sub(1)?;
         let mut cell = self.cells.get(index).cloned().unwrap_or_default();
         if index == self.current {
-            cell.absorb(&self.dense);
+            let used = self.piece.dense.iter().enumerate().filter(|&(_, &n)| n > 0);
+            add_bins(&mut cell.bins, used.map(|(bin, &n)| (bin as u16, n)));
         }
         Some((index, cell))
     }
@@ -182,18 +223,49 @@ impl Series {
         for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
             mine.merge(theirs);
         }
+        self.blocks.merge(&other.blocks);
     }
 
-    /// The cell in which `at` lies; the dense bins too where it is the current one.
+    /// A time of the current piece.
     #[inline]
-    fn cell(&mut self, at: Nanos) -> (&mut Cell, Option<&mut [u32; BINS]>) {
+    fn note(&mut self, response: Span) -> &mut Cell {
+        let n = &mut self.piece.dense[usize::from(bin_of(response))];
+        *n = n.saturating_add(1);
+        self.piece.sum_ns = self.piece.sum_ns.saturating_add(response.0);
+        &mut self.cells[self.current]
+    }
+
+    /// A time of an earlier piece.
+    #[cold]
+    fn note_late(&mut self, now: Nanos, response: Span, replies: u64) -> &mut Cell {
+        let bins = vec![(bin_of(response), 1)];
+        let index = self.find(now);
+        add_bins(&mut self.cells[index].bins, bins.iter().copied());
+        self.blocks.add(now.since(self.begin), &Block { replies, sum_ns: response.0, bins });
+        &mut self.cells[index]
+    }
+
+    /// Begin the piece in which `at` lies; `false` where it is an earlier one.
+    #[cold]
+    fn advance(&mut self, at: Nanos) -> bool {
+        if !self.cells.is_empty() && at < self.piece.begin {
+            return false;
+        }
+        self.close();
+        self.find(at);
+        self.set_piece(at);
+        true
+    }
+
+    /// The cell in which `at` lies.
+    #[inline]
+    fn cell(&mut self, at: Nanos) -> &mut Cell {
         let index = if at >= self.current_begin && at.since(self.current_begin) < self.interval {
             self.current
         } else {
             self.find(at)
         };
-        let dense = (index == self.current).then_some(&mut *self.dense);
-        (&mut self.cells[index], dense)
+        &mut self.cells[index]
     }
 
     /// The same where it is not the current cell: an earlier one, or one still to be made, which
@@ -215,6 +287,7 @@ impl Series {
             self.cells.resize_with(index + 1, Cell::default);
         }
         self.set_current(index);
+        self.set_piece(at);
         index
     }
 
@@ -225,6 +298,14 @@ impl Series {
     fn set_current(&mut self, index: usize) {
         self.current = index;
         self.current_begin = self.begin + self.interval * index as u64;
+        self.set_piece(self.current_begin);
+    }
+
+    /// Only when closed: the dense bins are empty.
+    fn set_piece(&mut self, at: Nanos) {
+        self.piece.length = self.interval.min(self.blocks.length());
+        let index = at.since(self.begin).0 / self.piece.length.0;
+        self.piece.begin = self.begin + self.piece.length * index;
     }
 
     /// Join neighbours and double the interval. Only when closed: the dense bins are empty.
@@ -251,12 +332,15 @@ struct Wire {
     begin: Nanos,
     interval: Span,
     cells: Vec<Cell>,
+    /// Earlier versions kept none.
+    #[serde(default)]
+    blocks: Blocks,
 }
 
 impl From<Series> for Wire {
     fn from(mut s: Series) -> Self {
         s.close();
-        Self { begin: s.begin, interval: s.interval, cells: s.cells }
+        Self { begin: s.begin, interval: s.interval, cells: s.cells, blocks: s.blocks }
     }
 }
 
@@ -278,6 +362,7 @@ impl TryFrom<Wire> for Series {
         }
         let mut s = Self::new(w.begin);
         s.interval = w.interval;
+        s.blocks = w.blocks;
         s.cells.extend(w.cells);
         if let Some(last) = s.cells.len().checked_sub(1) {
             s.set_current(last);
@@ -292,7 +377,7 @@ impl PartialEq for Series {
         let (mut a, mut b) = (self.clone(), other.clone());
         a.close();
         b.close();
-        (a.begin, a.interval, a.cells) == (b.begin, b.interval, b.cells)
+        (a.begin, a.interval, a.cells, a.blocks) == (b.begin, b.interval, b.cells, b.blocks)
     }
 }
 
@@ -322,54 +407,27 @@ impl Cell {
         self.failed += other.failed;
         self.bytes += other.bytes;
         self.max = self.max.max(other.max);
-        self.add_bins(other.bins.iter().copied());
+        add_bins(&mut self.bins, other.bins.iter().copied());
     }
+}
 
-    /// Count a response time, densely where that is possible.
-    #[inline]
-    fn note(&mut self, response: Span, dense: Option<&mut [u32; BINS]>) {
-        self.max = self.max.max(response);
-        let bin = bin_of(response);
-        match dense {
-            Some(dense) => {
-                let n = &mut dense[usize::from(bin)];
-                *n = n.saturating_add(1);
-            }
-            None => self.note_late(bin),
-        }
+/// Add bins that come in ascending order.
+fn add_bins(bins: &mut Vec<(u16, u32)>, more: impl Iterator<Item = (u16, u32)>) {
+    let mut more = more.peekable();
+    if more.peek().is_none() {
+        return;
     }
-
-    #[cold]
-    fn note_late(&mut self, bin: u16) {
-        match self.bins.binary_search_by_key(&bin, |&(b, _)| b) {
-            Ok(i) => self.bins[i].1 = self.bins[i].1.saturating_add(1),
-            Err(i) => self.bins.insert(i, (bin, 1)),
+    let mut sum = Vec::with_capacity(bins.len() + more.size_hint().0);
+    for &(bin, n) in &*bins {
+        while let Some(new) = more.next_if(|&(b, _)| b < bin) {
+            sum.push(new);
         }
+        let plus = more.next_if(|&(b, _)| b == bin).map_or(0, |(_, n)| n);
+        sum.push((bin, n.saturating_add(plus)));
     }
-
-    fn absorb(&mut self, dense: &[u32; BINS]) {
-        let used = dense.iter().enumerate().filter(|&(_, &n)| n > 0);
-        self.add_bins(used.map(|(bin, &n)| (bin as u16, n)));
-    }
-
-    /// Add bins that come in ascending order.
-    fn add_bins(&mut self, more: impl Iterator<Item = (u16, u32)>) {
-        let mut more = more.peekable();
-        if more.peek().is_none() {
-            return;
-        }
-        let mut sum = Vec::with_capacity(self.bins.len() + more.size_hint().0);
-        for &(bin, n) in &self.bins {
-            while let Some(new) = more.next_if(|&(b, _)| b < bin) {
-                sum.push(new);
-            }
-            let plus = more.next_if(|&(b, _)| b == bin).map_or(0, |(_, n)| n);
-            sum.push((bin, n.saturating_add(plus)));
-        }
-        sum.extend(more);
-        sum.shrink_to_fit();
-        self.bins = sum;
-    }
+    sum.extend(more);
+    sum.shrink_to_fit();
+    *bins = sum;
 }
 
 #[cfg(test)]

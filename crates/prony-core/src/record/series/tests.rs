@@ -15,6 +15,9 @@ fn bins_ascend_without_gaps_and_are_narrow() {
     for bin in 0..BINS as u16 {
         let middle = bin_value(bin);
         assert_eq!(bin_of(middle), bin, "the middle of bin {bin} lies in it");
+        let (low, high) = bin_bounds(bin);
+        assert_eq!((bin_of(low), bin_of(high)), (bin, bin), "both ends of bin {bin} lie in it");
+        assert!(bin == 0 || bin_of(Span(low.0 - 1)) == bin - 1, "bin {bin}");
     }
     for ns in 0..10_000 {
         let step = bin_of(Span(ns + 1)) - bin_of(Span(ns));

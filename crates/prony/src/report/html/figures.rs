@@ -2,12 +2,13 @@
 //! `value` of its element, so that a program can take it from the page.
 
 use maud::{Markup, html};
-use prony_core::record::NameTally;
 use prony_core::record::hist::Hist;
+use prony_core::record::{NameTally, Tally};
+use prony_core::summary::confidence::{Confidence, Interval, Lack};
 use prony_core::summary::{Figures, QUANTILES, Row};
 use prony_core::units::Span;
 
-use super::super::units;
+use super::super::{units, words};
 use super::scrolling;
 
 /// A time, in nanoseconds in the element.
@@ -69,6 +70,48 @@ pub(super) fn times(name: &str, hists: &[(&str, &Hist)]) -> Markup {
         }
         @if let Some(needs) = needs(&told) { p.hint { (needs) } }
     }
+}
+
+/// The 95 % confidence intervals of the response times and the rate.
+pub(super) fn intervals(tally: &Tally) -> Markup {
+    let confidence = Confidence::of(tally);
+    let response = Figures::of(&tally.times.response);
+    let quantiles = QUANTILES
+        .iter()
+        .zip(response.quantiles)
+        .map(|(&(name, q), figure)| (name, figure.map(|t| t.0 as f64), confidence.quantile(q)));
+    let times = [("mean", response.mean_ns, confidence.mean())].into_iter().chain(quantiles);
+    let line = |name: &str, cells: [Markup; 3], lack: Option<Lack>| {
+        html! {
+            tr {
+                th scope="row" { (name) }
+                @for cell in cells { td { (cell) } }
+                td { @if let Some(lack) = lack { (words::lack(lack)) } }
+            }
+        }
+    };
+    let rows: Vec<Markup> = times
+        .filter(|(_, figure, _)| figure.is_some())
+        .map(|(name, figure, told)| {
+            let end = |of: fn(Interval) -> f64| mean(told.ok().map(of));
+            line(name, [mean(figure), end(|i| i.lo), end(|i| i.hi)], told.err())
+        })
+        .collect();
+    let told = confidence.rate(tally.rate());
+    let end = |of: fn(Interval) -> f64| {
+        html! { @match told.ok().map(of) { Some(r) => { (rate(r)) }, None => "-" } }
+    };
+    let rates = [rate(tally.rate()), end(|i| i.lo), end(|i| i.hi)];
+    let table = html! {
+        table {
+            (head(["response", "measured", "from", "to", ""]))
+            tbody {
+                @for row in &rows { (row) }
+                (line("rate", rates, told.err()))
+            }
+        }
+    };
+    scrolling("95 % confidence intervals", &table)
 }
 
 /// What the dashes of the table would need.

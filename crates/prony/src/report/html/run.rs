@@ -34,6 +34,14 @@ pub(super) fn sections(summary: &Summary, id: &str) -> Markup {
         (plots::over_time(summary, id))
         h2 { "Where the time went" }
         (figures::times("all kinds of times", &kinds(t)))
+        @if t.times.response.count() > 0 {
+            h2 { "How far it can be trusted" }
+            p.hint {
+                "95 % confidence intervals, from the run's own blocks of time: of many such runs \
+                 19 in 20 hold the true figure, as long as the target stays the same."
+            }
+            (figures::intervals(t))
+        }
         (plots::phases(t, id))
         @if has_errors { h2 { "Errors" } (errors(t)) }
         @if !t.statuses.is_empty() { h2 { "Statuses" } (statuses(t)) }

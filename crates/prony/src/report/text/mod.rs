@@ -9,6 +9,7 @@ mod what;
 use prony_core::fault::Fault;
 use prony_core::plan::Plan;
 use prony_core::record::Tally;
+use prony_core::summary::confidence::Confidence;
 use prony_core::summary::{Sctp, SctpStack, Summary, Verdict};
 use prony_core::units::Span;
 
@@ -128,7 +129,7 @@ fn page(summary: &Summary, style: Style, detail: Detail) -> String {
 
 /// From the times to the verdict.
 fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
-    table::times(page, &summary.main);
+    table::times(page, &summary.main, detail.airy);
     named::tell(page, summary, detail.names);
     errors(page, &summary.main, detail);
     page.blank();
@@ -151,7 +152,7 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
         (if is_exchange { "exchanges" } else { "requests" }, vec![requests(t)]),
         ("network", exchange::network(t)),
         ("sessions", sessions(t)),
-        ("rate", rates(summary)),
+        ("rate", rates(summary, detail.airy)),
         ("data", data(t)),
         ("statuses", if is_exchange { Vec::new() } else { statuses(t, detail.statuses) }),
         ("connections", connections(summary)),
@@ -218,18 +219,22 @@ fn handshakes(t: &Tally) -> Vec<String> {
     told
 }
 
-fn rates(summary: &Summary) -> Vec<String> {
+fn rates(summary: &Summary, with_bar: bool) -> Vec<String> {
     let t = &summary.main;
     let mut told = Vec::new();
     if t.started == 0 {
         return told;
     }
     let asked = summary.asked_rate();
+    let bar = |rate: f64| match Confidence::of(t).rate(rate) {
+        Ok(interval) if with_bar => format!(" +- {}", units::bar(interval.reach(rate))),
+        _ => String::new(),
+    };
     told.push(match (t.rate(), t.replies, asked) {
         (0.0, 0, _) => "none answered".to_owned(),
         (0.0, ..) => "none answered before the drain".to_owned(),
-        (rate, _, None) => units::rate(rate),
-        (rate, _, Some(_)) => format!("{} answered", units::rate(rate)),
+        (rate, _, None) => units::rate(rate) + &bar(rate),
+        (rate, _, Some(_)) => format!("{}{} answered", units::rate(rate), bar(rate)),
     });
     told.extend(asked.map(|asked| format!("{} asked", units::rate(asked))));
     if t.sent_late > 0 {

@@ -2,6 +2,7 @@
 
 use prony_core::record::hist::Hist;
 use prony_core::record::{Tally, Times};
+use prony_core::summary::confidence::{Confidence, Interval, Lack};
 use prony_core::summary::{Figures, QUANTILES};
 
 use super::page::{Ink, Page};
@@ -9,8 +10,10 @@ use super::units;
 
 /// Columns of a cell, its gap included.
 const CELL: usize = 8;
+/// The label of the confidence intervals.
+const BARS: &str = "  95 % +-";
 
-pub(super) fn times(page: &mut Page, tally: &Tally) {
+pub(super) fn times(page: &mut Page, tally: &Tally, with_bars: bool) {
     let times = &tally.times;
     let lifetime = tally.sessions.as_ref().map(|s| ("session", &s.lifetime));
     let same = |a: &Hist, b: &Hist| a == b && a.count() > 0;
@@ -31,9 +34,17 @@ pub(super) fn times(page: &mut Page, tally: &Tally) {
         return;
     }
     page.row("", &header(), Ink::Faint);
+    let mut unsure = false;
     for (name, figures) in &told {
         let ink = if *name == "response" { Ink::Strong } else { Ink::Plain };
         page.row(name, &row(figures), ink);
+        if with_bars
+            && *name == "response"
+            && let Some((cells, is_unsure)) = bars(tally, figures)
+        {
+            page.row(BARS, &cells, Ink::Plain);
+            unsure |= is_unsure;
+        }
     }
     if !waits {
         page.line("service", "the same as response: no request waited before it was sent");
@@ -43,6 +54,12 @@ pub(super) fn times(page: &mut Page, tally: &Tally) {
     }
     if let Some(needs) = needs(&told) {
         page.line("-", &needs);
+    }
+    if unsure {
+        page.line(
+            "?",
+            "too few independent times for an interval; those that hang together count for less",
+        );
     }
 }
 
@@ -80,6 +97,30 @@ fn row(f: &Figures) -> String {
         .chain(f.quantiles.iter().map(|q| q.map(units::span)))
         .chain([f.max.map(units::span)]);
     cells.map(|cell| format!("{:>CELL$}", cell.as_deref().unwrap_or("-"))).collect()
+}
+
+/// How far the figures above are from the further end of their 95 % confidence interval, and
+/// whether one of them has none. Nothing where none has.
+fn bars(tally: &Tally, f: &Figures) -> Option<(String, bool)> {
+    let confidence = Confidence::of(tally);
+    let mut unsure = false;
+    let mut cell = |figure: Option<f64>, told: Result<Interval, Lack>| match (figure, told) {
+        (Some(figure), Ok(interval)) => units::bar(interval.reach(figure)),
+        (Some(_), Err(Lack::Dependent { .. })) => {
+            unsure = true;
+            "?".to_owned()
+        }
+        _ => String::new(),
+    };
+    let mut cells = vec![cell(f.mean_ns, confidence.mean()), String::new()];
+    for ((_, q), figure) in QUANTILES.iter().zip(f.quantiles) {
+        cells.push(cell(figure.map(|t| t.0 as f64), confidence.quantile(*q)));
+    }
+    if cells.iter().all(String::is_empty) {
+        return None;
+    }
+    let row: String = cells.iter().map(|cell| format!("{cell:>CELL$}")).collect();
+    Some((row.trim_end().to_owned(), unsure))
 }
 
 /// What the dashes of the table would need.

@@ -1,0 +1,275 @@
+//! The run in short blocks of time: what confidence intervals are made of.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use super::{BINS, add_bins};
+use crate::units::{Nanos, Span};
+
+/// What ended in one block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// Successes.
+    pub replies: u64,
+    /// Response times (successes and timeouts), added up, in nanoseconds.
+    pub sum_ns: u64,
+    /// The same times: (bin, count), bins ascending; see [`super::bin_of`].
+    pub bins: Vec<(u16, u32)>,
+}
+
+/// The blocks of a section, oldest first, each [`Blocks::length`] long. Begins with a 32nd of a
+/// second; when 512 blocks are full, neighbours are joined and the length doubles, so there are 256
+/// to 512 of them in every run of more than eight seconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Wire", into = "Wire")]
+pub struct Blocks {
+    length: Span,
+    blocks: Vec<Block>,
+}
+
+/// The most blocks.
+pub const BLOCKS_MAX: usize = 512;
+
+/// The length of a block at first.
+pub const BLOCK_MIN: Span = Span(1_000_000_000 / 32);
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Self { length: BLOCK_MIN, blocks: Vec::new() }
+    }
+}
+
+impl Block {
+    /// How many response times there are.
+    pub fn count(&self) -> u64 {
+        self.bins.iter().map(|&(_, n)| u64::from(n)).sum()
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.replies += other.replies;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        add_bins(&mut self.bins, other.bins.iter().copied());
+    }
+}
+
+impl Blocks {
+    /// The length of a block.
+    pub fn length(&self) -> Span {
+        self.length
+    }
+
+    /// The blocks, oldest first.
+    pub fn all(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// Add to the block in which the moment lies that is so long after the begin.
+    pub fn add(&mut self, since_begin: Span, part: &Block) {
+        let mut index = (since_begin.0 / self.length.0) as usize;
+        while index >= BLOCKS_MAX {
+            self.fold();
+            index = (since_begin.0 / self.length.0) as usize;
+        }
+        if index >= self.blocks.len() {
+            self.blocks.resize_with(index + 1, Block::default);
+        }
+        self.blocks[index].merge(part);
+    }
+
+    /// Add another worker's blocks, the first of one to the first of the other. Exact, whatever
+    /// the lengths: those of the finer ones are joined first.
+    pub fn merge(&mut self, other: &Self) {
+        while self.length < other.length {
+            self.fold();
+        }
+        for (i, block) in other.blocks.iter().enumerate() {
+            self.add(other.length * i as u64, block);
+        }
+    }
+
+    /// The blocks that end no later than `until` after the begin, with when each begins; those
+    /// that begin before `from` are left out.
+    pub fn between(&self, from: Span, until: Span) -> impl Iterator<Item = (Span, &Block)> {
+        let length = self.length;
+        let first = from.0.div_ceil(length.0) as usize;
+        let end = ((until.0 / length.0) as usize).min(self.blocks.len());
+        (first..end).map(move |i| (length * i as u64, &self.blocks[i]))
+    }
+
+    fn fold(&mut self) {
+        let joined = self.blocks.len().div_ceil(2);
+        for i in 0..joined {
+            let mut block = std::mem::take(&mut self.blocks[2 * i]);
+            if let Some(next) = self.blocks.get(2 * i + 1) {
+                block.merge(next);
+            }
+            self.blocks[i] = block;
+        }
+        self.blocks.truncate(joined);
+        self.length = self.length * 2;
+    }
+}
+
+/// The part of a block that is being filled: its times in dense bins.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    /// When it begins; `Nanos::MAX` while there is none, which no event is after.
+    pub(super) begin: Nanos,
+    pub(super) length: Span,
+    pub(super) timeouts: u64,
+    pub(super) sum_ns: u64,
+    pub(super) dense: Box<[u32; BINS]>,
+}
+
+impl Piece {
+    pub(super) fn new() -> Self {
+        let dense = Box::new([0; BINS]);
+        Self { begin: Nanos::MAX, length: BLOCK_MIN, timeouts: 0, sum_ns: 0, dense }
+    }
+
+    #[inline]
+    pub(super) fn contains(&self, at: Nanos) -> bool {
+        at >= self.begin && at.since(self.begin) < self.length
+    }
+
+    /// What was counted, and nothing is left.
+    pub(super) fn take(&mut self) -> Option<Block> {
+        let used = self.dense.iter().enumerate().filter(|&(_, &n)| n > 0);
+        let bins: Vec<(u16, u32)> = used.map(|(bin, &n)| (bin as u16, n)).collect();
+        if bins.is_empty() {
+            return None;
+        }
+        self.dense.fill(0);
+        let mut block = Block { replies: 0, sum_ns: self.sum_ns, bins };
+        block.replies = block.count().saturating_sub(self.timeouts);
+        (self.timeouts, self.sum_ns) = (0, 0);
+        Some(block)
+    }
+}
+
+/// Blocks as they are saved and sent: column by column, the bins of each block as text.
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    length: Span,
+    replies: Vec<u64>,
+    sums: Vec<u64>,
+    times: Vec<String>,
+}
+
+impl From<Blocks> for Wire {
+    fn from(b: Blocks) -> Self {
+        Self {
+            length: b.length,
+            replies: b.blocks.iter().map(|b| b.replies).collect(),
+            sums: b.blocks.iter().map(|b| b.sum_ns).collect(),
+            times: b.blocks.iter().map(|b| encoded(&b.bins)).collect(),
+        }
+    }
+}
+
+impl TryFrom<Wire> for Blocks {
+    type Error = &'static str;
+
+    fn try_from(w: Wire) -> Result<Self, Self::Error> {
+        let times = w.length.0 / BLOCK_MIN.0;
+        if !w.length.0.is_multiple_of(BLOCK_MIN.0) || !times.is_power_of_two() {
+            return Err("the length of the blocks is no power of two of 1/32 s");
+        }
+        let n = w.times.len();
+        if n > BLOCKS_MAX || w.replies.len() != n || w.sums.len() != n {
+            return Err("the blocks are more than 512, or their columns differ in length");
+        }
+        let columns = w.replies.into_iter().zip(w.sums).zip(&w.times);
+        let blocks = columns.map(|((replies, sum_ns), text)| {
+            let bins = decoded(text).ok_or("the bins of a block cannot be decoded")?;
+            Ok(Block { replies, sum_ns, bins })
+        });
+        Ok(Self { length: w.length, blocks: blocks.collect::<Result<_, Self::Error>>()? })
+    }
+}
+
+/// For each bin how far it is from the one before and its count, as LEB128, in base64.
+fn encoded(bins: &[(u16, u32)]) -> String {
+    let mut bytes = Vec::with_capacity(bins.len() * 2);
+    let mut put = |mut n: u32| {
+        while n >= 0x80 {
+            bytes.push(n as u8 | 0x80);
+            n >>= 7;
+        }
+        bytes.push(n as u8);
+    };
+    let mut last = 0;
+    for &(bin, n) in bins {
+        put(u32::from(bin - last));
+        put(n);
+        last = bin;
+    }
+    STANDARD.encode(bytes)
+}
+
+fn decoded(text: &str) -> Option<Vec<(u16, u32)>> {
+    let bytes = STANDARD.decode(text).ok()?;
+    let mut rest = bytes.iter();
+    let mut bins: Vec<(u16, u32)> = Vec::new();
+    let mut bin = 0_u32;
+    while !rest.as_slice().is_empty() {
+        let (step, n) = (number(&mut rest)?, number(&mut rest)?);
+        bin = bin.checked_add(step)?;
+        if bin as usize >= BINS || (step == 0 && !bins.is_empty()) {
+            return None;
+        }
+        bins.push((bin as u16, n));
+    }
+    Some(bins)
+}
+
+fn number<'a>(bytes: &mut impl Iterator<Item = &'a u8>) -> Option<u32> {
+    let mut n = 0_u64;
+    for shift in (0..35).step_by(7) {
+        let byte = *bytes.next()?;
+        n |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return u32::try_from(n).ok();
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_survive_being_saved() {
+        let cases: [&[(u16, u32)]; 4] = [
+            &[],
+            &[(0, 1)],
+            &[(0, 1), (1, 127), (200, 128), (BINS as u16 - 1, u32::MAX)],
+            &[(1_000, 70_000)],
+        ];
+        for bins in cases {
+            assert_eq!(decoded(&encoded(bins)).as_deref(), Some(bins));
+        }
+        for wrong in ["A", "gA==", "AAA=x", "/////w8B", "AQEAAQ=="] {
+            assert_eq!(decoded(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn blocks_are_joined_when_there_are_too_many() {
+        let mut blocks = Blocks::default();
+        let one = Block { replies: 1, sum_ns: 5, bins: vec![(3, 1)] };
+        for i in 0..BLOCKS_MAX as u64 {
+            blocks.add(BLOCK_MIN * i, &one);
+        }
+        assert_eq!((blocks.length(), blocks.all().len()), (BLOCK_MIN, BLOCKS_MAX));
+        blocks.add(Span::from_secs(16), &one);
+        assert_eq!((blocks.length(), blocks.all().len()), (BLOCK_MIN * 2, BLOCKS_MAX / 2 + 1));
+        assert_eq!(blocks.all()[0], Block { replies: 2, sum_ns: 10, bins: vec![(3, 2)] });
+        assert_eq!(blocks.all()[BLOCKS_MAX / 2], one);
+        let told: Vec<Span> =
+            blocks.between(Span(1), Span::from_millis(200)).map(|(at, _)| at).collect();
+        assert_eq!(told, [BLOCK_MIN * 2, BLOCK_MIN * 4], "whole ones only");
+    }
+}

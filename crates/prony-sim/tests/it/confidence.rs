@@ -1,0 +1,222 @@
+//! How often the truth lies in the 95 % intervals: against stations whose law is known.
+
+use std::env;
+use std::fmt::Write as _;
+
+use prony_core::record::Tally;
+use prony_core::summary::confidence::{Confidence, Interval, Lack};
+use prony_core::units::{Nanos, Span};
+use prony_sim::dice::Dice;
+use prony_sim::plant::Law;
+
+/// The mean service of every station.
+const SERVICE: Span = Span::from_millis(1);
+
+/// A station at which requests arrive at random.
+#[derive(Clone, Copy)]
+enum Station {
+    /// One server with exponential service that is busy for that share of the time.
+    Queue(f64),
+    /// A server for each request, and that law; 1,000 requests a second.
+    Free(&'static str, Law),
+}
+
+/// The figures that are asked for: quantiles, and NaN for the mean.
+const FIGURES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, f64::NAN];
+
+/// One station, one length: for each figure how many runs had an interval, and in how many of
+/// these it held the truth.
+#[derive(Default)]
+struct Count {
+    runs: u32,
+    told: [u32; FIGURES.len()],
+    held: [u32; FIGURES.len()],
+}
+
+impl Station {
+    /// A run of so many requests, begun in the long run's state.
+    fn run(self, requests: u64, seed: u64) -> Tally {
+        let mut dice = Dice::new(seed, 0x99);
+        let mut done: Vec<(Nanos, Span)> = Vec::with_capacity(requests as usize);
+        let mut now = Nanos::ZERO;
+        match self {
+            Self::Queue(load) => {
+                let gap = Span((SERVICE.0 as f64 / load) as u64);
+                let busy = Span((SERVICE.0 as f64 / (1.0 - load)) as u64);
+                let mut wait = if dice.chance(load) { dice.exponential(busy) } else { Span::ZERO };
+                for _ in 0..requests {
+                    let next = dice.exponential(gap);
+                    now = now + next;
+                    // Lindley's recursion.
+                    wait = wait - next + dice.exponential(SERVICE);
+                    done.push((now + wait, wait));
+                }
+            }
+            Self::Free(_, law) => {
+                for _ in 0..requests {
+                    now = now + dice.exponential(SERVICE);
+                    let time = law.draw(&mut dice);
+                    done.push((now + time, time));
+                }
+                done.sort_unstable();
+            }
+        }
+        let mut tally = Tally::new(Nanos::ZERO);
+        for (at, time) in done {
+            tally.series.replied(at, time, 1);
+            tally.times.response.record(time);
+        }
+        (tally.started, tally.replies, tally.end) = (requests, requests, now);
+        tally.series.close();
+        tally
+    }
+
+    /// The true figure, in nanoseconds.
+    fn truth(self, figure: f64) -> f64 {
+        let of = |law: Law| match law {
+            Law::Exponential(mean) if figure.is_nan() => mean.0 as f64,
+            Law::Exponential(mean) => -(1.0 - figure).ln() * mean.0 as f64,
+            // Cut off at 1,000 times the least.
+            Law::Pareto(least, a) if figure.is_nan() => {
+                least.0 as f64 * (a - 1_000_f64.powf(1.0 - a)) / (a - 1.0)
+            }
+            Law::Pareto(least, a) => least.0 as f64 * (1.0 - figure).powf(-1.0 / a).min(1_000.0),
+            Law::Bimodal(fast, slow, share) if figure.is_nan() => {
+                fast.0 as f64 * (1.0 - share) + slow.0 as f64 * share
+            }
+            Law::Bimodal(fast, _, share) if figure <= 1.0 - share => fast.0 as f64,
+            Law::Bimodal(_, slow, _) => slow.0 as f64,
+            Law::Fixed(_) | Law::Uniform(..) => unreachable!("nobody asks"),
+        };
+        match self {
+            Self::Queue(load) => {
+                of(Law::Exponential(Span((SERVICE.0 as f64 / (1.0 - load)) as u64)))
+            }
+            Self::Free(_, law) => of(law),
+        }
+    }
+
+    fn count(self, requests: u64, runs: u32) -> Count {
+        let mut count = Count { runs, ..Count::default() };
+        for seed in 0..runs {
+            let tally = self.run(requests, u64::from(seed));
+            let confidence = Confidence::of(&tally);
+            for (i, figure) in FIGURES.into_iter().enumerate() {
+                let told: Result<Interval, Lack> =
+                    if figure.is_nan() { confidence.mean() } else { confidence.quantile(figure) };
+                let Ok(Interval { lo, hi }) = told else { continue };
+                let truth = self.truth(figure);
+                // A time is kept in whole nanoseconds.
+                count.told[i] += 1;
+                count.held[i] += u32::from(lo - 1.0 <= truth && truth <= hi + 1.0);
+            }
+        }
+        count
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Queue(load) => format!("M/M/1 busy {load}"),
+            Self::Free(name, _) => name.to_owned(),
+        }
+    }
+}
+
+const HEAVY: Station = Station::Free("heavy tail", Law::Pareto(Span::from_millis(1), 1.5));
+const BIMODAL: Station =
+    Station::Free("bimodal", Law::Bimodal(Span::from_millis(1), Span::from_millis(20), 0.04));
+
+impl Count {
+    /// The share of intervals that held the truth, in per cent.
+    fn held(&self, figure: usize) -> f64 {
+        f64::from(self.held[figure]) * 100.0 / f64::from(self.told[figure])
+    }
+
+    /// As a line of a table: what was held of what was told, and how often that was.
+    fn line(&self, station: Station, requests: u64) -> String {
+        let mut line = format!("| {} | {requests} |", station.name());
+        for i in 0..FIGURES.len() {
+            let told = f64::from(self.told[i]) * 100.0 / f64::from(self.runs);
+            let cell = match self.told[i] {
+                0 => " never told |".to_owned(),
+                n if n == self.runs => format!(" {:.1} % |", self.held(i)),
+                _ => format!(" {:.1} % of the {told:.1} % told |", self.held(i)),
+            };
+            write!(line, "{cell}").expect("memory");
+        }
+        line
+    }
+}
+
+/// Which figures must be held as often as is said: 95 %, give or take 2, and two standard errors of
+/// so few runs. (The study of `cargo xtask bars` has more.)
+fn check(station: Station, requests: u64, runs: u32, figures: &[usize]) {
+    let count = station.count(requests, runs);
+    let line = count.line(station, requests);
+    for &i in figures {
+        assert!(count.told[i] * 50 >= runs * 49, "{}: told too seldom: {line}", FIGURES[i]);
+        let off = 2.0 + 2.0 * (95.0_f64 * 5.0 / f64::from(runs)).sqrt();
+        assert!((count.held(i) - 95.0).abs() <= off, "{} is off by over {off}: {line}", FIGURES[i]);
+    }
+}
+
+#[test]
+fn p14_intervals_hold_the_truth_at_light_load() {
+    check(Station::Queue(0.3), 20_000, 300, &[0, 1, 2, 4]);
+}
+
+#[test]
+fn p14_intervals_hold_the_truth_at_medium_load() {
+    check(Station::Queue(0.6), 60_000, 250, &[0, 1, 2, 4]);
+}
+
+#[test]
+fn p14_intervals_hold_the_truth_at_heavy_load() {
+    check(Station::Queue(0.9), 100_000, 150, &[0, 1, 4]);
+}
+
+#[test]
+fn p14_intervals_hold_the_truth_of_a_heavy_tail() {
+    check(HEAVY, 30_000, 250, &[0, 1, 2, 4]);
+}
+
+#[test]
+fn p14_intervals_hold_the_truth_of_two_kinds_of_requests() {
+    check(BIMODAL, 20_000, 200, &[4]);
+    // The quantiles are one of two values, which the interval holds wherever it lies between them.
+    let count = BIMODAL.count(20_000, 50);
+    for i in 0..4 {
+        assert!(count.told[i] == 50 && count.held[i] == 50, "{}", count.line(BIMODAL, 20_000));
+    }
+}
+
+/// A tail of which a handful of independent pieces was seen says so, instead of being told as if
+/// it were known.
+#[test]
+fn p12_a_tail_that_hangs_together_is_not_told() {
+    let count = Station::Queue(0.9).count(50_000, 60);
+    let line = count.line(Station::Queue(0.9), 50_000);
+    assert!(count.told[2] <= 6, "500 times beyond p99, but in a few bursts: {line}");
+    assert_eq!(count.told[3], 0, "{line}");
+}
+
+/// The table of `docs/confidence.md`: `cargo xtask bars` asks for it, with the number of runs.
+#[test]
+fn study() {
+    let Some(runs) = env::var("PRONY_BARS").ok().and_then(|n| n.parse().ok()) else { return };
+    println!("| station | requests | p50 | p90 | p99 | p99.9 | mean |");
+    println!("|---|---|---|---|---|---|---|");
+    let queue = |load: f64, sizes: &[u64]| -> Vec<(Station, u64)> {
+        sizes.iter().map(|&n| (Station::Queue(load), n)).collect()
+    };
+    let all = [
+        queue(0.3, &[5_000, 20_000, 100_000]),
+        queue(0.6, &[10_000, 60_000, 300_000]),
+        queue(0.9, &[10_000, 50_000, 200_000, 400_000, 800_000]),
+        vec![(HEAVY, 5_000), (HEAVY, 30_000), (HEAVY, 200_000)],
+        vec![(BIMODAL, 5_000), (BIMODAL, 20_000)],
+    ];
+    for (station, requests) in all.into_iter().flatten() {
+        println!("{}", station.count(requests, runs).line(station, requests));
+    }
+}
