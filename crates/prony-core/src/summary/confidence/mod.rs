@@ -3,7 +3,7 @@
 //!
 //! A quantile is the place where the share of the times below it reaches q. That share is a ratio
 //! of two sums over the blocks, and what each block adds to it more or less than its part is a
-//! series over time; its slow waves tell the variance of the whole (see [`spectrum`]), however
+//! series over time; its slow waves tell the variance of the whole (module `spectrum`), however
 //! its neighbours hang together, as long as that ends within a fraction of the run. The variance
 //! of the share becomes an interval of ranks, and the pooled histogram turns these into times
 //! (Woodruff 1952), so that no density is needed. `docs/terms.md` has the method with its sources,
