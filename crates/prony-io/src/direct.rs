@@ -299,6 +299,9 @@ impl Direct {
                 sock::wait_at_most(current.fd, PULSE);
                 current.state = State::Open;
                 self.network.answered(link.endpoint, link.tried);
+                if link.boundaries == Boundaries::Packets && !link.unix {
+                    self.sampler.opened(link.fd);
+                }
                 m.on_connected(link.id, self.now);
             }
             // A full unix listener: ask again in a while.
@@ -353,7 +356,8 @@ impl Direct {
         if link.fd < 0 {
             return;
         }
-        if matches!(link.state, State::Open | State::Blocked) && !link.unix {
+        let was_open = !matches!(link.state, State::Asked | State::Connecting);
+        if was_open && !link.unix {
             self.sampler.closing(link.fd, true);
         }
         sock::close_how(link.fd, how);

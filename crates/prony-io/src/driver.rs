@@ -1,13 +1,14 @@
 //! What both drivers have in common: what they are given, what they tell, and how connections are
 //! opened.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{OwnedFd, RawFd};
 
 use prony_core::fault::{Fault, FaultClass};
 use prony_core::machine::Machine;
-use prony_core::summary::Transport;
+use prony_core::summary::{Sctp, Transport};
 use prony_core::units::{Nanos, Span};
 
 use crate::clock::Clock;
@@ -16,7 +17,7 @@ use crate::direct::Direct;
 use crate::epoll::Epoll;
 use crate::ports::{Ports, SocketOptions};
 use crate::sleep::Precision;
-use crate::sock::sctp::{Style, Tuning};
+use crate::sock::sctp::{self, Style, Tuning};
 use crate::sock::{self, Mode, Remote};
 use crate::uring::{Mounted, Uring};
 use crate::userspace::Userspace;
@@ -277,16 +278,35 @@ pub(crate) fn tries_next(fault: Fault) -> bool {
 pub(crate) struct Sampler {
     on: bool,
     short_lived: u32,
+    /// What was known of associations when they opened: of one that the peer has ended nothing else
+    /// is known.
+    opened: HashMap<RawFd, Sctp>,
     sum: Transport,
 }
 
 impl Sampler {
     pub(crate) fn new(on: bool) -> Self {
-        Self { on, short_lived: 0, sum: Transport::default() }
+        Self { on, short_lived: 0, opened: HashMap::new(), sum: Transport::default() }
+    }
+
+    /// An association of ours is open.
+    #[cold]
+    pub(crate) fn opened(&mut self, fd: RawFd) {
+        if let Some(facts) = sctp::facts(fd).ok().filter(|_| self.on) {
+            self.opened.insert(fd, facts);
+        }
     }
 
     pub(crate) fn closing(&mut self, fd: RawFd, kept_alive: bool) {
         if !self.on {
+            return;
+        }
+        if !self.opened.is_empty()
+            && let Some(before) = self.opened.remove(&fd)
+        {
+            let known = sctp::facts(fd).ok().filter(|facts| facts.paths > 0);
+            let facts = known.unwrap_or(Sctp { ended_by_peer: 1, ..before });
+            self.sum.sctp = Some(self.sum.sctp.unwrap_or_default().and(facts));
             return;
         }
         if !kept_alive {

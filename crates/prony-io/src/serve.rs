@@ -68,8 +68,8 @@ impl Listener {
         &self.local
     }
 
-    fn is_one_to_many(&self) -> bool {
-        matches!(self.local, Listen::Sctp { style: Style::OneToMany, .. })
+    fn cuts_packets(&self) -> bool {
+        matches!(self.local, Listen::UnixSeqpacket(_))
     }
 }
 
@@ -184,8 +184,8 @@ pub fn serve<M: Machine + Send>(
         driver: match options.driver {
             // Not measured to be faster for a server.
             DriverChoice::Auto => DriverChoice::Epoll,
-            // The ring cannot take associations off a one-to-many socket.
-            _ if listeners.iter().any(Listener::is_one_to_many) => DriverChoice::Epoll,
+            // The ring reads into buffers of its own, in which packets would be cut.
+            _ if listeners.iter().any(Listener::cuts_packets) => DriverChoice::Epoll,
             chosen => chosen,
         },
         cores: if options.pin { cpu::allowed() } else { Vec::new() },

@@ -362,6 +362,13 @@ pub(crate) fn boundaries_of(fd: RawFd) -> Boundaries {
     if is_stream { Boundaries::None } else { Boundaries::Packets }
 }
 
+/// Whether a socket of SCTP is a one-to-many one.
+pub(crate) fn is_one_to_many(fd: RawFd) -> bool {
+    let mut ty: libc::c_int = 0;
+    option(fd, libc::SOL_SOCKET, libc::SO_TYPE, &mut ty);
+    ty == libc::SOCK_SEQPACKET
+}
+
 /// Whether the socket is one of SCTP.
 pub(crate) fn is_sctp(fd: RawFd) -> bool {
     let mut protocol: libc::c_int = 0;

@@ -63,8 +63,8 @@ pub struct Uring {
     /// How many of them are to be looked at when the batch is over.
     flushing: usize,
     listeners: Vec<OwnedFd>,
-    /// Which of them are unix sockets.
-    unix_listeners: Vec<bool>,
+    /// What they are.
+    listener_kinds: Vec<ListenerKind>,
     /// Listeners that await nothing now, and until when they rest.
     idle_listeners: Vec<(u32, Nanos)>,
     sampler: Sampler,
@@ -93,6 +93,8 @@ struct Conn {
     /// A slow send is under way.
     slow: bool,
     unix: bool,
+    /// Each piece that the machine gives is a message, and is sent by itself (SCTP).
+    messages: bool,
     /// Batches sent, up to 2: more than one means a kept-alive connection.
     sends: u8,
     /// A send has failed: told when all that was received before it is.
@@ -135,6 +137,19 @@ enum Op {
     Connect,
     /// The slot is a listener's index.
     Accept,
+    /// The same: somebody waits at it who cannot be accepted by the ring.
+    Knock,
+}
+
+/// What a listener takes connections of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ListenerKind {
+    Stream,
+    Unix,
+    /// One-to-one sockets of SCTP.
+    Associations,
+    /// A one-to-many socket of SCTP, from which associations are branched off.
+    OneToMany,
 }
 
 const FREE: Conn = Conn {
@@ -147,6 +162,7 @@ const FREE: Conn = Conn {
     ended: false,
     slow: false,
     unix: false,
+    messages: false,
     sends: 0,
     broken: None,
     sent_in: u64::MAX,
@@ -171,8 +187,7 @@ impl Uring {
     pub fn new(mounted: Mounted, mut config: Config) -> Self {
         let Mounted { mut ring, buffers } = mounted;
         let pace = Pace::new(config.precision, &mut ring);
-        let unix_listeners =
-            config.listeners.iter().map(|l| sock::is_unix(l.as_raw_fd())).collect();
+        let listener_kinds = config.listeners.iter().map(|l| kind_of(l.as_raw_fd())).collect();
         let idle_listeners = (0..config.listeners.len()).map(|i| (i as u32, Nanos::ZERO)).collect();
         Self {
             ring,
@@ -190,7 +205,7 @@ impl Uring {
             parting: HashMap::new(),
             flushing: 0,
             listeners: config.listeners,
-            unix_listeners,
+            listener_kinds,
             idle_listeners,
             sampler: Sampler::new(config.tcp_info),
             stats: DriverStats::default(),
@@ -294,6 +309,7 @@ impl Uring {
             Op::SlowSend => self.slow_send_ended(m, id, what, result),
             Op::Connect => self.connect_ended(m, id, result),
             Op::Accept => self.accepted(m, id.slot, result, flags),
+            Op::Knock => self.knocked(m, id.slot),
             Op::None => Flow::Continue(()),
         }
     }
@@ -460,6 +476,15 @@ impl Drop for Uring {
     }
 }
 
+fn kind_of(listener: RawFd) -> ListenerKind {
+    match (sock::is_unix(listener), sock::is_sctp(listener)) {
+        (true, _) => ListenerKind::Unix,
+        (_, false) => ListenerKind::Stream,
+        (_, true) if sock::is_one_to_many(listener) => ListenerKind::OneToMany,
+        (_, true) => ListenerKind::Associations,
+    }
+}
+
 #[inline]
 fn live(conns: &mut [Conn], id: ConnId) -> Option<&mut Conn> {
     conns
@@ -481,6 +506,7 @@ fn unpack(what: u64) -> (Op, ConnId) {
         3 => Op::SlowSend,
         4 => Op::Connect,
         5 => Op::Accept,
+        6 => Op::Knock,
         _ => Op::None,
     };
     (op, ConnId { slot: (what >> 32) as u32 & 0x0fff_ffff, generation: what as u32 })

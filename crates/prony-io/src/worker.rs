@@ -375,7 +375,9 @@ impl Setup {
             workers,
             driver: match options.driver {
                 DriverChoice::Auto if is_ping_pong(plan, workers) => DriverChoice::Direct,
-                // io_uring reads into buffers of its own, in which messages lose their ends.
+                DriverChoice::Uring if plan.endpoints.iter().all(is_sctp) => DriverChoice::Uring,
+                // io_uring reads into buffers of its own, in which datagrams would be cut. (What is
+                // left of a message of SCTP comes with the next read.)
                 _ if plan.endpoints.iter().any(Endpoint::keeps_boundaries) => DriverChoice::Epoll,
                 DriverChoice::Auto if auto_prefers_uring(plan) => DriverChoice::Auto,
                 DriverChoice::Auto => DriverChoice::Epoll,

@@ -116,6 +116,10 @@ pub struct Sctp {
     pub paths: u32,
     /// Addresses that no longer answered, over all associations.
     pub paths_failed: u64,
+    /// Associations of which nothing was known any more when they were asked, because the peer had
+    /// ended them: their paths are those of their beginning, and what was sent again is not known.
+    #[serde(default)]
+    pub ended_by_peer: u64,
     /// This side's retransmission timeout before the first round trip, in ms.
     pub rto_initial_ms: u32,
     /// Its lower limit, in ms.
@@ -141,6 +145,7 @@ impl Sctp {
             retransmits: self.retransmits + other.retransmits,
             paths: self.paths.max(other.paths),
             paths_failed: self.paths_failed + other.paths_failed,
+            ended_by_peer: self.ended_by_peer + other.ended_by_peer,
             ..settings
         }
     }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::driver::tries_next;
 use crate::errno;
-use crate::sock::{self, Connecting, Mode, Read};
+use crate::sock::{self, Boundaries, Connecting, Mode, Read};
 
 /// Connections taken from a listener before the others get their turn.
 const ACCEPTS_IN_A_ROW: u32 = 64;
@@ -126,8 +126,12 @@ impl Epoll {
             return Flow::Continue(());
         };
         c.state = State::Open;
-        let (endpoint, tried) = (c.endpoint, c.tried);
+        let (endpoint, tried, fd) = (c.endpoint, c.tried, c.fd);
+        let is_association = c.boundaries == Boundaries::Packets && !c.unix;
         self.network.answered(endpoint, tried);
+        if is_association {
+            self.sampler.opened(fd);
+        }
         let now = self.pace.read_clock();
         m.on_connected(id, now);
         self.act(m, Some((id, now)))

@@ -378,7 +378,7 @@ pub fn local_addrs(fd: RawFd, assoc: Assoc) -> io::Result<Vec<SocketAddr>> {
 }
 
 /// The settings of a socket and, where its association is still open, what became of that.
-pub(super) fn facts(fd: RawFd) -> io::Result<Sctp> {
+pub(crate) fn facts(fd: RawFd) -> io::Result<Sctp> {
     let (rto, sack) = (rto(fd)?, sack(fd)?);
     let settings = Sctp {
         associations: 1,

@@ -1,19 +1,22 @@
 //! How connections begin and end: connects, accepts, and closes that wait for what is still to be
 //! sent, and for the peer.
 
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd as _, RawFd};
 
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode, squeue};
 use prony_core::machine::{CloseHow, Machine};
 use prony_core::units::{ConnId, Nanos, Span};
 
-use super::{ACCEPTED, Conn, FREE, Flow, Op, Pending, State, Uring, live, pack};
+use super::{ACCEPTED, Conn, FREE, Flow, ListenerKind, Op, Pending, State, Uring, live, pack};
 use crate::driver::tries_next;
-use crate::{errno, sock};
+use crate::errno;
+use crate::sock::{self, sctp};
 
 /// How long a listener rests when no descriptor was free.
 const ACCEPT_PAUSE: Span = Span::from_millis(10);
+/// Associations taken from a listener before the others get their turn.
+const ASSOCIATIONS_IN_A_ROW: u32 = 64;
 /// How long a closed connection may take to send what it still has to.
 const FLUSH: Span = Span::from_secs(10);
 /// How long a server's closed connection may still hear its peer out.
@@ -80,6 +83,7 @@ impl Uring {
         let Some(remote) = self.network.remote(c.endpoint, c.tried) else { return };
         c.unix = remote.is_unix();
         if remote.sctp().is_some() {
+            c.messages = true;
             // The ring knows no connect to several addresses.
             let result = remote.connect_sctp(fd, sock::Mode::Blocking).map_or_else(|e| -e, |_| 0);
             self.pending.push((id, Pending::Decided(result)));
@@ -119,8 +123,11 @@ impl Uring {
             return self.dead(m, id, errno::connect_fault(-result));
         }
         c.state = State::Open;
-        let (endpoint, tried) = (c.endpoint, c.tried);
+        let (endpoint, tried, association) = (c.endpoint, c.tried, c.messages.then_some(c.fd));
         self.network.answered(endpoint, tried);
+        if let Some(fd) = association {
+            self.sampler.opened(fd);
+        }
         self.arm(id);
         m.on_connected(id, self.pace.now());
         self.act(m)
@@ -152,8 +159,13 @@ impl Uring {
             }
             self.idle_listeners.swap_remove(i);
             let fd = Fd(self.listeners[index as usize].as_raw_fd());
-            let entry = opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build();
             let id = ConnId { slot: index, generation: 0 };
+            if self.listener_kinds[index as usize] == ListenerKind::OneToMany {
+                let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).build();
+                self.ring.push(&entry.user_data(pack(Op::Knock, id)));
+                continue;
+            }
+            let entry = opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build();
             self.ring.push(&entry.user_data(pack(Op::Accept, id)));
         }
     }
@@ -177,7 +189,31 @@ impl Uring {
         if result < 0 {
             return Flow::Continue(());
         }
-        let fd = result;
+        self.take_in(m, index, result)
+    }
+
+    /// Take the associations that wait at a one-to-many socket.
+    pub(super) fn knocked<M: Machine + ?Sized>(&mut self, m: &mut M, index: u32) -> Flow {
+        let now = self.pace.now();
+        for _ in 0..ASSOCIATIONS_IN_A_ROW {
+            let listener = self.listeners[index as usize].as_raw_fd();
+            match sctp::accept_from_many(listener, sock::Mode::Blocking) {
+                Ok(fd) => self.take_in(m, index, fd.into_raw_fd())?,
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    self.stats.accept_pauses += 1;
+                    self.idle_listeners.push((index, now + ACCEPT_PAUSE));
+                    return Flow::Continue(());
+                }
+            }
+        }
+        self.idle_listeners.push((index, now));
+        Flow::Continue(())
+    }
+
+    /// A peer has connected.
+    fn take_in<M: Machine + ?Sized>(&mut self, m: &mut M, index: u32, fd: RawFd) -> Flow {
+        let (now, kind) = (self.pace.now(), self.listener_kinds[index as usize]);
         let Some(id) = m.on_accepted(index, now) else {
             sock::close(fd);
             return self.act(m);
@@ -187,7 +223,8 @@ impl Uring {
             generation: id.generation,
             endpoint: ACCEPTED,
             state: State::Open,
-            unix: self.unix_listeners[index as usize],
+            unix: kind == ListenerKind::Unix,
+            messages: matches!(kind, ListenerKind::Associations | ListenerKind::OneToMany),
             ..FREE
         };
         self.put(conn, id);

@@ -26,6 +26,9 @@ impl Uring {
         if c.state != State::Open || c.slow || c.broken.is_some() {
             return; // the end of the slow send asks again
         }
+        if c.messages {
+            return self.send_message(m, id);
+        }
         if c.sent_in == batch {
             // Whether the send before was taken whole is not known before its submission.
             self.pending.push((id, Pending::WriteOn));
@@ -52,6 +55,27 @@ impl Uring {
             arena.undo(piece);
             c.slow = true;
             self.send_slowly(id, bytes);
+        }
+    }
+
+    /// Send one message out of memory of its own. The next is asked for when it is through, so that
+    /// none is cut, and no two become one.
+    #[cold]
+    fn send_message<M: Machine + ?Sized>(&mut self, m: &mut M, id: ConnId) {
+        let mut bytes = self.spare_slow.pop().unwrap_or_default();
+        let all = m.take_output(id, self.pace.now(), &mut |piece| {
+            let is_first = bytes.is_empty();
+            if is_first {
+                bytes.extend_from_slice(piece);
+            }
+            if is_first { piece.len() } else { 0 }
+        });
+        let Some(c) = live(&mut self.conns, id) else { return };
+        if !bytes.is_empty() {
+            (c.slow, c.sends) = (true, (c.sends + 1).min(2));
+            self.send_slowly(id, bytes);
+        } else if !all {
+            self.pending.push((id, Pending::WriteOn));
         }
     }
 

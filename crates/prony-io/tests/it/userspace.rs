@@ -185,9 +185,9 @@ fn lost_packets_are_sent_again() {
     assert_eq!((echoed.connections, echoed.broken), (1, 0));
     assert!(lost > 30, "{lost} packets lost");
     assert!(facts(&out).retransmits > 0, "{:?}", facts(&out));
-    // A packet that was lost costs a timeout, or the reports of what came behind it.
+    // A packet that was lost alone costs a timeout, whose time may have run since the one before.
     let slowest = t.times.service.max().expect("times");
-    assert!(slowest >= Span::from_millis(20), "{slowest:?}");
+    assert!(slowest >= Span::from_millis(10), "{slowest:?}");
 }
 
 /// From some packet on nothing arrives any more: the message under way is given up, and the run

@@ -401,6 +401,9 @@ fn associations(sctp: &Sctp) -> String {
     if sctp.paths_failed > 0 {
         told.push(format!("{} failed", units::count(sctp.paths_failed)));
     }
+    if sctp.ended_by_peer > 0 {
+        told.push(format!("{} ended by the peer first", units::count(sctp.ended_by_peer)));
+    }
     if sctp.retransmits > 0 {
         told.push(units::counted(sctp.retransmits, "chunk sent again", "chunks sent again"));
     }
