@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::control::Control;
 use crate::cpu;
 use crate::driver::{Config, Driver, DriverChoice, PULSE};
+use crate::held;
 use crate::worker::SetupError;
 
 /// From the moment when all workers are ready to the epoch.
@@ -115,6 +116,7 @@ impl Crew<'_> {
         wait_for_epoch(clock);
 
         let (user, system) = cpu::thread_times();
+        let turned = held::turned();
         let mut pulse = |m: &mut M, now: Nanos, spun: Span| show(i, m, now, spun);
         let stats = driver.run(&mut machine, clock, self.control, &mut pulse);
         let (user_end, system_end) = cpu::thread_times();
@@ -124,6 +126,8 @@ impl Crew<'_> {
             wall: stats.end.since(Nanos::ZERO),
             spin: stats.spin,
             turns: stats.turns,
+            stalls: stats.stalls,
+            turned: held::turned_since(turned, held::turned()),
             transport: stats.transport,
         };
         Some(Done { machine, meter, driver: driver.name() })

@@ -37,6 +37,8 @@ pub struct Direct {
     sampler: Sampler,
     stats: DriverStats,
     next_pulse: Nanos,
+    /// When the last wait was to end at the latest.
+    wait_ends: Nanos,
     stop_seen: Option<StopRequest>,
     now: Nanos,
 }
@@ -81,6 +83,7 @@ impl Direct {
             sampler: Sampler::new(config.tcp_info),
             stats: DriverStats::default(),
             next_pulse: Nanos::ZERO,
+            wait_ends: Nanos::ZERO,
             stop_seen: None,
             now: Nanos::ZERO,
         }
@@ -119,6 +122,9 @@ impl Direct {
     ) -> Flow {
         self.stats.turns += 1;
         if self.now >= self.next_pulse {
+            // It comes back between two waits, of which the last may have begun just before.
+            let asked = self.next_pulse.max(self.wait_ends);
+            self.stats.stalls.came(self.now.since(asked));
             self.next_pulse = self.now + PULSE;
             pulse(m, self.now, self.stats.spin);
         }
@@ -137,6 +143,7 @@ impl Direct {
             deadline = m.deadline();
         }
         let at_most = deadline.map_or(PULSE, |at| at.since(self.now).min(PULSE));
+        self.wait_ends = self.now + at_most;
         match self.link {
             Some(link) if link.state == State::Open => self.receive(m, link, at_most, clock),
             Some(link) if link.state == State::Blocked => {

@@ -8,7 +8,7 @@ use std::os::fd::{OwnedFd, RawFd};
 
 use prony_core::fault::{Fault, FaultClass};
 use prony_core::machine::Machine;
-use prony_core::summary::{Sctp, Transport};
+use prony_core::summary::{Sctp, Stalls, Transport};
 use prony_core::units::{Nanos, Span};
 
 use crate::clock::Clock;
@@ -70,6 +70,8 @@ pub struct DriverStats {
     pub spin: Span,
     /// What the kernel knew of the connections.
     pub transport: Transport,
+    /// How late the loop came back to what it had set itself.
+    pub stalls: Stalls,
     /// When the run ended.
     pub end: Nanos,
     /// Accepts that had to wait because no descriptor was free.

@@ -171,6 +171,7 @@ impl Epoll {
         self.let_go();
         self.stats.end = self.pace.read_clock();
         self.stats.spin = self.pace.spun();
+        self.stats.stalls = self.pace.stalls();
         self.stats.transport = self.sampler.sum();
         pulse(m, self.stats.end, self.stats.spin);
         self.stats

@@ -17,6 +17,7 @@ pub mod direct;
 pub mod driver;
 pub mod epoll;
 pub mod errno;
+pub mod held;
 pub mod limits;
 pub mod live;
 mod pace;

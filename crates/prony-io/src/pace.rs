@@ -2,6 +2,7 @@
 //! that end when the machine wants them to.
 
 use prony_core::machine::StopRequest;
+use prony_core::summary::Stalls;
 use prony_core::units::{Nanos, Span};
 
 use crate::clock::Clock;
@@ -23,6 +24,7 @@ pub(crate) struct Pace {
     next_pulse: Nanos,
     sleeper: Sleeper,
     stop_seen: Option<StopRequest>,
+    stalls: Stalls,
 }
 
 impl Pace {
@@ -41,6 +43,7 @@ impl Pace {
             next_pulse: Nanos::ZERO,
             sleeper,
             stop_seen: None,
+            stalls: Stalls::default(),
         }
     }
 
@@ -67,6 +70,7 @@ impl Pace {
     pub(crate) fn pulse_is_due(&mut self) -> bool {
         let due = self.now >= self.next_pulse;
         if due {
+            self.stalls.came(self.now.since(self.next_pulse));
             self.next_pulse = self.now + PULSE;
         }
         due
@@ -88,6 +92,11 @@ impl Pace {
     #[inline]
     pub(crate) fn when(&self, deadline: Option<Nanos>) -> Option<Nanos> {
         deadline.map(|due| self.sleeper.look_at(due))
+    }
+
+    /// How late the loop came back to what it had set itself.
+    pub(crate) fn stalls(&self) -> Stalls {
+        self.stalls
     }
 
     pub(crate) fn spun(&self) -> Span {
@@ -142,7 +151,9 @@ impl Pace {
         if woken < now + nap {
             return 0; // a signal
         }
-        self.sleeper.overslept(woken.since(now + nap));
+        let late = woken.since(now + nap);
+        self.sleeper.overslept(late);
+        self.stalls.longest = self.stalls.longest.max(late);
         if woken >= due || nap >= due.since(now) { 0 } else { self.spin(poller, due) }
     }
 

@@ -11,7 +11,7 @@ use prony_core::proto::Protocol;
 use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
 use prony_core::record::{Observer, Tally};
-use prony_core::summary::Meter;
+use prony_core::summary::{Meter, Withheld};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::Nanos;
 
@@ -20,6 +20,7 @@ use crate::cpu;
 use crate::crew::{Crew, Done};
 use crate::driver::{Config, DriverChoice};
 use crate::errno;
+use crate::held::Accounts;
 use crate::limits;
 use crate::live::{Gauge, Live};
 use crate::ports::{self, SocketOptions};
@@ -113,6 +114,8 @@ pub struct Outcome {
     pub descriptor_limit: u64,
     /// Whether the user ended the run before its time.
     pub interrupted: bool,
+    /// Processor time that the machine kept from the run.
+    pub withheld: Withheld,
     /// What the reader must know, in whole sentences.
     pub notes: Vec<String>,
 }
@@ -302,6 +305,7 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
         cores: if options.pin { cpu::allowed() } else { Vec::new() },
         realtime: options.realtime,
     };
+    let accounts = Accounts::read();
     let done = crew.work(
         setup.configs(options),
         &|i| {
@@ -326,7 +330,8 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
         },
         &mut |now| on_progress(&Live::of(&gauges, now, options.detail)),
     )?;
-    setup.outcome(done, control)
+    let withheld = Accounts::read().since(&accounts);
+    Ok(Outcome { withheld, ..setup.outcome(done, control)? })
 }
 
 /// All that is settled before the first worker starts.
@@ -496,6 +501,7 @@ impl Setup {
             addresses: self.endpoints.iter().map(names).collect(),
             descriptor_limit: self.descriptor_limit,
             interrupted: control.stop_request().is_some(),
+            withheld: Withheld::default(),
             notes: self.notes,
         })
     }

@@ -121,6 +121,12 @@ pub enum Error {
     /// The target server could not be started.
     #[error("serve: {0}")]
     Serve(String),
+    /// A saved result that is not valid was to be compared; which, and why not.
+    #[error(
+        "{0}; what is not valid is no ground for a comparison: measure again, or add \
+             --accept-invalid"
+    )]
+    Doubtful(String),
     /// A report that could not be written after the run.
     #[error("the run was made, but {what} could not be written: {}", sentence(.why))]
     Report {
@@ -136,6 +142,7 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Report { .. } => Exit::Output,
+            Self::Doubtful(_) => Exit::NotValid,
             _ => Exit::Usage,
         }
     }

@@ -75,6 +75,7 @@ fn summary(
         descriptor_limit: outcome.descriptor_limit,
         interrupted: outcome.interrupted,
         percentile: None,
+        withheld: outcome.withheld,
         notes,
     };
     let parts = outcome.tallies.into_iter().zip(outcome.meters);

@@ -48,6 +48,7 @@ const DRIVER: Rule = Only(&[
     "summary::Transport",
     "summary::Sctp",
     "summary::SctpStack",
+    "summary::Stalls",
     "target::Carrier",
 ]);
 

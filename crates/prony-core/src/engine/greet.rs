@@ -84,6 +84,7 @@ impl<P: Protocol> Engine<P> {
         if let Source::Closed(_) = &self.source {
             // One that was sent before, on a connection that is gone, has begun then.
             for flight in self.conns[slot].flights.iter_mut().filter(|f| !f.counted) {
+                self.recorder.begins_anew(flight.intended, now);
                 *flight = Flight::new(now, flight.call, flight.user);
             }
             self.recorder.ready(now);

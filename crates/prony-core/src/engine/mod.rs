@@ -371,6 +371,7 @@ impl<P: Protocol> Machine for Engine<P> {
         if self.stage == Stage::Over || !self.conns.live(id) {
             return;
         }
+        self.recorder.event(now);
         let conn = &mut self.conns[id.slot];
         debug_assert_eq!(conn.state, State::Connecting);
         conn.opened = now;
@@ -386,6 +387,7 @@ impl<P: Protocol> Machine for Engine<P> {
         if self.stage == Stage::Over || !self.conns.live(id) {
             return;
         }
+        self.recorder.event(now);
         match self.conns[id.slot].layer {
             Layer::Plain => self.received(id.slot, data, now),
             Layer::Tls(_) => self.received_records(id, data, now),
@@ -397,6 +399,7 @@ impl<P: Protocol> Machine for Engine<P> {
         if self.stage == Stage::Over || !self.conns.live(id) {
             return;
         }
+        self.recorder.event(now);
         let slot = id.slot;
         let fault = match (why, self.conns[slot].state) {
             _ if matches!(self.conns[slot].layer, Layer::Tls(_)) => self.cut_off(slot, why),
@@ -412,6 +415,7 @@ impl<P: Protocol> Machine for Engine<P> {
         if self.stage == Stage::Over {
             return;
         }
+        self.recorder.event(now);
         if !self.source.has_begun() {
             self.begin(now);
         }
@@ -449,6 +453,7 @@ impl<P: Protocol> Machine for Engine<P> {
         if self.stage == Stage::Over {
             return;
         }
+        self.recorder.event(now);
         self.begin_drain(now);
         match how {
             StopRequest::Drain => self.check_over(now),

@@ -102,6 +102,7 @@ impl<P: Protocol> Engine<P> {
         if self.unsent.is_empty() {
             return;
         }
+        self.recorder.event(now);
         let mut unsent = std::mem::take(&mut self.unsent);
         for (flight, fault) in unsent.drain(..) {
             self.fail(&flight, fault, false, now);
@@ -126,6 +127,7 @@ impl<P: Protocol> Engine<P> {
             if let Layer::Tls(tls) = &mut conn.layer
                 && self.secure.seal(tls, &mut self.out, &mut self.starts).is_err()
             {
+                self.recorder.event(now);
                 // The keys are used up (TLS 1.2, after millions of records): a new connection has
                 // new ones.
                 conn.given += self.unsent.len() as u32;

@@ -34,6 +34,11 @@ impl Tally {
         self.in_flight_max += other.in_flight_max;
         self.time_in_drain += other.time_in_drain;
         self.time_unfinished += other.time_unfinished;
+        self.time_assumed += other.time_assumed;
+        self.time_under_way = match (self.time_under_way, other.time_under_way) {
+            (Some(a), Some(b)) => Some(a + b),
+            _ => None,
+        };
         self.begin = self.begin.min(other.begin);
         self.end = self.end.max(other.end);
         self.times.merge(&other.times);

@@ -12,6 +12,7 @@ pub mod series;
 mod sessions;
 mod stamps;
 mod tls;
+mod under_way;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ use series::Series;
 pub use sessions::{NameTally, SessionEnd, SessionTally};
 pub use stamps::Stamps;
 pub use tls::{FirstHandshake, Secured, TlsTally};
+use under_way::UnderWay;
 
 /// A lag that counts as lateness where the end of the load cuts it off; below it, an arrival just
 /// before the end is sent just after it without anything being wrong.
@@ -119,6 +121,14 @@ pub struct Tally {
     pub time_in_drain: Span,
     /// How long the unfinished ones had been under way when the load ended, added up.
     pub time_unfinished: Span,
+    /// How much longer timeouts were recorded than they were under way, added up: each counts as at
+    /// least the timeout.
+    #[serde(default)]
+    pub time_assumed: Span,
+    /// The integral over the window of how many requests were under way, which owes nothing to
+    /// their stamps: added up from event to event. `None` in a warm-up, and where nobody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_under_way: Option<Span>,
     /// When the section began.
     pub begin: Nanos,
     /// When its load ended: the stop rule's moment, or the last completion where a count ended it.
@@ -158,6 +168,8 @@ pub struct Recorder {
     begin: Nanos,
     /// When the load ended, once it has.
     load_end: Option<Nanos>,
+    /// How many requests of the measurement were under way, over time.
+    under_way: UnderWay,
     /// Whether the stamps of every success are kept.
     keeps: bool,
     /// What is done with it.
@@ -199,6 +211,8 @@ impl Tally {
             in_flight_max: 0,
             time_in_drain: Span::ZERO,
             time_unfinished: Span::ZERO,
+            time_assumed: Span::ZERO,
+            time_under_way: None,
             begin,
             end: begin,
             times: Times::default(),
@@ -231,6 +245,7 @@ impl Recorder {
             warm: Section::new(Nanos::ZERO),
             begin,
             load_end: None,
+            under_way: UnderWay::default(),
             keeps: false,
             each: messages::Each::default(),
             ready: Nanos::MAX,
@@ -258,9 +273,12 @@ impl Recorder {
         if intended >= self.begin { &mut self.main } else { &mut self.warm }
     }
 
-    /// A request is wanted from now on.
+    /// A request is wanted from `intended` on.
     #[inline]
     pub fn started(&mut self, intended: Nanos) {
+        if intended < self.under_way.seen() {
+            self.noticed_late(intended);
+        }
         let s = self.section(intended);
         s.tally.started += 1;
         s.tally.series.started(intended);
@@ -368,6 +386,7 @@ impl Recorder {
         t.faults[fault as usize] += 1;
         if fault.class() == crate::fault::FaultClass::Timeout {
             let response = stamps.response().max(timeout);
+            t.time_assumed += response - stamps.response();
             t.times.response.record(response);
             if sent {
                 t.times.service.record(stamps.service());
@@ -476,6 +495,7 @@ impl Recorder {
                 sessions.completed_in_drain = 0;
             }
         }
+        self.main.tally.time_under_way = Some(self.under_way.total(by_time));
         // A load that is stopped in its warm-up has no measurement, and no more warm-up than that.
         let warm_end = self.load_end.map_or(self.begin, |end| end.min(self.begin));
         if self.ready < Nanos::MAX {

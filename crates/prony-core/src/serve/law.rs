@@ -16,6 +16,10 @@ use crate::units::Span;
 pub struct ServeLaw {
     /// How long serving a request takes.
     pub latency: Latency,
+    /// From when on serving takes longer, or shorter.
+    pub step: Option<Change>,
+    /// Until when it takes longer and longer, or shorter.
+    pub drift: Option<Change>,
     /// When the server freezes.
     pub stalls: Stalls,
     /// How many requests can be served at once: an M/M/c station with one queue, first come, first
@@ -44,6 +48,8 @@ impl Default for ServeLaw {
     fn default() -> Self {
         Self {
             latency: Latency::None,
+            step: None,
+            drift: None,
             stalls: Stalls::default(),
             workers: None,
             size: 128,
@@ -55,6 +61,13 @@ impl Default for ServeLaw {
             truncate: Share::NEVER,
             max_body: 16 << 20,
         }
+    }
+}
+
+impl ServeLaw {
+    /// What service times are multiplied by at `t` after the first request.
+    pub(super) fn factor(&self, t: Span) -> f64 {
+        self.step.map_or(1.0, |c| c.stepped(t)) * self.drift.map_or(1.0, |c| c.drifted(t))
     }
 }
 
@@ -395,6 +408,58 @@ impl fmt::Display for StatusMix {
     }
 }
 
+/// A change of all service times: times a factor, at a time after the first request.
+///
+/// As text: `3@10s`. Factors are over 0 and at most 1,000.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Change {
+    /// What service times are multiplied by in the end.
+    pub factor: f64,
+    /// When that is so.
+    pub at: Span,
+}
+
+impl Change {
+    /// The factor at `t` after the first request, if it comes at once.
+    pub(super) fn stepped(self, t: Span) -> f64 {
+        if t >= self.at { self.factor } else { 1.0 }
+    }
+
+    /// The factor at `t` after the first request, if it comes evenly.
+    pub(super) fn drifted(self, t: Span) -> f64 {
+        // Of 0 s by 0 s, which is no number, `min` takes the other.
+        let done = (t.as_secs_f64() / self.at.as_secs_f64()).min(1.0);
+        1.0 + (self.factor - 1.0) * done
+    }
+}
+
+impl FromStr for Change {
+    type Err = LawError;
+
+    fn from_str(text: &str) -> Result<Self, LawError> {
+        let fail = |why| LawError {
+            what: "change of the service time",
+            given: text.to_owned(),
+            why,
+            form: "3@10s (times 3, 10 s after the first request)",
+        };
+        let (factor, at) = text.split_once('@').ok_or_else(|| fail("no @"))?;
+        let factor: f64 = factor.trim().parse().map_err(|_| fail("not a factor"))?;
+        if !(factor > 0.0 && factor <= 1_000.0) {
+            return Err(fail("the factor is over 0 and at most 1000"));
+        }
+        let at = at.trim().parse().map_err(|_| fail("not a time"))?;
+        Ok(Self { factor, at })
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.factor, self.at)
+    }
+}
+
 /// When the server closes a connection for the number of its requests.
 ///
 /// As text: `100` (the 100th reply says `Connection: close`), `100,silent` (it does not, as of a
@@ -493,7 +558,7 @@ macro_rules! serialised_as_text {
     )*};
 }
 
-serialised_as_text!(Latency, Stalls, StatusMix, CloseAfter);
+serialised_as_text!(Latency, Change, Stalls, StatusMix, CloseAfter);
 
 /// Text that is no law.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

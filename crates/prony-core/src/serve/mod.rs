@@ -18,7 +18,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-pub use law::{CloseAfter, Latency, LawError, ServeLaw, Share, Stall, Stalls, StatusMix};
+pub use law::{Change, CloseAfter, Latency, LawError, ServeLaw, Share, Stall, Stalls, StatusMix};
 pub use request::HEAD_LIMIT;
 pub use served::Served;
 
@@ -241,7 +241,7 @@ impl Serve {
     fn request(&mut self, id: ConnId, head: Head, body: Vec<u8>, now: Nanos) {
         let number = self.served.requests;
         self.count_request(now);
-        let (answer, work) = self.decide(id, number, head, body);
+        let (answer, work) = self.decide(id, number, head, body, now);
         let c = &mut self.conns[id.slot as usize];
         c.reads = answer.keeps_open();
         let ticket = Ticket { id, entry: c.push(answer) };
@@ -254,12 +254,25 @@ impl Serve {
         }
     }
 
-    fn decide(&mut self, id: ConnId, number: u64, head: Head, body: Vec<u8>) -> (Answer, Span) {
+    fn decide(
+        &mut self,
+        id: ConnId,
+        number: u64,
+        head: Head,
+        body: Vec<u8>,
+        now: Nanos,
+    ) -> (Answer, Span) {
         let law = &self.law;
         let draw = |what| rng::keyed(self.seed, Stream::Serve, number, what as u64);
         let work = match head.route {
             Route::Delay(t) => t,
-            _ => law.latency.draw(draw(Draw::Latency), draw(Draw::Latency2)),
+            _ => {
+                let work = law.latency.draw(draw(Draw::Latency), draw(Draw::Latency2));
+                match law.factor(self.station.since_first(now)) {
+                    1.0 => work,
+                    factor => Span::from_secs_f64(work.as_secs_f64() * factor),
+                }
+            }
         };
         let c = &mut self.conns[id.slot as usize];
         c.requests += 1;

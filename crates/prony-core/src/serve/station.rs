@@ -60,6 +60,11 @@ impl Station {
         self.frozen
     }
 
+    /// How long after the first request that is.
+    pub(super) fn since_first(&self, now: Nanos) -> Span {
+        self.origin.map_or(Span::ZERO, |origin| now.since(origin))
+    }
+
     /// Requests waiting or in service.
     pub(super) fn inside(&self) -> u64 {
         self.inside

@@ -2,6 +2,7 @@
 //! figure, in one place.
 
 pub mod confidence;
+mod held;
 mod verdict;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use crate::record::Tally;
 use crate::record::hist::Hist;
 use crate::schedule::Arrivals;
 use crate::units::Span;
+pub use held::{Stalls, Turned, Withheld};
 pub use verdict::{Bound, Change, Figure, Judgement, Limit, Verdict};
 
 /// A finished run.
@@ -51,6 +53,9 @@ pub struct RunInfo {
     /// The highest percentile (over 0, below 100) that the run must carry, where one was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percentile: Option<f64>,
+    /// Processor time that the machine kept from the run, where it says so.
+    #[serde(default)]
+    pub withheld: Withheld,
     /// Facts that the reader must know (a cap lowered, a driver fallen back), in whole sentences.
     pub notes: Vec<String>,
 }
@@ -68,6 +73,12 @@ pub struct Meter {
     pub spin: Span,
     /// Turns of the event loop.
     pub turns: u64,
+    /// How late the event loop came back to what it had set itself.
+    #[serde(default)]
+    pub stalls: Stalls,
+    /// How the kernel gave the thread a processor; `None` where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turned: Option<Turned>,
     /// What the kernel knows of the connections.
     pub transport: Transport,
 }
@@ -358,8 +369,15 @@ impl Tally {
     /// the number of users, but for the moments between two requests.
     pub fn concurrency(&self) -> f64 {
         let ended = self.times.response.sum_ns() + self.times.failed.sum_ns();
-        let inside = ended as f64 - self.time_in_drain.0 as f64 + self.time_unfinished.0 as f64;
+        let inside = ended as f64 + self.time_unfinished.0 as f64
+            - (self.time_in_drain + self.time_assumed).0 as f64;
         per_second(inside.max(0.0) / 1e9, self.window())
+    }
+
+    /// The same from the other side of Little's law: the integral over the window of how many were
+    /// under way, over the window. `None` where nobody has integrated.
+    pub fn under_way(&self) -> Option<f64> {
+        Some(per_second(self.time_under_way?.as_secs_f64(), self.window()))
     }
 
     /// The section over time.

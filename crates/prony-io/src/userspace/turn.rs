@@ -50,6 +50,7 @@ impl Userspace {
         self.stats.end = self.pace.read_clock();
         self.let_go(m, control);
         self.stats.spin = self.pace.spun();
+        self.stats.stalls = self.pace.stalls();
         self.stats.transport = self.transport();
         pulse(m, self.stats.end, self.stats.spin);
         self.stats

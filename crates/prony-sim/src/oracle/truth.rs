@@ -221,6 +221,12 @@ pub fn conserves(tally: &Tally) -> Vec<String> {
         statuses >= t.replies && statuses <= judged,
         format!("{statuses} statuses, {judged} judged"),
     );
+    // Little's law: both sides come from the same readings of the clock.
+    if let Some(counted) = t.under_way() {
+        let timed = t.concurrency();
+        let equal = (counted - timed).abs() <= 1e-9 * counted.max(1.0);
+        must(equal, format!("{counted} under way as counted, {timed} by their times"));
+    }
     let h = &t.times;
     let counts = [
         ("response", h.response.count(), t.replies + timeouts),

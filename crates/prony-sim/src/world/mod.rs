@@ -7,6 +7,7 @@
 //! same outcome to the byte.
 
 mod events;
+mod held;
 mod wants;
 
 use std::cmp::Reverse;
@@ -14,11 +15,13 @@ use std::collections::BinaryHeap;
 
 use prony_core::fault::Fault;
 use prony_core::machine::{Machine, StopRequest};
+use prony_core::summary::Stalls;
 use prony_core::units::{ConnId, Nanos, Span};
 
 use crate::dice::Dice;
 use crate::link::{Link, Pipe};
 use crate::oracle::Oracle;
+pub use held::Held;
 
 /// What the world is like.
 #[derive(Clone, Debug)]
@@ -31,6 +34,8 @@ pub struct Setup {
     pub stops: Vec<(Nanos, StopRequest)>,
     /// A client's timer fires up to so much late (a busy or coarse machine).
     pub late: Span,
+    /// When the clients do not get to run.
+    pub held: Option<Held>,
     /// Events after which the world is taken for hung and panics.
     pub steps: u64,
     /// Whether the oracle follows every request; costs time and memory.
@@ -44,6 +49,8 @@ pub struct Ran {
     pub finished: Vec<Nanos>,
     /// Calls of `on_*` that each client got.
     pub turns: Vec<u64>,
+    /// What each client's event loop would tell of its stalls.
+    pub stalls: Vec<Stalls>,
     /// Connections that clients still held when they were finished.
     pub left_open: u64,
     /// Connections that servers still held when nothing more could happen.
@@ -153,6 +160,7 @@ impl Default for Setup {
             seed: 0,
             stops: Vec::new(),
             late: Span::ZERO,
+            held: None,
             steps: 200_000_000,
             watch: true,
         }
@@ -199,6 +207,7 @@ impl<'a, 'm> World<'a, 'm> {
             ran: Ran {
                 finished: Vec::new(),
                 turns: Vec::new(),
+                stalls: Vec::new(),
                 left_open: 0,
                 dangling: 0,
                 steps: 0,
@@ -217,6 +226,10 @@ impl<'a, 'm> World<'a, 'm> {
             self.settle(m);
         }
         while let Some((at, what)) = self.next() {
+            if let Some(end) = self.held_until(at, what) {
+                self.put_off(end, what);
+                continue;
+            }
             self.advance(at);
             match what {
                 Ok(what) => self.happen(what),
@@ -229,6 +242,7 @@ impl<'a, 'm> World<'a, 'm> {
             };
             self.ran.finished.push(at);
             self.ran.turns.push(seat.turns);
+            self.ran.stalls.push(self.setup.held.map(|h| h.stalls(at)).unwrap_or_default());
         }
         self.ran.dangling = self.conns.iter().filter(|c| c.ends[SERVER].holds()).count() as u64;
         self.ran

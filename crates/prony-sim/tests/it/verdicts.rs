@@ -2,17 +2,19 @@
 //! any clean one may be called anything else.
 
 use prony_core::machine::StopRequest;
-use prony_core::plan::{Plan, Stop, Think};
+use prony_core::plan::{
+    Burst, Cookies, Lost, OnFailure, Pick, Plan, SessionKind, Sessions, Stop, Think,
+};
 use prony_core::schedule::Arrivals;
 use prony_core::summary::{Judgement, Meter, RunInfo, Summary, Verdict};
-use prony_core::units::Span;
+use prony_core::units::{Nanos, Span};
 use prony_sim::dice::Dice;
 use prony_sim::link::{ConnectOdds, Link};
 use prony_sim::load;
 use prony_sim::plant::{Law, Server, Station};
-use prony_sim::world::Setup;
+use prony_sim::world::{Held, Setup};
 
-use crate::plans::{Seed, at, closed, ms, open};
+use crate::plans::{Seed, assert_conserved, at, closed, get, ms, open};
 
 /// What a case is made of.
 struct Case {
@@ -34,9 +36,20 @@ impl Case {
             _ => Law::Bimodal(ms(5), ms(60), 0.05),
         };
         let mut station = Station::new(law, seed);
-        let mut plan = match dice.below(3) {
+        let mut plan = match dice.below(6) {
             0 => closed(dice.between(1, 3) as u32, Think::None, length),
             1 => closed(dice.between(2, 6) as u32, Think::Exponential(ms(20)), length),
+            2 => {
+                let pipeline = dice.between(2, 8) as u32;
+                Plan { pipeline, ..closed(dice.between(1, 3) as u32, Think::None, length) }
+            }
+            3 => in_sessions(closed(dice.between(2, 6) as u32, Think::None, length), dice),
+            4 => {
+                let arrivals = if dice.chance(0.5) { Arrivals::Fixed } else { Arrivals::Poisson };
+                let mut plan = open(10.0 + dice.unit() * 30.0, arrivals, 1);
+                plan.stop = Stop { duration: Some(length), ..Stop::default() };
+                in_sessions(plan, dice)
+            }
             _ => {
                 let arrivals = if dice.chance(0.5) { Arrivals::Fixed } else { Arrivals::Poisson };
                 let rate = 40.0 + dice.unit() * 120.0;
@@ -53,7 +66,10 @@ impl Case {
         };
         plan.seed = seed;
         plan.expect.statuses = vec![(200, 399)];
-        if dice.chance(0.2) {
+        if dice.chance(0.3) {
+            plan.warmup = ms(dice.between(500, 2_000));
+        }
+        if plan.sessions.is_none() && plan.pipeline == 1 && dice.chance(0.2) {
             plan.requests_per_connection = Some(dice.between(1, 9) as u32);
         }
         let link = Link { jitter: Span(dice.below(200_000)), ..Link::with_latency(Span(50_000)) };
@@ -65,11 +81,43 @@ impl Case {
         let Self { plan, setup, station, percentile } = self;
         plan.check().expect("a valid plan");
         let outcome = load(&plan, shares, &setup, &mut [&mut Server::new(station)]);
+        assert_conserved(&outcome, "verdicts");
         let interrupted = !setup.stops.is_empty();
         let run = RunInfo { interrupted, percentile, ..RunInfo::default() };
-        let meter = Meter { wall: Span::from_secs(30), ..Meter::default() };
-        let parts = outcome.tallies.into_iter().map(|(w, m)| (w, m, meter.clone())).collect();
+        let meters = outcome.ran.finished.iter().zip(&outcome.ran.stalls);
+        let meters = meters.map(|(end, &stalls)| Meter {
+            wall: end.since(Nanos::ZERO),
+            stalls,
+            ..Meter::default()
+        });
+        let parts = outcome.tallies.into_iter().zip(meters).map(|((w, m), meter)| (w, m, meter));
+        let parts = parts.collect();
         Summary::from_parts(plan, run, parts).verdict()
+    }
+}
+
+/// The same load as sessions of one to three bursts, with pauses between them.
+fn in_sessions(plan: Plan, dice: &mut Dice) -> Plan {
+    let bursts = (0..dice.between(1, 3)).map(|_| Burst {
+        calls: (0..dice.between(1, 3) as u32).collect(),
+        lead: dice.chance(0.5),
+        think: Think::Exponential(ms(20)),
+        repeat: 1,
+    });
+    let kind = SessionKind { name: String::new(), weight: 1, bursts: bursts.collect() };
+    Plan {
+        calls: (0..3).map(|k| get(&format!("/{k}"))).collect(),
+        pipeline: 8,
+        sessions: Some(Sessions {
+            kinds: vec![kind].into(),
+            pick: Pick::InTurn,
+            connections: 1,
+            cookies: Cookies::Off,
+            lost: Lost::Idempotent,
+            on_failure: OnFailure::End,
+            retries: 0,
+        }),
+        ..plan
     }
 }
 
@@ -91,17 +139,19 @@ fn clean_runs_are_valid() {
 /// Spoil a clean run in one way, and say what it must be called.
 fn spoil(case: &mut Case, kind: u64, dice: &mut Dice) -> Verdict {
     let length = case.plan.stop.duration.expect("a time").0 / 1_000_000;
+    let warm = case.plan.warmup.0 / 1_000_000;
+    // A quarter to three quarters into the measurement.
+    let when = at(warm + length / 4 + dice.below(length / 2));
     match kind {
         0 => {
-            // A step to 1.6 to 4 times as long, a quarter to three quarters into the run.
-            let when = length / 4 + dice.below(length / 2);
             let factor = 1.6 + dice.unit() * 2.4;
             let (before, after) = if dice.chance(0.5) { (1.0, factor) } else { (factor, 1.0) };
-            changing(case, vec![(at(when), before), (at(when), after)]);
+            changing(case, vec![(when, before), (when, after)]);
             Verdict::NotStationary
         }
         1 => {
-            changing(case, vec![(at(0), 1.0), (at(length), 2.2 + dice.unit() * 2.0)]);
+            let factor = 2.2 + dice.unit() * 2.0;
+            changing(case, vec![(at(warm), 1.0), (at(warm + length), factor)]);
             Verdict::NotStationary
         }
         2 => {
@@ -110,18 +160,17 @@ fn spoil(case: &mut Case, kind: u64, dice: &mut Dice) -> Verdict {
         }
         3 => {
             let refused = 0.6 + dice.unit() * 0.4;
-            case.setup.link.connect = ConnectOdds { refused, ..ConnectOdds::default() };
-            case.plan.requests_per_connection = Some(1);
+            failing_to_connect(case, ConnectOdds { refused, ..ConnectOdds::default() });
             Verdict::TargetFailed
         }
-        4 | 5 => {
-            let odds = 0.05 + dice.unit() * 0.5;
-            case.setup.link.connect = if kind == 4 {
-                ConnectOdds { no_descriptors: odds, ..ConnectOdds::default() }
-            } else {
-                ConnectOdds { no_ports: odds, ..ConnectOdds::default() }
-            };
-            case.plan.requests_per_connection = Some(1);
+        4 => {
+            let no_descriptors = 0.05 + dice.unit() * 0.5;
+            failing_to_connect(case, ConnectOdds { no_descriptors, ..ConnectOdds::default() });
+            Verdict::ClientLimited
+        }
+        5 => {
+            let no_ports = 0.05 + dice.unit() * 0.5;
+            failing_to_connect(case, ConnectOdds { no_ports, ..ConnectOdds::default() });
             Verdict::ClientLimited
         }
         6 => {
@@ -136,27 +185,47 @@ fn spoil(case: &mut Case, kind: u64, dice: &mut Dice) -> Verdict {
             case.percentile = Some(99.999);
             Verdict::TooShort
         }
-        _ => {
-            let when = length / 4 + dice.below(length / 2);
-            case.setup.stops.push((at(when), StopRequest::Drain));
+        8 => {
+            case.setup.stops.push((when, StopRequest::Drain));
             Verdict::Interrupted
+        }
+        9 => {
+            // A run of one second, and a percentile that it cannot carry.
+            case.plan.stop.duration = Some(Span::from_secs(1));
+            case.percentile = Some(99.9);
+            Verdict::TooShort
+        }
+        _ => {
+            // On a processor for 5 to 50 % of the time, whatever the load.
+            let period = dice.between(20, 200);
+            let away = period as f64 * (0.5 + dice.unit() * 0.45);
+            case.setup.held = Some(Held { period: ms(period), away: Span((away * 1e6) as u64) });
+            Verdict::ClientLimited
         }
     }
 }
 
+/// Where each request has a connection of its own, or each session.
+fn failing_to_connect(case: &mut Case, odds: ConnectOdds) {
+    case.setup.link.connect = odds;
+    if case.plan.sessions.is_none() {
+        case.plan.requests_per_connection = Some(1);
+    }
+}
+
 /// A server of little scatter that changes.
-fn changing(case: &mut Case, slower: Vec<(prony_core::units::Nanos, f64)>) {
+fn changing(case: &mut Case, slower: Vec<(Nanos, f64)>) {
     let station = Station::new(Law::Uniform(ms(8), ms(12)), 1);
     case.station = station.slower(slower);
 }
 
 #[test]
 fn spoilt_runs_are_not() {
-    for seed in 0..225 {
+    for seed in 0..360 {
         let _case = Seed(seed);
         let mut dice = Dice::new(seed, 41);
         let mut case = Case::clean(&mut dice, seed);
-        let expected = spoil(&mut case, seed % 9, &mut dice);
+        let expected = spoil(&mut case, seed % 12, &mut dice);
         let judged = case.judged(1);
         assert!(!judged.is_valid(), "seed {seed}: {expected:?} was called valid");
         assert_eq!(judged.verdict, expected, "seed {seed}: {judged:?}");

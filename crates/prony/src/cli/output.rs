@@ -69,6 +69,12 @@ pub struct ReportArgs {
     /// Where they go.
     #[command(flatten)]
     pub to: ToArgs,
+    /// Compare results that are not valid, too, and exit with 0 instead of 98
+    ///
+    /// Without it a single result that is not valid is told with its verdict and exit code 98; for
+    /// a comparison it is refused.
+    #[arg(long, help_heading = OUTPUT)]
+    pub accept_invalid: bool,
 }
 
 impl ToArgs {

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::Args;
-use prony_core::serve::{CloseAfter, Latency, ServeLaw, Share, Stalls, StatusMix};
+use prony_core::serve::{Change, CloseAfter, Latency, ServeLaw, Share, Stalls, StatusMix};
 use prony_core::units::Span;
 
 use super::tls::{self, IdentityArgs};
@@ -26,12 +26,20 @@ pub struct ServeArgs {
     /// Also none, lognormal:MEDIAN,SIGMA and bimodal:FAST,SLOW,SHARE (of slow ones).
     #[arg(long, value_name = "LAW", help_heading = BEHAVIOUR, default_value = "none")]
     pub latency: Latency,
+    /// All service times change at once: 3@10s (times 3 from 10 s on)
+    ///
+    /// Time counts from the first request, here and below.
+    #[arg(long, value_name = "CHANGE", help_heading = BEHAVIOUR)]
+    pub step: Option<Change>,
+    /// All service times change evenly: 3@10s (up to times 3 after 10 s)
+    #[arg(long, value_name = "CHANGE", help_heading = BEHAVIOUR)]
+    pub drift: Option<Change>,
     /// Workers behind one queue [default: no request waits for another]
     #[arg(long, value_name = "N", help_heading = BEHAVIOUR, value_parser = values::workers)]
     pub workers: Option<NonZeroU32>,
     /// Freeze: 1s@10s (1 s every 10 s), 2s@+4s (once, after 4 s)
     ///
-    /// Time counts from the first request. Several are joined by commas.
+    /// Several are joined by commas.
     #[arg(long, value_name = "STALLS", help_heading = BEHAVIOUR, default_value = "none")]
     pub stall: Stalls,
     /// Length of a reply's body in bytes (64, 4k)
@@ -97,6 +105,8 @@ impl ServeArgs {
     pub fn law(&self) -> ServeLaw {
         ServeLaw {
             latency: self.latency,
+            step: self.step,
+            drift: self.drift,
             stalls: self.stall.clone(),
             workers: self.workers,
             size: self.size,

@@ -12,7 +12,7 @@ use crate::cli::output::ReportArgs;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{self, Outputs};
-use crate::report::{self, Saved, json};
+use crate::report::{self, Saved, json, words};
 
 /// Read the files, and print and write what was asked for.
 pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
@@ -20,6 +20,10 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
     let names = names(&args.files);
     let results: Vec<Saved<'_>> =
         names.iter().zip(&summaries).map(|(name, summary)| Saved { name, summary }).collect();
+    let doubts = if args.accept_invalid { Vec::new() } else { doubts(&results) };
+    if let (Some(doubt), 2..) = (doubts.first(), results.len()) {
+        return Err(Error::Doubtful(doubt.clone()));
+    }
     let outputs = Outputs::prepare(&args.to.output)?;
     outputs.tell_of(results.len())?;
     let printed = report::render_all(args.to.stdout_format(), &results, &style());
@@ -31,7 +35,17 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
     let written = outputs.write_all(&results);
     output::to_stdout(&printed)?;
     written?;
-    Ok(Exit::Done)
+    Ok(if doubts.is_empty() { Exit::Done } else { Exit::NotValid })
+}
+
+/// Which results are not valid, and for what reason each.
+fn doubts(results: &[Saved<'_>]) -> Vec<String> {
+    let doubt = |saved: &Saved<'_>| {
+        let judgement = saved.summary.verdict();
+        let reason = words::limit(judgement.reasons.first()?, saved.summary);
+        Some(format!("{}: {}: {reason}", saved.name, judgement.verdict.word()))
+    };
+    results.iter().filter_map(doubt).collect()
 }
 
 fn read(path: &Path) -> Result<Summary, Error> {

@@ -18,7 +18,7 @@ pub(super) fn rtt(args: &RttArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let local = args.target.starts_with("unix:");
     let Planned { plan, notes } = rtt::plan(args, &surroundings(&args.means, local))?;
     let outputs = Outputs::prepare(&args.output.to.output)?;
-    let summary = match args.means.simulate {
+    let mut summary = match args.means.simulate {
         Some(seed) => {
             let threads = args.means.threads.unwrap_or(1);
             run::simulate(&plan, threads, seed, &ServeLaw::default(), typed, notes)
@@ -28,6 +28,7 @@ pub(super) fn rtt(args: &RttArgs, typed: Vec<String>) -> Result<Exit, Error> {
             on_the_network(&plan, &options, &args.output, typed, notes)?
         }
     };
+    summary.run.percentile = args.means.percentile;
     finish(&summary, outputs, &args.output, args.means.accept_invalid)
 }
 

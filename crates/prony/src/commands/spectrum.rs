@@ -2,6 +2,7 @@
 
 use prony_core::plan::Plan;
 use prony_core::rng::{Sequence, Stream};
+use prony_core::summary::Summary;
 
 use super::load::stoppable;
 use super::rtt::with_sockets;
@@ -13,7 +14,7 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::output::{self, Outputs};
 use crate::report::spectrum::Spectrum;
-use crate::report::{Format, units};
+use crate::report::{Format, units, words};
 use crate::run;
 
 /// What is measured over and over: one length over one transport.
@@ -43,7 +44,9 @@ pub(super) fn spectrum(args: &SpectrumArgs, typed: Vec<String>) -> Result<Exit, 
             }
             let Cell { transport, size, plan } = &cells[i];
             let options = with_sockets(plan, &args.means, &args.messages);
-            let one = run::run(plan, &options, &control, &mut |_| {}, Vec::new(), Vec::new())?;
+            let mut one = run::run(plan, &options, &control, &mut |_| {}, Vec::new(), Vec::new())?;
+            one.run.percentile = args.means.percentile;
+            found.doubts.extend(doubt(&one, transport, *size, control.stop_request().is_some()));
             if one.main.started > 0 {
                 found.add(transport, *size, args.messages.reply_size, &one.main);
             }
@@ -59,13 +62,23 @@ pub(super) fn spectrum(args: &SpectrumArgs, typed: Vec<String>) -> Result<Exit, 
             }
         }
     }
+    found.notes = means(&args.means);
+    found.notes.extend(args.messages.sctp.note());
+    found.tell_doubts(all);
     found.interrupted = control.stop_request().is_some();
     found.seed = seed;
     found.command = typed;
-    found.notes = means(&args.means);
-    found.notes.extend(args.messages.sctp.note());
     found.sort(&transports);
     finish(args, &found, outputs)
+}
+
+/// Why the figures of one measurement cannot be defended; nothing of one that the user has ended.
+fn doubt(one: &Summary, transport: &str, size: u32, ended: bool) -> Option<String> {
+    let judgement = one.verdict();
+    let reason = judgement.reasons.first().filter(|_| !ended)?;
+    let size = units::counted(u64::from(size), "byte", "bytes");
+    let (word, reason) = (judgement.verdict.word(), words::limit(reason, one));
+    Some(format!("{transport}, {size}: {word}: {reason}"))
 }
 
 fn cells(args: &SpectrumArgs, seed: u64) -> Result<(Vec<Cell>, Vec<String>), Error> {
@@ -120,7 +133,8 @@ fn finish(args: &SpectrumArgs, found: &Spectrum, outputs: Outputs) -> Result<Exi
     Ok(match (found.interrupted, found.is_empty()) {
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::NoAnswer,
-        (false, false) => Exit::Done,
+        (false, false) if found.doubts.is_empty() || args.means.accept_invalid => Exit::Done,
+        (false, false) => Exit::NotValid,
     })
 }
 

@@ -110,6 +110,7 @@ struct Rates {
     bytes_per_second: f64,
     error_share: Option<f64>,
     concurrency: f64,
+    under_way: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -322,6 +323,7 @@ impl<'a> Section<'a> {
             bytes_per_second: tally.bytes_per_second(),
             error_share: tally.error_share(),
             concurrency: tally.concurrency(),
+            under_way: tally.under_way(),
         };
         Self {
             rates,

@@ -31,6 +31,8 @@ pub struct Spectrum {
     pub interrupted: bool,
     /// What the reader must know, in whole sentences.
     pub notes: Vec<String>,
+    /// The measurements that are not valid, each with the reason in a sentence.
+    pub doubts: Vec<String>,
     /// By transport, then by length.
     pub cells: Vec<Cell>,
 }
@@ -93,6 +95,13 @@ impl Spectrum {
     /// Nothing measured yet.
     pub fn new() -> Self {
         Self { schema: SCHEMA, ..Self::default() }
+    }
+
+    /// Say in a note how many of the `all` measurements are not valid, and why the first is not.
+    pub fn tell_doubts(&mut self, all: usize) {
+        let Some(first) = self.doubts.first() else { return };
+        let n = self.doubts.len();
+        self.notes.push(format!("{n} of {all} measurements are not valid. The first: {first}."));
     }
 
     /// Add one repetition of a cell.

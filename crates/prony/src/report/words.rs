@@ -102,6 +102,35 @@ pub fn limit(limit: &Limit, summary: &Summary) -> String {
             units::span(*p99),
             units::span(*response_p50)
         ),
+        Limit::Throttled { time, share } => format!(
+            "a quota of its control group stopped the meter for {}, {} of the run: raise the quota \
+             (cpu.max, --cpus), or lower the load",
+            units::span(*time),
+            units::percent(*share)
+        ),
+        Limit::Stolen { time, share } => format!(
+            "the host took {} of the processor time that there was work for, {} in all: use a \
+             quieter host, or dedicated processors",
+            units::percent(*share),
+            units::span(*time)
+        ),
+        Limit::Waited { worker, share, wait } => format!(
+            "thread {worker} was ready to run but waited for a processor for {} of its time, {} on \
+             average: use a quieter machine, or fewer threads (--threads)",
+            units::percent(*share),
+            units::span(*wait)
+        ),
+        Limit::Stalled { worker, share, late, longest } => format!(
+            "thread {worker} was away when it was due in {} of the cases, for {} on average and {} \
+             at most: use a quieter machine, more threads (--threads), or a lower load",
+            units::percent(*share),
+            units::span(*late),
+            units::span(*longest)
+        ),
+        Limit::Audit { counted, timed } => format!(
+            "{counted:.3} requests were under way on average, but their times add up to \
+             {timed:.3}: time was lost, or prony has a defect; please report it"
+        ),
         Limit::RanOut { fault, requests } => {
             let requests = units::counted(*requests, "request", "requests");
             ran_out(*fault, &requests, summary)

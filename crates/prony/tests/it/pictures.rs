@@ -80,6 +80,32 @@ fn several_runs_stand_beside_each_other() {
     }
 }
 
+/// A result that is not valid says so with its exit code, and is compared with nothing.
+#[test]
+fn what_is_not_valid_is_not_compared() {
+    let dir = TempDir::new().expect("a folder");
+    let dir = dir.path();
+    simulated(dir, "200", "csv", &["good.json"]);
+    let [good, short] = ["good.json", "short.json"].map(|f| path(dir, f));
+    let load = ["-r", "100", "-d", "2s", "--simulate", "5", "--percentile", "99.9", "--format"];
+    assert_eq!(prony(&[&load[..], &["csv", "-o", &short, "http://virtual/"]].concat()).code, 98);
+    let told = prony(&["report", &short]);
+    assert_eq!((told.code, told.stderr.as_str()), (98, ""));
+    assert!(told.stdout.contains("TOO-SHORT"), "{}", told.stdout);
+    let page = path(dir, "both.html");
+    let refused = prony(&["report", &good, &short, "-o", &page]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (98, ""));
+    let sentence = "prony: short: TOO-SHORT: p99.9 needs 10,000 samples and there are 200: run \
+                    longer, or ask for a lower percentile; what is not valid is no ground for a \
+                    comparison: measure again, or add --accept-invalid\n";
+    assert_eq!(refused.stderr, sentence);
+    assert!(!Path::new(&page).exists());
+    for files in [&[&short[..]][..], &[&good, &short]] {
+        let accepted = prony(&[&["report", "--accept-invalid"], files].concat());
+        assert_eq!((accepted.code, accepted.stderr.as_str()), (0, ""));
+    }
+}
+
 #[test]
 fn what_is_no_saved_result_is_refused() {
     let dir = TempDir::new().expect("a folder");

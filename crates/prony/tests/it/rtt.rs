@@ -459,6 +459,7 @@ fn a_spectrum_has_a_row_for_each_length_and_transport() {
         "3",
         "--json",
         "--quiet",
+        "--accept-invalid",
         "-o",
         &svg,
         "-o",
@@ -508,4 +509,18 @@ fn an_interrupted_spectrum_keeps_what_it_has() {
     let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     assert_eq!(report["interrupted"], true);
     assert!(report["cells"].as_array().is_some_and(|cells| !cells.is_empty()), "{report}");
+}
+
+#[test]
+fn round_trips_have_a_verdict() {
+    let run = |args: &[&str]| {
+        let ended = prony(&[&["rtt", "virtual:7", "--simulate", "1", "--json"], args].concat());
+        let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        (ended.code, report["verdict"]["verdict"].as_str().expect("a word").to_owned())
+    };
+    assert_eq!(run(&["-n", "2k"]), (0, "VALID".to_owned()));
+    let short = ["-n", "2k", "--percentile", "99.9"];
+    assert_eq!(run(&short), (98, "TOO-SHORT".to_owned()));
+    let accepted = run(&[&short[..], &["--accept-invalid"]].concat());
+    assert_eq!(accepted, (0, "TOO-SHORT".to_owned()));
 }

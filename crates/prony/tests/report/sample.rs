@@ -9,7 +9,7 @@ use prony_core::plan::{
 use prony_core::proto::{Odd, Reply};
 use prony_core::record::{Recorder, SessionEnd, Stamps, Tally, TlsTally};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
-use prony_core::summary::{Meter, RunInfo, Sctp, Summary, Transport};
+use prony_core::summary::{Meter, RunInfo, Sctp, Stalls, Summary, Transport, Turned, Withheld};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::{Nanos, Span};
 
@@ -22,7 +22,14 @@ pub(crate) fn open() -> Summary {
         let (warmup, main) = open_share(shard);
         (warmup, main, meter(1_200 + 100 * shard))
     });
-    Summary::from_parts(open_plan(), run_info(), parts.collect())
+    audited(Summary::from_parts(open_plan(), run_info(), parts.collect()))
+}
+
+/// Little's law holds, as in a run that has events.
+pub(crate) fn audited(mut summary: Summary) -> Summary {
+    let t = &mut summary.main;
+    t.time_under_way = Some(Span::from_secs_f64(t.concurrency() * t.window().as_secs_f64()));
+    summary
 }
 
 /// Messages over UDP, of which one was lost and others came in odd ways.
@@ -54,7 +61,7 @@ pub(crate) fn exchange() -> Summary {
     plan.load = Load::Closed { connections: 1, think: Think::None };
     plan.calls = vec![CallSpec::default()].into();
     let (warmup, main) = r.finish(false);
-    Summary::from_parts(plan, run_info(), vec![(warmup, main, over_sctp(meter(100)))])
+    audited(Summary::from_parts(plan, run_info(), vec![(warmup, main, over_sctp(meter(100)))]))
 }
 
 /// A closed loop that needed no wait at all: three requests.
@@ -79,7 +86,7 @@ pub(crate) fn closed() -> Summary {
         ..open_plan()
     };
     let run = RunInfo { driver: "simulation".into(), ..RunInfo::default() };
-    Summary::from_parts(plan, run, vec![(warmup, main, Meter::default())])
+    audited(Summary::from_parts(plan, run, vec![(warmup, main, Meter::default())]))
 }
 
 /// Forty sessions of two bursts each, one of which fails, and requests with names.
@@ -144,7 +151,7 @@ pub(crate) fn sessions() -> Summary {
         ..plan
     };
     let run = RunInfo { driver: "simulation".into(), ..RunInfo::default() };
-    Summary::from_parts(plan, run, vec![(warmup, main, Meter::default())])
+    audited(Summary::from_parts(plan, run, vec![(warmup, main, Meter::default())]))
 }
 
 /// Everything that a report can tell, all at once: each fault, many statuses, every reason for a
@@ -216,7 +223,7 @@ pub(crate) fn everything() -> Summary {
         m.cpu_user = Span(9_000 * MS);
         m.cpu_system = Span((2_900 + i as u64) * MS);
     }
-    summary
+    audited(summary)
 }
 
 fn tls_spec() -> TlsSpec {
@@ -227,6 +234,7 @@ fn tls_spec() -> TlsSpec {
         version: Some(TlsVersion::Tls13),
         suites: vec!["TLS_AES_128_GCM_SHA256".into()],
         alpn: Vec::new(),
+        groups: vec!["X25519".into()],
         resume: Resume::Session,
         ..TlsSpec::default()
     }
@@ -363,6 +371,11 @@ fn run_info() -> RunInfo {
         descriptor_limit: 20_000,
         interrupted: false,
         percentile: None,
+        withheld: Withheld {
+            throttled: Some(Span(20 * MS)),
+            stolen: Some(Span(10 * MS)),
+            wanted: Some(Span(9_000 * MS)),
+        },
         notes: vec![],
     }
 }
@@ -392,6 +405,8 @@ fn meter(cpu_ms: u64) -> Meter {
         wall: Span(12_010 * MS),
         spin: Span(400 * MS),
         turns: 11_500,
+        stalls: Stalls { checks: 240, late: 2, sum: Span(5 * MS), longest: Span(4 * MS) },
+        turned: Some(Turned { waited: Span(130 * MS), times: 9_000 }),
         transport: Transport {
             sampled: 26,
             retransmits: 1,

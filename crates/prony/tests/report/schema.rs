@@ -9,7 +9,7 @@ use prony_core::fault::Fault;
 use prony_core::plan::{Load, Think};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
-use prony_core::summary::{RunInfo, Summary};
+use prony_core::summary::{RunInfo, Stalls, Summary, Turned, Withheld};
 use prony_core::units::{Nanos, Span};
 use serde_json::Value;
 
@@ -44,6 +44,7 @@ fn doubtful() -> [Summary; 2] {
     let mut failed = sample::closed();
     let t = &mut failed.main;
     (t.started, t.failed, t.faults[Fault::Reset as usize]) = (10, 7, 7);
+    let [changed, failed] = [changed, failed].map(sample::audited);
     for (summary, limits) in
         [(&changed, &["stopped", "changed", "short"][..]), (&failed, &["failed"])]
     {
@@ -54,11 +55,30 @@ fn doubtful() -> [Summary; 2] {
     [changed, failed]
 }
 
+/// One whose meter was held back in every way, and counted wrongly.
+fn held() -> Summary {
+    let mut summary = sample::closed();
+    let ms = Span::from_millis;
+    let meter = &mut summary.meters[0];
+    meter.wall = ms(12_000);
+    meter.turned = Some(Turned { waited: ms(6_000), times: 9 });
+    meter.stalls = Stalls { checks: 240, late: 120, sum: ms(90_000), longest: ms(900) };
+    summary.run.withheld =
+        Withheld { throttled: Some(ms(3_000)), stolen: Some(ms(3_000)), wanted: Some(ms(9_000)) };
+    summary.main.started = 20;
+    summary.main.time_under_way = Some(Span::from_secs(99));
+    let told = &report(&summary)["verdict"]["reasons"];
+    let told: Vec<_> = told.as_array().into_iter().flatten().map(|r| &r["limit"]).collect();
+    assert_eq!(told, ["audit", "throttled", "stolen", "waited", "stalled"]);
+    summary
+}
+
 /// Summaries that together have every field and every variant.
 fn summaries() -> Vec<Summary> {
     let mut all = vec![sample::open(), sample::closed(), sample::everything(), sample::sessions()];
     all.push(sample::exchange());
     all.extend(doubtful());
+    all.push(held());
     let (low, high) = (Span::from_millis(1), Span::from_millis(9));
     for think in [
         Think::Fixed(low),

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::{Rig, at, get, ms};
 use crate::rng::{self, Stream};
-use crate::serve::{Latency, ServeLaw, Share, Stalls};
+use crate::serve::{Change, Latency, ServeLaw, Share, Stalls};
 use crate::units::{Nanos, Span};
 
 /// Response times of requests that arrive at these times, each on its own connection.
@@ -98,6 +98,20 @@ fn without_workers_nobody_waits() {
     let law = ServeLaw { latency: Latency::Fixed(ms(10)), ..ServeLaw::default() };
     let all = responses(law, (0..1_000).map(|k| Nanos::ZERO + ms(1) * k));
     assert!(all.iter().all(|&t| t == ms(10)));
+}
+
+#[test]
+fn service_times_step_and_drift() {
+    let change = |factor, at| Some(Change { factor, at: ms(at) });
+    let fixed = ServeLaw { latency: Latency::Fixed(ms(10)), ..ServeLaw::default() };
+    let taken = |law: ServeLaw| responses(law, (0..6).map(|k| at(100 + k * 100)));
+    let step = ServeLaw { step: change(3.0, 200), ..fixed.clone() };
+    assert_eq!(taken(step), [10, 10, 30, 30, 30, 30].map(ms));
+    let drift = ServeLaw { drift: change(5.0, 400), ..fixed.clone() };
+    assert_eq!(taken(drift.clone()), [10, 20, 30, 40, 50, 50].map(ms));
+    let both = ServeLaw { step: change(0.5, 500), ..drift };
+    assert_eq!(taken(both), [10, 20, 30, 40, 50, 25].map(ms));
+    assert_eq!(taken(ServeLaw { drift: change(2.0, 0), ..fixed }), [20; 6].map(ms));
 }
 
 fn station(workers: u32, latency: Latency) -> ServeLaw {

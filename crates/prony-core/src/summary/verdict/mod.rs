@@ -2,6 +2,7 @@
 //! of the summary.
 
 mod bound;
+mod held;
 mod stationary;
 #[cfg(test)]
 mod tests;
@@ -75,9 +76,54 @@ pub enum Limit {
         /// How many requests failed of it.
         requests: u64,
     },
-    /// More than half of the requests that ended have failed, and not by the meter's fault.
+    /// A quota kept the process from running for more than 1 % of the run.
+    Throttled {
+        /// For how long, over all processors.
+        time: Span,
+        /// Its share of the run; over 1 where it was kept from several processors.
+        share: f64,
+    },
+    /// The host took more than 5 % of the processor time that there was work for.
+    Stolen {
+        /// How much, over all processors that the process may use.
+        time: Span,
+        /// Its share, 0 to 1.
+        share: f64,
+    },
+    /// A worker waited for a processor: on average for more than 10 % of a request's mean time, or
+    /// for more than 10 % of its own time while it was busy for the most of the rest.
+    Waited {
+        /// Index of the worker.
+        worker: usize,
+        /// The share of its time, 0 to 1.
+        share: f64,
+        /// How long it waited on average.
+        wait: Span,
+    },
+    /// An event loop came back late, in more than 5 % of the cases and by more than 10 % of the
+    /// median response time on average.
+    Stalled {
+        /// Index of the worker.
+        worker: usize,
+        /// The share of the moments at which it was late, 0 to 1.
+        share: f64,
+        /// How late it was then, on average.
+        late: Span,
+        /// The latest that it was.
+        longest: Span,
+    },
+    /// The requests under way, counted from event to event, are not what their times add up to
+    /// (Little's law): the meter has lost time, or has a defect.
+    Audit {
+        /// How many were under way on average, as they were counted.
+        counted: f64,
+        /// The same from their times.
+        timed: f64,
+    },
+    /// More than half of the requests that ended have failed, or of the sessions, and not by the
+    /// meter's fault.
     Failed {
-        /// Their share, 0 to 1.
+        /// Their share, the larger of the two, 0 to 1.
         share: f64,
         /// What most of them failed of.
         fault: Fault,
@@ -135,9 +181,15 @@ impl Limit {
     /// The verdict that the reason leads to.
     pub const fn verdict(&self) -> Verdict {
         match self {
-            Self::Busy { .. } | Self::Rate { .. } | Self::Lag { .. } | Self::RanOut { .. } => {
-                Verdict::ClientLimited
-            }
+            Self::Busy { .. }
+            | Self::Rate { .. }
+            | Self::Lag { .. }
+            | Self::RanOut { .. }
+            | Self::Throttled { .. }
+            | Self::Stolen { .. }
+            | Self::Waited { .. }
+            | Self::Stalled { .. }
+            | Self::Audit { .. } => Verdict::ClientLimited,
             Self::Failed { .. } => Verdict::TargetFailed,
             Self::Stopped => Verdict::Interrupted,
             Self::Changed(_) => Verdict::NotStationary,
@@ -151,12 +203,15 @@ impl Summary {
     /// it was short of means or time, nothing is said of the target. Nor is a target that failed
     /// asked whether it stayed the same.
     pub fn verdict(&self) -> Judgement {
-        let mut reasons: Vec<Limit> = self
-            .ran_out()
-            .chain(self.busy_limit())
-            .chain(self.rate_limit())
-            .chain(self.lag_limit())
-            .collect();
+        let mut reasons: Vec<Limit> =
+            self.audit_limit().into_iter().chain(self.ran_out()).collect();
+        // A handful of requests is all beginning and end, and says nothing about the rest.
+        if self.started() >= STATEMENT_MIN {
+            reasons.extend(self.busy_limit());
+            reasons.extend(self.held_limits());
+        }
+        reasons.extend(self.rate_limit());
+        reasons.extend(self.lag_limit());
         if reasons.is_empty() {
             reasons.extend(self.failed_limit());
         }
@@ -189,12 +244,12 @@ impl Summary {
         })
     }
 
+    /// Requests wanted, in warm-up and measurement.
+    fn started(&self) -> u64 {
+        self.warmup.iter().chain([&self.main]).map(|t| t.started).sum()
+    }
+
     fn busy_limit(&self) -> Option<Limit> {
-        // A handful of requests is all beginning and end, and says nothing about the rest.
-        let started: u64 = self.warmup.iter().chain([&self.main]).map(|t| t.started).sum();
-        if started < STATEMENT_MIN {
-            return None;
-        }
         let (worker, share) = self.busiest()?;
         (share > BUSY_MAX).then_some(Limit::Busy { worker, share })
     }
@@ -225,7 +280,17 @@ impl Summary {
         });
         let failed: u64 = targets.clone().map(|f| t.fault(f)).sum();
         let fault = targets.max_by_key(|&f| t.fault(f))?;
-        let share = failed as f64 / (t.replies + failed) as f64;
+        let of_requests = failed as f64 / (t.replies + failed) as f64;
+        // A session that fails early has made few of its requests. Where the plan itself could not
+        // make more than the target has failed, it is not the target's.
+        let plans = Fault::ALL.into_iter().filter(|f| f.class() == FaultClass::Script);
+        let made = plans.map(|f| t.fault(f)).sum::<u64>() < failed;
+        let of_sessions = t
+            .sessions
+            .as_ref()
+            .filter(|_| made)
+            .map(|s| s.failed as f64 / (s.completed + s.failed).max(1) as f64);
+        let share = of_requests.max(of_sessions.unwrap_or_default());
         (share > FAILED_MAX).then_some(Limit::Failed { share, fault })
     }
 

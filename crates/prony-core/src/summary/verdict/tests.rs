@@ -1,9 +1,10 @@
 //! The verdicts of made-up summaries; runs of the virtual world stand in prony-sim.
 
 use super::super::tests::{closed, meter, open, summary, tally};
-use super::super::{Meter, RunInfo, Transport};
+use super::super::{Meter, RunInfo, Stalls, Transport, Turned, Withheld};
 use super::*;
 use crate::plan::{Load, Plan, Stop, Think};
+use crate::record::SessionTally;
 use crate::units::Nanos;
 
 fn reasons(s: &Summary) -> Vec<Limit> {
@@ -109,6 +110,21 @@ fn failures_dominate_from_more_than_half_on() {
 }
 
 #[test]
+fn failed_sessions_dominate_too() {
+    // Ten requests each, but for those that failed with their first.
+    let of = |failed: u64, fault: Fault| {
+        let mut t = Tally { failed, ..tally() };
+        t.faults[fault as usize] = failed;
+        let sessions = SessionTally { failed, completed: 100, ..SessionTally::default() };
+        t.sessions = Some(Box::new(sessions));
+        summary(closed(), t, meter(0)).verdict().verdict
+    };
+    assert_eq!(of(100, Fault::ConnectRefused), Verdict::Valid);
+    assert_eq!(of(101, Fault::ConnectRefused), Verdict::TargetFailed);
+    assert_eq!(of(101, Fault::NoValue), Verdict::Valid);
+}
+
+#[test]
 fn an_interruption_is_one_where_there_was_an_end_to_come() {
     let stopped = |stop: Stop| {
         let run = RunInfo { interrupted: true, ..RunInfo::default() };
@@ -132,6 +148,96 @@ fn p12_a_percentile_that_was_asked_for_must_be_carried() {
     let judged = asked(99.9);
     let short = Limit::Short { percentile: 99.9, needs: 10_000, samples: 1_000 };
     assert_eq!((judged.verdict, judged.reasons), (Verdict::TooShort, vec![short]));
+}
+
+/// A run of ten seconds, a thousand requests of 2 ms.
+fn held(change: impl FnOnce(&mut Meter, &mut Withheld)) -> Vec<Limit> {
+    let (mut meter, mut run) = (meter(0), RunInfo::default());
+    change(&mut meter, &mut run.withheld);
+    reasons(&Summary::from_parts(closed(), run, vec![(None, tally(), meter)]))
+}
+
+#[test]
+fn quotas_and_stolen_time_limit() {
+    let ms = Span::from_millis;
+    let throttled = |n| held(|_, w| w.throttled = Some(ms(n)));
+    assert_eq!(throttled(100), []);
+    assert_eq!(throttled(101), [Limit::Throttled { time: ms(101), share: 0.0101 }]);
+    let stolen = |n, wanted| held(|_, w| (w.stolen, w.wanted) = (Some(ms(n)), Some(ms(wanted))));
+    assert_eq!(stolen(500, 10_000), [], "5 % exactly");
+    assert_eq!(stolen(1_000, 4_000), [Limit::Stolen { time: ms(1_000), share: 0.25 }]);
+    assert_eq!(stolen(100, 400), [], "ten ticks in ten seconds");
+}
+
+#[test]
+fn waits_for_a_processor_limit_a_closed_loop_too() {
+    let waited = |busy: u64, ms: u64, times: u64| {
+        let turned = Some(Turned { waited: Span::from_millis(ms), times });
+        reasons(&summary(closed(), tally(), Meter { turned, ..meter(busy) }))
+    };
+    let limit = |share: f64, us: u64| [Limit::Waited { worker: 0, share, wait: Span(us * 1_000) }];
+    // Replies of 2 ms, which were under way for 2 s of the ten.
+    assert_eq!(waited(0, 400, 2_000), [], "200 us each");
+    assert_eq!(waited(0, 402, 2_000), limit(0.0402, 201));
+    assert_eq!(waited(0, 200, 400), [], "500 us, but less than a tenth of 2 s");
+    assert_eq!(waited(0, 201, 100), limit(0.0201, 2_010));
+    // No idle time at all.
+    assert_eq!(waited(7_900, 1_100, 1 << 20), []);
+    assert_eq!(waited(8_000, 1_100, 550_000), limit(0.11, 2));
+    assert_eq!(waited(8_995, 1_000, 1 << 20), []);
+}
+
+#[test]
+fn waking_up_is_no_wait() {
+    let of = |wait_us: u64| {
+        let mut t = tally();
+        t.times.response = Hist::new();
+        t.times.response.record_n(Span::from_micros(20), 100_000);
+        (t.started, t.sent, t.replies) = (100_000, 100_000, 100_000);
+        let waited = Span::from_micros(wait_us * 100_000);
+        let turned = Some(Turned { waited, times: 100_000 });
+        reasons(&summary(closed(), t, Meter { turned, ..meter(0) })).len()
+    };
+    assert_eq!((of(5), of(6)), (0, 1));
+}
+
+#[test]
+fn an_event_loop_that_was_away_limits() {
+    let stalled = |late: u64, each: Span| {
+        held(|m, _| {
+            (0..200 - late).for_each(|_| m.stalls.came(Span::from_micros(60)));
+            (0..late).for_each(|_| m.stalls.came(each));
+        })
+    };
+    let ms = Span::from_millis;
+    assert_eq!(stalled(10, ms(40)), [], "5 % exactly");
+    let limit = Limit::Stalled { worker: 0, share: 0.055, late: ms(40), longest: ms(40) };
+    assert_eq!(stalled(11, ms(40)), [limit]);
+    assert_eq!(stalled(200, Span::from_micros(999)), [], "under 1 ms");
+    // Two are a chance, however short the run.
+    let two = Stalls { checks: 10, late: 2, sum: ms(80), longest: ms(40) };
+    assert_eq!(held(|m, _| m.stalls = two), []);
+    // Against replies of 2 ms the least that counts is half of them; against 100 ms it is nothing.
+    let mut slow = tally();
+    slow.times.response = Hist::new();
+    slow.times.response.record_n(ms(100), 1_000);
+    let stalls = Stalls { checks: 200, late: 100, sum: ms(900), longest: ms(20) };
+    let slow = summary(closed(), slow, Meter { stalls, ..meter(0) });
+    assert_eq!(reasons(&slow), []);
+}
+
+#[test]
+fn time_that_is_lost_is_the_meters_fault() {
+    let of = |ms: u64| {
+        let t = Tally { time_under_way: Some(Span::from_millis(ms)), ..tally() };
+        reasons(&summary(closed(), t, meter(0)))
+    };
+    // A thousand of 2 ms are 2 s.
+    assert_eq!(of(2_000), []);
+    assert_eq!(of(2_040), []);
+    assert_eq!(of(1_961), []);
+    assert_eq!(of(1_950), [Limit::Audit { counted: 0.195, timed: 0.2 }]);
+    assert_eq!(of(2_050), [Limit::Audit { counted: 0.205, timed: 0.2 }]);
 }
 
 /// A tally with a thousand replies in each second, of that response time.

@@ -200,13 +200,20 @@ fn sessions_of(t: &Tally, s: &SessionTally) -> Markup {
 fn meter(summary: &Summary) -> Markup {
     let table = html! {
         table {
-            (figures::head(["thread", "busy", "user", "system", "spinning", "wall", "turns"]))
+            (figures::head([
+                "thread", "busy", "user", "system", "spinning", "waited", "longest stall", "wall",
+                "turns",
+            ]))
             tbody {
                 @for (i, m) in summary.meters.iter().enumerate() {
                     tr {
                         th scope="row" { (i) }
                         td { (units::percent(m.busy())) }
-                        @for time in [m.cpu_user, m.cpu_system, m.spin, m.wall] {
+                        @for time in [m.cpu_user, m.cpu_system, m.spin] {
+                            td { (figures::time(Some(time))) }
+                        }
+                        td { (figures::time(m.turned.map(|t| t.waited))) }
+                        @for time in [m.stalls.longest, m.wall] {
                             td { (figures::time(Some(time))) }
                         }
                         td { (figures::count(m.turns)) }

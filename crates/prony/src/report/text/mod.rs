@@ -375,6 +375,7 @@ pub(super) fn meter(summary: &Summary) -> Vec<String> {
     if let (Some(sent), Some(asked)) = (summary.sent_rate(), due_rate(summary)) {
         told.push(format!("sent {} of what was due", units::percent(sent / asked)));
     }
+    told.extend(held(summary));
     let tcp = summary.transport();
     if let Some(mean) = tcp.rtt_mean() {
         let max = units::span(tcp.rtt_max);
@@ -384,6 +385,22 @@ pub(super) fn meter(summary: &Summary) -> Vec<String> {
         told.push(units::counted(tcp.retransmits, "segment sent again", "segments sent again"));
     }
     told.extend(tcp.sctp.map(|sctp| associations(&sctp)));
+    told
+}
+
+/// What kept the meter from running.
+fn held(summary: &Summary) -> Vec<String> {
+    let mut told = Vec::new();
+    if let Some((_, share)) = summary.most_waiting().filter(|&(_, share)| share >= 0.01) {
+        told.push(format!("waited {} for a processor", units::percent(share)));
+    }
+    told.extend(summary.longest_stall().map(|t| format!("longest stall {}", units::span(t))));
+    let withheld = &summary.run.withheld;
+    for (time, what) in [(withheld.throttled, "throttled"), (withheld.stolen, "stolen")] {
+        if let Some(time) = time.filter(|&t| t * 100 >= summary.wall() && t > Span::ZERO) {
+            told.push(format!("{what} {}", units::span(time)));
+        }
+    }
     told
 }
 

@@ -1,0 +1,81 @@
+//! How many requests are under way, over time: the integral that Little's law is held against.
+//!
+//! It comes from counters and from the times of the events alone, so whatever is wrong with stamps,
+//! histograms or their merging shows as a difference between the two sides of the law.
+
+use super::Recorder;
+use crate::units::{Nanos, Span};
+
+/// The integral so far, in nanoseconds of requests.
+#[derive(Debug, Default)]
+pub(super) struct UnderWay {
+    seen: Nanos,
+    in_window: u128,
+    in_drain: u128,
+}
+
+impl UnderWay {
+    /// The time of the last event.
+    #[inline]
+    pub(super) fn seen(&self) -> Nanos {
+        self.seen
+    }
+
+    /// The integral; `by_time`: without what came after the end of the load.
+    pub(super) fn total(&self, by_time: bool) -> Span {
+        let after = if by_time { 0 } else { self.in_drain };
+        Span(u64::try_from(self.in_window + after).unwrap_or(u64::MAX))
+    }
+
+    /// So many were under way from the last event until `now`.
+    #[cold]
+    fn past_end(&mut self, n: u64, now: Nanos, end: Nanos) {
+        let end = end.max(self.seen);
+        self.in_window += u128::from(n) * u128::from(end.since(self.seen).0);
+        self.in_drain += u128::from(n) * u128::from(now.since(end).0);
+    }
+}
+
+impl Recorder {
+    /// An event at `now`: until then as many requests were under way as the counts say. To be
+    /// called before anything that it brings is counted; twice for one time does no harm.
+    #[inline]
+    pub fn event(&mut self, now: Nanos) {
+        let t = &self.main.tally;
+        let n = t.started - t.replies - t.failed - t.unfinished;
+        match self.load_end {
+            Some(end) if now > end => self.under_way.past_end(n, now, end),
+            _ => {
+                let passed = now.since(self.under_way.seen).0;
+                self.under_way.in_window += u128::from(n) * u128::from(passed);
+            }
+        }
+        self.under_way.seen = now;
+    }
+
+    /// A request is wanted since before the last event.
+    #[cold]
+    pub(super) fn noticed_late(&mut self, intended: Nanos) {
+        if intended >= self.begin {
+            let (inside, behind) = self.parts(intended, self.under_way.seen);
+            self.under_way.in_window += inside;
+            self.under_way.in_drain += behind;
+        }
+    }
+
+    /// A request that was wanted from `before` on is now wanted from `now` on only.
+    pub fn begins_anew(&mut self, before: Nanos, now: Nanos) {
+        self.event(now);
+        if before >= self.begin {
+            let (inside, behind) = self.parts(before, now);
+            self.under_way.in_window -= inside;
+            self.under_way.in_drain -= behind;
+        }
+    }
+
+    /// How much of a time lies before the end of the load, and how much behind it.
+    fn parts(&self, from: Nanos, to: Nanos) -> (u128, u128) {
+        let end = self.load_end.unwrap_or(to).min(to).max(from);
+        (u128::from(end.since(from).0), u128::from(to.since(end).0))
+    }
+}
