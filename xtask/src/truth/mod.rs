@@ -15,7 +15,11 @@ use serde_json::Value;
 use crate::sctp::{Built, GUEST};
 use crate::shell::{cargo, output, program, run, strict, target_dir};
 
-const USAGE: &str = "usage: cargo xtask truth [SCENE...]  (delays, stalls, losses)\n";
+const USAGE: &str = "\
+usage: cargo xtask truth [--profile NAME] [SCENE...]
+  --profile NAME  how to build (fast)
+  SCENE           delays, stalls, losses; all if none is named
+";
 /// After so many seconds of the wall the guest is given up; it takes about one minute alone.
 const TIMEOUT: &str = "900";
 
@@ -36,12 +40,18 @@ const SCENES: [Scene; 3] = [
 
 /// `cargo xtask truth`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
-    if let Some(unknown) = args.iter().find(|a| !SCENES.iter().any(|s| s.name == **a)) {
+    let (profile, named) = match args {
+        [flag, name, rest @ ..] if flag == "--profile" => (name.as_str(), rest),
+        rest => ("fast", rest),
+    };
+    if let Some(unknown) = named.iter().find(|a| !SCENES.iter().any(|s| s.name == **a)) {
         bail!("no scene `{unknown}`\n{USAGE}");
     }
-    run(&mut cargo(&["build", "--locked", "--quiet", "--profile=fast"]))?;
-    let wanted = |s: &&Scene| args.is_empty() || args.iter().any(|a| a == s.name);
-    play(&target_dir()?.join("fast/prony"), &SCENES.iter().filter(wanted).collect::<Vec<_>>())
+    run(cargo(&["build", "--locked", "--quiet"]).arg(format!("--profile={profile}")))?;
+    let folder = if profile == "dev" { "debug" } else { profile };
+    let wanted = |s: &&Scene| named.is_empty() || named.iter().any(|a| a == s.name);
+    let scenes: Vec<_> = SCENES.iter().filter(wanted).collect();
+    play(&target_dir()?.join(folder).join("prony"), &scenes)
 }
 
 /// The same as a step of `ci`, with the program that its tests have built.
