@@ -6,8 +6,7 @@ use crate::fault::Fault;
 use crate::layer::TlsContext;
 use crate::machine::{Action, Machine};
 use crate::plan::{
-    CallSpec, Cookies, Dialect, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think, TlsSpec,
-    parse_session_log,
+    CallSpec, Cookies, Dialect, Load, Plan, Stop, Think, TlsSpec, parse_session_log,
 };
 use crate::proto::h1::{Conn, H1};
 use crate::proto::{Protocol, Reply, ReplySink};
@@ -312,27 +311,14 @@ pub fn plan(methods: &[&str]) -> Plan {
         ..CallSpec::default()
     };
     Plan {
-        endpoints: vec![Endpoint::Tcp { host: "localhost".to_owned(), port: 8080 }],
-        calls: methods.iter().map(call).collect(),
-        pick: Pick::InTurn,
-        sessions: None,
-        names: Vec::new(),
-        data: Default::default(),
-        timeout_from_send: false,
-        replace_lost: false,
-        exchange: None,
-        tls: None,
-        load: Load::Closed { connections: 1, think: Think::None },
-        stop: Stop { requests: Some(1), sessions: None, duration: None },
-        warmup: Span::ZERO,
-        pipeline: 1,
         requests_per_connection: Some(u32::MAX),
-        timeout: Span::from_secs(30),
-        connect_timeout: Span::from_secs(5),
-        expect: Expect::default(),
-        http: HttpVersion::Http11,
         seed: 0,
-        shard: Shard::WHOLE,
+        ..Plan::new(
+            vec![Endpoint::Tcp { host: "localhost".to_owned(), port: 8080 }],
+            methods.iter().map(call).collect(),
+            Load::Closed { connections: 1, think: Think::None },
+            Stop { requests: Some(1), sessions: None, duration: None },
+        )
     }
 }
 

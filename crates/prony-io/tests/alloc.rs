@@ -15,8 +15,8 @@ use prony_core::engine::Engine;
 use prony_core::layer::TlsContext;
 use prony_core::machine::{Action, Machine};
 use prony_core::plan::{
-    Burst, CallSpec, Calls, Cookies, Dialect, Exchange, Expect, Framing, HttpVersion, Load, Lost,
-    Message, OnFailure, Pick, Plan, SessionKind, Sessions, Shard, Stop, Think, TlsSpec, TlsVersion,
+    Burst, CallSpec, Calls, Cookies, Dialect, Exchange, Expect, Framing, Load, Lost, Message,
+    OnFailure, Pick, Plan, SessionKind, Sessions, Stop, Think, TlsSpec, TlsVersion,
 };
 use prony_core::proto::h1::H1;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
@@ -61,34 +61,21 @@ const REPLY: &[u8] =
 
 fn plan(load: Load, pipeline: u32, requests_per_connection: Option<u32>) -> Plan {
     Plan {
-        endpoints: vec![Endpoint::Tcp { host: "127.0.0.1".into(), port: 1 }],
-        calls: vec![CallSpec {
-            endpoint: 0,
-            method: "GET".into(),
-            path: "/".into(),
-            authority: "127.0.0.1:1".into(),
-            ..CallSpec::default()
-        }]
-        .into(),
-        pick: Pick::InTurn,
-        sessions: None,
-        names: Vec::new(),
-        data: Default::default(),
-        timeout_from_send: false,
-        replace_lost: false,
-        exchange: None,
-        tls: None,
-        load,
-        stop: Stop { requests: Some(u64::MAX / 2), sessions: None, duration: None },
-        warmup: Span::ZERO,
         pipeline,
         requests_per_connection,
-        timeout: Span::from_secs(30),
-        connect_timeout: Span::from_secs(5),
         expect: Expect { body: Some(b"9ab".to_vec()), ..Expect::default() },
-        http: HttpVersion::Http11,
-        seed: 1,
-        shard: Shard::WHOLE,
+        ..Plan::new(
+            vec![Endpoint::Tcp { host: "127.0.0.1".into(), port: 1 }],
+            vec![CallSpec {
+                endpoint: 0,
+                method: "GET".into(),
+                path: "/".into(),
+                authority: "127.0.0.1:1".into(),
+                ..CallSpec::default()
+            }],
+            load,
+            Stop { requests: Some(u64::MAX / 2), sessions: None, duration: None },
+        )
     }
 }
 

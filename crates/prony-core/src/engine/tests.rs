@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::machine::Action;
-use crate::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Shard, Stop, Think};
+use crate::plan::{CallSpec, Expect, Load, Pick, Stop, Think};
 use crate::proto::{Reply, ReplySink};
 use crate::schedule::{Arrivals, RatePlan};
 use crate::target::Endpoint;
@@ -63,36 +63,18 @@ impl Protocol for Letters {
 }
 
 pub(super) fn plan(load: Load, requests: u64) -> Plan {
-    Plan {
-        endpoints: vec![Endpoint::Tcp { host: "h".into(), port: 1 }],
-        calls: vec![CallSpec {
+    Plan::new(
+        vec![Endpoint::Tcp { host: "h".into(), port: 1 }],
+        vec![CallSpec {
             endpoint: 0,
             method: "GET".into(),
             path: "/".into(),
             authority: "h".into(),
             ..CallSpec::default()
-        }]
-        .into(),
-        pick: Pick::InTurn,
-        sessions: None,
-        names: Vec::new(),
-        data: Default::default(),
-        timeout_from_send: false,
-        replace_lost: false,
-        exchange: None,
-        tls: None,
+        }],
         load,
-        stop: Stop { requests: Some(requests), sessions: None, duration: None },
-        warmup: Span::ZERO,
-        pipeline: 1,
-        requests_per_connection: None,
-        timeout: Span::from_secs(30),
-        connect_timeout: Span::from_secs(5),
-        expect: Expect::default(),
-        http: HttpVersion::Http11,
-        seed: 1,
-        shard: Shard::WHOLE,
-    }
+        Stop { requests: Some(requests), sessions: None, duration: None },
+    )
 }
 
 pub(super) fn closed(connections: u32, requests: u64) -> Plan {

@@ -283,6 +283,35 @@ impl Shard {
 }
 
 impl Plan {
+    /// A plan of these requests, in turn and each for itself, and otherwise what is done where
+    /// nobody says anything: HTTP/1.1 without pipelining over connections that are kept, 30 s for
+    /// a request and 5 s for a connect, no warm-up, seed 1, the whole of it.
+    pub fn new(endpoints: Vec<Endpoint>, calls: Vec<CallSpec>, load: Load, stop: Stop) -> Self {
+        Self {
+            endpoints,
+            calls: calls.into(),
+            pick: Pick::InTurn,
+            sessions: None,
+            data: Data::default(),
+            names: Vec::new(),
+            exchange: None,
+            load,
+            stop,
+            warmup: Span::ZERO,
+            pipeline: 1,
+            requests_per_connection: None,
+            timeout: Span::from_secs(30),
+            timeout_from_send: false,
+            replace_lost: false,
+            connect_timeout: Span::from_secs(5),
+            expect: Expect::default(),
+            http: HttpVersion::Http11,
+            tls: None,
+            seed: 1,
+            shard: Shard::WHOLE,
+        }
+    }
+
     /// Into how many shares the plan may be split at most: every share needs a connection, or what
     /// falls to it could never be sent, and a jar of cookies that all sessions share is in one.
     pub fn shards_max(&self) -> u32 {

@@ -6,40 +6,18 @@ use crate::units::tests::{any_near, check_errors};
 
 /// A valid plan of 100 arrivals per second for a second.
 pub(crate) fn plan() -> Plan {
-    Plan {
-        endpoints: vec![Endpoint::Tcp { host: "localhost".into(), port: 80 }],
-        calls: vec![CallSpec {
+    Plan::new(
+        vec![Endpoint::Tcp { host: "localhost".into(), port: 80 }],
+        vec![CallSpec {
             endpoint: 0,
             method: "GET".into(),
             path: "/".into(),
             authority: "localhost".into(),
             ..CallSpec::default()
-        }]
-        .into(),
-        pick: Pick::InTurn,
-        sessions: None,
-        names: Vec::new(),
-        data: Default::default(),
-        timeout_from_send: false,
-        replace_lost: false,
-        exchange: None,
-        tls: None,
-        load: Load::Open {
-            rate: RatePlan::constant(100.0),
-            arrivals: Arrivals::Fixed,
-            connections: 10,
-        },
-        stop: Stop { requests: None, sessions: None, duration: Some(Span::from_secs(1)) },
-        warmup: Span::ZERO,
-        pipeline: 1,
-        requests_per_connection: None,
-        timeout: Span::from_secs(30),
-        connect_timeout: Span::from_secs(5),
-        expect: Expect::default(),
-        http: HttpVersion::Http11,
-        seed: 1,
-        shard: Shard::WHOLE,
-    }
+        }],
+        Load::Open { rate: RatePlan::constant(100.0), arrivals: Arrivals::Fixed, connections: 10 },
+        Stop { requests: None, sessions: None, duration: Some(Span::from_secs(1)) },
+    )
 }
 
 type Change = fn(&mut Plan);

@@ -1,32 +1,15 @@
 use super::*;
-use crate::plan::{Expect, HttpVersion, Pick, Shard, Stop, Think};
+use crate::plan::{Stop, Think};
 use crate::schedule::RatePlan;
 use crate::units::Nanos;
 
 fn plan(load: Load) -> Plan {
-    Plan {
-        endpoints: vec![],
-        calls: Default::default(),
-        pick: Pick::InTurn,
-        sessions: None,
-        names: Vec::new(),
-        data: Default::default(),
-        timeout_from_send: false,
-        replace_lost: false,
-        exchange: None,
-        tls: None,
+    Plan::new(
+        Vec::new(),
+        Vec::new(),
         load,
-        stop: Stop { requests: None, sessions: None, duration: Some(Span::from_secs(10)) },
-        warmup: Span::ZERO,
-        pipeline: 1,
-        requests_per_connection: None,
-        timeout: Span::from_secs(30),
-        connect_timeout: Span::from_secs(5),
-        expect: Expect::default(),
-        http: HttpVersion::Http11,
-        seed: 1,
-        shard: Shard::WHOLE,
-    }
+        Stop { requests: None, sessions: None, duration: Some(Span::from_secs(10)) },
+    )
 }
 
 pub(super) fn closed() -> Plan {

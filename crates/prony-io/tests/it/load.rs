@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use prony_core::fault::Fault;
-use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
+use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
 use prony_core::proto::h1::H1;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::serve::{Serve, ServeLaw};
@@ -21,34 +21,19 @@ use crate::child::alone;
 
 pub(crate) fn plan(port: u16, load: Load, stop: Stop) -> Plan {
     Plan {
-        endpoints: vec![Endpoint::Tcp { host: "127.0.0.1".into(), port }],
-        calls: vec![CallSpec {
-            endpoint: 0,
-            method: "GET".into(),
-            path: "/".into(),
-            authority: "127.0.0.1".into(),
-            ..CallSpec::default()
-        }]
-        .into(),
-        pick: Pick::InTurn,
-        sessions: None,
-        names: Vec::new(),
-        data: Default::default(),
-        timeout_from_send: false,
-        replace_lost: false,
-        exchange: None,
-        tls: None,
-        load,
-        stop,
-        warmup: Span::ZERO,
-        pipeline: 1,
-        requests_per_connection: None,
         timeout: Span::from_secs(20),
-        connect_timeout: Span::from_secs(5),
-        expect: Expect::default(),
-        http: HttpVersion::Http11,
-        seed: 1,
-        shard: Shard::WHOLE,
+        ..Plan::new(
+            vec![Endpoint::Tcp { host: "127.0.0.1".into(), port }],
+            vec![CallSpec {
+                endpoint: 0,
+                method: "GET".into(),
+                path: "/".into(),
+                authority: "127.0.0.1".into(),
+                ..CallSpec::default()
+            }],
+            load,
+            stop,
+        )
     }
 }
 

@@ -1,6 +1,6 @@
 //! Plans and small helpers for the tests.
 
-use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, Shard, Stop, Think};
+use prony_core::plan::{CallSpec, Expect, Load, Plan, Stop, Think};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::Endpoint;
 use prony_core::units::{Nanos, Span};
@@ -27,27 +27,14 @@ pub(crate) fn get(path: &str) -> CallSpec {
 
 fn plan(load: Load, stop: Stop) -> Plan {
     Plan {
-        endpoints: vec![Endpoint::Tcp { host: "plant".into(), port: 80 }],
-        calls: vec![get("/")].into(),
-        pick: Pick::InTurn,
-        sessions: None,
-        names: Vec::new(),
-        data: Default::default(),
-        timeout_from_send: false,
-        replace_lost: false,
-        exchange: None,
-        tls: None,
-        load,
-        stop,
-        warmup: Span::ZERO,
-        pipeline: 1,
-        requests_per_connection: None,
-        timeout: Span::from_secs(30),
         connect_timeout: Span::from_secs(60),
         expect: Expect { statuses: vec![(200, 599)], ..Expect::default() },
-        http: HttpVersion::Http11,
-        seed: 1,
-        shard: Shard::WHOLE,
+        ..Plan::new(
+            vec![Endpoint::Tcp { host: "plant".into(), port: 80 }],
+            vec![get("/")],
+            load,
+            stop,
+        )
     }
 }
 

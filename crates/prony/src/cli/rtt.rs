@@ -5,10 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use prony_core::plan::{
-    CallSpec, Data, Exchange, Expect, Framing, HttpVersion, Load, Message, Pick, Plan, Shard, Stop,
-    Think,
-};
+use prony_core::plan::{CallSpec, Exchange, Framing, Load, Message, Plan, Stop, Think};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::Span;
@@ -345,31 +342,20 @@ pub(crate) fn exchange(endpoint: Endpoint, sizes: &[u32], args: &MessageArgs) ->
     let timeout = if lossy { Span::from_secs(1) } else { Span::from_secs(5) };
     let names = sizes.iter().filter(|_| several).map(|n| format!("{n} bytes"));
     Plan {
-        endpoints: vec![endpoint],
-        calls: (0..sizes.len()).map(call).collect::<Vec<_>>().into(),
-        pick: Pick::InTurn,
-        sessions: None,
-        data: Data::default(),
         names: names.collect(),
         exchange: Some(Box::new(Exchange {
             framing: if short { Framing::Short } else { Framing::Long },
             primers: args.warmup,
             messages: messages.collect(),
         })),
-        load: Load::Closed { connections: 1, think: Think::None },
-        stop: Stop::default(),
-        warmup: Span::ZERO,
-        pipeline: 1,
-        requests_per_connection: None,
         timeout: args.timeout.unwrap_or(timeout),
-        timeout_from_send: false,
-        replace_lost: false,
         connect_timeout: args.connect_timeout,
-        expect: Expect::default(),
-        http: HttpVersion::Http11,
-        tls: None,
-        seed: 1,
-        shard: Shard::WHOLE,
+        ..Plan::new(
+            vec![endpoint],
+            (0..sizes.len()).map(call).collect::<Vec<_>>(),
+            Load::Closed { connections: 1, think: Think::None },
+            Stop::default(),
+        )
     }
 }
 

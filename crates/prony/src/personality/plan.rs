@@ -1,9 +1,6 @@
 //! The plan that the closed loops of the old tools have in common.
 
-use prony_core::plan::{
-    CallSpec, Data, Expect, HttpVersion, Load, Pick, Plan, Resume, Shard, Stop, Think, TlsSpec,
-    openssl_name,
-};
+use prony_core::plan::{CallSpec, Expect, Load, Plan, Resume, Stop, Think, TlsSpec, openssl_name};
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
 
@@ -16,27 +13,16 @@ const TIMEOUT: Span = Span::from_secs(30);
 /// yet, and every whole reply counts as a success.
 pub(super) fn closed(endpoint: Endpoint, call: CallSpec, connections: u32) -> Plan {
     Plan {
-        endpoints: vec![endpoint],
-        calls: vec![call].into(),
-        pick: Pick::InTurn,
-        sessions: None,
-        data: Data::default(),
-        names: Vec::new(),
-        load: Load::Closed { connections, think: Think::None },
-        stop: Stop::default(),
-        warmup: Span::ZERO,
-        pipeline: 1,
-        requests_per_connection: None,
         timeout: TIMEOUT,
-        timeout_from_send: false,
-        replace_lost: false,
-        exchange: None,
         connect_timeout: CONNECT_TIMEOUT,
         expect: Expect { statuses: vec![(100, 599)], body: None, length: None },
-        http: HttpVersion::Http11,
-        tls: None,
         seed: 0,
-        shard: Shard::WHOLE,
+        ..Plan::new(
+            vec![endpoint],
+            vec![call],
+            Load::Closed { connections, think: Think::None },
+            Stop::default(),
+        )
     }
 }
 

@@ -4,7 +4,7 @@
 use prony_core::fault::Fault;
 use prony_core::plan::{
     Burst, CallSpec, Cookies, Exchange, Expect, Framing, HttpVersion, Load, Lost, Message,
-    OnFailure, Pick, Plan, Resume, SessionKind, Sessions, Shard, Stop, Think, TlsSpec, TlsVersion,
+    OnFailure, Pick, Plan, Resume, SessionKind, Sessions, Stop, Think, TlsSpec, TlsVersion,
 };
 use prony_core::proto::{Odd, Reply};
 use prony_core::record::{Recorder, SessionEnd, Stamps, Tally, TlsTally};
@@ -324,38 +324,26 @@ fn piece(from: f64, to: f64) -> RatePiece {
 
 fn open_plan() -> Plan {
     Plan {
-        endpoints: vec![Endpoint::Tcp { host: "localhost".into(), port: 8080 }],
-        calls: vec![CallSpec {
-            endpoint: 0,
-            method: "GET".into(),
-            path: "/bytes/1024".into(),
-            authority: "localhost:8080".into(),
-            ..CallSpec::default()
-        }]
-        .into(),
-        pick: Pick::InTurn,
-        sessions: None,
-        names: Vec::new(),
-        data: Default::default(),
-        timeout_from_send: false,
-        replace_lost: false,
-        exchange: None,
-        tls: None,
-        load: Load::Open {
-            rate: RatePlan { pieces: vec![piece(1_000.0, 1_000.0)] },
-            arrivals: Arrivals::Fixed,
-            connections: 50,
-        },
-        stop: Stop { requests: None, sessions: None, duration: Some(Span(10_000 * MS)) },
         warmup: Span(2_000 * MS),
-        pipeline: 1,
-        requests_per_connection: None,
         timeout: Span(2_000 * MS),
         connect_timeout: Span(1_000 * MS),
-        expect: Expect::default(),
-        http: HttpVersion::Http11,
         seed: 42,
-        shard: Shard::WHOLE,
+        ..Plan::new(
+            vec![Endpoint::Tcp { host: "localhost".into(), port: 8080 }],
+            vec![CallSpec {
+                endpoint: 0,
+                method: "GET".into(),
+                path: "/bytes/1024".into(),
+                authority: "localhost:8080".into(),
+                ..CallSpec::default()
+            }],
+            Load::Open {
+                rate: RatePlan { pieces: vec![piece(1_000.0, 1_000.0)] },
+                arrivals: Arrivals::Fixed,
+                connections: 50,
+            },
+            Stop { requests: None, sessions: None, duration: Some(Span(10_000 * MS)) },
+        )
     }
 }
 

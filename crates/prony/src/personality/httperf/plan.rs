@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use prony_core::plan::{
-    Burst, Calls, Cookies, Data, Dialect, Expect, HttpVersion, Load, LogError, LogErrorKind,
-    LoggedRequest, Lost, OnFailure, Pick, Plan, SessionKind, Sessions, Shard, Stop, Think,
+    Burst, Calls, Cookies, Dialect, Expect, HttpVersion, Load, LogError, LogErrorKind,
+    LoggedRequest, Lost, OnFailure, Pick, Plan, SessionKind, Sessions, Stop, Think,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::Endpoint;
@@ -63,32 +63,27 @@ pub(super) fn plan(o: &Opts, warn: &mut dyn FnMut(&str)) -> Result<(Plan, bool),
     let anything = sessions > 0 && (o.has_sessions() || o.num_calls > 0);
     let sessions = sessions.max(1);
     let plan = Plan {
-        endpoints: servers.iter().map(|server| endpoint(o, server)).collect(),
-        calls: calls.into_vec().into(),
-        pick: Pick::InTurn,
         sessions: Some(session_rules(o, kinds)),
-        data: Data::default(),
-        names: Vec::new(),
-        load: load(o, sessions)?,
-        stop: Stop {
-            requests: None,
-            sessions: Some(sessions),
-            duration: (o.runtime > 0.0).then(|| Span::from_secs_f64(o.runtime)),
-        },
-        warmup: Span::ZERO,
         pipeline: pipeline(o),
         // HTTP/1.0 sessions had a connection for each call.
         requests_per_connection: (http == HttpVersion::Http10 && o.has_sessions()).then_some(1),
         timeout: limit(o.timeout.max(0.0) + o.think_timeout.max(0.0)),
         timeout_from_send: true,
-        replace_lost: false,
-        exchange: None,
         connect_timeout: limit(o.timeout),
         expect: expect(o),
         http,
         tls: super::tls::spec(o)?,
         seed: o.client.0,
-        shard: Shard::WHOLE,
+        ..Plan::new(
+            servers.iter().map(|server| endpoint(o, server)).collect(),
+            calls.into_vec(),
+            load(o, sessions)?,
+            Stop {
+                requests: None,
+                sessions: Some(sessions),
+                duration: (o.runtime > 0.0).then(|| Span::from_secs_f64(o.runtime)),
+            },
+        )
     };
     plan.check().map_err(Refusal::new)?;
     Ok((plan, anything))
