@@ -3,6 +3,9 @@
 //! large session file allocates little more than what its requests differ in. (Here and not in the
 //! core's tests, because a counting allocator is unsafe code.)
 
+#[path = "../../prony-core/tests/identity/mod.rs"]
+mod identity;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -24,9 +27,7 @@ use prony_core::serve::Serve;
 use prony_core::target::Endpoint;
 use prony_core::units::{ConnId, Nanos, Span};
 use prony_io::{Control, Listen, Options, bind, run, serve};
-use rcgen::{CertificateParams, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, ServerConnection};
+use rustls::ServerConnection;
 
 struct Counting;
 
@@ -220,29 +221,13 @@ fn a_run_allocates_per_second_and_not_per_request() {
 /// sent is made in new memory, and so is the text of the one that comes. The engine adds none.
 const OF_RUSTLS: f64 = 2.001;
 
-/// A server's certificate, and what it does with it.
-fn identity() -> (String, ServerConnection) {
-    let key = KeyPair::generate().expect("a key");
-    let params = CertificateParams::new(vec!["h".into()]).expect("a name");
-    let cert = params.self_signed(&key).expect("a certificate");
-    let der = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], der)
-        .expect("certificate and key");
-    let server = ServerConnection::new(Arc::new(config)).expect("a server");
-    (cert.pem(), server)
-}
-
 /// Ten thousand requests on one connection, after a thousand to warm up.
 fn allocations_over_tls(version: TlsVersion) -> f64 {
-    let (cert, mut server) = identity();
+    let identity = identity::identity(|_| {});
+    let mut server = ServerConnection::new(Arc::new(identity.config)).expect("a server");
     let mut plan = plan(Load::Closed { connections: 1, think: Think::None }, 1, None);
     plan.endpoints[0] = plan.endpoints[0].clone().secured("h");
-    let spec = TlsSpec { ca: Some(cert), version: Some(version), ..TlsSpec::default() };
+    let spec = TlsSpec { ca: Some(identity.pem), version: Some(version), ..TlsSpec::default() };
     plan.tls = Some(Box::new(spec));
     let context = TlsContext::new(&plan, Vec::new(), None).expect("a context");
     let mut engine = Engine::new(&plan, H1::new(&plan)).with_tls(Some(context));

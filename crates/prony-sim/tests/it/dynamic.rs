@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use prony_core::fault::Fault;
-use prony_core::machine::{Action, Machine, StopRequest};
+use prony_core::machine::Machine;
 use prony_core::plan::{
     Burst, CallSpec, Cookies, Expect, OnFailure, Pick, Plan, SessionKind, Sessions, Think,
 };
@@ -16,6 +16,7 @@ use prony_sim::plant::{Plant, Server, Yard};
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load};
 
+use crate::pass_on::pass_on;
 use crate::plans::{assert_conserved, get, ms, open};
 
 /// A shop. Who logs in gets a cookie, a token in a header and a secret in the page; who orders must
@@ -81,9 +82,8 @@ impl<P: Plant> Tapped<P> {
 }
 
 impl<P: Plant> Machine for Tapped<P> {
-    fn on_connected(&mut self, id: ConnId, now: Nanos) {
-        self.server.on_connected(id, now);
-    }
+    pass_on!(server: on_connected on_closed on_tick on_stop poll_action take_output deadline);
+
     fn on_accepted(&mut self, listener: u32, now: Nanos) -> Option<ConnId> {
         self.server.on_accepted(listener, now)
     }
@@ -91,29 +91,6 @@ impl<P: Plant> Machine for Tapped<P> {
         let stream = self.streams.entry((id.slot, id.generation)).or_default();
         stream.extend_from_slice(data);
         self.server.on_recv(id, data, now);
-    }
-    fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {
-        self.server.on_closed(id, why, now);
-    }
-    fn on_tick(&mut self, now: Nanos) {
-        self.server.on_tick(now);
-    }
-    fn on_stop(&mut self, how: StopRequest, now: Nanos) {
-        self.server.on_stop(how, now);
-    }
-    fn poll_action(&mut self) -> Option<Action> {
-        self.server.poll_action()
-    }
-    fn take_output(
-        &mut self,
-        id: ConnId,
-        now: Nanos,
-        send: &mut dyn FnMut(&[u8]) -> usize,
-    ) -> bool {
-        self.server.take_output(id, now, send)
-    }
-    fn deadline(&self) -> Option<Nanos> {
-        self.server.deadline()
     }
 }
 

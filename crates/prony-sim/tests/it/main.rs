@@ -5,6 +5,9 @@ mod confidence;
 mod dynamic;
 mod exchange;
 mod faults;
+#[path = "../../../prony-core/tests/identity/mod.rs"]
+mod identity;
+mod pass_on;
 mod plans;
 mod regress;
 mod replay;

@@ -5,9 +5,8 @@ use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
 use prony_core::engine::Engine;
-use prony_core::fault::Fault;
 use prony_core::layer::TlsContext;
-use prony_core::machine::{Action, Machine, StopRequest};
+use prony_core::machine::{Action, Machine};
 use prony_core::plan::{Resume, Stop, Think, TlsSpec, TlsVersion};
 use prony_core::proto::h1::H1;
 use prony_core::record::Tally;
@@ -16,10 +15,10 @@ use prony_core::serve::{Serve, ServeLaw};
 use prony_core::units::{ConnId, Nanos};
 use prony_sim::link::Link;
 use prony_sim::world::Setup;
-use rcgen::{CertificateParams, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection};
 
+use crate::identity::identity;
+use crate::pass_on::pass_on;
 use crate::plans::{closed, ms};
 
 /// The target server behind TLS.
@@ -45,9 +44,8 @@ impl Secured {
 }
 
 impl Machine for Secured {
-    fn on_connected(&mut self, id: ConnId, now: Nanos) {
-        self.plain.on_connected(id, now);
-    }
+    pass_on!(plain: on_connected on_closed on_stop deadline);
+
     fn on_accepted(&mut self, listener: u32, now: Nanos) -> Option<ConnId> {
         let id = self.plain.on_accepted(listener, now)?;
         let tls = ServerConnection::new(Arc::clone(&self.config)).expect("a connection");
@@ -71,15 +69,9 @@ impl Machine for Secured {
             self.plain.on_recv(id, &mut plain, now);
         }
     }
-    fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {
-        self.plain.on_closed(id, why, now);
-    }
     fn on_tick(&mut self, now: Nanos) {
         self.now = now;
         self.plain.on_tick(now);
-    }
-    fn on_stop(&mut self, how: StopRequest, now: Nanos) {
-        self.plain.on_stop(how, now);
     }
     fn poll_action(&mut self) -> Option<Action> {
         if let Some(id) = self.due.pop_front() {
@@ -104,28 +96,15 @@ impl Machine for Secured {
         out.drain(..taken);
         out.is_empty()
     }
-    fn deadline(&self) -> Option<Nanos> {
-        self.plain.deadline()
-    }
 }
 
 /// Ten requests of one user, a connection each, to a server 10 ms away that works for 5 ms.
 fn ten(version: TlsVersion, resume: Resume) -> Tally {
-    let key = KeyPair::generate().expect("a key");
-    let params = CertificateParams::new(vec!["plant".into()]).expect("a name");
-    let cert = params.self_signed(&key).expect("a certificate");
-    let der = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], der)
-        .expect("certificate and key");
+    let identity = identity(|_| {});
     let law: ServeLaw = serde_json::from_str(r#"{"latency": "fixed:5ms"}"#).expect("a law");
     let mut server = Secured {
         plain: Serve::new(law, 1),
-        config: Arc::new(config),
+        config: Arc::new(identity.config),
         conns: BTreeMap::new(),
         due: VecDeque::new(),
         now: Nanos::ZERO,
@@ -133,8 +112,8 @@ fn ten(version: TlsVersion, resume: Resume) -> Tally {
     let mut plan = closed(1, Think::None, ms(1));
     plan.stop = Stop { requests: Some(10), sessions: None, duration: None };
     plan.requests_per_connection = Some(1);
-    plan.endpoints[0] = plan.endpoints[0].clone().secured("plant");
-    let ca = Some(cert.pem());
+    plan.endpoints[0] = plan.endpoints[0].clone().secured("h");
+    let ca = Some(identity.pem);
     plan.tls = Some(Box::new(TlsSpec { ca, version: Some(version), resume, ..TlsSpec::default() }));
     let context = TlsContext::new(&plan, Vec::new(), None).expect("a context");
     let mut engine = Engine::new(&plan, H1::new(&plan)).with_tls(Some(context));

@@ -4,16 +4,16 @@
 use std::collections::VecDeque;
 
 use prony_core::engine::Engine;
-use prony_core::fault::Fault;
-use prony_core::machine::{Action, Machine, StopRequest};
+use prony_core::machine::Machine;
 use prony_core::plan::{Plan, Stop};
 use prony_core::proto::h1::H1;
 use prony_core::schedule::{Arrivals, Schedule, Steer};
 use prony_core::serve::{Serve, ServeLaw};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_core::units::{Nanos, Span};
 use prony_sim::link::Link;
 use prony_sim::world::Setup;
 
+use crate::pass_on::pass_on;
 use crate::plans::open;
 
 /// An engine that hears of changes as a worker's does: some time before each one's moment.
@@ -24,17 +24,7 @@ struct Heeding {
 }
 
 impl Machine for Heeding {
-    fn on_connected(&mut self, id: ConnId, now: Nanos) {
-        self.engine.on_connected(id, now);
-    }
-
-    fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
-        self.engine.on_recv(id, data, now);
-    }
-
-    fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {
-        self.engine.on_closed(id, why, now);
-    }
+    pass_on!(engine: on_connected on_recv on_closed on_stop poll_action take_output);
 
     fn on_tick(&mut self, now: Nanos) {
         while let Some(&(at, steer)) = self.news.front()
@@ -46,23 +36,6 @@ impl Machine for Heeding {
         if self.engine.deadline().is_some_and(|at| at <= now) {
             self.engine.on_tick(now);
         }
-    }
-
-    fn on_stop(&mut self, how: StopRequest, now: Nanos) {
-        self.engine.on_stop(how, now);
-    }
-
-    fn poll_action(&mut self) -> Option<Action> {
-        self.engine.poll_action()
-    }
-
-    fn take_output(
-        &mut self,
-        id: ConnId,
-        now: Nanos,
-        send: &mut dyn FnMut(&[u8]) -> usize,
-    ) -> bool {
-        self.engine.take_output(id, now, send)
     }
 
     fn deadline(&self) -> Option<Nanos> {

@@ -8,6 +8,8 @@ mod foreign;
 mod guide;
 mod hostile;
 mod idleconn;
+#[path = "../shared/installed.rs"]
+mod installed;
 mod pages;
 mod program;
 mod replies;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+pub(crate) use crate::installed::have;
 use crate::text::Printed;
 
 /// The longest that a run may take; none should take a quarter of it.
@@ -25,19 +26,6 @@ pub(crate) enum Which {
     Ours,
     /// prony under its own name.
     Prony,
-}
-
-/// Whether a program is installed; in CI it must be.
-pub(crate) fn have(program: &str) -> bool {
-    let dirs = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&dirs)
-        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")])
-        .any(|dir| dir.join(program).is_file());
-    if !found {
-        assert!(std::env::var_os("CI").is_none(), "{program} is not installed, but CI needs it");
-        eprintln!("skipped: {program} is not installed");
-    }
-    found
 }
 
 /// A command line to run in a folder of its own.

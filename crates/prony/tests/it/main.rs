@@ -9,6 +9,8 @@ mod exits;
 mod freeze;
 mod hostile;
 mod htstress;
+#[path = "../shared/installed.rs"]
+mod installed;
 mod limited;
 mod pictures;
 mod plans;

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{panic, thread};
 
+pub(crate) use crate::installed::have;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -55,19 +56,6 @@ pub(crate) fn drivers() -> Vec<&'static str> {
         return vec!["epoll"];
     }
     vec!["epoll", "uring"]
-}
-
-/// A program that must be there in CI and is skipped with a message elsewhere.
-pub(crate) fn have(program: &str) -> bool {
-    let dirs = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&dirs)
-        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")])
-        .any(|dir| dir.join(program).is_file());
-    if !found {
-        assert!(std::env::var_os("CI").is_none(), "{program} is not installed, but CI needs it");
-        eprintln!("skipped: {program} is not installed");
-    }
-    found
 }
 
 /// The binary under test, with nothing of the caller's surroundings.

@@ -3,8 +3,6 @@
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
-use rcgen::{CertificateParams, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection};
 
 use super::super::Engine;
@@ -20,29 +18,12 @@ use crate::proto::h1::H1;
 use crate::record::Tally;
 use crate::units::{ConnId, Nanos};
 
+#[path = "../../../tests/identity/mod.rs"]
+mod identity;
+
+use identity::{Identity, identity};
+
 const REPLY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-
-/// A server's certificate (its own root) and key.
-struct Identity {
-    pem: String,
-    config: ServerConfig,
-}
-
-fn identity(change: impl FnOnce(&mut CertificateParams)) -> Identity {
-    let key = KeyPair::generate().expect("a key");
-    let mut params = CertificateParams::new(vec!["h".into()]).expect("a name");
-    change(&mut params);
-    let cert = params.self_signed(&key).expect("a certificate");
-    let der = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], der)
-        .expect("certificate and key");
-    Identity { pem: cert.pem(), config }
-}
 
 /// An engine and the servers to which its connections lead.
 struct Rig {
