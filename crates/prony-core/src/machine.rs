@@ -18,8 +18,12 @@
 //!    `on_tick`.
 //! 5. After [`Action::Finished`] the driver closes what is left and returns.
 
+mod slots;
+
 use crate::fault::Fault;
 use crate::units::{ConnId, Nanos};
+
+pub(crate) use slots::Slots;
 
 /// What a driver is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

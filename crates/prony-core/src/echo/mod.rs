@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::fault::Fault;
 use crate::frame::{HEADER, Header, Kind};
-use crate::machine::{Action, CloseHow, Machine, StopRequest};
+use crate::machine::{Action, CloseHow, Machine, Slots, StopRequest};
 use crate::units::{ConnId, Nanos, Span};
 use peer::{Peer, Taken};
 
@@ -56,13 +56,10 @@ pub struct Echo {
     bounded: Vec<bool>,
     echoed: Echoed,
     peers: Vec<Peer>,
-    free: Vec<u32>,
-    open: u64,
+    slots: Slots,
     /// Clients whose first bytes are awaited, oldest first, and until when.
     fresh: BinaryHeap<Reverse<(Nanos, ConnId)>>,
     actions: VecDeque<Action>,
-    stopping: bool,
-    finished: bool,
     /// Scratch: a reply to send.
     out: Vec<u8>,
 }
@@ -81,12 +78,9 @@ impl Echo {
             bounded,
             echoed: Echoed::default(),
             peers: Vec::new(),
-            free: Vec::new(),
-            open: 0,
+            slots: Slots::default(),
             fresh: BinaryHeap::new(),
             actions: VecDeque::new(),
-            stopping: false,
-            finished: false,
             out: Vec::new(),
         }
     }
@@ -102,17 +96,8 @@ impl Echo {
 
     fn end(&mut self, id: ConnId, how: CloseHow) {
         self.peers[id.slot as usize].end();
-        self.free.push(id.slot);
-        self.open -= 1;
         self.actions.push_back(Action::Close { id, how });
-        self.finish_if_done();
-    }
-
-    fn finish_if_done(&mut self) {
-        if self.stopping && self.open == 0 && !self.finished {
-            self.finished = true;
-            self.actions.push_back(Action::Finished);
-        }
+        self.slots.give(id.slot, &mut self.actions);
     }
 }
 
@@ -122,18 +107,11 @@ impl Machine for Echo {
     }
 
     fn on_accepted(&mut self, listener: u32, now: Nanos) -> Option<ConnId> {
-        if self.stopping {
-            return None;
-        }
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.peers.push(Peer::default());
-            self.peers.len() as u32 - 1
-        });
+        let slot = self.slots.take(&mut self.peers)?;
         let bounded = self.bounded.get(listener as usize).copied().unwrap_or(false);
         let id = self.peers[slot as usize].begin(slot, bounded);
         self.fresh.push(Reverse((now + self.law.patience, id)));
         self.echoed.connections += 1;
-        self.open += 1;
         Some(id)
     }
 
@@ -183,13 +161,13 @@ impl Machine for Echo {
 
     /// Nobody's next message is waited for.
     fn on_stop(&mut self, _how: StopRequest, _now: Nanos) {
-        self.stopping = true;
+        self.slots.stop();
         for slot in 0..self.peers.len() {
             if let Some(id) = self.peers[slot].id(slot as u32) {
                 self.end(id, CloseHow::Orderly);
             }
         }
-        self.finish_if_done();
+        self.slots.finish_if_done(&mut self.actions);
     }
 
     fn poll_action(&mut self) -> Option<Action> {

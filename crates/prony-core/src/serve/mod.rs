@@ -23,7 +23,7 @@ pub use request::HEAD_LIMIT;
 pub use served::Served;
 
 use crate::fault::Fault;
-use crate::machine::{Action, CloseHow, Machine, StopRequest};
+use crate::machine::{Action, CloseHow, Machine, Slots, StopRequest};
 use crate::rng::{self, Stream};
 use crate::units::{ConnId, Nanos, Span};
 use conn::{Answer, Conn, Incoming, Out};
@@ -44,15 +44,13 @@ pub struct Serve {
     arrivals: Option<Vec<Nanos>>,
     conns: Vec<Conn>,
     /// Slots of `conns` that nobody uses.
-    free: Vec<u32>,
+    slots: Slots,
     station: Station,
     /// Idle and lingering connections, by when to look at them.
     timers: BinaryHeap<Reverse<(Nanos, ConnId)>>,
     /// The end of the freeze in which the last call lay.
     held: Option<Nanos>,
     actions: VecDeque<Action>,
-    stopping: bool,
-    finished: bool,
     /// Replies of the plain kind, one after another; each `plain_len` bytes. Empty where the law
     /// knows no such.
     plain: Vec<u8>,
@@ -82,13 +80,11 @@ impl Serve {
             served: Served::default(),
             arrivals: None,
             conns: Vec::new(),
-            free: Vec::new(),
+            slots: Slots::default(),
             station: Station::new(law.workers, law.stalls.clone()),
             timers: BinaryHeap::new(),
             held: None,
             actions: VecDeque::new(),
-            stopping: false,
-            finished: false,
             plain: Vec::new(),
             plain_len: 0,
             plain_head: Vec::new(),
@@ -175,7 +171,7 @@ impl Serve {
                 && c.reader.is_between()
                 && !self.plain_head.is_empty()
                 && rest.starts_with(&self.plain_head)
-                && !self.stopping
+                && !self.slots.is_stopping()
             {
                 used += self.plain_head.len();
                 c.reader = Reader::default();
@@ -219,7 +215,7 @@ impl Serve {
 
     fn is_plain(&self, head: &Head) -> bool {
         head.route == Route::Default
-            && !(head.is_head || head.is_http10 || head.has_body || self.stopping)
+            && !(head.is_head || head.is_http10 || head.has_body || self.slots.is_stopping())
             && head.keep_open
     }
 
@@ -291,7 +287,7 @@ impl Serve {
         let cut = law.truncate.hits(draw(Draw::Truncate));
         let limit = law.close_after.filter(|limit| c.requests >= limit.requests);
         let says_close =
-            !head.keep_open || self.stopping || limit.is_some_and(|limit| !limit.silent);
+            !head.keep_open || self.slots.is_stopping() || limit.is_some_and(|limit| !limit.silent);
         let reply = Reply {
             status,
             content,
@@ -416,22 +412,14 @@ impl Serve {
             self.outs.push(out);
         }
         self.keep_stash(stash);
-        self.free.push(id.slot);
         self.actions.push_back(Action::Close { id, how });
-        self.finish_if_done();
+        self.slots.give(id.slot, &mut self.actions);
     }
 
     fn keep_stash(&mut self, mut stash: Vec<u8>) {
         if stash.capacity() > 0 {
             stash.clear();
             self.stashes.push(stash);
-        }
-    }
-
-    fn finish_if_done(&mut self) {
-        if self.stopping && self.served.open == 0 && !self.finished {
-            self.finished = true;
-            self.actions.push_back(Action::Finished);
         }
     }
 }
@@ -442,13 +430,7 @@ impl Machine for Serve {
     }
 
     fn on_accepted(&mut self, _listener: u32, now: Nanos) -> Option<ConnId> {
-        if self.stopping {
-            return None;
-        }
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.conns.push(Conn::default());
-            self.conns.len() as u32 - 1
-        });
+        let slot = self.slots.take(&mut self.conns)?;
         let id = self.conns[slot as usize].open(slot, now);
         self.served.connections += 1;
         self.served.open += 1;
@@ -510,7 +492,7 @@ impl Machine for Serve {
     /// reply being its last; `Now` drops all.
     fn on_stop(&mut self, how: StopRequest, now: Nanos) {
         self.advance(now);
-        self.stopping = true;
+        self.slots.stop();
         for slot in 0..self.conns.len() {
             let c = &self.conns[slot];
             let Some(id) = c.id(slot as u32) else {
@@ -520,7 +502,7 @@ impl Machine for Serve {
                 self.end(id, CloseHow::Orderly);
             }
         }
-        self.finish_if_done();
+        self.slots.finish_if_done(&mut self.actions);
     }
 
     fn poll_action(&mut self) -> Option<Action> {

@@ -42,7 +42,7 @@ impl Serve {
 
     /// All that was ready is sent: what now?
     pub(super) fn settle(&mut self, id: ConnId, now: Nanos) {
-        let stopping = self.stopping;
+        let stopping = self.slots.is_stopping();
         let c = &mut self.conns[id.slot as usize];
         if !c.is_answered() {
             return;
