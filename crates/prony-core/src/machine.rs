@@ -17,6 +17,10 @@
 //! 4. `deadline` is asked after the actions were polled; at or after that time the driver calls
 //!    `on_tick`.
 //! 5. After [`Action::Finished`] the driver closes what is left and returns.
+//! 6. A driver for which the kernel notes times tells them by `on_stamp`, on the clock of `now`:
+//!    [`KernelStamp::Received`] right before every `on_recv` of that connection,
+//!    [`KernelStamp::Sent`] at any time after the write, each at most once. `on_stamp` calls for
+//!    no action, so none are polled after it.
 
 mod slots;
 
@@ -70,6 +74,36 @@ pub enum StopRequest {
     Now,
 }
 
+/// What the kernel has noted of a connection's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelStamp {
+    /// When it received the last of the bytes that the `on_recv` that follows hands over; `None`:
+    /// it has not noted that.
+    Received(Option<Nanos>),
+    /// When the last byte of a write passed a point.
+    Sent {
+        /// Which point.
+        passed: Passed,
+        /// Which write: where the kernel is given a stream, how many bytes of the connection lie
+        /// before its last one, modulo 2^32; where it is given messages, how many of them lie
+        /// before it.
+        number: u32,
+        /// When.
+        at: Nanos,
+    },
+}
+
+/// A point on the way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passed {
+    /// The packet scheduler was given it.
+    Scheduler,
+    /// The network device was given it.
+    Device,
+    /// The peer's TCP has acknowledged it.
+    Acknowledged,
+}
+
 /// A state machine that a driver runs. Called a few times per readiness event, so dynamic dispatch
 /// costs nothing here.
 pub trait Machine {
@@ -85,6 +119,11 @@ pub trait Machine {
 
     /// Bytes have arrived, in the driver's memory. `now` was read after the read.
     fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos);
+
+    /// The kernel has noted something of the connection's bytes.
+    fn on_stamp(&mut self, id: ConnId, stamp: KernelStamp) {
+        let _ = (id, stamp);
+    }
 
     /// The peer has ended its stream (`None`) or the connection is dead (`Some`).
     fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos);

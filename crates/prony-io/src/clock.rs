@@ -25,6 +25,11 @@ impl Clock {
         Nanos(monotonic().saturating_sub(self.epoch))
     }
 
+    /// A moment of `CLOCK_MONOTONIC`, in nanoseconds, on this clock; zero before the epoch.
+    pub(crate) fn at(&self, monotonic: u64) -> Nanos {
+        Nanos(monotonic.saturating_sub(self.epoch))
+    }
+
     /// How long it is until the epoch; zero after it.
     pub fn until_epoch(&self) -> Span {
         Span(self.epoch.saturating_sub(monotonic()))
@@ -34,10 +39,21 @@ impl Clock {
 /// `CLOCK_MONOTONIC` in nanoseconds.
 #[inline]
 pub fn monotonic() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// `CLOCK_REALTIME` in nanoseconds since 1970, which the kernel's time stamps are of.
+#[inline]
+pub(crate) fn realtime() -> u64 {
+    read(libc::CLOCK_REALTIME)
+}
+
+#[inline]
+fn read(clock: libc::clockid_t) -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is a valid place for one timespec; the clock exists on every Linux, so the call
-    // cannot fail.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
+    // SAFETY: `t` is a valid place for one timespec; the clocks that are asked for exist on every
+    // Linux, so the call cannot fail.
+    unsafe { libc::clock_gettime(clock, &mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 

@@ -129,6 +129,7 @@ impl Crew<'_> {
             stalls: stats.stalls,
             turned: held::turned_since(turned, held::turned()),
             transport: stats.transport,
+            stamps: stats.stamps,
         };
         Some(Done { machine, meter, driver: driver.name() })
     }

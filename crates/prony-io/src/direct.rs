@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::os::fd::RawFd;
 
 use prony_core::fault::Fault;
-use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_core::machine::{Action, CloseHow, KernelStamp, Machine, StopRequest};
 use prony_core::units::{ConnId, Nanos, Span};
 
 use crate::clock::Clock;
@@ -18,6 +18,7 @@ use crate::driver::{Config, DriverStats, Network, PULSE, Pulse, Sampler, tries_n
 use crate::errno;
 use crate::sleep::{self, Precision};
 use crate::sock::{self, Boundaries, Connecting, Mode, Read, Written};
+use crate::stamps::{self, Stamps};
 
 /// The worker's receive buffer: room for the longest datagram.
 const BUFFER: usize = 256 * 1024;
@@ -35,6 +36,9 @@ pub struct Direct {
     /// The connection, where there is one.
     link: Option<Link>,
     sampler: Sampler,
+    /// Reads the kernel's time stamps, where they are wanted.
+    stamps: Option<Box<Stamps>>,
+    wants_stamps: bool,
     stats: DriverStats,
     next_pulse: Nanos,
     /// When the last wait was to end at the latest.
@@ -55,6 +59,8 @@ struct Link {
     state: State,
     /// How long reads wait, as the kernel was told.
     patience: Span,
+    /// The kernel has not told when the last write left.
+    awaits_stamps: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +87,8 @@ impl Direct {
             buffer: vec![0; BUFFER].into_boxed_slice(),
             link: None,
             sampler: Sampler::new(config.tcp_info),
+            stamps: None,
+            wants_stamps: config.timestamps,
             stats: DriverStats::default(),
             next_pulse: Nanos::ZERO,
             wait_ends: Nanos::ZERO,
@@ -100,6 +108,7 @@ impl Direct {
         control: &Control,
         pulse: Pulse<'_, M>,
     ) -> DriverStats {
+        self.stamps = self.wants_stamps.then(|| Box::new(Stamps::new(clock)));
         self.now = clock.now();
         self.next_pulse = self.now + PULSE;
         let mut flow = self.act(m, clock);
@@ -109,6 +118,7 @@ impl Direct {
         self.let_go();
         self.stats.end = clock.now();
         self.stats.transport = self.sampler.sum();
+        self.stats.stamps = self.stamps.as_ref().map(|s| s.told());
         pulse(m, self.stats.end, self.stats.spin);
         self.stats
     }
@@ -171,7 +181,16 @@ impl Direct {
             if self.spins { self.spin(link, at_most, clock) } else { self.wait(link, at_most) };
         self.now = clock.now();
         match read {
-            Read::Data(n) => m.on_recv(link.id, &mut self.buffer[..n], self.now),
+            Read::Data(n) => {
+                if let Some(stamps) = &mut self.stamps {
+                    // Those of a device that was slow to give them.
+                    if link.awaits_stamps {
+                        stamps.drain(link.fd, &mut |stamp| m.on_stamp(link.id, stamp));
+                    }
+                    m.on_stamp(link.id, KernelStamp::Received(stamps.received()));
+                }
+                m.on_recv(link.id, &mut self.buffer[..n], self.now);
+            }
             Read::Empty => return Flow::Continue(()),
             Read::End if link.boundaries == Boundaries::Datagrams => return Flow::Continue(()),
             Read::End => {
@@ -195,7 +214,14 @@ impl Direct {
                 link.patience = at_most;
             }
         }
-        sock::read(link.fd, &mut self.buffer)
+        self.read(link, 0)
+    }
+
+    fn read(&mut self, link: Link, flags: libc::c_int) -> Read {
+        match &mut self.stamps {
+            None => sock::read_with(link.fd, &mut self.buffer, flags),
+            Some(stamps) => stamps.read(link.fd, &mut self.buffer, flags),
+        }
     }
 
     /// Reads that do not wait, again and again.
@@ -203,7 +229,7 @@ impl Direct {
         let begin = self.now;
         loop {
             for _ in 0..SPINS {
-                match sock::peek_read(link.fd, &mut self.buffer) {
+                match self.read(link, libc::MSG_DONTWAIT) {
                     Read::Empty => std::hint::spin_loop(),
                     read => {
                         self.stats.spin += clock.now().since(begin);
@@ -239,6 +265,7 @@ impl Direct {
                         unix: false,
                         state: State::Asked,
                         patience: PULSE,
+                        awaits_stamps: false,
                     });
                 }
                 Action::Close { id, how } => self.close(id, how),
@@ -275,8 +302,14 @@ impl Direct {
                 }
             }
         });
+        // The peer is at work meanwhile.
+        let awaits_stamps = match &mut self.stamps {
+            Some(stamps) => !stamps.drain(link.fd, &mut |stamp| m.on_stamp(link.id, stamp)),
+            None => false,
+        };
         if let Some(link) = self.link.as_mut().filter(|l| l.id == link.id) {
             link.state = if all || broken { State::Open } else { State::Blocked };
+            link.awaits_stamps = awaits_stamps;
         }
     }
 
@@ -304,6 +337,10 @@ impl Direct {
             Ok(Connecting::Underway) => return Flow::Continue(()),
             Ok(Connecting::Open) => {
                 sock::wait_at_most(current.fd, PULSE);
+                if self.stamps.is_some() {
+                    // Where the kernel refuses, stamps are missing, and the report says so.
+                    let _ = stamps::enable(current.fd);
+                }
                 current.state = State::Open;
                 self.network.answered(link.endpoint, link.tried);
                 if link.boundaries == Boundaries::Packets && !link.unix {

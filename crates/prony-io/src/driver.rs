@@ -8,7 +8,7 @@ use std::os::fd::{OwnedFd, RawFd};
 
 use prony_core::fault::{Fault, FaultClass};
 use prony_core::machine::Machine;
-use prony_core::summary::{Sctp, Stalls, Transport};
+use prony_core::summary::{Sctp, Stalls, StampClock, Transport};
 use prony_core::units::{Nanos, Span};
 
 use crate::clock::Clock;
@@ -59,6 +59,9 @@ pub struct Config {
     pub precision: Precision,
     /// Whether to ask the kernel about connections when they close.
     pub tcp_info: bool,
+    /// Whether to have the kernel note times of what connections send and receive. io_uring has no
+    /// such thing.
+    pub timestamps: bool,
 }
 
 /// What a driver tells about its run.
@@ -72,6 +75,8 @@ pub struct DriverStats {
     pub transport: Transport,
     /// How late the loop came back to what it had set itself.
     pub stalls: Stalls,
+    /// How well the clock of its time stamps was known, where they were taken.
+    pub stamps: Option<StampClock>,
     /// When the run ended.
     pub end: Nanos,
     /// Accepts that had to wait because no descriptor was free.
@@ -346,6 +351,7 @@ mod tests {
             worker: (0, 1),
             precision: Precision::Sleep,
             tcp_info: false,
+            timestamps: false,
         })
     }
 

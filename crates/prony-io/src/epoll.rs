@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use prony_core::fault::Fault;
-use prony_core::machine::{Action, CloseHow, Machine};
+use prony_core::machine::{Action, CloseHow, KernelStamp, Machine};
 use prony_core::units::{ConnId, Nanos, Span};
 
 use crate::clock::Clock;
@@ -23,6 +23,7 @@ use crate::driver::{Config, DriverStats, Network, Pulse, Sampler};
 use crate::errno;
 use crate::pace::{Pace, Poll};
 use crate::sock::{self, Boundaries, Read, Written};
+use crate::stamps::Stamps;
 use poller::Poller;
 
 /// The worker's receive buffer.
@@ -36,6 +37,7 @@ const LEVEL_SHARED: u32 = (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32;
 const WRITABLE: u32 = libc::EPOLLOUT as u32;
 const READABLE: u32 = (libc::EPOLLIN | ENDING as i32) as u32;
 const ENDING: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
+const ERROR: u32 = libc::EPOLLERR as u32;
 const BROKEN: u32 = (libc::EPOLLHUP | libc::EPOLLERR) as u32;
 
 /// Slots that are no connections; the upper half of such a tag is an index.
@@ -65,6 +67,9 @@ pub struct Epoll {
     /// Closed connections of a server whose peers are still heard out, until then.
     lingering: HashMap<RawFd, Nanos>,
     sampler: Sampler,
+    /// Reads the kernel's time stamps, where they are wanted.
+    stamps: Option<Box<Stamps>>,
+    wants_stamps: bool,
     stats: DriverStats,
 }
 
@@ -151,6 +156,8 @@ impl Epoll {
             paused: None,
             lingering: HashMap::new(),
             sampler: Sampler::new(config.tcp_info),
+            stamps: None,
+            wants_stamps: config.timestamps,
             stats: DriverStats::default(),
         })
     }
@@ -164,6 +171,7 @@ impl Epoll {
         pulse: Pulse<'_, M>,
     ) -> DriverStats {
         self.pace.begin(clock);
+        self.stamps = self.wants_stamps.then(|| Box::new(Stamps::new(clock)));
         let mut flow = self.act(m, None);
         while flow.is_continue() {
             flow = self.turn(m, control, pulse);
@@ -173,6 +181,7 @@ impl Epoll {
         self.stats.spin = self.pace.spun();
         self.stats.stalls = self.pace.stalls();
         self.stats.transport = self.sampler.sum();
+        self.stats.stamps = self.stamps.as_ref().map(|s| s.told());
         pulse(m, self.stats.end, self.stats.spin);
         self.stats
     }
@@ -239,8 +248,14 @@ impl Epoll {
             _ => {}
         }
         // A connection that was closed earlier in this batch.
+        let stamped = self.stamps.is_some();
         let Some(c) = self.live(id) else { return Flow::Continue(()) };
         match c.state {
+            State::Open if stamped && flags & ERROR != 0 => {
+                let boundaries = c.boundaries;
+                self.tell_stamps(m, id);
+                return self.event(m, tag, without_stamps(flags, boundaries));
+            }
             State::Connecting => {
                 if flags & BROKEN != 0 {
                     let fd = c.fd;
@@ -277,9 +292,16 @@ impl Epoll {
                 return Flow::Continue(());
             };
             let (fd, boundaries) = (c.fd, c.boundaries);
-            match sock::read(fd, &mut self.buffer) {
+            let read = match &mut self.stamps {
+                None => sock::read(fd, &mut self.buffer),
+                Some(stamps) => stamps.read(fd, &mut self.buffer, 0),
+            };
+            match read {
                 Read::Data(n) => {
                     let now = self.pace.read_clock();
+                    if let Some(stamps) = &mut self.stamps {
+                        m.on_stamp(id, KernelStamp::Received(stamps.received()));
+                    }
                     m.on_recv(id, &mut self.buffer[..n], now);
                     self.act(m, Some((id, now)))?;
                     // A message says nothing of what is behind it.
@@ -366,6 +388,10 @@ impl Epoll {
             }
         });
         c.sends = (c.sends + 1).min(2);
+        if let Some(stamps) = &mut self.stamps {
+            // Now, so that they wake nobody up.
+            stamps.drain(c.fd, &mut |stamp| m.on_stamp(id, stamp));
+        }
         if let Some(e) = dead {
             self.pending.push((id, Pending::Broken(errno::stream_fault(e))));
         } else if blocked {
@@ -375,6 +401,14 @@ impl Epoll {
             }
         } else if !all {
             self.pending.push((id, Pending::WriteOn));
+        }
+    }
+
+    /// Tell the machine what the kernel has noted of what was sent.
+    #[cold]
+    fn tell_stamps<M: Machine + ?Sized>(&mut self, m: &mut M, id: ConnId) {
+        if let (Some(stamps), Some(c)) = (&mut self.stamps, live(&mut self.conns, id)) {
+            stamps.drain(c.fd, &mut |stamp| m.on_stamp(id, stamp));
         }
     }
 
@@ -489,6 +523,14 @@ fn live(conns: &mut [Conn], id: ConnId) -> Option<&mut Conn> {
     conns
         .get_mut(id.slot as usize)
         .filter(|c| c.state != State::Free && c.generation == id.generation)
+}
+
+/// What an event says besides that stamps wait in the error queue. The errors of a stream are told
+/// by its end as well; that of a datagram must be looked for.
+#[cold]
+fn without_stamps(flags: u32, boundaries: Boundaries) -> u32 {
+    let is_datagram = boundaries == Boundaries::Datagrams;
+    flags & !ERROR | if is_datagram { libc::EPOLLIN as u32 } else { 0 }
 }
 
 fn tag(slot: u32, index: u32) -> u64 {

@@ -27,6 +27,7 @@ pub mod resolve;
 pub mod serve;
 pub mod sleep;
 pub mod sock;
+pub mod stamps;
 pub mod stdio;
 pub mod uring;
 pub mod userspace;

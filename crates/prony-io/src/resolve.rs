@@ -1,12 +1,13 @@
 //! Names to addresses, before the run.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use prony_core::target::{Carrier, Endpoint};
 
-use crate::sock::Remote;
+use crate::sock::{self, Mode, Remote};
 use crate::worker::SetupError;
 
 /// Which addresses of a name to use.
@@ -171,9 +172,24 @@ fn unix(path: PathBuf) -> Result<Vec<Remote>, SetupError> {
 }
 
 /// The resolver's own words, without what std puts around them.
-fn plain(error: &std::io::Error) -> String {
+fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.strip_prefix("failed to lookup address information: ").unwrap_or(&text).into()
+}
+
+/// Whether connections can go out from all of these.
+pub(crate) fn check_sources(sources: &[IpAddr]) -> Result<(), SetupError> {
+    for &source_addr in sources {
+        let to = match source_addr {
+            IpAddr::V4(_) => SocketAddr::from(([127, 0, 0, 1], 1)),
+            IpAddr::V6(_) => SocketAddr::from((Ipv6Addr::LOCALHOST, 1)),
+        };
+        let fd = Remote::inet(to).socket(Some(source_addr), Mode::NonBlocking).map_err(|e| {
+            SetupError::Source { source_addr, error: io::Error::from_raw_os_error(e) }
+        })?;
+        sock::close(fd);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

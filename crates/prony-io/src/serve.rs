@@ -177,6 +177,7 @@ pub fn serve<M: Machine + Send>(
             worker: (0, 1),
             precision: options.precision,
             tcp_info: options.tcp_info,
+            timestamps: false,
         });
     }
     let crew = Crew {

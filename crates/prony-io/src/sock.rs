@@ -147,6 +147,16 @@ impl Remote {
         (self.kind.protocol == libc::IPPROTO_SCTP).then_some(style)
     }
 
+    /// What it goes over, where the kernel does not note when that is sent (`SO_TIMESTAMPING`).
+    pub(crate) fn without_stamps(&self) -> Option<&'static str> {
+        match self.kind.protocol {
+            _ if self.is_unix() => Some("a unix socket"),
+            libc::IPPROTO_SCTP => Some("SCTP"),
+            libc::IPPROTO_MPTCP => Some("Multipath TCP"),
+            _ => None,
+        }
+    }
+
     /// What its messages are, as far as a driver must know.
     pub(crate) fn boundaries(&self) -> Boundaries {
         match self.kind.ty {
@@ -268,8 +278,9 @@ pub(crate) fn read(fd: RawFd, buf: &mut [u8]) -> Read {
     read_with(fd, buf, 0)
 }
 
+/// The same with flags of recv(2).
 #[inline]
-fn read_with(fd: RawFd, buf: &mut [u8], flags: libc::c_int) -> Read {
+pub(crate) fn read_with(fd: RawFd, buf: &mut [u8], flags: libc::c_int) -> Read {
     let nobody = std::ptr::null_mut::<libc::c_void>();
     loop {
         let (to, room) = (buf.as_mut_ptr(), buf.len());
@@ -288,12 +299,6 @@ fn read_with(fd: RawFd, buf: &mut [u8], flags: libc::c_int) -> Read {
             e => return Read::Dead(e),
         }
     }
-}
-
-/// Read once into `buf`, without waiting on a socket that would.
-#[inline]
-pub(crate) fn peek_read(fd: RawFd, buf: &mut [u8]) -> Read {
-    read_with(fd, buf, libc::MSG_DONTWAIT)
 }
 
 /// Write `data` once; straight to the kernel, as in [`read`].
@@ -423,6 +428,16 @@ pub(crate) fn wait_for_connect(fd: RawFd, span: Span) -> bool {
     let ms = libc::c_int::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX);
     // SAFETY: `poll` is one writable pollfd.
     unsafe { libc::poll(&mut poll, 1, ms) == 1 }
+}
+
+/// Have the kernel note times of what goes over the socket; `flags` say which
+/// (`SOF_TIMESTAMPING_*`).
+pub(crate) fn ask_for_stamps(fd: RawFd, flags: libc::c_uint) -> Result<(), i32> {
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+    let length = size_of_val(&flags) as libc::socklen_t;
+    // SAFETY: `flags` is readable for `length` bytes.
+    let r = unsafe { libc::setsockopt(fd, level, name, (&raw const flags).cast(), length) };
+    if r < 0 { Err(errno::last()) } else { Ok(()) }
 }
 
 /// Make the close of a socket reset its connection.

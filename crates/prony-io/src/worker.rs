@@ -24,9 +24,10 @@ use crate::held::Accounts;
 use crate::limits;
 use crate::live::{Gauge, Live};
 use crate::ports::{self, SocketOptions};
-use crate::resolve::{ConnectTo, Family, Resolver};
+use crate::resolve::{self, ConnectTo, Family, Resolver};
 use crate::sleep::Precision;
 use crate::sock::{self, Mode, Remote, sctp};
+use crate::stamps::{self, Unstamped};
 use crate::userspace::{self, Refusal};
 
 /// How a load is put on this machine; nothing of it changes what is sent, or when.
@@ -60,6 +61,9 @@ pub struct Options {
     pub tls: Option<TlsContext>,
     /// Whether to ask the kernel about closed connections (retransmits, round-trip times).
     pub tcp_info: bool,
+    /// Whether to have the kernel note when requests leave it and replies reach it
+    /// ([`Tally::phases`]); io_uring is then not taken.
+    pub timestamps: bool,
     /// Whether to tell, while the load runs, what only a whole screen has room for
     /// ([`Live::detail`]).
     pub detail: bool,
@@ -88,6 +92,7 @@ impl Default for Options {
             family: Family::default(),
             tls: None,
             tcp_info: true,
+            timestamps: false,
             detail: false,
             steerable: false,
             keep_requests: false,
@@ -228,6 +233,9 @@ pub enum SetupError {
         /// What the kernel says, and what to do.
         reason: String,
     },
+    /// There are no time stamps.
+    #[error(transparent)]
+    Unstamped(#[from] Unstamped),
     /// io_uring is asked for but cannot be had.
     #[error("io_uring cannot be used here: {reason}; take --driver epoll or auto")]
     Uring {
@@ -296,6 +304,7 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
     proto: &(dyn Fn(&Plan) -> P + Sync),
 ) -> Result<Outcome, SetupError> {
     let setup = Setup::new(plan, options)?;
+    let _keeper = options.timestamps.then(|| stamps::ready(&setup.endpoints)).transpose()?;
     let shards: Vec<Plan> =
         (0..setup.workers).map(|i| setup.plan.shard(i as u32, setup.workers as u32)).collect();
     let gauges: Vec<Gauge> = shards.iter().map(|_| Gauge::default()).collect();
@@ -311,6 +320,9 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
         &|i| {
             let tls = options.tls.as_ref().map(TlsContext::for_worker);
             let mut engine = Engine::new(&shards[i], proto(&shards[i])).with_tls(tls);
+            if options.timestamps {
+                engine.expect_stamps();
+            }
             if options.keep_requests {
                 engine.keep_requests();
             }
@@ -356,7 +368,7 @@ impl Setup {
         };
         let endpoints: Vec<Vec<Remote>> =
             plan.endpoints.iter().map(|e| resolver.resolve(e)).collect::<Result<_, _>>()?;
-        check_sources(&options.sources)?;
+        resolve::check_sources(&options.sources)?;
         let userspace = options.sockets.userspace.filter(|_| plan.endpoints.iter().any(is_sctp));
         match &userspace {
             Some(settings) => check_userspace(plan, options, settings)?,
@@ -370,6 +382,7 @@ impl Setup {
         }
         notes.sort();
         notes.dedup();
+        notes.extend(stamps::remark(options.timestamps, options.driver));
 
         let threads = options.threads.unwrap_or_else(|| cpu::allowed().len());
         let connections = plan.connections_max();
@@ -380,6 +393,8 @@ impl Setup {
             workers,
             driver: match options.driver {
                 DriverChoice::Auto if is_ping_pong(plan, workers) => DriverChoice::Direct,
+                // It has no error queue, and brings no control data along.
+                _ if options.timestamps => DriverChoice::Epoll,
                 DriverChoice::Uring if plan.endpoints.iter().all(is_sctp) => DriverChoice::Uring,
                 // io_uring reads into buffers of its own, in which datagrams would be cut. (What is
                 // left of a message of SCTP comes with the next read.)
@@ -466,6 +481,7 @@ impl Setup {
                     worker: (i, self.workers),
                     precision: options.precision,
                     tcp_info: options.tcp_info,
+                    timestamps: options.timestamps,
                 }
             })
             .collect()
@@ -573,18 +589,4 @@ fn check_userspace(
         Some(size) => Err(Refusal::TooLong { size, max }),
         None => Ok(()),
     }
-}
-
-fn check_sources(sources: &[IpAddr]) -> Result<(), SetupError> {
-    for &source_addr in sources {
-        let to = match source_addr {
-            IpAddr::V4(_) => SocketAddr::from(([127, 0, 0, 1], 1)),
-            IpAddr::V6(_) => SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 1)),
-        };
-        let fd = Remote::inet(to).socket(Some(source_addr), Mode::NonBlocking).map_err(|e| {
-            SetupError::Source { source_addr, error: io::Error::from_raw_os_error(e) }
-        })?;
-        sock::close(fd);
-    }
-    Ok(())
 }

@@ -85,6 +85,8 @@ pub(crate) struct Pipe {
     pub(crate) blocked: bool,
     /// Nothing may be sent in this direction any more.
     pub(crate) ended: bool,
+    /// Bytes of which the sender's kernel has noted times, modulo 2^32.
+    pub(crate) noted: u32,
     /// When the last piece arrives.
     last_arrival: Nanos,
     /// When the line has passed on what was given to it.

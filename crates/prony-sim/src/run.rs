@@ -46,7 +46,11 @@ fn load_as<P: Protocol>(
     let mut engines: Vec<Engine<P>> = (0..shares)
         .map(|i| {
             let share = plan.shard(i, shares);
-            Engine::new(&share, make(&share))
+            let mut engine = Engine::new(&share, make(&share));
+            if setup.kernel.is_some() {
+                engine.expect_stamps();
+            }
+            engine
         })
         .collect();
     let mut clients: Vec<&mut dyn Machine> = Vec::new();

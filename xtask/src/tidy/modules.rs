@@ -49,6 +49,7 @@ const DRIVER: Rule = Only(&[
     "summary::Sctp",
     "summary::SctpStack",
     "summary::Stalls",
+    "summary::StampClock",
     "target::Carrier",
 ]);
 
@@ -64,6 +65,7 @@ const OUTSIDE: &[(&str, Rule)] = &[
     ("crates/prony-io/src/sleep", DRIVER),
     ("crates/prony-io/src/clock", DRIVER),
     ("crates/prony-io/src/sock", DRIVER),
+    ("crates/prony-io/src/stamps", DRIVER),
     ("crates/prony-io/src/errno", DRIVER),
     ("crates/prony-sim/src/link", Not(&["engine", "record", "summary"])),
     ("crates/prony-sim/src/plant", Not(&["engine", "record", "summary"])),

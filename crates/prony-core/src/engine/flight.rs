@@ -26,6 +26,8 @@ pub(super) struct Flight {
     pub(super) nth: u32,
     /// How often it was sent again because its reply was not as expected.
     pub(super) tries: u32,
+    /// In which write its last byte went, where that is followed (`trail.rs`); 0 = unknown.
+    pub(super) write: u32,
     /// It went out before, on a connection that the peer closed under it.
     pub(super) retried: bool,
     /// Its send was recorded.
@@ -48,6 +50,7 @@ impl Flight {
             user,
             nth: 0,
             tries: 0,
+            write: 0,
             retried: false,
             counted: false,
         }

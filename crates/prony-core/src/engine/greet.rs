@@ -68,6 +68,9 @@ impl<P: Protocol> Engine<P> {
             // Behind what did not fit nothing may be sent.
             let taken = if tail.is_empty() { send(bytes) } else { 0 };
             self.recorder.bytes_sent(now, taken as u64);
+            if let Some(trails) = &mut self.trails {
+                trails.gave(slot, taken);
+            }
             tail.extend_from_slice(&bytes[taken..]);
         }
         let all = tail.is_empty();

@@ -153,6 +153,9 @@ impl<P: Protocol> Engine<P> {
         let id = self.conns.id(slot);
         self.farewell(slot, how);
         self.unlist(slot);
+        if let Some(trails) = &mut self.trails {
+            trails.ended(slot, &mut self.recorder);
+        }
         self.conns.remove(slot);
         self.actions.push_back(Action::Close { id, how });
     }

@@ -23,6 +23,7 @@ mod source;
 mod start;
 #[cfg(test)]
 mod tests;
+mod trail;
 mod walk;
 
 use std::cmp::Reverse;
@@ -30,7 +31,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use crate::fault::Fault;
 use crate::layer::Layer;
-use crate::machine::{Action, CloseHow, Machine, StopRequest};
+use crate::machine::{Action, CloseHow, KernelStamp, Machine, StopRequest};
 use crate::plan::Plan;
 use crate::proto::Protocol;
 use crate::record::{Observer, Recorder, Tally};
@@ -43,6 +44,7 @@ use secure::Secure;
 use send::OUT_CHUNK;
 use sink::Sink;
 use source::Source;
+use trail::Trails;
 
 /// The client side of a run, or of one share of it.
 #[derive(Debug)]
@@ -66,6 +68,8 @@ pub struct Engine<P: Protocol> {
     calls: Calls,
     /// What sessions know, where the plan has something dynamic.
     dynamic: Option<Box<Dynamic>>,
+    /// What the kernel notes of bytes, where it is asked.
+    trails: Option<Box<Trails>>,
     /// A request of the connection that is being looked at has failed.
     missed: bool,
     /// Scratch, reused from call to call.
@@ -127,6 +131,7 @@ impl<P: Protocol> Engine<P> {
             links_max: 0,
             calls: Calls::new(plan),
             dynamic: Dynamic::new(plan).map(Box::new),
+            trails: None,
             missed: false,
             out: Vec::with_capacity(OUT_CHUNK),
             starts: Vec::new(),
@@ -165,6 +170,9 @@ impl<P: Protocol> Engine<P> {
 
     /// The tallies: warm-up (where the plan has one) and measurement. Call it when the run is over.
     pub fn finish(mut self) -> (Option<Tally>, Tally) {
+        if let Some(trails) = &mut self.trails {
+            trails.finish(&mut self.recorder);
+        }
         self.recorder.in_flight_max(self.outstanding_max);
         self.recorder.live_max(self.links_max);
         let by_count = self.source.ended_by_count();
@@ -300,6 +308,7 @@ impl<P: Protocol> Engine<P> {
             body,
             capture,
             dynamic: self.dynamic.as_deref_mut(),
+            trail: self.trails.as_deref_mut().map(|trails| trails.hearing(slot)),
             connect_began: *connect_began,
             calls: &self.calls,
             recorder: &mut self.recorder,
@@ -393,6 +402,10 @@ impl<P: Protocol> Machine for Engine<P> {
             Layer::Tls(_) => self.received_records(id, data, now),
         }
         self.check_over(now);
+    }
+
+    fn on_stamp(&mut self, id: ConnId, stamp: KernelStamp) {
+        self.stamped(id, stamp);
     }
 
     fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {

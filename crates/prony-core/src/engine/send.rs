@@ -40,26 +40,39 @@ impl<P: Protocol> Engine<P> {
             return true;
         };
         let mut sent_bytes = 0;
-        let all = loop {
+        let (all, last) = loop {
             let taken = send(&tail.bytes[tail.taken..]);
             sent_bytes += taken;
             tail.taken += taken;
+            if let Some(trails) =
+                self.trails.as_deref_mut().filter(|_| tail.taken < tail.bytes.len())
+            {
+                trails.gave(slot, taken);
+            }
             while tail.starts.front().is_some_and(|&s| s < tail.taken) {
                 tail.starts.pop_front();
                 let flight = &mut flights[*sent as usize];
                 flight.waited_in_queue(now);
+                flight.write = 0;
                 Self::mark_sent(&mut self.recorder, flight, now);
                 *sent += 1;
             }
             if tail.taken == tail.bytes.len() {
-                break true;
+                break (true, taken);
             }
             if taken == 0 {
-                break false;
+                break (false, taken);
             }
         };
         self.recorder.bytes_sent(now, sent_bytes as u64);
         if all {
+            if let Some(trails) = &mut self.trails {
+                // Only the last of its requests is known to end with this write.
+                let in_flight = flights.len();
+                let ends = (*sent as usize).checked_sub(1).map(|i| flights.range_mut(i..=i));
+                let ends = ends.into_iter().flatten();
+                trails.gave_requests((slot, in_flight), last, ends, &mut self.recorder);
+            }
             self.conns[slot].tail = None;
         }
         all
@@ -79,6 +92,9 @@ impl<P: Protocol> Engine<P> {
         }
         let (taken, all) = tls.flush(send);
         self.recorder.bytes_sent(now, taken as u64);
+        if let Some(trails) = &mut self.trails {
+            trails.gave(slot, taken);
+        }
         all
     }
 
@@ -150,6 +166,12 @@ impl<P: Protocol> Engine<P> {
                 } else {
                     Self::mark_sent(&mut self.recorder, flight, now);
                 }
+            }
+            if let Some(trails) = &mut self.trails {
+                let in_flight = conn.flights.len();
+                let mut begun = conn.flights.range_mut(conn.sent as usize..).take(begun);
+                begun.by_ref().take(if whole { 0 } else { usize::MAX }).for_each(|f| f.write = 0);
+                trails.gave_requests((slot, in_flight), taken, begun, &mut self.recorder);
             }
             conn.sent += begun as u32;
             self.recorder.sent_on_time(now, on_time);

@@ -6,6 +6,7 @@ use super::calls::Calls;
 use super::conn::NONE;
 use super::dynamic::Dynamic;
 use super::flight::{BodyMatch, Flight};
+use super::trail::Trail;
 use crate::fault::Fault;
 use crate::proto::{Odd, Reply, ReplySink};
 use crate::record::Recorder;
@@ -21,6 +22,8 @@ pub(super) struct Sink<'a> {
     pub(super) body: &'a mut BodyMatch,
     pub(super) capture: &'a mut Option<Box<Capture>>,
     pub(super) dynamic: Option<&'a mut Dynamic>,
+    /// What the kernel has noted of its bytes, where it is asked.
+    pub(super) trail: Option<&'a mut Trail>,
     pub(super) connect_began: Nanos,
     pub(super) calls: &'a Calls,
     pub(super) recorder: &'a mut Recorder,
@@ -68,6 +71,9 @@ impl ReplySink for Sink<'_> {
     fn began(&mut self) {
         if let Some(f) = self.flights.front_mut() {
             f.first = f.first.min(self.now);
+            if let Some(trail) = self.trail.as_deref_mut() {
+                trail.began();
+            }
         }
     }
 
@@ -105,6 +111,7 @@ impl ReplySink for Sink<'_> {
         *self.sent -= 1;
         *self.served += 1;
         *self.retired |= !reply.keeps_open;
+        let received = self.trail.as_deref_mut().and_then(Trail::first_received);
         let mut fault = self.calls.judge(flight.call, &reply, self.body);
         if let Some(dynamic) = self.dynamic.as_deref_mut() {
             fault = dynamic.replied(self.capture, &flight, fault, self.now);
@@ -116,6 +123,9 @@ impl ReplySink for Sink<'_> {
         }
         let stamps = flight.stamps(self.now);
         self.recorder.replied(&stamps, &reply, fault);
+        if let Some(trail) = self.trail.as_deref_mut().filter(|_| fault.is_none()) {
+            trail.replied(flight.write, &stamps, received, self.recorder);
+        }
         if self.calls.have_names() {
             let name = self.calls.get(flight.call).name;
             if name != NONE {

@@ -50,6 +50,9 @@ impl Tally {
         if let Some(part) = &other.messages {
             self.messages.get_or_insert_default().merge(part);
         }
+        if let Some(part) = &other.phases {
+            self.phases.get_or_insert_default().merge(part);
+        }
         match (&mut self.sessions, &other.sessions) {
             (Some(all), Some(part)) => all.merge(part),
             (all @ None, Some(part)) => *all = Some(part.clone()),

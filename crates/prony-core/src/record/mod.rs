@@ -7,6 +7,7 @@ mod links;
 mod live;
 mod merge;
 mod messages;
+mod phases;
 mod section;
 pub mod series;
 mod sessions;
@@ -26,6 +27,7 @@ use hist::Hist;
 pub use links::Links;
 pub use live::LagSoFar;
 pub use messages::{Messages, Observer};
+pub use phases::{Noted, Phases, Unnoted};
 use section::Section;
 use series::Series;
 pub use sessions::{NameTally, SessionEnd, SessionTally};
@@ -146,6 +148,9 @@ pub struct Tally {
     /// What a network did to messages, where they are exchanged over one that may lose them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Box<Messages>>,
+    /// The parts of response times that the kernel tells apart, where it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<Box<Phases>>,
     /// The sessions, where the plan has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Box<SessionTally>>,
@@ -220,6 +225,7 @@ impl Tally {
             links: Links::default(),
             tls: None,
             messages: None,
+            phases: None,
             sessions: None,
             names: Vec::new(),
             kept: Vec::new(),

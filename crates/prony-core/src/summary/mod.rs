@@ -81,6 +81,18 @@ pub struct Meter {
     pub turned: Option<Turned>,
     /// What the kernel knows of the connections.
     pub transport: Transport,
+    /// How well the clock of the kernel's time stamps was known, where they were taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stamps: Option<StampClock>,
+}
+
+/// How well the clock of the kernel's time stamps was known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StampClock {
+    /// The largest error that the offset between its clock and the meter's can have had.
+    pub error: Span,
+    /// How often the clock was set while the load ran; the stamps around it are not used.
+    pub steps: u64,
 }
 
 /// Totals of TCP_INFO over the connections that were asked, each when it was closed or the run

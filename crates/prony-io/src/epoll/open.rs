@@ -14,6 +14,7 @@ use super::{
 use crate::driver::tries_next;
 use crate::errno;
 use crate::sock::{self, Boundaries, Connecting, Mode, Read};
+use crate::stamps;
 
 /// Connections taken from a listener before the others get their turn.
 const ACCEPTS_IN_A_ROW: u32 = 64;
@@ -126,6 +127,10 @@ impl Epoll {
             return Flow::Continue(());
         };
         c.state = State::Open;
+        if self.stamps.is_some() {
+            // Where the kernel refuses, stamps are missing, and the report says so.
+            let _ = stamps::enable(c.fd);
+        }
         let (endpoint, tried, fd) = (c.endpoint, c.tried, c.fd);
         let is_association = c.boundaries == Boundaries::Packets && !c.unix;
         self.network.answered(endpoint, tried);

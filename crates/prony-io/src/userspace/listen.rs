@@ -90,6 +90,7 @@ pub fn serve<M: Machine>(
         worker: (0, 1),
         precision: Precision::Sleep,
         tcp_info: false,
+        timestamps: false,
     };
     let settings = listener.settings;
     let mut driver = Userspace::new(config, settings).map_err(SetupError::Driver)?;

@@ -37,6 +37,7 @@ fn remote(endpoints: Vec<Vec<Remote>>) -> Config {
         worker: (0, 1),
         precision: Precision::Auto,
         tcp_info: true,
+        timestamps: false,
     }
 }
 

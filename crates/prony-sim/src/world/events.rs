@@ -1,7 +1,7 @@
 //! What happens on the network, told to the machines.
 
 use prony_core::fault::Fault;
-use prony_core::machine::{Machine, StopRequest};
+use prony_core::machine::{KernelStamp, Machine, StopRequest};
 use prony_core::units::Nanos;
 
 use super::{CLIENT, End, SERVER, State, What, World};
@@ -127,6 +127,10 @@ impl World<'_, '_> {
         let End { machine, id, .. } = self.conns[c].ends[to];
         if to == CLIENT {
             self.ran.oracle.received(c, &data, self.now);
+            if let Some(kernel) = self.setup.kernel {
+                let at = Nanos(self.now.0.saturating_sub(kernel.to_user.0));
+                self.machines[machine].on_stamp(id, KernelStamp::Received(Some(at)));
+            }
         } else {
             self.ran.oracle.arrived(c, &data, self.now);
         }

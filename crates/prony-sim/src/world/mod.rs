@@ -38,8 +38,21 @@ pub struct Setup {
     pub held: Option<Held>,
     /// Events after which the world is taken for hung and panics.
     pub steps: u64,
+    /// What the kernels of the clients' machines take, and note the times of; `None`: nothing.
+    pub kernel: Option<Kernel>,
     /// Whether the oracle follows every request; costs time and memory.
     pub watch: bool,
+}
+
+/// How long the kernel of a client's machine takes on the way out and in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// From the write to the packet scheduler.
+    pub to_scheduler: Span,
+    /// From there to the device, from where it is the link's.
+    pub to_device: Span,
+    /// From the arrival to the read.
+    pub to_user: Span,
 }
 
 /// What has happened.
@@ -162,6 +175,7 @@ impl Default for Setup {
             late: Span::ZERO,
             held: None,
             steps: 200_000_000,
+            kernel: None,
             watch: true,
         }
     }

@@ -1,6 +1,6 @@
 //! What machines want, carried out.
 
-use prony_core::machine::{Action, CloseHow};
+use prony_core::machine::{Action, CloseHow, KernelStamp, Passed};
 use prony_core::units::{ConnId, Span};
 
 use super::{CLIENT, Conn, End, LIVELOCK, State, What, World};
@@ -86,14 +86,20 @@ impl World<'_, '_> {
             if lost { usize::MAX } else { pipe.budget(&self.setup.link, &mut self.dice) };
         let mut short = false;
         let mut taken = self.spare.pop().unwrap_or_default();
+        let mut writes = Vec::new();
+        let stamped = end == CLIENT && self.setup.kernel.is_some();
         let all = self.machines[machine].take_output(id, self.now, &mut |data| {
             let n = data.len().min(room);
             room -= n;
             short = n < data.len();
             taken.extend_from_slice(&data[..n]);
+            if stamped && n > 0 {
+                writes.push(n);
+            }
             n
         });
         assert!(all != short, "take_output of {id:?}: all = {all}, last write short = {short}");
+        self.note_writes(c, id, machine, &writes);
         let pipe = &mut self.conns[c].pipes[end];
         pipe.blocked = short;
         if end == CLIENT {
@@ -110,6 +116,21 @@ impl World<'_, '_> {
             self.push(soon, What::Writable(c, end));
         }
         self.put_on_line(c, end, taken);
+    }
+
+    /// Tell a client what its kernel notes of what it has just written.
+    fn note_writes(&mut self, c: usize, id: ConnId, m: usize, writes: &[usize]) {
+        let Some(kernel) = self.setup.kernel else { return };
+        let scheduled = self.now + kernel.to_scheduler;
+        let sent = scheduled + kernel.to_device;
+        for &n in writes {
+            let pipe = &mut self.conns[c].pipes[CLIENT];
+            pipe.noted = pipe.noted.wrapping_add(n as u32);
+            let number = pipe.noted.wrapping_sub(1);
+            for (passed, at) in [(Passed::Scheduler, scheduled), (Passed::Device, sent)] {
+                self.machines[m].on_stamp(id, KernelStamp::Sent { passed, number, at });
+            }
+        }
     }
 
     pub(super) fn put_on_line(&mut self, c: usize, end: usize, mut data: Vec<u8>) {
@@ -134,9 +155,17 @@ impl World<'_, '_> {
 
     pub(super) fn put(&mut self, c: usize, end: usize, bytes: usize, piece: Piece) {
         let pipe = &mut self.conns[c].pipes[end];
-        let at = pipe.arrival(&self.setup.link, &mut self.dice, self.now, bytes);
+        let (mut out, mut late) = (Span::ZERO, Span::ZERO);
+        if let Some(kernel) = self.setup.kernel {
+            // The way out of the client's machine, or the way in.
+            match end {
+                CLIENT => out = kernel.to_scheduler + kernel.to_device,
+                _ => late = kernel.to_user,
+            }
+        }
+        let at = pipe.arrival(&self.setup.link, &mut self.dice, self.now + out, bytes);
         pipe.pieces.push_back(piece);
-        self.push(at, What::Arrives(c, end));
+        self.push(at + late, What::Arrives(c, end));
     }
 
     /// End the stream from `end`, or the whole connection.

@@ -14,6 +14,7 @@ mod replay;
 mod secured;
 mod serve;
 mod sessions;
+mod stamps;
 mod steered;
 mod theory;
 mod truth;

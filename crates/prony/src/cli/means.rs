@@ -44,6 +44,12 @@ pub struct MeansArgs {
     /// The same seed and the same plan give the same schedule and the same order of requests.
     #[arg(long, value_name = "N", help_heading = MEASUREMENT, value_parser = values::seed)]
     pub seed: Option<u64>,
+    /// Split response times by the kernel's own time stamps
+    ///
+    /// The kernel notes when requests leave it and replies reach it, over TCP (TLS too) and UDP.
+    /// epoll then takes the place of io_uring, and each write costs one more system call.
+    #[arg(long, help_heading = MEASUREMENT, conflicts_with = "simulate")]
+    pub timestamps: bool,
     /// The percentile of the response time that the run must carry, such as p99.9
     ///
     /// A run with fewer than ten samples beyond it is TOO-SHORT, and not valid.

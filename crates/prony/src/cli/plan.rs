@@ -109,6 +109,9 @@ pub(crate) fn means(args: &MeansArgs) -> Vec<String> {
     if args.pin {
         notes.push("Each thread is fixed to a core.".into());
     }
+    if args.timestamps {
+        notes.push("The kernel noted times of what went out and came in (--timestamps).".into());
+    }
     match args.precision {
         Precision::Auto => {}
         Precision::Sleep => notes.push("Waits were slept, never spun (--precision sleep).".into()),

@@ -135,6 +135,7 @@ pub(super) fn options(means: &MeansArgs) -> Options {
     Options {
         threads: means.threads.map(|n| n as usize),
         pin: means.pin,
+        timestamps: means.timestamps,
         driver: driver(means.driver),
         precision: match means.precision {
             Precision::Sleep => prony_io::Precision::Sleep,

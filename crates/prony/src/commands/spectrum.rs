@@ -30,6 +30,10 @@ pub(super) fn spectrum(args: &SpectrumArgs, typed: Vec<String>) -> Result<Exit, 
     check_sources(&args.means)?;
     let seed = args.means.seed.unwrap_or_else(drawn_seed);
     let (cells, transports) = cells(args, seed)?;
+    if args.means.timestamps {
+        let why = "it tells one figure of each run; `prony rtt --timestamps` tells the phases";
+        return Err(Error::Conflict("--timestamps", "prony spectrum", why));
+    }
     let outputs = Outputs::prepare(&args.output)?;
     outputs.only(&[Format::Svg, Format::Png, Format::Json, Format::Csv])?;
     let control = stoppable()?;

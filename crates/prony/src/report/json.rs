@@ -14,7 +14,7 @@ use prony_core::summary::{
 use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
-use super::{layout, redact, words};
+use super::{layout, phases, redact, words};
 
 /// The version of the shape. It grows when a field changes its meaning or goes away, not when one
 /// is added.
@@ -78,10 +78,23 @@ struct Section<'a> {
     errors: Vec<Error>,
     rows: Vec<Line>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    phases: Option<Phases>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     sessions: Option<Sessions>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     names: Vec<Named<'a>>,
     tally: &'a Tally,
+}
+
+/// What the kernel's time stamps tell apart.
+#[derive(Serialize)]
+struct Phases {
+    stamped: u64,
+    unstamped: u64,
+    clock_error_ns: u64,
+    clock_steps: u64,
+    shares: BTreeMap<&'static str, Option<f64>>,
+    times: BTreeMap<&'static str, Times>,
 }
 
 #[derive(Serialize)]
@@ -193,8 +206,14 @@ pub(super) fn render(summary: &Summary) -> String {
         run,
         plan: redact::plan(&summary.plan),
         meters: &summary.meters,
-        measurement: Section::of(&summary.main, names, summary.asked_rate(), summary.sent_rate()),
-        warmup: summary.warmup.as_ref().map(|w| Section::of(w, names, None, None)),
+        measurement: Section {
+            phases: Phases::of(summary, &summary.main),
+            ..Section::of(&summary.main, names, summary.asked_rate(), summary.sent_rate())
+        },
+        warmup: summary.warmup.as_ref().map(|w| Section {
+            phases: Phases::of(summary, w),
+            ..Section::of(w, names, None, None)
+        }),
     };
     layout::json(&report)
 }
@@ -331,6 +350,7 @@ impl<'a> Section<'a> {
             ci95: Intervals::of(tally),
             errors: errors(tally),
             rows: tally.rows().map(Line::from).collect(),
+            phases: None,
             sessions: tally.sessions.as_ref().map(|s| Sessions {
                 rate: tally.session_rate().unwrap_or(0.0),
                 lifetime: Times::of(&s.lifetime),
@@ -370,6 +390,24 @@ impl From<Result<Interval, Lack>> for Between {
             Ok(Interval { lo, hi }) => Self { lo: Some(lo), hi: Some(hi), lack: None },
             Err(lack) => Self { lo: None, hi: None, lack: Some(lack) },
         }
+    }
+}
+
+impl Phases {
+    fn of(summary: &Summary, tally: &Tally) -> Option<Self> {
+        let phases = tally.phases.as_deref()?;
+        let (error, clock_steps) = phases::clock(summary);
+        let whole = [("whole", &phases.whole), ("acknowledged", &phases.acknowledged)];
+        let parts = phases::parts(phases).map(|part| (part.field, part.times));
+        let times = whole.into_iter().chain(parts);
+        Some(Self {
+            stamped: phases.whole.count(),
+            unstamped: phases.without(),
+            clock_error_ns: error.0,
+            clock_steps,
+            shares: phases::parts(phases).map(|part| (part.field, part.share)).collect(),
+            times: times.map(|(name, hist)| (name, Times::of(hist))).collect(),
+        })
     }
 }
 

@@ -9,6 +9,7 @@ mod hlog;
 mod html;
 pub mod json;
 mod layout;
+mod phases;
 mod plot;
 mod redact;
 pub mod spectrum;

@@ -21,6 +21,7 @@ mod rtt_tls;
 mod scripted;
 mod signals;
 mod simulated;
+mod stamps;
 mod tls;
 mod tui;
 mod wrk;

@@ -241,6 +241,36 @@ fn drivers_pipelines_and_open_loops() {
     assert_eq!(each, [67, 67, 66]);
 }
 
+/// Over every transport that has stamps, with each driver that reads them: nearly every exchange
+/// carries them, and its parts add up.
+#[test]
+fn p09_round_trips_are_split_by_the_kernels_stamps() {
+    let tcp = ["127.0.0.1:0", "--transport", "tcp"];
+    let udp = ["127.0.0.1:0", "--transport", "udp"];
+    for (listen, args) in [
+        (tcp, &[][..]),
+        (tcp, &["--precision", "spin"]),
+        (tcp, &["--driver", "epoll", "-c", "2", "-p", "3"]),
+        (tcp, &["--size", "9000"]),
+        (udp, &["--transport", "udp"]),
+        (udp, &["--transport", "udp", "--driver", "epoll", "-c", "2", "-p", "3"]),
+    ] {
+        let echo = Echo::start(&listen);
+        let report = rtt(&[&[echo.at(), "-n", "400", "--timestamps"], args].concat());
+        let phases = &report["measurement"]["phases"];
+        let replies = count(&report, "replies");
+        let stamped = phases["stamped"].as_u64().expect("a count");
+        assert_eq!(stamped + phases["unstamped"].as_u64().expect("a count"), replies, "{args:?}");
+        assert!(stamped * 50 >= replies * 49, "{args:?}: {stamped} of {replies}: {phases}");
+        let mean = |part: &str| phases["times"][part]["mean_ns"].as_f64().expect("a mean");
+        let parts =
+            ["waiting", "to_scheduler", "to_device", "wire_and_peer", "to_user", "transfer"];
+        let (sum, whole) = (parts.map(mean).iter().sum::<f64>(), mean("whole"));
+        assert!((sum - whole).abs() <= 0.01 * whole, "{args:?}: {sum} {whole}");
+        assert!(mean("wire_and_peer") > 0.0 && mean("to_user") > 0.0, "{args:?}: {phases}");
+    }
+}
+
 /// What the virtual world answers after 100 us takes 100 us, and each is counted.
 #[test]
 fn a_million_round_trips_are_a_million() {

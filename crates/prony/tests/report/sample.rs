@@ -7,9 +7,11 @@ use prony_core::plan::{
     OnFailure, Pick, Plan, Resume, SessionKind, Sessions, Stop, Think, TlsSpec, TlsVersion,
 };
 use prony_core::proto::{Odd, Reply};
-use prony_core::record::{Recorder, SessionEnd, Stamps, Tally, TlsTally};
+use prony_core::record::{Noted, Recorder, SessionEnd, Stamps, Tally, TlsTally, Unnoted};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
-use prony_core::summary::{Meter, RunInfo, Sctp, Stalls, Summary, Transport, Turned, Withheld};
+use prony_core::summary::{
+    Meter, RunInfo, Sctp, Stalls, StampClock, Summary, Transport, Turned, Withheld,
+};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::{Nanos, Span};
 
@@ -32,10 +34,12 @@ pub(crate) fn audited(mut summary: Summary) -> Summary {
     summary
 }
 
-/// Messages over UDP, of which one was lost and others came in odd ways.
+/// Messages over UDP, of which one was lost and others came in odd ways, and stamps of the kernel's
+/// of which some are missing.
 pub(crate) fn exchange() -> Summary {
     let mut r = Recorder::new(Nanos::ZERO);
     r.round_trips();
+    r.expect_stamps();
     for i in 0..40 {
         let at = Nanos(i * MS);
         r.started(at);
@@ -47,6 +51,17 @@ pub(crate) fn exchange() -> Summary {
             r.failed(&stamps, Fault::RequestTimeout, true, Span(1_000 * MS));
         } else {
             r.replied(&stamps, &reply(200), None);
+            let [scheduled, sent] = [3_000, 4_500].map(|ns| at + Span(ns));
+            let received = if i == 10 { at } else { at + Span(16_000 + 50 * (i % 7)) };
+            r.noted(
+                &stamps,
+                match i {
+                    8 => Err(Unnoted::Sent),
+                    9 => Err(Unnoted::Received),
+                    _ => Ok(Noted { scheduled, sent, received }),
+                },
+            );
+            r.acknowledged(at, Span(12_000));
         }
     }
     r.odd(Nanos(MS), Odd::Duplicate);
@@ -61,7 +76,8 @@ pub(crate) fn exchange() -> Summary {
     plan.load = Load::Closed { connections: 1, think: Think::None };
     plan.calls = vec![CallSpec::default()].into();
     let (warmup, main) = r.finish(false);
-    audited(Summary::from_parts(plan, run_info(), vec![(warmup, main, over_sctp(meter(100)))]))
+    let meter = with_stamps(over_sctp(meter(100)));
+    audited(Summary::from_parts(plan, run_info(), vec![(warmup, main, meter)]))
 }
 
 /// A closed loop that needed no wait at all: three requests.
@@ -368,6 +384,11 @@ fn run_info() -> RunInfo {
     }
 }
 
+/// With the kernel's stamps, too.
+fn with_stamps(meter: Meter) -> Meter {
+    Meter { stamps: Some(StampClock { error: Span(45), steps: 1 }), ..meter }
+}
+
 /// With associations, too.
 fn over_sctp(mut meter: Meter) -> Meter {
     meter.transport.sctp = Some(Sctp {
@@ -402,5 +423,6 @@ fn meter(cpu_ms: u64) -> Meter {
             rtt_max: Span(93_000),
             sctp: None,
         },
+        stamps: None,
     }
 }

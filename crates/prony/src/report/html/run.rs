@@ -4,9 +4,10 @@ use maud::{Markup, html};
 use prony_core::fault::Fault;
 use prony_core::plan::{CallSpec, Plan};
 use prony_core::record::hist::Hist;
-use prony_core::record::{SessionTally, Tally};
+use prony_core::record::{Phases, SessionTally, Tally};
 use prony_core::summary::Summary;
 
+use super::super::phases::{self, Part};
 use super::super::text::Fact;
 use super::super::{redact, units};
 use super::{date, figures, plots, scrolling, text, typed, verdict, words};
@@ -43,6 +44,10 @@ pub(super) fn sections(summary: &Summary, id: &str) -> Markup {
             (figures::intervals(t))
         }
         (plots::phases(t, id))
+        @if let Some(stamped) = &t.phases {
+            h2 { "What the kernel saw" }
+            (phases_of(summary, stamped))
+        }
         @if has_errors { h2 { "Errors" } (errors(t)) }
         @if !t.statuses.is_empty() { h2 { "Statuses" } (statuses(t)) }
         @if let Some(sessions) = &t.sessions { h2 { "Sessions" } (sessions_of(t, sessions)) }
@@ -194,6 +199,23 @@ fn sessions_of(t: &Tally, s: &SessionTally) -> Markup {
             @if !lengths.is_empty() { dt { "lengths" } dd { (lengths.join(", ")) } }
         }
         (figures::times("sessions", &[("completed", &s.lifetime), ("failed", &s.failtime)]))
+    }
+}
+
+fn phases_of(summary: &Summary, stamped: &Phases) -> Markup {
+    let parts: Vec<_> = phases::parts(stamped).collect();
+    let hists: Vec<(&str, &Hist)> = parts
+        .iter()
+        .map(|part| (part.label, part.times))
+        .chain([("whole", &stamped.whole), ("acknowledged", &stamped.acknowledged)])
+        .collect();
+    let share =
+        |part: &Part<'_>| part.share.map(|s| format!("{} {}", part.label, units::percent(s)));
+    let shares: Vec<String> = parts.iter().filter_map(share).collect();
+    html! {
+        p { (phases::told(summary, stamped).join(", ")) "." }
+        @if !shares.is_empty() { p { "Shares of the whole: " (shares.join(", ")) "." } }
+        (figures::times("what the kernel saw", &hists))
     }
 }
 

@@ -3,6 +3,7 @@
 mod exchange;
 mod named;
 mod page;
+mod phases;
 mod table;
 mod what;
 
@@ -130,6 +131,7 @@ fn page(summary: &Summary, style: Style, detail: Detail) -> String {
 /// From the times to the verdict.
 fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
     table::times(page, &summary.main, detail.airy);
+    phases::tell(page, summary);
     named::tell(page, summary, detail.names);
     errors(page, &summary.main, detail);
     page.blank();

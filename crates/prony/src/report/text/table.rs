@@ -9,7 +9,7 @@ use super::page::{Ink, Page};
 use super::units;
 
 /// Columns of a cell, its gap included.
-const CELL: usize = 8;
+pub(super) const CELL: usize = 8;
 /// The label of the confidence intervals.
 const BARS: &str = "  95 % +-";
 
@@ -79,7 +79,7 @@ pub(in crate::report) fn kinds(times: &Times) -> [(&'static str, &Hist); 9] {
 }
 
 /// A kind of time is told unless it is nothing but zeros.
-fn is_told(hist: &Hist) -> bool {
+pub(super) fn is_told(hist: &Hist) -> bool {
     hist.max().is_some_and(|max| max.0 > 0)
 }
 

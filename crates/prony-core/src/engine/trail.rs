@@ -1,0 +1,236 @@
+//! What the kernel notes of a connection's bytes, matched with the requests that they carried.
+//!
+//! The kernel tells of each write by the number of its last byte (of each message by the message's
+//! own number) when it passed which point. A request is taken to have gone when the write went in
+//! which its last byte was. Only the write's own number counts: a later one says that the bytes
+//! have gone, but not when. Of what a write took in part nothing is told but of the request that
+//! ends it.
+
+use std::collections::VecDeque;
+
+use super::Engine;
+use super::flight::Flight;
+use crate::machine::{KernelStamp, Passed};
+use crate::proto::Protocol;
+use crate::record::{Noted, Recorder, Stamps, Unnoted};
+use crate::units::{ConnId, Nanos};
+
+/// Writes that are remembered beyond those of the requests in flight: their stamps may come late.
+const KEPT: usize = 16;
+
+/// The trails of all connections, by slot.
+#[derive(Debug, Default)]
+pub(super) struct Trails {
+    all: Vec<Trail>,
+    /// What is given to the kernel are messages, which it counts one by one.
+    by_message: bool,
+}
+
+/// One connection's.
+#[derive(Debug, Default)]
+pub(super) struct Trail {
+    /// Bytes, or messages, that the kernel was given.
+    given: u64,
+    /// The last write that ended requests; they are counted from 1.
+    last: u32,
+    /// Writes that ended requests, oldest first and without a gap.
+    writes: VecDeque<Write>,
+    /// Successes whose send stamps have not come yet.
+    waiting: VecDeque<Waiting>,
+    /// When the bytes that are being looked at were received.
+    received: Option<Nanos>,
+    /// The same of the first bytes of the reply that has begun.
+    first: Option<Option<Nanos>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    /// The kernel's number of it.
+    number: u32,
+    /// When the oldest request that it ended was wanted.
+    intended: Nanos,
+    scheduled: Option<Nanos>,
+    sent: Option<Nanos>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    write: u32,
+    stamps: Stamps,
+    received: Nanos,
+}
+
+impl Trails {
+    fn of(&mut self, slot: u32) -> &mut Trail {
+        let slot = slot as usize;
+        if self.all.len() <= slot {
+            self.all.resize_with(slot + 1, Trail::default);
+        }
+        &mut self.all[slot]
+    }
+
+    /// The kernel has taken so many bytes at once that end no request.
+    #[cold]
+    pub(super) fn gave(&mut self, slot: u32, taken: usize) {
+        let n = if self.by_message { u64::from(taken > 0) } else { taken as u64 };
+        self.of(slot).given += n;
+    }
+
+    /// The kernel has taken so many bytes at once, and with them these requests to their end. With
+    /// the slot: how many requests its connection has in flight, these included.
+    #[cold]
+    pub(super) fn gave_requests<'a>(
+        &mut self,
+        (slot, in_flight): (u32, usize),
+        taken: usize,
+        ended: impl Iterator<Item = &'a mut Flight>,
+        recorder: &mut Recorder,
+    ) {
+        self.gave(slot, taken);
+        let trail = self.of(slot);
+        let mut intended = None;
+        for flight in ended {
+            intended = intended.or(Some(flight.intended));
+            flight.write = trail.last.wrapping_add(1);
+        }
+        if let Some(intended) = intended {
+            trail.last = trail.last.wrapping_add(1);
+            let number = (trail.given as u32).wrapping_sub(1);
+            trail.writes.push_back(Write { number, intended, scheduled: None, sent: None });
+            trail.forget(in_flight, recorder);
+        }
+    }
+
+    /// The trail of a connection whose peer has said something.
+    #[cold]
+    pub(super) fn hearing(&mut self, slot: u32) -> &mut Trail {
+        self.of(slot)
+    }
+
+    /// The connection is over; what has not come comes no more.
+    #[cold]
+    pub(super) fn ended(&mut self, slot: u32, recorder: &mut Recorder) {
+        let trail = std::mem::take(self.of(slot));
+        for waiting in trail.waiting {
+            recorder.noted(&waiting.stamps, Err(Unnoted::Sent));
+        }
+    }
+
+    /// All connections are over.
+    pub(super) fn finish(&mut self, recorder: &mut Recorder) {
+        for slot in 0..self.all.len() {
+            self.ended(slot as u32, recorder);
+        }
+    }
+}
+
+impl Trail {
+    /// The first bytes of a reply are among those that are being looked at.
+    #[cold]
+    pub(super) fn began(&mut self) {
+        self.first.get_or_insert(self.received);
+    }
+
+    /// A reply has ended; when its first bytes were received.
+    #[cold]
+    pub(super) fn first_received(&mut self) -> Option<Nanos> {
+        self.first.take().unwrap_or(self.received)
+    }
+
+    /// A request has succeeded, the first bytes of whose reply were received then.
+    #[cold]
+    pub(super) fn replied(
+        &mut self,
+        write: u32,
+        stamps: &Stamps,
+        received: Option<Nanos>,
+        recorder: &mut Recorder,
+    ) {
+        let known = self.write(write).map(|w| (w.scheduled, w.sent));
+        match (known, received) {
+            (_, None) => recorder.noted(stamps, Err(Unnoted::Received)),
+            (None, _) => recorder.noted(stamps, Err(Unnoted::Sent)),
+            (Some((Some(scheduled), Some(sent))), Some(received)) => {
+                recorder.noted(stamps, Ok(Noted { scheduled, sent, received }));
+            }
+            (Some(_), Some(received)) => {
+                self.waiting.push_back(Waiting { write, stamps: *stamps, received });
+            }
+        }
+    }
+
+    /// Let go of the oldest writes. What is in flight went with the last ones, as each ended one of
+    /// its requests at least.
+    fn forget(&mut self, in_flight: usize, recorder: &mut Recorder) {
+        while self.writes.len() > in_flight + KEPT {
+            let gone = self.oldest();
+            self.writes.pop_front();
+            self.waiting.retain(|w| {
+                if w.write == gone {
+                    recorder.noted(&w.stamps, Err(Unnoted::Sent));
+                }
+                w.write != gone
+            });
+        }
+    }
+
+    /// The oldest write that is kept.
+    fn oldest(&self) -> u32 {
+        self.last.wrapping_sub(self.writes.len() as u32).wrapping_add(1)
+    }
+
+    fn write(&self, write: u32) -> Option<&Write> {
+        if write == 0 {
+            return None;
+        }
+        self.writes.get(write.wrapping_sub(self.oldest()) as usize)
+    }
+
+    /// The kernel tells of a write.
+    fn passed(&mut self, passed: Passed, number: u32, at: Nanos, recorder: &mut Recorder) {
+        let Some(i) = self.writes.iter().rposition(|w| w.number == number) else { return };
+        let write = &mut self.writes[i];
+        match (passed, write.sent) {
+            // What is sent again was sent before.
+            (Passed::Scheduler, _) => _ = write.scheduled.get_or_insert(at),
+            (Passed::Device, _) => _ = write.sent.get_or_insert(at),
+            (Passed::Acknowledged, Some(sent)) => {
+                recorder.acknowledged(write.intended, at.since(sent));
+            }
+            (Passed::Acknowledged, None) => {}
+        }
+        let (Some(scheduled), Some(sent)) = (write.scheduled, write.sent) else { return };
+        let write = self.oldest().wrapping_add(i as u32);
+        self.waiting.retain(|w| {
+            if w.write == write {
+                let noted = Noted { scheduled, sent, received: w.received };
+                recorder.noted(&w.stamps, Ok(noted));
+            }
+            w.write != write
+        });
+    }
+}
+
+impl<P: Protocol> Engine<P> {
+    /// Match requests with what the kernel notes of their bytes: the driver tells it
+    /// ([`crate::machine::Machine::on_stamp`]).
+    pub fn expect_stamps(&mut self) {
+        let by_message = self.proto.one_by_one();
+        self.trails = Some(Box::new(Trails { by_message, ..Trails::default() }));
+        self.recorder.expect_stamps();
+    }
+
+    /// The kernel has noted something.
+    pub(super) fn stamped(&mut self, id: ConnId, stamp: KernelStamp) {
+        let Some(trails) = self.trails.as_deref_mut().filter(|_| self.conns.live(id)) else {
+            return;
+        };
+        let trail = trails.of(id.slot);
+        match stamp {
+            KernelStamp::Received(at) => trail.received = at,
+            KernelStamp::Sent { passed, number, at } => {
+                trail.passed(passed, number, at, &mut self.recorder);
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The parts of response times that the kernel's time stamps tell apart, as all formats name them.
+
+use prony_core::record::Phases;
+use prony_core::record::hist::Hist;
+use prony_core::summary::Summary;
+use prony_core::units::Span;
+
+use super::units;
+
+/// What the parts are called, in the order in which they happen: to programs and to people.
+const NAMES: [(&str, &str); Phases::PARTS] = [
+    ("waiting", "waiting"),
+    ("to_scheduler", "to scheduler"),
+    ("to_device", "to device"),
+    ("wire_and_peer", "wire + peer"),
+    ("to_user", "to user"),
+    ("transfer", "transfer"),
+];
+
+/// One part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part<'a> {
+    /// Its name for programs.
+    pub(super) field: &'static str,
+    /// Its name for people.
+    pub(super) label: &'static str,
+    /// Its times.
+    pub(super) times: &'a Hist,
+    /// Its share of the whole, 0 to 1.
+    pub(super) share: Option<f64>,
+}
+
+/// The parts in the order in which they happen.
+pub(super) fn parts(phases: &Phases) -> impl Iterator<Item = Part<'_>> {
+    NAMES.into_iter().zip(phases.parts()).map(|((field, label), times)| Part {
+        field,
+        label,
+        times,
+        share: phases.share(times),
+    })
+}
+
+/// The largest error that the kernel's clock can have had, and how often it was set, over all
+/// workers.
+pub(super) fn clock(summary: &Summary) -> (Span, u64) {
+    let stamps = summary.meters.iter().filter_map(|m| m.stamps);
+    stamps.fold((Span::ZERO, 0), |(error, steps), s| (error.max(s.error), steps + s.steps))
+}
+
+/// How many requests carried all stamps, what became of the others, and how well the clock was
+/// known.
+pub(super) fn told(summary: &Summary, phases: &Phases) -> Vec<String> {
+    let (count, without) = (phases.whole.count(), phases.without());
+    let all = count + without;
+    let mut told = vec![match without {
+        0 => format!("all {} with the kernel's time stamps", successes(all)),
+        _ => format!("{} of {} with the kernel's time stamps", units::count(count), successes(all)),
+    }];
+    for (n, what) in [
+        (phases.no_sent, "without those of the request"),
+        (phases.no_received, "without that of the reply"),
+        (phases.contradicting, "with stamps that contradict each other"),
+    ] {
+        if n > 0 {
+            told.push(format!("{} {what}", units::count(n)));
+        }
+    }
+    let (error, steps) = clock(summary);
+    if error > Span::ZERO {
+        told.push(format!("clock known to {}", units::span(error)));
+    }
+    if steps > 0 {
+        told.push(units::counted(steps, "step of the clock", "steps of the clock"));
+    }
+    told
+}
+
+fn successes(n: u64) -> String {
+    units::counted(n, "success", "successes")
+}

@@ -1,0 +1,153 @@
+//! `--timestamps`: what the kernel noted, against servers whose time is known and a client that is
+//! stopped.
+
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::rig::{Report, Running, Serve, alone, measure, once_of_three, prony};
+
+const PARTS: [&str; 6] =
+    ["waiting", "to_scheduler", "to_device", "wire_and_peer", "to_user", "transfer"];
+
+/// What the report tells of phases.
+struct Phases(Value);
+
+impl Phases {
+    fn of(report: &Report) -> Self {
+        let phases = &report.0["measurement"]["phases"];
+        assert!(phases.is_object(), "{}", report.0["measurement"]);
+        Self(phases.clone())
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        self.0[name].as_u64().expect("a count")
+    }
+
+    /// In milliseconds.
+    fn mean(&self, part: &str) -> f64 {
+        self.0["times"][part]["mean_ns"].as_f64().expect("a mean") / 1e6
+    }
+
+    fn least(&self, part: &str) -> f64 {
+        self.0["times"][part]["min_ns"].as_f64().expect("a time") / 1e6
+    }
+
+    /// The mean of what is the client's own.
+    fn client(&self) -> f64 {
+        ["waiting", "to_scheduler", "to_device", "to_user"].map(|part| self.mean(part)).iter().sum()
+    }
+
+    /// Nearly all are stamped, the parts add up to the whole, and the shares to one.
+    fn assert_adds_up(&self, replies: u64, what: &str) {
+        let (stamped, unstamped) = (self.number("stamped"), self.number("unstamped"));
+        assert_eq!(stamped + unstamped, replies, "{what}");
+        assert!(unstamped * 50 <= replies, "{what}: {unstamped} of {replies} without");
+        let (sum, whole): (f64, f64) =
+            (PARTS.map(|p| self.mean(p)).iter().sum(), self.mean("whole"));
+        assert!((sum - whole).abs() <= 0.01 * whole, "{what}: {sum} {whole}");
+        let shares = PARTS.map(|p| self.0["shares"][p].as_f64().expect("a share"));
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() <= 0.01, "{what}: {shares:?}");
+        assert!(self.number("clock_error_ns") > 0, "{what}: no clock is known that well");
+        assert!(self.number("clock_error_ns") < 1_000_000, "{what}");
+    }
+}
+
+/// Over HTTP in every way that bytes can go: the parts add up, and no request came back before the
+/// server's time had passed.
+#[test]
+fn p09_http_is_split_and_adds_up() {
+    let server = Serve::start(&["--latency", "fixed:3ms"]);
+    let url = server.url("/bytes/2000");
+    for args in [
+        &["-c", "2", "-n", "200"][..],
+        &["-c", "2", "-n", "200", "--pipeline", "4"],
+        &["-c", "2", "-n", "100", "--no-reuse"],
+        &["--rate", "300", "-d", "500ms", "--precision", "sleep"],
+    ] {
+        let report = measure(&[args, &["--timestamps", &url]].concat());
+        assert_eq!(report.0["run"]["driver"], "epoll");
+        let phases = Phases::of(&report);
+        let what = format!("{args:?}");
+        phases.assert_adds_up(report.count("replies"), &what);
+        assert!(phases.least("wire_and_peer") >= 3.0, "{what}: {}", phases.0);
+    }
+}
+
+/// Twenty milliseconds more at the server are twenty more on the wire and there, none elsewhere.
+#[test]
+fn p09_a_slow_server_is_not_the_client() {
+    let _alone = alone();
+    once_of_three(|| {
+        let at = |latency: &str| {
+            let server = Serve::start(&["--latency", latency]);
+            let url = server.url("/");
+            let report = measure(&["-c", "2", "-n", "100", "--timestamps", &url]);
+            let phases = Phases::of(&report);
+            phases.assert_adds_up(report.count("replies"), latency);
+            phases
+        };
+        let (usual, slow) = (at("fixed:1ms"), at("fixed:21ms"));
+        assert!(slow.least("wire_and_peer") >= 21.0, "{}", slow.0);
+        let longer = slow.mean("wire_and_peer") - usual.mean("wire_and_peer");
+        assert!((16.0..28.0).contains(&longer), "{longer} ms");
+        let client = slow.client() - usual.client();
+        assert!(client < 0.25 * longer, "{client} of {longer} ms");
+    });
+}
+
+/// A client that is stopped again and again waits and reads late; the server's time stays what it
+/// was.
+#[test]
+fn p09_a_busy_client_is_not_the_server() {
+    let _alone = alone();
+    once_of_three(|| {
+        let server = Serve::start(&["--latency", "fixed:2ms"]);
+        let url = server.url("/");
+        let args = ["--rate", "400", "-d", "1500ms", "--timestamps", "--json", "--quiet"];
+        let args = [&args[..], &["--accept-invalid", "--precision", "sleep", &url]].concat();
+        let usual = Phases::of(&prony(&args).report());
+        let running = Running::start(&args);
+        thread::sleep(Duration::from_millis(300));
+        for _ in 0..10 {
+            running.signal(Signal::STOP);
+            thread::sleep(Duration::from_millis(50));
+            running.signal(Signal::CONT);
+            thread::sleep(Duration::from_millis(50));
+        }
+        let report = running.wait().report();
+        let busy = Phases::of(&report);
+        busy.assert_adds_up(report.count("replies"), "stopped");
+        // A third of the run it stood still: 25 ms each on average, for those that came then.
+        let client = busy.client() - usual.client();
+        assert!(client > 4.0, "{client} ms: {}", busy.0);
+        for part in ["waiting", "to_user"] {
+            assert!(busy.mean(part) > usual.mean(part), "{part}: {} {}", busy.0, usual.0);
+        }
+        assert!(busy.least("wire_and_peer") >= 2.0);
+        let server = busy.mean("wire_and_peer") - usual.mean("wire_and_peer");
+        assert!(server < 0.25 * client, "{server} of {client} ms");
+    });
+}
+
+#[test]
+fn what_cannot_be_stamped_is_refused_and_io_uring_gives_way() {
+    let server = Serve::start(&[]);
+    let url = server.url("/");
+    for (args, said) in [
+        (&["rtt", "unix:/tmp/none", "--timestamps"][..], "over a unix socket; leave out"),
+        (&["--unix-socket", "/tmp/none", "--timestamps", &url], "over a unix socket; leave out"),
+        (&["spectrum", "127.0.0.1:9", "--timestamps"], "`prony rtt --timestamps` tells the phases"),
+        (&["--simulate", "1", "--timestamps", &url], "--simulate"),
+    ] {
+        let ended = prony(args);
+        assert_eq!(ended.code, 2, "{args:?}: {ended:?}");
+        assert!(ended.stderr.contains(said), "{args:?}: {}", ended.stderr);
+    }
+    let report = measure(&["-c", "1", "-n", "5", "--driver", "uring", "--timestamps", &url]);
+    assert_eq!(report.0["run"]["driver"], "epoll");
+    let notes = report.0["run"]["notes"].to_string();
+    assert!(notes.contains("epoll was taken in its place"), "{notes}");
+}
