@@ -9,7 +9,7 @@ use prony_core::engine::Engine;
 use prony_core::fault::Fault;
 use prony_core::proto::Protocol;
 use prony_core::record::LagSoFar;
-use prony_core::record::series::Cell;
+use prony_core::record::series::{Block, Cell};
 use prony_core::units::{Nanos, Span};
 
 use crate::control::Control;
@@ -40,6 +40,9 @@ pub struct Live {
     pub workers: Vec<(Nanos, u64)>,
     /// What is told on demand only ([`crate::Options::detail`]).
     pub detail: Option<Detail>,
+    /// Blocks of the measurement that have ended since the last look, each with when it begins,
+    /// counted from the begin of the measurement; only on demand ([`crate::Options::blocks`]).
+    pub blocks: Vec<(Span, Block)>,
 }
 
 /// One interval of the time series.
@@ -94,6 +97,9 @@ struct Lists {
     /// When the replies were counted, and their number.
     replies: (Nanos, u64),
     statuses: Vec<(u16, u64)>,
+    /// Blocks that nobody has fetched yet, and until when they were told.
+    blocks: Vec<(Span, Block)>,
+    blocks_until: Span,
 }
 
 impl Gauge {
@@ -151,6 +157,17 @@ impl Gauge {
 }
 
 impl Gauge {
+    /// Tell of the blocks that have ended. Called by the worker itself.
+    pub(crate) fn show_blocks<P: Protocol>(&self, engine: &Engine<P>) {
+        let Ok(mut lists) = self.lists.try_lock() else { return };
+        let series = engine.recorder().measured();
+        let (blocks, from) = (series.blocks(), lists.blocks_until);
+        for (at, block) in blocks.between(from, series.settled()) {
+            lists.blocks.push((at, block.clone()));
+            lists.blocks_until = at + blocks.length();
+        }
+    }
+
     /// What a worker that panicked has left is as good as any.
     fn lists(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
@@ -184,7 +201,9 @@ impl Live {
             live.lost += get(&g.lost);
             live.sessions += get(&g.sessions);
             live.failed += get(&g.failed);
-            live.workers.push(g.lists().replies);
+            let mut lists = g.lists();
+            live.workers.push(lists.replies);
+            live.blocks.append(&mut lists.blocks);
         }
         live.in_flight = live.started.saturating_sub(live.replies + live.failed);
         live.last = newest(gauges, now);

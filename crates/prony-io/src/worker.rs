@@ -67,6 +67,8 @@ pub struct Options {
     /// Whether to tell, while the load runs, what only a whole screen has room for
     /// ([`Live::detail`]).
     pub detail: bool,
+    /// Whether to tell, while the load runs, of the measurement's blocks ([`Live::blocks`]).
+    pub blocks: bool,
     /// Whether the rate may be changed while the load runs ([`Control::steer`]). An open loop then
     /// lasts until its end even where nothing more is asked for.
     pub steerable: bool,
@@ -94,6 +96,7 @@ impl Default for Options {
             tcp_info: true,
             timestamps: false,
             detail: false,
+            blocks: false,
             steerable: false,
             keep_requests: false,
             observer: None,
@@ -339,6 +342,9 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
                 gauges[i].heed(control, engine, now);
             }
             gauges[i].show(engine, now, options.detail, spun);
+            if options.blocks {
+                gauges[i].show_blocks(engine);
+            }
         },
         &mut |now| on_progress(&Live::of(&gauges, now, options.detail)),
     )?;

@@ -35,6 +35,8 @@ pub enum Telling {
 pub struct Progress {
     plan: Plan,
     way: Way,
+    /// What the load is still to reach, at the end of a line.
+    aim: String,
 }
 
 #[derive(Debug)]
@@ -56,7 +58,12 @@ impl Progress {
             Telling::Lines if io::stderr().is_terminal() => Way::Live(bar()),
             Telling::Lines => Way::Plain { next: Nanos::ZERO + PLAIN_EVERY },
         };
-        Self { plan: plan.clone(), way }
+        Self { plan: plan.clone(), way, aim: String::new() }
+    }
+
+    /// What the load is still to reach, as the end of a line.
+    pub fn aim(&mut self, aim: String) {
+        self.aim = aim;
     }
 
     /// The load stands so.
@@ -64,11 +71,11 @@ impl Progress {
         match &mut self.way {
             Way::Silent => {}
             Way::Screen(view) => view.show(live),
-            Way::Live(bar) => bar.set_message(line(&self.plan, live)),
+            Way::Live(bar) => bar.set_message(line(&self.plan, live) + &self.aim),
             Way::Plain { next } => {
                 if live.now >= *next {
                     *next = live.now + PLAIN_EVERY;
-                    output::to_stderr(&format!("prony: {}", line(&self.plan, live)));
+                    output::to_stderr(&format!("prony: {}{}", line(&self.plan, live), self.aim));
                 }
             }
         }

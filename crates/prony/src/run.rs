@@ -3,17 +3,21 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
-use prony_core::plan::{Cookies, Load, Plan};
+use prony_core::plan::{Cookies, Load, Plan, Stop};
 use prony_core::proto::Protocol;
 use prony_core::schedule::Steer;
 use prony_core::serve::ServeLaw;
+use prony_core::summary::confidence::{Goal, Until, Watch};
 use prony_core::summary::{RunInfo, Summary};
-use prony_core::units::Nanos;
+use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, Options, Outcome, SetupError};
 
 use crate::error::{self, Error};
 use crate::report::units;
 use crate::tls;
+
+/// How long a run in virtual time is tried first.
+const TRY: Span = Span::from_secs(16);
 
 /// Carry out the plan on the network. Everything that can be refused is refused before the load
 /// starts. `control` ends the run before its time; `watch` is told how the load goes, about 20
@@ -76,6 +80,7 @@ fn summary(
         interrupted: outcome.interrupted,
         percentile: None,
         withheld: outcome.withheld,
+        until: None,
         notes,
     };
     let parts = outcome.tallies.into_iter().zip(outcome.meters);
@@ -103,6 +108,34 @@ pub fn simulate(
         ..RunInfo::default()
     };
     noted(Summary::from_parts(plan.clone(), info, parts))
+}
+
+/// A run in virtual time that ends by its goals: as long as `simulate` needs to reach them, and no
+/// longer than the plan. Virtual time can be had again, so it is tried how long that is.
+pub(crate) fn until(plan: &Plan, goals: &[Goal], simulate: &dyn Fn(&Plan) -> Summary) -> Summary {
+    if goals.is_empty() {
+        return simulate(plan);
+    }
+    let limited = |length: Span| {
+        let stop = Stop { duration: Some(length), ..plan.stop };
+        simulate(&Plan { stop, ..plan.clone() })
+    };
+    let limit = plan.stop.duration.unwrap_or(Span::MAX);
+    let mut length = TRY.min(limit);
+    let mut summary = loop {
+        let tried = limited(length);
+        let window = tried.main.window();
+        let end = Watch::first(goals, tried.main.series.blocks(), window);
+        let over = length >= limit || window < length;
+        if end.is_some() || over {
+            let mut summary = end.map_or(tried, limited);
+            summary.run.until = Some(Until { goals: goals.to_vec(), reached: end.is_some() });
+            break summary;
+        }
+        length = (length * 2).min(limit);
+    };
+    summary.plan.stop = plan.stop;
+    summary
 }
 
 /// The summary with what its own figures call for.

@@ -13,6 +13,7 @@ use crate::record::Tally;
 use crate::record::hist::Hist;
 use crate::schedule::Arrivals;
 use crate::units::Span;
+use confidence::Until;
 pub use held::{Stalls, Turned, Withheld};
 pub use verdict::{Bound, Change, Figure, Judgement, Limit, Verdict};
 
@@ -56,6 +57,9 @@ pub struct RunInfo {
     /// Processor time that the machine kept from the run, where it says so.
     #[serde(default)]
     pub withheld: Withheld,
+    /// How far figures were to be known before the load ended, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
     /// Facts that the reader must know (a cap lowered, a driver fallen back), in whole sentences.
     pub notes: Vec<String>,
 }

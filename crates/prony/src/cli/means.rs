@@ -5,10 +5,15 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use prony_core::serve::Latency;
+use prony_core::summary::confidence::Goal;
 use prony_core::units::Span;
 
 use super::output::OutputArgs;
+use super::plan::DURATION;
 use super::{CONNECTION, MEASUREMENT, values};
+
+/// How long a run lasts whose goals are not reached, where nothing else ends it.
+const DURATION_UNTIL: Span = Span::from_secs(600);
 
 /// How a run is carried out.
 #[derive(Clone, Debug, Default, Args)]
@@ -80,6 +85,26 @@ pub struct MeansArgs {
     pub ipv6: bool,
 }
 
+/// When a load may end before its time.
+#[derive(Clone, Debug, Default, Args)]
+pub struct UntilArgs {
+    /// End the load when a figure is known that closely, as in 'p99 +- 5%'
+    ///
+    /// A percentile, the mean of the response time, or the rate; several may be given, and all must
+    /// be reached, by the further ends of their 95 % confidence intervals. A run that does not
+    /// reach them in its time (-d; 10 minutes where nothing else ends it) is TOO-SHORT, and not
+    /// valid.
+    #[arg(long, value_name = "GOAL", help_heading = MEASUREMENT, value_parser = values::goal)]
+    pub until: Vec<Goal>,
+}
+
+impl UntilArgs {
+    /// How long a run lasts that nothing else ends.
+    pub(crate) fn time(&self) -> Span {
+        if self.until.is_empty() { DURATION } else { DURATION_UNTIL }
+    }
+}
+
 /// What can be said about the run of a plan file.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
@@ -90,6 +115,9 @@ pub struct RunArgs {
     /// How the run is carried out.
     #[command(flatten)]
     pub means: MeansArgs,
+    /// When it may end before its time.
+    #[command(flatten)]
+    pub until: UntilArgs,
     /// Print the plan file of this run, with all that the machine adds to it, and do not make it
     #[arg(long, help_heading = MEASUREMENT)]
     pub explain: bool,

@@ -24,7 +24,7 @@ use prony_core::schedule::RatePlan;
 use prony_core::units::Span;
 
 pub use means::{Driver, Precision};
-use means::{MeansArgs, RunArgs};
+use means::{MeansArgs, RunArgs, UntilArgs};
 use output::{OutputArgs, ReportArgs};
 use rtt::{EchoArgs, RttArgs};
 use serve::ServeArgs;
@@ -300,6 +300,9 @@ pub struct LoadArgs {
     /// How the run is carried out.
     #[command(flatten)]
     pub means: MeansArgs,
+    /// When it may end before its time.
+    #[command(flatten)]
+    pub until: UntilArgs,
     /// Print the plan file of this run, and do not make the run
     #[arg(long, help_heading = MEASUREMENT)]
     pub explain: bool,

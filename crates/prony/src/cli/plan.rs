@@ -26,7 +26,7 @@ use crate::report::units;
 /// Connections of a closed loop where nothing is said (as hey and oha have it).
 pub(crate) const CONNECTIONS: u32 = 50;
 /// How long a run lasts that nothing else ends.
-const DURATION: Span = Span::from_secs(10);
+pub(crate) const DURATION: Span = Span::from_secs(10);
 /// The largest file or body that is read into memory: 64 MiB.
 const FILE_MAX: u64 = 64 << 20;
 
@@ -66,7 +66,7 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
         ));
     }
     let given = Stop { requests: args.requests, sessions: args.sessions, duration: args.duration };
-    let stop = ended(given, &load);
+    let stop = ended(given, &load, args.until.time());
     let plan = Plan {
         endpoints: targets.endpoints,
         calls: targets.calls.into(),
@@ -293,8 +293,8 @@ fn trace(path: &Path) -> Result<Arrivals, Error> {
         .map_err(|e| Error::Trace { path: path.to_owned(), why: e.to_string() })
 }
 
-/// The stop rules; 10 s where neither they nor the load itself end the run.
-pub(crate) fn ended(given: Stop, load: &Load) -> Stop {
+/// The stop rules; that time where neither they nor the load itself end the run.
+pub(crate) fn ended(given: Stop, load: &Load, otherwise: Span) -> Stop {
     let ends = match load {
         Load::Closed { .. } => false,
         Load::Open { arrivals: Arrivals::Trace(_), .. } => true,
@@ -304,7 +304,7 @@ pub(crate) fn ended(given: Stop, load: &Load) -> Stop {
     if ends || given != Stop::default() {
         return given;
     }
-    Stop { duration: Some(DURATION), ..given }
+    Stop { duration: Some(otherwise), ..given }
 }
 
 /// Where requests go and what they are.

@@ -10,7 +10,7 @@ use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::Span;
 
-use super::means::MeansArgs;
+use super::means::{MeansArgs, UntilArgs};
 use super::output::OutputArgs;
 use super::plan::{Planned, Surroundings, check_sources, ended, means};
 use super::sctp::SctpArgs;
@@ -137,6 +137,9 @@ pub struct RttArgs {
     /// How the run is carried out.
     #[command(flatten)]
     pub means: MeansArgs,
+    /// When it may end before its time.
+    #[command(flatten)]
+    pub until: UntilArgs,
     /// Where the results go.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -317,7 +320,7 @@ pub fn plan(args: &RttArgs, around: &Surroundings) -> Result<Planned, Error> {
     let given = Stop { requests: args.exchanges, sessions: None, duration: args.duration };
     let sizes = args.size.clone().unwrap_or_else(|| Sizes(vec![128]));
     let mut plan = exchange(endpoint, &sizes.0, &args.messages);
-    plan.stop = ended(given, &load);
+    plan.stop = ended(given, &load, args.until.time());
     plan.warmup = if args.rate.is_some() { LEAD } else { Span::ZERO };
     plan.load = load;
     plan.pipeline = args.pipeline;

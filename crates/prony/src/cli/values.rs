@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use super::Precision;
 use prony_core::plan::{Expect, HttpVersion, Pick, Think};
 use prony_core::schedule::{Arrivals, RatePlan};
+use prony_core::summary::confidence::Goal;
 use prony_core::target;
 use prony_core::units::{self, Span};
 
@@ -42,6 +43,11 @@ pub(crate) fn percentile(text: &str) -> Result<f64, String> {
     let number = text.strip_prefix('p').unwrap_or(text).parse::<f64>();
     let percentile = number.ok().filter(|&p| p > 0.0 && p < 100.0);
     percentile.ok_or_else(|| "it must lie between 0 and 100, as p99.9 does".into())
+}
+
+/// How closely a figure is to be known: `p99 +- 5%`.
+pub(crate) fn goal(text: &str) -> Result<Goal, String> {
+    text.parse()
 }
 
 /// How to wait: a word or the grain of the schedule.

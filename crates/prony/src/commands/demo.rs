@@ -45,7 +45,7 @@ pub(super) fn demo(args: &DemoArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let control = Arc::new(Control::new());
     let server = start(listener, Arc::clone(&control))?;
     let options = Options { threads: Some(1), ..Options::default() };
-    let result = on_the_network(&plan, &options, &args.output, typed, notes);
+    let result = on_the_network(&plan, &[], &options, &args.output, (typed, notes));
     control.stop_now();
     let served = server.join().ok().flatten();
     let summary = result?;

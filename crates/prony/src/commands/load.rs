@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use prony_core::plan::Plan;
 use prony_core::serve::ServeLaw;
 use prony_core::summary::Summary;
+use prony_core::summary::confidence::Goal;
 use prony_io::{Control, DriverChoice, Family, Options, limits};
 
 use super::style;
+use super::until::Ender;
 use crate::cli::means::MeansArgs;
 use crate::cli::output::OutputArgs;
 use crate::cli::plan::{self, Planned, Surroundings};
@@ -33,7 +35,7 @@ pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
     if args.explain {
         return explain(&planned);
     }
-    carry_out(planned, &args.means, &args.output, typed)
+    carry_out(planned, &args.means, &args.until.until, &args.output, typed)
 }
 
 /// Print the plan file of a run.
@@ -46,6 +48,7 @@ pub(super) fn explain(planned: &Planned) -> Result<Exit, Error> {
 pub(super) fn carry_out(
     planned: Planned,
     means: &MeansArgs,
+    goals: &[Goal],
     output: &OutputArgs,
     typed: Vec<String>,
 ) -> Result<Exit, Error> {
@@ -63,31 +66,48 @@ pub(super) fn carry_out(
         Some(seed) => {
             let latency = means.simulate_latency.unwrap_or_default();
             let server = ServeLaw { latency, ..ServeLaw::default() };
-            run::simulate(&plan, means.threads.unwrap_or(1), seed, &server, typed, notes)
+            let simulate = |plan: &Plan| {
+                let (typed, notes) = (typed.clone(), notes.clone());
+                run::simulate(plan, means.threads.unwrap_or(1), seed, &server, typed, notes)
+            };
+            run::until(&plan, goals, &simulate)
         }
-        None => on_the_network(&plan, &options(means), output, typed, notes)?,
+        None => on_the_network(&plan, goals, &options(means), output, (typed, notes))?,
     };
     summary.run.percentile = means.percentile;
     finish(&summary, outputs, output, means.accept_invalid)
 }
 
-/// A run on the network, with progress, that Ctrl-C ends.
+/// A run on the network, with progress, that Ctrl-C ends, or its goals. Last come command line and
+/// notes.
 pub(super) fn on_the_network(
     plan: &Plan,
+    goals: &[Goal],
     options: &Options,
     output: &OutputArgs,
-    typed: Vec<String>,
-    notes: Vec<String>,
+    (typed, notes): (Vec<String>, Vec<String>),
 ) -> Result<Summary, Error> {
     let telling = output.telling()?;
     let control = stoppable()?;
     let mut progress = Progress::new(plan, telling, &control);
-    let mut watch = |live: &_| progress.show(live);
+    let mut ender = Ender::new(goals, plan, &control);
     let watched = matches!(telling, Telling::Screen(_));
-    let options = Options { detail: watched, steerable: watched, ..options.clone() };
+    let blocks = ender.is_some();
+    let options = Options { detail: watched, steerable: watched, blocks, ..options.clone() };
+    let mut watch = |live: &_| {
+        if let Some(ender) = &mut ender {
+            ender.heed(live);
+            progress.aim(ender.told());
+        }
+        progress.show(live);
+    };
     let result = run::run(plan, &options, &control, &mut watch, typed, notes);
     progress.finish();
-    result
+    let mut summary = result?;
+    if let Some(ender) = ender {
+        ender.note(&mut summary);
+    }
+    Ok(summary)
 }
 
 /// Print and write the reports, and tell how the run ended.

@@ -9,6 +9,7 @@ mod report;
 mod rtt;
 mod serve;
 mod spectrum;
+mod until;
 
 use std::env;
 use std::ffi::OsString;

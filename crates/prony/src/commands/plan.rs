@@ -21,7 +21,7 @@ pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
     if args.explain {
         return explain(&planned);
     }
-    carry_out(planned, &args.means, &args.output, typed)
+    carry_out(planned, &args.means, &args.until.until, &args.output, typed)
 }
 
 /// Say whether a plan file is right, and what it comes to.

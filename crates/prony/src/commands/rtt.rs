@@ -18,14 +18,19 @@ pub(super) fn rtt(args: &RttArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let local = args.target.starts_with("unix:");
     let Planned { plan, notes } = rtt::plan(args, &surroundings(&args.means, local))?;
     let outputs = Outputs::prepare(&args.output.to.output)?;
+    let goals = &args.until.until;
     let mut summary = match args.means.simulate {
         Some(seed) => {
             let threads = args.means.threads.unwrap_or(1);
-            run::simulate(&plan, threads, seed, &ServeLaw::default(), typed, notes)
+            let server = ServeLaw::default();
+            let simulate = |plan: &Plan| {
+                run::simulate(plan, threads, seed, &server, typed.clone(), notes.clone())
+            };
+            run::until(&plan, goals, &simulate)
         }
         None => {
             let options = with_sockets(&plan, &args.means, &args.messages);
-            on_the_network(&plan, &options, &args.output, typed, notes)?
+            on_the_network(&plan, goals, &options, &args.output, (typed, notes))?
         }
     };
     summary.run.percentile = args.means.percentile;

@@ -193,7 +193,7 @@ impl<'a> Requests<'a> {
             top.take("duration").and_then(|i| i.parse(problems, TIME, values::positive_span));
         let stop = Stop { requests, sessions, duration };
         match load {
-            Some(load) => cli::ended(stop, load),
+            Some(load) => cli::ended(stop, load, cli::DURATION),
             None => stop,
         }
     }

@@ -2,7 +2,7 @@
 //! meter with what to do about it.
 
 use prony_core::fault::Fault;
-use prony_core::summary::confidence::Lack;
+use prony_core::summary::confidence::{Goal, Lack};
 use prony_core::summary::{Bound, Change, Figure, Limit, Summary, Verdict};
 use prony_core::units::Span;
 
@@ -147,7 +147,16 @@ pub fn limit(limit: &Limit, summary: &Summary) -> String {
             units::counted(*needs, "sample", "samples"),
             units::count(*samples)
         ),
+        Limit::Loose { goal, reach } => loose(goal, *reach),
     }
+}
+
+fn loose(goal: &Goal, reach: Option<f64>) -> String {
+    let known = match reach {
+        Some(reach) => format!("is known to {} only", units::bar(reach)),
+        None => "has no interval".into(),
+    };
+    format!("{goal} was asked for, and it {known}: run longer (-d)")
 }
 
 fn changed(change: &Change) -> String {
@@ -178,7 +187,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
         Verdict::TargetFailed => "most of what was asked has failed",
         Verdict::Interrupted => "the figures are those until then",
         Verdict::NotStationary => "the target was not the same all along",
-        Verdict::TooShort => "too few samples for the percentile that was asked for",
+        Verdict::TooShort => "the sample is too small for what was asked of it",
     }
 }
 

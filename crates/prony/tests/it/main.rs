@@ -24,4 +24,5 @@ mod simulated;
 mod stamps;
 mod tls;
 mod tui;
+mod until;
 mod wrk;

@@ -380,6 +380,7 @@ fn run_info() -> RunInfo {
             stolen: Some(Span(10 * MS)),
             wanted: Some(Span(9_000 * MS)),
         },
+        until: None,
         notes: vec![],
     }
 }

@@ -9,6 +9,7 @@ use prony_core::fault::Fault;
 use prony_core::plan::{Load, Think};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
+use prony_core::summary::confidence::Until;
 use prony_core::summary::{RunInfo, Stalls, Summary, Turned, Withheld};
 use prony_core::units::{Nanos, Span};
 use serde_json::Value;
@@ -41,12 +42,14 @@ fn doubtful() -> [Summary; 2] {
     t.series.close();
     t.end = Nanos(12_000_000_000);
     (changed.run.percentile, changed.run.interrupted) = (Some(99.9), true);
+    let goals = vec!["p99.9 +- 1%".parse().expect("a goal")];
+    changed.run.until = Some(Until { goals, reached: false });
     let mut failed = sample::closed();
     let t = &mut failed.main;
     (t.started, t.failed, t.faults[Fault::Reset as usize]) = (10, 7, 7);
     let [changed, failed] = [changed, failed].map(sample::audited);
     for (summary, limits) in
-        [(&changed, &["stopped", "changed", "short"][..]), (&failed, &["failed"])]
+        [(&changed, &["stopped", "changed", "short", "loose"][..]), (&failed, &["failed"])]
     {
         let told = &report(summary)["verdict"]["reasons"];
         let told: Vec<_> = told.as_array().into_iter().flatten().map(|r| &r["limit"]).collect();

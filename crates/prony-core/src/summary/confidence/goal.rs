@@ -43,6 +43,8 @@ pub struct Until {
 /// Steps in which a bin's times are taken to lie, evenly, while the run goes on; its end has them
 /// exactly.
 const STEPS: u64 = 16;
+/// How far a time may be from the middle of its bin, as a share of it.
+const HALF_BIN: f64 = 1.0 / 64.0 / 2.0;
 /// How long a load is not ended by its goals: what is reached by chance is reached early.
 const LEAST: Span = Span::from_secs(2);
 /// From one look to the next the run gets longer by that share of itself: who looks all the time
@@ -50,6 +52,14 @@ const LEAST: Span = Span::from_secs(2);
 const STEP: f64 = 0.1;
 
 impl Goal {
+    /// By how much narrower the interval must be while the times are known to their bins only.
+    fn allowance(&self) -> f64 {
+        match self.figure {
+            Wanted::Percentile(_) => HALF_BIN.min(self.within / 4.0),
+            Wanted::Rate | Wanted::Mean => 0.0,
+        }
+    }
+
     /// How far the further end of the figure's interval is from it, as a share of the figure.
     ///
     /// # Errors
@@ -96,7 +106,7 @@ impl Watch {
         self.next = now + Span::from_secs_f64((now.as_secs_f64() * STEP).max(0.5));
         self.last = reaches(&self.goals, &self.blocks, now);
         let tight = |(goal, reach): (&Goal, &Result<f64, Lack>)| {
-            reach.is_ok_and(|reach| reach <= goal.within)
+            reach.is_ok_and(|reach| reach + goal.allowance() <= goal.within)
         };
         self.goals.iter().zip(&self.last).all(tight)
     }

@@ -10,6 +10,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
+use super::confidence::{Confidence, Goal};
 use crate::fault::{Fault, FaultClass};
 use crate::record::Tally;
 use crate::record::hist::Hist;
@@ -31,7 +32,7 @@ pub enum Verdict {
     Interrupted,
     /// The target was not the same from begin to end.
     NotStationary,
-    /// The sample cannot carry the percentile that was asked for.
+    /// The sample cannot carry the percentile, or the closeness, that was asked for.
     TooShort,
 }
 
@@ -141,6 +142,14 @@ pub enum Limit {
         /// The samples that there are.
         samples: u64,
     },
+    /// A figure is not known as closely as was asked for.
+    Loose {
+        /// The figure, and how closely.
+        goal: Goal,
+        /// How far the further end of its confidence interval is from it, as a share of it; `None`
+        /// where it has none.
+        reach: Option<f64>,
+    },
 }
 
 /// A worker is busy from this share of its time on.
@@ -193,7 +202,7 @@ impl Limit {
             Self::Failed { .. } => Verdict::TargetFailed,
             Self::Stopped => Verdict::Interrupted,
             Self::Changed(_) => Verdict::NotStationary,
-            Self::Short { .. } => Verdict::TooShort,
+            Self::Short { .. } | Self::Loose { .. } => Verdict::TooShort,
         }
     }
 }
@@ -223,6 +232,7 @@ impl Summary {
             reasons.extend(stationary::change(self).map(Limit::Changed));
         }
         reasons.extend(self.short_limit());
+        reasons.extend(self.loose_limits());
         let verdict = reasons.first().map_or(Verdict::Valid, Limit::verdict);
         Judgement { verdict, reasons }
     }
@@ -292,6 +302,20 @@ impl Summary {
             .map(|s| s.failed as f64 / (s.completed + s.failed).max(1) as f64);
         let share = of_requests.max(of_sessions.unwrap_or_default());
         (share > FAILED_MAX).then_some(Limit::Failed { share, fault })
+    }
+
+    /// The goals that did not end the load, and are not reached at its end either.
+    fn loose_limits(&self) -> Vec<Limit> {
+        let Some(until) = self.run.until.as_ref().filter(|until| !until.reached) else {
+            return Vec::new();
+        };
+        let confidence = Confidence::of(&self.main);
+        let goals = until.goals.iter().filter_map(|&goal| {
+            let reach = goal.reach(&confidence, self.main.rate()).ok();
+            let loose = reach.is_none_or(|reach| reach > goal.within);
+            loose.then_some(Limit::Loose { goal, reach })
+        });
+        goals.collect()
     }
 
     fn short_limit(&self) -> Option<Limit> {

@@ -1,5 +1,6 @@
 //! The verdicts of made-up summaries; runs of the virtual world stand in prony-sim.
 
+use super::super::confidence::Until;
 use super::super::tests::{closed, meter, open, summary, tally};
 use super::super::{Meter, RunInfo, Stalls, Transport, Turned, Withheld};
 use super::*;
@@ -238,6 +239,27 @@ fn time_that_is_lost_is_the_meters_fault() {
     assert_eq!(of(1_961), []);
     assert_eq!(of(1_950), [Limit::Audit { counted: 0.195, timed: 0.2 }]);
     assert_eq!(of(2_050), [Limit::Audit { counted: 0.205, timed: 0.2 }]);
+}
+
+#[test]
+fn p12_a_closeness_that_was_asked_for_must_be_reached() {
+    let (ms, second) = (Span::from_millis, Nanos(1_000_000_000));
+    // Ten seconds, every second of them alike.
+    let mut t = course(&[ms(10); 10]);
+    t.times.response.record_n(ms(10), 10_000);
+    let judged = |goal: &str, reached: bool, t: &Tally| {
+        let until = Until { goals: vec![goal.parse().expect("a goal")], reached };
+        let run = RunInfo { until: Some(until), ..RunInfo::default() };
+        Summary::from_parts(open(), run, vec![(None, t.clone(), meter(0))]).verdict()
+    };
+    assert!(judged("p99 +- 2%", false, &t).is_valid(), "reached at the very end");
+    let [Limit::Loose { goal, reach: None }] = judged("p99.99 +- 2%", false, &t).reasons[..] else {
+        panic!("it has no interval")
+    };
+    assert_eq!(goal.to_string(), "p99.99 +- 2 %");
+    assert!(judged("p99.99 +- 2%", true, &t).is_valid(), "the goals ended the load");
+    t.end = second;
+    assert_eq!(judged("p99.99 +- 50%", false, &t).verdict, Verdict::TooShort);
 }
 
 /// A tally with a thousand replies in each second, of that response time.

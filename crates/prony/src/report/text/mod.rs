@@ -142,7 +142,22 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
     if summary.run.interrupted {
         page.inked("interrupted", "by the user: the figures are those until then", Ink::Warning);
     }
+    if detail.airy {
+        page.list("until", &goals(summary));
+    }
     verdict(page, summary, detail);
+}
+
+/// The goals of the load, how closely their figures are known, and whether that ended it.
+pub(super) fn goals(summary: &Summary) -> Vec<String> {
+    let (Some(until), t) = (&summary.run.until, &summary.main) else { return Vec::new() };
+    let confidence = Confidence::of(t);
+    let known = until.goals.iter().map(|goal| match goal.reach(&confidence, t.rate()) {
+        Ok(reach) => format!("{goal}: known to {}", units::bar(reach)),
+        Err(lack) => format!("{goal}: {}", words::lack(lack)),
+    });
+    let end = if until.reached { "reached after" } else { "not reached in" };
+    known.chain([format!("{end} {}", units::span(t.window()))]).collect()
 }
 
 fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {

@@ -1,0 +1,60 @@
+//! `--until`: a load ends when its figures are known as closely as was asked for, and no sooner.
+
+use crate::rig::{Report, Serve, alone, prony};
+
+/// The interval of a figure of the response time, in ms.
+fn interval(report: &Report, figure: &str) -> (f64, f64) {
+    let told = &report.0["measurement"]["ci95"]["response"][figure];
+    let end = |name: &str| told[name].as_f64().unwrap_or_else(|| panic!("{told}")) / 1e6;
+    (end("lo"), end("hi"))
+}
+
+/// A server for each request with exponential times of 1 ms, 0.1 ms away: its p90 is known.
+#[test]
+fn a_load_ends_when_its_figure_is_known() {
+    let truth = 0.1 + 10_f64.ln();
+    let (mut held, mut windows) = (0, Vec::new());
+    for seed in 0..20 {
+        let seed = seed.to_string();
+        let load = ["--simulate", &seed, "--simulate-latency", "exp:1ms", "-r", "500", "--json"];
+        let goal = ["--arrivals", "poisson", "--until", "p90 +- 8%", "http://virtual/"];
+        let ended = prony(&[&load[..], &goal].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let report = ended.report();
+        assert_eq!(report.0["run"]["until"]["reached"], true);
+        let (lo, hi) = interval(&report, "p90_ns");
+        let figure = report.ms("response", "p90");
+        // What ended in the drain has not been looked at on the way.
+        let reach = (hi - figure).max(figure - lo) / figure;
+        assert!(reach < 0.084, "seed {seed}: {lo} to {hi} around {figure}");
+        held += u32::from(lo <= truth && truth <= hi);
+        windows.push(report.0["measurement"]["rates"]["window_ns"].as_u64().unwrap_or_default());
+    }
+    assert!(held >= 17, "the truth was in {held} of 20 intervals");
+    // 8 % takes some 3,000 requests, which nobody has told it.
+    windows.sort_unstable();
+    assert!((2_000_000_000..30_000_000_000).contains(&windows[10]), "{windows:?}");
+}
+
+#[test]
+fn a_load_on_the_network_ends_so_too() {
+    let _alone = alone();
+    let server = Serve::start(&["--latency", "exp:1ms"]);
+    let url = server.url("/");
+    let load = ["-r", "400", "-c", "20", "-t", "2", "--json", "--quiet", "--accept-invalid"];
+    let ended = prony(&[&load[..], &["--until", "p50 +- 30%", "-d", "60s", &url]].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let report = ended.report();
+    assert_eq!(report.0["run"]["until"]["reached"], true);
+    assert_eq!(report.0["run"]["interrupted"], false);
+    let window = report.0["measurement"]["rates"]["window_ns"].as_u64().unwrap_or_default();
+    assert!((2_000_000_000..59_000_000_000).contains(&window), "{window}");
+    report.check_sums();
+    // 100,000 requests do not fit into three seconds, so that its p99.99 stays unknown.
+    let ended = prony(&[&load[..7], &["--until", "p99.99 +- 1%", "-d", "3s", &url]].concat());
+    assert_eq!(ended.code, 98, "{ended:?}");
+    let report = ended.report();
+    assert_eq!(report.0["run"]["until"]["reached"], false);
+    let reasons = report.0["verdict"]["reasons"].as_array().cloned().unwrap_or_default();
+    assert!(reasons.iter().any(|r| r["limit"] == "loose" && r["reach"].is_null()), "{reasons:?}");
+}
