@@ -107,7 +107,8 @@ pub fn bind(listen: &Listen) -> Result<Listener, SetupError> {
             io::ErrorKind::AddrNotAvailable => "it must be an address of this machine",
             io::ErrorKind::NotFound => "the folder must exist",
             _ if errno::lacks(&error) && matches!(listen, Listen::Sctp { .. }) => {
-                "this kernel has no SCTP; load its module (modprobe sctp, as root)"
+                "this kernel has no SCTP; load its module (modprobe sctp, as root), or take prony's own: \
+                 --sctp udp or --sctp raw"
             }
             _ if errno::lacks(&error) => "this kernel has no such sockets; take another transport",
             _ => "choose another address",

@@ -165,7 +165,7 @@ impl Assoc {
     }
 
     /// What is sent instead of a packet: the crate puts a number of its own data where a SHUTDOWN
-    /// has to say how much of the peer's has arrived. Peers pass over such a one, or abort.
+    /// has to say how much of the peer's has arrived. Peers need not take such a one for an end.
     fn corrected(&self, packet: &[u8]) -> Option<Vec<u8>> {
         let is_it = wire::first(packet) == Some(kind::SHUTDOWN);
         Some(wire::shutdown(Header::read(packet).filter(|_| is_it)?, self.arrived?))

@@ -36,15 +36,23 @@ fn endpoint(over: Carrier, port: u16) -> Endpoint {
     Endpoint::Inet { over, host: "127.0.0.1".into(), port }
 }
 
-/// Run the plans, one after the other, against one responder; what it has counted in the end.
-/// `between`: what is put between the two, which is told the responder's UDP port and tells its
-/// own.
+/// Have a responder on the loopback for as long as `body` lasts, which is told its ports of SCTP
+/// and of UDP; and what it has counted in the end.
 fn against<T>(
     settings: Settings,
     law: EchoLaw,
     body: impl FnOnce(u16, u16) -> T,
 ) -> (T, prony_core::echo::Echoed) {
-    let listener = userspace::bind(ANYWHERE, settings).expect("a free port");
+    against_at(ANYWHERE, settings, law, body)
+}
+
+fn against_at<T>(
+    at: SocketAddr,
+    settings: Settings,
+    law: EchoLaw,
+    body: impl FnOnce(u16, u16) -> T,
+) -> (T, prony_core::echo::Echoed) {
+    let listener = userspace::bind(at, settings).expect("a free port");
     let (port, udp_port) = (listener.local().port(), listener.udp_port().unwrap_or(0));
     let control = Control::new();
     thread::scope(|s| {
@@ -100,6 +108,25 @@ fn all_sizes_are_answered_under_both_names() {
     });
     assert_eq!((echoed.messages, echoed.connections), (replies, 2 * (sizes.len() as u64 + 3)));
     assert_eq!((echoed.broken, echoed.refused, echoed.silent), (0, 0, 0));
+}
+
+#[test]
+fn over_ipv6() {
+    let at = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 0));
+    let raw = Settings { via: Via::Raw, ..settings(0) };
+    for via in [Some(settings(0)), userspace::ready(&raw).is_ok().then_some(raw)] {
+        let Some(via) = via else {
+            eprintln!("left out: IP itself");
+            continue;
+        };
+        let (t, echoed) = against_at(at, via, EchoLaw::default(), |port, udp| {
+            let host = "::1".into();
+            let to = Endpoint::Inet { over: Carrier::Sctp, host, port };
+            let plan = exchange(to, Framing::Long, (5_000, 2));
+            tally(&outcome(&plan, Settings { udp_port: udp, ..via }))
+        });
+        assert_eq!((t.replies, t.failed, echoed.messages), (300, 0, 320), "{via:?}");
+    }
 }
 
 /// In the framing of the ACE tests the responder ends the association first, after as many

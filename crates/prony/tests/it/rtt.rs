@@ -349,6 +349,24 @@ fn old_servers_hear_the_old_client() {
 /// SCTP that is not the kernel's.
 const SCTP: [&str; 4] = ["--transport", "sctp", "--sctp", "udp"];
 
+/// Never silently another stack: who asks for the kernel's SCTP where there is none is told the ways
+/// out.
+#[test]
+fn a_kernel_without_sctp_is_told_of() {
+    use prony_io::sock::{Mode, sctp};
+    if sctp::socket(sctp::Style::OneToOne, false, Mode::Blocking).is_ok() {
+        eprintln!("left out: this kernel has SCTP");
+        return;
+    }
+    for command in ["rtt", "echo"] {
+        let ended = prony(&[command, "127.0.0.1:9", "--transport", "sctp"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{ended:?}");
+        for way in ["modprobe sctp", "--sctp udp", "--sctp raw"] {
+            assert!(ended.stderr.contains(way), "{way}: {ended:?}");
+        }
+    }
+}
+
 /// What cannot be done is said in one sentence, before anything is sent.
 #[test]
 fn bad_input_is_refused() {

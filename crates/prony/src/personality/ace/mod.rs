@@ -114,7 +114,7 @@ fn wanted(test: Test, program: &str, args: &[String]) -> Result<Options, String>
 /// kernel. The last line is ours.
 fn no_sctp(test: Test, e: &io::Error) -> String {
     let why = words(e);
-    let ways = "load its module (modprobe sctp), as root";
+    let ways = "load its module (modprobe sctp), as root, or take prony rtt with --sctp udp or raw";
     match test.socket {
         Socket::Stream => format!(
             "SCTP was NOT installed when this binary was compiled.\n\
