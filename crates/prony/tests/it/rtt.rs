@@ -349,8 +349,8 @@ fn old_servers_hear_the_old_client() {
 /// SCTP that is not the kernel's.
 const SCTP: [&str; 4] = ["--transport", "sctp", "--sctp", "udp"];
 
-/// Never silently another stack: who asks for the kernel's SCTP where there is none is told the ways
-/// out.
+/// Never silently another stack: who asks for the kernel's SCTP where there is none is told the
+/// ways out.
 #[test]
 fn a_kernel_without_sctp_is_told_of() {
     use prony_io::sock::{Mode, sctp};

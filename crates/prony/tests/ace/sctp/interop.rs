@@ -42,18 +42,17 @@ impl Drop for Set {
     }
 }
 
-/// Packets that the kernel found to be bent, or to belong to nothing, and associations that it gave
-/// up or was told to.
+/// Packets that the kernel found to be bent, and associations that it gave up or was told to. (That
+/// some belong to nothing happens where a side is so slow that the other repeats itself.)
 fn troubles() -> Vec<(String, u64)> {
     let text = fs::read_to_string("/proc/net/sctp/snmp").expect("the kernel's counters");
     let counters = text.lines().filter_map(|line| {
         let (name, value) = line.split_once(char::is_whitespace)?;
-        let wanted = ["SctpOutOfBlues", "SctpChecksumErrors", "SctpAborteds"];
-        let is_wanted = wanted.contains(&name);
+        let is_wanted = matches!(name, "SctpChecksumErrors" | "SctpAborteds");
         is_wanted.then(|| Some((name.to_owned(), value.trim().parse().ok()?)))?
     });
     let counters: Vec<_> = counters.collect();
-    assert_eq!(counters.len(), 3, "{text}");
+    assert_eq!(counters.len(), 2, "{text}");
     counters
 }
 
