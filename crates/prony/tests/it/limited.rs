@@ -1,31 +1,31 @@
 //! A meter that has not the means says so, and claims nothing.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use rustix::process::Signal;
 
 use crate::rig::{Running, Serve, alone, once_of_three, prony};
 
-/// Run a load that gets 5 % of a core: it is stopped for 95 ms of every 100.
+/// Run a load of 3 s that gets 5 % of a core: it is stopped for 95 ms of every 100 until it ends.
 fn held_back(args: &[&str]) -> crate::rig::Ended {
     let client = Running::start(args);
-    let over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let (client, over) = (&client, &over);
-        scope.spawn(move || {
-            thread::sleep(Duration::from_secs(4));
-            over.store(true, Ordering::Relaxed);
-        });
-        while !over.load(Ordering::Relaxed) {
-            client.signal(Signal::STOP);
-            thread::sleep(Duration::from_millis(95));
-            client.signal(Signal::CONT);
-            thread::sleep(Duration::from_millis(5));
-        }
-    });
+    // A machine that is busy besides may take seconds to start it.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) && is_running(client.pid()) {
+        client.signal(Signal::STOP);
+        thread::sleep(Duration::from_millis(95));
+        client.signal(Signal::CONT);
+        thread::sleep(Duration::from_millis(5));
+    }
     client.wait()
+}
+
+/// Whether a child has not ended yet; nobody has waited for it.
+fn is_running(pid: u32) -> bool {
+    let stat =
+        fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is still to be waited for");
+    stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z'))
 }
 
 #[test]
@@ -47,6 +47,27 @@ fn p08_a_client_without_cpu_is_client_limited() {
     let accepted = held_back(&[&load[..], &["--accept-invalid"]].concat());
     assert_eq!(accepted.code, 0, "{accepted:?}");
     assert_eq!(accepted.report().verdict(), "CLIENT-LIMITED");
+}
+
+/// There is no schedule to be late for, but times and rate are the meter's all the same.
+#[test]
+fn a_closed_loop_without_cpu_is_client_limited() {
+    let _alone = alone();
+    let server = Serve::start(&["--latency", "5ms"]);
+    for load in [&["-c", "4"][..], &["-c", "2", "-p", "4"], &["-c", "4", "--think", "20ms"]] {
+        let run = ["-t", "1", "-d", "3s", "--json", "--quiet", &server.url("/")];
+        let ended = held_back(&[load, &run].concat());
+        assert_eq!(ended.code, 98, "{ended:?}");
+        let report = ended.report();
+        assert_eq!(report.verdict(), "CLIENT-LIMITED", "{load:?}");
+        let reasons = &report.0["verdict"]["reasons"];
+        let away = reasons.as_array().into_iter().flatten().find(|r| r["limit"] == "stalled");
+        assert!(away.is_some_and(|r| r["share"].as_f64() > Some(0.5)), "{load:?}: {reasons}");
+        // Nothing was lost, though: the law of Little holds.
+        let rates = &report.0["measurement"]["rates"];
+        let [a, b] = ["concurrency", "under_way"].map(|side| rates[side].as_f64().expect("it"));
+        assert!((a - b).abs() <= 1e-3 * b, "{load:?}: {a} and {b}");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ const WAKE_UP: Span = Span::from_micros(5);
 const STALLED_MAX: f64 = 0.05;
 /// ... where it is so often at least ...
 const STALLS_MIN: u64 = 3;
-/// ... and by this share of the median response time.
+/// ... and by this share of the median service time.
 const STALL_SHARE: f64 = 0.1;
 
 impl Summary {
@@ -62,26 +62,26 @@ impl Summary {
         let turned = meter.turned?;
         let all = turned.waited.0 as f64;
         let (wait, share) = (turned.waited / turned.times.max(1), meter.waited()?);
-        let times = self.ended_times();
-        let under_way = (times / self.meters.len() as u64).0.min(meter.wall.0);
-        let added = (wait.0 as f64 * self.ended() as f64 / times.0.max(1) as f64)
-            .min(all / under_way.max(1) as f64);
+        let (count, times) = self.services();
+        let under_way = (times / self.meters.len() as f64).min(meter.wall.0 as f64);
+        let added = (wait.0 as f64 * count / times.max(1.0)).min(all / under_way.max(1.0));
         let distorts = wait > WAKE_UP && added > WAITED_MAX;
         let was_full = share > WAITED_MAX && meter.busy() + share > BUSY_MAX;
         (distorts || was_full).then_some(Limit::Waited { worker, share, wait })
     }
 
-    /// The times of all requests, added up.
-    fn ended_times(&self) -> Span {
-        let sections = self.warmup.iter().chain([&self.main]);
-        let sum: u128 = sections.map(|t| t.times.response.sum_ns() + t.times.failed.sum_ns()).sum();
-        Span(u64::try_from(sum).unwrap_or(u64::MAX))
+    /// How many service times there are, and their sum. Not the response times: a meter that is
+    /// held back makes requests wait in its own queue, and would be small beside that.
+    fn services(&self) -> (f64, f64) {
+        let sections = self.warmup.iter().chain([&self.main]).map(|t| &t.times.service);
+        let each = sections.map(|h| (h.count() as f64, h.sum_ns() as f64));
+        each.fold((0.0, 0.0), |all, h| (all.0 + h.0, all.1 + h.1))
     }
 
     /// An event loop came back late to what it had set itself, so often and so late that replies
     /// have waited for it.
     fn stalled(&self) -> Option<Limit> {
-        let median = self.main.times.response.estimate(0.5)?;
+        let median = self.main.times.service.estimate(0.5)?;
         let shares = self.meters.iter().enumerate().filter_map(|(worker, meter)| {
             let (share, late) = meter.stalls.share()?;
             let often = share > STALLED_MAX && meter.stalls.late >= STALLS_MIN;

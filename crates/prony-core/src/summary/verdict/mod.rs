@@ -91,7 +91,7 @@ pub enum Limit {
         /// Its share, 0 to 1.
         share: f64,
     },
-    /// A worker waited for a processor: on average for more than 10 % of a request's mean time, or
+    /// A worker waited for a processor: on average for more than 10 % of the mean service time, or
     /// for more than 10 % of its own time while it was busy for the most of the rest.
     Waited {
         /// Index of the worker.
@@ -102,7 +102,7 @@ pub enum Limit {
         wait: Span,
     },
     /// An event loop came back late, in more than 5 % of the cases and by more than 10 % of the
-    /// median response time on average.
+    /// median service time on average.
     Stalled {
         /// Index of the worker.
         worker: usize,

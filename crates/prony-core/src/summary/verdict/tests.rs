@@ -192,8 +192,8 @@ fn waits_for_a_processor_limit_a_closed_loop_too() {
 fn waking_up_is_no_wait() {
     let of = |wait_us: u64| {
         let mut t = tally();
-        t.times.response = Hist::new();
-        t.times.response.record_n(Span::from_micros(20), 100_000);
+        t.times.service = Hist::new();
+        t.times.service.record_n(Span::from_micros(20), 100_000);
         (t.started, t.sent, t.replies) = (100_000, 100_000, 100_000);
         let waited = Span::from_micros(wait_us * 100_000);
         let turned = Some(Turned { waited, times: 100_000 });
@@ -220,11 +220,17 @@ fn an_event_loop_that_was_away_limits() {
     assert_eq!(held(|m, _| m.stalls = two), []);
     // Against replies of 2 ms the least that counts is half of them; against 100 ms it is nothing.
     let mut slow = tally();
-    slow.times.response = Hist::new();
-    slow.times.response.record_n(ms(100), 1_000);
+    slow.times.service = Hist::new();
+    slow.times.service.record_n(ms(100), 1_000);
     let stalls = Stalls { checks: 200, late: 100, sum: ms(900), longest: ms(20) };
     let slow = summary(closed(), slow, Meter { stalls, ..meter(0) });
     assert_eq!(reasons(&slow), []);
+    // Waits in the client's own queue, which stalls lengthen, do not hide them.
+    let mut queued = tally();
+    queued.times.response = Hist::new();
+    queued.times.response.record_n(Span::from_secs(3), 1_000);
+    let queued = reasons(&summary(open(), queued, Meter { stalls, ..meter(0) }));
+    assert!(matches!(queued[..], [Limit::Stalled { .. }]), "{queued:?}");
 }
 
 #[test]
