@@ -14,6 +14,12 @@ use crate::sleep::{self, Precision, Sleeper};
 pub(crate) trait Poll {
     /// Wait for events for at most so long; how many there are.
     fn poll(&mut self, at_most: Span) -> usize;
+
+    /// Wait for events until `at` or a little longer, which is the same moment for many waits in a
+    /// row.
+    fn poll_until(&mut self, now: Nanos, at: Nanos) -> usize {
+        self.poll(at.since(now))
+    }
 }
 
 /// One worker's time.
@@ -133,7 +139,7 @@ impl Pace {
     }
 
     fn sleep_until(&mut self, poller: &mut impl Poll, at: Nanos) -> usize {
-        let n = poller.poll(at.since(self.now));
+        let n = poller.poll_until(self.now, at);
         if n == 0 {
             self.read_clock();
         }

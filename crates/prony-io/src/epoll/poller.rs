@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use prony_core::units::Span;
+use prony_core::units::{Nanos, Span};
 
 use crate::errno;
 use crate::pace::Poll;
@@ -11,15 +11,19 @@ use crate::pace::Poll;
 /// The most events that one wait brings.
 const EVENTS: usize = 1024;
 
-/// The tag under which the fallback timer reports.
+/// The tag under which the timer reports.
 pub(crate) const TIMER: u64 = u64::MAX;
 
 /// An epoll instance.
 #[derive(Debug)]
 pub(crate) struct Poller {
     ep: OwnedFd,
-    /// A timer in the interest list, where the kernel has no `epoll_pwait2` (before 5.11).
-    timer: Option<OwnedFd>,
+    /// A timer in the interest list.
+    timer: OwnedFd,
+    /// When it goes off; `None`: nobody knows.
+    alarm: Option<Nanos>,
+    /// Whether the kernel has no `epoll_pwait2` (before 5.11), so that the timer ends all waits.
+    is_old: bool,
     events: Box<[libc::epoll_event]>,
 }
 
@@ -34,10 +38,12 @@ impl Poller {
         // SAFETY: the kernel has just given us this descriptor, nobody else owns it.
         let ep = unsafe { OwnedFd::from_raw_fd(ep) };
         let events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS].into_boxed_slice();
-        let mut poller = Self { ep, timer: None, events };
-        if old_kernel || poller.pwait2(Span::ZERO) == Err(libc::ENOSYS) {
-            poller.use_timer()?;
-        }
+        let mut poller = Self { ep, timer: timer()?, alarm: None, is_old: old_kernel, events };
+        // Edge-triggered: an expiry is reported once and never has to be read.
+        poller
+            .add(poller.timer.as_raw_fd(), TIMER, (libc::EPOLLIN | libc::EPOLLET) as u32)
+            .map_err(io::Error::from_raw_os_error)?;
+        poller.is_old |= poller.pwait2(Span::ZERO) == Err(libc::ENOSYS);
         Ok(poller)
     }
 
@@ -97,37 +103,61 @@ impl Poller {
         let n = unsafe { libc::epoll_wait(self.ep.as_raw_fd(), self.events.as_mut_ptr(), max, ms) };
         if n < 0 { Err(errno::last()) } else { Ok(n as usize) }
     }
+}
 
-    fn use_timer(&mut self) -> io::Result<()> {
-        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
-        // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
+impl Poller {
+    /// How many events came. The timer tells only once that it has gone off: it is set anew for
+    /// whoever waits on, and alone it is no event.
+    #[inline]
+    fn came(&mut self, n: Result<usize, i32>) -> usize {
+        // EINTR: a signal; its effect is seen by whoever looks at the stop flag.
+        let n = n.unwrap_or(0);
+        if self.events[..n].iter().any(|e| e.u64 == TIMER) {
+            self.alarm = None;
+            return if n == 1 { 0 } else { n };
         }
-        // SAFETY: the kernel has just given us this descriptor, nobody else owns it.
-        let timer = unsafe { OwnedFd::from_raw_fd(fd) };
-        // Edge-triggered: an expiry is reported once and never has to be read.
-        self.add(fd, TIMER, (libc::EPOLLIN | libc::EPOLLET) as u32)
-            .map_err(io::Error::from_raw_os_error)?;
-        self.timer = Some(timer);
-        Ok(())
+        n
     }
 }
 
 impl Poll for Poller {
     fn poll(&mut self, at_most: Span) -> usize {
-        let n = match &self.timer {
-            None => self.pwait2(at_most),
-            Some(timer) if at_most > Span::ZERO => {
-                arm(timer, at_most);
+        let n = match (self.is_old, at_most) {
+            (false, _) => self.pwait2(at_most),
+            (true, Span::ZERO) => self.wait_ms(0),
+            (true, _) => {
+                arm(&self.timer, at_most);
+                self.alarm = None;
                 self.wait_ms(-1)
             }
-            Some(_) => self.wait_ms(0),
         };
-        // EINTR: a signal; its effect is seen by whoever looks at the stop flag.
-        n.unwrap_or(0)
+        self.came(n)
     }
+
+    /// One timer for all these waits: a timeout of its own would cost each of them as much as a
+    /// short system call.
+    fn poll_until(&mut self, now: Nanos, at: Nanos) -> usize {
+        if at <= now {
+            return self.poll(Span::ZERO);
+        }
+        if self.alarm != Some(at) {
+            arm(&self.timer, at.since(now));
+            self.alarm = Some(at);
+        }
+        let n = self.wait_ms(-1);
+        self.came(n)
+    }
+}
+
+fn timer() -> io::Result<OwnedFd> {
+    let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+    // SAFETY: no pointers are passed.
+    let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given us this descriptor, nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn timespec(span: Span) -> libc::timespec {
@@ -149,6 +179,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::clock::Clock;
 
     #[test]
     fn waits_are_finer_than_milliseconds_on_old_kernels_too() {
@@ -164,6 +195,25 @@ mod tests {
             }
             assert!(shortest < Duration::from_micros(900), "{old_kernel} {shortest:?}");
         }
+    }
+
+    #[test]
+    fn many_waits_have_one_end() {
+        let mut p = Poller::new(false).unwrap();
+        let clock = Clock::starting_now();
+        let at = Nanos::ZERO + Span::from_millis(30);
+        let (mut a, b) = UnixStream::pair().unwrap();
+        p.add(b.as_raw_fd(), 77, (libc::EPOLLIN | libc::EPOLLET) as u32).unwrap();
+        for _ in 0..3 {
+            a.write_all(b"x").unwrap();
+            assert_eq!((p.poll_until(clock.now(), at), p.event(0).0), (1, 77));
+        }
+        assert_eq!(p.poll_until(clock.now(), at), 0);
+        assert!(clock.now() >= at);
+        // Where the moment is past, nothing is waited for; nor for ever where it is still to come
+        // and was announced before.
+        assert_eq!(p.poll_until(clock.now(), at), 0);
+        assert_eq!(p.poll_until(Nanos::ZERO, at), 0);
     }
 
     #[test]
