@@ -5,8 +5,9 @@
 //! brought the packet with a message's last byte, and right before the message is given to the
 //! stack that will send it. What the stack costs lies between the two, as the kernel's does.
 //!
-//! Hostile peers: a packet is looked through before the crate has it ([`hub`]), there is a limit to
-//! the associations of a listener and to the bytes of each, and none that leads nowhere is kept.
+//! Hostile peers: a packet is looked through before the crate has it (module `hub`), there is a
+//! limit to the associations of a listener and to the bytes of each, and none that leads nowhere is
+//! kept.
 
 mod association;
 mod hub;

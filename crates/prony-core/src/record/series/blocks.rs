@@ -65,7 +65,7 @@ impl Blocks {
     }
 
     /// Add to the block in which the moment lies that is so long after the begin.
-    pub fn add(&mut self, since_begin: Span, part: &Block) {
+    pub fn add(&mut self, since_begin: Span, part: Block) {
         let mut index = (since_begin.0 / self.length.0) as usize;
         while index >= BLOCKS_MAX {
             self.fold();
@@ -74,7 +74,12 @@ impl Blocks {
         if index >= self.blocks.len() {
             self.blocks.resize_with(index + 1, Block::default);
         }
-        self.blocks[index].merge(part);
+        let block = &mut self.blocks[index];
+        if block.bins.is_empty() {
+            *block = part;
+        } else {
+            block.merge(&part);
+        }
     }
 
     /// Add another worker's blocks, the first of one to the first of the other. Exact, whatever
@@ -84,7 +89,7 @@ impl Blocks {
             self.fold();
         }
         for (i, block) in other.blocks.iter().enumerate() {
-            self.add(other.length * i as u64, block);
+            self.add(other.length * i as u64, block.clone());
         }
     }
 
@@ -135,8 +140,10 @@ impl Piece {
 
     /// What was counted, and nothing is left.
     pub(super) fn take(&mut self) -> Option<Block> {
-        let used = self.dense.iter().enumerate().filter(|&(_, &n)| n > 0);
-        let bins: Vec<(u16, u32)> = used.map(|(bin, &n)| (bin as u16, n)).collect();
+        let used = || self.dense.iter().enumerate().filter(|&(_, &n)| n > 0);
+        // Room for just these: a block is kept for long, and made 32 times a second.
+        let mut bins = Vec::with_capacity(used().count());
+        bins.extend(used().map(|(bin, &n)| (bin as u16, n)));
         if bins.is_empty() {
             return None;
         }
@@ -261,10 +268,10 @@ mod tests {
         let mut blocks = Blocks::default();
         let one = Block { replies: 1, sum_ns: 5, bins: vec![(3, 1)] };
         for i in 0..BLOCKS_MAX as u64 {
-            blocks.add(BLOCK_MIN * i, &one);
+            blocks.add(BLOCK_MIN * i, one.clone());
         }
         assert_eq!((blocks.length(), blocks.all().len()), (BLOCK_MIN, BLOCKS_MAX));
-        blocks.add(Span::from_secs(16), &one);
+        blocks.add(Span::from_secs(16), one.clone());
         assert_eq!((blocks.length(), blocks.all().len()), (BLOCK_MIN * 2, BLOCKS_MAX / 2 + 1));
         assert_eq!(blocks.all()[0], Block { replies: 2, sum_ns: 10, bins: vec![(3, 2)] });
         assert_eq!(blocks.all()[BLOCKS_MAX / 2], one);

@@ -47,6 +47,8 @@ pub struct Series {
     current_begin: Nanos,
     piece: Piece,
     blocks: Blocks,
+    /// Where bins are added up; empty between calls but for its room.
+    sum: Vec<(u16, u32)>,
 }
 
 /// The most cells that a series has.
@@ -103,6 +105,7 @@ impl Series {
             current_begin: Nanos::MAX,
             piece: Piece::new(),
             blocks: Blocks::default(),
+            sum: Vec::new(),
         }
     }
 
@@ -155,8 +158,8 @@ impl Series {
         if let Some(part) = self.piece.take()
             && let Some(cell) = self.cells.get_mut(self.current)
         {
-            add_bins(&mut cell.bins, part.bins.iter().copied());
-            self.blocks.add(at, &part);
+            add_bins_with(&mut self.sum, &mut cell.bins, part.bins.iter().copied());
+            self.blocks.add(at, part);
         }
     }
 
@@ -241,7 +244,7 @@ impl Series {
         let bins = vec![(bin_of(response), 1)];
         let index = self.find(now);
         add_bins(&mut self.cells[index].bins, bins.iter().copied());
-        self.blocks.add(now.since(self.begin), &Block { replies, sum_ns: response.0, bins });
+        self.blocks.add(now.since(self.begin), Block { replies, sum_ns: response.0, bins });
         &mut self.cells[index]
     }
 
@@ -411,13 +414,20 @@ impl Cell {
     }
 }
 
-/// Add bins that come in ascending order.
+/// Add bins that come in ascending order, and take no more memory than they need.
 fn add_bins(bins: &mut Vec<(u16, u32)>, more: impl Iterator<Item = (u16, u32)>) {
-    let mut more = more.peekable();
-    if more.peek().is_none() {
-        return;
-    }
     let mut sum = Vec::with_capacity(bins.len() + more.size_hint().0);
+    add_bins_with(&mut sum, bins, more);
+    bins.shrink_to_fit();
+}
+
+/// The same by way of `sum`, without a new allocation where there is room.
+fn add_bins_with(
+    sum: &mut Vec<(u16, u32)>,
+    bins: &mut Vec<(u16, u32)>,
+    more: impl Iterator<Item = (u16, u32)>,
+) {
+    let mut more = more.peekable();
     for &(bin, n) in &*bins {
         while let Some(new) = more.next_if(|&(b, _)| b < bin) {
             sum.push(new);
@@ -426,8 +436,9 @@ fn add_bins(bins: &mut Vec<(u16, u32)>, more: impl Iterator<Item = (u16, u32)>) 
         sum.push((bin, n.saturating_add(plus)));
     }
     sum.extend(more);
-    sum.shrink_to_fit();
-    *bins = sum;
+    bins.clear();
+    bins.extend_from_slice(sum);
+    sum.clear();
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ impl Watch {
 
     /// A block that begins so long after the measurement.
     pub fn add(&mut self, since_begin: Span, block: &Block) {
-        self.blocks.add(since_begin, block);
+        self.blocks.add(since_begin, block.clone());
     }
 
     /// Whether all goals are reached, so long after the begin of the measurement, where it is time
