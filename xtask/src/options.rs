@@ -17,7 +17,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     shell::run(&mut shell::cargo(&["build", "--locked", "--release", "--quiet"]))?;
     let prony = shell::target_dir()?.join("release/prony");
     let mut helped = BTreeSet::new();
-    for command in ["load", "serve", "demo", "rtt", "spectrum", "echo"] {
+    for command in ["load", "serve", "demo", "selftest", "rtt", "spectrum", "echo"] {
         let help = shell::output(&mut shell::program(&prony, &[command, "--help"]))?;
         helped.extend(long_options(&help));
     }

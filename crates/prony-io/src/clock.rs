@@ -57,6 +57,15 @@ fn read(clock: libc::clockid_t) -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// The step in which the kernel says that `CLOCK_MONOTONIC` goes.
+pub fn resolution() -> Span {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a valid place for one timespec; the clock exists on every Linux, so the call
+    // cannot fail.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, &mut t) };
+    Span(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+}
+
 /// The local date and time, as C's `ctime` tells it: `Sat Nov 21 19:05:31 2026`.
 pub fn local_date() -> String {
     let mut text = [0_u8; 32];

@@ -26,13 +26,20 @@ pub fn allowed() -> Vec<usize> {
 
 /// Keep the calling thread on one core.
 pub fn pin(core: usize) -> io::Result<()> {
+    keep_to(&[core])
+}
+
+/// Keep the calling thread, and those that it will start, on these cores; at least one.
+pub fn keep_to(cores: &[usize]) -> io::Result<()> {
     // SAFETY: cpu_set_t is a plain bit set, for which all zeros is a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    if core >= libc::CPU_SETSIZE as usize {
-        return Err(io::ErrorKind::InvalidInput.into());
+    for &core in cores {
+        if core >= libc::CPU_SETSIZE as usize {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: `core` is below CPU_SETSIZE, so the bit lies inside the set.
+        unsafe { libc::CPU_SET(core, &mut set) };
     }
-    // SAFETY: `core` is below CPU_SETSIZE, so the bit lies inside the set.
-    unsafe { libc::CPU_SET(core, &mut set) };
     // SAFETY: `set` is readable for the size that is passed; 0 = the calling thread.
     let r = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) };
     if r < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -48,10 +55,19 @@ pub fn realtime() -> io::Result<()> {
 
 /// User and system time of the calling thread so far.
 pub fn thread_times() -> (Span, Span) {
+    times(libc::RUSAGE_THREAD)
+}
+
+/// User and system time of the whole process so far.
+pub fn process_times() -> (Span, Span) {
+    times(libc::RUSAGE_SELF)
+}
+
+fn times(whose: libc::c_int) -> (Span, Span) {
     // SAFETY: rusage is a plain C struct of integers, for which all zeros is a value.
     let mut u: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `u` is writable.
-    if unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut u) } < 0 {
+    if unsafe { libc::getrusage(whose, &mut u) } < 0 {
         return (Span::ZERO, Span::ZERO);
     }
     let span = |t: libc::timeval| Span(t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000);
@@ -70,7 +86,7 @@ mod tests {
             allowed()
         });
         assert_eq!(seen.join().unwrap(), [last]);
-        assert!(pin(usize::MAX).is_err());
+        assert!(pin(usize::MAX).is_err() && keep_to(&[]).is_err());
     }
 
     #[test]
@@ -98,6 +114,8 @@ mod tests {
             }
             let (user2, system2) = thread_times();
             if user2 + system2 > user + system {
+                let (user_all, system_all) = process_times();
+                assert!(user_all + system_all >= user2 + system2, "of which the thread is a part");
                 return;
             }
         }

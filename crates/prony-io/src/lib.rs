@@ -18,6 +18,7 @@ pub mod driver;
 pub mod epoll;
 pub mod errno;
 pub mod held;
+pub mod host;
 pub mod limits;
 pub mod live;
 mod pace;

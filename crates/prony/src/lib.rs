@@ -11,5 +11,7 @@ pub mod plan_file;
 pub mod progress;
 pub mod report;
 pub mod run;
+pub mod selftest;
+mod target;
 pub mod tls;
 pub mod tui;

@@ -25,8 +25,9 @@ struct Output {
     place: Place,
 }
 
+/// Where one file goes: proved writable, not yet touched.
 #[derive(Debug)]
-enum Place {
+pub(crate) enum Place {
     /// An ordinary file: written beside its place, then moved there.
     Beside { temporary: NamedTempFile, path: PathBuf },
     /// A pipe or a device, which must not be replaced.
@@ -91,12 +92,7 @@ impl Outputs {
     pub fn write_with(self, render: impl Fn(Format) -> Vec<u8>) -> Result<(), Error> {
         let mut result = Ok(());
         for file in self.files {
-            let bytes = render(file.format);
-            let written = match file.place {
-                Place::Beside { temporary, path } => write_beside(temporary, &path, &bytes),
-                Place::Special(mut target) => target.write_all(&bytes),
-            };
-            if let Err(why) = written {
+            if let Err(why) = file.place.write(&render(file.format)) {
                 let error = Error::Report { what: file.name.display().to_string(), why };
                 result = result.and(Err(error));
             }
@@ -105,7 +101,18 @@ impl Outputs {
     }
 }
 
-fn place(path: &Path) -> io::Result<Place> {
+impl Place {
+    /// Write the file, whole or not at all.
+    pub(crate) fn write(self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Beside { temporary, path } => write_beside(temporary, &path, bytes),
+            Self::Special(mut target) => target.write_all(bytes),
+        }
+    }
+}
+
+/// Prove that a file can be written.
+pub(crate) fn place(path: &Path) -> io::Result<Place> {
     // A link is followed, so that the file that it names is replaced and not the link.
     let path = match fs::canonicalize(path) {
         Ok(real) => real,

@@ -91,6 +91,37 @@ impl Progress {
     }
 }
 
+/// Tells what comes next where several things are done one after another: one live line on a
+/// terminal, else a plain line for each.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    bar: Option<ProgressBar>,
+    quiet: bool,
+}
+
+impl Steps {
+    /// On standard error, unless it is to be quiet.
+    pub(crate) fn new(quiet: bool) -> Self {
+        Self { bar: (!quiet && io::stderr().is_terminal()).then(bar), quiet }
+    }
+
+    /// That comes next.
+    pub(crate) fn show(&self, what: &str) {
+        match &self.bar {
+            Some(bar) => bar.set_message(what.to_owned()),
+            None if self.quiet => {}
+            None => output::to_stderr(&format!("prony: {what}")),
+        }
+    }
+
+    /// All is done: the live line goes away.
+    pub(crate) fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 fn bar() -> ProgressBar {
     let target = ProgressDrawTarget::stderr_with_hz(UPDATES_PER_SECOND);
     let bar = ProgressBar::with_draw_target(None, target);

@@ -81,6 +81,7 @@ fn summary(
         percentile: None,
         withheld: outcome.withheld,
         until: None,
+        self_test: None,
         notes,
     };
     let parts = outcome.tallies.into_iter().zip(outcome.meters);

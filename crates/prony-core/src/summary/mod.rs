@@ -60,8 +60,30 @@ pub struct RunInfo {
     /// How far figures were to be known before the load ended, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
+    /// The last self-test on this host, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub self_test: Option<SelfTested>,
     /// Facts that the reader must know (a cap lowered, a driver fallen back), in whole sentences.
     pub notes: Vec<String>,
+}
+
+/// What a report says of the last self-test on its host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SelfTested {
+    /// Its begin, in seconds since 1970 (UTC).
+    pub started_unix: f64,
+    /// The host's name.
+    pub host: String,
+    /// The release of its kernel.
+    pub kernel: String,
+    /// How many proofs were made ...
+    pub proofs: u64,
+    /// ... and how many of them held.
+    pub held: u64,
+    /// Whether the test came to its end and all proofs held.
+    pub passed: bool,
+    /// What has changed since, so that it says nothing of this run; empty where nothing has.
+    pub changed: String,
 }
 
 /// What one worker did to the machine it ran on.

@@ -5,6 +5,7 @@ pub mod output;
 pub mod plan;
 pub mod rtt;
 pub mod sctp;
+pub mod selftest;
 pub mod serve;
 pub mod spectrum;
 mod text;
@@ -27,9 +28,13 @@ pub use means::{Driver, Precision};
 use means::{MeansArgs, RunArgs, UntilArgs};
 use output::{OutputArgs, ReportArgs};
 use rtt::{EchoArgs, RttArgs};
+use selftest::SelftestArgs;
 use serve::ServeArgs;
 use spectrum::SpectrumArgs;
-use text::{ECHO_END, LONG_END, REPORT_END, RTT_END, RUN_END, SERVE_END, SHORT_END, SPECTRUM_END};
+use text::{
+    ECHO_END, LONG_END, REPORT_END, RTT_END, RUN_END, SELFTEST_END, SERVE_END, SHORT_END,
+    SPECTRUM_END,
+};
 use tls::TlsArgs;
 use values::ArrivalsArg;
 
@@ -96,6 +101,15 @@ pub enum Command {
     /// Run the responder that `prony rtt` exchanges messages with
     #[command(after_long_help = ECHO_END)]
     Echo(EchoArgs),
+    /// Prove the meter on this host, and say how far it goes here
+    ///
+    /// What is known beforehand (a server's fixed latency, the times of a freeze, both sides'
+    /// counters, bodies, the law of arrivals, an overload) is held against what the meter says of
+    /// it. Then: the smallest times that can be measured, how late requests are sent, the highest
+    /// rates at which the verdict is VALID, and what would help, with its command. The result is
+    /// saved, and reports of later loads cite it.
+    #[command(after_long_help = SELFTEST_END)]
+    Selftest(SelftestArgs),
     /// Start a target server on this machine, load it for a few seconds, print the report
     ///
     /// The load is an open one, and the server's mean response time is known from queueing theory,

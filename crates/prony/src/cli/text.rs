@@ -54,6 +54,17 @@ Examples:
   prony run steady.toml
       a command line as a file, to be changed or kept; the same schedule, the same requests";
 
+/// The end of `prony selftest --help`.
+pub(super) const SELFTEST_END: &str = "\
+Exit codes: 0 all proofs held; 98 the host could not hold them all, or not in three tries; 130
+interrupted, what was found is told, and nothing is saved.
+
+Examples:
+  prony selftest
+      in under 30 s; kept in $XDG_STATE_HOME/prony/selftest.json (~/.local/state by default)
+  prony selftest --quick --json -o selftest.json
+      in a few seconds, as JSON, and kept in another file";
+
 /// The end of `prony serve --help`.
 pub(super) const SERVE_END: &str = "\
 Paths: / (as the options say), /bytes/N (a body of N bytes), /status/N, /delay/T (250us, 5ms),

@@ -1,25 +1,22 @@
 //! `prony demo`: a target server in this process, a load on it, the report.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 use clap::Parser as _;
 use prony_core::plan::{Load, Plan};
-use prony_core::serve::{Latency, Serve, ServeLaw, Served};
+use prony_core::serve::{Latency, ServeLaw, Served};
 use prony_core::summary::Summary;
 use prony_core::units::Span;
-use prony_io::{Control, Listen, Listener, Options};
+use prony_io::Options;
 
 use super::load::{finish, on_the_network, surroundings};
-use super::serve::{refused, url};
 use crate::cli::plan::{self, Planned};
 use crate::cli::{Cli, DemoArgs};
 use crate::error::{self, Error};
 use crate::exit::Exit;
 use crate::output::{self, Outputs};
 use crate::report::units;
+use crate::target::{Target, Wish};
 
 /// The server's mean service time: so long that how late a busy machine sends is small beside it.
 const SERVICE: Span = Span::from_millis(100);
@@ -32,9 +29,8 @@ const CONNECTIONS: u32 = 400;
 /// Start the server, load it, report, tell how to do it again.
 pub(super) fn demo(args: &DemoArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let outputs = Outputs::prepare(&args.output.to.output)?;
-    let any = Listen::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
-    let listener = prony_io::bind(&any).map_err(refused)?;
-    let url = url(listener.local()) + "/";
+    let target = Target::start(Wish { law: law(), ..Wish::default() })?;
+    let url = format!("{}/", target.url);
     let words = words(args);
     let load = Cli::try_parse_from(words.iter().chain([&url])).map_err(|e| error::of_clap(&e))?;
     let Planned { plan, notes } = plan::plan(&load.load, &surroundings(&load.load.means, false))?;
@@ -42,12 +38,9 @@ pub(super) fn demo(args: &DemoArgs, typed: Vec<String>) -> Result<Exit, Error> {
     if told {
         output::to_stderr(&format!("prony: loading a target server of its own on {url}"));
     }
-    let control = Arc::new(Control::new());
-    let server = start(listener, Arc::clone(&control))?;
     let options = Options { threads: Some(1), ..Options::default() };
     let result = on_the_network(&plan, &[], &options, &args.output, (typed, notes));
-    control.stop_now();
-    let served = server.join().ok().flatten();
+    let served = target.stop().map(|done| done.served);
     let summary = result?;
     // A demonstration on a busy machine says in its verdict what that did to the figures.
     let exit = finish(&summary, outputs, &args.output, true)?;
@@ -72,20 +65,6 @@ fn law() -> ServeLaw {
         workers: NonZeroU32::new(WORKERS),
         ..ServeLaw::default()
     }
-}
-
-/// The server in a thread of its own, until the control says so.
-fn start(listener: Listener, control: Arc<Control>) -> Result<JoinHandle<Option<Served>>, Error> {
-    let work = move || {
-        let machine = Serve::new(law(), 1);
-        let options = Options::default();
-        let done = prony_io::serve(vec![machine], &[listener], &options, &control, &|_, _| {});
-        done.ok()?.into_iter().next().map(|one| one.machine.served().clone())
-    };
-    thread::Builder::new()
-        .name("target".into())
-        .spawn(work)
-        .map_err(|e| Error::Serve(format!("no thread for the server: {e}")))
 }
 
 /// What the report cannot know: the server's own count, and what theory says of it.

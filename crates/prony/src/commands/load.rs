@@ -23,6 +23,7 @@ use crate::plan_file;
 use crate::progress::{Progress, Telling};
 use crate::report::units;
 use crate::run;
+use crate::selftest;
 use crate::tui;
 
 /// The connections of an open loop that nobody has limited are still limited, for the sake of the
@@ -72,10 +73,19 @@ pub(super) fn carry_out(
             };
             run::until(&plan, goals, &simulate)
         }
-        None => on_the_network(&plan, goals, &options(means), output, (typed, notes))?,
+        None => {
+            let run = on_the_network(&plan, goals, &options(means), output, (typed, notes))?;
+            cited(run)
+        }
     };
     summary.run.percentile = means.percentile;
     finish(&summary, outputs, output, means.accept_invalid)
+}
+
+/// The run with what the last self-test on this host came to.
+fn cited(mut summary: Summary) -> Summary {
+    summary.run.self_test = selftest::cite::cited();
+    summary
 }
 
 /// A run on the network, with progress, that Ctrl-C ends, or its goals. Last come command line and
@@ -151,7 +161,7 @@ pub(super) fn driver(driver: Driver) -> DriverChoice {
     }
 }
 
-pub(super) fn options(means: &MeansArgs) -> Options {
+pub(crate) fn options(means: &MeansArgs) -> Options {
     Options {
         threads: means.threads.map(|n| n as usize),
         pin: means.pin,
@@ -175,7 +185,7 @@ pub(super) fn options(means: &MeansArgs) -> Options {
 }
 
 /// What this machine leaves to a plan. In simulation nothing of it may show.
-pub(super) fn surroundings(means: &MeansArgs, unix_socket: bool) -> Surroundings {
+pub(crate) fn surroundings(means: &MeansArgs, unix_socket: bool) -> Surroundings {
     if let Some(seed) = means.simulate {
         return Surroundings {
             connections_max: 1_000,

@@ -7,6 +7,7 @@ mod pages;
 mod plan;
 mod report;
 mod rtt;
+mod selftest;
 mod serve;
 mod spectrum;
 mod until;
@@ -58,6 +59,7 @@ fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
         Some(Command::Rtt(args)) => rtt::rtt(&args, typed),
         Some(Command::Spectrum(args)) => spectrum::spectrum(&args, typed),
         Some(Command::Echo(args)) => echo::echo(&args),
+        Some(Command::Selftest(args)) => selftest::selftest(&args),
         Some(Command::Demo(args)) => demo::demo(&args, typed),
         Some(Command::Completions { shell }) => {
             output::to_stdout(&pages::completions(shell)).map(|()| Exit::Done)

@@ -8,7 +8,7 @@ mod hgrm;
 mod hlog;
 mod html;
 pub mod json;
-mod layout;
+pub(crate) mod layout;
 mod phases;
 mod plot;
 mod redact;

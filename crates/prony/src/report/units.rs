@@ -99,6 +99,28 @@ pub fn bar(share: f64) -> String {
     format!("{} %", three(share * 100.0))
 }
 
+/// Seconds since 1970 as a date and time of day, UTC.
+pub fn date(unix: f64) -> String {
+    let seconds = unix.max(0.0) as u64;
+    let (mut days, time) = (seconds / 86_400, seconds % 86_400);
+    let mut year = 1970;
+    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
+    let length = |y: u64| if leap(y) { 366 } else { 365 };
+    // A year that no clock shows ends the search.
+    while days >= length(year) && year < 10_000 {
+        days -= length(year);
+        year += 1;
+    }
+    let months = [31, if leap(year) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while month < 11 && days >= months[month] {
+        days -= months[month];
+        month += 1;
+    }
+    let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
+    format!("{year}-{:02}-{:02} {hour:02}:{minute:02}:{second:02}", month + 1, days + 1)
+}
+
 fn scaled<'a>(value: f64, units: &[(f64, &'a str)]) -> (String, &'a str) {
     let mut at = units.iter().rposition(|&(size, _)| value >= size).unwrap_or(0);
     // What rounds up to the next unit is told in it.
@@ -187,5 +209,18 @@ mod tests {
         let expected =
             ["0 %", "under 0.001 %", "0.004 %", "1.23 %", "50.0 %", "99.960 %", "100 %", "150 %"];
         assert_eq!(shares, expected);
+    }
+
+    #[test]
+    fn dates() {
+        for (unix, told) in [
+            (0.0, "1970-01-01 00:00:00"),
+            (951_782_400.0, "2000-02-29 00:00:00"),
+            (1_700_000_000.25, "2023-11-14 22:13:20"),
+            (1_735_689_599.0, "2024-12-31 23:59:59"),
+            (4_107_542_400.0, "2100-03-01 00:00:00"),
+        ] {
+            assert_eq!(date(unix), told);
+        }
     }
 }

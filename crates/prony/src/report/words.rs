@@ -3,7 +3,7 @@
 
 use prony_core::fault::Fault;
 use prony_core::summary::confidence::{Goal, Lack};
-use prony_core::summary::{Bound, Change, Figure, Limit, Summary, Verdict};
+use prony_core::summary::{Bound, Change, Figure, Limit, SelfTested, Summary, Verdict};
 use prony_core::units::Span;
 
 use super::units;
@@ -203,6 +203,20 @@ pub fn lack(lack: Lack) -> String {
         ),
         Lack::NotKept => "not kept by the version that measured it".into(),
     }
+}
+
+/// What the last self-test on the run's host came to, in one line.
+pub fn self_test(tested: &SelfTested) -> String {
+    let SelfTested { started_unix, host, kernel, proofs, held, passed, changed } = tested;
+    let date = units::date(*started_unix);
+    let day = date.split(' ').next().unwrap_or_default();
+    if !changed.is_empty() {
+        return format!(
+            "of {day} is stale ({changed} changed since): `prony selftest` makes it anew"
+        );
+    }
+    let word = if *passed { "passed" } else { "failed" };
+    format!("{word} on {day} on this host ({host}, Linux {kernel}): {held} of {proofs} proofs held")
 }
 
 /// What limited the run, in one line.

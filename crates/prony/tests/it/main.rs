@@ -19,6 +19,7 @@ mod rig;
 mod rtt;
 mod rtt_tls;
 mod scripted;
+mod selftest;
 mod signals;
 mod simulated;
 mod stamps;

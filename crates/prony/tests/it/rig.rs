@@ -65,6 +65,8 @@ pub(crate) fn command(args: &[&str]) -> Command {
     for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM", "COLUMNS", "LANG", "LC_ALL"] {
         command.env_remove(name);
     }
+    // No self-test of this machine shall show in the reports of the tests.
+    command.env("XDG_STATE_HOME", "/nowhere");
     command
 }
 
@@ -105,7 +107,11 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(args: &[&str]) -> Self {
-        let mut command = command(args);
+        Self::of(command(args), args)
+    }
+
+    /// The same with surroundings of the test's own.
+    pub(crate) fn of(mut command: Command, args: &[&str]) -> Self {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.expect("the binary starts");
         Self { child, args: format!("{args:?}"), begun: Instant::now() }

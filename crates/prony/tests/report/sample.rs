@@ -10,7 +10,7 @@ use prony_core::proto::{Odd, Reply};
 use prony_core::record::{Noted, Recorder, SessionEnd, Stamps, Tally, TlsTally, Unnoted};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::summary::{
-    Meter, RunInfo, Sctp, Stalls, StampClock, Summary, Transport, Turned, Withheld,
+    Meter, RunInfo, Sctp, SelfTested, Stalls, StampClock, Summary, Transport, Turned, Withheld,
 };
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::{Nanos, Span};
@@ -174,6 +174,7 @@ pub(crate) fn sessions() -> Summary {
 /// limited client.
 pub(crate) fn everything() -> Summary {
     let mut summary = open();
+    summary.run.self_test = Some(self_tested());
     let t = &mut summary.main;
     for (i, fault) in Fault::ALL.into_iter().enumerate() {
         t.faults[fault as usize] += 100_000 * (i as u64 + 1);
@@ -363,6 +364,18 @@ fn open_plan() -> Plan {
     }
 }
 
+fn self_tested() -> SelfTested {
+    SelfTested {
+        started_unix: 1_699_900_000.0,
+        host: "lab".into(),
+        kernel: "6.1".into(),
+        proofs: 6,
+        held: 6,
+        passed: true,
+        changed: String::new(),
+    }
+}
+
 fn run_info() -> RunInfo {
     let words = ["prony", "-r", "1k@10s", "-u", "me:secret", "http://localhost:8080/bytes/1024"];
     RunInfo {
@@ -381,6 +394,7 @@ fn run_info() -> RunInfo {
             wanted: Some(Span(9_000 * MS)),
         },
         until: None,
+        self_test: None,
         notes: vec![],
     }
 }

@@ -102,44 +102,9 @@ fn typed(words: &[String]) -> String {
     line
 }
 
-/// Seconds since 1970 as a date and time of day, UTC.
-fn date(unix: f64) -> String {
-    let seconds = unix.max(0.0) as u64;
-    let (mut days, time) = (seconds / 86_400, seconds % 86_400);
-    let mut year = 1970;
-    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
-    let length = |y: u64| if leap(y) { 366 } else { 365 };
-    // A year that no clock shows ends the search.
-    while days >= length(year) && year < 10_000 {
-        days -= length(year);
-        year += 1;
-    }
-    let months = [31, if leap(year) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while month < 11 && days >= months[month] {
-        days -= months[month];
-        month += 1;
-    }
-    let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
-    format!("{year}-{:02}-{:02} {hour:02}:{minute:02}:{second:02}", month + 1, days + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates() {
-        for (unix, told) in [
-            (0.0, "1970-01-01 00:00:00"),
-            (951_782_400.0, "2000-02-29 00:00:00"),
-            (1_700_000_000.25, "2023-11-14 22:13:20"),
-            (1_735_689_599.0, "2024-12-31 23:59:59"),
-            (4_107_542_400.0, "2100-03-01 00:00:00"),
-        ] {
-            assert_eq!(date(unix), told);
-        }
-    }
 
     #[test]
     fn command_lines_can_be_typed_again() {

@@ -10,7 +10,7 @@ use prony_core::summary::Summary;
 use super::super::phases::{self, Part};
 use super::super::text::Fact;
 use super::super::{redact, units};
-use super::{date, figures, plots, scrolling, text, typed, verdict, words};
+use super::{figures, plots, scrolling, text, typed, verdict, words};
 
 /// Requests of the plan that are listed one by one.
 const CALLS_MAX: usize = 100;
@@ -106,7 +106,7 @@ fn what(summary: &Summary) -> Markup {
     html! {
         (facts(&text::asked(summary)))
         @if let Some(started) = summary.run.started_unix {
-            p.hint { "Started " (date(started)) " UTC." }
+            p.hint { "Started " (units::date(started)) " UTC." }
         }
         @if !command.is_empty() { pre { (command) } }
         details {

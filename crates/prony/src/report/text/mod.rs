@@ -136,6 +136,9 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
     errors(page, &summary.main, detail);
     page.blank();
     page.list("meter", &meter(summary));
+    if let Some(tested) = summary.run.self_test.as_ref().filter(|_| detail.airy) {
+        page.line("self-test", &words::self_test(tested));
+    }
     if let Some(warmup) = &summary.warmup {
         page.line("warm-up", &warmed(warmup));
     }

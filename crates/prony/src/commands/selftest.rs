@@ -1,0 +1,53 @@
+//! `prony selftest`: the meter proved on this host.
+
+use std::path::Path;
+
+use crate::cli::selftest::SelftestArgs;
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output::{self, Place};
+use crate::progress::Steps;
+use crate::selftest::{self, Ask, cite, record::Record};
+
+use super::load::stoppable;
+
+/// Make it, save it, tell it.
+pub(super) fn selftest(args: &SelftestArgs) -> Result<Exit, Error> {
+    let name = match &args.output {
+        Some(path) => Some(path.clone()),
+        None => cite::path()?,
+    };
+    let place = name.as_deref().map(prepared).transpose()?;
+    let control = stoppable()?;
+    let steps = Steps::new(args.quiet);
+    let mut tell = |what: &str| steps.show(what);
+    let record = selftest::run(Ask { quick: args.quick, control, tell: &mut tell })?;
+    steps.finish();
+    // What the user has ended proves nothing, so it does not replace what did.
+    let saved = match (place, &name) {
+        (Some(place), Some(name)) if !record.interrupted => place
+            .write(cite::json(&record).as_bytes())
+            .map_err(|why| Error::Report { what: name.display().to_string(), why }),
+        _ => Ok(()),
+    };
+    let told = if args.json { cite::json(&record) } else { selftest::text(&record) };
+    output::to_stdout(told.as_bytes())?;
+    saved?;
+    if let (Some(path), false, false) = (&name, record.interrupted, args.quiet) {
+        output::to_stderr(&format!("prony: saved in {}", path.display()));
+    }
+    Ok(exit(&record))
+}
+
+/// Where the result goes.
+fn prepared(path: &Path) -> Result<Place, Error> {
+    output::place(path).map_err(|why| Error::OutputPlace { path: path.to_owned(), why })
+}
+
+fn exit(record: &Record) -> Exit {
+    match (record.interrupted, record.passed) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Done,
+        (false, false) => Exit::NotValid,
+    }
+}

@@ -1,0 +1,107 @@
+//! The two sides of a self-test: a client on its cores, a target server on others.
+
+use std::sync::Arc;
+use std::thread;
+
+use clap::Parser as _;
+use prony_core::serve::{Latency, ServeLaw};
+use prony_core::summary::Summary;
+use prony_core::units::Span;
+use prony_io::{Control, Options, cpu, limits};
+
+use crate::cli::{Cli, plan};
+use crate::commands::load;
+use crate::error::{self, Error};
+use crate::run;
+use crate::target::{Target, Wish};
+
+/// Who is where, and what ends it.
+#[derive(Clone, Debug)]
+pub(super) struct Bench {
+    /// The client's cores.
+    pub(super) client: Vec<usize>,
+    /// The server's; the same where there is only one.
+    pub(super) server: Vec<usize>,
+    /// What the user ends it with.
+    pub(super) control: Arc<Control>,
+}
+
+/// Why there is no result.
+#[derive(Debug)]
+pub(super) enum Why {
+    /// The user has ended the test.
+    Ended,
+    /// It was refused, for a reason that is a whole sentence.
+    Refused(Error),
+}
+
+impl From<Error> for Why {
+    fn from(e: Error) -> Self {
+        Self::Refused(e)
+    }
+}
+
+impl Bench {
+    /// The cores that the process may use, parted between client and server.
+    pub(super) fn new(control: Arc<Control>) -> Self {
+        let cores = cpu::allowed();
+        let (client, server) = match cores.split_at(cores.len() / 2) {
+            ([], all) => (all.to_vec(), all.to_vec()),
+            (client, server) => (client.to_vec(), server.to_vec()),
+        };
+        Self { client, server, control }
+    }
+
+    /// Whether the user has ended it.
+    pub(super) fn is_ended(&self) -> bool {
+        self.control.stop_request().is_some()
+    }
+
+    /// The most connections from this process to itself.
+    pub(super) fn connections_max(&self) -> u64 {
+        let (descriptors, _) = limits::raise_descriptors();
+        let workers = self.client.len() + self.server.len();
+        (limits::connections_that_fit(descriptors, workers) / 2).clamp(1, 4_096)
+    }
+
+    /// A server with one worker, so that its law is one for all requests.
+    pub(super) fn target(&self, law: ServeLaw, arrivals: bool) -> Result<Target, Why> {
+        let cores = self.server.first().copied().into_iter().collect();
+        Ok(Target::start(Wish { law, cores, arrivals, tls: false })?)
+    }
+
+    /// A server with a worker on each of its cores, that answers after that time, over TLS or not.
+    pub(super) fn strong_target(&self, latency: Span, tls: bool) -> Result<Target, Why> {
+        let law = ServeLaw { latency: Latency::Fixed(latency), ..ServeLaw::default() };
+        Ok(Target::start(Wish { law, cores: self.server.clone(), arrivals: false, tls })?)
+    }
+
+    /// A load as a command line would ask for it (its words parted by blanks, without the URL);
+    /// `change` may change what a command line cannot.
+    pub(super) fn load(
+        &self,
+        words: &str,
+        url: &str,
+        change: impl FnOnce(&mut Options) + Send,
+    ) -> Result<Summary, Why> {
+        if self.is_ended() {
+            return Err(Why::Ended);
+        }
+        let words: Vec<&str> = ["prony"].into_iter().chain(words.split(' ')).chain([url]).collect();
+        let cli = Cli::try_parse_from(words).map_err(|e| error::of_clap(&e))?;
+        let work = || {
+            cpu::keep_to(&self.client).map_err(|e| {
+                Error::Setup(format!("the client cannot be kept on its cores: {e}"))
+            })?;
+            let planned = plan::plan(&cli.load, &load::surroundings(&cli.load.means, false))?;
+            let mut options = load::options(&cli.load.means);
+            change(&mut options);
+            run::run(&planned.plan, &options, &self.control, &mut |_| {}, Vec::new(), Vec::new())
+        };
+        let summary = thread::scope(|scope| scope.spawn(work).join());
+        let died =
+            || Error::Setup("a thread of the client died of a defect in prony itself".into());
+        let summary = summary.map_err(|_| died())??;
+        if summary.run.interrupted { Err(Why::Ended) } else { Ok(summary) }
+    }
+}
