@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn an_unknown_page_is_refused() {
-        expect_test::expect!["man `lod`: there is no such command; write one of load, run, check, report, serve, rtt, spectrum, echo, demo, completions, man"]
+        expect_test::expect!["man `lod`: there is no such command; write one of load, run, check, report, serve, rtt, spectrum, echo, selftest, demo, completions, man"]
         .assert_eq(&man(Some("lod")).unwrap_err().to_string());
     }
 }

@@ -57,7 +57,7 @@ pub fn sentence(fault: Fault) -> &'static str {
         Fault::Reset => "the peer reset the connection",
         Fault::ClosedEarly => "the peer closed before the first byte of the reply",
         Fault::Truncated => "the peer closed inside the reply",
-        Fault::ShortBody => "the peer closed before the whole announced body was there",
+        Fault::ShortBody => "the peer closed before the whole body was there",
         Fault::TlsRecord => "what came is not what TLS allows",
         Fault::HeaderTooLarge => "status line and headers over 64 KiB",
         Fault::BadStatusLine => "bytes where a status line should be",
