@@ -197,8 +197,8 @@ fn a_run_allocates_per_second_and_not_per_request() {
     ];
     for (name, plan, step, chunk) in cases {
         let per_second = allocations(&plan, step, chunk, 100_000);
-        // The series may allocate a few times for each of the 32 blocks of a second, which has 1,000
-        // requests at least.
+        // The series may allocate a few times for each of the 32 blocks of a second, in which there
+        // are 1,000 requests at least.
         assert!(per_second <= 96.0, "{name}: {per_second} allocations a second");
     }
     let station = r#"{"latency": "exp:1ms", "workers": 3, "size": 700}"#;
