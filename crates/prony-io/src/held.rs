@@ -87,7 +87,7 @@ fn groups(own: &str, mounts: &str) -> Vec<PathBuf> {
         let Some((root, point)) = mounts.lines().find_map(|m| mount(m, unified)) else { continue };
         // A part of the tree may be mounted: a container sees its own as the root.
         let below = Path::new(path).strip_prefix(root).unwrap_or_else(|_| Path::new(""));
-        let mut group = point.join(below);
+        let mut group: PathBuf = point.components().chain(below.components()).collect();
         while group.starts_with(&point) {
             all.push(group.clone());
             if !group.pop() {
