@@ -111,7 +111,8 @@ fn whole() -> Result<()> {
 
 /// `CI=1` tells the tests that a missing program is a failure and no reason to leave something out.
 fn tests() -> Result<Command> {
-    let mut command = cargo(&["test", "--locked", "--workspace", "--quiet", PROFILE]);
+    let mut command =
+        cargo(&["test", "--locked", "--workspace", "--quiet", "--no-fail-fast", PROFILE]);
     command.env("CI", "1").env("RUST_BACKTRACE", "1");
     foreign::tell(&mut command)?;
     Ok(command)
