@@ -318,7 +318,8 @@ fn extras_say_what_abs_lines_do_not() {
     let url = format!("http://{}/", server.address());
     let ended = prony(&["ab", "-n", "40", "-c", "4", "-q", &url]);
     let (_, extras) = ended.stdout.split_once("(longest request)").expect("the table");
-    for words in ["one over the rate", "1 replies have a status of 400 or above", "p50", "verdict"] {
+    for words in ["one over the rate", "1 replies have a status of 400 or above", "p50", "verdict"]
+    {
         let flat: Vec<&str> = extras.split_whitespace().collect();
         assert!(flat.join(" ").contains(words), "{words}: {extras}");
     }
