@@ -121,7 +121,7 @@ pub struct Tally {
     pub in_flight_max: u64,
     /// How long those that ended in the drain were under way in it, added up.
     pub time_in_drain: Span,
-    /// How long the unfinished ones had been under way when the load ended, added up.
+    /// How long the unfinished ones had been under way when the window ended, added up.
     pub time_unfinished: Span,
     /// How much longer timeouts were recorded than they were under way, added up: each counts as at
     /// least the timeout.
@@ -420,6 +420,7 @@ impl Recorder {
     /// A request is given up because the run ends.
     pub fn unfinished(&mut self, intended: Nanos) {
         let time = self.load_end.map_or(Span::ZERO, |end| end.since(intended));
+        self.given_up(intended);
         let t = &mut self.section(intended).tally;
         t.unfinished += 1;
         t.time_unfinished += time;
@@ -496,7 +497,7 @@ impl Recorder {
         if !by_time {
             let t = &mut self.main.tally;
             (t.sent_late, t.replies_in_drain, t.bytes_in_drain) = (0, 0, 0);
-            t.time_in_drain = Span::ZERO;
+            (t.time_in_drain, t.time_unfinished) = (Span::ZERO, self.under_way.given_up());
             if let Some(sessions) = &mut t.sessions {
                 sessions.completed_in_drain = 0;
             }

@@ -212,3 +212,22 @@ fn the_lives_of_successes_are_kept_where_that_is_asked() {
         assert_eq!(tally.kept, kept);
     }
 }
+
+#[test]
+fn what_is_given_up_long_after_the_last_completion_counts_until_then() {
+    let mut r = Recorder::new(Nanos::ZERO);
+    r.event(Nanos(0));
+    r.started_together(Nanos(0), 2);
+    r.event(Nanos(1_000));
+    let done = Stamps { done: Nanos(1_000), ..Stamps::default() };
+    r.replied(&done, &reply(200, 7), None);
+    // A count ended the load; its last request hangs until somebody loses patience.
+    r.event(Nanos(7_000));
+    r.load_ended(Nanos(7_000));
+    r.event(Nanos(9_000));
+    r.unfinished(Nanos::ZERO);
+    let t = r.finish(false).1;
+    assert_eq!((t.end, t.time_unfinished), (Nanos(1_000), Span(1_000)));
+    assert!((t.concurrency() - 2.0).abs() < 1e-9, "{}", t.concurrency());
+    assert_eq!(t.under_way(), Some(2.0));
+}

@@ -12,6 +12,8 @@ pub(super) struct UnderWay {
     seen: Nanos,
     in_window: u128,
     in_drain: u128,
+    /// Of those that were given up: the time until the last completion, and from it on.
+    given_up: (Span, Span),
 }
 
 impl UnderWay {
@@ -21,10 +23,17 @@ impl UnderWay {
         self.seen
     }
 
-    /// The integral; `by_time`: without what came after the end of the load.
+    /// The integral over the window: until the load ended, where that was by time, else until the
+    /// last completion.
     pub(super) fn total(&self, by_time: bool) -> Span {
-        let after = if by_time { 0 } else { self.in_drain };
-        Span(u64::try_from(self.in_window + after).unwrap_or(u64::MAX))
+        let all = self.in_window + self.in_drain - u128::from(self.given_up.1.0);
+        let inside = if by_time { self.in_window } else { all };
+        Span(u64::try_from(inside).unwrap_or(u64::MAX))
+    }
+
+    /// For how long those that were given up had been under way at the last completion.
+    pub(super) fn given_up(&self) -> Span {
+        self.given_up.0
     }
 
     /// So many were under way from the last event until `now`.
@@ -70,6 +79,16 @@ impl Recorder {
             let (inside, behind) = self.parts(before, now);
             self.under_way.in_window -= inside;
             self.under_way.in_drain -= behind;
+        }
+    }
+
+    /// A request is given up, after all that ended by themselves.
+    pub(super) fn given_up(&mut self, intended: Nanos) {
+        if intended >= self.begin {
+            let last = self.main.last_done.max(self.begin);
+            let (until, from) = &mut self.under_way.given_up;
+            *until += last.since(intended);
+            *from += self.under_way.seen.since(last.max(intended));
         }
     }
 
