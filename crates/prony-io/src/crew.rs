@@ -50,14 +50,14 @@ struct Start {
 impl Crew<'_> {
     /// Run one worker per configuration and wait for all. `make(i)` builds the machine of worker i
     /// in its thread; `show(i, machine, now, spun)` is called by worker i about every 50 ms, with
-    /// how long it has spun so far; `watch(now)` by the calling thread as often. `None` stands for
-    /// a worker that panicked.
+    /// how long it has spun so far; `watch(now)` by the calling thread as often, which sleeps on
+    /// where there is none. A `None` that comes back stands for a worker that panicked.
     pub(crate) fn work<M: Machine + Send>(
         &self,
         configs: Vec<Config>,
         make: &(dyn Fn(usize) -> M + Sync),
         show: Show<'_, M>,
-        watch: &mut dyn FnMut(Nanos),
+        watch: Option<&mut dyn FnMut(Nanos)>,
     ) -> Result<Vec<Option<Done<M>>>, SetupError> {
         let (ready, all_ready) = mpsc::channel();
         let (working, all_done) = mpsc::channel::<()>();
@@ -88,8 +88,10 @@ impl Crew<'_> {
                 let _ = gate.send(clock);
             }
             let pause = Duration::from_nanos(PULSE.as_nanos());
-            while all_done.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                watch(clock.now());
+            if let Some(watch) = watch {
+                while all_done.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                    watch(clock.now());
+                }
             }
             Ok(handles.into_iter().map(|h| h.join().ok().flatten()).collect())
         })

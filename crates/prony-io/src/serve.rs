@@ -198,7 +198,7 @@ pub fn serve<M: Machine + Send>(
         let mut slot = machines[i].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         slot.take().expect("each worker takes its machine once")
     };
-    let done = crew.work(configs, &take, &|_, m, now, _| show(m, now), &mut |_| {})?;
+    let done = crew.work(configs, &take, &|_, m, now, _| show(m, now), None)?;
     let served = done.into_iter().flatten();
     let served: Vec<_> =
         served.map(|d| Served { machine: d.machine, meter: d.meter, driver: d.driver }).collect();

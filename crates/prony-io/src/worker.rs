@@ -346,7 +346,7 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
                 gauges[i].show_blocks(engine);
             }
         },
-        &mut |now| on_progress(&Live::of(&gauges, now, options.detail)),
+        Some(&mut |now| on_progress(&Live::of(&gauges, now, options.detail))),
     )?;
     let withheld = Accounts::read().since(&accounts);
     Ok(Outcome { withheld, ..setup.outcome(done, control)? })

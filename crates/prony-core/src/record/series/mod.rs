@@ -194,8 +194,9 @@ impl Series {
         let index = self.index(now).checked_sub(1)?;
         let mut cell = self.cells.get(index).cloned().unwrap_or_default();
         if index == self.current {
-            let used = self.piece.dense.iter().enumerate().filter(|&(_, &n)| n > 0);
-            add_bins(&mut cell.bins, used.map(|(bin, &n)| (bin as u16, n)));
+            let mut used = Vec::new();
+            self.piece.used(|bin, n| used.push((bin, n)));
+            add_bins(&mut cell.bins, used.into_iter());
         }
         Some((index, cell))
     }
