@@ -2,21 +2,21 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::os::fd::AsRawFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::control::Control;
+use crate::sock::waits;
 use crate::worker::SetupError;
 
 /// The longest datagram there is.
 const LONGEST: usize = 65_536;
-/// How often the stop flag is looked at while nobody sends.
-const PULSE: Duration = Duration::from_millis(50);
 
 /// A bound socket.
 #[derive(Debug)]
 pub struct Datagrams {
     socket: UdpSocket,
     local: SocketAddr,
+    over: AtomicBool,
 }
 
 /// What was done.
@@ -37,9 +37,8 @@ impl Datagrams {
     pub fn bind(at: SocketAddr) -> Result<Self, SetupError> {
         let open = || {
             let socket = UdpSocket::bind(at)?;
-            socket.set_read_timeout(Some(PULSE))?;
             let local = socket.local_addr()?;
-            Ok(Self { socket, local })
+            Ok(Self { socket, local, over: AtomicBool::new(false) })
         };
         open().map_err(|error: io::Error| SetupError::Listen {
             addr: at.to_string(),
@@ -59,16 +58,19 @@ impl Datagrams {
         self.local
     }
 
-    /// Answer every datagram to which `answer` appends an answer (and says so), until `control`
-    /// asks to stop.
-    pub fn respond(
-        &self,
-        control: &Control,
-        answer: &mut dyn FnMut(&[u8], &mut Vec<u8>) -> bool,
-    ) -> Answered {
+    /// Have [`respond`](Self::respond) return: soon if it is under way, else at once when it is
+    /// called.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+        waits::end_reads(self.socket.as_raw_fd());
+    }
+
+    /// Answer every datagram to which `answer` appends an answer (and says so), until the
+    /// [`end`](Self::end). It waits without a limit, which would cost each datagram a timer.
+    pub fn respond(&self, answer: &mut dyn FnMut(&[u8], &mut Vec<u8>) -> bool) -> Answered {
         let mut done = Answered::default();
         let (mut buffer, mut out) = (vec![0; LONGEST], Vec::with_capacity(LONGEST));
-        while control.stop_request().is_none() {
+        while !self.over.load(Ordering::Relaxed) {
             // What goes wrong here (nobody has sent, the last answer's receiver is gone) concerns
             // one datagram at most.
             let Ok((n, from)) = self.socket.recv_from(&mut buffer) else { continue };

@@ -16,14 +16,18 @@ use crate::clock::Clock;
 use crate::control::Control;
 use crate::driver::{Config, DriverStats, Network, PULSE, Pulse, Sampler, tries_next};
 use crate::errno;
+use crate::give::{Given, give};
 use crate::sleep::{self, Precision};
-use crate::sock::{self, Boundaries, Connecting, Mode, Read, Written};
+use crate::sock::{self, Boundaries, Connecting, Mode, Read, waits};
 use crate::stamps::{self, Stamps};
+use crate::ticks::Ticks;
 
 /// The worker's receive buffer: room for the longest datagram.
 const BUFFER: usize = 256 * 1024;
 /// Reads in a row, while spinning, between two looks at the clock.
 const SPINS: u32 = 32;
+/// Between two ticks: a wait that a tick comes too early for ends with the next, within a pulse.
+const TICK: Span = Span(PULSE.0 / 2);
 /// The longest wait for a connect before the machine's deadlines are looked at.
 const CONNECT_SLICE: Span = Span::from_millis(10);
 
@@ -32,6 +36,8 @@ const CONNECT_SLICE: Span = Span::from_millis(10);
 pub struct Direct {
     network: Network,
     spins: bool,
+    /// Whether ticks end waits.
+    ticks: bool,
     buffer: Box<[u8]>,
     /// The connection, where there is one.
     link: Option<Link>,
@@ -57,8 +63,8 @@ struct Link {
     boundaries: Boundaries,
     unix: bool,
     state: State,
-    /// How long reads wait, as the kernel was told.
-    patience: Span,
+    /// How long reads wait, as the kernel was told; `None`: until a tick.
+    patience: Option<Span>,
     /// The kernel has not told when the last write left.
     awaits_stamps: bool,
 }
@@ -84,6 +90,7 @@ impl Direct {
         Self {
             network: Network::new(&mut config),
             spins: config.precision == Precision::Spin,
+            ticks: false,
             buffer: vec![0; BUFFER].into_boxed_slice(),
             link: None,
             sampler: Sampler::new(config.tcp_info),
@@ -109,6 +116,10 @@ impl Direct {
         pulse: Pulse<'_, M>,
     ) -> DriverStats {
         self.stamps = self.wants_stamps.then(|| Box::new(Stamps::new(clock)));
+        // A read with stamps waits on where a signal ends a call.
+        let may_tick = !self.spins && self.stamps.is_none();
+        let ticks = if may_tick { Ticks::new(TICK) } else { None };
+        self.ticks = ticks.is_some();
         self.now = clock.now();
         self.next_pulse = self.now + PULSE;
         let mut flow = self.act(m, clock);
@@ -206,12 +217,17 @@ impl Direct {
     }
 
     /// A read that waits. The kernel is told for how long only when that changes, which it does
-    /// near a deadline alone.
+    /// near a deadline alone: longer waits are ended by ticks.
     fn wait(&mut self, link: Link, at_most: Span) -> Read {
-        if at_most < link.patience || (at_most == PULSE && link.patience < PULSE) {
-            sock::wait_to_read(link.fd, at_most);
+        let limit = (at_most < PULSE || !self.ticks).then_some(at_most);
+        let changes = match (limit, link.patience) {
+            (Some(now), Some(before)) => now < before || (now == PULSE && before < PULSE),
+            (now, before) => now != before,
+        };
+        if changes {
+            waits::limit_reads(link.fd, limit);
             if let Some(link) = &mut self.link {
-                link.patience = at_most;
+                link.patience = limit;
             }
         }
         self.read(link, 0)
@@ -264,7 +280,7 @@ impl Direct {
                         boundaries: Boundaries::None,
                         unix: false,
                         state: State::Asked,
-                        patience: PULSE,
+                        patience: None,
                         awaits_stamps: false,
                     });
                 }
@@ -280,35 +296,20 @@ impl Direct {
         if !matches!(link.state, State::Open | State::Blocked) {
             return;
         }
-        let (mut stuck, mut broken) = (false, false);
         self.now = clock.now();
-        let all = m.take_output(link.id, self.now, &mut |piece| {
-            if stuck || broken || piece.is_empty() {
-                return 0;
-            }
-            match sock::write(link.fd, piece) {
-                Written::Taken(n) => {
-                    stuck = n < piece.len();
-                    n
-                }
-                Written::Full => {
-                    stuck = true;
-                    0
-                }
-                // What the peer has said before is read first, and its end after it.
-                Written::Dead(_) => {
-                    broken = true;
-                    0
-                }
-            }
-        });
+        let write = |fd, piece: &[u8]| sock::write_with(fd, piece, 0);
+        let given = give(m, (link.id, link.fd), self.now, write);
         // The peer is at work meanwhile.
         let awaits_stamps = match &mut self.stamps {
             Some(stamps) => !stamps.drain(link.fd, &mut |stamp| m.on_stamp(link.id, stamp)),
             None => false,
         };
         if let Some(link) = self.link.as_mut().filter(|l| l.id == link.id) {
-            link.state = if all || broken { State::Open } else { State::Blocked };
+            // What a peer has said that takes no more is read first, and its end after it.
+            link.state = match given {
+                Given::All | Given::Dead(_) => State::Open,
+                Given::Some | Given::Full => State::Blocked,
+            };
             link.awaits_stamps = awaits_stamps;
         }
     }
@@ -323,7 +324,7 @@ impl Direct {
     ) -> Flow {
         let outcome = match link.state {
             State::Asked => self.begin_connect(),
-            _ if sock::wait_for_connect(link.fd, at_most.min(CONNECT_SLICE)) => {
+            _ if is_decided(link.fd, at_most.min(CONNECT_SLICE)) => {
                 match sock::pending_error(link.fd) {
                     0 => Ok(Connecting::Open),
                     e => Err(e),
@@ -336,7 +337,8 @@ impl Direct {
         match outcome {
             Ok(Connecting::Underway) => return Flow::Continue(()),
             Ok(Connecting::Open) => {
-                sock::wait_at_most(current.fd, PULSE);
+                waits::begin(current.fd);
+                waits::limit_writes(current.fd, Some(PULSE));
                 if self.stamps.is_some() {
                     // Where the kernel refuses, stamps are missing, and the report says so.
                     let _ = stamps::enable(current.fd);
@@ -412,6 +414,11 @@ impl Direct {
             self.close(link.id, CloseHow::Orderly);
         }
     }
+}
+
+/// Wait for at most so long until a connect is decided.
+fn is_decided(fd: RawFd, span: Span) -> bool {
+    waits::until_ready(fd, libc::POLLOUT, span) != 0
 }
 
 impl Drop for Direct {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{OwnedFd, RawFd};
+use std::sync::Arc;
 
 use prony_core::fault::{Fault, FaultClass};
 use prony_core::machine::Machine;
@@ -13,6 +14,7 @@ use prony_core::units::{Nanos, Span};
 
 use crate::clock::Clock;
 use crate::control::Control;
+use crate::desk::Desk;
 use crate::direct::Direct;
 use crate::epoll::Epoll;
 use crate::ports::{Ports, SocketOptions};
@@ -49,6 +51,8 @@ pub struct Config {
     pub endpoints: Vec<Vec<Remote>>,
     /// Listening sockets (non-blocking); `on_accepted` names them by their index.
     pub listeners: Vec<OwnedFd>,
+    /// Where accepted connections may find a thread of their own; epoll alone asks there.
+    pub desk: Option<Arc<Desk>>,
     /// Local addresses that connections go out from, in turn; empty = the kernel's choice.
     pub sources: Vec<IpAddr>,
     /// How sockets are made.
@@ -346,6 +350,7 @@ mod tests {
         Network::new(&mut Config {
             endpoints,
             listeners: Vec::new(),
+            desk: None,
             sources,
             sockets: SocketOptions::default(),
             worker: (0, 1),

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use prony_core::fault::Fault;
 use prony_core::machine::{Action, CloseHow, KernelStamp, Machine};
@@ -19,10 +20,12 @@ use prony_core::units::{ConnId, Nanos, Span};
 
 use crate::clock::Clock;
 use crate::control::Control;
+use crate::desk::Desk;
 use crate::driver::{Config, DriverStats, Network, Pulse, Sampler};
 use crate::errno;
+use crate::give::{Given, give};
 use crate::pace::{Pace, Poll};
-use crate::sock::{self, Boundaries, Read, Written};
+use crate::sock::{self, Boundaries, Read};
 use crate::stamps::Stamps;
 use poller::Poller;
 
@@ -62,6 +65,8 @@ pub struct Epoll {
     /// Connects that a full unix listener put off: when to ask again, and when no more.
     retries: Vec<(ConnId, Nanos, Nanos)>,
     listeners: Vec<OwnedFd>,
+    /// Takes new clients, where it has somebody for them.
+    desk: Option<Arc<Desk>>,
     /// Listeners rest until then.
     paused: Option<Nanos>,
     /// Closed connections of a server whose peers are still heard out, until then.
@@ -153,6 +158,7 @@ impl Epoll {
             spare: Vec::new(),
             retries: Vec::new(),
             listeners: config.listeners,
+            desk: config.desk,
             paused: None,
             lingering: HashMap::new(),
             sampler: Sampler::new(config.tcp_info),
@@ -367,40 +373,22 @@ impl Epoll {
         if c.blocked || c.state != State::Open {
             return;
         }
-        let (mut blocked, mut dead) = (false, None);
-        let all = m.take_output(id, now, &mut |piece| {
-            if blocked || dead.is_some() || piece.is_empty() {
-                return 0;
-            }
-            match sock::write(c.fd, piece) {
-                Written::Taken(n) => {
-                    blocked = n < piece.len();
-                    n
-                }
-                Written::Full => {
-                    blocked = true;
-                    0
-                }
-                Written::Dead(e) => {
-                    dead = Some(e);
-                    0
-                }
-            }
-        });
+        let given = give(m, (id, c.fd), now, sock::write);
         c.sends = (c.sends + 1).min(2);
         if let Some(stamps) = &mut self.stamps {
             // Now, so that they wake nobody up.
             stamps.drain(c.fd, &mut |stamp| m.on_stamp(id, stamp));
         }
-        if let Some(e) = dead {
-            self.pending.push((id, Pending::Broken(errno::stream_fault(e))));
-        } else if blocked {
-            c.blocked = true;
-            if c.unix {
-                self.watch_unix(id, EDGE_BOTH);
+        match given {
+            Given::All => {}
+            Given::Some => self.pending.push((id, Pending::WriteOn)),
+            Given::Full => {
+                c.blocked = true;
+                if c.unix {
+                    self.watch_unix(id, EDGE_BOTH);
+                }
             }
-        } else if !all {
-            self.pending.push((id, Pending::WriteOn));
+            Given::Dead(e) => self.pending.push((id, Pending::Broken(errno::stream_fault(e)))),
         }
     }
 

@@ -4,6 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
 
 use prony_core::machine::Machine;
 use prony_core::summary::Meter;
@@ -12,6 +14,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::control::Control;
 use crate::crew::Crew;
+use crate::desk::Desk;
 use crate::driver::{Config, DriverChoice};
 use crate::ports::SocketOptions;
 use crate::sock::Mode;
@@ -166,6 +169,54 @@ pub fn serve<M: Machine + Send>(
     control: &Control,
     show: &(dyn Fn(&M, Nanos) + Sync),
 ) -> Result<Vec<Served<M>>, SetupError> {
+    work(machines, None, listeners, options, control, show)
+}
+
+/// The same, where each of `attendants` has one client of a stream at a time for itself, in a
+/// thread of its own, if no driver is asked for by name: its next message is awaited in the read
+/// itself. What is left of the attendants' machines is the second part of the result.
+pub fn serve_at_desks<M: Machine + Send>(
+    machines: Vec<M>,
+    attendants: Vec<M>,
+    listeners: &[Listener],
+    options: &Options,
+    control: &Control,
+    show: &(dyn Fn(&M, Nanos) + Sync),
+) -> Result<(Vec<Served<M>>, Vec<M>), SetupError> {
+    let desk = Arc::new(Desk::default());
+    let wanted = options.driver == DriverChoice::Auto;
+    thread::scope(|scope| {
+        let threads: Vec<_> = attendants
+            .into_iter()
+            .filter(|_| wanted)
+            .map(|machine| scope.spawn(|| desk.attend(machine)))
+            .collect();
+        // The scope waits for them, whatever happens here.
+        let _open = Open(&desk);
+        let served = work(machines, wanted.then_some(&desk), listeners, options, control, show);
+        desk.close();
+        let attended = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
+        Ok((served?, attended))
+    })
+}
+
+/// A desk that is closed in any case.
+struct Open<'a>(&'a Desk);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+fn work<M: Machine + Send>(
+    machines: Vec<M>,
+    desk: Option<&Arc<Desk>>,
+    listeners: &[Listener],
+    options: &Options,
+    control: &Control,
+    show: &(dyn Fn(&M, Nanos) + Sync),
+) -> Result<Vec<Served<M>>, SetupError> {
     limits::raise_descriptors();
     let mut configs = Vec::new();
     for _ in &machines {
@@ -173,6 +224,7 @@ pub fn serve<M: Machine + Send>(
         configs.push(Config {
             endpoints: Vec::new(),
             listeners: shared.map_err(SetupError::Driver)?,
+            desk: desk.cloned(),
             sources: Vec::new(),
             sockets: SocketOptions::default(),
             worker: (0, 1),

@@ -3,6 +3,7 @@
 
 pub(crate) mod options;
 pub mod sctp;
+pub(crate) mod waits;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -91,6 +92,30 @@ pub(crate) enum Written {
     Full,
     /// The connection is dead.
     Dead(i32),
+}
+
+impl Read {
+    #[inline]
+    fn of(told: Result<usize, i32>) -> Self {
+        match told {
+            Ok(0) => Self::End,
+            Ok(n) => Self::Data(n),
+            // What waited has waited long enough, or a signal has come.
+            Err(libc::EAGAIN | libc::EINTR) => Self::Empty,
+            Err(e) => Self::Dead(e),
+        }
+    }
+}
+
+impl Written {
+    #[inline]
+    fn of(told: Result<usize, i32>) -> Self {
+        match told {
+            Ok(n) => Self::Taken(n),
+            Err(libc::EAGAIN | libc::EINTR) => Self::Full,
+            Err(e) => Self::Dead(e),
+        }
+    }
 }
 
 impl Remote {
@@ -270,54 +295,60 @@ impl std::fmt::Display for Remote {
 }
 
 /// Read once into `buf`.
-///
+#[inline]
+pub(crate) fn read(fd: RawFd, buf: &mut [u8]) -> Read {
+    loop {
+        match received(fd, buf, 0) {
+            Err(libc::EINTR) => {}
+            told => return Read::of(told),
+        }
+    }
+}
+
+/// The same with flags of recv(2), and without a second try after a signal, which may be what the
+/// caller waits for besides.
+#[inline]
+pub(crate) fn read_with(fd: RawFd, buf: &mut [u8], flags: libc::c_int) -> Read {
+    Read::of(received(fd, buf, flags))
+}
+
 /// Straight to the kernel: the C library's functions are points at which a thread may be cancelled,
 /// and cost four locked instructions a request to say so. Nothing here is ever cancelled.
 #[inline]
-pub(crate) fn read(fd: RawFd, buf: &mut [u8]) -> Read {
-    read_with(fd, buf, 0)
-}
-
-/// The same with flags of recv(2).
-#[inline]
-pub(crate) fn read_with(fd: RawFd, buf: &mut [u8], flags: libc::c_int) -> Read {
+fn received(fd: RawFd, buf: &mut [u8], flags: libc::c_int) -> Result<usize, i32> {
     let nobody = std::ptr::null_mut::<libc::c_void>();
-    loop {
-        let (to, room) = (buf.as_mut_ptr(), buf.len());
-        // SAFETY: `buf` is writable for its whole length; null pointers tell the kernel that the
-        // peer's address is not wanted.
-        let n = unsafe { libc::syscall(libc::SYS_recvfrom, fd, to, room, flags, nobody, nobody) };
-        if n > 0 {
-            return Read::Data(n as usize);
-        }
-        if n == 0 {
-            return Read::End;
-        }
-        match errno::last() {
-            libc::EINTR => {}
-            libc::EAGAIN => return Read::Empty,
-            e => return Read::Dead(e),
-        }
-    }
+    let (to, room) = (buf.as_mut_ptr(), buf.len());
+    // SAFETY: `buf` is writable for its whole length; null pointers tell the kernel that the peer's
+    // address is not wanted.
+    let n = unsafe { libc::syscall(libc::SYS_recvfrom, fd, to, room, flags, nobody, nobody) };
+    if n < 0 { Err(errno::last()) } else { Ok(n as usize) }
 }
 
-/// Write `data` once; straight to the kernel, as in [`read`].
+/// Write `data` once.
 #[inline]
 pub(crate) fn write(fd: RawFd, data: &[u8]) -> Written {
-    let nobody = std::ptr::null::<libc::c_void>();
     loop {
-        let (from, n, flags) = (data.as_ptr(), data.len(), libc::MSG_NOSIGNAL);
-        // SAFETY: `data` is readable for its whole length; no address is given, whose length is 0.
-        let n = unsafe { libc::syscall(libc::SYS_sendto, fd, from, n, flags, nobody, 0) };
-        if n >= 0 {
-            return Written::Taken(n as usize);
-        }
-        match errno::last() {
-            libc::EINTR => {}
-            libc::EAGAIN => return Written::Full,
-            e => return Written::Dead(e),
+        match sent(fd, data, 0) {
+            Err(libc::EINTR) => {}
+            told => return Written::of(told),
         }
     }
+}
+
+/// The same with flags of send(2), and without a second try after a signal.
+#[inline]
+pub(crate) fn write_with(fd: RawFd, data: &[u8], flags: libc::c_int) -> Written {
+    Written::of(sent(fd, data, flags))
+}
+
+/// Straight to the kernel, as in [`received`].
+#[inline]
+fn sent(fd: RawFd, data: &[u8], flags: libc::c_int) -> Result<usize, i32> {
+    let nobody = std::ptr::null::<libc::c_void>();
+    let (from, n, flags) = (data.as_ptr(), data.len(), libc::MSG_NOSIGNAL | flags);
+    // SAFETY: `data` is readable for its whole length; no address is given, whose length is 0.
+    let n = unsafe { libc::syscall(libc::SYS_sendto, fd, from, n, flags, nobody, 0) };
+    if n < 0 { Err(errno::last()) } else { Ok(n as usize) }
 }
 
 /// Accept one connection: its socket, or `None` where there is none now, or the errno.
@@ -394,40 +425,6 @@ pub(crate) fn close_how(fd: RawFd, how: CloseHow) {
         reset_on_close(fd);
     }
     close(fd);
-}
-
-/// Let calls on the socket wait, for at most so long.
-pub(crate) fn wait_at_most(fd: RawFd, span: Span) {
-    // SAFETY: no pointers are passed; the descriptor is the caller's.
-    unsafe {
-        let flags = libc::fcntl(fd, libc::F_GETFL);
-        libc::fcntl(fd, libc::F_SETFL, flags & !libc::O_NONBLOCK);
-    }
-    limit_wait(fd, libc::SO_RCVTIMEO, span);
-    limit_wait(fd, libc::SO_SNDTIMEO, span);
-}
-
-/// Let reads wait for at most so long.
-pub(crate) fn wait_to_read(fd: RawFd, span: Span) {
-    limit_wait(fd, libc::SO_RCVTIMEO, span);
-}
-
-fn limit_wait(fd: RawFd, name: libc::c_int, span: Span) {
-    // No time at all would mean for ever.
-    let us = (span.as_nanos() / 1_000).max(1);
-    let time = libc::timeval {
-        tv_sec: (us / 1_000_000) as libc::time_t,
-        tv_usec: (us % 1_000_000) as libc::suseconds_t,
-    };
-    set_option(fd, libc::SOL_SOCKET, name, time);
-}
-
-/// Wait for at most so long until a connect is decided.
-pub(crate) fn wait_for_connect(fd: RawFd, span: Span) -> bool {
-    let mut poll = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-    let ms = libc::c_int::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX);
-    // SAFETY: `poll` is one writable pollfd.
-    unsafe { libc::poll(&mut poll, 1, ms) == 1 }
 }
 
 /// Have the kernel note times of what goes over the socket; `flags` say which

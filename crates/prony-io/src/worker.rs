@@ -482,6 +482,7 @@ impl Setup {
                 Config {
                     endpoints: self.endpoints.clone(),
                     listeners: Vec::new(),
+                    desk: None,
                     sources,
                     sockets: SocketOptions { userspace: self.userspace, ..options.sockets },
                     worker: (i, self.workers),

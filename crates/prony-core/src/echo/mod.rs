@@ -94,6 +94,16 @@ impl Echo {
         self.peers.get_mut(id.slot as usize).filter(|p| p.is(id))
     }
 
+    /// Whoever has begun is waited for no more, and with them the last of the deadlines goes.
+    #[cold]
+    fn forget_begun(&mut self) {
+        while let Some(&Reverse((_, id))) = self.fresh.peek()
+            && !self.peer(id).is_some_and(|p| p.is_fresh())
+        {
+            self.fresh.pop();
+        }
+    }
+
     fn end(&mut self, id: ConnId, how: CloseHow) {
         self.peers[id.slot as usize].end();
         self.actions.push_back(Action::Close { id, how });
@@ -122,6 +132,9 @@ impl Machine for Echo {
         let tell = peer.owes() && !peer.told && !peer.blocked;
         peer.told |= tell;
         self.echoed.bytes_in += data.len() as u64;
+        if !self.fresh.is_empty() {
+            self.forget_begun();
+        }
         let Taken { messages, refused } = taken;
         self.echoed.messages += messages;
         if refused {

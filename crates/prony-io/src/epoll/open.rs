@@ -201,6 +201,9 @@ impl Epoll {
     }
 
     fn accepted<M: Machine + ?Sized>(&mut self, m: &mut M, index: u32, fd: RawFd) -> Flow {
+        if self.desk.as_ref().is_some_and(|desk| desk.take(fd, index)) {
+            return Flow::Continue(());
+        }
         let now = self.pace.read_clock();
         let Some(id) = m.on_accepted(index, now) else {
             sock::close(fd);

@@ -85,6 +85,7 @@ pub fn serve<M: Machine>(
     let config = Config {
         endpoints: Vec::new(),
         listeners: Vec::new(),
+        desk: None,
         sources: Vec::new(),
         sockets: SocketOptions::default(),
         worker: (0, 1),

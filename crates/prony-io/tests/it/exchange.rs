@@ -146,13 +146,11 @@ fn udp(port: u16) -> Plan {
 #[test]
 fn datagrams() {
     let at = Datagrams::bind(free()).unwrap();
-    let control = Control::new();
     let (t, done) = thread::scope(|s| {
-        let server =
-            s.spawn(|| at.respond(&control, &mut |data, out| echo::answer(data, false, out)));
+        let server = s.spawn(|| at.respond(&mut |data, out| echo::answer(data, false, out)));
         let outcome =
             run(&udp(at.local().port()), &Options::default(), &Control::new(), &mut |_| {});
-        control.stop_now();
+        at.end();
         (outcome.unwrap().merged().1, server.join().unwrap())
     });
     assert_eq!((t.started, t.replies, t.failed, t.connects), (300, 300, 0, 1));

@@ -2,6 +2,7 @@
 //! sockets.
 
 mod child;
+mod desk;
 mod exchange;
 mod load;
 mod machines;

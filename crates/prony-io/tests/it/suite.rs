@@ -32,6 +32,7 @@ fn remote(endpoints: Vec<Vec<Remote>>) -> Config {
     Config {
         endpoints,
         listeners: Vec::new(),
+        desk: None,
         sources: Vec::new(),
         sockets: SocketOptions::default(),
         worker: (0, 1),

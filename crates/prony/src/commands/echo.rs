@@ -21,6 +21,9 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::output;
 
+/// So many clients of a stream, unless it is secured, have a thread each.
+const ATTENDANTS: usize = 4;
+
 /// All that was answered.
 #[derive(Serialize)]
 struct Done {
@@ -206,9 +209,12 @@ fn respond(
         |l: &Listener| matches!(l.local(), Listen::UnixSeqpacket(_) | Listen::Sctp { .. });
     let bounded = listeners.iter().map(bounded).collect();
     let machine = Echo::new(EchoLaw::default(), bounded);
-    let machine = match identity {
-        Some(identity) => Shield::new(machine, identity, secured),
-        None => Shield::none(machine),
+    let (machine, attendants) = match identity {
+        Some(identity) => (Shield::new(machine, identity, secured), Vec::new()),
+        None => {
+            let plain = || Shield::none(Echo::new(EchoLaw::default(), Vec::new()));
+            (Shield::none(machine), (0..ATTENDANTS).map(|_| plain()).collect())
+        }
     };
     let options = Options { driver: driver(args.driver), ..Options::default() };
     let (streams, answered) = thread::scope(|scope| {
@@ -216,21 +222,30 @@ fn respond(
             let machine = Shield::none(Echo::new(EchoLaw::default(), vec![true]));
             scope.spawn(move || userspace::serve(machine, listener, control, &|_, _| {}))
         });
-        let datagrams = datagrams.as_ref().map(|socket| {
+        let responder = datagrams.as_ref().map(|socket| {
             let longer = socket.local().ip().is_loopback();
-            scope.spawn(move || {
-                socket.respond(control, &mut |data, out| echo::answer(data, longer, out))
-            })
+            scope.spawn(move || socket.respond(&mut |data, out| echo::answer(data, longer, out)))
         });
         // Also where there are no streams: it keeps the time.
-        let served = prony_io::serve(vec![machine], &listeners, &options, control, &show);
+        let served = prony_io::serve_at_desks(
+            vec![machine],
+            attendants,
+            &listeners,
+            &options,
+            control,
+            &show,
+        );
         if served.is_err() {
             control.stop();
         }
-        let answered = datagrams.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        if let Some(datagrams) = &datagrams {
+            datagrams.end();
+        }
+        let answered = responder.and_then(|thread| thread.join().ok()).unwrap_or_default();
         let userspace = userspace.and_then(|thread| thread.join().ok()).transpose()?;
-        let served = served?.into_iter().map(|one| one.machine);
-        Ok((served.chain(userspace).collect::<Vec<_>>(), answered))
+        let (served, attended) = served?;
+        let served = served.into_iter().map(|one| one.machine);
+        Ok((served.chain(attended).chain(userspace).collect::<Vec<_>>(), answered))
     })
     .map_err(refused)?;
     let mut done = Echoed::default();

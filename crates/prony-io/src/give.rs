@@ -1,0 +1,57 @@
+//! Giving the kernel what a machine has to send.
+
+use std::os::fd::RawFd;
+
+use prony_core::machine::Machine;
+use prony_core::units::{ConnId, Nanos};
+
+use crate::sock::Written;
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// There is nothing more to send.
+    All,
+    /// There is more, and room for it.
+    Some,
+    /// The kernel has no room.
+    Full,
+    /// Nothing can be sent any more: the errno.
+    Dead(i32),
+}
+
+/// Give the kernel what the connection has to send, until it takes no more of it.
+#[inline]
+pub(crate) fn give<M: Machine + ?Sized>(
+    m: &mut M,
+    (id, fd): (ConnId, RawFd),
+    now: Nanos,
+    write: impl Fn(RawFd, &[u8]) -> Written,
+) -> Given {
+    let mut given = Given::All;
+    let all = m.take_output(id, now, &mut |piece| {
+        if given != Given::All || piece.is_empty() {
+            return 0;
+        }
+        match write(fd, piece) {
+            Written::Taken(n) => {
+                if n < piece.len() {
+                    given = Given::Full;
+                }
+                n
+            }
+            Written::Full => {
+                given = Given::Full;
+                0
+            }
+            Written::Dead(e) => {
+                given = Given::Dead(e);
+                0
+            }
+        }
+    });
+    match given {
+        Given::All if !all => Given::Some,
+        given => given,
+    }
+}
