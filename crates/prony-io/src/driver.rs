@@ -161,6 +161,9 @@ fn uring_refusal(e: &io::Error) -> String {
         Some(libc::EPERM | libc::EACCES) => {
             "it is forbidden (kernel.io_uring_disabled, or a container's seccomp profile)".into()
         }
+        Some(libc::ENOMEM) => {
+            "there is no memory for it, or no more may be locked (`ulimit -l`)".into()
+        }
         Some(libc::EINVAL) | None => "the kernel is too old, 6.1 is needed".into(),
         Some(_) => e.to_string(),
     }

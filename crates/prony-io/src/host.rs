@@ -36,6 +36,9 @@ pub struct Host {
     pub backlog: Option<u64>,
     /// Why the kernel refuses io_uring: 1 = to processes without rights, 2 = to all.
     pub io_uring_disabled: Option<u64>,
+    /// Bytes that all rings of the user may lock together; `None`: no limit, or not known.
+    #[serde(default)]
+    pub ring_memory: Option<u64>,
     /// What queues packets on the loopback device, where anything does.
     pub loopback_queue: Option<String>,
     /// The process's control group.
@@ -69,6 +72,7 @@ impl Host {
             local_ports: limits::local_ports(),
             backlog: number("/proc/sys/net/core/somaxconn"),
             io_uring_disabled: number("/proc/sys/kernel/io_uring_disabled"),
+            ring_memory: ring_memory(),
             loopback_queue: qdisc::of("lo"),
             cgroup,
             quota_millicores: quota,
@@ -78,6 +82,28 @@ impl Host {
 
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// What the limit of locked memory leaves for rings.
+fn ring_memory() -> Option<u64> {
+    let status = read("/proc/self/status").unwrap_or_default();
+    let ids = read("/proc/self/uid_map").unwrap_or_default();
+    if may_lock_all(&status, &ids) {
+        return None;
+    }
+    let limits = read("/proc/self/limits")?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Whether the process may lock memory without limit: it has the capability, and not just within
+/// a namespace of users, from where it does not count for this.
+fn may_lock_all(status: &str, uid_map: &str) -> bool {
+    const CAP_IPC_LOCK: u32 = 14;
+    let capable = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capable = capable.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
+    let ids: Vec<&str> = uid_map.split_whitespace().collect();
+    capable >> CAP_IPC_LOCK & 1 == 1 && ids == ["0", "0", "4294967295"]
 }
 
 /// How many numbers a list such as `0-3,8` has.
@@ -120,6 +146,15 @@ mod tests {
         assert_eq!(unified("4:cpu:/x"), None);
         assert_eq!(millicores("150000 100000"), Some(1_500));
         assert_eq!((millicores("max 100000"), millicores("5 0")), (None, None));
+    }
+
+    #[test]
+    fn only_the_right_to_lock_memory_lifts_its_limit() {
+        let (all, none) = ("Name:\tx\nCapEff:\t000001ffffffffff\n", "CapEff:\t0000000000003fff\n");
+        let own = "         0          0 4294967295";
+        assert!(may_lock_all(all, own));
+        assert!(!may_lock_all(none, own) && !may_lock_all("", own));
+        assert!(!may_lock_all(all, "0 1000 1") && !may_lock_all(all, ""));
     }
 
     #[test]

@@ -11,10 +11,12 @@ use prony_core::units::Span;
 
 use crate::pace::Poll;
 
-/// Requests that fit between two submissions; more are submitted in between.
-const ENTRIES: u32 = 4096;
-/// Completions that fit before the kernel has to keep them elsewhere.
-const COMPLETIONS: u32 = 65_536;
+/// Requests that fit between two submissions, and completions that fit before the kernel has to
+/// keep them elsewhere; the most that can be had is taken. A ring's memory is locked. Processes
+/// without the right to lock as much as they like have a limit of it, often 8 MiB for all of the
+/// user's rings together; the large ring takes 1.3 MiB of it. More requests than fit are submitted
+/// in between, more completions wait in the kernel: a smaller ring is slower at most.
+const SIZES: [(u32, u32); 3] = [(4_096, 65_536), (1_024, 8_192), (256, 2_048)];
 
 /// An io_uring instance, used by the thread that made it.
 pub(super) struct Ring {
@@ -30,15 +32,7 @@ impl std::fmt::Debug for Ring {
 impl Ring {
     /// A ring for the calling thread. Fails where the kernel refuses or lacks what is needed (6.1).
     pub(super) fn new() -> io::Result<Self> {
-        let ring = IoUring::builder()
-            .setup_single_issuer()
-            .setup_defer_taskrun()
-            .setup_taskrun_flag()
-            .setup_coop_taskrun()
-            .setup_submit_all()
-            .setup_cqsize(COMPLETIONS)
-            .dontfork()
-            .build(ENTRIES)?;
+        let ring = largest(SIZES, of_size)?;
         let p = ring.params();
         if !p.is_feature_ext_arg() || !p.is_feature_nodrop() || !p.is_feature_skip_cqe_on_success()
         {
@@ -124,6 +118,29 @@ impl Ring {
     }
 }
 
+/// The first of these sizes for which there is memory.
+fn largest<T>(sizes: [(u32, u32); 3], make: impl Fn((u32, u32)) -> io::Result<T>) -> io::Result<T> {
+    let [large, medium, small] = sizes;
+    let lacks_memory = |e: &io::Error| e.raw_os_error() == Some(libc::ENOMEM);
+    [large, medium]
+        .into_iter()
+        .map(&make)
+        .find(|made| !made.as_ref().is_err_and(lacks_memory))
+        .unwrap_or_else(|| make(small))
+}
+
+fn of_size((requests, completions): (u32, u32)) -> io::Result<IoUring> {
+    IoUring::builder()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_taskrun_flag()
+        .setup_coop_taskrun()
+        .setup_submit_all()
+        .setup_cqsize(completions)
+        .dontfork()
+        .build(requests)
+}
+
 impl Poll for Ring {
     #[inline]
     fn poll(&mut self, at_most: Span) -> usize {
@@ -163,4 +180,33 @@ pub(super) fn send_all(fd: RawFd, data: &[u8]) -> squeue::Entry {
     opcode::Send::new(Fd(fd), data.as_ptr(), data.len() as u32)
         .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
         .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn a_ring_is_as_large_as_there_is_memory_for() {
+        let refused = |errno, least| {
+            let tried = RefCell::new(Vec::new());
+            let made = largest(SIZES, |(requests, _)| {
+                tried.borrow_mut().push(requests);
+                if requests > least {
+                    Err(io::Error::from_raw_os_error(errno))
+                } else {
+                    Ok(requests)
+                }
+            });
+            (made.map_err(|e| e.raw_os_error()), tried.into_inner())
+        };
+        assert_eq!(refused(libc::ENOMEM, 4_096), (Ok(4_096), vec![4_096]));
+        assert_eq!(refused(libc::ENOMEM, 1_024), (Ok(1_024), vec![4_096, 1_024]));
+        assert_eq!(refused(libc::ENOMEM, 256), (Ok(256), vec![4_096, 1_024, 256]));
+        let none = (Err(Some(libc::ENOMEM)), vec![4_096, 1_024, 256]);
+        assert_eq!(refused(libc::ENOMEM, 0), none);
+        assert_eq!(refused(libc::EPERM, 1_024), (Err(Some(libc::EPERM)), vec![4_096]));
+    }
 }

@@ -32,6 +32,8 @@ pub struct GoneBy {
 const DESCRIPTORS_FEW: u64 = 65_536;
 /// Fewer local ports than that can be had more.
 const PORTS_FEW: u64 = 50_000;
+/// Less memory than that holds a few rings only.
+const RING_MEMORY_LITTLE: u64 = 64 << 20;
 /// A shorter queue before a server on this host loses connects.
 const BACKLOG_SHORT: u64 = 4_096;
 /// From this share of the processors on, others are in the way.
@@ -52,6 +54,7 @@ pub fn advice(host: &Host, gone_by: &GoneBy) -> Vec<Advice> {
         cores(host),
         apart(host),
         io_uring(host),
+        ring_memory(host),
         descriptors(host),
         ports(host),
         backlog(host),
@@ -186,6 +189,18 @@ fn io_uring(host: &Host) -> Option<Advice> {
     )
 }
 
+fn ring_memory(host: &Host) -> Option<Advice> {
+    let bytes = host.ring_memory.filter(|&n| n < RING_MEMORY_LITTLE)?;
+    told(
+        format!(
+            "io_uring may lock {} for all rings of this user together, and a thread's ring wants \
+             1.3 MiB: more threads get smaller ones, or none",
+            units::bytes(bytes as f64)
+        ),
+        "sudo prlimit --pid $$ --memlock=unlimited:unlimited".into(),
+    )
+}
+
 fn descriptors(host: &Host) -> Option<Advice> {
     (host.descriptors < DESCRIPTORS_FEW).then_some(())?;
     let limit = units::count(host.descriptors);
@@ -281,6 +296,7 @@ mod tests {
             local_ports: Some(28_232),
             backlog: Some(128),
             io_uring_disabled: Some(2),
+            ring_memory: Some(8 << 20),
             loopback_queue: Some("netem".into()),
             cgroup: Some("/user.slice/a.service".into()),
             quota_millicores: Some(1_500),
@@ -308,6 +324,8 @@ mod tests {
                 taskset -c 4-5 TARGET & taskset -c 2-3 prony URL
             the kernel refuses io_uring to everybody
                 sudo sysctl -w kernel.io_uring_disabled=0
+            io_uring may lock 8.00 MiB for all rings of this user together, and a thread's ring wants 1.3 MiB: more threads get smaller ones, or none
+                sudo prlimit --pid $$ --memlock=unlimited:unlimited
             at most 1,024 files can be open, and each connection is one
                 sudo prlimit --pid $$ --nofile=1048576:1048576
             there are 28,232 local ports, which limits connections to one target
