@@ -18,9 +18,10 @@
 //!    `on_tick`.
 //! 5. After [`Action::Finished`] the driver closes what is left and returns.
 //! 6. A driver for which the kernel notes times tells them by `on_stamp`, on the clock of `now`:
-//!    [`KernelStamp::Received`] right before every `on_recv` of that connection,
-//!    [`KernelStamp::Sent`] at any time after the write, each at most once. `on_stamp` calls for
-//!    no action, so none are polled after it.
+//!    [`KernelStamp::Received`] right before every `on_recv` of that connection (and
+//!    [`KernelStamp::CardReceived`] between the two), [`KernelStamp::Sent`] and
+//!    [`KernelStamp::CardSent`] at any time after the write, each at most once. `on_stamp` calls
+//!    for no action, so none are polled after it.
 
 mod slots;
 
@@ -90,6 +91,16 @@ pub enum KernelStamp {
         number: u32,
         /// When.
         at: Nanos,
+    },
+    /// When the network card received what the `on_recv` that follows hands over, in nanoseconds of
+    /// the card's own clock, of which nothing is known but that it runs at the same speed.
+    CardReceived(u64),
+    /// When the network card sent the last byte of a write, on the same clock.
+    CardSent {
+        /// Which write, as above.
+        number: u32,
+        /// When.
+        at: u64,
     },
 }
 

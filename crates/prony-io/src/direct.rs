@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::os::fd::RawFd;
 
 use prony_core::fault::Fault;
-use prony_core::machine::{Action, CloseHow, KernelStamp, Machine, StopRequest};
+use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
 use prony_core::units::{ConnId, Nanos, Span};
 
 use crate::clock::Clock;
@@ -198,7 +198,7 @@ impl Direct {
                     if link.awaits_stamps {
                         stamps.drain(link.fd, &mut |stamp| m.on_stamp(link.id, stamp));
                     }
-                    m.on_stamp(link.id, KernelStamp::Received(stamps.received()));
+                    stamps.tell_received(&mut |stamp| m.on_stamp(link.id, stamp));
                 }
                 m.on_recv(link.id, &mut self.buffer[..n], self.now);
             }

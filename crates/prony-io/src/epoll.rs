@@ -15,7 +15,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use prony_core::fault::Fault;
-use prony_core::machine::{Action, CloseHow, KernelStamp, Machine};
+use prony_core::machine::{Action, CloseHow, Machine};
 use prony_core::units::{ConnId, Nanos, Span};
 
 use crate::clock::Clock;
@@ -306,7 +306,7 @@ impl Epoll {
                 Read::Data(n) => {
                     let now = self.pace.read_clock();
                     if let Some(stamps) = &mut self.stamps {
-                        m.on_stamp(id, KernelStamp::Received(stamps.received()));
+                        stamps.tell_received(&mut |stamp| m.on_stamp(id, stamp));
                     }
                     m.on_recv(id, &mut self.buffer[..n], now);
                     self.act(m, Some((id, now)))?;

@@ -2,13 +2,15 @@
 //!
 //! The kernel notes when the last byte of a write was given to the packet scheduler, when to the
 //! network device, and (TCP) when the peer has acknowledged it; these come over the socket's error
-//! queue, numbered. When it received what a read brings comes with the read.
+//! queue, numbered. When it received what a read brings comes with the read. Where a network card
+//! notes times too, its stamps come the same ways. They are of the card's own clock, so that only
+//! what lies between two of them means something.
 //!
-//! They are of `CLOCK_REALTIME`, while all else here is of `CLOCK_MONOTONIC`. The two run at the
-//! same speed and differ by an offset that changes only when somebody sets the clock. It is taken
-//! before every use: the one clock read between two readings of the other, so its error is at most
-//! half of the time between these. Where it has changed since the last use, nobody knows which of
-//! the stamps between are of which clock, and they are thrown away.
+//! The kernel's are of `CLOCK_REALTIME`, while all else here is of `CLOCK_MONOTONIC`. The two run
+//! at the same speed and differ by an offset that changes only when somebody sets the clock. It is
+//! taken before every use: the one clock read between two readings of the other, so its error is at
+//! most half of the time between these. Where it has changed since the last use, nobody knows which
+//! of the stamps between are of which clock, and they are thrown away.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -32,6 +34,14 @@ const WANTED: libc::c_uint = libc::SOF_TIMESTAMPING_TX_SCHED
     | libc::SOF_TIMESTAMPING_SOFTWARE
     | libc::SOF_TIMESTAMPING_OPT_ID
     | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+
+/// What is asked of the network card besides. It answers where its driver can and somebody has
+/// switched it on (`SIOCSHWTSTAMP`, for the whole machine). `OPT_TX_SWHW`: the kernel's own stamps
+/// come all the same.
+const OF_THE_CARD: libc::c_uint = libc::SOF_TIMESTAMPING_TX_HARDWARE
+    | libc::SOF_TIMESTAMPING_RX_HARDWARE
+    | libc::SOF_TIMESTAMPING_RAW_HARDWARE
+    | libc::SOF_TIMESTAMPING_OPT_TX_SWHW;
 
 /// Kinds of stamps, as the error queue names them (linux/errqueue.h).
 const SCM_TSTAMP_SND: u32 = 0;
@@ -75,8 +85,8 @@ pub(crate) struct Stamps {
     clock: Clock,
     offset: Option<Offset>,
     told: StampClock,
-    /// What the last read has brought, on the kernel's clock.
-    received: Option<u64>,
+    /// When what the last read has brought was received.
+    received: Times,
     control: Box<[[u64; CONTROL]; BATCH]>,
 }
 
@@ -87,11 +97,19 @@ struct Offset {
     error: u64,
 }
 
+/// A moment on two clocks, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Times {
+    /// On the kernel's clock.
+    kernel: Option<u64>,
+    /// On the network card's.
+    card: Option<u64>,
+}
+
 /// One message of an error queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Told {
-    /// On the kernel's clock.
-    at: Option<u64>,
+    at: Times,
     /// Kind and number.
     of: Option<(u32, u32)>,
 }
@@ -119,13 +137,16 @@ impl Keeper {
         let begin = Instant::now();
         while begin.elapsed() < PATIENCE {
             socket.send(&[0])?;
-            let (mut sent, mut buffer) = (false, [0; 8]);
+            let (mut sent, mut received, mut buffer) = (false, false, [0; 8]);
             std::thread::sleep(Duration::from_millis(1));
             stamps.drain(fd, &mut |stamp| {
                 sent |= matches!(stamp, KernelStamp::Sent { passed: Passed::Device, .. });
             });
             while let Read::Data(_) = stamps.read(fd, &mut buffer, 0) {
-                if sent && stamps.received().is_some() {
+                stamps.tell_received(&mut |stamp| {
+                    received |= matches!(stamp, KernelStamp::Received(Some(_)));
+                });
+                if sent && received {
                     return Ok(Self { _socket: socket });
                 }
             }
@@ -154,7 +175,10 @@ pub(crate) fn remark(wanted: bool, asked: DriverChoice) -> Option<String> {
 /// Have the kernel note times of what goes over the socket from now on. One of TCP must be
 /// connected.
 pub(crate) fn enable(fd: RawFd) -> io::Result<()> {
-    sock::ask_for_stamps(fd, WANTED).map_err(io::Error::from_raw_os_error)
+    // Kernels before 4.14 do not know all that is asked of the card.
+    sock::ask_for_stamps(fd, WANTED | OF_THE_CARD)
+        .or_else(|_| sock::ask_for_stamps(fd, WANTED))
+        .map_err(io::Error::from_raw_os_error)
 }
 
 impl Stamps {
@@ -164,7 +188,7 @@ impl Stamps {
             clock,
             offset: None,
             told: StampClock::default(),
-            received: None,
+            received: Times::default(),
             control: Box::new([[0; CONTROL]; BATCH]),
         }
     }
@@ -176,7 +200,7 @@ impl Stamps {
 
     /// Read once into `buf`, and keep when the kernel received it.
     pub(crate) fn read(&mut self, fd: RawFd, buf: &mut [u8], flags: libc::c_int) -> Read {
-        self.received = None;
+        self.received = Times::default();
         loop {
             let mut part = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
             let mut message = message(&mut self.control[0]);
@@ -200,10 +224,14 @@ impl Stamps {
         }
     }
 
-    /// When the kernel received what the last read has brought.
-    pub(crate) fn received(&mut self) -> Option<Nanos> {
-        let at = self.received.take()?;
-        self.measure().then(|| self.translated(at)).flatten()
+    /// Tell when what the last read has brought was received.
+    pub(crate) fn tell_received(&mut self, tell: &mut dyn FnMut(KernelStamp)) {
+        let Times { kernel, card } = std::mem::take(&mut self.received);
+        let kernel = kernel.filter(|_| self.measure()).and_then(|at| self.translated(at));
+        tell(KernelStamp::Received(kernel));
+        if let Some(at) = card {
+            tell(KernelStamp::CardReceived(at));
+        }
     }
 
     /// Tell of all stamps that wait in the socket's error queue. Whether the last one there was
@@ -214,8 +242,12 @@ impl Stamps {
             let (all, n) = self.batch(fd);
             let known = n > 0 && self.measure();
             for Told { at, of } in all.into_iter().take(n) {
-                let at = at.filter(|_| known).and_then(|at| self.translated(at));
-                let (Some(at), Some((kind, number))) = (at, of) else { continue };
+                let Some((kind, number)) = of else { continue };
+                if let Some(at) = at.card.filter(|_| kind == SCM_TSTAMP_SND) {
+                    tell(KernelStamp::CardSent { number, at });
+                }
+                let at = at.kernel.filter(|_| known).and_then(|at| self.translated(at));
+                let Some(at) = at else { continue };
                 let passed = match kind {
                     SCM_TSTAMP_SCHED => Passed::Scheduler,
                     SCM_TSTAMP_SND => Passed::Device,
@@ -324,11 +356,11 @@ unsafe fn told(message: &libc::msghdr) -> Told {
             let data = libc::CMSG_DATA(header);
             match (h.cmsg_level, h.cmsg_type) {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING)
-                    if length >= size_of::<libc::timespec>() =>
+                    if length >= size_of::<[libc::timespec; 3]>() =>
                 {
-                    // The first of three is the software's.
-                    let t: libc::timespec = data.cast::<libc::timespec>().read_unaligned();
-                    told.at = nanoseconds(t);
+                    // The one between is of no use any more.
+                    let [kernel, _, card] = data.cast::<[libc::timespec; 3]>().read_unaligned();
+                    told.at = Times { kernel: nanoseconds(kernel), card: nanoseconds(card) };
                 }
                 (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
                     if length >= size_of::<libc::sock_extended_err>() =>

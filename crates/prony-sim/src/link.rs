@@ -87,6 +87,8 @@ pub(crate) struct Pipe {
     pub(crate) ended: bool,
     /// Bytes of which the sender's kernel has noted times, modulo 2^32.
     pub(crate) noted: u32,
+    /// What the sender's network card has noted and not told: write and time.
+    pub(crate) on_card: Vec<(u32, u64)>,
     /// When the last piece arrives.
     last_arrival: Nanos,
     /// When the line has passed on what was given to it.

@@ -111,7 +111,7 @@ impl ReplySink for Sink<'_> {
         *self.sent -= 1;
         *self.served += 1;
         *self.retired |= !reply.keeps_open;
-        let received = self.trail.as_deref_mut().and_then(Trail::first_received);
+        let received = self.trail.as_deref_mut().map(Trail::first_received);
         let mut fault = self.calls.judge(flight.call, &reply, self.body);
         if let Some(dynamic) = self.dynamic.as_deref_mut() {
             fault = dynamic.replied(self.capture, &flight, fault, self.now);
@@ -123,7 +123,7 @@ impl ReplySink for Sink<'_> {
         }
         let stamps = flight.stamps(self.now);
         self.recorder.replied(&stamps, &reply, fault);
-        if let Some(trail) = self.trail.as_deref_mut().filter(|_| fault.is_none()) {
+        if let (None, Some(trail), Some(received)) = (fault, self.trail.as_deref_mut(), received) {
             trail.replied(flight.write, &stamps, received, self.recorder);
         }
         if self.calls.have_names() {

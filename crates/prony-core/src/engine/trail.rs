@@ -13,7 +13,7 @@ use super::flight::Flight;
 use crate::machine::{KernelStamp, Passed};
 use crate::proto::Protocol;
 use crate::record::{Noted, Recorder, Stamps, Unnoted};
-use crate::units::{ConnId, Nanos};
+use crate::units::{ConnId, Nanos, Span};
 
 /// Writes that are remembered beyond those of the requests in flight: their stamps may come late.
 const KEPT: usize = 16;
@@ -37,10 +37,21 @@ pub(super) struct Trail {
     writes: VecDeque<Write>,
     /// Successes whose send stamps have not come yet.
     waiting: VecDeque<Waiting>,
+    /// The same of successes whose send stamps by the network card have not come yet.
+    on_card: VecDeque<OnCard>,
     /// When the bytes that are being looked at were received.
-    received: Option<Nanos>,
+    received: Received,
     /// The same of the first bytes of the reply that has begun.
-    first: Option<Option<Nanos>>,
+    first: Option<Received>,
+}
+
+/// When bytes were received; what is not known is not there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Received {
+    /// By the kernel.
+    kernel: Option<Nanos>,
+    /// By the network card, on its own clock.
+    card: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +62,8 @@ struct Write {
     intended: Nanos,
     scheduled: Option<Nanos>,
     sent: Option<Nanos>,
+    /// By the network card, on its own clock.
+    card: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +71,13 @@ struct Waiting {
     write: u32,
     stamps: Stamps,
     received: Nanos,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OnCard {
+    write: u32,
+    intended: Nanos,
+    received: u64,
 }
 
 impl Trails {
@@ -96,7 +116,8 @@ impl Trails {
         if let Some(intended) = intended {
             trail.last = trail.last.wrapping_add(1);
             let number = (trail.given as u32).wrapping_sub(1);
-            trail.writes.push_back(Write { number, intended, scheduled: None, sent: None });
+            let (scheduled, sent, card) = (None, None, None);
+            trail.writes.push_back(Write { number, intended, scheduled, sent, card });
             trail.forget(in_flight, recorder);
         }
     }
@@ -133,7 +154,7 @@ impl Trail {
 
     /// A reply has ended; when its first bytes were received.
     #[cold]
-    pub(super) fn first_received(&mut self) -> Option<Nanos> {
+    pub(super) fn first_received(&mut self) -> Received {
         self.first.take().unwrap_or(self.received)
     }
 
@@ -143,11 +164,16 @@ impl Trail {
         &mut self,
         write: u32,
         stamps: &Stamps,
-        received: Option<Nanos>,
+        received: Received,
         recorder: &mut Recorder,
     ) {
         let known = self.write(write).map(|w| (w.scheduled, w.sent));
-        match (known, received) {
+        let on_card = known.and(received.card);
+        if let Some(received) = on_card {
+            self.on_card.push_back(OnCard { write, intended: stamps.intended, received });
+            self.settle_on_card(write, recorder);
+        }
+        match (known, received.kernel) {
             (_, None) => recorder.noted(stamps, Err(Unnoted::Received)),
             (None, _) => recorder.noted(stamps, Err(Unnoted::Sent)),
             (Some((Some(scheduled), Some(sent))), Some(received)) => {
@@ -171,6 +197,7 @@ impl Trail {
                 }
                 w.write != gone
             });
+            self.on_card.retain(|w| w.write != gone);
         }
     }
 
@@ -184,6 +211,27 @@ impl Trail {
             return None;
         }
         self.writes.get(write.wrapping_sub(self.oldest()) as usize)
+    }
+
+    /// The network card has told of a write, or received the reply to what was in it: count what is
+    /// known of both.
+    fn settle_on_card(&mut self, write: u32, recorder: &mut Recorder) {
+        let Some(sent) = self.write(write).and_then(|w| w.card) else { return };
+        self.on_card.retain(|w| {
+            if w.write == write
+                && let Some(took) = w.received.checked_sub(sent)
+            {
+                recorder.timed_by_card(w.intended, Span(took));
+            }
+            w.write != write
+        });
+    }
+
+    /// The network card tells of a write.
+    fn card_sent(&mut self, number: u32, at: u64, recorder: &mut Recorder) {
+        let Some(i) = self.writes.iter().rposition(|w| w.number == number) else { return };
+        self.writes[i].card.get_or_insert(at);
+        self.settle_on_card(self.oldest().wrapping_add(i as u32), recorder);
     }
 
     /// The kernel tells of a write.
@@ -227,7 +275,11 @@ impl<P: Protocol> Engine<P> {
         };
         let trail = trails.of(id.slot);
         match stamp {
-            KernelStamp::Received(at) => trail.received = at,
+            KernelStamp::Received(kernel) => trail.received = Received { kernel, card: None },
+            KernelStamp::CardReceived(at) => trail.received.card = Some(at),
+            KernelStamp::CardSent { number, at } => {
+                trail.card_sent(number, at, &mut self.recorder);
+            }
             KernelStamp::Sent { passed, number, at } => {
                 trail.passed(passed, number, at, &mut self.recorder);
             }

@@ -34,6 +34,10 @@ pub struct Phases {
     /// No part of these: from the device to TCP's acknowledgement, of every write that carried
     /// requests and of which both are known.
     pub acknowledged: Hist,
+    /// Nor this: from the network card's stamp of the request's last byte to its stamp of the
+    /// reply's first bytes, of every success of which the card has noted both.
+    #[serde(default, skip_serializing_if = "Hist::is_empty")]
+    pub by_card: Hist,
     /// Successes without the times at which they were sent.
     pub no_sent: u64,
     /// Successes without the time at which the reply was received.
@@ -101,6 +105,7 @@ impl Phases {
         self.to_user.merge(&other.to_user);
         self.transfer.merge(&other.transfer);
         self.acknowledged.merge(&other.acknowledged);
+        self.by_card.merge(&other.by_card);
         self.no_sent += other.no_sent;
         self.no_received += other.no_received;
         self.contradicting += other.contradicting;
@@ -179,6 +184,13 @@ impl Recorder {
         let phases = self.section(intended).tally.phases.get_or_insert_default();
         phases.acknowledged.record(took);
     }
+
+    /// A success that was intended then was on its way and with the peer for so long, by the clock
+    /// of the network card.
+    #[cold]
+    pub fn timed_by_card(&mut self, intended: Nanos, took: Span) {
+        self.section(intended).tally.phases.get_or_insert_default().by_card.record(took);
+    }
 }
 
 #[cfg(test)]
@@ -239,6 +251,9 @@ mod tests {
         let mut both = a.clone();
         both.count(&STAMPS, &noted(25_000, 26_000, 70_000));
         both.no_sent = 2;
+        for phases in [&mut b, &mut both] {
+            phases.by_card.record(Span(5));
+        }
         a.merge(&b);
         assert_eq!(a, both);
     }

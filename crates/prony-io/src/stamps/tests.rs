@@ -8,12 +8,22 @@ fn sent(stamps: &mut Stamps, fd: RawFd, number: u32) -> Vec<KernelStamp> {
     let (mut all, begin) = (Vec::new(), Instant::now());
     let is_last = |s: &KernelStamp| match *s {
         KernelStamp::Sent { passed, number: n, .. } => passed == Passed::Device && n == number,
-        KernelStamp::Received(_) => false,
+        _ => false,
     };
     while !all.iter().any(is_last) && begin.elapsed() < PATIENCE {
         stamps.drain(fd, &mut |stamp| all.push(stamp));
     }
     all
+}
+
+/// When the kernel received what the last read has brought.
+fn received(stamps: &mut Stamps) -> Option<Nanos> {
+    let mut told = Vec::new();
+    stamps.tell_received(&mut |stamp| told.push(stamp));
+    match told[..] {
+        [KernelStamp::Received(at)] => at,
+        _ => panic!("no card here notes times, and one read is told of once: {told:?}"),
+    }
 }
 
 fn at(all: &[KernelStamp], wanted: Passed, wanted_number: u32) -> Nanos {
@@ -56,9 +66,9 @@ fn a_stream_is_numbered_by_its_last_bytes_and_times_are_in_order() {
         server.write_all(b"reply").unwrap();
         assert_eq!(stamps.read(fd, &mut buffer, 0), Read::Data(5));
         let read = clock.now();
-        let received = stamps.received().expect("what arrives is stamped");
-        assert!(gone < received && received <= read + slack, "{gone} {received} {read}");
-        assert_eq!(stamps.received(), None, "it is told once");
+        let arrived = received(&mut stamps).expect("what arrives is stamped");
+        assert!(gone < arrived && arrived <= read + slack, "{gone} {arrived} {read}");
+        assert_eq!(received(&mut stamps), None, "it is told once");
     }
     assert!(stamps.told().error < Span::from_millis(1));
     assert_eq!(stamps.told().steps, 0);
@@ -87,7 +97,7 @@ fn what_has_no_stamps_is_refused_or_tells_nothing() {
     a.write_all(b"x").unwrap();
     let mut stamps = Stamps::new(Clock::starting_now());
     assert_eq!(stamps.read(b.as_raw_fd(), &mut [0; 8], 0), Read::Data(1));
-    assert_eq!(stamps.received(), None);
+    assert_eq!(received(&mut stamps), None);
     let mut told = Vec::new();
     assert!(!stamps.drain(b.as_raw_fd(), &mut |stamp| told.push(stamp)));
     assert_eq!(told, []);
@@ -112,9 +122,86 @@ fn stamps_around_a_step_of_the_clock_are_thrown_away() {
     if let Some(offset) = &mut stamps.offset {
         offset.ahead += 3_600_000_000_000;
     }
-    stamps.received = Some(clock::realtime());
-    assert_eq!(stamps.received(), None);
+    stamps.received.kernel = Some(clock::realtime());
+    assert_eq!(received(&mut stamps), None);
     assert_eq!(stamps.told().steps, 1);
-    stamps.received = Some(clock::realtime());
-    assert!(stamps.received().is_some());
+    stamps.received.kernel = Some(clock::realtime());
+    assert!(received(&mut stamps).is_some());
+}
+
+/// A message's control data as the kernel writes them.
+fn control(parts: &[(libc::c_int, libc::c_int, &[u8])]) -> [u64; CONTROL] {
+    let mut bytes = Vec::new();
+    for &(level, kind, data) in parts {
+        let length = size_of::<libc::cmsghdr>() + data.len();
+        bytes.extend(length.to_ne_bytes());
+        bytes.extend(level.to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(data);
+        bytes.resize(bytes.len().next_multiple_of(size_of::<usize>()), 0);
+    }
+    let mut control = [0; CONTROL];
+    for (word, chunk) in control.iter_mut().zip(bytes.chunks(8)) {
+        let mut eight = [0; 8];
+        eight[..chunk.len()].copy_from_slice(chunk);
+        *word = u64::from_ne_bytes(eight);
+    }
+    control
+}
+
+/// Three moments in seconds and nanoseconds: the kernel's, one of old, the card's.
+fn three(kernel: (i64, i64), card: (i64, i64)) -> Vec<u8> {
+    [kernel.0, kernel.1, 7, 7, card.0, card.1].map(i64::to_ne_bytes).concat()
+}
+
+fn numbered(kind: u32, number: u32) -> Vec<u8> {
+    let mut e =
+        [0_u32, u32::from(libc::SO_EE_ORIGIN_TIMESTAMPING), kind, number].map(u32::to_ne_bytes);
+    e[0] = (libc::ENOMSG as u32).to_ne_bytes();
+    e.concat()
+}
+
+/// What a message with these control data tells.
+fn told_by(parts: &[(libc::c_int, libc::c_int, &[u8])]) -> Told {
+    let mut control = control(parts);
+    let message = message(&mut control);
+    // SAFETY: the control data are laid out as the kernel does it, and zero behind.
+    unsafe { told(&message) }
+}
+
+#[test]
+fn the_kernels_stamp_and_the_cards_are_told_apart() {
+    const STAMPS: (libc::c_int, libc::c_int) = (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING);
+    let (kernel, card) = (Some(3_000_000_004), Some(5_000_000_006));
+    for (of_kernel, of_card, times) in [
+        ((3, 4), (0, 0), Times { kernel, card: None }),
+        ((0, 0), (5, 6), Times { kernel: None, card }),
+        ((3, 4), (5, 6), Times { kernel, card }),
+        ((0, 0), (0, 0), Times::default()),
+    ] {
+        let stamps = three(of_kernel, of_card);
+        let read = told_by(&[(STAMPS.0, STAMPS.1, &stamps)]);
+        assert_eq!(read, Told { at: times, of: None }, "of what was read");
+        let number = numbered(SCM_TSTAMP_SND, 41);
+        for (level, kind) in
+            [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)]
+        {
+            let sent = told_by(&[(STAMPS.0, STAMPS.1, &stamps), (level, kind, &number)]);
+            assert_eq!(sent, Told { at: times, of: Some((SCM_TSTAMP_SND, 41)) });
+        }
+    }
+    // Not the three of them: of another kernel, and not ours to read.
+    let cut = &three((3, 4), (5, 6))[..16];
+    assert_eq!(told_by(&[(STAMPS.0, STAMPS.1, cut)]), Told::default());
+    assert_eq!(told_by(&[]), Told::default());
+}
+
+/// Nothing is known of a card's clock, so its times are told as they are.
+#[test]
+fn a_cards_times_are_told_as_they_are() {
+    let mut stamps = Stamps::new(Clock::starting_now());
+    stamps.received = Times { kernel: None, card: Some(77) };
+    let mut told = Vec::new();
+    stamps.tell_received(&mut |stamp| told.push(stamp));
+    assert_eq!(told, [KernelStamp::Received(None), KernelStamp::CardReceived(77)]);
 }

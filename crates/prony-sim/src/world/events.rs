@@ -130,11 +130,20 @@ impl World<'_, '_> {
             if let Some(kernel) = self.setup.kernel {
                 let at = Nanos(self.now.0.saturating_sub(kernel.to_user.0));
                 self.machines[machine].on_stamp(id, KernelStamp::Received(Some(at)));
+                if let Some(card) = kernel.card {
+                    let at = at.0.saturating_sub(card.takes.0) + card.ahead;
+                    self.machines[machine].on_stamp(id, KernelStamp::CardReceived(at));
+                }
             }
         } else {
             self.ran.oracle.arrived(c, &data, self.now);
         }
         self.call(machine, |m, now| m.on_recv(id, &mut data, now));
+        if to == CLIENT {
+            for (number, at) in std::mem::take(&mut self.conns[c].pipes[CLIENT].on_card) {
+                self.machines[machine].on_stamp(id, KernelStamp::CardSent { number, at });
+            }
+        }
         data.clear();
         self.spare.push(data);
     }

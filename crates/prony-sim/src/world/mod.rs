@@ -49,10 +49,30 @@ pub struct Setup {
 pub struct Kernel {
     /// From the write to the packet scheduler.
     pub to_scheduler: Span,
-    /// From there to the device, from where it is the link's.
+    /// From there to the device, from where it is the card's.
     pub to_device: Span,
     /// From the arrival to the read.
     pub to_user: Span,
+    /// The network card, if it notes times as well; without one, the device is the link's begin.
+    pub card: Option<Card>,
+}
+
+/// A network card that notes times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// How long it takes between the device and the link, both ways.
+    pub takes: Span,
+    /// By how many nanoseconds its clock is ahead.
+    pub ahead: u64,
+    /// Whether it tells of what it has sent only after the next bytes have been read.
+    pub is_slow: bool,
+}
+
+impl Kernel {
+    /// What the card takes, one way.
+    fn card_takes(&self) -> Span {
+        self.card.map_or(Span::ZERO, |card| card.takes)
+    }
 }
 
 /// What has happened.

@@ -130,6 +130,12 @@ impl World<'_, '_> {
             for (passed, at) in [(Passed::Scheduler, scheduled), (Passed::Device, sent)] {
                 self.machines[m].on_stamp(id, KernelStamp::Sent { passed, number, at });
             }
+            let Some(card) = kernel.card else { continue };
+            let at = (sent + card.takes).0 + card.ahead;
+            match card.is_slow {
+                true => pipe.on_card.push((number, at)),
+                false => self.machines[m].on_stamp(id, KernelStamp::CardSent { number, at }),
+            }
         }
     }
 
@@ -159,8 +165,8 @@ impl World<'_, '_> {
         if let Some(kernel) = self.setup.kernel {
             // The way out of the client's machine, or the way in.
             match end {
-                CLIENT => out = kernel.to_scheduler + kernel.to_device,
-                _ => late = kernel.to_user,
+                CLIENT => out = kernel.to_scheduler + kernel.to_device + kernel.card_takes(),
+                _ => late = kernel.card_takes() + kernel.to_user,
             }
         }
         let at = pipe.arrival(&self.setup.link, &mut self.dice, self.now + out, bytes);

@@ -10,7 +10,7 @@ use prony_core::serve::{Latency, Serve, ServeLaw, Share};
 use prony_core::units::Span;
 use prony_sim::dice::Dice;
 use prony_sim::link::Link;
-use prony_sim::world::{Kernel, Setup};
+use prony_sim::world::{Card, Kernel, Setup};
 use prony_sim::{Outcome, load};
 
 use crate::plans::{Seed, assert_conserved, closed, ms, numbered, open};
@@ -19,6 +19,7 @@ const KERNEL: Kernel = Kernel {
     to_scheduler: Span::from_micros(3),
     to_device: Span::from_micros(5),
     to_user: Span::from_micros(7),
+    card: None,
 };
 
 fn phases(outcome: &Outcome) -> Phases {
@@ -77,6 +78,29 @@ fn p09_each_side_makes_its_own_parts_longer() {
     assert_eq!(longer(busy), [0, 1_997_000, 0, 0, 3_993_000, 0]);
 }
 
+/// A network card's stamps are of a clock that nobody knows; what lies between them is the wire and
+/// the peer without the host, and none of the parts.
+#[test]
+fn p09_a_cards_stamps_tell_the_wire_without_the_host() {
+    let takes = Span::from_micros(11);
+    for (ahead, is_slow) in [(0, false), (1 << 60, false), (77, true)] {
+        let card = Some(Card { takes, ahead, is_slow });
+        let phases = run(&warmed(3), Kernel { card, ..KERNEL }, ms(1));
+        let link = 2 * 50_000 + 1_000_000;
+        assert_eq!(only(&phases.by_card), Span(link));
+        assert_eq!(only(&phases.wire_and_peer), Span(link) + takes + takes);
+        // A slow card tells after the reply, for all but those that the end cuts off.
+        let without = phases.whole.count() - phases.by_card.count();
+        assert!(without == 0 || is_slow && without <= 3, "{without}");
+        assert_adds_up(&phases, "with a card");
+    }
+}
+
+fn some_card(dice: &mut Dice) -> Card {
+    let takes = dice.up_to(Span::from_micros(50));
+    Card { takes, ahead: dice.bits() >> 1, is_slow: dice.chance(0.5) }
+}
+
 /// On links that cut and hold back bytes, with pipelining: all successes are accounted for, the
 /// parts add up, and a kernel's constant times are never undercut.
 #[test]
@@ -89,6 +113,7 @@ fn p09_parts_add_up_on_any_link() {
             to_scheduler: dice.up_to(Span::from_micros(100)),
             to_device: dice.up_to(Span::from_micros(100)),
             to_user: dice.up_to(ms(1)),
+            card: dice.chance(0.3).then(|| some_card(&mut dice)),
         };
         let mut plan = match dice.below(2) {
             0 => open(2_000.0, Arrivals::Poisson, 200),
@@ -111,6 +136,17 @@ fn p09_parts_add_up_on_any_link() {
         assert_adds_up(&phases, "any link");
         assert_eq!((phases.no_received, phases.contradicting), (0, 0));
         assert!(!whole_writes || phases.no_sent == 0, "every write is whole");
+        let count = phases.by_card.count();
+        match kernel.card {
+            None => assert_eq!(count, 0),
+            Some(card) if phases.without() == 0 => {
+                assert!(card.is_slow || count == tally.replies);
+                // With the card's own time both ways it is what the kernel saw.
+                let told = phases.by_card.sum_ns() + u128::from(2 * card.takes.0 * count);
+                assert!(count < tally.replies || told == phases.wire_and_peer.sum_ns());
+            }
+            Some(_) => {}
+        }
         let least = |hist: &Hist, at_least: Span| hist.min().is_none_or(|min| min >= at_least);
         assert!(least(&phases.to_scheduler, kernel.to_scheduler));
         assert!(phases.to_device.count() == 0 || only(&phases.to_device) == kernel.to_device);

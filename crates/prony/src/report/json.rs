@@ -397,9 +397,8 @@ impl Phases {
     fn of(summary: &Summary, tally: &Tally) -> Option<Self> {
         let phases = tally.phases.as_deref()?;
         let (error, clock_steps) = phases::clock(summary);
-        let whole = [("whole", &phases.whole), ("acknowledged", &phases.acknowledged)];
-        let parts = phases::parts(phases).map(|part| (part.field, part.times));
-        let times = whole.into_iter().chain(parts);
+        let others = phases::others(phases).map(|(field, _, times)| (field, times));
+        let times = others.chain(phases::parts(phases).map(|part| (part.field, part.times)));
         Some(Self {
             stamped: phases.whole.count(),
             unstamped: phases.without(),

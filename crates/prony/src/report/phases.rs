@@ -40,6 +40,14 @@ pub(super) fn parts(phases: &Phases) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
+/// What is told besides the parts, each by its names for programs and for people.
+pub(super) fn others(phases: &Phases) -> impl Iterator<Item = (&'static str, &'static str, &Hist)> {
+    let by_card = ("by_card", "by the card", &phases.by_card);
+    [("whole", "whole", &phases.whole), ("acknowledged", "acknowledged", &phases.acknowledged)]
+        .into_iter()
+        .chain((!phases.by_card.is_empty()).then_some(by_card))
+}
+
 /// The largest error that the kernel's clock can have had, and how often it was set, over all
 /// workers.
 pub(super) fn clock(summary: &Summary) -> (Span, u64) {
@@ -64,6 +72,9 @@ pub(super) fn told(summary: &Summary, phases: &Phases) -> Vec<String> {
         if n > 0 {
             told.push(format!("{} {what}", units::count(n)));
         }
+    }
+    if !phases.by_card.is_empty() {
+        told.push(format!("{} with the network card's too", units::count(phases.by_card.count())));
     }
     let (error, steps) = clock(summary);
     if error > Span::ZERO {

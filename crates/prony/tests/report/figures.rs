@@ -40,6 +40,21 @@ fn empty() -> Summary {
     summary
 }
 
+/// What a network card has noted is told where one has, beside the parts and in no share.
+#[test]
+fn a_cards_times_are_told_where_there_are_any() {
+    let mut summary = sample::exchange();
+    let told = text(&summary);
+    let card = told.lines().find(|l| l.trim_start().starts_with("by the card"));
+    let card: Vec<&str> = card.expect("a row").split_whitespace().collect();
+    assert_eq!((card[3], card.last()), ("-", Some(&"us")), "{card:?}");
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("39 with the network card's too"), "{told}");
+    let phases = summary.main.phases.as_mut().expect("stamps");
+    phases.by_card = prony_core::record::hist::Hist::new();
+    assert!(!text(&summary).contains("card"), "{}", text(&summary));
+}
+
 #[test]
 fn limits_that_are_none_are_no_numbers() {
     let mut summary = sample::closed();

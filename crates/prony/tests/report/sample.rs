@@ -62,6 +62,7 @@ pub(crate) fn exchange() -> Summary {
                 },
             );
             r.acknowledged(at, Span(12_000));
+            r.timed_by_card(at, Span(9_000 + 40 * (i % 7)));
         }
     }
     r.odd(Nanos(MS), Odd::Duplicate);

@@ -77,6 +77,11 @@ impl Hist {
         self.bins.len()
     }
 
+    /// Whether none was counted.
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
     /// The sum of all, exact.
     pub fn sum_ns(&self) -> u128 {
         self.sum_ns

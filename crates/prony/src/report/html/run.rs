@@ -207,7 +207,7 @@ fn phases_of(summary: &Summary, stamped: &Phases) -> Markup {
     let hists: Vec<(&str, &Hist)> = parts
         .iter()
         .map(|part| (part.label, part.times))
-        .chain([("whole", &stamped.whole), ("acknowledged", &stamped.acknowledged)])
+        .chain(phases::others(stamped).map(|(_, label, times)| (label, times)))
         .collect();
     let share =
         |part: &Part<'_>| part.share.map(|s| format!("{} {}", part.label, units::percent(s)));

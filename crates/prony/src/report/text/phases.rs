@@ -18,14 +18,17 @@ pub(super) fn tell(page: &mut Page, summary: &Summary) {
         return;
     }
     page.row("", &cells(["share", "mean"].into_iter().chain(TOLD).chain(["max"])), Ink::Faint);
-    for part in phases::parts(phases).filter(|part| is_told(part.times)) {
-        let f = Figures::of(part.times);
+    let parts = phases::parts(phases).filter(|part| is_told(part.times));
+    let by_card = ("by the card", None, &phases.by_card);
+    let by_card = (!phases.by_card.is_empty()).then_some(by_card);
+    for (label, share, times) in parts.map(|p| (p.label, p.share, p.times)).chain(by_card) {
+        let f = Figures::of(times);
         let quantiles = QUANTILES.iter().zip(f.quantiles);
         let quantiles = quantiles.filter(|((name, _), _)| TOLD.contains(name));
-        let told = [part.share.map(units::percent), f.mean_ns.map(units::nanos)].into_iter();
+        let told = [share.map(units::percent), f.mean_ns.map(units::nanos)].into_iter();
         let told = told.chain(quantiles.map(|(_, time)| time.map(units::span)));
         let told: Vec<_> = told.chain([f.max.map(units::span)]).collect();
-        page.row(part.label, &cells(told.iter().map(|c| c.as_deref().unwrap_or("-"))), Ink::Plain);
+        page.row(label, &cells(told.iter().map(|c| c.as_deref().unwrap_or("-"))), Ink::Plain);
     }
 }
 
