@@ -172,7 +172,12 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn start(args: &[&str]) -> Self {
-        let mut command = command(&[&["serve", "127.0.0.1:0", "--json"], args].concat());
+        Self::at("127.0.0.1:0", args)
+    }
+
+    /// The same, listening there.
+    pub(crate) fn at(address: &str, args: &[&str]) -> Self {
+        let mut command = command(&[&["serve", address, "--json"], args].concat());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.expect("the binary starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));

@@ -1,11 +1,13 @@
 //! `--timestamps`: what the kernel noted, against servers whose time is known and a client that is
 //! stopped.
 
+use std::fs;
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::rig::{Report, Running, Serve, alone, measure, once_of_three, prony};
 
@@ -59,20 +61,53 @@ impl Phases {
 /// server's time had passed.
 #[test]
 fn p09_http_is_split_and_adds_up() {
-    let server = Serve::start(&["--latency", "fixed:3ms"]);
-    let url = server.url("/bytes/2000");
-    for args in [
-        &["-c", "2", "-n", "200"][..],
-        &["-c", "2", "-n", "200", "--pipeline", "4"],
-        &["-c", "2", "-n", "100", "--no-reuse"],
-        &["--rate", "300", "-d", "500ms", "--precision", "sleep"],
+    let law = ["--latency", "fixed:3ms"];
+    let v4 = Serve::start(&law);
+    let v6 = Serve::at("[::1]:0", &law);
+    let tls = Serve::start(&[&law[..], &["--tls"]].concat());
+    for (server, args) in [
+        (&v4, &["-c", "2", "-n", "200"][..]),
+        (&v4, &["-c", "2", "-n", "200", "--pipeline", "4"]),
+        (&v4, &["-c", "2", "-n", "100", "--no-reuse"]),
+        (&v4, &["--rate", "300", "-d", "500ms", "--precision", "sleep"]),
+        (&v4, &["--rate", "300", "-d", "500ms", "--arrivals", "poisson", "-c", "2", "-t", "2"]),
+        (&v6, &["-c", "2", "-n", "200"]),
+        (&v6, &["-c", "2", "-n", "200", "--pipeline", "4"]),
+        (&tls, &["-k", "-c", "2", "-n", "200"]),
+        (&tls, &["-k", "-c", "2", "-n", "200", "--pipeline", "4"]),
+        (&tls, &["-k", "-c", "2", "-n", "100", "--no-reuse"]),
+        (&tls, &["-k", "--tls", "1.2", "--rate", "300", "-d", "500ms"]),
     ] {
+        let url = server.url("/bytes/2000");
         let report = measure(&[args, &["--timestamps", &url]].concat());
-        assert_eq!(report.0["run"]["driver"], "epoll");
-        let phases = Phases::of(&report);
-        let what = format!("{args:?}");
-        phases.assert_adds_up(report.count("replies"), &what);
-        assert!(phases.least("wire_and_peer") >= 3.0, "{what}: {}", phases.0);
+        is_split(&report, 3.0, &format!("{url} {args:?}"));
+    }
+}
+
+/// The report's parts add up, and the target's is so long at least, in milliseconds.
+fn is_split(report: &Report, least: f64, what: &str) {
+    assert_eq!(report.0["run"]["driver"], "epoll", "{what}");
+    let phases = Phases::of(report);
+    phases.assert_adds_up(report.count("replies"), what);
+    assert!(phases.least("wire_and_peer") >= least, "{what}: {}", phases.0);
+}
+
+/// The requests of sessions, too: in a closed loop and in an open one, alone and in bursts.
+#[test]
+fn p09_sessions_are_split_and_add_up() {
+    let server = Serve::start(&["--latency", "fixed:3ms"]);
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("plan.toml");
+    for load in ["rate = 100", "users = 3"] {
+        let text = format!(
+            "url = \"{}\"\n{load}\nsessions = 40\nsession-connections = 2\n[[session]]\n\
+             request = [\"/\", [\"/a\", \"/b\", \"/c\"], {{ path = \"/d\", think = \"2ms\" }}]\n",
+            server.url("/")
+        );
+        fs::write(&file, text).expect("a plan");
+        let report = measure(&["run", file.to_str().expect("UTF-8"), "--timestamps"]);
+        assert_eq!(report.count("replies"), 200, "{load}");
+        is_split(&report, 3.0, load);
     }
 }
 
