@@ -5,6 +5,7 @@ mod confidence;
 mod dynamic;
 mod exchange;
 mod faults;
+mod freezes;
 #[path = "../../../prony-core/tests/identity/mod.rs"]
 mod identity;
 mod pass_on;

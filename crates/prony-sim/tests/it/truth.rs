@@ -11,7 +11,7 @@ use prony_sim::oracle::{Seen, Truth, differs};
 use prony_sim::plant::{Law, Server, Station};
 use prony_sim::world::Setup;
 
-use crate::plans::{Seed, assert_conserved, assert_true, at, closed, ms, numbered, open};
+use crate::plans::{Seed, assert_conserved, assert_true, closed, ms, numbered, open};
 
 fn some_law(dice: &mut Dice) -> Law {
     let mut span = |most: u64| Span(dice.below(most));
@@ -167,84 +167,6 @@ fn a_closed_loop_tells_what_the_wires_saw() {
         assert_eq!(differs("transfer", &times.transfer, &between(first, done)), None);
         assert!(times.response.sum_ns() >= times.service.sum_ns());
         assert_eq!(tally.bytes_sent, outcome.ran.oracle.clients()[0].bytes_sent);
-    }
-}
-
-/// Response times of users who arrive evenly at a server that always takes `service`, but does
-/// nothing within the freeze.
-fn arithmetic(rate: u64, requests: u64, service: Span, from: Nanos, freeze: Span) -> Vec<u64> {
-    let thaw = from + freeze;
-    (0..requests)
-        .map(|k| Nanos(k * 1_000_000_000 / rate))
-        .map(|t| {
-            let start = if t >= from && t < thaw { thaw } else { t };
-            let end = start + service;
-            let caught = start < from && end >= from && freeze > Span::ZERO;
-            (end + if caught { freeze } else { Span::ZERO }).since(t).0
-        })
-        .collect()
-}
-
-fn assert_near(what: &str, told: f64, truth: f64, share: f64) {
-    assert!((told - truth).abs() <= truth * share, "{what}: {told}, in truth {truth}");
-}
-
-/// P2: a freeze of any length at any place, the first second included, is told as the users felt
-/// it.
-#[test]
-fn p02_a_freeze_is_felt_by_all_who_arrive_in_it() {
-    for seed in 0..1_000 {
-        let _case = Seed(seed);
-        let mut dice = Dice::new(seed, 11);
-        let (rate, requests, service) = (100, 1_000, ms(2));
-        let from = if dice.chance(0.2) { Nanos::ZERO } else { Nanos(dice.below(9_000_000_000)) };
-        let freeze = Span(dice.below(5_000_000_000));
-        let truth = arithmetic(rate, requests, service, from, freeze);
-        let plan = open(rate as f64, Arrivals::Fixed, requests);
-        let mut server =
-            Server::new(Station::new(Law::Fixed(service), seed).freezes(vec![(from, freeze)]));
-        let mut setup = Setup::new(Link::default(), seed);
-        setup.watch = false;
-        let outcome = load(&plan, 1 + (seed % 3) as u32, &setup, &mut [&mut server]);
-        let tally = outcome.main();
-        let what = format!("seed {seed}, {freeze:?} from {from}");
-        let wrong = differs(&what, &tally.times.response, &truth);
-        assert!(wrong.is_none(), "{wrong:?}");
-        // The bar that the documents set, said apart from the exact comparison.
-        let mean = truth.iter().sum::<u64>() as f64 / truth.len() as f64;
-        assert_near(&what, tally.times.response.mean_ns().unwrap(), mean, 0.05);
-        let mut sorted = truth;
-        sorted.sort_unstable();
-        for (q, exact) in [(0.9, sorted[899]), (0.99, sorted[989])] {
-            let told = tally.times.response.quantile(q).unwrap().0;
-            assert_near(&what, told as f64, exact as f64, 0.05);
-        }
-    }
-}
-
-/// The case that other tools are measured by: 100 a second over 10 connections for 10 s, frozen
-/// from second 4 to 6: mean 202 ms, p50 2 ms, p90 1.0 s, p99 1.9 s, and 200 of 1,000 requests
-/// touched.
-#[test]
-fn p02_the_freeze_case_in_figures() {
-    let plan = open(100.0, Arrivals::Fixed, 1_000);
-    for connections in [10, 1 << 20] {
-        let mut plan = plan.clone();
-        if let Load::Open { connections: cap, .. } = &mut plan.load {
-            *cap = connections;
-        }
-        let station = Station::new(Law::Fixed(ms(2)), 1).freezes(vec![(at(4_000), ms(2_000))]);
-        let outcome = load(&plan, 1, &Setup::default(), &mut [&mut Server::new(station)]);
-        let response = &outcome.main().times.response;
-        let quantile = |q| response.quantile(q).unwrap().as_secs_f64();
-        assert_near("mean", response.mean_ns().unwrap(), 202e6, 0.05);
-        assert_near("p50", quantile(0.5), 0.002, 0.05);
-        assert_near("p90", quantile(0.9), 1.0, 0.05);
-        assert_near("p99", quantile(0.99), 1.9, 0.05);
-        let touched = response.bins().count_between(3_000_000, 3_600_000_000_000);
-        // Ten connections need 38 ms to work off the backlog, which touches four more.
-        let most = if connections == 10 { 204 } else { 200 };
-        assert!((200..=most).contains(&touched), "{touched} touched");
     }
 }
 
