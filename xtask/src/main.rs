@@ -12,6 +12,7 @@ mod server;
 mod shell;
 mod tidy;
 mod truth;
+mod verdicts;
 
 use std::env;
 use std::path::Path;
@@ -28,6 +29,7 @@ cargo xtask instructions [--update]    instructions per request; --update record
 cargo xtask sctp [FILTER]              the tests that need SCTP, in a guest that has it
 cargo xtask truth                      known delays, measured in a guest with a virtual clock
 cargo xtask bars [RUNS]                how often confidence intervals hold the truth
+cargo xtask verdicts [FILTER]           runs that are spoilt in known ways: none may be VALID
 cargo xtask bench ...                  the rig for measurements beside other tools
 cargo xtask freeze                     what each tool tells of a server that stands still
 ";
@@ -58,6 +60,7 @@ fn run() -> Result<()> {
         "sctp" => sctp::main(args),
         "tidy" => tidy::main(args),
         "truth" => truth::main(args),
+        "verdicts" => verdicts::main(args),
         "help" | "-h" | "--help" => {
             print!("{USAGE}");
             Ok(())

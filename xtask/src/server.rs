@@ -15,8 +15,14 @@ impl Server {
     /// Start it on a free port of the loopback. `prony` is the command so far, which may begin with
     /// a program that sets the scene.
     pub(crate) fn start(prony: &mut Command) -> Result<Self> {
+        Self::start_with(prony, &[])
+    }
+
+    /// The same with further options.
+    pub(crate) fn start_with(prony: &mut Command, options: &[&str]) -> Result<Self> {
         let mut child = prony
             .args(["serve", "127.0.0.1:0"])
+            .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
