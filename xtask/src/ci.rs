@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::shell::{cargo, run, target_dir};
-use crate::{instructions, licences, options, sctp, tidy, truth};
+use crate::{instructions, licences, options, sctp, tidy, truth, verdicts};
 
 struct Step {
     name: &'static str,
@@ -17,7 +17,7 @@ struct Step {
     act: fn() -> Result<()>,
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step { name: "tools", what: "what the tests need is installed", act: tools::install },
     Step { name: "format", what: "rustfmt", act: format },
     Step { name: "tidy", what: "the rules of the tree", act: || tidy::main(&[]) },
@@ -34,6 +34,11 @@ const STEPS: [Step; 13] = [
     },
     Step { name: "options", what: "docs/options.md against --help", act: || options::main(&[]) },
     Step { name: "demo", what: "the README's first command", act: demo },
+    Step {
+        name: "verdicts",
+        what: "runs that are spoilt in known ways: none may be called VALID",
+        act: spoilt,
+    },
     Step {
         name: "instructions",
         what: "instructions per request against the recorded ones",
@@ -74,6 +79,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     println!("{:13} {}", "in all", shown(begin.elapsed()));
     sctp::confess();
     truth::confess();
+    verdicts::confess();
     foreign::confess()
 }
 
@@ -131,6 +137,11 @@ fn apart() -> Result<()> {
 
 fn release() -> Result<()> {
     run(&mut cargo(&["build", "--locked", "--release", "--quiet"]))
+}
+
+fn spoilt() -> Result<()> {
+    release()?;
+    verdicts::step()
 }
 
 fn demo() -> Result<()> {

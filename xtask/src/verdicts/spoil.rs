@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::cases::Case;
+use super::cases::{Case, PERCENTS};
 use crate::shell::program;
 
 /// A way to spoil a run.
@@ -59,6 +59,16 @@ impl Spoil {
             Self::Interrupted => "interrupted".into(),
         }
     }
+
+    /// What a run must be called to which that is done.
+    pub(super) fn deserves(self) -> &'static str {
+        match self {
+            Self::None => "VALID",
+            Self::Held(..) | Self::SecondLoad | Self::Descriptors | Self::Ports => "CLIENT-LIMITED",
+            Self::Short => "TOO-SHORT",
+            Self::Interrupted => "INTERRUPTED",
+        }
+    }
 }
 
 /// The folder under which control groups with quotas can be made, where there is one.
@@ -87,14 +97,11 @@ impl Holder {
         Self { groups: found.map(|(root, version)| (root.into(), version)) }
     }
 
-    /// How processes are held back here.
-    pub(super) fn means(&self) -> String {
-        match &self.groups {
-            Some((root, _)) => format!("control groups in {} and by signals", root.display()),
-            None => {
-                "SIGNALS ONLY: no control group with a quota can be made here (root can)".into()
-            }
-        }
+    /// What is done instead where no quota can be given.
+    pub(super) fn lacks(&self) -> Option<&'static str> {
+        let lack = "quotas: no control group with one can be made here (root can, where they are \
+                    mounted to be written), so signals stop the meter instead";
+        self.groups.is_none().then_some(lack)
     }
 
     /// The group for a quota of so many percent.
@@ -128,7 +135,7 @@ impl Holder {
 impl Drop for Holder {
     fn drop(&mut self) {
         if let Some((root, _)) = &self.groups {
-            for percent in [5, 20, 50] {
+            for percent in PERCENTS {
                 // Only those that were needed are there.
                 let _ =
                     fs::remove_dir(root.join(format!("prony-{}-{percent}", std::process::id())));
@@ -208,19 +215,41 @@ fn beside_others(child: &mut Child) -> Result<()> {
     ended.context("the client").map(drop)
 }
 
+/// How a network of one's own is made: by root, or by who may be root in a namespace.
+fn network() -> Option<Vec<&'static str>> {
+    let ways = [vec!["-n"], vec!["-r", "-n"]];
+    ways.into_iter().find(|way| {
+        let script = ["sh", "-c", "PATH=$PATH:/usr/sbin:/sbin ip link set lo up"];
+        let mut unshare = program("unshare", &[&way[..], &script].concat());
+        unshare.stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+    })
+}
+
+/// What is left out where there can be none.
+pub(super) fn lacks_networks() -> Option<&'static str> {
+    let lack = "ports that run out: no network namespace can be made here (`unshare -n`, `ip`)";
+    network().is_none().then_some(lack)
+}
+
 /// Run client and server in a network of their own that has forty ports, of which another client
 /// has all but four.
 pub(super) fn without_ports(prony: &Path, case: &Case) -> Result<String> {
     let load = case.load().join(" ");
     let prony = prony.display();
     let url = "http://127.0.0.1:8080/";
+    // Each connection has two ends here, and state 01 is an established one.
     let script = format!(
-        "ip link set lo up && echo 40000 40039 >/proc/sys/net/ipv4/ip_local_port_range || exit 3\n\
+        "PATH=$PATH:/usr/sbin:/sbin ip link set lo up || exit 3\n\
+         echo 40000 40039 >/proc/sys/net/ipv4/ip_local_port_range || exit 3\n\
+         there() {{ grep -c \" $1 \" /proc/self/net/tcp; }}\n\
          {prony} serve 127.0.0.1:8080 --latency 20ms --quiet >/dev/null & S=$!\n\
-         sleep 0.4; {prony} -c 36 -d 20s --quiet {url} >/dev/null & H=$!\n\
-         sleep 0.4; {prony} {load} {url}\n\
+         for i in $(seq 600); do [ $(there 0A) -ge 1 ] && break; sleep 0.05; done\n\
+         {prony} -c 36 -d 60s --quiet {url} >/dev/null & H=$!\n\
+         for i in $(seq 600); do [ $(there 01) -ge 72 ] && break; sleep 0.05; done\n\
+         {prony} {load} --json --quiet {url}\n\
          kill $H $S; wait"
     );
-    let out = program("unshare", &["-n", "sh", "-c", &script]).output().context("unshare")?;
-    String::from_utf8(out.stdout).context("a report")
+    let way = network().context("no network of its own")?;
+    let out = program("unshare", &[&way[..], &["sh", "-c", &script]].concat()).output();
+    String::from_utf8(out.context("unshare")?.stdout).context("a report")
 }
