@@ -10,7 +10,7 @@ use prony_core::serve::ServeLaw;
 use prony_core::summary::confidence::{Goal, Until, Watch};
 use prony_core::summary::{RunInfo, Summary};
 use prony_core::units::{Nanos, Span};
-use prony_io::{Control, Live, Options, Outcome, SetupError};
+use prony_io::{Control, Live, Options, Outcome, Precision, SetupError};
 
 use crate::error::{self, Error};
 use crate::report::units;
@@ -34,7 +34,7 @@ pub fn run(
     let begun = SystemTime::now();
     let options = &with_tls(plan, options)?;
     let outcome = prony_io::run(plan, options, control, watch);
-    let mut summary = summary(outcome, begun, command, notes)?;
+    let mut summary = summary(outcome, begun, options, (command, notes))?;
     summary.run.notes.extend(steered(&summary, control));
     Ok(summary)
 }
@@ -52,7 +52,7 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
     let begun = SystemTime::now();
     let options = &with_tls(plan, options)?;
     let outcome = prony_io::run_protocol(plan, options, control, watch, proto);
-    summary(outcome, begun, told.0, told.1)
+    summary(outcome, begun, options, told)
 }
 
 /// The options with what the plan's secured connections need.
@@ -63,8 +63,8 @@ fn with_tls(plan: &Plan, options: &Options) -> Result<Options, Error> {
 fn summary(
     outcome: Result<Outcome, SetupError>,
     begun: SystemTime,
-    command: Vec<String>,
-    mut notes: Vec<String>,
+    options: &Options,
+    (command, mut notes): (Vec<String>, Vec<String>),
 ) -> Result<Summary, Error> {
     let outcome = outcome.map_err(|e| Error::Setup(error::plain(&e.to_string())))?;
     let started = begun.duration_since(UNIX_EPOCH).ok().map(|d| d.as_secs_f64());
@@ -79,6 +79,10 @@ fn summary(
         descriptor_limit: outcome.descriptor_limit,
         interrupted: outcome.interrupted,
         percentile: None,
+        grain: match options.precision {
+            Precision::Grain(grain) => Some(grain),
+            Precision::Sleep | Precision::Auto | Precision::Spin => None,
+        },
         withheld: outcome.withheld,
         until: None,
         self_test: None,

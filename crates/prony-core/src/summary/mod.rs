@@ -15,7 +15,7 @@ use crate::schedule::Arrivals;
 use crate::units::Span;
 use confidence::Until;
 pub use held::{Stalls, Turned, Withheld};
-pub use verdict::{Bound, Change, Figure, Judgement, Limit, Verdict};
+pub use verdict::{Bound, Change, Figure, Judgement, Limit, Queued, Verdict};
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +54,10 @@ pub struct RunInfo {
     /// The highest percentile (over 0, below 100) that the run must carry, where one was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percentile: Option<f64>,
+    /// How long what was due may have waited for other arrivals, to go out with them, where that
+    /// was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grain: Option<Span>,
     /// Processor time that the machine kept from the run, where it says so.
     #[serde(default)]
     pub withheld: Withheld,

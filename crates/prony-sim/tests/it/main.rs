@@ -1,6 +1,7 @@
 //! The virtual world's tests: the world itself, then what prony says about it.
 
 mod arrivals;
+mod bounds;
 mod confidence;
 mod dynamic;
 mod exchange;

@@ -3,7 +3,7 @@
 
 use prony_core::fault::Fault;
 use prony_core::summary::confidence::{Goal, Lack};
-use prony_core::summary::{Bound, Change, Figure, Limit, SelfTested, Summary, Verdict};
+use prony_core::summary::{Bound, Change, Figure, Limit, Queued, SelfTested, Summary, Verdict};
 use prony_core::units::Span;
 
 use super::units;
@@ -96,12 +96,7 @@ pub fn limit(limit: &Limit, summary: &Summary) -> String {
             units::rate(*achieved),
             units::rate(*asked)
         ),
-        Limit::Lag { p99, response_p50 } => format!(
-            "the meter sent late: send lag p99 {} against a median response of {}: \
-             use more threads (--threads), a lower rate, or a quieter machine",
-            units::span(*p99),
-            units::span(*response_p50)
-        ),
+        Limit::Lag { p99, response_p50 } => lag(*p99, *response_p50, summary),
         Limit::Throttled { time, share } => format!(
             "a quota of its control group stopped the meter for {}, {} of the run: raise the quota \
              (cpu.max, --cpus), or lower the load",
@@ -149,6 +144,22 @@ pub fn limit(limit: &Limit, summary: &Summary) -> String {
         ),
         Limit::Loose { goal, reach } => loose(goal, *reach),
     }
+}
+
+/// What goes out together waits for as long as was chosen; what is not much later than that is owed
+/// to nothing else.
+fn lag(p99: Span, response_p50: Span, summary: &Summary) -> String {
+    let advice = match summary.run.grain {
+        Some(grain) if p99 <= grain + grain / 4 => format!(
+            "--precision {grain} lets what is due wait for so long: choose a finer one, or auto"
+        ),
+        _ => "use more threads (--threads), a lower rate, or a quieter machine".into(),
+    };
+    format!(
+        "the meter sent late: send lag p99 {} against a median response of {}: {advice}",
+        units::span(p99),
+        units::span(response_p50)
+    )
 }
 
 fn loose(goal: &Goal, reach: Option<f64>) -> String {
@@ -234,7 +245,12 @@ pub fn bound(bound: &Bound) -> String {
             "the cap of {}: requests waited for one (-c raises it)",
             units::counted(connections.into(), "connection", "connections")
         ),
-        Bound::Server => "the target: it fell behind the asked rate".into(),
+        Bound::Server { queued: None } => "the target: it fell behind the asked rate".into(),
+        Bound::Server { queued: Some(Queued { fastest, median }) } => format!(
+            "the target: requests waited in it for others (the fastest took {}, the median {})",
+            units::span(fastest),
+            units::span(median)
+        ),
         Bound::Connections { connections, concurrency } => format!(
             "the {}: {}",
             units::counted(connections.into(), "connection", "connections"),

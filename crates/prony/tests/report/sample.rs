@@ -389,6 +389,7 @@ fn run_info() -> RunInfo {
         descriptor_limit: 20_000,
         interrupted: false,
         percentile: None,
+        grain: None,
         withheld: Withheld {
             throttled: Some(Span(20 * MS)),
             stolen: Some(Span(10 * MS)),

@@ -76,12 +76,40 @@ fn held() -> Summary {
     summary
 }
 
+/// One whose arrivals waited for each other, as they were to, and one whose target was full.
+fn told_why() -> [Summary; 2] {
+    let ms = Span::from_millis;
+    let mut late = sample::open();
+    late.main.times.lag.record_n(ms(2), 1_000);
+    late.main.times.response.record_n(ms(3), 1_000);
+    let advice = |summary: &Summary| {
+        let told = &report(summary)["verdict"]["reasons"];
+        let lag = told.as_array().into_iter().flatten().find(|r| r["limit"] == "lag");
+        lag.expect("it was late")["sentence"].as_str().expect("a sentence").to_owned()
+    };
+    assert!(advice(&late).contains("more threads"), "{}", advice(&late));
+    late.run.grain = Some(ms(2));
+    assert!(advice(&late).contains("--precision 2ms"), "{}", advice(&late));
+    let mut full = sample::closed();
+    let t = &mut full.main;
+    for k in 0..6_000_u64 {
+        let service = ms(if k < 5 { 1 } else { 12 });
+        t.times.service.record(service);
+        t.series.replied(Nanos(k * 1_000_000), service, 10);
+    }
+    t.series.close();
+    (t.replies, t.end) = (6_003, Nanos(6_000_000_000));
+    assert_eq!(report(&full)["verdict"]["limited_by"]["bound"], "server");
+    [late, full].map(sample::audited)
+}
+
 /// Summaries that together have every field and every variant.
 fn summaries() -> Vec<Summary> {
     let mut all = vec![sample::open(), sample::closed(), sample::everything(), sample::sessions()];
     all.push(sample::exchange());
     all.extend(doubtful());
     all.push(held());
+    all.extend(told_why());
     let (low, high) = (Span::from_millis(1), Span::from_millis(9));
     for think in [
         Think::Fixed(low),

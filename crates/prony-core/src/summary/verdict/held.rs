@@ -23,6 +23,8 @@ const STALLED_MAX: f64 = 0.05;
 const STALLS_MIN: u64 = 3;
 /// ... and by this share of the median service time.
 const STALL_SHARE: f64 = 0.1;
+/// From this share on it was away for most of the time.
+const ABSENT_MAX: f64 = 0.5;
 
 impl Summary {
     /// The integral of the requests under way must be what their times add up to.
@@ -79,15 +81,20 @@ impl Summary {
     }
 
     /// An event loop came back late to what it had set itself, so often and so late that replies
-    /// have waited for it.
+    /// have waited for it. Or so often that it was at work or away all the time, and would have
+    /// done more; or away for most of the time while most requests timed out, which is then no
+    /// fault of the target's.
     fn stalled(&self) -> Option<Limit> {
-        let median = self.main.times.service.estimate(0.5)?;
+        let median = self.main.times.service.estimate(0.5);
         let shares = self.meters.iter().enumerate().filter_map(|(worker, meter)| {
             let (share, late) = meter.stalls.share()?;
             let often = share > STALLED_MAX && meter.stalls.late >= STALLS_MIN;
-            let much = late.0 as f64 > STALL_SHARE * median.0 as f64;
+            let much = median.is_some_and(|m| late.0 as f64 > STALL_SHARE * m.0 as f64);
+            let was_full = share > WAITED_MAX && meter.busy() + share > BUSY_MAX;
+            let missed = share > ABSENT_MAX && self.main.timeouts() > self.main.replies;
             let longest = meter.stalls.longest;
-            (often && much).then_some((share, Limit::Stalled { worker, share, late, longest }))
+            let limit = Limit::Stalled { worker, share, late, longest };
+            (often && (much || was_full || missed)).then_some((share, limit))
         });
         shares.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, limit)| limit)
     }

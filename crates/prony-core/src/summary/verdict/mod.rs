@@ -15,7 +15,7 @@ use crate::fault::{Fault, FaultClass};
 use crate::record::Tally;
 use crate::record::hist::Hist;
 use crate::units::Span;
-pub use bound::Bound;
+pub use bound::{Bound, Queued};
 pub use stationary::{Change, Figure};
 
 /// The one word on a run.

@@ -20,7 +20,7 @@ fn a_run_with_time_to_spare_is_valid() {
 }
 
 #[test]
-fn a_busy_worker_limits_but_spinning_is_not_work() {
+fn p08_a_busy_worker_limits_but_spinning_is_not_work() {
     let busy = summary(closed(), tally(), meter(9_100));
     assert_eq!(reasons(&busy), [Limit::Busy { worker: 0, share: 0.91 }]);
     assert_eq!(meter(11_000).busy(), 1.0, "a share of the time");
@@ -34,7 +34,7 @@ fn a_busy_worker_limits_but_spinning_is_not_work() {
 }
 
 #[test]
-fn requests_that_the_meter_sent_too_late_limit_an_open_loop_only() {
+fn p08_requests_that_the_meter_sent_too_late_limit_an_open_loop_only() {
     let mut t = tally();
     t.sent_late = 10;
     assert_eq!(summary(open(), t.clone(), meter(0)).verdict().verdict, Verdict::Valid);
@@ -57,7 +57,7 @@ fn waits_for_a_connection_and_refusals_are_not_the_meters_lateness() {
 }
 
 #[test]
-fn a_lag_that_the_response_times_cannot_hide_limits() {
+fn p08_a_lag_that_the_response_times_cannot_hide_limits() {
     let lagging = |lag: Span, response: Span, n: u64, late: u64| {
         let mut t = Tally::new(Nanos::ZERO);
         t.end = Nanos(10_000_000_000);
@@ -188,6 +188,23 @@ fn waits_for_a_processor_limit_a_closed_loop_too() {
     assert_eq!(waited(8_995, 1_000, 1 << 20), []);
 }
 
+/// A tenth of a wait in a hundred is no more than a tenth of the mean: that holds whatever the
+/// waits are like, as no more time can have been added than they took.
+#[test]
+fn waits_of_a_few_percent_leave_a_closed_loop_that_is_full_alone() {
+    for (wait_us, times) in [(1, 300_000), (30, 10_000), (3_000, 100), (300_000, 1)] {
+        let of = |under_way_ms: u64| {
+            let mut t = tally();
+            t.times.service = Hist::new();
+            // Of 20 us to 20 ms, one after the other on a connection.
+            t.times.service.record_n(Span::from_micros(under_way_ms), 1_000);
+            let turned = Some(Turned { waited: Span::from_micros(wait_us * times), times });
+            reasons(&summary(closed(), t, Meter { turned, ..meter(0) })).len()
+        };
+        assert_eq!(of(9_900), 0, "3 % of the time, {times} times");
+    }
+}
+
 #[test]
 fn waking_up_is_no_wait() {
     let of = |wait_us: u64| {
@@ -225,6 +242,15 @@ fn an_event_loop_that_was_away_limits() {
     let stalls = Stalls { checks: 200, late: 100, sum: ms(900), longest: ms(20) };
     let slow = summary(closed(), slow, Meter { stalls, ..meter(0) });
     assert_eq!(reasons(&slow), []);
+    // Ten of 100 ms late by 9 ms on average, but at work for all the rest: it would have done more.
+    let mut full = tally();
+    full.times.service = Hist::new();
+    full.times.service.record_n(ms(100), 1_000);
+    let often = Stalls { checks: 200, late: 42, sum: ms(42 * 9), longest: ms(20) };
+    let full =
+        |busy| reasons(&summary(closed(), full.clone(), Meter { stalls: often, ..meter(busy) }));
+    assert_eq!(full(6_900), []);
+    assert!(matches!(full(6_950)[..], [Limit::Stalled { .. }]), "21 % and 69.5 %");
     // Waits in the client's own queue, which stalls lengthen, do not hide them.
     let mut queued = tally();
     queued.times.response = Hist::new();
@@ -322,7 +348,7 @@ fn p20_one_thing_limited_it() {
     assert_eq!(of(open(), tally(), lossy), Some(Bound::Network { share: 0.011 }));
     let mut behind = tally();
     behind.replies_in_drain = 100;
-    assert_eq!(of(open(), behind.clone(), meter(0)), Some(Bound::Server));
+    assert_eq!(of(open(), behind.clone(), meter(0)), Some(Bound::Server { queued: None }));
     behind.times.queue.record_n(Span::from_millis(3), 500);
     assert_eq!(of(open(), behind, meter(0)), Some(Bound::Cap { connections: 50 }));
     // Ten users with 100 ms each, a hundred times a second: all of them, all the time.
