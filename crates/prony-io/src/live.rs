@@ -9,7 +9,7 @@ use prony_core::engine::Engine;
 use prony_core::fault::Fault;
 use prony_core::proto::Protocol;
 use prony_core::record::LagSoFar;
-use prony_core::record::series::{Block, Cell};
+use prony_core::record::series::{Block, Cell, Series};
 use prony_core::units::{Nanos, Span};
 
 use crate::control::Control;
@@ -43,6 +43,8 @@ pub struct Live {
     /// Blocks of the measurement that have ended since the last look, each with when it begins,
     /// counted from the begin of the measurement; only on demand ([`crate::Options::blocks`]).
     pub blocks: Vec<(Span, Block)>,
+    /// The same of the service times, where they are kept ([`crate::Options::keep_service`]).
+    pub served: Vec<(Span, Block)>,
 }
 
 /// One interval of the time series.
@@ -97,9 +99,17 @@ struct Lists {
     /// When the replies were counted, and their number.
     replies: (Nanos, u64),
     statuses: Vec<(u16, u64)>,
-    /// Blocks that nobody has fetched yet, and until when they were told.
+    blocks: Ended,
+    served: Ended,
+}
+
+/// The blocks of a series that have ended.
+#[derive(Debug, Default)]
+struct Ended {
+    /// Those that nobody has fetched yet.
     blocks: Vec<(Span, Block)>,
-    blocks_until: Span,
+    /// Until when they were told.
+    until: Span,
 }
 
 impl Gauge {
@@ -160,17 +170,25 @@ impl Gauge {
     /// Tell of the blocks that have ended. Called by the worker itself.
     pub(crate) fn show_blocks<P: Protocol>(&self, engine: &Engine<P>) {
         let Ok(mut lists) = self.lists.try_lock() else { return };
-        let series = engine.recorder().measured();
-        let (blocks, from) = (series.blocks(), lists.blocks_until);
-        for (at, block) in blocks.between(from, series.settled()) {
-            lists.blocks.push((at, block.clone()));
-            lists.blocks_until = at + blocks.length();
+        lists.blocks.tell(engine.recorder().measured());
+        if let Some(served) = engine.recorder().served() {
+            lists.served.tell(served);
         }
     }
 
     /// What a worker that panicked has left is as good as any.
     fn lists(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ended {
+    fn tell(&mut self, series: &Series) {
+        let blocks = series.blocks();
+        for (at, block) in blocks.between(self.until, series.settled()) {
+            self.blocks.push((at, block.clone()));
+            self.until = at + blocks.length();
+        }
     }
 }
 
@@ -203,7 +221,8 @@ impl Live {
             live.failed += get(&g.failed);
             let mut lists = g.lists();
             live.workers.push(lists.replies);
-            live.blocks.append(&mut lists.blocks);
+            live.blocks.append(&mut lists.blocks.blocks);
+            live.served.append(&mut lists.served.blocks);
         }
         live.in_flight = live.started.saturating_sub(live.replies + live.failed);
         live.last = newest(gauges, now);

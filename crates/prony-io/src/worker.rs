@@ -74,6 +74,9 @@ pub struct Options {
     pub steerable: bool,
     /// Whether to keep the stamps of every success ([`Tally::kept`]).
     pub keep_requests: bool,
+    /// Whether to keep the service times over time ([`Tally::served`]); they are then told with the
+    /// blocks too.
+    pub keep_service: bool,
     /// Who is told of every success in the measurement; then none is kept.
     pub observer: Option<Observer>,
 }
@@ -99,6 +102,7 @@ impl Default for Options {
             blocks: false,
             steerable: false,
             keep_requests: false,
+            keep_service: false,
             observer: None,
         }
     }
@@ -328,6 +332,9 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
             }
             if options.keep_requests {
                 engine.keep_requests();
+            }
+            if options.keep_service {
+                engine.keep_service();
             }
             if options.steerable {
                 engine.expect_steers();

@@ -50,6 +50,9 @@ fn load_as<P: Protocol>(
             if setup.kernel.is_some() {
                 engine.expect_stamps();
             }
+            if setup.keep_service {
+                engine.keep_service();
+            }
             engine
         })
         .collect();
@@ -65,15 +68,20 @@ fn load_as<P: Protocol>(
 /// into) against prony's own target server under that law (the responder, where the plan exchanges
 /// messages), 50 us away, on a machine that costs
 /// nothing and is never late. Per thread: warm-up, where the plan has one, measurement, and the
-/// meter's account of itself. Same arguments, same result to the byte.
+/// meter's account of itself; service times over time where they are wanted. Same arguments, same result to the byte.
 pub fn simulate(
     plan: &Plan,
     threads: u32,
     seed: u64,
     server: &ServeLaw,
+    keep_service: bool,
 ) -> Vec<(Option<Tally>, Tally, Meter)> {
-    let setup =
-        Setup { watch: false, steps: u64::MAX, ..Setup::new(Link::with_latency(ONE_WAY), seed) };
+    let setup = Setup {
+        watch: false,
+        steps: u64::MAX,
+        keep_service,
+        ..Setup::new(Link::with_latency(ONE_WAY), seed)
+    };
     let mut serve = Serve::new(server.clone(), seed);
     let mut responder = echo::Echo::new(EchoLaw::default(), Vec::new());
     let target: &mut dyn Machine =

@@ -95,16 +95,17 @@ fn summary(
 
 /// Carry out the plan in virtual time against a target server with that law: the same for the same
 /// arguments, to the byte. `threads` shares of the plan run side by side,
-/// as far as it can be split.
+/// as far as it can be split. What `goals` need to be looked at is kept.
 pub fn simulate(
     plan: &Plan,
     threads: u32,
     seed: u64,
     server: &ServeLaw,
+    goals: &[Goal],
     command: Vec<String>,
     notes: Vec<String>,
 ) -> Summary {
-    let parts = prony_sim::simulate(plan, threads, seed, server);
+    let parts = prony_sim::simulate(plan, threads, seed, server, of_service(goals));
     let info = RunInfo {
         version: env!("CARGO_PKG_VERSION").into(),
         command,
@@ -129,9 +130,8 @@ pub(crate) fn until(plan: &Plan, goals: &[Goal], simulate: &dyn Fn(&Plan) -> Sum
     let mut length = TRY.min(limit);
     let mut summary = loop {
         let tried = limited(length);
-        let window = tried.main.window();
-        let end = Watch::first(goals, tried.main.series.blocks(), window);
-        let over = length >= limit || window < length;
+        let end = Watch::first(goals, &tried.main);
+        let over = length >= limit || tried.main.window() < length;
         if end.is_some() || over {
             let mut summary = end.map_or(tried, limited);
             summary.run.until = Some(Until { goals: goals.to_vec(), reached: end.is_some() });
@@ -141,6 +141,11 @@ pub(crate) fn until(plan: &Plan, goals: &[Goal], simulate: &dyn Fn(&Plan) -> Sum
     };
     summary.plan.stop = plan.stop;
     summary
+}
+
+/// Whether one of the goals is of the service times.
+pub(crate) fn of_service(goals: &[Goal]) -> bool {
+    goals.iter().any(Goal::is_of_service)
 }
 
 /// The summary with what its own figures call for.

@@ -148,6 +148,11 @@ impl<P: Protocol> Engine<P> {
         self.recorder.keep_requests();
     }
 
+    /// Keep the service times over time; see [`Tally::served`].
+    pub fn keep_service(&mut self) {
+        self.recorder.keep_service();
+    }
+
     /// Tell `observer` of every success in the measurement.
     pub fn observe(&mut self, observer: Observer) {
         self.recorder.observe(observer);

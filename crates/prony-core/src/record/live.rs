@@ -34,6 +34,11 @@ impl Recorder {
         &self.main.tally.series
     }
 
+    /// The service times of the measurement over time, where they are kept.
+    pub fn served(&self) -> Option<&Series> {
+        self.main.tally.served.as_deref()
+    }
+
     /// Whole replies by status so far, in no order; a status may come twice, to be added up.
     pub fn statuses(&self) -> impl Iterator<Item = (u16, u64)> {
         let of = |s: &Section| {

@@ -43,6 +43,11 @@ impl Tally {
         self.end = self.end.max(other.end);
         self.times.merge(&other.times);
         self.series.merge(&other.series);
+        match (&mut self.served, &other.served) {
+            (Some(all), Some(part)) => all.merge(part),
+            (all @ None, Some(part)) => *all = Some(part.clone()),
+            (_, None) => {}
+        }
         self.links.merge(&other.links);
         if let Some(part) = &other.tls {
             self.tls.get_or_insert_default().merge(part);

@@ -139,6 +139,9 @@ pub struct Tally {
     pub times: Times,
     /// The same over time.
     pub series: Series,
+    /// The service times over time, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<Box<Series>>,
     /// The connections.
     #[serde(default)]
     pub links: Links,
@@ -222,6 +225,7 @@ impl Tally {
             end: begin,
             times: Times::default(),
             series: Series::new(begin),
+            served: None,
             links: Links::default(),
             tls: None,
             messages: None,
@@ -272,6 +276,12 @@ impl Recorder {
     pub fn keep_requests(&mut self) {
         self.keeps = true;
         self.each.kept = true;
+    }
+
+    /// Keep the measurement's service times over time too ([`Tally::served`]).
+    pub fn keep_service(&mut self) {
+        self.keeps = true;
+        self.main.tally.served = Some(Box::new(Series::new(self.begin)));
     }
 
     #[inline]
@@ -396,6 +406,9 @@ impl Recorder {
             t.times.response.record(response);
             if sent {
                 t.times.service.record(stamps.service());
+                if let Some(served) = &mut t.served {
+                    served.timed_out(stamps.done, stamps.service());
+                }
             }
             t.series.timed_out(stamps.done, response);
         } else {

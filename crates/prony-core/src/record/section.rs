@@ -65,6 +65,9 @@ impl Section {
         t.times.lag.record_n(Span::ZERO, self.on_time);
         t.end = end;
         t.series.close();
+        if let Some(served) = &mut t.served {
+            served.close();
+        }
         self.tally
     }
 }

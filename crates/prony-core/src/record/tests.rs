@@ -34,6 +34,7 @@ fn reply(status: u16, body_bytes: u64) -> Reply {
 
 fn play(lives: &[Life]) -> (Option<Tally>, Tally) {
     let mut r = Recorder::new(Nanos(1_000_000_000));
+    r.keep_service();
     for life in lives {
         let [queue, connect, lag, service, transfer] = life.waits;
         let intended = Nanos(life.intended);
@@ -96,6 +97,10 @@ proptest! {
             prop_assert_eq!(cells.iter().map(|c| c.replies).sum::<u64>(), t.replies);
             prop_assert_eq!(cells.iter().map(|c| c.failed).sum::<u64>(), t.failed);
         }
+        let served = main.served.expect("they are kept");
+        let kept: u64 = served.blocks().all().iter().map(series::Block::count).sum();
+        prop_assert_eq!(kept, main.times.service.count());
+        prop_assert!(warm.served.is_none());
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Setup {
     pub kernel: Option<Kernel>,
     /// Whether the oracle follows every request; costs time and memory.
     pub watch: bool,
+    /// Whether the clients keep service times over time ([`prony_core::record::Tally::served`]).
+    pub keep_service: bool,
 }
 
 /// How long the kernel of a client's machine takes on the way out and in.
@@ -197,6 +199,7 @@ impl Default for Setup {
             steps: 200_000_000,
             kernel: None,
             watch: true,
+            keep_service: false,
         }
     }
 }

@@ -150,7 +150,7 @@ fn a_simulated_run_is_the_same_to_the_byte() {
         let mut plan = any_plan(&mut dice);
         plan.stop = Stop { requests: Some(200), sessions: None, duration: Some(ms(500)) };
         let law = some_law(&mut dice);
-        let run = || serde_json::to_string(&simulate(&plan, 4, seed, &law)).unwrap();
+        let run = || serde_json::to_string(&simulate(&plan, 4, seed, &law, false)).unwrap();
         assert!(run() == run(), "seed {seed}");
     }
 }
@@ -162,7 +162,7 @@ fn a_simulated_run_has_no_more_threads_than_connections() {
     if let Load::Open { connections, .. } = &mut plan.load {
         *connections = 2;
     }
-    let parts = simulate(&plan, 5, 1, &ServeLaw::default());
+    let parts = simulate(&plan, 5, 1, &ServeLaw::default(), false);
     assert_eq!(parts.len(), 2);
     assert_eq!(parts.iter().map(|(_, main, _)| main.replies).sum::<u64>(), 10);
 }

@@ -90,10 +90,10 @@ pub struct MeansArgs {
 pub struct UntilArgs {
     /// End the load when a figure is known that closely, as in 'p99 +- 5%'
     ///
-    /// A percentile, the mean of the response time, or the rate; several may be given, and all must
-    /// be reached, by the further ends of their 95 % confidence intervals. A run that does not
-    /// reach them in its time (-d; 10 minutes where nothing else ends it) is TOO-SHORT, and not
-    /// valid.
+    /// A percentile or the mean of the response time, the same of the service time (as in
+    /// 'service.p99 +- 5%'), or the rate; several may be given, and all must be reached, by the
+    /// further ends of their 95 % confidence intervals. A run that does not reach them in its time
+    /// (-d; 10 minutes where nothing else ends it) is TOO-SHORT, and not valid.
     #[arg(long, value_name = "GOAL", help_heading = MEASUREMENT, value_parser = values::goal)]
     pub until: Vec<Goal>,
 }

@@ -69,7 +69,8 @@ pub(super) fn carry_out(
             let server = ServeLaw { latency, ..ServeLaw::default() };
             let simulate = |plan: &Plan| {
                 let (typed, notes) = (typed.clone(), notes.clone());
-                run::simulate(plan, means.threads.unwrap_or(1), seed, &server, typed, notes)
+                let threads = means.threads.unwrap_or(1);
+                run::simulate(plan, threads, seed, &server, goals, typed, notes)
             };
             run::until(&plan, goals, &simulate)
         }
@@ -103,7 +104,9 @@ pub(super) fn on_the_network(
     let mut ender = Ender::new(goals, plan, &control);
     let watched = matches!(telling, Telling::Screen(_));
     let blocks = ender.is_some();
-    let options = Options { detail: watched, steerable: watched, blocks, ..options.clone() };
+    let keep_service = run::of_service(goals);
+    let options =
+        Options { detail: watched, steerable: watched, blocks, keep_service, ..options.clone() };
     let mut watch = |live: &_| {
         if let Some(ender) = &mut ender {
             ender.heed(live);

@@ -24,7 +24,7 @@ pub(super) fn rtt(args: &RttArgs, typed: Vec<String>) -> Result<Exit, Error> {
             let threads = args.means.threads.unwrap_or(1);
             let server = ServeLaw::default();
             let simulate = |plan: &Plan| {
-                run::simulate(plan, threads, seed, &server, typed.clone(), notes.clone())
+                run::simulate(plan, threads, seed, &server, goals, typed.clone(), notes.clone())
             };
             run::until(&plan, goals, &simulate)
         }

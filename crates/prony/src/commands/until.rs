@@ -2,7 +2,7 @@
 
 use prony_core::plan::Plan;
 use prony_core::summary::Summary;
-use prony_core::summary::confidence::{Goal, Until, Watch};
+use prony_core::summary::confidence::{Clock, Goal, Until, Watch};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live};
 
@@ -32,7 +32,10 @@ impl<'a> Ender<'a> {
     /// The load stands so. Ends it where that is enough, unless somebody else has.
     pub(super) fn heed(&mut self, live: &Live) {
         for (at, block) in &live.blocks {
-            self.watch.add(*at, block);
+            self.watch.add(Clock::Response, *at, block);
+        }
+        for (at, block) in &live.served {
+            self.watch.add(Clock::Service, *at, block);
         }
         let measured = live.now.since(Nanos::ZERO + self.warmup + TOLD_AFTER);
         if self.control.stop_request().is_none() && self.watch.is_reached(measured) {

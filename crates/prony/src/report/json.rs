@@ -147,6 +147,8 @@ struct Times {
 struct Intervals {
     rate: Between,
     response: Figured,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service: Option<Figured>,
 }
 
 /// Both ends, or why there are none.
@@ -365,22 +367,20 @@ impl<'a> Section<'a> {
 impl Intervals {
     fn of(tally: &Tally) -> Self {
         let confidence = Confidence::of(tally);
+        Self {
+            rate: confidence.rate(tally.rate()).into(),
+            response: Figured::of(&confidence),
+            service: Confidence::of_service(tally).as_ref().map(Figured::of),
+        }
+    }
+}
+
+impl Figured {
+    fn of(confidence: &Confidence<'_>) -> Self {
         let [p50_ns, p75_ns, p90_ns, p95_ns, p99_ns, p999_ns, p9999_ns] =
             QUANTILES.map(|(_, q)| confidence.quantile(q).into());
         let mean_ns = confidence.mean().into();
-        Self {
-            rate: confidence.rate(tally.rate()).into(),
-            response: Figured {
-                mean_ns,
-                p50_ns,
-                p75_ns,
-                p90_ns,
-                p95_ns,
-                p99_ns,
-                p999_ns,
-                p9999_ns,
-            },
-        }
+        Self { mean_ns, p50_ns, p75_ns, p90_ns, p95_ns, p99_ns, p999_ns, p9999_ns }
     }
 }
 

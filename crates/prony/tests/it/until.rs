@@ -2,9 +2,9 @@
 
 use crate::rig::{Report, Serve, alone, prony};
 
-/// The interval of a figure of the response time, in ms.
-fn interval(report: &Report, figure: &str) -> (f64, f64) {
-    let told = &report.0["measurement"]["ci95"]["response"][figure];
+/// The interval of a figure of that clock, in ms.
+fn interval(report: &Report, clock: &str, figure: &str) -> (f64, f64) {
+    let told = &report.0["measurement"]["ci95"][clock][figure];
     let end = |name: &str| told[name].as_f64().unwrap_or_else(|| panic!("{told}")) / 1e6;
     (end("lo"), end("hi"))
 }
@@ -22,7 +22,7 @@ fn a_load_ends_when_its_figure_is_known() {
         assert_eq!(ended.code, 0, "{ended:?}");
         let report = ended.report();
         assert_eq!(report.0["run"]["until"]["reached"], true);
-        let (lo, hi) = interval(&report, "p90_ns");
+        let (lo, hi) = interval(&report, "response", "p90_ns");
         let figure = report.ms("response", "p90");
         // What ended in the drain has not been looked at on the way.
         let reach = (hi - figure).max(figure - lo) / figure;
@@ -36,13 +36,41 @@ fn a_load_ends_when_its_figure_is_known() {
     assert!((2_000_000_000..30_000_000_000).contains(&windows[10]), "{windows:?}");
 }
 
+/// One connection makes requests wait for each other, in bursts: the service time is known long
+/// before the response time is.
+#[test]
+fn each_clock_ends_a_load_by_its_own_interval() {
+    let ended = |goal: &str| {
+        let load = ["--simulate", "5", "--simulate-latency", "exp:1ms", "-r", "600", "-c", "1"];
+        let poisson = ["--arrivals", "poisson", "--json", "--until", goal, "http://virtual/"];
+        let ended = prony(&[&load[..], &poisson].concat());
+        assert_eq!(ended.code, 0, "{goal}: {ended:?}");
+        let report = ended.report();
+        assert_eq!(report.0["run"]["until"]["reached"], true);
+        let window = report.0["measurement"]["rates"]["window_ns"].as_f64().unwrap_or_default();
+        (report, window)
+    };
+    let (service, short) = ended("service.p90 +- 8%");
+    let (lo, hi) = interval(&service, "service", "p90_ns");
+    let figure = service.ms("service", "p90");
+    assert!((hi - figure).max(figure - lo) / figure < 0.084, "{lo} to {hi} around {figure}");
+    let truth = 0.1 + 10_f64.ln();
+    assert!((figure / truth - 1.0).abs() < 0.16, "{figure} of {truth} ms");
+    let (response, long) = ended("response.p90 +- 8%");
+    assert!(response.0["measurement"]["ci95"]["service"].is_null(), "nobody asked");
+    assert!(long > 2.0 * short, "{long} ns against {short} ns");
+    let wrong = prony(&["--until", "connect.p90 +- 8%", "http://virtual/"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.stderr.contains("'service.' before them"), "{}", wrong.stderr);
+}
+
 #[test]
 fn a_load_on_the_network_ends_so_too() {
     let _alone = alone();
     let server = Serve::start(&["--latency", "exp:1ms"]);
     let url = server.url("/");
     let load = ["-r", "400", "-c", "20", "-t", "2", "--json", "--quiet", "--accept-invalid"];
-    let ended = prony(&[&load[..], &["--until", "p50 +- 30%", "-d", "60s", &url]].concat());
+    let ended = prony(&[&load[..], &["--until", "service.p50 +- 30%", "-d", "60s", &url]].concat());
     assert_eq!(ended.code, 0, "{ended:?}");
     let report = ended.report();
     assert_eq!(report.0["run"]["until"]["reached"], true);

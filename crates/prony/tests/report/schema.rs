@@ -40,6 +40,7 @@ fn doubtful() -> [Summary; 2] {
         t.series.replied(at, Span::from_millis(if k < 600 { 2 } else { 5 }), 10);
     }
     t.series.close();
+    t.served = Some(Box::new(t.series.clone()));
     t.end = Nanos(12_000_000_000);
     (changed.run.percentile, changed.run.interrupted) = (Some(99.9), true);
     let goals = vec!["p99.9 +- 1%".parse().expect("a goal")];

@@ -6,22 +6,32 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::{Confidence, Lack};
+use crate::record::Tally;
 use crate::record::hist::Hist;
 use crate::record::series::{BINS, Block, Blocks, bin_bounds};
 use crate::units::Span;
+
+/// Which time of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// From the intended start on.
+    Response,
+    /// From the send on.
+    Service,
+}
 
 /// A figure that can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wanted {
     /// Successes per second.
     Rate,
-    /// The mean response time.
-    Mean,
-    /// That percentile of the response time, over 0 and below 100.
-    Percentile(f64),
+    /// The mean time.
+    Mean(Clock),
+    /// That percentile of the time, over 0 and below 100.
+    Percentile(Clock, f64),
 }
 
-/// A figure and how far off it may be: `p99 +- 5%`.
+/// A figure and how far off it may be: `p99 +- 5%`, `service.mean +- 2%`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Goal {
@@ -55,21 +65,41 @@ impl Goal {
     /// By how much narrower the interval must be while the times are known to their bins only.
     fn allowance(&self) -> f64 {
         match self.figure {
-            Wanted::Percentile(_) => HALF_BIN.min(self.within / 4.0),
-            Wanted::Rate | Wanted::Mean => 0.0,
+            Wanted::Percentile(..) => HALF_BIN.min(self.within / 4.0),
+            Wanted::Rate | Wanted::Mean(_) => 0.0,
         }
+    }
+
+    fn clock(&self) -> Clock {
+        match self.figure {
+            Wanted::Mean(clock) | Wanted::Percentile(clock, _) => clock,
+            Wanted::Rate => Clock::Response,
+        }
+    }
+
+    /// Whether it is of the service times, which then must be kept over time.
+    pub fn is_of_service(&self) -> bool {
+        self.clock() == Clock::Service
     }
 
     /// How far the further end of the figure's interval is from it, as a share of the figure.
     ///
     /// # Errors
     /// Where the figure has no interval.
-    pub fn reach(&self, confidence: &Confidence<'_>, rate: f64) -> Result<f64, Lack> {
+    pub fn reach(&self, tally: &Tally) -> Result<f64, Lack> {
+        let confidence = match self.clock() {
+            Clock::Response => Confidence::of(tally),
+            Clock::Service => Confidence::of_service(tally).ok_or(Lack::NotKept)?,
+        };
+        self.reach_in(&confidence, tally.rate())
+    }
+
+    fn reach_in(&self, confidence: &Confidence<'_>, rate: f64) -> Result<f64, Lack> {
         let hist = confidence.hist;
         match self.figure {
             Wanted::Rate => confidence.rate(rate).map(|i| i.reach(rate)),
-            Wanted::Mean => confidence.mean().map(|i| i.reach(hist.mean_ns().unwrap_or_default())),
-            Wanted::Percentile(p) => {
+            Wanted::Mean(_) => confidence.mean().map(|i| i.reach(hist.mean_ns().unwrap_or_default())),
+            Wanted::Percentile(_, p) => {
                 let figure = hist.estimate(p / 100.0).unwrap_or_default().0 as f64;
                 confidence.quantile(p / 100.0).map(|i| i.reach(figure))
             }
@@ -81,7 +111,7 @@ impl Goal {
 #[derive(Clone, Debug)]
 pub struct Watch {
     goals: Vec<Goal>,
-    blocks: Blocks,
+    blocks: [Blocks; 2],
     next: Span,
     last: Vec<Result<f64, Lack>>,
 }
@@ -89,12 +119,12 @@ pub struct Watch {
 impl Watch {
     /// Nothing has come yet.
     pub fn new(goals: Vec<Goal>) -> Self {
-        Self { goals, blocks: Blocks::default(), next: LEAST, last: Vec::new() }
+        Self { goals, blocks: Default::default(), next: LEAST, last: Vec::new() }
     }
 
-    /// A block that begins so long after the measurement.
-    pub fn add(&mut self, since_begin: Span, block: &Block) {
-        self.blocks.add(since_begin, block.clone());
+    /// A block of such times that begins so long after the measurement.
+    pub fn add(&mut self, clock: Clock, since_begin: Span, block: &Block) {
+        self.blocks[clock as usize].add(since_begin, block.clone());
     }
 
     /// Whether all goals are reached, so long after the begin of the measurement, where it is time
@@ -104,7 +134,7 @@ impl Watch {
             return false;
         }
         self.next = now + Span::from_secs_f64((now.as_secs_f64() * STEP).max(0.5));
-        self.last = reaches(&self.goals, &self.blocks, now);
+        self.last = self.reaches(now);
         let tight = |(goal, reach): (&Goal, &Result<f64, Lack>)| {
             reach.is_ok_and(|reach| reach + goal.allowance() <= goal.within)
         };
@@ -116,10 +146,16 @@ impl Watch {
         self.goals.iter().zip(self.last.iter().copied())
     }
 
-    /// The first moment at which a run with these blocks would have ended by its goals, were it
-    /// looked at no later than `until`.
-    pub fn first(goals: &[Goal], blocks: &Blocks, until: Span) -> Option<Span> {
-        let mut watch = Self { blocks: blocks.clone(), ..Self::new(goals.to_vec()) };
+    /// The first moment at which a run with this measurement would have ended by its goals, were it
+    /// looked at no later than its end.
+    pub fn first(goals: &[Goal], tally: &Tally) -> Option<Span> {
+        let served = tally.served.as_ref().map(|s| s.blocks().clone()).unwrap_or_default();
+        let blocks = [tally.series.blocks().clone(), served];
+        Self { blocks, ..Self::new(goals.to_vec()) }.first_until(tally.window())
+    }
+
+    fn first_until(mut self, until: Span) -> Option<Span> {
+        let watch = &mut self;
         while watch.next <= until {
             let now = watch.next;
             if watch.is_reached(now) {
@@ -128,15 +164,26 @@ impl Watch {
         }
         None
     }
-}
 
-fn reaches(goals: &[Goal], blocks: &Blocks, until: Span) -> Vec<Result<f64, Lack>> {
-    let all: Vec<&Block> = blocks.between(Span::ZERO, until).map(|(_, block)| block).collect();
-    let (hist, replies) = pooled(&all);
-    let seconds = blocks.length().as_secs_f64() * all.len() as f64;
-    let rate = if all.is_empty() { 0.0 } else { replies as f64 / seconds };
-    let confidence = Confidence::of_blocks(&hist, all, blocks.length());
-    goals.iter().map(|goal| goal.reach(&confidence, rate)).collect()
+    fn reaches(&self, until: Span) -> Vec<Result<f64, Lack>> {
+        let mut reaches = vec![Err(Lack::Empty); self.goals.len()];
+        for clock in [Clock::Response, Clock::Service] {
+            let asked = || self.goals.iter().zip(0..).filter(|(goal, _)| goal.clock() == clock);
+            if asked().next().is_none() {
+                continue;
+            }
+            let blocks = &self.blocks[clock as usize];
+            let all: Vec<&Block> = blocks.between(Span::ZERO, until).map(|(_, b)| b).collect();
+            let (hist, replies) = pooled(&all);
+            let seconds = blocks.length().as_secs_f64() * all.len() as f64;
+            let rate = if all.is_empty() { 0.0 } else { replies as f64 / seconds };
+            let confidence = Confidence::of_blocks(&hist, all, blocks.length());
+            for (goal, i) in asked() {
+                reaches[i] = goal.reach_in(&confidence, rate);
+            }
+        }
+        reaches
+    }
 }
 
 /// The times of blocks, spread evenly over their bins.
@@ -159,10 +206,13 @@ fn pooled(blocks: &[&Block]) -> (Hist, u64) {
 
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_of_service() {
+            f.write_str("service.")?;
+        }
         match self.figure {
             Wanted::Rate => f.write_str("rate")?,
-            Wanted::Mean => f.write_str("mean")?,
-            Wanted::Percentile(p) => write!(f, "p{p}")?,
+            Wanted::Mean(_) => f.write_str("mean")?,
+            Wanted::Percentile(_, p) => write!(f, "p{p}")?,
         }
         // What was typed in per cent comes back without the rounding of its share.
         write!(f, " +- {} %", (self.within * 1e8).round() / 1e6)
@@ -191,24 +241,32 @@ impl FromStr for Goal {
         let Some((figure, within)) = parts else {
             return Err("write a figure, +- and how far it may be off, as in 'p99 +- 5%'".into());
         };
-        let figure = match figure.trim() {
-            "rate" => Wanted::Rate,
-            "mean" => Wanted::Mean,
-            name => name
-                .strip_prefix('p')
-                .and_then(|p| p.parse::<f64>().ok())
-                .filter(|&p| p > 0.0 && p < 100.0)
-                .map(Wanted::Percentile)
-                .ok_or_else(|| {
-                    format!("'{name}' is no figure; write rate, mean or a percentile such as p99")
-                })?,
-        };
+        let figure = wanted(figure.trim())?;
         let share = within.trim().strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok());
         let within = share.filter(|&n| (0.1..=50.0).contains(&n)).ok_or_else(|| {
             format!("'{}' must lie between 0.1% and 50%, with its sign", within.trim())
         })?;
         Ok(Self { figure, within: within / 100.0 })
     }
+}
+
+fn wanted(text: &str) -> Result<Wanted, String> {
+    let (clock, name) = match text.split_once('.') {
+        Some(("response", name)) => (Clock::Response, name),
+        Some(("service", name)) => (Clock::Service, name),
+        _ if text == "rate" => return Ok(Wanted::Rate),
+        _ => (Clock::Response, text),
+    };
+    if name == "mean" {
+        return Ok(Wanted::Mean(clock));
+    }
+    let share = name.strip_prefix('p').and_then(|p| p.parse::<f64>().ok());
+    share.filter(|&p| p > 0.0 && p < 100.0).map(|p| Wanted::Percentile(clock, p)).ok_or_else(|| {
+        format!(
+            "'{text}' is no figure; write rate, mean or a percentile such as p99, the latter two \
+             with 'service.' before them where the service time is meant"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -223,14 +281,19 @@ mod tests {
             ("p99.9+-2.5 %", "p99.9 +- 2.5 %"),
             ("mean \u{b1} 0.3%", "mean +- 0.3 %"),
             (" rate +-50%", "rate +- 50 %"),
+            ("service.p99.9 +- 5%", "service.p99.9 +- 5 %"),
+            ("service.mean +-1%", "service.mean +- 1 %"),
+            ("response.p50 +- 2%", "p50 +- 2 %"),
         ] {
             let goal: Goal = text.parse().expect(text);
             assert_eq!(goal.to_string(), told);
             assert_eq!(told.parse(), Ok(goal), "{text}");
         }
-        for wrong in ["p99", "p99 5%", "p100 +- 5%", "max +- 5%", "p0 +- 1%", "p50 +- 5", "p50 +-"]
-        {
+        for wrong in ["p99", "p99 5%", "p50 +- 5", "p50 +-"] {
             assert!(wrong.parse::<Goal>().is_err(), "{wrong}");
+        }
+        for figure in ["p100", "max", "p0", "service.rate", "service.", "connect.p50", "service"] {
+            assert!(format!("{figure} +- 5%").parse::<Goal>().is_err(), "{figure}");
         }
         for share in ["0%", "-5%", "0.05%", "51%", "nan%", "inf%"] {
             assert!(format!("p50 +- {share}").parse::<Goal>().is_err(), "{share}");
@@ -242,7 +305,7 @@ mod tests {
         let mut watch = Watch::new(vec!["p50 +- 50%".parse().expect("a goal")]);
         let block = Block { replies: 10, sum_ns: 1_000, bins: vec![(40, 5), (50, 5)] };
         for i in 0..640 {
-            watch.add(BLOCK_MIN * i, &block);
+            watch.add(Clock::Response, BLOCK_MIN * i, &block);
         }
         assert!(!watch.is_reached(Span::from_millis(1_999)), "too early");
         assert!(watch.is_reached(Span::from_secs(2)));
@@ -250,8 +313,18 @@ mod tests {
         assert!(watch.is_reached(Span::from_millis(2_500)));
         assert!(watch.seen().all(|(_, reach)| reach.is_ok_and(|r| r < 0.5)));
         let goals = ["p99.99 +- 5%", "rate +- 5%"].map(|g| g.parse().expect("a goal"));
-        assert_eq!(Watch::first(&goals, &watch.blocks, Span::from_secs(20)), None);
-        let found = Watch::first(&goals[1..], &watch.blocks, Span::from_secs(20));
-        assert_eq!(found, Some(Span::from_secs(2)));
+        let first = |goals: &[Goal]| {
+            let again = Watch { blocks: watch.blocks.clone(), ..Watch::new(goals.to_vec()) };
+            again.first_until(Span::from_secs(20))
+        };
+        assert_eq!(first(&goals), None);
+        assert_eq!(first(&goals[1..]), Some(Span::from_secs(2)));
+        let service = "service.p50 +- 50%".parse().expect("a goal");
+        assert_eq!(first(&[service, goals[1]]), None, "there are none");
+        for (i, block) in (0..).zip(watch.blocks[0].all().to_vec()) {
+            watch.add(Clock::Service, watch.blocks[0].length() * i, &block);
+        }
+        let mut both = Watch { goals: vec![service, goals[1]], ..watch };
+        assert!(both.is_reached(Span::from_secs(20)), "{:?}", both.last);
     }
 }

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::Tally;
 use crate::record::hist::Hist;
-use crate::record::series::{self, BINS, Block};
+use crate::record::series::{self, BINS, Block, Series};
 use crate::units::Span;
-pub use goal::{Goal, Until, Wanted, Watch};
+pub use goal::{Clock, Goal, Until, Wanted, Watch};
 use spectrum::{T, Waves};
 
 /// The fewest blocks from which anything is said: a second of them.
@@ -92,12 +92,21 @@ impl Interval {
 impl<'a> Confidence<'a> {
     /// The intervals of a tally's response times and rate.
     pub fn of(tally: &'a Tally) -> Self {
-        let series = &tally.series;
+        Self::of_series(tally, &tally.times.response, &tally.series)
+    }
+
+    /// Those of its service times, where they were kept.
+    pub fn of_service(tally: &'a Tally) -> Option<Self> {
+        let served = tally.served.as_deref()?;
+        Some(Self::of_series(tally, &tally.times.service, served))
+    }
+
+    fn of_series(tally: &Tally, hist: &'a Hist, series: &'a Series) -> Self {
         let (from, until) = (tally.begin.since(series.begin()), tally.end.since(series.begin()));
         let kept = !series.blocks().all().is_empty();
         let blocks = series.blocks().between(from, until).map(|(_, block)| block).collect();
         let length = series.blocks().length();
-        let mut all = Self::of_blocks(&tally.times.response, blocks, length);
+        let mut all = Self::of_blocks(hist, blocks, length);
         if all.hist.count() == 0 {
             all.lack = Some(Lack::Empty);
         } else if !kept {

@@ -29,7 +29,7 @@ fn what_a_run_cannot_carry_is_said() {
     assert_eq!(c.quantile(0.99), Err(Lack::Samples { needs: 1_000 }));
     let mut old = tally(64, |i| vec![1 + i % 7; 50]);
     assert!(Confidence::of(&old).quantile(0.5).is_ok());
-    old.series = series::Series::new(Nanos::ZERO);
+    old.series = Series::new(Nanos::ZERO);
     assert_eq!(Confidence::of(&old).quantile(0.5), Err(Lack::NotKept));
 }
 

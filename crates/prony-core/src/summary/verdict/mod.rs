@@ -10,7 +10,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
-use super::confidence::{Confidence, Goal};
+use super::confidence::Goal;
 use crate::fault::{Fault, FaultClass};
 use crate::record::Tally;
 use crate::record::hist::Hist;
@@ -309,9 +309,8 @@ impl Summary {
         let Some(until) = self.run.until.as_ref().filter(|until| !until.reached) else {
             return Vec::new();
         };
-        let confidence = Confidence::of(&self.main);
         let goals = until.goals.iter().filter_map(|&goal| {
-            let reach = goal.reach(&confidence, self.main.rate()).ok();
+            let reach = goal.reach(&self.main).ok();
             let loose = reach.is_none_or(|reach| reach > goal.within);
             loose.then_some(Limit::Loose { goal, reach })
         });

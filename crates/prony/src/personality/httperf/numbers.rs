@@ -303,7 +303,7 @@ mod tests {
         opts.verbose = 2;
         let plan = super::super::plan::tests::plan_of("--num-conns 3 --num-calls 2");
         let law = serde_json::from_str(r#"{"latency": "fixed:150s"}"#).unwrap();
-        let summary = crate::run::simulate(&plan, 1, 1, &law, Vec::new(), Vec::new());
+        let summary = crate::run::simulate(&plan, 1, 1, &law, &[], Vec::new(), Vec::new());
         let n = numbers(&opts, &summary, None);
         // Two replies of 150 s and what lies on the way.
         for ms in [n.lifetime.min, n.lifetime.avg, n.lifetime.max, n.lifetime_median] {

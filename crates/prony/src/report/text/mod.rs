@@ -154,8 +154,7 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
 /// The goals of the load, how closely their figures are known, and whether that ended it.
 pub(super) fn goals(summary: &Summary) -> Vec<String> {
     let (Some(until), t) = (&summary.run.until, &summary.main) else { return Vec::new() };
-    let confidence = Confidence::of(t);
-    let known = until.goals.iter().map(|goal| match goal.reach(&confidence, t.rate()) {
+    let known = until.goals.iter().map(|goal| match goal.reach(t) {
         Ok(reach) => format!("{goal}: known to {}", units::bar(reach)),
         Err(lack) => format!("{goal}: {}", words::lack(lack)),
     });
