@@ -98,7 +98,9 @@ impl Goal {
         let hist = confidence.hist;
         match self.figure {
             Wanted::Rate => confidence.rate(rate).map(|i| i.reach(rate)),
-            Wanted::Mean(_) => confidence.mean().map(|i| i.reach(hist.mean_ns().unwrap_or_default())),
+            Wanted::Mean(_) => {
+                confidence.mean().map(|i| i.reach(hist.mean_ns().unwrap_or_default()))
+            }
             Wanted::Percentile(_, p) => {
                 let figure = hist.estimate(p / 100.0).unwrap_or_default().0 as f64;
                 confidence.quantile(p / 100.0).map(|i| i.reach(figure))
