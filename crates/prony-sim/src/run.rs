@@ -66,9 +66,9 @@ fn load_as<P: Protocol>(
 
 /// The whole run of `prony --simulate`: the plan on so many threads (no more than it can be split
 /// into) against prony's own target server under that law (the responder, where the plan exchanges
-/// messages), 50 us away, on a machine that costs
-/// nothing and is never late. Per thread: warm-up, where the plan has one, measurement, and the
-/// meter's account of itself; service times over time where they are wanted. Same arguments, same result to the byte.
+/// messages), 50 us away, on a machine that costs nothing and is never late. Per thread: warm-up,
+/// where the plan has one, measurement (with service times over time, where they are wanted), and
+/// the meter's account of itself. Same arguments, same result to the byte.
 pub fn simulate(
     plan: &Plan,
     threads: u32,
