@@ -1,6 +1,6 @@
-//! Packets are lost, one of a hundred: prony counts as lost what the kernel has dropped, and that is
-//! as much as chance allows. Of a closed loop over TCP, where they are sent again, it says that the
-//! network was the limit.
+//! Packets are lost, one of a hundred: prony counts as lost what the kernel has dropped, and that
+//! is as much as chance allows. Of a closed loop over TCP, where they are sent again, it says that
+//! the network was the limit.
 
 use anyhow::{Context, Result, bail};
 
