@@ -18,8 +18,8 @@ use prony_core::engine::Engine;
 use prony_core::layer::TlsContext;
 use prony_core::machine::{Action, Machine};
 use prony_core::plan::{
-    Burst, CallSpec, Calls, Cookies, Dialect, Exchange, Expect, Framing, Load, Lost, Message,
-    OnFailure, Pick, Plan, SessionKind, Sessions, Stop, Think, TlsSpec, TlsVersion,
+    Burst, CallSpec, Calls, Dialect, Exchange, Expect, Framing, Load, Message, Plan, SessionKind,
+    Sessions, Stop, Think, TlsSpec, TlsVersion,
 };
 use prony_core::proto::h1::H1;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
@@ -86,13 +86,8 @@ fn sessions(plan: Plan) -> Plan {
     let pause = Think::Exponential(Span::from_millis(5));
     let bursts = vec![burst(true, Think::None), burst(false, pause), burst(false, Think::None)];
     let sessions = Sessions {
-        kinds: vec![SessionKind { name: String::new(), weight: 1, bursts }].into(),
-        pick: Pick::InTurn,
         connections: 2,
-        cookies: Cookies::Off,
-        lost: Lost::Idempotent,
-        on_failure: OnFailure::End,
-        retries: 0,
+        ..Sessions::plain(vec![SessionKind { name: String::new(), weight: 1, bursts }])
     };
     let stop = Stop { requests: None, sessions: Some(u64::MAX / 2), duration: None };
     Plan { sessions: Some(sessions), stop, ..plan }

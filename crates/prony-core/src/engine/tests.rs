@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::machine::Action;
-use crate::plan::{CallSpec, Expect, Load, Pick, Stop, Think};
+use crate::plan::{CallSpec, Expect, Load, Stop, Think};
 use crate::proto::{Reply, ReplySink};
 use crate::schedule::{Arrivals, RatePlan};
 use crate::target::Endpoint;

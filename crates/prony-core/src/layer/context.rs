@@ -281,6 +281,20 @@ fn verifier(
         .map_err(|e| ContextError::Roots(e.to_string()))
 }
 
+/// Within `impl ServerCertVerifier`: signatures are not looked at.
+macro_rules! takes_any {
+    ($($method:ident)*) => {$(
+        fn $method(
+            &self,
+            _message: &[u8],
+            _cert: &CertificateDer<'_>,
+            _dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+    )*};
+}
+
 /// Takes every certificate, and does not look at it.
 #[derive(Debug)]
 struct Unverified {
@@ -299,23 +313,7 @@ impl ServerCertVerifier for Unverified {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
+    takes_any!(verify_tls12_signature verify_tls13_signature);
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.schemes.clone()

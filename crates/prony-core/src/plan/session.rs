@@ -100,6 +100,21 @@ pub enum OnFailure {
     Continue,
 }
 
+impl Sessions {
+    /// Sessions of which nothing more is said than what they do.
+    pub fn plain(kinds: Vec<SessionKind>) -> Self {
+        Self {
+            kinds: kinds.into(),
+            pick: Pick::InTurn,
+            connections: 1,
+            cookies: Cookies::default(),
+            lost: Lost::default(),
+            on_failure: OnFailure::default(),
+            retries: 0,
+        }
+    }
+}
+
 impl SessionKind {
     /// How many requests it makes.
     pub fn len(&self) -> u64 {

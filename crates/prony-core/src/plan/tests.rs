@@ -345,15 +345,7 @@ fn a_jar_for_all_sessions_is_in_one_share() {
     let burst = Burst { calls: vec![0], lead: false, think: Think::None, repeat: 1 };
     let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
     for (cookies, most) in [(Cookies::Off, 10), (Cookies::Session, 10), (Cookies::Shared, 1)] {
-        plan.sessions = Some(Sessions {
-            kinds: vec![kind.clone()].into(),
-            pick: Pick::InTurn,
-            connections: 1,
-            cookies,
-            lost: Lost::default(),
-            on_failure: OnFailure::default(),
-            retries: 0,
-        });
+        plan.sessions = Some(Sessions { cookies, ..Sessions::plain(vec![kind.clone()]) });
         assert_eq!((plan.check(), plan.shards_max()), (Ok(()), most), "{cookies:?}");
     }
 }

@@ -11,15 +11,7 @@ fn plan(calls: Vec<CallSpec>) -> Plan {
     let burst = |i| Burst { calls: vec![i], lead: false, think: Think::None, repeat: 1 };
     let bursts = (0..calls.len() as u32).map(burst).collect();
     let kind = SessionKind { name: String::new(), weight: 1, bursts };
-    let sessions = Sessions {
-        kinds: vec![kind].into(),
-        pick: crate::plan::Pick::InTurn,
-        connections: 1,
-        cookies: Cookies::Off,
-        lost: Default::default(),
-        on_failure: Default::default(),
-        retries: 0,
-    };
+    let sessions = Sessions::plain(vec![kind]);
     Plan { calls: calls.into(), sessions: Some(sessions), ..any_plan() }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prony_core::fault::Fault;
 use prony_core::machine::Machine;
 use prony_core::plan::{
-    Burst, CallSpec, Cookies, Expect, OnFailure, Pick, Plan, SessionKind, Sessions, Think,
+    Burst, CallSpec, Cookies, Expect, OnFailure, Plan, SessionKind, Sessions, Think,
 };
 use prony_core::schedule::Arrivals;
 use prony_core::script::{Extract, PickRow, Place, Table};
@@ -109,15 +109,7 @@ fn sessions(calls: Vec<CallSpec>, cookies: Cookies, count: u64) -> Plan {
     let burst = |i| Burst { calls: vec![i], lead: false, think: Think::None, repeat: 1 };
     let bursts = (0..calls.len() as u32).map(burst).collect();
     let kinds = vec![SessionKind { name: String::new(), weight: 1, bursts }];
-    let sessions = Sessions {
-        kinds: kinds.into(),
-        pick: Pick::InTurn,
-        connections: 1,
-        cookies,
-        lost: Default::default(),
-        on_failure: OnFailure::End,
-        retries: 0,
-    };
+    let sessions = Sessions { cookies, ..Sessions::plain(kinds) };
     let mut plan = open(100.0, Arrivals::Fixed, 0);
     (plan.stop.requests, plan.stop.sessions) = (None, Some(count));
     (plan.calls, plan.sessions) = (calls.into(), Some(sessions));

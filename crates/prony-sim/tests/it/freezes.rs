@@ -4,9 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use prony_core::plan::{
-    Burst, Cookies, Load, Lost, OnFailure, Pick, Plan, SessionKind, Sessions, Stop, Think,
-};
+use prony_core::plan::{Burst, Load, Plan, SessionKind, Sessions, Stop, Think};
 use prony_core::record::hist::Hist;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan, Schedule};
 use prony_core::units::{Nanos, Span};
@@ -203,15 +201,7 @@ fn ramps() -> Plan {
 fn sessions(rate: f64, count: u64) -> Plan {
     let burst = Burst { calls: vec![0], lead: false, think: Think::Fixed(THINK), repeat: 3 };
     let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
-    let sessions = Sessions {
-        kinds: vec![kind].into(),
-        pick: Pick::InTurn,
-        connections: 1,
-        cookies: Cookies::Off,
-        lost: Lost::Idempotent,
-        on_failure: OnFailure::End,
-        retries: 0,
-    };
+    let sessions = Sessions::plain(vec![kind]);
     let stop = Stop { requests: None, sessions: Some(count), duration: None };
     let calls = vec![get("/")].into();
     Plan { calls, stop, sessions: Some(sessions), ..open(rate, Arrivals::Fixed, 1) }

@@ -1,9 +1,7 @@
 //! Sessions against servers whose times are known: what they cost, which they are, and that no
 //! wait of the meter's own lies in them.
 
-use prony_core::plan::{
-    Burst, Cookies, Load, Lost, OnFailure, Pick, Plan, SessionKind, Sessions, Stop, Think,
-};
+use prony_core::plan::{Burst, Load, Lost, Pick, Plan, SessionKind, Sessions, Stop, Think};
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
 use prony_core::units::Span;
@@ -33,15 +31,7 @@ fn sessions(plan: Plan, count: u64, kinds: Vec<SessionKind>) -> Plan {
         calls: (0..200).map(|k| get(&format!("/{k}"))).collect(),
         stop: Stop { requests: None, sessions: Some(count), duration: None },
         pipeline: 1_000,
-        sessions: Some(Sessions {
-            kinds: kinds.into(),
-            pick: Pick::InTurn,
-            connections: 1,
-            cookies: Cookies::Off,
-            lost: Lost::Idempotent,
-            on_failure: OnFailure::End,
-            retries: 0,
-        }),
+        sessions: Some(Sessions::plain(kinds)),
         ..plan
     };
     plan.check().expect("the plan is valid");

@@ -2,9 +2,7 @@
 //! any clean one may be called anything else.
 
 use prony_core::machine::StopRequest;
-use prony_core::plan::{
-    Burst, Cookies, Lost, OnFailure, Pick, Plan, SessionKind, Sessions, Stop, Think,
-};
+use prony_core::plan::{Burst, Plan, SessionKind, Sessions, Stop, Think};
 use prony_core::schedule::Arrivals;
 use prony_core::summary::{Judgement, Meter, RunInfo, Summary, Verdict};
 use prony_core::units::{Nanos, Span};
@@ -112,15 +110,7 @@ fn in_sessions(plan: Plan, dice: &mut Dice) -> Plan {
     Plan {
         calls: (0..3).map(|k| get(&format!("/{k}"))).collect(),
         pipeline: 8,
-        sessions: Some(Sessions {
-            kinds: vec![kind].into(),
-            pick: Pick::InTurn,
-            connections: 1,
-            cookies: Cookies::Off,
-            lost: Lost::Idempotent,
-            on_failure: OnFailure::End,
-            retries: 0,
-        }),
+        sessions: Some(Sessions::plain(vec![kind])),
         ..plan
     }
 }

@@ -128,7 +128,7 @@ fn parse_sessions(
     let Some(text) = toml else {
         let mut requests = Requests::new(Problems::new(name, ""), folder, common);
         let kinds = requests.log(name, bytes, Think::None);
-        let sessions = kinds.map(session::plain);
+        let sessions = kinds.map(Sessions::plain);
         return requests.targets(sessions);
     };
     let document = document(name, text)?;

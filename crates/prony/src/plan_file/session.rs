@@ -1,8 +1,6 @@
 //! Sessions of a plan file: bursts of requests with pauses between.
 
-use prony_core::plan::{
-    Burst, CallSpec, Cookies, Dialect, Lost, OnFailure, Pick, SessionKind, Sessions, Think,
-};
+use prony_core::plan::{Burst, CallSpec, Dialect, Pick, SessionKind, Sessions, Think};
 use toml::de::{DeTable, DeValue};
 
 use super::reader::{Item, Section};
@@ -23,19 +21,6 @@ const NEED_SESSIONS: [&str; 7] = [
     "on-failure",
     "retries",
 ];
-
-/// Sessions of which nothing more is said.
-pub(super) fn plain(kinds: Vec<SessionKind>) -> Sessions {
-    Sessions {
-        kinds: kinds.into(),
-        pick: Pick::InTurn,
-        connections: 1,
-        cookies: Cookies::default(),
-        lost: Lost::default(),
-        on_failure: OnFailure::default(),
-        retries: 0,
-    }
-}
 
 impl<'a> Requests<'a> {
     /// The sessions, and all keys that tell of them.

@@ -3,8 +3,8 @@
 
 use prony_core::fault::Fault;
 use prony_core::plan::{
-    Burst, CallSpec, Cookies, Exchange, Expect, Framing, HttpVersion, Load, Lost, Message,
-    OnFailure, Pick, Plan, Resume, SessionKind, Sessions, Stop, Think, TlsSpec, TlsVersion,
+    Burst, CallSpec, Exchange, Expect, Framing, HttpVersion, Load, Message, Pick, Plan, Resume,
+    SessionKind, Sessions, Stop, Think, TlsSpec, TlsVersion,
 };
 use prony_core::proto::{Odd, Reply};
 use prony_core::record::{Noted, Recorder, SessionEnd, Stamps, Tally, TlsTally, Unnoted};
@@ -145,20 +145,11 @@ pub(crate) fn sessions() -> Summary {
     let plan = Plan {
         calls: vec![call(0, "/login"), call(1, "/basket")].into(),
         names: vec!["log in".into(), "look into the basket".into()],
-        sessions: Some(Sessions {
-            kinds: vec![SessionKind {
-                name: "buyer".into(),
-                weight: 1,
-                bursts: vec![burst(0, Think::Fixed(Span(11 * MS))), burst(1, Think::None)],
-            }]
-            .into(),
-            pick: Pick::InTurn,
-            connections: 1,
-            cookies: Cookies::Off,
-            lost: Lost::Idempotent,
-            on_failure: OnFailure::End,
-            retries: 0,
-        }),
+        sessions: Some(Sessions::plain(vec![SessionKind {
+            name: "buyer".into(),
+            weight: 1,
+            bursts: vec![burst(0, Think::Fixed(Span(11 * MS))), burst(1, Think::None)],
+        }])),
         load: Load::Closed { connections: 1, think: Think::None },
         stop: Stop { requests: None, sessions: Some(40), duration: None },
         timeout_from_send: true,

@@ -10,10 +10,7 @@ use super::super::tests::{closed, connect_of, ms};
 use crate::fault::Fault;
 use crate::layer::TlsContext;
 use crate::machine::{Action, CloseHow, Machine as _};
-use crate::plan::{
-    Burst, Cookies, Lost, OnFailure, Pick, Plan, Resume, SessionKind, Sessions, Stop, Think,
-    TlsSpec, TlsVersion,
-};
+use crate::plan::{Burst, Plan, Resume, SessionKind, Sessions, Stop, Think, TlsSpec, TlsVersion};
 use crate::proto::h1::H1;
 use crate::record::Tally;
 use crate::units::{ConnId, Nanos};
@@ -241,15 +238,11 @@ fn sessions_of_the_plan_resume_nothing_of_each_other_where_that_is_asked() {
         let mut plan = secured(10, TlsSpec { resume, ..trusting(&identity) });
         plan.stop = Stop { requests: None, sessions: Some(5), duration: None };
         let burst = Burst { calls: vec![0], lead: false, think: Think::None, repeat: 2 };
-        plan.sessions = Some(Sessions {
-            kinds: vec![SessionKind { name: String::new(), weight: 1, bursts: vec![burst] }].into(),
-            pick: Pick::InTurn,
-            connections: 1,
-            cookies: Cookies::Off,
-            lost: Lost::Idempotent,
-            on_failure: OnFailure::End,
-            retries: 0,
-        });
+        plan.sessions = Some(Sessions::plain(vec![SessionKind {
+            name: String::new(),
+            weight: 1,
+            bursts: vec![burst],
+        }]));
         let (full, resumed, _) = handshakes(plan, identity);
         assert_eq!((full, resumed), counts, "{resume}");
     }

@@ -16,13 +16,8 @@ fn sequential(sessions: u64, bursts: Vec<Burst>) -> Plan {
         plan.calls.push(plan.calls[0].clone());
     }
     plan.sessions = Some(Sessions {
-        kinds: vec![SessionKind { name: String::new(), weight: 1, bursts }].into(),
-        pick: Pick::InTurn,
         connections: 4,
-        cookies: crate::plan::Cookies::Off,
-        lost: Lost::Idempotent,
-        on_failure: OnFailure::End,
-        retries: 0,
+        ..Sessions::plain(vec![SessionKind { name: String::new(), weight: 1, bursts }])
     });
     plan
 }

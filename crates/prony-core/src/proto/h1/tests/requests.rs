@@ -128,13 +128,8 @@ fn filling(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> cr
     call.headers = headers.iter().map(|&(n, v)| (n.to_owned(), v.to_owned())).collect();
     let burst = Burst { calls: vec![0], lead: false, think: Think::None, repeat: 1 };
     plan.sessions = Some(Sessions {
-        kinds: vec![SessionKind { name: String::new(), weight: 1, bursts: vec![burst] }].into(),
-        pick: crate::plan::Pick::InTurn,
-        connections: 1,
         cookies: Cookies::Session,
-        lost: Default::default(),
-        on_failure: Default::default(),
-        retries: 0,
+        ..Sessions::plain(vec![SessionKind { name: String::new(), weight: 1, bursts: vec![burst] }])
     });
     plan
 }
