@@ -1,8 +1,29 @@
-//! For protocols and sinks that stand around others: the methods in which they only hand on.
+//! For protocols and sinks that stand around others: the methods in which they only hand on, and
+//! those in which a protocol only puts a sink of its own in between.
 
-/// Within `impl ReplySink` or `impl Protocol`: these methods are those of that field.
+/// Within `impl ReplySink` or `impl Protocol`: these methods are those of that field. `through` a
+/// sink: that stands around the given one, and shares a field with the protocol.
 macro_rules! pass_on {
     ($to:ident: $($method:ident)*) => { $(pass_on!(@ $method $to);)* };
+    ($to:ident through $sink:ident($shared:ident): decode end) => {
+        fn decode(
+            &mut self,
+            conn: &mut Self::Conn,
+            data: &[u8],
+            sink: &mut impl ReplySink,
+        ) -> Result<usize, Fault> {
+            self.$to.decode(conn, data, &mut $sink { sink, $shared: self.$shared })
+        }
+
+        fn end(
+            &mut self,
+            conn: &mut Self::Conn,
+            left: &[u8],
+            sink: &mut impl ReplySink,
+        ) -> Result<(), Fault> {
+            self.$to.end(conn, left, &mut $sink { sink, $shared: self.$shared })
+        }
+    };
     (@ awaited $to:ident) => {
         fn awaited(&self) -> Option<u32> {
             self.$to.awaited()

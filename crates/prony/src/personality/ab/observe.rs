@@ -67,24 +67,7 @@ impl<P: Protocol> Protocol for Observed<'_, P> {
     type Conn = P::Conn;
 
     pass_on!(inner: room encode encode_filled deadline);
-
-    fn decode(
-        &mut self,
-        conn: &mut Self::Conn,
-        data: &[u8],
-        sink: &mut impl ReplySink,
-    ) -> Result<usize, Fault> {
-        self.inner.decode(conn, data, &mut Looking { sink, seen: self.seen })
-    }
-
-    fn end(
-        &mut self,
-        conn: &mut Self::Conn,
-        left: &[u8],
-        sink: &mut impl ReplySink,
-    ) -> Result<(), Fault> {
-        self.inner.end(conn, left, &mut Looking { sink, seen: self.seen })
-    }
+    pass_on!(inner through Looking(seen): decode end);
 }
 
 /// A sink that looks at what passes.

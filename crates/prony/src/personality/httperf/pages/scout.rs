@@ -59,24 +59,7 @@ impl Protocol for Scout<'_> {
     type Conn = <H1 as Protocol>::Conn;
 
     pass_on!(inner: room encode encode_filled deadline);
-
-    fn decode(
-        &mut self,
-        conn: &mut Self::Conn,
-        data: &[u8],
-        sink: &mut impl ReplySink,
-    ) -> Result<usize, Fault> {
-        self.inner.decode(conn, data, &mut Reading { sink, seen: self.seen })
-    }
-
-    fn end(
-        &mut self,
-        conn: &mut Self::Conn,
-        left: &[u8],
-        sink: &mut impl ReplySink,
-    ) -> Result<(), Fault> {
-        self.inner.end(conn, left, &mut Reading { sink, seen: self.seen })
-    }
+    pass_on!(inner through Reading(seen): decode end);
 }
 
 struct Reading<'a, S> {
