@@ -6,30 +6,18 @@ use crate::rig::{Ended, Other};
 
 /// Where both are held against each other: the same few pages from nginx, with keep-alive.
 const NGINX: &str = "
-    daemon off;
-    master_process off;
-    pid @DIR@/pid;
-    error_log @DIR@/error.log;
-    events { worker_connections 1024; }
-    http {
-        access_log off;
-        keepalive_requests 100000;
-        client_body_temp_path @DIR@/body;
-        proxy_temp_path @DIR@/proxy;
-        fastcgi_temp_path @DIR@/fastcgi;
-        uwsgi_temp_path @DIR@/uwsgi;
-        scgi_temp_path @DIR@/scgi;
-        server {
-            listen 127.0.0.1:@PORT@ backlog=4096;
-            location / { return 200 'hello'; }
-            location /no { return 404 'no such page'; }
-            location /named { return 200 '$request_method $content_type $http_cookie'; }
-        }
+    access_log off;
+    keepalive_requests 100000;
+    server {
+        listen 127.0.0.1:@PORT@ backlog=4096;
+        location / { return 200 'hello'; }
+        location /no { return 404 'no such page'; }
+        location /named { return 200 '$request_method $content_type $http_cookie'; }
     }
 ";
 
 pub(crate) fn nginx() -> Other {
-    Other::start("nginx", &["-p", "@DIR@", "-e", "@DIR@/error.log", "-c"], NGINX)
+    Other::nginx(NGINX)
 }
 
 /// Run the real program to its end.

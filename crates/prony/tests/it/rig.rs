@@ -254,6 +254,18 @@ impl Other {
         panic!("{program}: {last}");
     }
 
+    /// nginx in one process; `http` is what its configuration says of HTTP besides where files of
+    /// its own go.
+    pub(crate) fn nginx(http: &str) -> Self {
+        let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+        let paths = paths.map(|name| format!("{name}_temp_path @DIR@/{name};\n")).concat();
+        let config = format!(
+            "daemon off; master_process off; pid @DIR@/pid; error_log @DIR@/error.log info;\n\
+             events {{ worker_connections 1024; }}\nhttp {{\n{paths}{http}}}\n"
+        );
+        Self::start("nginx", &["-p", "@DIR@", "-e", "@DIR@/error.log", "-c"], &config)
+    }
+
     fn try_start(program: &str, args: &[&str], config: &str) -> Result<Self, String> {
         let folder = TempDir::new().expect("a folder");
         let port = free_port();

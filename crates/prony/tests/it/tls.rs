@@ -48,29 +48,18 @@ impl Certificates {
 }
 
 const NGINX: &str = "
-    daemon off;
-    master_process off;
-    pid @DIR@/pid;
-    error_log @DIR@/error.log info;
-    events { worker_connections 1024; }
-    http {
-        access_log @DIR@/access.log;
-        client_body_temp_path @DIR@/body;
-        proxy_temp_path @DIR@/proxy;
-        fastcgi_temp_path @DIR@/fastcgi;
-        uwsgi_temp_path @DIR@/uwsgi;
-        scgi_temp_path @DIR@/scgi;
-        keepalive_requests 1000000;
-        server {
-            listen 127.0.0.1:@PORT@ ssl;
-            ssl_certificate @CERTS@/@NAME@.pem;
-            ssl_certificate_key @CERTS@/@NAME@.key;
-            ssl_session_cache shared:s:1m;
-            @MORE@
-            location / { return 200 'hello'; }
-            location /large { root @CERTS@; }
-        }
-    }";
+    access_log @DIR@/access.log;
+    keepalive_requests 1000000;
+    server {
+        listen 127.0.0.1:@PORT@ ssl;
+        ssl_certificate @CERTS@/@NAME@.pem;
+        ssl_certificate_key @CERTS@/@NAME@.key;
+        ssl_session_cache shared:s:1m;
+        @MORE@
+        location / { return 200 'hello'; }
+        location /large { root @CERTS@; }
+    }
+";
 
 /// Older nginx speaks TLS 1.3 only if it is told to.
 const BOTH: &str = "ssl_protocols TLSv1.2 TLSv1.3;";
@@ -79,7 +68,7 @@ pub(crate) fn nginx(certificates: &Certificates, name: &str, more: &str) -> Othe
     let folder = certificates.0.path().to_str().expect("UTF-8");
     let config = NGINX.replace("@CERTS@", folder).replace("@NAME@", name).replace("@MORE@", more);
     certificates.write("large", &"x".repeat(40_000));
-    Other::start("nginx", &["-p", "@DIR@", "-e", "@DIR@/error.log", "-c"], &config)
+    Other::nginx(&config)
 }
 
 pub(crate) fn url(server: &Other, path: &str) -> String {
