@@ -102,6 +102,17 @@ pub enum Error {
         /// Why.
         why: io::Error,
     },
+    /// The place where self-tests are kept cannot be written.
+    #[error(
+        "the self-test cannot be kept as {}: {}; name another file by --output",
+        .path.display(), sentence(.why)
+    )]
+    SelftestPlace {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        why: io::Error,
+    },
     /// A file that is no saved result.
     #[error("{}: {why}", .path.display())]
     Result {

@@ -1,6 +1,6 @@
 //! `prony selftest`: the meter proved on this host.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::cli::selftest::SelftestArgs;
 use crate::error::Error;
@@ -13,11 +13,13 @@ use super::load::stoppable;
 
 /// Make it, save it, tell it.
 pub(super) fn selftest(args: &SelftestArgs) -> Result<Exit, Error> {
-    let name = match &args.output {
-        Some(path) => Some(path.clone()),
-        None => cite::path()?,
+    let (name, place) = match &args.output {
+        Some(path) => (Some(path.clone()), Some(asked(path)?)),
+        None => match cite::path()? {
+            Some(path) => (Some(path.clone()), Some(kept(path)?)),
+            None => (None, None),
+        },
     };
-    let place = name.as_deref().map(prepared).transpose()?;
     let control = stoppable()?;
     let steps = Steps::new(args.quiet);
     let mut tell = |what: &str| steps.show(what);
@@ -39,9 +41,14 @@ pub(super) fn selftest(args: &SelftestArgs) -> Result<Exit, Error> {
     Ok(exit(&record))
 }
 
-/// Where the result goes.
-fn prepared(path: &Path) -> Result<Place, Error> {
+/// Where the user wants the result.
+fn asked(path: &Path) -> Result<Place, Error> {
     output::place(path).map_err(|why| Error::OutputPlace { path: path.to_owned(), why })
+}
+
+/// Where it goes otherwise.
+fn kept(path: PathBuf) -> Result<Place, Error> {
+    output::place(&path).map_err(|why| Error::SelftestPlace { path, why })
 }
 
 fn exit(record: &Record) -> Exit {

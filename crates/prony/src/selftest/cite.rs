@@ -31,7 +31,7 @@ pub(crate) fn path() -> Result<Option<PathBuf>, Error> {
     let Some(path) = place() else { return Ok(None) };
     match path.parent().map_or(Ok(()), fs::create_dir_all) {
         Ok(()) => Ok(Some(path)),
-        Err(why) => Err(Error::OutputPlace { path, why }),
+        Err(why) => Err(Error::SelftestPlace { path, why }),
     }
 }
 

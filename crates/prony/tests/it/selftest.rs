@@ -115,9 +115,20 @@ fn an_interrupted_self_test_tells_what_it_has_and_saves_nothing() {
     assert!(!file(state.path()).exists());
 }
 
+/// What cannot be saved is refused before anything is measured.
 #[test]
 fn it_is_saved_where_it_is_wanted() {
     let ended = run(Path::new("/nowhere"), &["selftest", "-o", "/nowhere/x/y.json"]);
     assert_eq!(ended.code, 2, "{ended:?}");
     assert!(ended.stderr.contains("--output /nowhere/x/y.json: cannot be written"), "{ended:?}");
+    // No folder can be where a file is, nor a file where a folder is.
+    let (file, folder) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
+    fs::write(file.path().join("prony"), "").expect("written");
+    fs::create_dir_all(folder.path().join("prony/selftest.json")).expect("a folder");
+    for state in [file, folder] {
+        let ended = run(state.path(), &["selftest"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{ended:?}");
+        assert!(ended.stderr.contains("the self-test cannot be kept as"), "{ended:?}");
+        assert!(ended.stderr.contains("name another file by --output"), "{ended:?}");
+    }
 }
