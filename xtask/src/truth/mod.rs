@@ -1,8 +1,10 @@
-//! `cargo xtask truth`: prony measures delays, stalls and losses that are known, in a guest whose
-//! clock counts executed instructions, so that the machine may be as busy as it likes.
+//! `cargo xtask truth`: prony measures delays, stalls and losses that are known, and keeps its own
+//! schedule, in a guest whose clock counts executed instructions, so that the machine may be as
+//! busy as it likes.
 
 mod delays;
 mod losses;
+mod sends;
 mod stalls;
 
 use std::fs;
@@ -18,7 +20,7 @@ use crate::shell::{cargo, output, program, run, strict, target_dir};
 const USAGE: &str = "\
 usage: cargo xtask truth [--profile NAME] [SCENE...]
   --profile NAME  how to build (fast)
-  SCENE           delays, stalls, losses; all if none is named
+  SCENE           delays, stalls, losses, sends; all if none is named
 ";
 /// After so many seconds of the wall the guest is given up; it takes about one minute alone.
 const TIMEOUT: &str = "900";
@@ -32,10 +34,11 @@ struct Scene {
     check: fn(&Reports, &mut Board) -> Result<()>,
 }
 
-const SCENES: [Scene; 3] = [
+const SCENES: [Scene; 4] = [
     Scene { name: "delays", lines: delays::lines, check: delays::check },
     Scene { name: "stalls", lines: stalls::lines, check: stalls::check },
     Scene { name: "losses", lines: losses::lines, check: losses::check },
+    Scene { name: "sends", lines: sends::lines, check: sends::check },
 ];
 
 /// `cargo xtask truth`.
