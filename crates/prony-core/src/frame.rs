@@ -44,32 +44,39 @@ pub enum Kind {
 
 impl Header {
     /// The header's bytes.
+    #[inline]
     pub fn bytes(&self) -> [u8; HEADER] {
-        let mut bytes = [0; HEADER];
-        bytes[..4].copy_from_slice(&MAGIC);
-        bytes[4..8].copy_from_slice(&self.length.to_be_bytes());
-        match self.kind {
-            Kind::Request { reply } => bytes[8..12].copy_from_slice(&reply.to_be_bytes()),
-            Kind::Reply => bytes[3] |= REPLY_BIT,
-        }
-        bytes[12..].copy_from_slice(&self.sequence.to_be_bytes());
-        bytes
+        let (is_reply, reply) = match self.kind {
+            Kind::Request { reply } => (0, reply),
+            Kind::Reply => (REPLY_BIT, 0),
+        };
+        let [m0, m1, m2, version] = MAGIC;
+        let [l0, l1, l2, l3] = self.length.to_be_bytes();
+        let [r0, r1, r2, r3] = reply.to_be_bytes();
+        let [s0, s1, s2, s3, s4, s5, s6, s7] = self.sequence.to_be_bytes();
+        let m3 = version | is_reply;
+        [m0, m1, m2, m3, l0, l1, l2, l3, r0, r1, r2, r3, s0, s1, s2, s3, s4, s5, s6, s7]
     }
 
     /// The header at the beginning of `data`; `None` where there is none (of this version).
     ///
     /// # Panics
     /// Where `data` is shorter than [`HEADER`].
+    #[inline]
     pub fn read(data: &[u8]) -> Option<Self> {
-        let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| data[at + i]));
-        let sequence = u64::from(word(12)) << 32 | u64::from(word(16));
-        let kind = match (data[3] & REPLY_BIT, word(8)) {
-            _ if data[..3] != MAGIC[..3] || data[3] & !REPLY_BIT != MAGIC[3] => return None,
-            (0, reply) => Kind::Request { reply },
-            (_, 0) => Kind::Reply,
+        let data: &[u8; HEADER] = data.first_chunk().expect("a whole header");
+        let [m0, m1, m2, m3, l0, l1, l2, l3, r0, r1, r2, r3, sequence @ ..] = *data;
+        let is_reply = m3 & REPLY_BIT != 0;
+        if [m0, m1, m2, m3 & !REPLY_BIT] != MAGIC {
+            return None;
+        }
+        let kind = match (is_reply, u32::from_be_bytes([r0, r1, r2, r3])) {
+            (false, reply) => Kind::Request { reply },
+            (true, 0) => Kind::Reply,
             _ => return None,
         };
-        Some(Self { kind, length: word(4), sequence })
+        let length = u32::from_be_bytes([l0, l1, l2, l3]);
+        Some(Self { kind, length, sequence: u64::from_be_bytes(sequence) })
     }
 }
 

@@ -22,6 +22,8 @@
 //!    [`KernelStamp::CardReceived`] between the two), [`KernelStamp::Sent`] and
 //!    [`KernelStamp::CardSent`] at any time after the write, each at most once. `on_stamp` calls
 //!    for no action, so none are polled after it.
+//! 7. A driver may call `prepare_output` right before it reads the clock for a `take_output` of the
+//!    same connection, which then follows before any other call.
 
 mod slots;
 
@@ -155,6 +157,12 @@ pub trait Machine {
     /// whether all that there was has been taken.
     fn take_output(&mut self, id: ConnId, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize)
     -> bool;
+
+    /// The connection's output will be asked for next: what can be made ready for that without
+    /// knowing the time is no part of what is measured if it is made ready now.
+    fn prepare_output(&mut self, id: ConnId) {
+        let _ = id;
+    }
 
     /// When `on_tick` wants to be called; `None`: not before something else happens.
     fn deadline(&self) -> Option<Nanos>;

@@ -143,7 +143,7 @@ struct Talk<'a> {
 impl Talk<'_> {
     /// Until the machine closes the connection.
     fn hold<M: Machine>(mut self, m: &mut M, buffer: &mut [u8]) {
-        let mut flow = self.act(m);
+        let mut flow = self.act(m, self.clock.lately());
         while flow.is_continue() {
             flow = self.turn(m, buffer);
         }
@@ -154,9 +154,12 @@ impl Talk<'_> {
 
     fn turn<M: Machine>(&mut self, m: &mut M, buffer: &mut [u8]) -> Flow {
         let deadline = m.deadline();
-        if deadline.is_some_and(|at| at <= self.clock.lately()) {
-            m.on_tick(self.clock.lately());
-            return self.act(m);
+        if let Some(at) = deadline {
+            let now = self.clock.lately();
+            if at <= now {
+                m.on_tick(now);
+                return self.act(m, now);
+            }
         }
         if self.blocked || self.ended {
             return self.wait_for_room(m, buffer);
@@ -167,20 +170,22 @@ impl Talk<'_> {
 
     /// Wait for what the client says, and hand it to the machine.
     fn receive<M: Machine>(&mut self, m: &mut M, buffer: &mut [u8], flags: libc::c_int) -> Flow {
-        match sock::read_with(self.seat.fd, buffer, flags) {
-            Read::Data(n) => m.on_recv(self.id, &mut buffer[..n], self.clock.lately()),
+        let read = sock::read_with(self.seat.fd, buffer, flags);
+        let now = self.clock.lately();
+        match read {
+            Read::Data(n) => m.on_recv(self.id, &mut buffer[..n], now),
             Read::Empty => return self.look_up(m),
             Read::End => {
                 self.look_up(m)?;
                 self.ended = true;
-                m.on_closed(self.id, None, self.clock.lately());
+                m.on_closed(self.id, None, now);
             }
             Read::Dead(e) => {
                 self.ended = true;
-                m.on_closed(self.id, Some(errno::stream_fault(e)), self.clock.lately());
+                m.on_closed(self.id, Some(errno::stream_fault(e)), now);
             }
         }
-        self.act(m)
+        self.act(m, now)
     }
 
     /// What does not fit must not keep the thread from reading: the client may well send all before
@@ -194,8 +199,9 @@ impl Talk<'_> {
         self.look_up(m)?;
         if ready & !libc::POLLIN != 0 && self.blocked {
             self.blocked = false;
-            self.send(m, self.clock.lately());
-            self.act(m)?;
+            let now = self.clock.lately();
+            self.send(m, now);
+            self.act(m, now)?;
         }
         if ready & libc::POLLIN != 0 && !self.ended {
             return self.receive(m, buffer, libc::MSG_DONTWAIT);
@@ -211,17 +217,18 @@ impl Talk<'_> {
         }
         // It is the others' as well, so there is nothing to wait for.
         self.ended = true;
-        m.on_stop(StopRequest::Now, self.clock.lately());
-        self.act(m)?;
+        let now = self.clock.lately();
+        m.on_stop(StopRequest::Now, now);
+        self.act(m, now)?;
         Flow::Break(())
     }
 
     /// Carry out what the machine wants.
-    fn act<M: Machine>(&mut self, m: &mut M) -> Flow {
+    fn act<M: Machine>(&mut self, m: &mut M, now: Nanos) -> Flow {
         let mut flow = Flow::Continue(());
         while let Some(action) = m.poll_action() {
             match action {
-                Action::Transmit { id } if id == self.id => self.send(m, self.clock.lately()),
+                Action::Transmit { id } if id == self.id => self.send(m, now),
                 Action::Transmit { .. } => {}
                 Action::Close { id, how } => {
                     debug_assert_eq!(id, self.id, "the machine has no other");

@@ -296,6 +296,7 @@ impl Direct {
         if !matches!(link.state, State::Open | State::Blocked) {
             return;
         }
+        m.prepare_output(link.id);
         self.now = clock.now();
         let write = |fd, piece: &[u8]| sock::write_with(fd, piece, 0);
         let given = give(m, (link.id, link.fd), self.now, write);

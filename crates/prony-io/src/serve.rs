@@ -176,14 +176,14 @@ pub fn serve<M: Machine + Send>(
 /// The same, where each of `attendants` has one client of a stream at a time for itself, in a
 /// thread of its own, if no driver is asked for by name: its next message is awaited in the read
 /// itself. What is left of the attendants' machines is the second part of the result.
-pub fn serve_at_desks<M: Machine + Send>(
+pub fn serve_at_desks<M: Machine + Send, A: Machine + Send>(
     machines: Vec<M>,
-    attendants: Vec<M>,
+    attendants: Vec<A>,
     listeners: &[Listener],
     options: &Options,
     control: &Control,
     show: &(dyn Fn(&M, Nanos) + Sync),
-) -> Result<(Vec<Served<M>>, Vec<M>), SetupError> {
+) -> Result<(Vec<Served<M>>, Vec<A>), SetupError> {
     let desk = Arc::new(Desk::default());
     let wanted = options.driver == DriverChoice::Auto;
     thread::scope(|scope| {

@@ -198,6 +198,12 @@ impl Peer {
 
     /// Fill up the next `N` bytes; all of them once they are there.
     fn fill<const N: usize>(&mut self, data: &mut &[u8]) -> Option<[u8; N]> {
+        if self.have == 0
+            && let Some((whole, rest)) = data.split_first_chunk::<N>()
+        {
+            *data = rest;
+            return Some(*whole);
+        }
         let n = data.len().min(N - self.have);
         self.head[self.have..self.have + n].copy_from_slice(&data[..n]);
         self.have += n;
@@ -215,6 +221,12 @@ impl Peer {
         out: &mut Vec<u8>,
         send: &mut dyn FnMut(&[u8]) -> usize,
     ) -> (u64, bool) {
+        if let Some(&owed) = self.owed.front()
+            && self.owed.len() == 1
+            && self.sent == 0
+        {
+            return self.send_only(owed, out, send);
+        }
         let mut sum = 0;
         while let Some(&first) = self.owed.front() {
             out.clear();
@@ -245,6 +257,27 @@ impl Peer {
             return (sum, false);
         }
         (sum, true)
+    }
+}
+
+impl Peer {
+    /// The same where one reply is owed, of which nothing was sent: what ping-pong consists of.
+    fn send_only(
+        &mut self,
+        owed: Owed,
+        out: &mut Vec<u8>,
+        send: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> (u64, bool) {
+        out.clear();
+        owed.write(out);
+        let taken = send(out);
+        let all = taken == out.len();
+        if all {
+            self.owed.clear();
+        } else {
+            self.sent = taken;
+        }
+        (taken as u64, all)
     }
 }
 

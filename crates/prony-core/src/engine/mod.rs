@@ -74,6 +74,8 @@ pub struct Engine<P: Protocol> {
     missed: bool,
     /// Scratch, reused from call to call.
     out: Vec<u8>,
+    /// The connection whose next requests are in there already.
+    prepared: Option<u32>,
     starts: Vec<usize>,
     pieces: Vec<usize>,
     freed: Vec<u32>,
@@ -134,6 +136,7 @@ impl<P: Protocol> Engine<P> {
             trails: None,
             missed: false,
             out: Vec::with_capacity(OUT_CHUNK),
+            prepared: None,
             starts: Vec::new(),
             pieces: Vec::new(),
             freed: Vec::new(),
@@ -528,6 +531,12 @@ impl<P: Protocol> Machine for Engine<P> {
         let all = self.send_new(id.slot, now, send);
         self.fail_unsent(now);
         all
+    }
+
+    fn prepare_output(&mut self, id: ConnId) {
+        if self.stage != Stage::Over && self.conns.live(id) {
+            self.encode_early(id.slot);
+        }
     }
 
     fn deadline(&self) -> Option<Nanos> {

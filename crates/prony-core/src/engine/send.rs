@@ -138,7 +138,8 @@ impl<P: Protocol> Engine<P> {
         if self.conns[slot].state != State::Open {
             return true;
         }
-        while self.encode_new(slot, now) {
+        let mut prepared = self.prepared.take() == Some(slot);
+        while std::mem::take(&mut prepared) || self.encode_new(slot, now) {
             let conn = &mut self.conns[slot];
             if let Layer::Tls(tls) = &mut conn.layer
                 && self.secure.seal(tls, &mut self.out, &mut self.starts).is_err()
@@ -187,6 +188,16 @@ impl<P: Protocol> Engine<P> {
             }
         }
         true
+    }
+
+    /// Encode requests before the time of their sending is known, where nothing else is to be sent
+    /// before them and they do not depend on it.
+    pub(super) fn encode_early(&mut self, slot: u32) {
+        let conn = &self.conns[slot];
+        let alone = conn.state == State::Open && conn.tail.is_none();
+        if alone && matches!(conn.layer, Layer::Plain) && self.dynamic.is_none() {
+            self.prepared = self.encode_new(slot, Nanos::ZERO).then_some(slot);
+        }
     }
 
     /// Encode requests that were not yet, as many as are offered to the kernel at once. Returns

@@ -109,6 +109,40 @@ pub(super) fn connect_of(actions: &[Action]) -> Vec<ConnId> {
         .collect()
 }
 
+/// Whether requests are made ready before the time of their sending is known is seen in nothing.
+#[test]
+fn prepared_requests_are_sent_once_and_at_the_time_of_their_sending() {
+    let mut e = Engine::new(&closed(1, 3), Letters);
+    e.on_tick(ms(0));
+    let id = connect_of(&turn(&mut e, ms(0)).0)[0];
+    e.on_connected(id, ms(1));
+    for (sent, done) in [(2, 5), (7, 9), (9, 20)] {
+        assert_eq!(e.poll_action(), Some(Action::Transmit { id }));
+        e.prepare_output(id);
+        e.prepare_output(ConnId { slot: id.slot, generation: id.generation + 1 });
+        // One that does not fit is prepared as little as nothing.
+        assert!(!e.take_output(id, ms(sent), &mut |bytes| {
+            assert_eq!(bytes, b"?");
+            0
+        }));
+        e.prepare_output(id);
+        let mut heard = Vec::new();
+        assert!(e.take_output(id, ms(sent), &mut |bytes| {
+            heard.extend_from_slice(bytes);
+            bytes.len()
+        }));
+        assert_eq!(heard, b"?");
+        e.prepare_output(id);
+        assert!(e.take_output(id, ms(sent), &mut |_| panic!("nothing is left")));
+        assert_eq!(e.poll_action(), None);
+        e.on_recv(id, &mut b"!".to_vec(), ms(done));
+    }
+    assert_eq!(turn(&mut e, ms(20)).0, [Action::Finished]);
+    let t = e.finish().1;
+    assert_eq!((t.started, t.sent, t.replies, t.bytes_sent), (3, 3, 3, 3));
+    assert_eq!(t.times.service.sum_ns(), (3 + 2 + 11) * 1_000_000);
+}
+
 #[test]
 fn closed_loop_counts_the_connect_as_response_and_not_as_service() {
     let mut e = Engine::new(&closed(1, 2), Letters);

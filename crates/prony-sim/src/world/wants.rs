@@ -88,6 +88,10 @@ impl World<'_, '_> {
         let mut taken = self.spare.pop().unwrap_or_default();
         let mut writes = Vec::new();
         let stamped = end == CLIENT && self.setup.kernel.is_some();
+        // Drivers may, or may not; what comes of it must be the same.
+        if c.is_multiple_of(2) {
+            self.machines[machine].prepare_output(id);
+        }
         let all = self.machines[machine].take_output(id, self.now, &mut |data| {
             let n = data.len().min(room);
             room -= n;

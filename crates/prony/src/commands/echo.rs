@@ -210,14 +210,12 @@ fn respond(
     let bounded = listeners.iter().map(bounded).collect();
     let machine = Echo::new(EchoLaw::default(), bounded);
     let (machine, attendants) = match identity {
-        Some(identity) => (Shield::new(machine, identity, secured), Vec::new()),
-        None => {
-            let plain = || Shield::none(Echo::new(EchoLaw::default(), Vec::new()));
-            (Shield::none(machine), (0..ATTENDANTS).map(|_| plain()).collect())
-        }
+        Some(identity) => (Shield::new(machine, identity, secured), 0),
+        None => (Shield::none(machine), ATTENDANTS),
     };
+    let attendants = (0..attendants).map(|_| Echo::new(EchoLaw::default(), Vec::new())).collect();
     let options = Options { driver: driver(args.driver), ..Options::default() };
-    let (streams, answered) = thread::scope(|scope| {
+    let (streams, attended, answered) = thread::scope(|scope| {
         let userspace = userspace.map(|listener| {
             let machine = Shield::none(Echo::new(EchoLaw::default(), vec![true]));
             scope.spawn(move || userspace::serve(machine, listener, control, &|_, _| {}))
@@ -244,13 +242,13 @@ fn respond(
         let answered = responder.and_then(|thread| thread.join().ok()).unwrap_or_default();
         let userspace = userspace.and_then(|thread| thread.join().ok()).transpose()?;
         let (served, attended) = served?;
-        let served = served.into_iter().map(|one| one.machine);
-        Ok((served.chain(attended).chain(userspace).collect::<Vec<_>>(), answered))
+        let served: Vec<_> = served.into_iter().map(|s| s.machine).chain(userspace).collect();
+        Ok((served, attended, answered))
     })
     .map_err(refused)?;
     let mut done = Echoed::default();
-    for one in &streams {
-        done.merge(one.inner().echoed());
+    for one in streams.iter().map(Shield::inner).chain(&attended) {
+        done.merge(one.echoed());
     }
     let handshakes = streams.first().and_then(Shield::handshakes);
     let Answered { answered, refused, .. } = answered;
