@@ -1,9 +1,12 @@
 //! A responder for datagrams: one socket, one thread, nothing remembered of anybody.
 
-use std::io;
+use std::mem::MaybeUninit;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{io, slice};
+
+use socket2::SockRef;
 
 use crate::sock::waits;
 use crate::worker::SetupError;
@@ -69,14 +72,22 @@ impl Datagrams {
     /// [`end`](Self::end). It waits without a limit, which would cost each datagram a timer.
     pub fn respond(&self, answer: &mut dyn FnMut(&[u8], &mut Vec<u8>) -> bool) -> Answered {
         let mut done = Answered::default();
-        let (mut buffer, mut out) = (vec![0; LONGEST], Vec::with_capacity(LONGEST));
+        let mut buffer = vec![MaybeUninit::new(0_u8); LONGEST];
+        let mut out = Vec::with_capacity(LONGEST);
+        // The standard library's own takes a datagram from nobody, as the end brings one, for a
+        // fault of the kernel's.
+        let socket = SockRef::from(&self.socket);
         while !self.over.load(Ordering::Relaxed) {
             // What goes wrong here (nobody has sent, the last answer's receiver is gone) concerns
             // one datagram at most.
-            let Ok((n, from)) = self.socket.recv_from(&mut buffer) else { continue };
+            let Ok((n, from)) = socket.recv_from(&mut buffer) else { continue };
+            let Some(from) = from.as_socket() else { continue };
+            // SAFETY: all of the buffer was initialised when it was made, and `n` bytes of it are
+            // the kernel's.
+            let data = unsafe { slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), n) };
             done.bytes_in += n as u64;
             out.clear();
-            if !answer(&buffer[..n], &mut out) {
+            if !answer(data, &mut out) {
                 done.refused += 1;
             } else if let Ok(sent) = self.socket.send_to(&out, from) {
                 done.answered += 1;
