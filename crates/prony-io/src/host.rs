@@ -85,7 +85,7 @@ fn read(path: &str) -> Option<String> {
 }
 
 /// What the limit of locked memory leaves for rings.
-fn ring_memory() -> Option<u64> {
+pub(crate) fn ring_memory() -> Option<u64> {
     let status = read("/proc/self/status").unwrap_or_default();
     let ids = read("/proc/self/uid_map").unwrap_or_default();
     if may_lock_all(&status, &ids) {

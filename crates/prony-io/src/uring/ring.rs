@@ -9,13 +9,14 @@ use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use prony_core::units::Span;
 
+use crate::host;
 use crate::pace::Poll;
 
 /// Requests that fit between two submissions, and completions that fit before the kernel has to
-/// keep them elsewhere; the most that can be had is taken. A ring's memory is locked. Processes
-/// without the right to lock as much as they like have a limit of it, often 8 MiB for all of the
-/// user's rings together; the large ring takes 1.3 MiB of it. More requests than fit are submitted
-/// in between, more completions wait in the kernel: a smaller ring is slower at most.
+/// keep them elsewhere. A ring's memory is locked. Processes without the right to lock as much as
+/// they like have a limit of it, often 8 MiB for all of the user's rings together, of which the
+/// largest takes 1.3 and the next 0.2. More requests than fit are submitted in between, more
+/// completions wait in the kernel.
 const SIZES: [(u32, u32); 3] = [(4_096, 65_536), (1_024, 8_192), (256, 2_048)];
 
 /// An io_uring instance, used by the thread that made it.
@@ -32,7 +33,7 @@ impl std::fmt::Debug for Ring {
 impl Ring {
     /// A ring for the calling thread. Fails where the kernel refuses or lacks what is needed (6.1).
     pub(super) fn new() -> io::Result<Self> {
-        let ring = largest(SIZES, of_size)?;
+        let ring = largest(sizes(host::ring_memory()), of_size)?;
         let p = ring.params();
         if !p.is_feature_ext_arg() || !p.is_feature_nodrop() || !p.is_feature_skip_cqe_on_success()
         {
@@ -118,15 +119,23 @@ impl Ring {
     }
 }
 
+/// The sizes that are tried. Where memory is limited, a large ring is nobody's: few of them would
+/// leave nothing to the threads that come after them.
+fn sizes(ring_memory: Option<u64>) -> &'static [(u32, u32)] {
+    const LITTLE: u64 = 64 << 20;
+    if ring_memory.is_some_and(|bytes| bytes < LITTLE) { &SIZES[1..] } else { &SIZES }
+}
+
 /// The first of these sizes for which there is memory.
-fn largest<T>(sizes: [(u32, u32); 3], make: impl Fn((u32, u32)) -> io::Result<T>) -> io::Result<T> {
-    let [large, medium, small] = sizes;
-    let lacks_memory = |e: &io::Error| e.raw_os_error() == Some(libc::ENOMEM);
-    [large, medium]
-        .into_iter()
-        .map(&make)
-        .find(|made| !made.as_ref().is_err_and(lacks_memory))
-        .unwrap_or_else(|| make(small))
+fn largest<T>(sizes: &[(u32, u32)], make: impl Fn((u32, u32)) -> io::Result<T>) -> io::Result<T> {
+    let mut refused = io::Error::from_raw_os_error(libc::ENOMEM);
+    for &size in sizes {
+        match make(size) {
+            Err(e) if e.raw_os_error() == Some(libc::ENOMEM) => refused = e,
+            other => return other,
+        }
+    }
+    Err(refused)
 }
 
 fn of_size((requests, completions): (u32, u32)) -> io::Result<IoUring> {
@@ -192,7 +201,7 @@ mod tests {
     fn a_ring_is_as_large_as_there_is_memory_for() {
         let refused = |errno, least| {
             let tried = RefCell::new(Vec::new());
-            let made = largest(SIZES, |(requests, _)| {
+            let made = largest(&SIZES, |(requests, _)| {
                 tried.borrow_mut().push(requests);
                 if requests > least {
                     Err(io::Error::from_raw_os_error(errno))
@@ -207,6 +216,7 @@ mod tests {
         assert_eq!(refused(libc::ENOMEM, 256), (Ok(256), vec![4_096, 1_024, 256]));
         let none = (Err(Some(libc::ENOMEM)), vec![4_096, 1_024, 256]);
         assert_eq!(refused(libc::ENOMEM, 0), none);
+        assert_eq!([None, Some(1 << 30), Some(8 << 20)].map(|n| sizes(n).len()), [3, 3, 2]);
         assert_eq!(refused(libc::EPERM, 1_024), (Err(Some(libc::EPERM)), vec![4_096]));
     }
 }

@@ -193,8 +193,8 @@ fn ring_memory(host: &Host) -> Option<Advice> {
     let bytes = host.ring_memory.filter(|&n| n < RING_MEMORY_LITTLE)?;
     told(
         format!(
-            "io_uring may lock {} for all rings of this user together, and a thread's ring wants \
-             1.3 MiB: more threads get smaller ones, or none",
+            "io_uring may lock {} for all rings of this user together: threads get small rings, \
+             and many of them none",
             units::bytes(bytes as f64)
         ),
         "sudo prlimit --pid $$ --memlock=unlimited:unlimited".into(),
@@ -324,7 +324,7 @@ mod tests {
                 taskset -c 4-5 TARGET & taskset -c 2-3 prony URL
             the kernel refuses io_uring to everybody
                 sudo sysctl -w kernel.io_uring_disabled=0
-            io_uring may lock 8.00 MiB for all rings of this user together, and a thread's ring wants 1.3 MiB: more threads get smaller ones, or none
+            io_uring may lock 8.00 MiB for all rings of this user together: threads get small rings, and many of them none
                 sudo prlimit --pid $$ --memlock=unlimited:unlimited
             at most 1,024 files can be open, and each connection is one
                 sudo prlimit --pid $$ --nofile=1048576:1048576
