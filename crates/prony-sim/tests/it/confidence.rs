@@ -12,6 +12,9 @@ use prony_sim::plant::Law;
 /// The mean service of every station.
 const SERVICE: Span = Span::from_millis(1);
 
+/// The share of slow requests of the bimodal stations.
+const SLOW: f64 = 0.04;
+
 /// A station at which requests arrive at random.
 #[derive(Clone, Copy)]
 enum Station {
@@ -19,6 +22,8 @@ enum Station {
     Queue(f64),
     /// A server for each request, and that law; 1,000 requests a second.
     Free(&'static str, Law),
+    /// The same, evenly 0.8 to 1.2 ms, but 16 to 24 ms for 4 %.
+    Humps,
 }
 
 /// The figures that are asked for: quantiles, and NaN for the mean.
@@ -31,6 +36,10 @@ struct Count {
     runs: u32,
     told: [u32; FIGURES.len()],
     held: [u32; FIGURES.len()],
+    /// How far the further ends are from the truth, as a share of it, added up.
+    reach: [f64; FIGURES.len()],
+    /// Runs in which the times were taken to hang together for too long.
+    wander: u32,
 }
 
 impl Station {
@@ -52,9 +61,14 @@ impl Station {
                     done.push((now + wait, wait));
                 }
             }
-            Self::Free(_, law) => {
+            Self::Free(..) | Self::Humps => {
                 for _ in 0..requests {
                     now = now + dice.exponential(SERVICE);
+                    let law = match self {
+                        Self::Free(_, law) => law,
+                        _ if dice.chance(SLOW) => Law::Uniform(SERVICE * 16, SERVICE * 24),
+                        _ => Law::Uniform(SERVICE * 4 / 5, SERVICE * 6 / 5),
+                    };
                     let time = law.draw(&mut dice);
                     done.push((now + time, time));
                 }
@@ -93,6 +107,13 @@ impl Station {
                 of(Law::Exponential(Span((SERVICE.0 as f64 / (1.0 - load)) as u64)))
             }
             Self::Free(_, law) => of(law),
+            Self::Humps if figure.is_nan() => of(Law::Bimodal(SERVICE, SERVICE * 20, SLOW)),
+            Self::Humps => {
+                let fast = figure / (1.0 - SLOW);
+                let slow = (figure - (1.0 - SLOW)) / SLOW;
+                let times = if fast <= 1.0 { 0.8 + 0.4 * fast } else { 16.0 + 8.0 * slow };
+                times * SERVICE.0 as f64
+            }
         }
     }
 
@@ -109,7 +130,9 @@ impl Station {
                 // A time is kept in whole nanoseconds.
                 count.told[i] += 1;
                 count.held[i] += u32::from(lo - 1.0 <= truth && truth <= hi + 1.0);
+                count.reach[i] += (hi - lo) / 2.0 / truth;
             }
+            count.wander += u32::from(confidence.wanders().is_some());
         }
         count
     }
@@ -118,13 +141,14 @@ impl Station {
         match self {
             Self::Queue(load) => format!("M/M/1 busy {load}"),
             Self::Free(name, _) => name.to_owned(),
+            Self::Humps => "two humps".to_owned(),
         }
     }
 }
 
 const HEAVY: Station = Station::Free("heavy tail", Law::Pareto(Span::from_millis(1), 1.5));
 const BIMODAL: Station =
-    Station::Free("bimodal", Law::Bimodal(Span::from_millis(1), Span::from_millis(20), 0.04));
+    Station::Free("bimodal", Law::Bimodal(SERVICE, Span::from_millis(20), SLOW));
 
 impl Count {
     /// The share of intervals that held the truth, in per cent.
@@ -132,32 +156,51 @@ impl Count {
         f64::from(self.held[figure]) * 100.0 / f64::from(self.told[figure])
     }
 
-    /// As a line of a table: what was held of what was told, and how often that was.
+    /// As a line of a table: what was held of what was told, how often that was, and how wide.
     fn line(&self, station: Station, requests: u64) -> String {
         let mut line = format!("| {} | {requests} |", station.name());
         for i in 0..FIGURES.len() {
             let told = f64::from(self.told[i]) * 100.0 / f64::from(self.runs);
+            let wide = self.reach[i] * 100.0 / f64::from(self.told[i]);
             let cell = match self.told[i] {
                 0 => " never told |".to_owned(),
-                n if n == self.runs => format!(" {:.1} % |", self.held(i)),
-                _ => format!(" {:.1} % of the {told:.1} % told |", self.held(i)),
+                n if n == self.runs => format!(" {:.1} %, +- {wide:.1} % |", self.held(i)),
+                _ => format!(" {:.1} % of the {told:.1} % told, +- {wide:.1} % |", self.held(i)),
             };
             write!(line, "{cell}").expect("memory");
         }
+        write!(line, " {:.1} % |", f64::from(self.wander) * 100.0 / f64::from(self.runs))
+            .expect("memory");
         line
     }
 }
 
-/// Which figures must be held as often as is said: 95 %, give or take 2, and two standard errors of
-/// so few runs. (The study of `cargo xtask bars` has more.)
+/// The probability that of `n` intervals, each of which holds the truth with probability `p`, no
+/// more than `k` do.
+fn binomial(n: u32, p: f64, k: u32) -> f64 {
+    let mut term = f64::from(n) * (1.0 - p).ln();
+    let mut sum = term.exp();
+    for i in 0..k {
+        term += (f64::from(n - i) / f64::from(i + 1) * p / (1.0 - p)).ln();
+        sum += term.exp();
+    }
+    sum
+}
+
+/// Which figures must be told (in 98 % of the runs) and held as often as is said: by the binomial
+/// law it must not be ruled out, at one in a hundred, that they are held in 93 to 97 % of all runs.
+/// (The study of `cargo xtask bars` has more of them.)
 fn check(station: Station, requests: u64, runs: u32, figures: &[usize]) {
     let count = station.count(requests, runs);
     let line = count.line(station, requests);
     for &i in figures {
-        assert!(count.told[i] * 50 >= runs * 49, "{}: told too seldom: {line}", FIGURES[i]);
-        let off = 2.0 + 2.0 * (95.0_f64 * 5.0 / f64::from(runs)).sqrt();
-        assert!((count.held(i) - 95.0).abs() <= off, "{} is off by over {off}: {line}", FIGURES[i]);
+        let (told, held) = (count.told[i], count.held[i]);
+        assert!(told * 50 >= runs * 49, "{}: told too seldom: {line}", FIGURES[i]);
+        assert!(binomial(told, 0.93, held) > 0.01, "{}: held too seldom: {line}", FIGURES[i]);
+        let more = 1.0 - binomial(told, 0.97, held.saturating_sub(1));
+        assert!(more > 0.01, "{}: held too often: {line}", FIGURES[i]);
     }
+    assert!(f64::from(count.wander) <= f64::from(runs) * 0.02, "false alarms: {line}");
 }
 
 #[test]
@@ -178,43 +221,68 @@ fn p14_intervals_hold_the_truth_at_heavy_load() {
 #[test]
 fn p14_intervals_hold_the_truth_of_a_heavy_tail() {
     check(HEAVY, 30_000, 250, &[0, 1, 2, 4]);
+    let count = HEAVY.count(5_000, 50);
+    let line = count.line(HEAVY, 5_000);
+    assert!(count.told[4] <= 1, "the mean of so few follows from what was not seen: {line}");
+    assert_eq!(count.told[2], 50, "{line}");
 }
 
 #[test]
 fn p14_intervals_hold_the_truth_of_two_kinds_of_requests() {
+    check(Station::Humps, 20_000, 250, &[0, 1, 2, 4]);
     check(BIMODAL, 20_000, 200, &[4]);
     // The quantiles are one of two values, which the interval holds wherever it lies between them.
     let count = BIMODAL.count(20_000, 50);
-    for i in 0..4 {
+    for i in 0..3 {
         assert!(count.told[i] == 50 && count.held[i] == 50, "{}", count.line(BIMODAL, 20_000));
     }
 }
 
 /// A tail of which a handful of independent pieces was seen says so, instead of being told as if
-/// it were known.
+/// it were known; and so does a run that is short against what its times remember. Neither is
+/// called another target.
 #[test]
 fn p12_a_tail_that_hangs_together_is_not_told() {
     let count = Station::Queue(0.9).count(50_000, 60);
     let line = count.line(Station::Queue(0.9), 50_000);
-    assert!(count.told[2] <= 6, "500 times beyond p99, but in a few bursts: {line}");
-    assert_eq!(count.told[3], 0, "{line}");
+    assert_eq!(count.told[2..4], [0, 0], "500 times beyond p99, but in a few bursts: {line}");
+    let count = Station::Queue(0.9).count(10_000, 60);
+    let line = count.line(Station::Queue(0.9), 10_000);
+    assert!(count.told.iter().all(|&n| n <= 3), "11 s, of which 0.4 s hang together: {line}");
+    assert!(count.wander <= 1, "{line}");
+}
+
+/// The times of a queue that nearly stands still, over a run that is short against how long they
+/// hang together, are told to hang together for too long.
+#[test]
+fn p14_a_queue_that_is_slower_than_the_run_makes_no_figure() {
+    let count = Station::Queue(0.995).count(20_000, 60);
+    let line = count.line(Station::Queue(0.995), 20_000);
+    assert!(count.told.iter().all(|&n| n == 0), "{line}");
+    assert!(count.wander >= 24, "{line}");
 }
 
 /// The table of `docs/confidence.md`: `cargo xtask bars` asks for it, with the number of runs.
 #[test]
 fn study() {
     let Some(runs) = env::var("PRONY_BARS").ok().and_then(|n| n.parse().ok()) else { return };
-    println!("| station | requests | p50 | p90 | p99 | p99.9 | mean |");
-    println!("|---|---|---|---|---|---|---|");
+    println!("| station | requests | p50 | p90 | p99 | p99.9 | mean | not stationary |");
+    println!("|---|---|---|---|---|---|---|---|");
     let queue = |load: f64, sizes: &[u64]| -> Vec<(Station, u64)> {
         sizes.iter().map(|&n| (Station::Queue(load), n)).collect()
     };
+    // What takes the longest comes last.
     let all = [
-        queue(0.3, &[5_000, 20_000, 100_000]),
-        queue(0.6, &[10_000, 60_000, 300_000]),
-        queue(0.9, &[10_000, 50_000, 200_000, 400_000, 800_000]),
-        vec![(HEAVY, 5_000), (HEAVY, 30_000), (HEAVY, 200_000)],
-        vec![(BIMODAL, 5_000), (BIMODAL, 20_000)],
+        queue(0.9, &[10_000, 30_000, 50_000, 100_000]),
+        queue(0.6, &[10_000, 20_000, 60_000]),
+        queue(0.3, &[5_000, 20_000]),
+        vec![(HEAVY, 5_000), (HEAVY, 30_000)],
+        vec![(Station::Humps, 5_000), (Station::Humps, 20_000), (BIMODAL, 5_000)],
+        queue(0.9, &[200_000]),
+        queue(0.3, &[100_000]),
+        vec![(HEAVY, 200_000), (Station::Humps, 100_000)],
+        queue(0.6, &[300_000]),
+        queue(0.9, &[400_000, 800_000]),
     ];
     for (station, requests) in all.into_iter().flatten() {
         println!("{}", station.count(requests, runs).line(station, requests));

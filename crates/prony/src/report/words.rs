@@ -137,6 +137,12 @@ pub fn limit(limit: &Limit, summary: &Summary) -> String {
         ),
         Limit::Stopped => "the user ended the run before its time".into(),
         Limit::Changed(change) => changed(change),
+        Limit::Correlated { redness } => format!(
+            "response times hang together over a good part of the run (the slowest waves in them \
+             are {} times as strong as faster ones), so that it is like a single one of them: run \
+             much longer (-d)",
+            units::three(*redness)
+        ),
         Limit::Short { percentile, needs, samples } => format!(
             "p{percentile} needs {} and there are {}: run longer, or ask for a lower percentile",
             units::counted(*needs, "sample", "samples"),

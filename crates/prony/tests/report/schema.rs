@@ -59,6 +59,22 @@ fn doubtful() -> [Summary; 2] {
     [changed, failed]
 }
 
+/// One whose response times wander over the run.
+fn wandering() -> Summary {
+    let mut summary = sample::closed();
+    let t = &mut summary.main;
+    for k in 0..24_000_u64 {
+        let phase = (k / 1_000) as f64 / 24.0 * std::f64::consts::TAU;
+        t.series.replied(Nanos(k * 1_000_000), Span((1e7 * (1.0 + 0.5 * phase.cos())) as u64), 10);
+        t.times.response.record(Span((1e7 * (1.0 + 0.5 * phase.cos())) as u64));
+    }
+    t.series.close();
+    t.end = Nanos(24_000_000_000);
+    let told = &report(&summary)["verdict"]["reasons"];
+    assert_eq!(told[0]["limit"], "correlated", "{told}");
+    summary
+}
+
 /// One whose meter was held back in every way, and counted wrongly.
 fn held() -> Summary {
     let mut summary = sample::closed();
@@ -110,6 +126,7 @@ fn summaries() -> Vec<Summary> {
     all.push(sample::exchange());
     all.extend(doubtful());
     all.push(held());
+    all.push(sample::audited(wandering()));
     all.extend(told_why());
     let (low, high) = (Span::from_millis(1), Span::from_millis(9));
     for think in [

@@ -14,6 +14,8 @@ mod spectrum;
 #[cfg(test)]
 mod tests;
 
+use std::iter;
+
 use serde::{Deserialize, Serialize};
 
 use crate::record::Tally;
@@ -21,17 +23,24 @@ use crate::record::hist::Hist;
 use crate::record::series::{self, BINS, Block, Series};
 use crate::units::Span;
 pub use goal::{Clock, Goal, Until, Wanted, Watch};
-use spectrum::{T, Waves};
+use spectrum::Waves;
 
 /// The fewest blocks from which anything is said: a second of them.
 const BLOCKS_LEAST: usize = 32;
-/// Below so many independent times beyond a quantile, how strongly they hang together cannot be
-/// told from them alone.
-const OWN_ENOUGH: f64 = 50.0;
-/// A mean needs so many independent times, or the times' skewness shows in it ...
-const MEAN_NEEDS: f64 = 100.0;
-/// ... and so many blocks that matter.
-const MEAN_BLOCKS: f64 = 3.0;
+/// Nothing is said of times that count for fewer independent ones ...
+const INDEPENDENT_LEAST: f64 = 400.0;
+/// ... and nothing of a quantile with fewer of them beyond it.
+const BEYOND_LEAST: f64 = 20.0;
+/// The three slowest waves are believed to be stronger than the six fastest of twelve from here on:
+/// of independent times one run in 200 has that (F with 3 and 6 degrees of freedom).
+const REDNESS_MAX: f64 = 12.9;
+/// It matters where the ends between which the median may lie are a fifth apart.
+const WANDER_MIN: f64 = 1.2;
+/// Of the mean of times whose tail is as heavy as that of a distribution without a variance nothing
+/// is said until there are so many of them ...
+const HEAVY_NEEDS: u64 = 20_000;
+/// ... which is judged by their longest 50th.
+const TAIL: u64 = 50;
 /// How many times further from q than q is from certainty, in odds, an edge between two bins may
 /// lie and still tell how strongly the times hang together at q.
 const ODDS_MAX: f64 = 4.0;
@@ -66,6 +75,13 @@ pub enum Lack {
     },
     /// The result was saved by a version that kept no blocks, or the figure has none.
     NotKept,
+}
+
+/// How many times more than its part each block has up to an edge between two bins, and the share
+/// of all times up to it.
+struct Surplus {
+    parts: Vec<f64>,
+    share: f64,
 }
 
 /// The intervals of one section of a run.
@@ -145,16 +161,20 @@ impl<'a> Confidence<'a> {
         }
         self.ready()?;
         let n = n as f64;
-        let tail = q.min(1.0 - q);
-        let Some((dependence, independent)) = self.dependence(q, n) else {
-            return Ok(self.bin_of_rank(q));
-        };
-        let reach = T * (dependence * q * (1.0 - q) / n).sqrt();
-        let (lo, hi) = ((q - reach) * n, (q + reach) * n);
-        if tail <= 0.0 || lo < 1.0 || hi > n {
-            return Err(Lack::Dependent { independent });
+        let surplus = self.surplus(q);
+        let own = surplus.as_ref().map(|surplus| self.dependence_of(surplus));
+        // Where nothing varies all are independent.
+        let independent = |dependence: Option<f64>| n / dependence.unwrap_or_default();
+        let beyond = independent(self.dependence_nearer(q).or(own)) * q.min(1.0 - q);
+        if beyond < BEYOND_LEAST || independent(self.dependence(0.5)) < INDEPENDENT_LEAST {
+            return Err(Lack::Dependent { independent: beyond });
         }
-        Ok(Interval { lo: self.at_rank(lo.floor()).0, hi: self.at_rank(hi.ceil()).1 })
+        let Some(surplus) = surplus else { return Ok(self.bin_of_rank(q)) };
+        let (lo, hi) = self.ranks(q, &surplus);
+        if lo < 1.0 || hi > n {
+            return Err(Lack::Dependent { independent: beyond });
+        }
+        Ok(Interval { lo: self.at_rank(lo).0, hi: self.at_rank(hi).1 })
     }
 
     /// The interval of the mean response time, in nanoseconds.
@@ -163,24 +183,23 @@ impl<'a> Confidence<'a> {
     /// Where the sample cannot carry it.
     pub fn mean(&self) -> Result<Interval, Lack> {
         self.ready()?;
-        let total = self.blocks.iter().map(|b| b.count()).sum::<u64>() as f64;
-        let sum = self.blocks.iter().map(|b| b.sum_ns as f64).sum::<f64>();
-        let pooled = sum / total;
-        let extra: Vec<f64> =
-            self.blocks.iter().map(|b| b.sum_ns as f64 - pooled * b.count() as f64).collect();
-        // That of all times, of which those outside whole blocks are a few.
-        let n = self.hist.count() as f64;
-        let error = self.waves.variance(&extra).sqrt() / total * (total / n).sqrt();
-        let (Some(mean), Some(spread)) = (self.hist.mean_ns(), self.hist.stdev_ns()) else {
-            return Err(Lack::Empty);
-        };
-        if error > 0.0 {
-            let independent = (spread / error).powi(2);
-            if independent < MEAN_NEEDS || matter(&extra) < MEAN_BLOCKS {
-                return Err(Lack::Dependent { independent });
-            }
+        let total = self.up_to[BINS - 1] as f64;
+        let extra = self.surplus_of_sums();
+        let mean = self.hist.mean_ns().ok_or(Lack::Empty)?;
+        if self.hist.count() < HEAVY_NEEDS && self.is_heavy_tailed() {
+            return Err(Lack::Samples { needs: HEAVY_NEEDS });
         }
-        Ok(Interval { lo: (mean - T * error).max(0.0), hi: mean + T * error })
+        let n = self.hist.count() as f64;
+        let spread = self.waves.spread(&extra);
+        // Without a median that varies the times tell it themselves.
+        let alone =
+            || self.hist.stdev_ns().unwrap_or_default().powi(2) * total.powi(2) / spread.variance;
+        let independent = self.dependence(0.5).map_or_else(alone, |d| n / d);
+        spread.check(independent, INDEPENDENT_LEAST)?;
+        // That of all times, of which those outside whole blocks are a few.
+        let scale = 1.0 / total * (total / n).sqrt();
+        let (below, above) = spread.reach();
+        Ok(Interval { lo: (mean - below * scale).max(0.0), hi: mean + above * scale })
     }
 
     /// The interval of the rate of successes, per second.
@@ -192,52 +211,102 @@ impl<'a> Confidence<'a> {
         let mean =
             self.blocks.iter().map(|b| b.replies).sum::<u64>() as f64 / self.blocks.len() as f64;
         let extra: Vec<f64> = self.blocks.iter().map(|b| b.replies as f64 - mean).collect();
-        let error = self.waves.variance(&extra).sqrt() / self.seconds;
-        if rate <= 0.0 || T * error >= rate || (error > 0.0 && matter(&extra) < MEAN_BLOCKS) {
+        let spread = self.waves.spread(&extra);
+        let error = spread.variance.sqrt() / self.seconds;
+        let reach = spread.t * error;
+        if rate <= 0.0 || reach >= rate {
             return Err(Lack::Dependent { independent: (rate / error).powi(2) });
         }
-        Ok(Interval { lo: rate - T * error, hi: rate + T * error })
+        spread.check(f64::INFINITY, 0.0)?;
+        Ok(Interval { lo: rate - reach, hi: rate + reach })
+    }
+
+    /// Whether the times hang together over so much of the run that it is like a single one of them:
+    /// how many times stronger the slowest waves in the course of the mean are than faster ones,
+    /// where that is far beyond chance and the median might as well be a fifth off.
+    pub fn wanders(&self) -> Option<f64> {
+        self.ready().ok()?;
+        let surplus = self.surplus(0.5)?;
+        let redness = self.waves.redness(&self.surplus_of_sums())?;
+        let (lo, hi) = self.ranks(0.5, &surplus);
+        let (lo, hi) =
+            (self.at_rank(lo.max(1.0)).0, self.at_rank(hi.min(self.hist.count() as f64)).1);
+        (redness > REDNESS_MAX && hi > lo * WANDER_MIN).then_some(redness)
     }
 
     fn ready(&self) -> Result<(), Lack> {
         self.lack.map_or(Ok(()), Err)
     }
 
-    /// How many times larger the variance of the share of times up to the quantile is than it were
-    /// of independent ones, and for how many independent ones those beyond it count. `None` where
-    /// nothing but a single value lies around it.
-    ///
-    /// In a tail with few independent times too little is seen of how they hang together; it is
-    /// taken to be as much as anywhere between the median and there.
-    fn dependence(&self, q: f64, n: f64) -> Option<(f64, f64)> {
-        let own = self.dependence_at(q)?;
-        let tail = q.min(1.0 - q);
-        let mut most = own;
-        let mut nearer = tail * 2.0;
-        while nearer <= 0.5 {
-            let q = if q < 0.5 { nearer } else { 1.0 - nearer };
-            most = most.max(self.dependence_at(q).unwrap_or(0.0));
-            nearer *= 2.0;
-        }
-        let independent = |dependence: f64| n * tail / dependence.max(f64::MIN_POSITIVE);
-        let used = if independent(most) < OWN_ENOUGH { most } else { own };
-        Some((used, independent(used)))
+    /// How strongly the times hang together around the quantile: how many times larger the variance
+    /// of the share of times up to it is than it were of independent ones. `None` where nothing but
+    /// a single value lies around it.
+    fn dependence(&self, q: f64) -> Option<f64> {
+        Some(self.dependence_of(&self.surplus(q)?))
     }
 
-    /// The same at the edge between two bins that is nearest to the quantile.
-    fn dependence_at(&self, q: f64) -> Option<f64> {
-        let (bin, share) = self.edge(q)?;
-        let extra: Vec<f64> = self
-            .blocks
-            .iter()
-            .map(|b| {
-                let below = b.bins.iter().take_while(|&&(at, _)| usize::from(at) <= bin);
-                let below: u64 = below.map(|&(_, n)| u64::from(n)).sum();
-                below as f64 - share * b.count() as f64
-            })
+    fn dependence_of(&self, surplus: &Surplus) -> f64 {
+        self.waves.rough_variance(&surplus.parts) / self.alone(surplus)
+    }
+
+    /// The variance of the number of times up to the edge, were they independent.
+    fn alone(&self, surplus: &Surplus) -> f64 {
+        self.up_to[BINS - 1] as f64 * surplus.share * (1.0 - surplus.share)
+    }
+
+    /// The ranks within which the quantile's own may lie, as far as their surplus tells.
+    fn ranks(&self, q: f64, surplus: &Surplus) -> (f64, f64) {
+        let n = self.hist.count() as f64;
+        let spread = self.waves.spread(&surplus.parts);
+        let reach = spread.t * (spread.variance / self.alone(surplus) * q * (1.0 - q) / n).sqrt();
+        (((q - reach) * n).round(), ((q + reach) * n).round() + 1.0)
+    }
+
+    /// The same, on average over the quantiles with twice, four times ... as many times beyond them.
+    /// Whether an interval is told depends on these: a tail in which little happened by chance would
+    /// be told by itself just where its interval is too narrow.
+    fn dependence_nearer(&self, q: f64) -> Option<f64> {
+        let tails = iter::successors(Some(q.min(1.0 - q) * 2.0), |tail| Some(tail * 2.0));
+        let nearer = tails.take_while(|&tail| tail <= 0.5);
+        let all: Vec<f64> = nearer
+            .filter_map(|tail| self.dependence(if q < 0.5 { tail } else { 1.0 - tail }))
             .collect();
-        let total = self.up_to[BINS - 1] as f64;
-        Some(self.waves.variance(&extra) / (total * share * (1.0 - share)))
+        (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+    }
+
+    /// How many more times each block has up to the edge between two bins that is nearest to the
+    /// quantile than its part.
+    fn surplus(&self, q: f64) -> Option<Surplus> {
+        let (bin, share) = self.edge(q)?;
+        let parts = self.blocks.iter().map(|b| {
+            let below = b.bins.iter().take_while(|&&(at, _)| usize::from(at) <= bin);
+            let below: u64 = below.map(|&(_, n)| u64::from(n)).sum();
+            below as f64 - share * b.count() as f64
+        });
+        Some(Surplus { parts: parts.collect(), share })
+    }
+
+    /// How much longer the times of each block are, added up, than so many of the mean.
+    fn surplus_of_sums(&self) -> Vec<f64> {
+        let sum = self.blocks.iter().map(|b| b.sum_ns as f64).sum::<f64>();
+        let mean = sum / self.up_to[BINS - 1] as f64;
+        self.blocks.iter().map(|b| b.sum_ns as f64 - mean * b.count() as f64).collect()
+    }
+
+    /// Whether the longest times are as far apart as those of a distribution whose variance is
+    /// infinite (Hill 1975: a tail index below 2).
+    fn is_heavy_tailed(&self) -> bool {
+        let total = self.up_to[BINS - 1];
+        let below = total - total / TAIL;
+        let least = self.up_to.partition_point(|&n| n <= below);
+        let log = |bin: usize| (series::bin_value(bin as u16).0.max(1) as f64).ln();
+        let (mut longest, mut sum) = (0, 0.0);
+        for bin in least..BINS {
+            let here = self.up_to[bin] - self.up_to[bin - 1].max(below);
+            longest += here;
+            sum += here as f64 * (log(bin) - log(least));
+        }
+        sum * 2.0 > longest as f64
     }
 
     /// The last bin below the edge, and the share of the times up to it.
@@ -274,11 +343,4 @@ impl<'a> Confidence<'a> {
         let least = self.hist.bins().lowest_equivalent(value.0).clamp(min.0, max.0);
         (least as f64, value.0 as f64)
     }
-}
-
-/// How many blocks matter for the variance, were they of two kinds: those that add the same and
-/// those that add nothing.
-fn matter(extra: &[f64]) -> f64 {
-    let sum = |power: i32| extra.iter().map(|x| x.powi(power)).sum::<f64>();
-    sum(2).powi(2) / sum(4)
 }

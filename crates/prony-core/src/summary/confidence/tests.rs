@@ -27,7 +27,7 @@ fn what_a_run_cannot_carry_is_said() {
     let c = Confidence::of(&short);
     assert_eq!((c.quantile(0.5), c.mean()), (Err(Lack::Short), Err(Lack::Short)));
     assert_eq!(c.quantile(0.99), Err(Lack::Samples { needs: 1_000 }));
-    let mut old = tally(64, |i| vec![1 + i % 7; 50]);
+    let mut old = tally(64, |i| (0..50).map(|k| 1 + (i * 31 + k * 17) % 40).collect());
     assert!(Confidence::of(&old).quantile(0.5).is_ok());
     old.series = Series::new(Nanos::ZERO);
     assert_eq!(Confidence::of(&old).quantile(0.5), Err(Lack::NotKept));
@@ -38,14 +38,21 @@ fn a_run_that_is_one_drift_is_not_many_runs() {
     // Ten seconds in which the times only grow: there is no such thing as their median.
     let drift = tally(320, |i| vec![10 + i; 20]);
     let c = Confidence::of(&drift);
-    let Interval { lo, hi } = c.quantile(0.5).expect("an interval");
-    assert!(hi - lo > 150e6, "{lo} to {hi}");
-    assert!(matches!(c.quantile(0.9), Err(Lack::Dependent { independent }) if independent < 5.0));
-    assert!(matches!(c.mean(), Err(Lack::Dependent { .. })));
+    for told in [c.quantile(0.5), c.quantile(0.9), c.mean()] {
+        assert!(
+            matches!(told, Err(Lack::Dependent { independent }) if independent < 40.0),
+            "{told:?}"
+        );
+    }
+    assert!(c.wanders().is_some_and(|r| r > 100.0));
     // The same times in a row that has forgotten where it came from.
     let mixed = tally(320, |i| vec![10 + i * 7_919 % 320; 20]);
     let Interval { lo, hi } = Confidence::of(&mixed).quantile(0.5).expect("an interval");
     assert!(lo < 169e6 && hi > 169e6 && hi - lo < 60e6, "{lo} to {hi}");
+    assert_eq!(Confidence::of(&mixed).wanders(), None);
+    // A drift too small to matter.
+    let little = tally(320, |i| vec![3_000 + i; 20]);
+    assert_eq!(Confidence::of(&little).wanders(), None);
     let mean = Confidence::of(&mixed).mean().expect("an interval");
     assert!(mean.lo < 169.5e6 && mean.hi > 169.5e6);
 }
@@ -66,6 +73,21 @@ fn times_that_are_all_alike_have_an_interval_as_narrow_as_is_known() {
     assert_eq!(known(0.5).0, 2e6);
     assert!(known(0.5).1 <= series::bin_bounds(bin_of(Span::from_millis(2))).1.0 as f64);
     assert_eq!(known(0.99).1, 9e6);
+}
+
+#[test]
+fn the_mean_of_a_heavy_tail_takes_many_times() {
+    // Pareto times, exponent 1.5: of 100 in a block those at the quantiles between its ranks.
+    let time = |k: u64| (1e2 * (1.0 - (k as f64 + 0.5) / 12_800.0).powf(-1.0 / 1.5)) as u64;
+    let heavy = |blocks: u64| {
+        tally(blocks, move |i| (0..100).map(|k| time((i * 100 + k) * 7_919 % 12_800)).collect())
+    };
+    let mean = Confidence::of(&heavy(128)).mean();
+    assert_eq!(mean, Err(Lack::Samples { needs: 20_000 }), "12,800 times");
+    assert!(Confidence::of(&heavy(128)).quantile(0.9).is_ok());
+    assert!(Confidence::of(&heavy(256)).mean().is_ok());
+    let light = tally(128, |i| (0..100).map(|k| 1 + (i * 100 + k) * 7_919 % 12_800).collect());
+    assert!(Confidence::of(&light).mean().is_ok());
 }
 
 #[test]

@@ -133,6 +133,12 @@ pub enum Limit {
     Stopped,
     /// A figure drifted or stepped.
     Changed(Change),
+    /// Response times hang together over a good part of the run, so that it is like a single one of
+    /// them.
+    Correlated {
+        /// How many times stronger the slowest waves in them are than faster ones.
+        redness: f64,
+    },
     /// Too few samples lie beyond the percentile that was asked for.
     Short {
         /// The percentile, 0 to 100.
@@ -201,7 +207,7 @@ impl Limit {
             | Self::Audit { .. } => Verdict::ClientLimited,
             Self::Failed { .. } => Verdict::TargetFailed,
             Self::Stopped => Verdict::Interrupted,
-            Self::Changed(_) => Verdict::NotStationary,
+            Self::Changed(_) | Self::Correlated { .. } => Verdict::NotStationary,
             Self::Short { .. } | Self::Loose { .. } => Verdict::TooShort,
         }
     }
@@ -229,7 +235,8 @@ impl Summary {
             reasons.push(Limit::Stopped);
         }
         if judged_alone {
-            reasons.extend(stationary::change(self).map(Limit::Changed));
+            let changed = stationary::change(self).map(Limit::Changed);
+            reasons.extend(changed.or_else(|| stationary::correlated(self)));
         }
         reasons.extend(self.short_limit());
         reasons.extend(self.loose_limits());

@@ -8,6 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::Summary;
+use super::super::confidence::Confidence;
+use super::Limit;
 use crate::plan::Load;
 use crate::schedule::Arrivals;
 use crate::units::Span;
@@ -49,23 +51,9 @@ pub enum Figure {
 
 /// The first figure that changed. Nothing is said where the plan itself asks for a change.
 pub(super) fn change(summary: &Summary) -> Option<Change> {
-    let is_closed = match &summary.plan.load {
-        Load::Closed { .. } => true,
-        Load::Open { rate, arrivals, .. } => {
-            let even = rate.pieces.iter().all(|p| p.from == p.to && p.from == rate.pieces[0].from);
-            let traced = matches!(arrivals, Arrivals::Trace(_));
-            if !even || traced {
-                return None;
-            }
-            false
-        }
-    };
-    let t = &summary.main;
-    let length = t.series.interval();
-    let whole = (t.window().0 / length.0.max(1)) as usize;
-    if whole < CELLS_MIN {
-        return None;
-    }
+    let is_closed = matches!(summary.plan.load, Load::Closed { .. });
+    let whole = whole_cells(summary)?;
+    let (t, length) = (&summary.main, summary.main.series.interval());
     let cells = t.series.cells().get(..whole)?;
     let rate = || cells.iter().map(|c| c.replies as f64 / length.as_secs_f64()).collect();
     let times = |q| cells.iter().map(|c| c.quantile(q).map(|t| t.0 as f64)).collect();
@@ -79,6 +67,26 @@ pub(super) fn change(summary: &Summary) -> Option<Change> {
         let Found { from, to, at } = found(&values)?;
         Some(Change { figure, from, to, at: at.map(|k| length * k as u64) })
     })
+}
+
+/// That response times hang together for too long for the run to tell of them.
+pub(super) fn correlated(summary: &Summary) -> Option<Limit> {
+    whole_cells(summary)?;
+    Confidence::of(&summary.main).wanders().map(|redness| Limit::Correlated { redness })
+}
+
+/// How many whole intervals there are, where the plan asks for no change and they are enough to say
+/// anything.
+fn whole_cells(summary: &Summary) -> Option<usize> {
+    if let Load::Open { rate, arrivals, .. } = &summary.plan.load {
+        let even = rate.pieces.iter().all(|p| p.from == p.to && p.from == rate.pieces[0].from);
+        if !even || matches!(arrivals, Arrivals::Trace(_)) {
+            return None;
+        }
+    }
+    let t = &summary.main;
+    let whole = (t.window().0 / t.series.interval().0.max(1)) as usize;
+    (whole >= CELLS_MIN).then_some(whole)
 }
 
 /// A change in a row of positive values: before, after, and at which index it stepped.

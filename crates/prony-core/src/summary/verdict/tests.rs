@@ -302,6 +302,7 @@ fn course(times: &[Span]) -> Tally {
             let at = Nanos(second as u64 * 1_000_000_000 + k * 999_000);
             t.series.started(at);
             t.series.replied(at, time, 10);
+            t.times.response.record(time);
         }
     }
     let n = times.len() as u64 * 1_000;
@@ -333,6 +334,23 @@ fn p14_a_target_that_changes_makes_no_figure() {
     // A busy meter is told first, and nothing is said of the target then.
     let busy = summary(open(), course(&times), meter(9_500)).verdict();
     assert_eq!((busy.verdict, busy.reasons.len()), (Verdict::ClientLimited, 1));
+}
+
+#[test]
+fn p14_times_that_hang_together_over_the_run_make_no_figure() {
+    let wave = |i: u32, share: f64| {
+        let phase = f64::from(i) / 24.0 * std::f64::consts::TAU;
+        Span((1e7 * (1.0 + share * phase.cos())) as u64)
+    };
+    let times = |share| (0..24).map(|i| wave(i, share)).collect::<Vec<_>>();
+    let judged = summary(open(), course(&times(0.5)), meter(0)).verdict();
+    let [Limit::Correlated { redness }] = judged.reasons[..] else { panic!("{judged:?}") };
+    assert_eq!(judged.verdict, Verdict::NotStationary);
+    assert!(redness > 20.0, "{redness}");
+    // Too little to matter; the same times in an order without memory.
+    assert!(summary(open(), course(&times(0.05)), meter(0)).verdict().is_valid());
+    let mixed: Vec<Span> = (0..24).map(|i| wave(i * 7 % 24, 0.5)).collect();
+    assert!(summary(open(), course(&mixed), meter(0)).verdict().is_valid());
 }
 
 #[test]
