@@ -70,6 +70,7 @@ fn wandering() -> Summary {
     }
     t.series.close();
     t.end = Nanos(24_000_000_000);
+    let summary = sample::audited(summary);
     let told = &report(&summary)["verdict"]["reasons"];
     assert_eq!(told[0]["limit"], "correlated", "{told}");
     summary
@@ -126,7 +127,7 @@ fn summaries() -> Vec<Summary> {
     all.push(sample::exchange());
     all.extend(doubtful());
     all.push(held());
-    all.push(sample::audited(wandering()));
+    all.push(wandering());
     all.extend(told_why());
     let (low, high) = (Span::from_millis(1), Span::from_millis(9));
     for think in [
