@@ -221,9 +221,9 @@ impl<'a> Confidence<'a> {
         Ok(Interval { lo: rate - reach, hi: rate + reach })
     }
 
-    /// Whether the times hang together over so much of the run that it is like a single one of them:
-    /// how many times stronger the slowest waves in the course of the mean are than faster ones,
-    /// where that is far beyond chance and the median might as well be a fifth off.
+    /// Whether the times hang together over so much of the run that it is like a single one of
+    /// them: how many times stronger the slowest waves in the course of the mean are than faster
+    /// ones, where that is far beyond chance and the median might as well be a fifth off.
     pub fn wanders(&self) -> Option<f64> {
         self.ready().ok()?;
         let surplus = self.surplus(0.5)?;
@@ -262,9 +262,9 @@ impl<'a> Confidence<'a> {
         (((q - reach) * n).round(), ((q + reach) * n).round() + 1.0)
     }
 
-    /// The same, on average over the quantiles with twice, four times ... as many times beyond them.
-    /// Whether an interval is told depends on these: a tail in which little happened by chance would
-    /// be told by itself just where its interval is too narrow.
+    /// The same, on average over the quantiles with twice, four times ... as many times beyond
+    /// them. Whether an interval is told depends on these: a tail in which little happened by
+    /// chance would be told by itself just where its interval is too narrow.
     fn dependence_nearer(&self, q: f64) -> Option<f64> {
         let tails = iter::successors(Some(q.min(1.0 - q) * 2.0), |tail| Some(tail * 2.0));
         let nearer = tails.take_while(|&tail| tail <= 0.5);

@@ -18,8 +18,8 @@ const WAVES: usize = 12;
 /// How many are looked at to tell roughly how strongly the parts hang together: so many that by
 /// chance the answer is off by a sixth and not by more than a third, as that of twelve is.
 const WAVES_ROUGH: usize = 64;
-/// The slowest of the twelve, which are the strongest by far where the parts hang together over a good
-/// part of the run ...
+/// The slowest of the twelve, which are the strongest by far where the parts hang together over a
+/// good part of the run ...
 const SLOW: usize = 3;
 /// ... and the fastest ones, which they are held against.
 const FAST: usize = 6;
