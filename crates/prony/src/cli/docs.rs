@@ -83,7 +83,8 @@ fn name(arg: &Arg) -> String {
     let short = arg.get_short().map(|c| format!("-{c}"));
     let aliases = arg.get_visible_short_aliases().unwrap_or_default();
     let aliases = aliases.into_iter().map(|c| format!("-{c}"));
-    let long = arg.get_long().map(|l| format!("--{l}"));
+    let long = arg.get_long().into_iter().chain(arg.get_visible_aliases().unwrap_or_default());
+    let long = long.map(|l| format!("--{l}"));
     let names: Vec<_> = short.into_iter().chain(aliases).chain(long).collect();
     let value = value.map(|v| format!(" {v}")).unwrap_or_default();
     format!("`{}{value}`", names.join("`, `"))
