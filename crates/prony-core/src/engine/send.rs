@@ -139,7 +139,7 @@ impl<P: Protocol> Engine<P> {
             return true;
         }
         let mut prepared = self.prepared.take() == Some(slot);
-        while std::mem::take(&mut prepared) || self.encode_new(slot, now) {
+        while std::mem::take(&mut prepared) || (self.has_new(slot) && self.encode_new(slot, now)) {
             let conn = &mut self.conns[slot];
             if let Layer::Tls(tls) = &mut conn.layer
                 && self.secure.seal(tls, &mut self.out, &mut self.starts).is_err()
@@ -190,8 +190,16 @@ impl<P: Protocol> Engine<P> {
         true
     }
 
+    /// Whether there are requests that were not yet sent. Mostly one went out, and it was the last.
+    #[inline]
+    fn has_new(&self, slot: u32) -> bool {
+        let conn = &self.conns[slot];
+        (conn.sent as usize) < conn.flights.len()
+    }
+
     /// Encode requests before the time of their sending is known, where nothing else is to be sent
     /// before them and they do not depend on it.
+    #[inline(never)]
     pub(super) fn encode_early(&mut self, slot: u32) {
         let conn = &self.conns[slot];
         let alone = conn.state == State::Open && conn.tail.is_none();
@@ -202,6 +210,7 @@ impl<P: Protocol> Engine<P> {
 
     /// Encode requests that were not yet, as many as are offered to the kernel at once. Returns
     /// whether there were any.
+    #[inline]
     fn encode_new(&mut self, slot: u32, now: Nanos) -> bool {
         let per_connection = self.plan.requests_per_connection.unwrap_or(u32::MAX);
         let conn = &mut self.conns[slot];
