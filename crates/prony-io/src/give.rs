@@ -30,7 +30,8 @@ pub(crate) fn give<M: Machine + ?Sized>(
 ) -> Given {
     let mut given = Given::All;
     let all = m.take_output(id, now, &mut |piece| {
-        if given != Given::All || piece.is_empty() {
+        let Given::All = given else { return 0 };
+        if piece.is_empty() {
             return 0;
         }
         match write(fd, piece) {
@@ -50,8 +51,5 @@ pub(crate) fn give<M: Machine + ?Sized>(
             }
         }
     });
-    match given {
-        Given::All if !all => Given::Some,
-        given => given,
-    }
+    if all || !matches!(given, Given::All) { given } else { Given::Some }
 }

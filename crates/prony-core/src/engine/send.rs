@@ -209,8 +209,8 @@ impl<P: Protocol> Engine<P> {
     }
 
     /// Encode requests that were not yet, as many as are offered to the kernel at once. Returns
-    /// whether there were any.
-    #[inline]
+    /// whether there were any. Two callers are too many for the compiler to inline it by itself.
+    #[inline(always)]
     fn encode_new(&mut self, slot: u32, now: Nanos) -> bool {
         let per_connection = self.plan.requests_per_connection.unwrap_or(u32::MAX);
         let conn = &mut self.conns[slot];
