@@ -74,8 +74,8 @@ pub struct Engine<P: Protocol> {
     missed: bool,
     /// Scratch, reused from call to call.
     out: Vec<u8>,
-    /// The connection whose next requests are in there already.
-    prepared: Option<u32>,
+    /// The connection whose next requests are in there already, or `NOBODY`.
+    prepared: u32,
     starts: Vec<usize>,
     pieces: Vec<usize>,
     freed: Vec<u32>,
@@ -136,7 +136,7 @@ impl<P: Protocol> Engine<P> {
             trails: None,
             missed: false,
             out: Vec::with_capacity(OUT_CHUNK),
-            prepared: None,
+            prepared: send::NOBODY,
             starts: Vec::new(),
             pieces: Vec::new(),
             freed: Vec::new(),

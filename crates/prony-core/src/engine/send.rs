@@ -11,6 +11,8 @@ use crate::units::{ConnId, Nanos};
 
 /// How many bytes of requests are encoded before they are offered to the kernel.
 pub(super) const OUT_CHUNK: usize = 64 << 10;
+/// No connection has that slot.
+pub(super) const NOBODY: u32 = u32::MAX;
 
 impl<P: Protocol> Engine<P> {
     /// Deadlines that count from the send: something is about to be sent.
@@ -138,7 +140,7 @@ impl<P: Protocol> Engine<P> {
         if self.conns[slot].state != State::Open {
             return true;
         }
-        let mut prepared = self.prepared.take() == Some(slot);
+        let mut prepared = std::mem::replace(&mut self.prepared, NOBODY) == slot;
         while std::mem::take(&mut prepared) || (self.has_new(slot) && self.encode_new(slot, now)) {
             let conn = &mut self.conns[slot];
             if let Layer::Tls(tls) = &mut conn.layer
@@ -191,7 +193,6 @@ impl<P: Protocol> Engine<P> {
     }
 
     /// Whether there are requests that were not yet sent. Mostly one went out, and it was the last.
-    #[inline]
     fn has_new(&self, slot: u32) -> bool {
         let conn = &self.conns[slot];
         (conn.sent as usize) < conn.flights.len()
@@ -204,13 +205,12 @@ impl<P: Protocol> Engine<P> {
         let conn = &self.conns[slot];
         let alone = conn.state == State::Open && conn.tail.is_none();
         if alone && matches!(conn.layer, Layer::Plain) && self.dynamic.is_none() {
-            self.prepared = self.encode_new(slot, Nanos::ZERO).then_some(slot);
+            self.prepared = if self.encode_new(slot, Nanos::ZERO) { slot } else { NOBODY };
         }
     }
 
     /// Encode requests that were not yet, as many as are offered to the kernel at once. Returns
-    /// whether there were any. Two callers are too many for the compiler to inline it by itself.
-    #[inline(always)]
+    /// whether there were any.
     fn encode_new(&mut self, slot: u32, now: Nanos) -> bool {
         let per_connection = self.plan.requests_per_connection.unwrap_or(u32::MAX);
         let conn = &mut self.conns[slot];
