@@ -17,8 +17,9 @@ pub(crate) fn lacks(error: &std::io::Error) -> bool {
 /// Why a connection could not be made (socket, bind or connect).
 pub fn connect_fault(errno: i32) -> Fault {
     match errno {
-        // ENOENT: a unix socket that is not there, so nobody listens.
-        libc::ECONNREFUSED | libc::ENOENT => Fault::ConnectRefused,
+        // ENOENT: a unix socket that is not there, so nobody listens. EPROTOTYPE: one of another
+        // kind (a stream for packets, or the other way round).
+        libc::ECONNREFUSED | libc::ENOENT | libc::EPROTOTYPE => Fault::ConnectRefused,
         libc::ETIMEDOUT => Fault::ConnectTimeout,
         libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED => Fault::ConnectReset,
         libc::EHOSTUNREACH
@@ -37,11 +38,12 @@ pub fn connect_fault(errno: i32) -> Fault {
 pub fn stream_fault(errno: i32) -> Fault {
     match errno {
         libc::ENFILE | libc::EMFILE | libc::ENOBUFS | libc::ENOMEM => own_fault(errno),
+        // A datagram came back: over UDP that is how one learns that nobody listens.
+        libc::ECONNREFUSED => Fault::ConnectRefused,
         libc::ECONNRESET
         | libc::EPIPE
         | libc::ECONNABORTED
         | libc::ETIMEDOUT
-        | libc::ECONNREFUSED
         | libc::EHOSTUNREACH
         | libc::ENETUNREACH
         | libc::EHOSTDOWN
@@ -75,6 +77,7 @@ mod tests {
         for (errno, fault) in [
             (libc::ECONNREFUSED, Fault::ConnectRefused),
             (libc::ENOENT, Fault::ConnectRefused),
+            (libc::EPROTOTYPE, Fault::ConnectRefused),
             (libc::ETIMEDOUT, Fault::ConnectTimeout),
             (libc::EHOSTUNREACH, Fault::ConnectUnreachable),
             (libc::ENETUNREACH, Fault::ConnectUnreachable),
@@ -92,6 +95,7 @@ mod tests {
         for errno in [libc::ECONNRESET, libc::EPIPE, libc::ETIMEDOUT, libc::EHOSTUNREACH] {
             assert_eq!(stream_fault(errno), Fault::Reset, "errno {errno}");
         }
+        assert_eq!(stream_fault(libc::ECONNREFUSED), Fault::ConnectRefused);
         assert_eq!(stream_fault(libc::ENOMEM).class(), FaultClass::Meter);
     }
 }

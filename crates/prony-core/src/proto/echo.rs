@@ -120,6 +120,12 @@ impl Echo {
                 continue;
             }
             conn.have = 0;
+            if i + 1 < data.len() && sink.outstanding() <= 1 {
+                // Its replies are longer than those of this framing: so is that one.
+                let fault = Some(Fault::Surplus);
+                sink.reply(Reply { keeps_open: false, fault, ..whole(0, frame::SHORT_REPLY) });
+                return Ok(data.len());
+            }
             sink.reply(whole(0, frame::SHORT_REPLY));
         }
         Ok(data.len())
