@@ -47,4 +47,4 @@ pub use ports::SocketOptions;
 pub use resolve::{ConnectTo, Family};
 pub use serve::{Listen, Listener, Served, bind, serve, serve_at_desks};
 pub use sleep::Precision;
-pub use worker::{Outcome, SetupError, run, run_protocol};
+pub use worker::{Outcome, SetupError, check, run, run_protocol};

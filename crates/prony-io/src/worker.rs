@@ -58,7 +58,7 @@ pub struct Outcome {
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// A name is unknown.
-    #[error("host {host} does not resolve: {error}; check the name, or give --connect-to ADDR")]
+    #[error("host {host} does not resolve: {error}; check the name, or give an address")]
     Resolve {
         /// The name.
         host: String,
@@ -66,7 +66,7 @@ pub enum SetupError {
         error: String,
     },
     /// A name has no address of the wanted family.
-    #[error("host {host} has no {family} address; leave out -4 or -6, or give --connect-to ADDR")]
+    #[error("host {host} has no {family} address; leave out -4 or -6, or give an address")]
     NoAddress {
         /// The name.
         host: String,
@@ -222,6 +222,14 @@ pub fn run(
         None => run_protocol(plan, options, control, on_progress, &H1::new),
         Some(_) => run_protocol(plan, options, control, on_progress, &Echo::new),
     }
+}
+
+/// Whether that load could be started: what [`run`] refuses before it begins.
+///
+/// # Errors
+/// The same.
+pub fn check(plan: &Plan, options: &Options) -> Result<(), SetupError> {
+    Setup::new(plan, options).map(drop)
 }
 
 /// The same in any protocol; `proto` makes one for a share of the plan.

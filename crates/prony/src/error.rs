@@ -13,9 +13,9 @@ use crate::exit::Exit;
 /// Why there is no run, or no report of it.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The command line is not one; the sentence is complete.
-    #[error("{0}; `prony --help` lists all options")]
-    Usage(String),
+    /// The command line is not one; the sentence is complete. Then the command, with a blank.
+    #[error("{0}; `prony {1}--help` lists all options")]
+    Usage(String, String),
     /// A value that its option refuses; the sentence is complete.
     #[error("{0}")]
     Argument(String),
@@ -130,7 +130,7 @@ pub enum Error {
     #[error("{0}")]
     Setup(String),
     /// The target server could not be started.
-    #[error("serve: {0}")]
+    #[error("{0}")]
     Serve(String),
     /// A saved result that is not valid was to be compared; which, and why not.
     #[error(
@@ -185,7 +185,14 @@ pub fn of_clap(e: &clap::Error) -> Error {
     // That any word can be a value after `--` helps nobody who has mistyped an option.
     let lines = lines.filter(|l| !l.is_empty() && !l.contains("as a value, use '--"));
     let parts: Vec<_> = lines.chain(foreign(e)).collect();
-    Error::Usage(parts.join("; ").replace(":; ", ": "))
+    let usage = text.lines().find_map(|l| l.trim().strip_prefix("Usage: prony "));
+    Error::Usage(parts.join("; ").replace(":; ", ": "), command(usage.unwrap_or_default()))
+}
+
+/// The command that a usage is of, and a blank; nothing where it is that of no command.
+fn command(usage: &str) -> String {
+    let word = usage.split(' ').next().filter(|w| w.bytes().all(|b| b.is_ascii_lowercase()));
+    word.filter(|w| !w.is_empty()).map(|w| format!("{w} ")).unwrap_or_default()
 }
 
 /// A value that its option refuses, in the words of whoever refuses it.

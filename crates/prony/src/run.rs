@@ -39,6 +39,11 @@ pub fn run(
     Ok(summary)
 }
 
+/// Whether that could be run here; the refusal, where not.
+pub fn check(plan: &Plan, options: &Options) -> Result<(), Error> {
+    prony_io::check(plan, &with_tls(plan, options)?).map_err(setup)
+}
+
 /// The same in a protocol of the caller's, of which `proto` makes one for each share of the plan.
 /// `told` are command line and notes.
 pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
@@ -60,13 +65,17 @@ fn with_tls(plan: &Plan, options: &Options) -> Result<Options, Error> {
     Ok(Options { tls: tls::context(plan)?, ..options.clone() })
 }
 
+fn setup(e: SetupError) -> Error {
+    Error::Setup(error::plain(&e.to_string()))
+}
+
 fn summary(
     outcome: Result<Outcome, SetupError>,
     begun: SystemTime,
     options: &Options,
     (command, mut notes): (Vec<String>, Vec<String>),
 ) -> Result<Summary, Error> {
-    let outcome = outcome.map_err(|e| Error::Setup(error::plain(&e.to_string())))?;
+    let outcome = outcome.map_err(setup)?;
     let started = begun.duration_since(UNIX_EPOCH).ok().map(|d| d.as_secs_f64());
     notes.extend(outcome.notes);
     let info = RunInfo {

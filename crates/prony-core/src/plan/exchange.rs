@@ -73,7 +73,8 @@ impl Plan {
                 return Err("the short framing has replies of 2 bytes".into());
             }
             if let Some(n) = [message.request, message.reply].into_iter().find(|&n| n > most) {
-                return Err(format!("a message of {n} bytes is longer than {most}"));
+                let over = if lossy { "over UDP a message" } else { "a message" };
+                return Err(format!("{over} has at most {most} bytes, and not {n}"));
             }
         }
         Ok(())

@@ -17,9 +17,10 @@ mod docs;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use prony_core::plan::{HttpVersion, Pick, Think};
 use prony_core::schedule::RatePlan;
 use prony_core::units::Span;
@@ -63,6 +64,25 @@ pub struct Cli {
     /// `prony URL...` is `prony load URL...`.
     #[command(flatten)]
     pub load: LoadArgs,
+}
+
+impl Cli {
+    /// Read a command line, the program's name first.
+    ///
+    /// # Errors
+    /// It is none, or asks for help or the version.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        // A number below zero is a value, of which its option says what is wrong with it.
+        let lenient = |command: clap::Command| {
+            command.mut_args(|arg| {
+                let has_value = arg.get_action().takes_values() && !arg.is_positional();
+                if has_value { arg.allow_negative_numbers(true) } else { arg }
+            })
+        };
+        let mut command = lenient(Self::command()).mut_subcommands(lenient);
+        let matches = command.try_get_matches_from_mut(words)?;
+        Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
+    }
 }
 
 /// The commands beside the load itself.

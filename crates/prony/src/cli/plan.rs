@@ -56,7 +56,7 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
     let mut notes = Vec::new();
     let mut targets = targets(args)?;
     redirect(args, &mut targets)?;
-    tls::rename(&args.tls, &mut targets.endpoints)?;
+    tls::rename(&args.tls, &mut targets.endpoints, "an https:// URL")?;
     let load = load(args, around, &mut notes)?;
     notes.extend(means(&args.means));
     if let (Load::Closed { .. }, servers @ 2..) = (&load, targets.endpoints.len()) {

@@ -181,8 +181,14 @@ pub struct MessageArgs {
     #[arg(long, value_name = "N", help_heading = SOCKETS, value_parser = length)]
     pub recv_buffer: Option<u32>,
     /// The type-of-service byte of packets, 0 to 255 (DSCP times 4) [default: 0]
-    #[arg(long, value_name = "N", help_heading = SOCKETS)]
+    #[arg(long, value_name = "N", help_heading = SOCKETS, value_parser = values::tos)]
     pub tos: Option<u8>,
+    /// The DSCP of packets instead: 0 to 63, or its name as in ef, af41, cs5 [default: 0]
+    #[arg(
+        long, value_name = "N", help_heading = SOCKETS, conflicts_with = "tos",
+        value_parser = values::dscp,
+    )]
+    pub dscp: Option<u8>,
     /// Let the kernel poll the device for so long before it sleeps (SO_BUSY_POLL) [default: 0s]
     #[arg(long, value_name = "T", help_heading = SOCKETS, value_parser = values::span)]
     pub busy_poll: Option<Span>,
@@ -192,6 +198,32 @@ pub struct MessageArgs {
     /// Run under the real-time scheduler, where that is permitted
     #[arg(long, help_heading = MEASUREMENT)]
     pub realtime: bool,
+}
+
+impl MessageArgs {
+    /// Whether what is asked of sockets is of any use over these transports.
+    ///
+    /// # Errors
+    /// It is of none.
+    pub fn check(&self, transports: &[Transport], driver: Driver) -> Result<(), Error> {
+        self.sctp.check(transports, driver)?;
+        self.sctp.check_client(self.nagle)?;
+        let any = |fits: fn(Transport) -> bool| transports.iter().any(|&t| fits(t));
+        if self.nagle && !any(|t| t != Transport::Udp && !t.is_local()) {
+            let why = "nothing else holds small messages back";
+            return Err(Error::Needs("--nagle", "--transport tcp, tls, mptcp or sctp", why));
+        }
+        let marked = if self.dscp.is_some() { "--dscp" } else { "--tos" };
+        if self.tos().is_some() && !any(|t| !t.is_local()) {
+            return Err(Error::Needs(marked, "another transport", "a unix socket has no packets"));
+        }
+        Ok(())
+    }
+
+    /// The type-of-service byte that is asked for.
+    pub fn tos(&self) -> Option<u8> {
+        self.tos.or_else(|| self.dscp.map(|dscp| dscp << 2))
+    }
 }
 
 /// Lengths of messages, in the order in which they were given.
@@ -249,6 +281,11 @@ impl Transport {
             (Self::Unix | Self::UnixSeqpacket, _) => {
                 Err(wrong("needs a path; write unix:PATH as the target"))
             }
+            (Self::Tcp | Self::Tls | Self::Mptcp | Self::Udp, Place::Inet(host, _))
+                if host.contains(',') =>
+            {
+                Err(wrong("goes to one address; several are those of a host over SCTP"))
+            }
             (Self::Udp, Place::Inet(host, port)) => Ok(over(Carrier::Udp, host, *port)),
             (Self::Mptcp, Place::Inet(host, port)) => Ok(over(Carrier::Mptcp, host, *port)),
             (Self::Sctp, Place::Inet(host, port)) => Ok(over(Carrier::Sctp, host, *port)),
@@ -301,9 +338,9 @@ pub fn plan(args: &RttArgs, around: &Surroundings) -> Result<Planned, Error> {
     let place = Place::parse("rtt", &args.target)?;
     let local = matches!(place, Place::Unix(_));
     let transport = args.transport.unwrap_or(if local { Transport::Unix } else { Transport::Tcp });
-    args.messages.sctp.check(&[transport], args.means.driver, args.messages.nagle)?;
+    args.messages.check(&[transport], args.means.driver)?;
     let mut endpoint = transport.endpoint(&place)?;
-    tls::rename(&args.tls, std::slice::from_mut(&mut endpoint))?;
+    tls::rename(&args.tls, std::slice::from_mut(&mut endpoint), "--transport tls")?;
     let arrivals = match &args.arrivals {
         None => Arrivals::Fixed,
         Some(ArrivalsArg::Law(law @ (Arrivals::Fixed | Arrivals::Poisson))) => law.clone(),
@@ -404,6 +441,17 @@ mod tests {
         for bad in ["", "x", "9..1", "0..4", "1..", "17m", "1,,2", "-1"] {
             assert!(sizes(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_dscp_is_the_upper_six_bits() {
+        let all = ["0", "63", "ef", "AF11", "af43", "cs5", "va", "le"].map(values::dscp);
+        assert_eq!(all, [0, 63, 46, 10, 38, 40, 44, 1].map(Ok));
+        for bad in ["64", "-1", "", "af14", "af51", "cs8", "efx"] {
+            assert!(values::dscp(bad).is_err(), "{bad}");
+        }
+        let args = MessageArgs { dscp: Some(46), ..MessageArgs::default() };
+        assert_eq!(args.tos(), Some(184));
     }
 
     #[test]

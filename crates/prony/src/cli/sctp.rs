@@ -62,17 +62,25 @@ impl SctpArgs {
         Some(Settings { via, udp_port: self.sctp_udp_port, rto: self.rto.rto() })
     }
 
-    /// Whether SCTP of our own fits to what else is asked for.
-    pub fn check(
-        &self,
-        transports: &[Transport],
-        driver: Driver,
-        nagle: bool,
-    ) -> Result<(), Error> {
+    /// Whether what is asked of SCTP fits to what else is asked for.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn check(&self, transports: &[Transport], driver: Driver) -> Result<(), Error> {
+        let is_sctp = |t: &Transport| matches!(t, Transport::Sctp | Transport::SctpSeqpacket);
+        if let Some(option) = self.rto.given()
+            && !transports.iter().any(is_sctp)
+        {
+            let why = "other transports have timeouts of their own";
+            return Err(Error::Needs(option, "--transport sctp or sctp-seqpacket", why));
+        }
+        if self.sctp_udp_port != userspace::UDP_PORT && self.sctp != Stack::Udp {
+            let why = "nothing else goes over UDP";
+            return Err(Error::Needs("--sctp-udp-port", "--sctp udp", why));
+        }
         if self.sctp == Stack::Kernel {
             return Ok(());
         }
-        let is_sctp = |t: &Transport| matches!(t, Transport::Sctp | Transport::SctpSeqpacket);
         if !transports.iter().any(is_sctp) {
             return Err(Error::Value {
                 what: "--sctp",
@@ -84,7 +92,22 @@ impl SctpArgs {
             let why = "packets of SCTP that is not the kernel's have a driver of their own";
             return Err(Error::Conflict("--sctp udp or raw", "--driver", why));
         }
-        if nagle {
+        Ok(())
+    }
+
+    /// The same of what only a client can get wrong.
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub fn check_client(&self, nagle: bool) -> Result<(), Error> {
+        if self.sctp == Stack::Udp && self.sctp_udp_port == 0 {
+            return Err(Error::Value {
+                what: "--sctp-udp-port",
+                value: "0".into(),
+                why: "is no port; give the one that the responder says".into(),
+            });
+        }
+        if nagle && self.sctp != Stack::Kernel {
             let why = "SCTP that is not the kernel's sends every message at once";
             return Err(Error::Conflict("--sctp udp or raw", "--nagle", why));
         }
@@ -112,6 +135,17 @@ impl SctpArgs {
 }
 
 impl RtoArgs {
+    /// The first of the options that is given.
+    fn given(&self) -> Option<&'static str> {
+        [
+            ("--rto-initial", self.rto_initial),
+            ("--rto-min", self.rto_min),
+            ("--rto-max", self.rto_max),
+        ]
+        .into_iter()
+        .find_map(|(option, time)| time.map(|_| option))
+    }
+
     /// The same in milliseconds, rounded up; 0 = as the stack has it.
     pub fn rto(&self) -> Rto {
         let ms = |t: Option<Span>| {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum as _};
 use prony_core::units::Span;
 
 use super::means::MeansArgs;
@@ -18,10 +18,12 @@ const MESSAGES: &str = "Messages";
 /// What can be said about a spectrum of round trips.
 #[derive(Clone, Debug, Args)]
 pub struct SpectrumArgs {
-    /// The responder: HOST:PORT, HOST, a PORT of 127.0.0.1, or unix:PATH; one of each kind
+    /// The responder: HOST:PORT, HOST, a PORT of 127.0.0.1, or unix:PATH
+    ///
+    /// One over IP and one of a path; others with their transport, as in tls=HOST:PORT.
     #[arg(value_name = "TARGET", required = true)]
     pub targets: Vec<String>,
-    /// tcp, tls, udp, mptcp, unix, unix-seqpacket; several by commas [default: tcp; unix]
+    /// What messages go over, several by commas [default: as the targets say, else tcp; unix]
     #[arg(long, value_name = "LIST", help_heading = MESSAGES, value_delimiter = ',')]
     pub transport: Vec<Transport>,
     /// How messages and connections are.
@@ -75,30 +77,68 @@ pub struct SpectrumArgs {
 }
 
 impl SpectrumArgs {
-    /// The transports, each with the place that it connects to.
+    /// The transports, each once and with the place that it connects to.
+    ///
+    /// # Errors
+    /// A target is none, has no transport or is one too many; a transport has no target.
     pub fn pairs(&self) -> Result<Vec<(Transport, Place)>, Error> {
-        let places = self.targets.iter().map(|text| Place::parse("spectrum", text));
-        let places: Vec<Place> = places.collect::<Result<_, _>>()?;
-        let fits = |t: Transport, p: &Place| t.is_local() == matches!(p, Place::Unix(_));
-        if self.transport.is_empty() {
-            let usual = |p: Place| match p {
-                Place::Unix(_) => (Transport::Unix, p),
-                Place::Inet(..) => (Transport::Tcp, p),
+        let targets = self.targets.iter().map(|text| target(text));
+        let targets = targets.collect::<Result<Vec<_>, _>>()?;
+        for (i, (transport, place)) in targets.iter().enumerate() {
+            let kind = |p: &Place| matches!(p, Place::Unix(_));
+            let is_same = |(t, p): &(Option<Transport>, Place)| {
+                t == transport && (t.is_some() || kind(p) == kind(place))
             };
-            return Ok(places.into_iter().map(usual).collect());
+            if targets[..i].iter().any(is_same) {
+                let why = "is one target too many; say what each is for, as in tls=HOST:PORT";
+                let value = self.targets[i].clone();
+                return Err(Error::Value { what: "spectrum", value, why: why.into() });
+            }
         }
-        let pair = |&t: &Transport| match places.iter().find(|p| fits(t, p)) {
-            Some(place) => Ok((t, place.clone())),
-            // The refusal says what is missing.
-            None => t.endpoint(&places[0]).map(|_| (t, places[0].clone())),
+        let of = |t: Transport| {
+            let named = targets.iter().find(|(named, _)| *named == Some(t));
+            let fits = |p: &Place| t.is_local() == matches!(p, Place::Unix(_));
+            let found = named.or_else(|| targets.iter().find(|(t, p)| t.is_none() && fits(p)));
+            match found {
+                Some((_, place)) => Ok((t, place.clone())),
+                // The refusal says what is missing.
+                None => t.endpoint(&targets[0].1).map(|_| (t, targets[0].1.clone())),
+            }
         };
-        self.transport.iter().map(pair).collect()
+        let usual = |(named, place): &(Option<Transport>, Place)| match (named, place) {
+            (Some(named), _) => *named,
+            (None, Place::Unix(_)) => Transport::Unix,
+            (None, Place::Inet(..)) => Transport::Tcp,
+        };
+        let mut transports = self.transport.clone();
+        let unlisted = |named: &Option<Transport>| named.is_some() || self.transport.is_empty();
+        transports.extend(targets.iter().filter(|(named, _)| unlisted(named)).map(usual));
+        let mut pairs: Vec<(Transport, Place)> = Vec::new();
+        for transport in transports {
+            if pairs.iter().all(|(t, _)| *t != transport) {
+                pairs.push(of(transport)?);
+            }
+        }
+        Ok(pairs)
     }
 
     /// The format of standard output.
     pub fn stdout_format(&self) -> Format {
         if self.json { Format::Json } else { self.format.unwrap_or(Format::Text) }
     }
+}
+
+/// A target as typed: its transport, where that stands before it, and its place.
+fn target(text: &str) -> Result<(Option<Transport>, Place), Error> {
+    let named = text
+        .split_once('=')
+        .and_then(|(name, place)| Some((Transport::from_str(name, false).ok()?, place)));
+    let Some((transport, place)) = named else {
+        return Ok((None, Place::parse("spectrum", text)?));
+    };
+    let place = Place::parse("spectrum", place)?;
+    transport.endpoint(&place)?;
+    Ok((Some(transport), place))
 }
 
 fn format(text: &str) -> Result<Format, String> {

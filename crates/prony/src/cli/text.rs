@@ -117,9 +117,12 @@ Examples:
 
 /// The end of `prony spectrum --help`.
 pub(super) const SPECTRUM_END: &str = "\
-Each length over each transport is a run of its own, on one new connection. Bands are 95 % confidence
-bands of the mean over the repetitions.
+Each length over each transport is a run of its own, on one new connection. Bands are 95 %
+confidence bands of the mean over the repetitions. What does not fit into a datagram is left out
+over UDP.
 
 Examples:
   prony spectrum 127.0.0.1 --transport tcp,udp -s 1..32k -o spectrum.svg -o spectrum.csv
-  prony spectrum 127.0.0.1 unix:/tmp/echo --transport tcp,unix --repeat 10";
+  prony spectrum 127.0.0.1 unix:/tmp/echo --repeat 10
+  prony spectrum 127.0.0.1 tls=127.0.0.1:45454 --insecure
+      transports that cannot share a port have a responder each";

@@ -124,8 +124,12 @@ fn certificates(what: &'static str, path: &Path) -> Result<String, Error> {
 }
 
 /// `--sni`: another name for all secured endpoints. Fails where an option of TLS has nothing to
-/// secure.
-pub(crate) fn rename(args: &TlsArgs, endpoints: &mut [Endpoint]) -> Result<(), Error> {
+/// secure, which `needed` would be.
+pub(crate) fn rename(
+    args: &TlsArgs,
+    endpoints: &mut [Endpoint],
+    needed: &'static str,
+) -> Result<(), Error> {
     let mut secured = false;
     for endpoint in endpoints {
         if let Endpoint::Tls { name, .. } = endpoint {
@@ -147,9 +151,7 @@ pub(crate) fn rename(args: &TlsArgs, endpoints: &mut [Endpoint]) -> Result<(), E
         (args.tls_resume.is_some(), "--tls-resume"),
     ];
     match given.into_iter().find(|(is_given, _)| *is_given && !secured) {
-        Some((_, option)) => {
-            Err(Error::Needs(option, "an https:// URL", "there is nothing to secure here"))
-        }
+        Some((_, option)) => Err(Error::Needs(option, needed, "there is nothing to secure here")),
         None => Ok(()),
     }
 }

@@ -64,6 +64,33 @@ pub(crate) fn precision(text: &str) -> Result<Precision, String> {
     })
 }
 
+/// A byte of the type of service.
+pub(crate) fn tos(text: &str) -> Result<u8, String> {
+    let wrong = || {
+        format!(
+            "'{text}' is not a type of service; write 0 to 255, or --dscp with 0 to 63 or a name"
+        )
+    };
+    text.parse().map_err(|_| wrong())
+}
+
+/// A DSCP by its number or its name (RFC 2474, 2597, 3246, 5865, 8622).
+pub(crate) fn dscp(text: &str) -> Result<u8, String> {
+    let wrong =
+        || format!("'{text}' is not a DSCP; write 0 to 63, cs0 to cs7, af11 to af43, ef, va or le");
+    let name = text.to_ascii_lowercase();
+    match name.as_bytes() {
+        b"ef" => Ok(46),
+        b"va" => Ok(44),
+        b"le" => Ok(1),
+        [b'c', b's', class @ b'0'..=b'7'] => Ok((class - b'0') * 8),
+        [b'a', b'f', class @ b'1'..=b'4', drop @ b'1'..=b'3'] => {
+            Ok((class - b'0') * 8 + (drop - b'0') * 2)
+        }
+        _ => text.parse().ok().filter(|&n| n < 64).ok_or_else(wrong),
+    }
+}
+
 /// A number that may be zero.
 pub(crate) fn number(text: &str) -> Result<u32, String> {
     u32::try_from(count(text)?).map_err(|_| format!("must be at most {}", u32::MAX))

@@ -54,7 +54,7 @@ pub(super) fn echo(args: &EchoArgs) -> Result<Exit, Error> {
         ([], Place::Unix(_)) => vec![Transport::Unix],
         (given, _) => given.to_vec(),
     };
-    check(&transports, args)?;
+    check(&place, &transports, args)?;
     let bound = bind(&place, &transports, &args.sctp)?;
     let identity = match &place {
         Place::Inet(host, _) if bound.secured.contains(&true) => {
@@ -82,8 +82,9 @@ pub(super) fn echo(args: &EchoArgs) -> Result<Exit, Error> {
 }
 
 /// What cannot go together.
-fn check(transports: &[Transport], args: &EchoArgs) -> Result<(), Error> {
-    args.sctp.check(transports, args.driver, false)?;
+fn check(place: &Place, transports: &[Transport], args: &EchoArgs) -> Result<(), Error> {
+    transports.iter().try_for_each(|t| t.endpoint(place).map(drop))?;
+    args.sctp.check(transports, args.driver)?;
     let over_tcp = |t: &&Transport| matches!(t, Transport::Tcp | Transport::Mptcp | Transport::Tls);
     if transports.iter().filter(over_tcp).count() > 1 {
         let named: Vec<_> = transports.iter().map(|t| t.name()).collect();

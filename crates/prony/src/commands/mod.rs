@@ -16,8 +16,6 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 
-use clap::Parser as _;
-
 use crate::cli::{Cli, Command};
 use crate::error::{self, Error};
 use crate::exit::Exit;
@@ -32,7 +30,7 @@ pub fn main(command_line: impl IntoIterator<Item = OsString>) -> u8 {
         return code;
     }
     let typed = command_line.iter().map(|a| a.to_string_lossy().into_owned()).collect();
-    let result = match Cli::try_parse_from(command_line) {
+    let result = match Cli::read(command_line) {
         Ok(cli) => dispatch(cli, typed),
         Err(e) if e.use_stderr() => Err(error::of_clap(&e)),
         // Help and version were asked for. A reader that has gone away is no error.

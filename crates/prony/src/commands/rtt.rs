@@ -50,7 +50,7 @@ pub(super) fn with_sockets(plan: &Plan, means: &MeansArgs, args: &MessageArgs) -
         userspace: args.sctp.settings(),
         send_buffer: args.send_buffer,
         recv_buffer: args.recv_buffer,
-        tos: args.tos,
+        tos: args.tos(),
         busy_poll_us: args.busy_poll.map(|t| u32::try_from(t.0 / 1_000).unwrap_or(u32::MAX)),
         ..SocketOptions::default()
     };

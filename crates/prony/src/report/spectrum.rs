@@ -175,7 +175,7 @@ impl Spectrum {
                     "p99",
                     "95 % band",
                     "max",
-                    "lost"
+                    "failed"
                 );
             }
             let ns = |t: Option<u64>| t.map_or_else(|| "-".into(), |t| units::span(Span(t)));

@@ -22,6 +22,7 @@ mod scripted;
 mod selftest;
 mod signals;
 mod simulated;
+mod spectrum;
 mod stamps;
 mod tls;
 mod tui;

@@ -1,5 +1,4 @@
-//! `prony echo`, `prony rtt` and `prony spectrum`, as people run them, and beside the bytes of the
-//! ACE tests.
+//! `prony echo` and `prony rtt`, as people run them, and beside the bytes of the ACE tests.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -10,7 +9,7 @@ use std::thread;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::rig::{Running, Serve, command, drivers, have, kill, prony};
+use crate::rig::{Serve, command, drivers, have, kill, prony};
 
 /// The responder while it runs.
 pub(crate) struct Echo {
@@ -36,7 +35,7 @@ impl Echo {
         Self { child, places: told.split(", ").map(place).collect(), told }
     }
 
-    fn tcp() -> Self {
+    pub(crate) fn tcp() -> Self {
         Self::start(&["127.0.0.1:0"])
     }
 
@@ -181,8 +180,8 @@ fn an_exchange_is_two_system_calls() {
         count(&many).saturating_sub(count(&few))
     };
     assert_eq!(more("sendto"), 2_000, "{many:?}");
-    // A reply that is long in coming is waited for again.
-    assert!((2_000..2_100).contains(&more("recvfrom")), "{many:?}");
+    // A reply that is long in coming is waited for again, in either run.
+    assert!((1_900..2_100).contains(&more("recvfrom")), "{few:?} {many:?}");
     // The clock is a system call on some machines. What else grows, grows with time.
     let exchange = ["sendto", "recvfrom", "clock_gettime"];
     let others = many.keys().filter(|name| !exchange.contains(&name.as_str()));
@@ -377,8 +376,20 @@ fn bad_input_is_refused() {
         (&["rtt", "unix:/tmp/x", "--transport", "tcp"], "needs a HOST:PORT"),
         (&["rtt", "127.0.0.1", "--transport", "ipx"], "ipx"),
         (&["rtt", "127.0.0.1", "--size", "17m"], "at most"),
-        (&["rtt", "127.0.0.1", "--transport", "udp", "--size", "65500"], "longer than 65487"),
-        (&["rtt", "127.0.0.1", "--insecure"], "--insecure"),
+        (&["rtt", "127.0.0.1", "--transport", "udp", "--size", "65500"], "at most 65487 bytes"),
+        (&["rtt", "127.0.0.1", "--insecure"], "--insecure needs --transport tls"),
+        (&["rtt", "127.0.0.1", "--size", "-5"], "--size: '-5' is not a size"),
+        (&["rtt", "127.0.0.1", "--no-such"], "`prony rtt --help`"),
+        (&["rtt", "127.0.0.1,127.0.0.2"], "goes to one address"),
+        (&["rtt", "127.0.0.1", "--transport", "udp", "--nagle"], "--nagle needs"),
+        (&["rtt", "127.0.0.1", "--rto-min", "9ms"], "--rto-min needs"),
+        (&["rtt", "127.0.0.1", "--sctp-udp-port", "9"], "--sctp-udp-port needs"),
+        (&[&["rtt", "127.0.0.1", "--sctp-udp-port", "0"], &SCTP[..]].concat(), "is no port"),
+        (&["rtt", "127.0.0.1", "--tos", "ef"], "write 0 to 255"),
+        (&["rtt", "127.0.0.1", "--dscp", "64"], "write 0 to 63"),
+        (&["rtt", "127.0.0.1", "--dscp", "ef", "--tos", "4"], "cannot be used with"),
+        (&["rtt", "unix:/tmp/x", "--dscp", "ef"], "--dscp needs another transport"),
+        (&["echo", "127.0.0.1,127.0.0.2:0"], "goes to one address"),
         (&["rtt", "127.0.0.1:0"], "port 0"),
         (&["echo", "203.0.113.1:1"], "cannot listen"),
         (&["echo", "127.0.0.1:0", "--transport", "tcp,tls"], "cannot share a port"),
@@ -401,8 +412,6 @@ fn bad_input_is_refused() {
         (&[&["echo", "127.0.0.1,127.0.0.2:0"], &SCTP[..]].concat(), "one path"),
         (&[&["rtt", "127.0.0.1"], &SCTP[..], &["-s", "1m"]].concat(), "1048576 bytes is too long"),
         (&[&["rtt", "127.0.0.1"], &SCTP[..], &["--rto-max", "9ms"]].concat(), "--rto-min of 1000"),
-        (&["spectrum", "127.0.0.1", "--transport", "tcp,unix"], "needs a path"),
-        (&["spectrum", "127.0.0.1", "-o", "x.html"], "is told in"),
     ] {
         let ended = prony(args);
         assert_eq!(ended.code, 2, "{args:?}: {ended:?}");
@@ -422,9 +431,22 @@ fn peers_that_speak_something_else() {
     let http = http.url("").trim_start_matches("http://").trim_end_matches('/').to_owned();
     let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let place = |l: &TcpListener| l.local_addr().expect("an address").to_string();
-    let (shell, nobody) = (listen(), listen());
-    let (ssh, free) = (place(&shell), place(&nobody));
+    let (shell, longer, nobody) = (listen(), listen(), listen());
+    let (ssh, long, free) = (place(&shell), place(&longer), place(&nobody));
     drop(nobody);
+    let folder = tempfile::tempdir().expect("a folder");
+    let streams = Echo::start(&[&format!("unix:{}", folder.path().join("s").display())]);
+    // Like a responder, but its replies have three bytes.
+    thread::spawn(move || {
+        for stream in longer.incoming() {
+            let mut stream = stream.expect("a client");
+            let mut told = [0; 132];
+            let mut opened = stream.read_exact(&mut told[..8]).is_ok();
+            while opened && stream.read_exact(&mut told).is_ok() {
+                opened = stream.write_all(&[0; 3]).is_ok();
+            }
+        }
+    });
     thread::spawn(move || {
         for stream in shell.incoming() {
             let mut stream = stream.expect("a client");
@@ -435,16 +457,19 @@ fn peers_that_speak_something_else() {
         }
     });
     for (target, more, fault) in [
-        (&http, &["--connect-timeout", "200ms"][..], "request-timeout"),
+        (http.as_str(), &["--connect-timeout", "200ms"][..], "request-timeout"),
         (&ssh, &[], "bad-frame"),
         (&ssh, &["--reply-size", "9"], "bad-frame"),
         (&free, &[], "connect-refused"),
-        (&free, &["--transport", "udp"], "reset"),
+        (&free, &["--transport", "udp"], "connect-refused"),
+        (&long, &["--warmup", "0"], "surplus"),
+        (streams.at(), &["--transport", "unix-seqpacket"], "connect-refused"),
     ] {
         let args = [&["rtt", target, "-n", "3", "--quiet"], more].concat();
         let ended = prony(&args);
         assert_eq!(ended.code, 1, "{args:?}: {ended:?}");
         assert!(ended.stdout.contains(fault), "{args:?}: {}", ended.stdout);
+        assert!(ended.stdout.contains("is there a responder (prony echo --transport"), "{args:?}");
     }
 }
 
@@ -480,81 +505,6 @@ fn a_responder_that_dies_leaves_the_figures() {
     assert_eq!(ended.code, 0, "{ended:?}");
     let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     assert_eq!((count(&report, "replies"), count(&report, "failed")), (30, 30));
-}
-
-#[test]
-fn a_spectrum_has_a_row_for_each_length_and_transport() {
-    let echo = Echo::tcp();
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = |name: &str| folder.path().join(name).display().to_string();
-    let (svg, png, csv) = (file("s.svg"), file("s.png"), file("s.csv"));
-    let ended = prony(&[
-        "spectrum",
-        echo.at(),
-        "--transport",
-        "tcp,udp",
-        "-s",
-        "1..8",
-        "-n",
-        "60",
-        "--warmup",
-        "5",
-        "--repeat",
-        "2",
-        "--seed",
-        "3",
-        "--json",
-        "--quiet",
-        "--accept-invalid",
-        "-o",
-        &svg,
-        "-o",
-        &png,
-        "-o",
-        &csv,
-    ]);
-    assert_eq!(ended.code, 0, "{ended:?}");
-    let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
-    let cells = report["cells"].as_array().expect("cells");
-    let told: Vec<_> =
-        cells.iter().map(|c| (c["transport"].as_str(), c["size"].as_u64())).collect();
-    let sizes = [1, 2, 4, 8].map(Some);
-    let rows = ["tcp", "udp"].map(|t| sizes.map(|n| (Some(t), n))).concat();
-    assert_eq!(told, rows);
-    for cell in cells {
-        assert_eq!((&cell["exchanges"], &cell["repetitions"]), (&120.into(), &2.into()), "{cell}");
-        assert!(cell["p50"]["low_ns"].as_f64() <= cell["p50"]["high_ns"].as_f64(), "{cell}");
-        assert!(cell["min_ns"].as_u64() > Some(0), "{cell}");
-    }
-    let read = |path: &str| std::fs::read(path).expect("a file");
-    assert_eq!(String::from_utf8_lossy(&read(&csv)).lines().count(), 9);
-    assert!(String::from_utf8_lossy(&read(&svg)).contains("udp p99"));
-    assert!(read(&png).starts_with(b"\x89PNG"));
-}
-
-#[test]
-fn an_interrupted_spectrum_keeps_what_it_has() {
-    let echo = Echo::tcp();
-    let running = Running::start(&[
-        "spectrum",
-        echo.at(),
-        "-s",
-        "1,2",
-        "-n",
-        "1g",
-        "-d",
-        "200ms",
-        "--repeat",
-        "1000",
-        "--json",
-    ]);
-    thread::sleep(std::time::Duration::from_millis(1_500));
-    running.signal(Signal::INT);
-    let ended = running.wait();
-    assert_eq!(ended.code, 130, "{ended:?}");
-    let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
-    assert_eq!(report["interrupted"], true);
-    assert!(report["cells"].as_array().is_some_and(|cells| !cells.is_empty()), "{report}");
 }
 
 #[test]

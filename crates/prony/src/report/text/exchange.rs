@@ -3,6 +3,7 @@
 use prony_core::fault::Fault;
 use prony_core::plan::{Exchange, Framing};
 use prony_core::record::Tally;
+use prony_core::summary::Summary;
 use prony_core::target::{Carrier, Endpoint};
 
 use super::units;
@@ -59,10 +60,23 @@ pub(super) fn messages(exchange: &Exchange, pipeline: u32) -> Vec<String> {
     told
 }
 
+/// What to look at first where nobody has answered.
+pub(super) fn hint(summary: &Summary) -> Option<String> {
+    summary.plan.exchange.as_ref()?;
+    let t = &summary.main;
+    let over = target(summary.plan.endpoints.first()?);
+    let over = over.split([' ', ':']).next()?;
+    (t.failed > 0 && t.replies == 0)
+        .then(|| format!("is there a responder (prony echo --transport {over}), and just there?"))
+}
+
 /// What the network did besides carrying messages, and how much round trips differ.
 pub(super) fn network(t: &Tally) -> Vec<String> {
     let Some(m) = &t.messages else { return Vec::new() };
     let mut told = Vec::new();
+    if let Some(shortest) = t.times.service.min() {
+        told.push(format!("shortest {}", units::span(shortest)));
+    }
     if let Some(jitter) = m.jitter() {
         told.push(format!("jitter {}", units::span(jitter)));
     }

@@ -134,6 +134,9 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
     phases::tell(page, summary);
     named::tell(page, summary, detail.names);
     errors(page, &summary.main, detail);
+    if let Some(hint) = exchange::hint(summary) {
+        page.line("", &hint);
+    }
     page.blank();
     page.list("meter", &meter(summary));
     if let Some(tested) = summary.run.self_test.as_ref().filter(|_| detail.airy) {
