@@ -188,9 +188,14 @@ impl Direct {
         at_most: Span,
         clock: Clock,
     ) -> Flow {
+        let begun = self.now;
         let read =
             if self.spins { self.spin(link, at_most, clock) } else { self.wait(link, at_most) };
+        // Right away: nothing of this program's own is to be part of the exchange.
         self.now = clock.now();
+        if self.spins {
+            self.stats.spin += self.now.since(begun);
+        }
         match read {
             Read::Data(n) => {
                 if let Some(stamps) = &mut self.stamps {
@@ -242,20 +247,15 @@ impl Direct {
 
     /// Reads that do not wait, again and again.
     fn spin(&mut self, link: Link, at_most: Span, clock: Clock) -> Read {
-        let begin = self.now;
+        let end = self.now + at_most;
         loop {
             for _ in 0..SPINS {
                 match self.read(link, libc::MSG_DONTWAIT) {
                     Read::Empty => std::hint::spin_loop(),
-                    read => {
-                        self.stats.spin += clock.now().since(begin);
-                        return read;
-                    }
+                    read => return read,
                 }
             }
-            let now = clock.now();
-            if now.since(begin) >= at_most {
-                self.stats.spin += now.since(begin);
+            if clock.now() >= end {
                 return Read::Empty;
             }
         }
