@@ -1,6 +1,7 @@
 //! What may be seen of a running load: gauges that each worker sets 20 times a second, and their
 //! sum. Beside the stop flag the only memory that workers share.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -161,7 +162,7 @@ impl Gauge {
         let series = recorder.series(now);
         if let Some((index, cell)) = series.last_complete(now) {
             let length = series.interval();
-            lists.close(Interval { begin: series.begin() + length * index as u64, length, cell });
+            lists.close(series.begin() + length * index as u64, length, cell);
         }
     }
 }
@@ -193,12 +194,15 @@ impl Ended {
 }
 
 impl Lists {
-    fn close(&mut self, interval: Interval) {
+    /// That is now the newest interval which is complete, as it mostly was already.
+    fn close(&mut self, begin: Nanos, length: Span, cell: Cow<'_, Cell>) {
         let [newest, before] = &mut self.last;
-        if newest.as_ref().is_some_and(|n| n.begin != interval.begin) {
-            *before = newest.take();
+        match newest {
+            Some(n) if n.begin != begin => *before = newest.take(),
+            Some(n) if n.length == length && n.cell == *cell => return,
+            _ => {}
         }
-        *newest = Some(interval);
+        *newest = Some(Interval { begin, length, cell: cell.into_owned() });
     }
 }
 
@@ -317,7 +321,8 @@ mod tests {
     fn an_interval_counts_once_all_have_told_of_it() {
         let gauges = [Gauge::default(), Gauge::default(), Gauge::default()];
         let close = |worker: usize, begin, started| {
-            gauges[worker].lists.lock().unwrap().close(interval(begin, started));
+            let Interval { begin, length, cell } = interval(begin, started);
+            gauges[worker].lists.lock().unwrap().close(begin, length, Cow::Owned(cell));
         };
         let last = |now: Nanos| newest(&gauges, now).map(|i| (i.begin, i.cell.started));
         close(0, 3, 1);

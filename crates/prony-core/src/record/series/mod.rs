@@ -2,6 +2,8 @@
 
 mod blocks;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
@@ -190,13 +192,16 @@ impl Series {
 
     /// The newest interval that is complete at `now`, for progress: its number and what was counted
     /// in it, which may be nothing. `None` before the first is complete.
-    pub fn last_complete(&self, now: Nanos) -> Option<(usize, Cell)> {
+    pub fn last_complete(&self, now: Nanos) -> Option<(usize, Cow<'_, Cell>)> {
         let index = self.index(now).checked_sub(1)?;
-        let mut cell = self.cells.get(index).cloned().unwrap_or_default();
+        let mut cell = self.cells.get(index).map_or_else(Cow::default, Cow::Borrowed);
+        // Nothing has come since, which would have moved its newest times to the others.
         if index == self.current {
             let mut used = Vec::new();
             self.piece.used(|bin, n| used.push((bin, n)));
-            add_bins(&mut cell.bins, used.into_iter());
+            if !used.is_empty() {
+                add_bins(&mut cell.to_mut().bins, used.into_iter());
+            }
         }
         Some((index, cell))
     }
