@@ -3,14 +3,14 @@
 
 use prony_core::plan::{Load, Plan, Stop, Think};
 use prony_core::schedule::Arrivals;
-use prony_core::summary::{Bound, Meter, Queued, RunInfo, Summary};
-use prony_core::units::{Nanos, Span};
+use prony_core::summary::{Bound, Queued, RunInfo};
+use prony_core::units::Span;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::plant::{Law, Server, Station};
 use prony_sim::world::{Held, Setup};
 
-use crate::plans::{Seed, assert_conserved, closed, ms, open};
+use crate::plans::{Seed, assert_conserved, closed, ms, open, summed};
 
 const LENGTH: Span = Span::from_secs(30);
 const SEEDS: u64 = 3;
@@ -37,15 +37,7 @@ fn bound(
     change(&mut setup);
     let outcome = load(plan, 1 + (seed % 2) as u32, &setup, &mut [&mut Server::new(station)]);
     assert_conserved(&outcome, "bounds");
-    let meters = outcome.ran.finished.iter().zip(&outcome.ran.stalls);
-    let meters = meters.map(|(end, &stalls)| Meter {
-        wall: end.since(Nanos::ZERO),
-        stalls,
-        ..Meter::default()
-    });
-    let parts = outcome.tallies.into_iter().zip(meters).map(|((w, m), meter)| (w, m, meter));
-    let parts = parts.collect();
-    let summary = Summary::from_parts(plan.clone(), RunInfo::default(), parts);
+    let summary = summed(plan, RunInfo::default(), outcome);
     summary.bound(&summary.verdict())
 }
 

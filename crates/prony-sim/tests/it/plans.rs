@@ -2,6 +2,7 @@
 
 use prony_core::plan::{CallSpec, Expect, Load, Plan, Stop, Think};
 use prony_core::schedule::{Arrivals, RatePlan};
+use prony_core::summary::{Meter, RunInfo, Summary};
 use prony_core::target::Endpoint;
 use prony_core::units::{Nanos, Span};
 use prony_sim::Outcome;
@@ -65,6 +66,19 @@ impl Drop for Seed {
             eprintln!("this was seed {}", self.0);
         }
     }
+}
+
+/// The report's figures of that outcome; of each worker it is known how long it ran and how it
+/// stalled.
+pub(crate) fn summed(plan: &Plan, run: RunInfo, outcome: Outcome) -> Summary {
+    let meters = outcome.ran.finished.iter().zip(&outcome.ran.stalls);
+    let meters = meters.map(|(end, &stalls)| Meter {
+        wall: end.since(Nanos::ZERO),
+        stalls,
+        ..Meter::default()
+    });
+    let parts = outcome.tallies.into_iter().zip(meters).map(|((w, m), meter)| (w, m, meter));
+    Summary::from_parts(plan.clone(), run, parts.collect())
 }
 
 /// Sums must hold in the outcome's every tally; `what` is told where they do not.

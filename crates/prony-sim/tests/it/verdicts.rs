@@ -4,7 +4,7 @@
 use prony_core::machine::StopRequest;
 use prony_core::plan::{Burst, Plan, SessionKind, Sessions, Stop, Think};
 use prony_core::schedule::Arrivals;
-use prony_core::summary::{Judgement, Meter, RunInfo, Summary, Verdict};
+use prony_core::summary::{Judgement, RunInfo, Summary, Verdict};
 use prony_core::units::{Nanos, Span};
 use prony_sim::dice::Dice;
 use prony_sim::link::{ConnectOdds, Link};
@@ -12,7 +12,7 @@ use prony_sim::load;
 use prony_sim::plant::{Law, Server, Station};
 use prony_sim::world::{Held, Setup};
 
-use crate::plans::{Seed, assert_conserved, at, closed, get, ms, open};
+use crate::plans::{Seed, assert_conserved, at, closed, get, ms, open, summed};
 
 /// What a case is made of.
 struct Case {
@@ -86,15 +86,7 @@ impl Case {
         assert_conserved(&outcome, "verdicts");
         let interrupted = !setup.stops.is_empty();
         let run = RunInfo { interrupted, percentile, ..RunInfo::default() };
-        let meters = outcome.ran.finished.iter().zip(&outcome.ran.stalls);
-        let meters = meters.map(|(end, &stalls)| Meter {
-            wall: end.since(Nanos::ZERO),
-            stalls,
-            ..Meter::default()
-        });
-        let parts = outcome.tallies.into_iter().zip(meters).map(|((w, m), meter)| (w, m, meter));
-        let parts = parts.collect();
-        Summary::from_parts(plan, run, parts)
+        summed(&plan, run, outcome)
     }
 }
 
