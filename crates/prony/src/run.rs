@@ -139,11 +139,16 @@ pub(crate) fn until(plan: &Plan, goals: &[Goal], simulate: &dyn Fn(&Plan) -> Sum
     let mut length = TRY.min(limit);
     let mut summary = loop {
         let tried = limited(length);
-        let end = Watch::first(goals, &tried.main);
+        // What ends after the look may make an interval wider again.
+        let ended = Watch::ends(goals, &tried.main).map(limited).find(|ended| {
+            let reached = |goal: &Goal| goal.is_reached(&ended.main);
+            goals.iter().all(reached)
+        });
         let over = length >= limit || tried.main.window() < length;
-        if end.is_some() || over {
-            let mut summary = end.map_or(tried, limited);
-            summary.run.until = Some(Until { goals: goals.to_vec(), reached: end.is_some() });
+        if ended.is_some() || over {
+            let is_ended = ended.is_some();
+            let mut summary = ended.unwrap_or(tried);
+            summary.run.until = Some(Until::of(goals.to_vec(), is_ended, &summary.main));
             break summary;
         }
         length = (length * 2).min(limit);

@@ -20,5 +20,6 @@ mod stamps;
 mod steered;
 mod theory;
 mod truth;
+mod until;
 mod verdicts;
 mod world;

@@ -17,7 +17,8 @@ pub(super) struct Ender<'a> {
     watch: Watch,
     warmup: Span,
     control: &'a Control,
-    reached: bool,
+    /// Whether it has ended the load.
+    ended: bool,
 }
 
 impl<'a> Ender<'a> {
@@ -25,7 +26,7 @@ impl<'a> Ender<'a> {
     pub(super) fn new(goals: &[Goal], plan: &Plan, control: &'a Control) -> Option<Self> {
         let goals = goals.to_vec();
         let watch = Watch::new(goals.clone());
-        let new = Self { goals, watch, warmup: plan.warmup, control, reached: false };
+        let new = Self { goals, watch, warmup: plan.warmup, control, ended: false };
         (!new.goals.is_empty()).then_some(new)
     }
 
@@ -39,7 +40,7 @@ impl<'a> Ender<'a> {
         }
         let measured = live.now.since(Nanos::ZERO + self.warmup + TOLD_AFTER);
         if self.control.stop_request().is_none() && self.watch.is_reached(measured) {
-            self.reached = true;
+            self.ended = true;
             self.control.stop();
         }
     }
@@ -55,9 +56,9 @@ impl<'a> Ender<'a> {
 
     /// Note in the summary what has come of it.
     pub(super) fn note(self, summary: &mut Summary) {
-        if self.reached {
+        if self.ended {
             summary.run.interrupted = false;
         }
-        summary.run.until = Some(Until { goals: self.goals, reached: self.reached });
+        summary.run.until = Some(Until::of(self.goals, self.ended, &summary.main));
     }
 }

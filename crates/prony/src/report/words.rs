@@ -148,7 +148,7 @@ pub fn limit(limit: &Limit, summary: &Summary) -> String {
             units::counted(*needs, "sample", "samples"),
             units::count(*samples)
         ),
-        Limit::Loose { goal, reach } => loose(goal, *reach),
+        Limit::Loose { goal, reach } => loose(goal, *reach, summary),
     }
 }
 
@@ -168,12 +168,16 @@ fn lag(p99: Span, response_p50: Span, summary: &Summary) -> String {
     )
 }
 
-fn loose(goal: &Goal, reach: Option<f64>) -> String {
+fn loose(goal: &Goal, reach: Option<f64>, summary: &Summary) -> String {
     let known = match reach {
         Some(reach) => format!("is known to {} only", units::bar(reach)),
         None => "has no interval".into(),
     };
-    format!("{goal} was asked for, and it {known}: run longer (-d)")
+    let advice = match &summary.run.until {
+        Some(until) if until.ended => "what came after the last look widened it: run it again",
+        _ => "run longer (-d)",
+    };
+    format!("{goal} was asked for, and it {known}: {advice}")
 }
 
 fn changed(change: &Change) -> String {

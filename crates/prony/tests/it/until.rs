@@ -24,9 +24,9 @@ fn a_load_ends_when_its_figure_is_known() {
         assert_eq!(report.0["run"]["until"]["reached"], true);
         let (lo, hi) = interval(&report, "response", "p90_ns");
         let figure = report.ms("response", "p90");
-        // What ended in the drain has not been looked at on the way.
+        // What ended in the drain belongs to it, though it was not looked at on the way.
         let reach = (hi - figure).max(figure - lo) / figure;
-        assert!(reach < 0.09, "seed {seed}: {lo} to {hi} around {figure}");
+        assert!(reach <= 0.08, "seed {seed}: {lo} to {hi} around {figure}");
         held += u32::from(lo <= truth && truth <= hi);
         windows.push(report.0["measurement"]["rates"]["window_ns"].as_u64().unwrap_or_default());
     }
@@ -53,7 +53,7 @@ fn each_clock_ends_a_load_by_its_own_interval() {
     let (service, short) = ended("service.p90 +- 8%");
     let (lo, hi) = interval(&service, "service", "p90_ns");
     let figure = service.ms("service", "p90");
-    assert!((hi - figure).max(figure - lo) / figure < 0.09, "{lo} to {hi} around {figure}");
+    assert!((hi - figure).max(figure - lo) / figure <= 0.08, "{lo} to {hi} around {figure}");
     let truth = 0.1 + 10_f64.ln();
     assert!((figure / truth - 1.0).abs() < 0.16, "{figure} of {truth} ms");
     let (response, long) = ended("response.p90 +- 8%");

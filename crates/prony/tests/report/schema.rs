@@ -44,7 +44,7 @@ fn doubtful() -> [Summary; 2] {
     t.end = Nanos(12_000_000_000);
     (changed.run.percentile, changed.run.interrupted) = (Some(99.9), true);
     let goals = vec!["p99.9 +- 1%".parse().expect("a goal")];
-    changed.run.until = Some(Until { goals, reached: false });
+    changed.run.until = Some(Until { goals, ended: false, reached: false });
     let mut failed = sample::closed();
     let t = &mut failed.main;
     (t.started, t.failed, t.faults[Fault::Reset as usize]) = (10, 7, 7);

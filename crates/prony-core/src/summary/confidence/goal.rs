@@ -1,7 +1,7 @@
 //! How far figures are to be known, and whether they are: when a run may end.
 
-use std::fmt;
 use std::str::FromStr;
+use std::{fmt, iter};
 
 use serde::{Deserialize, Serialize};
 
@@ -41,12 +41,15 @@ pub struct Goal {
     pub within: f64,
 }
 
-/// The goals of a run, and whether they ended it.
+/// The goals of a run, and what has come of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Until {
     /// All of them must be reached at once.
     pub goals: Vec<Goal>,
-    /// Whether they were, which ended the load.
+    /// Whether they ended the load.
+    #[serde(default)]
+    pub ended: bool,
+    /// Whether the figures of the whole measurement reach them.
     pub reached: bool,
 }
 
@@ -55,6 +58,9 @@ pub struct Until {
 const STEPS: u64 = 16;
 /// How far a time may be from the middle of its bin, as a share of it.
 const HALF_BIN: f64 = 1.0 / 64.0 / 2.0;
+/// By how much narrower than asked an interval must be for a load to end, as a share of what was
+/// asked: what has not been looked at yet, and what ends in the drain, belongs to the figures too.
+const MARGIN: f64 = 0.1;
 /// How long a load is not ended by its goals: what is reached by chance is reached early.
 const LEAST: Span = Span::from_secs(2);
 /// From one look to the next the run gets longer by that share of itself: who looks all the time
@@ -62,12 +68,14 @@ const LEAST: Span = Span::from_secs(2);
 const STEP: f64 = 0.1;
 
 impl Goal {
-    /// By how much narrower the interval must be while the times are known to their bins only.
+    /// By how much narrower the interval must be while the load runs and the times are known to
+    /// their bins only.
     fn allowance(&self) -> f64 {
-        match self.figure {
+        let bins = match self.figure {
             Wanted::Percentile(..) => HALF_BIN.min(self.within / 4.0),
             Wanted::Rate | Wanted::Mean(_) => 0.0,
-        }
+        };
+        bins.max(self.within * MARGIN)
     }
 
     fn clock(&self) -> Clock {
@@ -94,6 +102,11 @@ impl Goal {
         self.reach_in(&confidence, tally.rate())
     }
 
+    /// Whether the figure is known so closely.
+    pub fn is_reached(&self, tally: &Tally) -> bool {
+        self.reach(tally).is_ok_and(|reach| reach <= self.within)
+    }
+
     fn reach_in(&self, confidence: &Confidence<'_>, rate: f64) -> Result<f64, Lack> {
         let hist = confidence.hist;
         match self.figure {
@@ -109,6 +122,14 @@ impl Goal {
     }
 }
 
+impl Until {
+    /// What has come of the goals in that measurement; `ended` says whether they ended its load.
+    pub fn of(goals: Vec<Goal>, ended: bool, tally: &Tally) -> Self {
+        let reached = goals.iter().all(|goal| goal.is_reached(tally));
+        Self { goals, ended, reached }
+    }
+}
+
 /// Blocks as they come while a load runs, and when they are looked at.
 #[derive(Clone, Debug)]
 pub struct Watch {
@@ -116,12 +137,14 @@ pub struct Watch {
     blocks: [Blocks; 2],
     next: Span,
     last: Vec<Result<f64, Lack>>,
+    /// Whether the last look found all goals reached.
+    reached: bool,
 }
 
 impl Watch {
     /// Nothing has come yet.
     pub fn new(goals: Vec<Goal>) -> Self {
-        Self { goals, blocks: Default::default(), next: LEAST, last: Vec::new() }
+        Self { goals, blocks: Default::default(), next: LEAST, last: Vec::new(), reached: false }
     }
 
     /// A block of such times that begins so long after the measurement.
@@ -129,8 +152,9 @@ impl Watch {
         self.blocks[clock as usize].add(since_begin, block.clone());
     }
 
-    /// Whether all goals are reached, so long after the begin of the measurement, where it is time
-    /// to look.
+    /// Whether all goals are reached, so long after the begin of the measurement, and were at the
+    /// look before, where it is time to look. What a single look saw by chance is gone a little
+    /// later, when the load has ended.
     pub fn is_reached(&mut self, now: Span) -> bool {
         if now < self.next {
             return false;
@@ -140,7 +164,9 @@ impl Watch {
         let tight = |(goal, reach): (&Goal, &Result<f64, Lack>)| {
             reach.is_ok_and(|reach| reach + goal.allowance() <= goal.within)
         };
-        self.goals.iter().zip(&self.last).all(tight)
+        let before = self.reached;
+        self.reached = self.goals.iter().zip(&self.last).all(tight);
+        self.reached && before
     }
 
     /// What was seen at the last look, goal by goal; nothing before the first.
@@ -148,23 +174,24 @@ impl Watch {
         self.goals.iter().zip(self.last.iter().copied())
     }
 
-    /// The first moment at which a run with this measurement would have ended by its goals, were it
-    /// looked at no later than its end.
-    pub fn first(goals: &[Goal], tally: &Tally) -> Option<Span> {
+    /// The moments at which a run with this measurement might have ended by its goals, were it
+    /// looked at no later than its end; the first of them would have ended it.
+    pub fn ends(goals: &[Goal], tally: &Tally) -> impl Iterator<Item = Span> {
         let served = tally.served.as_ref().map(|s| s.blocks().clone()).unwrap_or_default();
         let blocks = [tally.series.blocks().clone(), served];
-        Self { blocks, ..Self::new(goals.to_vec()) }.first_until(tally.window())
+        Self { blocks, ..Self::new(goals.to_vec()) }.ends_until(tally.window())
     }
 
-    fn first_until(mut self, until: Span) -> Option<Span> {
-        let watch = &mut self;
-        while watch.next <= until {
-            let now = watch.next;
-            if watch.is_reached(now) {
-                return Some(now);
+    fn ends_until(mut self, until: Span) -> impl Iterator<Item = Span> {
+        iter::from_fn(move || {
+            while self.next <= until {
+                let now = self.next;
+                if self.is_reached(now) {
+                    return Some(now);
+                }
             }
-        }
-        None
+            None
+        })
     }
 
     fn reaches(&self, until: Span) -> Vec<Result<f64, Lack>> {
@@ -310,23 +337,24 @@ mod tests {
             watch.add(Clock::Response, BLOCK_MIN * i, &block);
         }
         assert!(!watch.is_reached(Span::from_millis(1_999)), "too early");
-        assert!(watch.is_reached(Span::from_secs(2)));
+        assert!(!watch.is_reached(Span::from_secs(2)), "seen once");
         assert!(!watch.is_reached(Span::from_millis(2_400)), "just looked at");
-        assert!(watch.is_reached(Span::from_millis(2_500)));
+        assert!(watch.is_reached(Span::from_millis(2_500)), "seen twice");
         assert!(watch.seen().all(|(_, reach)| reach.is_ok_and(|r| r < 0.5)));
         let goals = ["p99.99 +- 5%", "rate +- 5%"].map(|g| g.parse().expect("a goal"));
         let first = |goals: &[Goal]| {
             let again = Watch { blocks: watch.blocks.clone(), ..Watch::new(goals.to_vec()) };
-            again.first_until(Span::from_secs(20))
+            again.ends_until(Span::from_secs(20)).next()
         };
         assert_eq!(first(&goals), None);
-        assert_eq!(first(&goals[1..]), Some(Span::from_secs(2)));
+        assert_eq!(first(&goals[1..]), Some(Span::from_millis(2_500)));
         let service = "service.p50 +- 50%".parse().expect("a goal");
         assert_eq!(first(&[service, goals[1]]), None, "there are none");
         for (i, block) in (0..).zip(watch.blocks[0].all().to_vec()) {
             watch.add(Clock::Service, watch.blocks[0].length() * i, &block);
         }
         let mut both = Watch { goals: vec![service, goals[1]], ..watch };
+        both.is_reached(Span::from_secs(18));
         assert!(both.is_reached(Span::from_secs(20)), "{:?}", both.last);
     }
 }

@@ -311,17 +311,12 @@ impl Summary {
         (share > FAILED_MAX).then_some(Limit::Failed { share, fault })
     }
 
-    /// The goals that did not end the load, and are not reached at its end either.
+    /// The goals that the figures do not reach, whatever was seen of them while the load ran.
     fn loose_limits(&self) -> Vec<Limit> {
-        let Some(until) = self.run.until.as_ref().filter(|until| !until.reached) else {
-            return Vec::new();
-        };
-        let goals = until.goals.iter().filter_map(|&goal| {
-            let reach = goal.reach(&self.main).ok();
-            let loose = reach.is_none_or(|reach| reach > goal.within);
-            loose.then_some(Limit::Loose { goal, reach })
-        });
-        goals.collect()
+        let goals = self.run.until.iter().flat_map(|until| &until.goals);
+        let loose = goals.filter(|goal| !goal.is_reached(&self.main));
+        let limit = |&goal: &Goal| Limit::Loose { goal, reach: goal.reach(&self.main).ok() };
+        loose.map(limit).collect()
     }
 
     fn short_limit(&self) -> Option<Limit> {
