@@ -1,5 +1,7 @@
 //! `prony spectrum`: round trips over lengths and transports.
 
+use std::iter;
+
 use prony_core::fault::Fault;
 use prony_core::plan::{Exchange, Plan};
 use prony_core::record::Tally;
@@ -79,11 +81,10 @@ fn measure(
     control: &Control,
     found: &mut Spectrum,
 ) -> Result<(), Error> {
-    let mut rng = Sequence::new(seed, Stream::Pick);
     let all = cells.len() * args.repeat as usize;
     let mut done = 0;
-    for _ in 0..args.repeat {
-        for i in shuffled(cells.len(), &mut rng) {
+    for order in orders(cells.len(), seed).take(args.repeat as usize) {
+        for i in order {
             if control.stop_request().is_some() {
                 return Ok(());
             }
@@ -176,13 +177,17 @@ fn left_out(sizes: &[u32]) -> Option<String> {
     Some(format!("A message over UDP has at most {most} bytes: left out there: {sizes}."))
 }
 
-/// The numbers below `n` in random order.
-fn shuffled(n: usize, rng: &mut Sequence) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..n).collect();
-    for i in (1..n).rev() {
-        order.swap(i, rng.below(i as u64 + 1) as usize);
-    }
-    order
+/// The orders in which so many cells are measured, one for each repetition: random ones, and the
+/// same for the same seed.
+fn orders(n: usize, seed: u64) -> impl Iterator<Item = Vec<usize>> {
+    let mut rng = Sequence::new(seed, Stream::Pick);
+    iter::repeat_with(move || {
+        let mut order: Vec<usize> = (0..n).collect();
+        for i in (1..n).rev() {
+            order.swap(i, rng.below(i as u64 + 1) as usize);
+        }
+        order
+    })
 }
 
 fn finish(args: &SpectrumArgs, found: &Spectrum, outputs: Outputs) -> Result<Exit, Error> {
@@ -201,17 +206,94 @@ fn finish(args: &SpectrumArgs, found: &Spectrum, outputs: Outputs) -> Result<Exi
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use clap::Parser as _;
+    use prony_core::serve::{Latency, ServeLaw};
+    use prony_core::units::Span;
+
     use super::*;
+    use crate::cli::Cli;
+    use crate::cli::plan::{Surroundings, plan};
 
     #[test]
     fn every_order_has_every_cell_once() {
-        let mut rng = Sequence::new(7, Stream::Pick);
-        let orders: Vec<_> = (0..4).map(|_| shuffled(17, &mut rng)).collect();
-        for order in &orders {
+        for order in orders(17, 7).take(4) {
             let mut sorted = order.clone();
             sorted.sort_unstable();
             assert_eq!(sorted, (0..17).collect::<Vec<_>>());
         }
-        assert_ne!(orders[0], orders[1]);
+    }
+
+    #[test]
+    fn p13_runs_come_in_random_order_by_the_seed() {
+        let told = |seed| orders(4, seed).take(4_800).collect::<Vec<_>>();
+        assert_eq!(told(3), told(3));
+        assert_ne!(told(3), told(4));
+        let mut counts = BTreeMap::new();
+        for order in told(3) {
+            *counts.entry(order).or_insert(0.0) += 1.0;
+        }
+        // Of 24 orders each is as likely: chi-square with 23 degrees of freedom, at 0.1 %.
+        assert_eq!(counts.len(), 24);
+        let far: f64 = counts.values().map(|n: &f64| (n - 200.0).powi(2) / 200.0).sum();
+        assert!(far < 49.7, "{far}: {counts:?}");
+    }
+
+    /// Runs of a world: requests one after another, to a server that takes that long.
+    fn runs(times: &[(Span, Span)], seed: u64) -> Vec<Tally> {
+        let cli = Cli::try_parse_from(["prony", "-c", "1", "-n", "100", "http://h/"]).unwrap();
+        let around = Surroundings { connections_max: 9, connections_why: String::new(), seed: 1 };
+        let plan = plan(&cli.load, &around).unwrap().plan;
+        let run = |(&(least, most), seed)| {
+            let law = ServeLaw { latency: Latency::Uniform(least, most), ..ServeLaw::default() };
+            prony_sim::simulate(&plan, 1, seed, &law, false).remove(0).1
+        };
+        times.iter().zip(seed..).map(run).collect()
+    }
+
+    /// The one cell of a spectrum of these repetitions: its median with both ends of the band.
+    fn banded(runs: &[Tally]) -> (f64, f64, f64) {
+        let mut found = Spectrum::new();
+        runs.iter().for_each(|tally| found.add("tcp", 64, 64, tally));
+        let p50 = found.cells[0].p50;
+        (p50.ns.unwrap() as f64, p50.low_ns.unwrap(), p50.high_ns.unwrap())
+    }
+
+    /// Where a server is faster or slower from its start on, the requests of one run tell nothing
+    /// of the next. Its median is evenly 800 to 1,200 us, its requests within 10 us of that.
+    #[test]
+    fn p13_a_band_is_as_wide_as_runs_differ() {
+        const RUNS: usize = 5;
+        let us = |n: u64| Span(n * 1_000);
+        let ways = banded(&runs(&[(us(1_000), us(1_000)); 2], 1)).0 - 1e6;
+        let truth = 1e6 + ways;
+        let mut rng = Sequence::new(13, Stream::Pick);
+        let (worlds, mut held, mut pooled_held, mut widths) = (100, 0, 0, 0.0);
+        for world in 0..worlds {
+            let median = |_| us(800) + Span(rng.below(400_001));
+            let medians: Vec<Span> = (0..RUNS).map(median).collect();
+            let laws: Vec<_> = medians.iter().map(|&m| (m - us(10), m + us(10))).collect();
+            let runs = runs(&laws, world * 1_000);
+            let (figure, low, high) = banded(&runs);
+            assert!(low <= figure && figure <= high, "{low} {figure} {high}");
+            held += u32::from(low <= truth && truth <= high);
+            widths += (high - low) / 2.0 / worlds as f64;
+            // The interval of so many independent times, as if it were one run.
+            let mut all = runs[0].times.service.clone();
+            runs[1..].iter().for_each(|tally| all.merge(&tally.times.service));
+            let reach = 0.98 / (all.count() as f64).sqrt();
+            let end = |q: f64| all.estimate(q).unwrap().0 as f64;
+            pooled_held += u32::from(end(0.5 - reach) <= truth && truth <= end(0.5 + reach));
+        }
+        assert!((90..=99).contains(&held), "the truth was in {held} of {worlds} bands");
+        assert!(pooled_held < 30, "of the pooled times in {pooled_held}");
+        // The standard deviation is 400 us / sqrt(12); 2.776 is Student's t, and 0.94 what five
+        // runs make of a standard deviation on average.
+        let expected = 2.776 * 0.94 * 400e3 / 12_f64.sqrt() / (RUNS as f64).sqrt();
+        assert!((widths / expected - 1.0).abs() < 0.1, "{widths} for {expected} ns");
+        // Runs that are alike have a narrow band.
+        let (_, low, high) = banded(&runs(&[(us(990), us(1_010)); RUNS], 1));
+        assert!(low <= truth && truth <= high && high - low < 5e3, "{low} {high} for {truth}");
     }
 }

@@ -68,6 +68,25 @@ fn a_spectrum_has_a_row_for_each_length_and_transport() {
 }
 
 #[test]
+fn p13_a_spectrum_repeats_its_order_by_the_seed() {
+    let echo = Echo::tcp();
+    let order = |seed: &str| {
+        let shape = ["-s", "1..16", "-n", "5", "--repeat", "3", "--accept-invalid", "--json"];
+        let ended = prony(&[&["spectrum", echo.at(), "--seed", seed], &shape[..]].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        // "prony: 3 of 15: tcp, 8 bytes: p50 ..."
+        let cell = |line: &str| line.split(": ").nth(2).map(str::to_owned);
+        let told: Vec<String> = ended.stderr.lines().filter_map(cell).collect();
+        assert_eq!(told.len(), 15, "{ended:?}");
+        told
+    };
+    let first = order("7");
+    assert_eq!(first, order("7"));
+    assert_ne!(first, order("8"));
+    assert_ne!(first[..5], first[5..10], "each repetition has its own");
+}
+
+#[test]
 fn an_interrupted_spectrum_keeps_what_it_has() {
     let echo = Echo::tcp();
     let running = Running::start(&[
