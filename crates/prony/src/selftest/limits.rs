@@ -145,7 +145,7 @@ impl Trial {
 }
 
 /// Give more until it is too much, then go between the two. How busy the client was says where to
-/// look next.
+/// look next. Where the user ends it, what was found until then stands.
 fn search(
     first: u64,
     most: u64,
@@ -158,7 +158,13 @@ fn search(
     let mut over: Option<(u64, String)> = None;
     let mut bound = "the search ended before anything stood against more".to_owned();
     for _ in 0..runs {
-        let t = trial(x)?;
+        let t = match trial(x) {
+            Err(Why::Ended) if best.is_some() => {
+                let bound = "the search was interrupted".into();
+                return Ok(Found { best, bound });
+            }
+            other => other?,
+        };
         if t.valid {
             let gained = best.as_ref().is_none_or(|(_, b)| t.rate > b.rate * GAIN_MIN);
             if best.as_ref().is_none_or(|(_, b)| t.rate > b.rate) {
@@ -243,7 +249,23 @@ mod tests {
         let until = Instant::now() + Duration::from_secs(600);
         let found = search(32, 1 << 20, 12, until, &mut trial).expect("found");
         assert_eq!(found.bound, "the server: more did not bring more replies");
-        let mut refused = |_| Err(Why::Ended);
-        assert!(search(32, 64, 3, until, &mut refused).is_err());
+    }
+
+    #[test]
+    fn what_was_found_until_the_user_ended_the_search_stands() {
+        let until = Instant::now() + Duration::from_secs(600);
+        let ended_after = |runs: u32| {
+            let mut made = 0;
+            let mut trial = |x: u64| {
+                made += 1;
+                let trial = Trial { valid: true, busy: 0.1, rate: x as f64, reason: "".into() };
+                if made > runs { Err(Why::Ended) } else { Ok(trial) }
+            };
+            search(32, 1 << 20, 12, until, &mut trial)
+        };
+        assert!(matches!(ended_after(0), Err(Why::Ended)));
+        let found = ended_after(2).expect("two runs");
+        assert_eq!(found.best.map(|(x, t)| (x, t.rate)), Some((192, 192.0)));
+        assert_eq!(found.bound, "the search was interrupted");
     }
 }

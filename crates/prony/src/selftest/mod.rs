@@ -98,7 +98,7 @@ impl Stages<'_> {
             record.proofs.push(experiment.prove(self.bench, self.proved())?);
         }
         tell("the smallest times");
-        record.floor = Some(floor::floor(self.bench, drivers, self.quick)?);
+        record.floor = Some(floor::floor(self.bench, drivers, self.quick));
         let target = self.bench.strong_target(limits::SERVICE, false)?;
         let secured = self.bench.strong_target(limits::SERVICE, true)?;
         let rates: &[u64] = if self.quick { &[200, 5_000] } else { &[100, 1_000, 10_000, 50_000] };
@@ -115,6 +115,10 @@ impl Stages<'_> {
                 let url = if kind.is_secured { &secured.url } else { &target.url };
                 let found = limits::highest(self.bench, url, (kind, driver), effort, until)?;
                 record.rates.push(found);
+                // What was found until then stands, and is not all.
+                if self.bench.is_ended() {
+                    return Err(Why::Ended);
+                }
             }
         }
         Ok(())

@@ -125,6 +125,19 @@ impl Running {
         kill(&self.child, signal);
     }
 
+    /// Wait until it has told that line on standard error. What it tells later is left to `wait`.
+    pub(crate) fn told(&mut self, line: &str) {
+        let stderr = self.child.stderr.as_mut().expect("a pipe");
+        let (mut told, mut byte) = (String::new(), [0]);
+        while told != line {
+            if told.ends_with('\n') {
+                told.clear();
+            }
+            stderr.read_exact(&mut byte).unwrap_or_else(|e| panic!("'{line}' was not told: {e}"));
+            told.push(byte[0].into());
+        }
+    }
+
     pub(crate) fn wait(mut self) -> Ended {
         // Read beside the waiting: a full pipe would hold the child up.
         let mut stdout = self.child.stdout.take().expect("a pipe");

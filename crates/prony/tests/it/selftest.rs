@@ -1,14 +1,18 @@
 //! The self-test as a user makes it. What it measures depends on the host; what it must tell does
 //! not.
 
-use std::fs;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use std::{fs, thread};
 
+use rustix::fs::{CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, mkfifoat};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::rig::{Ended, Running, Serve, alone, command, wait_until};
+use crate::rig::{Ended, Running, Serve, alone, command, slow, wait_until};
 
 fn start(state: &Path, args: &[&str]) -> Running {
     let mut command = command(args);
@@ -38,11 +42,15 @@ fn proof<'a>(record: &'a Value, name: &str) -> &'a Value {
     all.iter().find(|p| p["name"] == name).unwrap_or_else(|| panic!("no proof {name}: {record:#}"))
 }
 
-fn check_record(record: &Value) {
+fn check_shape(record: &Value) {
     let schema = jsonschema::validator_for(&schema()).expect("the schema is valid");
     let errors: Vec<String> =
         schema.iter_errors(record).map(|e| format!("{}: {e}", e.instance_path())).collect();
     assert!(errors.is_empty(), "{}", errors.join("\n"));
+}
+
+fn check_record(record: &Value) {
+    check_shape(record);
     for name in SURE {
         assert_eq!(proof(record, name)["held"], true, "{record:#}");
     }
@@ -113,6 +121,126 @@ fn an_interrupted_self_test_tells_what_it_has_and_saves_nothing() {
     assert_eq!(ended.code, 130, "{ended:?}");
     assert!(ended.stdout.contains("INTERRUPTED after"), "{}", ended.stdout);
     assert!(!file(state.path()).exists());
+}
+
+/// What a quick self-test does, in the words in which it tells of it.
+const PHASES: [&str; 13] = [
+    "proof: fixed latency",
+    "proof: freeze",
+    "proof: counters",
+    "proof: bodies",
+    "proof: overload",
+    "proof: arrivals",
+    "the smallest times",
+    "send lag at 200 requests a second",
+    "send lag at 5000 requests a second",
+    "highest rate: closed load, auto",
+    "highest rate: pipelined load, auto",
+    "highest rate: tls load, auto",
+    "highest rate: open load, auto",
+];
+/// Where the proofs end, and where the rates begin.
+const PROOFS: usize = 6;
+const RATES: usize = 9;
+
+/// How a self-test ended that was interrupted as it told of that; nothing may be saved.
+fn interrupted_at(line: &str, args: &[&str]) -> Ended {
+    let state = TempDir::new().expect("a folder");
+    let mut running = start(state.path(), &[&["selftest"], args].concat());
+    running.told(&format!("prony: {line}"));
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    assert_eq!(ended.code, 130, "{line}: {ended:?}");
+    assert!(!file(state.path()).exists(), "{line}");
+    ended
+}
+
+/// All that was measured before the phase is there, and at most the phase itself beside it.
+fn check_interrupted(phase: usize) {
+    let ended = interrupted_at(PHASES[phase], &["--quick", "--json"]);
+    let record: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    check_shape(&record);
+    assert_eq!((&record["interrupted"], &record["passed"]), (&true.into(), &false.into()));
+    let length = |list: &str| record[list].as_array().expect("a list").len();
+    let found = length("proofs")
+        + usize::from(!record["floor"].is_null())
+        + length("lags")
+        + length("rates");
+    assert!((phase..=phase + 1).contains(&found), "{}: {record:#}", PHASES[phase]);
+    assert_eq!(length("proofs"), found.min(PROOFS), "{record:#}");
+    assert_eq!(length("rates"), found.saturating_sub(RATES), "{record:#}");
+}
+
+#[test]
+fn ctrl_c_in_any_phase_leaves_what_was_measured_before() {
+    let _alone = alone();
+    // Most of a self-test is waiting, and nothing here depends on times.
+    let next = AtomicUsize::new(0);
+    let work = || {
+        loop {
+            let phase = next.fetch_add(1, Ordering::Relaxed);
+            if phase >= PHASES.len() {
+                break;
+            }
+            check_interrupted(phase);
+        }
+    };
+    thread::scope(|scope| {
+        (0..4).for_each(|_| drop(scope.spawn(work)));
+    });
+    let text = interrupted_at(PHASES[RATES], &["--quick"]).stdout;
+    for part in ["arrivals: Poisson", "the smallest times here", "send lag by rate", "INTERRUPTED"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    if slow() {
+        for driver in ["epoll", "uring"] {
+            let line = format!("highest rate: open load, {driver}");
+            let ended = interrupted_at(&line, &["--json"]);
+            let record: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+            check_shape(&record);
+            assert!(record["rates"].as_array().is_some_and(|r| r.len() >= 3), "{record:#}");
+        }
+    }
+}
+
+/// Once all is measured, Ctrl-C comes too late: the file is whole.
+#[test]
+fn ctrl_c_while_the_file_is_written_loses_nothing() {
+    let _alone = alone();
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("record.json");
+    mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).expect("a pipe");
+    // Somebody who reads late: the pipe is full, so that writing the file lasts.
+    let mut pipe = fs::OpenOptions::new().read(true).write(true).open(&path).expect("the pipe");
+    let flags = fcntl_getfl(&pipe).expect("flags");
+    fcntl_setfl(&pipe, flags | OFlags::NONBLOCK).expect("flags");
+    let mut full = 0;
+    while let Ok(n) = pipe.write(&[b' '; 1_024]) {
+        full += n;
+    }
+    fcntl_setfl(&pipe, flags).expect("flags");
+    let name = path.display().to_string();
+    let mut running = start(folder.path(), &["selftest", "--quick", "-o", &name]);
+    running.told(&format!("prony: {}", PHASES[PHASES.len() - 1]));
+    // The threads of client and servers end with the measuring; that of the signals stays.
+    let tasks = PathBuf::from(format!("/proc/{}/task", running.pid()));
+    wait_until("the end of the measuring", || fs::read_dir(&tasks).is_ok_and(|t| t.count() == 2));
+    running.signal(Signal::INT);
+    thread::sleep(Duration::from_millis(100));
+    let mut filled = vec![0; full];
+    pipe.read_exact(&mut filled).expect("what filled the pipe");
+    let ended = running.wait();
+    assert!([0, 98].contains(&ended.code), "{ended:?}");
+    fcntl_setfl(&pipe, flags | OFlags::NONBLOCK).expect("flags");
+    let mut written = Vec::new();
+    // It ends with the pipe being empty, as this test could still write into it.
+    let end = pipe.read_to_end(&mut written).expect_err("an empty pipe");
+    assert_eq!(end.kind(), ErrorKind::WouldBlock);
+    let record: Value = serde_json::from_slice(&written).expect("JSON");
+    check_record(&record);
+    assert_eq!(record["interrupted"], false);
+    assert!(!ended.stdout.contains("INTERRUPTED"), "{ended:?}");
 }
 
 /// What cannot be saved is refused before anything is measured.
