@@ -3,12 +3,12 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::{env, thread};
 
 use prony_core::echo::{self, Echo, EchoLaw};
 use prony_core::fault::Fault;
 use prony_core::plan::{Exchange, Framing, Load, Message, Plan, Stop, Think};
-use prony_core::record::{Observer, Tally};
+use prony_core::record::{Observer, Stamps, Tally};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::Span;
 use prony_io::datagrams::Datagrams;
@@ -30,7 +30,7 @@ fn free() -> SocketAddr {
 }
 
 fn path(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("prony-{}-{name}", std::process::id()))
+    env::temp_dir().join(format!("prony-{}-{name}", std::process::id()))
 }
 
 /// Run the plan, which `make` makes for the place where the responder listens.
@@ -72,7 +72,7 @@ fn all_answered(t: &Tally, echo: &Echo, n: u64) {
 pub(crate) fn the_short_framing_over_tcp(on: DriverChoice) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&heard);
-    let tell = move |stamps: &prony_core::record::Stamps| {
+    let tell = move |stamps: &Stamps| {
         told.lock().unwrap().push(stamps.service());
     };
     let options =
@@ -105,6 +105,56 @@ fn several_connections_and_pipelines_over_a_unix_socket() {
     });
     assert_eq!((t.started, t.replies, t.connects), (300, 300, 3));
     assert_eq!(echo.echoed().messages, 300 + 3 * 20);
+}
+
+/// Every exchange has its place in the histograms, of which the test keeps the times itself.
+#[test]
+fn as_many_times_as_exchanges_with_the_extremes_of_all() {
+    // As many as anybody asks for, where there is time for them.
+    let n = if env::var_os("SLOW").is_some() { 1_000_000 } else { 20_000 };
+    let ping_pong = |mut plan: Plan| {
+        plan.stop.requests = Some(n);
+        plan
+    };
+    counted_one_by_one(n, &Listen::Tcp(free()), |at| {
+        ping_pong(exchange(tcp(at), Framing::Short, (64, 2)))
+    });
+    counted_one_by_one(n, &Listen::Unix(path("n")), |at| {
+        let path = at.to_string();
+        let mut plan = ping_pong(exchange(Endpoint::Unix { path }, Framing::Long, (128, 128)));
+        plan.load = Load::Closed { connections: 3, think: Think::None };
+        plan.pipeline = 4;
+        plan
+    });
+}
+
+fn counted_one_by_one(n: u64, listen: &Listen, make: impl FnOnce(&Listen) -> Plan) {
+    let heard = Arc::new(Mutex::new((Vec::new(), Vec::new())));
+    let told = Arc::clone(&heard);
+    let tell = move |stamps: &Stamps| {
+        let mut told = told.lock().unwrap();
+        told.0.push(stamps.service());
+        told.1.push(stamps.response());
+    };
+    let options = Options { observer: Some(Observer(Arc::new(tell))), ..Options::default() };
+    let (t, echo) = against(listen, &options, make);
+    assert_eq!((t.started, t.replies, t.failed), (n, n, 0));
+    assert_eq!(echo.echoed().messages, n + 20 * t.connects);
+    let cells = t.series.cells();
+    assert_eq!(cells.iter().map(|c| c.replies).sum::<u64>(), n);
+    let mut heard = heard.lock().unwrap();
+    assert_eq!(cells.iter().map(|c| c.max).max(), heard.1.iter().max().copied());
+    let (service, response) = &mut *heard;
+    for (hist, all) in [(&t.times.service, service), (&t.times.response, response)] {
+        all.sort_unstable();
+        assert_eq!((hist.count(), all.len() as u64), (n, n));
+        assert_eq!((hist.min(), hist.max()), (all.first().copied(), all.last().copied()));
+        for q in [0.5, 0.9, 0.99, 0.999] {
+            let exact = all[(q * n as f64).ceil() as usize - 1].0 as f64;
+            let told = hist.quantile(q).unwrap().0 as f64;
+            assert!((told / exact - 1.0).abs() <= 0.001, "{q}: {told} for {exact} ns");
+        }
+    }
 }
 
 /// Boundaries survive: also with several messages under way on a connection.
