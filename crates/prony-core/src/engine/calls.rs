@@ -96,23 +96,12 @@ impl Calls {
     /// Why a whole reply to this call is no success, if it is none. Readies `body` for the next.
     #[inline]
     pub(super) fn judge(&self, call: u32, reply: &Reply, body: &mut BodyMatch) -> Option<Fault> {
-        let Call { rule, bodiless, .. } = self.calls[call as usize];
-        let Rule { usual, expect, pattern } = &self.rules[rule as usize];
-        if usual.is_some_and(|(low, high)| (low..=high).contains(&reply.status)) {
+        let &Call { rule, bodiless, .. } = self.get(call);
+        let rule = &self.rules[rule as usize];
+        if rule.usual.is_some_and(|(low, high)| (low..=high).contains(&reply.status)) {
             return reply.fault;
         }
-        // What is expected of bodies can't be asked of a reply to HEAD.
-        let found = pattern.as_ref().is_none_or(|p| p.finish(body)) || bodiless;
-        let right_length = bodiless || expect.length.is_none_or(|n| n == reply.body_bytes);
-        if reply.fault.is_some() {
-            reply.fault
-        } else if !expect.accepts(reply.status) {
-            Some(Fault::UnexpectedStatus)
-        } else if !found || !right_length {
-            Some(Fault::BodyMismatch)
-        } else {
-            None
-        }
+        rule.judge(bodiless, reply, body)
     }
 
     fn pattern(&self, call: u32) -> Option<&BodyPattern> {
@@ -128,6 +117,24 @@ impl Rule {
             usual: usual.copied(),
             expect: expect.clone(),
             pattern: expect.body.as_deref().map(BodyPattern::new),
+        }
+    }
+
+    /// The look at everything, apart because most replies need none.
+    #[inline(never)]
+    fn judge(&self, bodiless: bool, reply: &Reply, body: &mut BodyMatch) -> Option<Fault> {
+        let Self { expect, pattern, .. } = self;
+        // What is expected of bodies can't be asked of a reply to HEAD.
+        let found = pattern.as_ref().is_none_or(|p| p.finish(body)) || bodiless;
+        let right_length = bodiless || expect.length.is_none_or(|n| n == reply.body_bytes);
+        if reply.fault.is_some() {
+            reply.fault
+        } else if !expect.accepts(reply.status) {
+            Some(Fault::UnexpectedStatus)
+        } else if !found || !right_length {
+            Some(Fault::BodyMismatch)
+        } else {
+            None
         }
     }
 }

@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use super::conn::NONE;
 use super::flight::Flight;
 use super::source::Source;
+use super::start::pick;
 use super::{Engine, Stage, Timer};
-use crate::plan::{Pick, Think};
+use crate::plan::{Pick, Plan, Think};
 use crate::proto::Protocol;
 use crate::rng::{self, Stream};
 use crate::units::{Nanos, Span};
@@ -71,7 +72,7 @@ impl<P: Protocol> Engine<P> {
         let own = users.started;
         users.started += 1;
         users.under_way[(user / users.depth) as usize] += 1;
-        self.start(Flight::new(intended, self.pick_own(own), user), now);
+        self.start(Flight::new(intended, pick_own(&self.plan, own), user), now);
     }
 
     /// Users of one lane want the next request, all at once, from now on. The same as
@@ -87,13 +88,12 @@ impl<P: Protocol> Engine<P> {
     /// nothing has to be looked at one by one. Returns how many were started.
     fn start_together(&mut self, lane: u32, crowd: &[u32], now: Nanos) -> usize {
         let Source::Closed(users) = &mut self.source else { return 0 };
-        let slot = users.lane_slots[lane as usize * users.endpoints as usize];
-        let each = users.endpoints > 1
-            || slot == NONE
-            || self.calls.have_names()
-            || self.plan.requests_per_connection.is_some();
+        if !users.crowds || self.stage != Stage::Running {
+            return 0;
+        }
+        let slot = users.lane_slots[lane as usize];
         let late = self.load_end.is_some_and(|end| now >= end);
-        if each || late || self.stage != Stage::Running || self.conns[slot].retired {
+        if slot == NONE || late || self.conns[slot].retired {
             return 0;
         }
         let mut n = crowd.len();
@@ -112,23 +112,12 @@ impl<P: Protocol> Engine<P> {
         self.recorder.started_together(now, n as u64);
         self.outstanding += n as u64;
         self.outstanding_max = self.outstanding_max.max(self.outstanding);
+        let flights = &mut self.conns[slot].flights;
         for (number, &user) in (own..).zip(&crowd[..n]) {
-            let flight = Flight::new(now, self.pick_own(number), user);
-            self.conns[slot].flights.push_back(flight);
+            flights.push_back(Flight::new(now, pick_own(&self.plan, number), user));
         }
         self.given(slot, n as u32, now);
         n
-    }
-
-    /// Which call a share's request of that number makes. Each share goes round all calls. By the
-    /// number in the whole run, two shares of two calls would have one call each, and the faster
-    /// one would be made more often.
-    fn pick_own(&self, own: u64) -> u32 {
-        let shard = self.plan.shard;
-        self.pick(match self.plan.pick {
-            Pick::InTurn => own + u64::from(shard.index),
-            Pick::Random => own * u64::from(shard.of) + u64::from(shard.index),
-        })
     }
 
     /// A lane's connection has opened: its next failure is a first one again.
@@ -223,4 +212,16 @@ impl<P: Protocol> Engine<P> {
             self.timers.push(Reverse((now + wait, Timer::User(user))));
         }
     }
+}
+
+/// Which call a share's request of that number makes. Each share goes round all calls. By the
+/// number in the whole run, two shares of two calls would have one call each, and the faster one
+/// would be made more often.
+#[inline]
+fn pick_own(plan: &Plan, own: u64) -> u32 {
+    let shard = plan.shard;
+    pick(plan, || match plan.pick {
+        Pick::InTurn => own + u64::from(shard.index),
+        Pick::Random => own * u64::from(shard.of) + u64::from(shard.index),
+    })
 }

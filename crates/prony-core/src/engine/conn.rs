@@ -132,11 +132,16 @@ impl<C: Default> Table<C> {
         self.free.push(slot);
     }
 
-    /// The slot's connection if the id is not stale.
+    /// Whether the id is not stale.
+    #[inline]
     pub(super) fn live(&self, id: ConnId) -> bool {
-        self.slots
-            .get(id.slot as usize)
-            .is_some_and(|c| c.generation == id.generation && c.state != State::Free)
+        self.slots.get(id.slot as usize).is_some_and(|c| c.is(id))
+    }
+
+    /// The slot's connection if the id is not stale.
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: ConnId) -> Option<&mut Conn<C>> {
+        self.slots.get_mut(id.slot as usize).filter(|c| c.is(id))
     }
 
     pub(super) fn id(&self, slot: u32) -> ConnId {
@@ -166,6 +171,13 @@ impl<C> std::ops::IndexMut<u32> for Table<C> {
     #[inline]
     fn index_mut(&mut self, slot: u32) -> &mut Conn<C> {
         &mut self.slots[slot as usize]
+    }
+}
+
+impl<C> Conn<C> {
+    #[inline]
+    fn is(&self, id: ConnId) -> bool {
+        self.generation == id.generation && self.state != State::Free
     }
 }
 

@@ -116,7 +116,7 @@ impl Dynamic {
     pub(super) fn replied(
         &mut self,
         slot: &mut Option<Box<Capture>>,
-        flight: &Flight,
+        flight: Flight,
         fault: Option<Fault>,
         now: Nanos,
     ) -> Option<Fault> {

@@ -95,6 +95,8 @@ enum Stage {
 /// Whose deadline stands in the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
+    /// The load begins.
+    Begin,
     /// The connection in that slot may have run out of time.
     Slot(u32),
     /// The user has thought enough.
@@ -118,13 +120,17 @@ impl<P: Protocol> Engine<P> {
         if plan.exchange.is_some() {
             recorder.round_trips();
         }
+        let mut timers = BinaryHeap::with_capacity(64);
+        if !source.has_begun() {
+            timers.push(Reverse((Nanos::ZERO, Timer::Begin)));
+        }
         Self {
             proto,
             conns: Table::new(source.connections().min(1 << 16)),
             source,
             recorder,
             actions: VecDeque::with_capacity(64),
-            timers: BinaryHeap::with_capacity(64),
+            timers,
             stage: Stage::Running,
             load_end,
             outstanding: 0,
@@ -187,12 +193,18 @@ impl<P: Protocol> Engine<P> {
         self.recorder.finish(!by_count)
     }
 
+    #[inline]
     fn arm(&mut self, slot: u32, at: Nanos) {
-        let armed = &mut self.conns.armed[slot as usize];
-        if at < *armed {
-            *armed = at;
-            self.timers.push(Reverse((at, Timer::Slot(slot))));
+        if at < self.conns.armed[slot as usize] {
+            self.arm_earlier(slot, at);
         }
+    }
+
+    /// Apart, as a connection's deadline is mostly a later one.
+    #[inline(never)]
+    fn arm_earlier(&mut self, slot: u32, at: Nanos) {
+        self.conns.armed[slot as usize] = at;
+        self.timers.push(Reverse((at, Timer::Slot(slot))));
     }
 
     /// How long a request may wait unsent.
@@ -263,24 +275,24 @@ impl<P: Protocol> Engine<P> {
             self.received_greeting(slot, data, now);
             return;
         }
-        let result = if self.conns[slot].stash.is_empty() {
-            let result = self.decode(slot, data, now);
-            if let Ok(used) = result
-                && used < data.len()
-            {
+        let mut joined = Vec::new();
+        let stash = &mut self.conns[slot].stash;
+        let all = if stash.is_empty() {
+            data
+        } else {
+            joined = std::mem::take(stash);
+            joined.extend_from_slice(data);
+            &joined
+        };
+        let result = self.decode(slot, all, now);
+        if let Ok(used) = result {
+            if !joined.is_empty() {
+                joined.drain(..used);
+                self.conns[slot].stash = joined;
+            } else if used < data.len() {
                 self.conns[slot].stash.extend_from_slice(&data[used..]);
             }
-            result
-        } else {
-            let mut stash = std::mem::take(&mut self.conns[slot].stash);
-            stash.extend_from_slice(data);
-            let result = self.decode(slot, &stash, now);
-            if let Ok(used) = result {
-                stash.drain(..used);
-                self.conns[slot].stash = stash;
-            }
-            result
-        };
+        }
         match result {
             Ok(_) => self.settle(slot, now),
             Err(fault) => {
@@ -376,6 +388,33 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
+    /// Apart, so that drivers ask in place whether there is one.
+    #[inline(never)]
+    fn next_action(&mut self) -> Option<Action> {
+        let action = self.actions.pop_front()?;
+        match action {
+            Action::Transmit { id } => match self.conns.get_mut(id) {
+                Some(conn) => conn.transmit_queued = false,
+                None => return self.farewell_or_next(action, id),
+            },
+            Action::Connect { id, .. } => {
+                if let Some(conn) = self.conns.get_mut(id) {
+                    conn.asked = true;
+                }
+            }
+            // It was not asked for in time.
+            Action::Close { id, .. } => drop(self.secure.take_farewell(id)),
+            Action::Finished => {}
+        }
+        Some(action)
+    }
+
+    /// The connection that was to send is gone, but may have left a farewell.
+    #[inline(never)]
+    fn farewell_or_next(&mut self, transmit: Action, id: ConnId) -> Option<Action> {
+        if self.secure.has_farewell(id) { Some(transmit) } else { self.next_action() }
+    }
+
     fn check_over(&mut self, now: Nanos) {
         if self.stage != Stage::Over && self.outstanding == 0 && self.source.is_done() {
             self.over(now);
@@ -437,14 +476,12 @@ impl<P: Protocol> Machine for Engine<P> {
             return;
         }
         self.recorder.event(now);
-        if !self.source.has_begun() {
-            self.begin(now);
-        }
         while let Some(&Reverse((at, timer))) = self.timers.peek()
             && at <= now
         {
             self.timers.pop();
             match timer {
+                Timer::Begin => self.begin(now),
                 Timer::User(user) => self.start_user(user, at, now),
                 Timer::Think(session) => self.wake_session(session, at, now),
                 Timer::Session(session) => self.expire_session(session, at, now),
@@ -482,23 +519,10 @@ impl<P: Protocol> Machine for Engine<P> {
         }
     }
 
+    #[inline]
     fn poll_action(&mut self) -> Option<Action> {
-        let action = self.actions.pop_front()?;
-        if let Action::Connect { id, .. } = action
-            && self.conns.live(id)
-        {
-            self.conns[id.slot].asked = true;
-        }
-        match action {
-            Action::Transmit { id } if self.conns.live(id) => {
-                self.conns[id.slot].transmit_queued = false;
-            }
-            Action::Transmit { id } if !self.secure.has_farewell(id) => return self.poll_action(),
-            // It was not asked for in time.
-            Action::Close { id, .. } => drop(self.secure.take_farewell(id)),
-            _ => {}
-        }
-        Some(action)
+        // Asked once more than there is something, each time.
+        if self.actions.is_empty() { None } else { self.next_action() }
     }
 
     fn take_output(
@@ -510,26 +534,21 @@ impl<P: Protocol> Machine for Engine<P> {
         if self.stage == Stage::Over {
             return true;
         }
-        if !self.conns.live(id) {
+        let Some(conn) = self.conns.get_mut(id) else {
             return self.send_farewell(id, now, send);
-        }
+        };
+        let holds = conn.tail.is_some() || !matches!(conn.layer, Layer::Plain);
         self.arm_from_send(id.slot, now);
-        let was_full = self.conns[id.slot].tail.is_some();
-        if !self.send_tail(id.slot, now, send) || !self.send_own(id.slot, now, send) {
+        if holds && !self.send_held(id.slot, now, send) {
             return false;
-        }
-        if was_full {
-            // What is not even encoded waited behind it for room in the socket.
-            let conn = &mut self.conns[id.slot];
-            for flight in conn.flights.range_mut(conn.sent as usize..) {
-                flight.waited_in_queue(now);
-            }
         }
         if self.proto.greets() && !self.send_greeting(id.slot, now, send) {
             return false;
         }
         let all = self.send_new(id.slot, now, send);
-        self.fail_unsent(now);
+        if !self.unsent.is_empty() {
+            self.fail_unsent(now);
+        }
         all
     }
 
@@ -542,9 +561,6 @@ impl<P: Protocol> Machine for Engine<P> {
     fn deadline(&self) -> Option<Nanos> {
         if self.stage == Stage::Over {
             return None;
-        }
-        if !self.source.has_begun() {
-            return Some(Nanos::ZERO);
         }
         let mut at = self.timers.peek().map_or(Nanos::MAX, |Reverse((at, _))| *at);
         at = at.min(self.source.next_event(self.unsent_timeout()));

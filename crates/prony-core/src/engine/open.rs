@@ -5,6 +5,7 @@ use super::conn::{Listed, NONE, State};
 use super::flight::{Flight, NOBODY};
 use super::pool::{Pool, relist};
 use super::source::Source;
+use super::start::pick;
 use crate::fault::Fault;
 use crate::machine::CloseHow;
 use crate::proto::Protocol;
@@ -47,7 +48,7 @@ impl<P: Protocol> Engine<P> {
             let due = arrivals.schedule.peek().filter(|a| a.at <= now && !arrivals.cancelled);
             let Some(arrival) = due else { return };
             arrivals.schedule.pop();
-            self.start(Flight::new(arrival.at, self.pick(arrival.index), NOBODY), now);
+            self.start(Flight::new(arrival.at, pick(&self.plan, || arrival.index), NOBODY), now);
         }
     }
 
@@ -106,7 +107,16 @@ impl<P: Protocol> Engine<P> {
     }
 
     /// Put an open-loop connection where it belongs: idle, with room, or neither.
+    #[inline]
     pub(super) fn list(&mut self, slot: u32) {
+        if let Source::Open(_) = &self.source {
+            self.list_in_pool(slot);
+        }
+    }
+
+    /// Apart, so that closed loops only ask; the same below.
+    #[inline(never)]
+    fn list_in_pool(&mut self, slot: u32) {
         let Source::Open(arrivals) = &mut self.source else { return };
         let conn = &self.conns[slot];
         let in_flight = conn.flights.len() as u32;
@@ -125,12 +135,19 @@ impl<P: Protocol> Engine<P> {
         relist(&mut arrivals.pools, &mut self.conns, slot, wanted);
     }
 
-    /// The connection may have room: arrivals that wait for its endpoint take it.
+    /// The connection may have room: arrivals that wait for its endpoint take it, or requests of
+    /// its session.
+    #[inline]
     pub(super) fn pump_slot(&mut self, slot: u32, now: Nanos) {
-        if let Source::Sessions(_) = &self.source {
-            self.feed(self.conns[slot].lane, now);
-            return;
+        match &self.source {
+            Source::Closed(_) => {}
+            Source::Open(_) => self.pump_arrivals(slot, now),
+            Source::Sessions(_) => self.feed(self.conns[slot].lane, now),
         }
+    }
+
+    #[inline(never)]
+    fn pump_arrivals(&mut self, slot: u32, now: Nanos) {
         loop {
             let Source::Open(arrivals) = &mut self.source else { return };
             if arrivals.waiting == 0 {

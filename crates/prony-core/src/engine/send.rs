@@ -31,13 +31,32 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// What the kernel did not take before. Returns whether it has taken all.
-    pub(super) fn send_tail(
+    /// What goes before new requests: what the kernel did not take before, and what the layer
+    /// itself has to send. Returns whether the kernel has taken all. Apart, as a plain connection
+    /// mostly has neither.
+    #[inline(never)]
+    pub(super) fn send_held(
         &mut self,
         slot: u32,
         now: Nanos,
         send: &mut dyn FnMut(&[u8]) -> usize,
     ) -> bool {
+        let was_full = self.conns[slot].tail.is_some();
+        if !self.send_tail(slot, now, send) || !self.send_own(slot, now, send) {
+            return false;
+        }
+        if was_full {
+            // What is not even encoded waited behind it for room in the socket.
+            let conn = &mut self.conns[slot];
+            for flight in conn.flights.range_mut(conn.sent as usize..) {
+                flight.waited_in_queue(now);
+            }
+        }
+        true
+    }
+
+    /// What the kernel did not take before. Returns whether it has taken all.
+    fn send_tail(&mut self, slot: u32, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
         let Conn { tail: Some(tail), flights, sent, .. } = &mut self.conns[slot] else {
             return true;
         };
@@ -82,12 +101,7 @@ impl<P: Protocol> Engine<P> {
 
     /// What the layer itself has to send: handshakes, alerts. Returns whether the kernel has taken
     /// all.
-    pub(super) fn send_own(
-        &mut self,
-        slot: u32,
-        now: Nanos,
-        send: &mut dyn FnMut(&[u8]) -> usize,
-    ) -> bool {
+    fn send_own(&mut self, slot: u32, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
         let Layer::Tls(tls) = &mut self.conns[slot].layer else { return true };
         if !tls.wants_send() {
             return true;
@@ -116,10 +130,8 @@ impl<P: Protocol> Engine<P> {
     }
 
     /// Requests that could not be filled in have failed, and their session knows.
+    #[cold]
     pub(super) fn fail_unsent(&mut self, now: Nanos) {
-        if self.unsent.is_empty() {
-            return;
-        }
         self.recorder.event(now);
         let mut unsent = std::mem::take(&mut self.unsent);
         for (flight, fault) in unsent.drain(..) {
@@ -140,29 +152,25 @@ impl<P: Protocol> Engine<P> {
         if self.conns[slot].state != State::Open {
             return true;
         }
-        let mut prepared = std::mem::replace(&mut self.prepared, NOBODY) == slot;
-        while std::mem::take(&mut prepared) || (self.has_new(slot) && self.encode_new(slot, now)) {
-            let conn = &mut self.conns[slot];
-            if let Layer::Tls(tls) = &mut conn.layer
-                && self.secure.seal(tls, &mut self.out, &mut self.starts).is_err()
-            {
-                self.recorder.event(now);
-                // The keys are used up (TLS 1.2, after millions of records): a new connection has
-                // new ones.
-                conn.given += self.unsent.len() as u32;
-                conn.flights.extend(self.unsent.drain(..).map(|(flight, _)| flight));
-                self.abandon(slot, None, CloseHow::Orderly, now);
+        let is_prepared = std::mem::replace(&mut self.prepared, NOBODY) == slot;
+        if !is_prepared && !self.encode_new(slot, now) {
+            return true;
+        }
+        loop {
+            if !matches!(self.conns[slot].layer, Layer::Plain) && !self.seal(slot, now) {
                 return true;
             }
             let taken = send(&self.out);
-            self.recorder.bytes_sent(now, taken as u64);
             let whole = taken == self.out.len();
             let begun = match whole {
                 true => self.starts.len(),
                 false => self.starts.iter().take_while(|&&s| s < taken).count(),
             };
+            let conn = &mut self.conns[slot];
             let mut on_time = 0;
-            for flight in conn.flights.range_mut(conn.sent as usize..).take(begun) {
+            for _ in 0..begun {
+                let flight = &mut conn.flights[conn.sent as usize];
+                conn.sent += 1;
                 if flight.is_on_time(now) {
                     (flight.sent, flight.counted) = (now, true);
                     on_time += 1;
@@ -170,32 +178,64 @@ impl<P: Protocol> Engine<P> {
                     Self::mark_sent(&mut self.recorder, flight, now);
                 }
             }
-            if let Some(trails) = &mut self.trails {
-                let in_flight = conn.flights.len();
-                let mut begun = conn.flights.range_mut(conn.sent as usize..).take(begun);
-                begun.by_ref().take(if whole { 0 } else { usize::MAX }).for_each(|f| f.write = 0);
-                trails.gave_requests((slot, in_flight), taken, begun, &mut self.recorder);
-            }
-            conn.sent += begun as u32;
+            let is_last = conn.sent as usize == conn.flights.len();
+            self.recorder.bytes_sent(now, taken as u64);
             self.recorder.sent_on_time(now, on_time);
+            if self.trails.is_some() {
+                self.follow(slot, begun, taken);
+            }
             if !whole {
-                for flight in conn.flights.range_mut(conn.sent as usize..) {
-                    flight.waits_until = now;
-                }
-                let starts = self.starts.iter().filter(|&&s| s >= taken).map(|s| s - taken);
-                let tail =
-                    Tail { bytes: self.out[taken..].to_vec(), taken: 0, starts: starts.collect() };
-                conn.tail = Some(Box::new(tail));
+                self.hold(slot, taken, now);
                 return false;
             }
+            // Mostly one went out, and it was the last.
+            if is_last || !self.encode_new(slot, now) {
+                return true;
+            }
         }
-        true
     }
 
-    /// Whether there are requests that were not yet sent. Mostly one went out, and it was the last.
-    fn has_new(&self, slot: u32) -> bool {
-        let conn = &self.conns[slot];
-        (conn.sent as usize) < conn.flights.len()
+    /// Put what was encoded into records. Returns `false` where that cannot be done any more; the
+    /// connection is gone then.
+    #[inline(never)]
+    fn seal(&mut self, slot: u32, now: Nanos) -> bool {
+        let conn = &mut self.conns[slot];
+        let Layer::Tls(tls) = &mut conn.layer else { return true };
+        if self.secure.seal(tls, &mut self.out, &mut self.starts).is_ok() {
+            return true;
+        }
+        self.recorder.event(now);
+        // The keys are used up (TLS 1.2, after millions of records): a new connection has new ones.
+        conn.given += self.unsent.len() as u32;
+        conn.flights.extend(self.unsent.drain(..).map(|(flight, _)| flight));
+        self.abandon(slot, None, CloseHow::Orderly, now);
+        false
+    }
+
+    /// Have the kernel's notes of a write told of the requests that it has begun: the last ones
+    /// that were sent.
+    #[cold]
+    fn follow(&mut self, slot: u32, begun: usize, taken: usize) {
+        let Some(trails) = &mut self.trails else { return };
+        let Conn { flights, sent, .. } = &mut self.conns[slot];
+        let (in_flight, sent) = (flights.len(), *sent as usize);
+        let mut begun = flights.range_mut(sent - begun..sent);
+        if taken < self.out.len() {
+            begun.by_ref().for_each(|f| f.write = 0);
+        }
+        trails.gave_requests((slot, in_flight), taken, begun, &mut self.recorder);
+    }
+
+    /// The kernel has taken so much of what was encoded and has no room for the rest.
+    #[cold]
+    fn hold(&mut self, slot: u32, taken: usize, now: Nanos) {
+        let conn = &mut self.conns[slot];
+        for flight in conn.flights.range_mut(conn.sent as usize..) {
+            flight.waits_until = now;
+        }
+        let starts = self.starts.iter().filter(|&&s| s >= taken).map(|s| s - taken);
+        let tail = Tail { bytes: self.out[taken..].to_vec(), taken: 0, starts: starts.collect() };
+        conn.tail = Some(Box::new(tail));
     }
 
     /// Encode requests before the time of their sending is known, where nothing else is to be sent

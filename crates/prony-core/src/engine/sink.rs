@@ -46,6 +46,9 @@ impl Sink<'_> {
             self.recorder.link_fault(self.connect_began, fault);
         } else if flight.tries < self.retries {
             self.recorder.tried(&flight.stamps(self.now), reply);
+            if let Some(trail) = self.trail.as_deref_mut() {
+                trail.replied(None, self.recorder);
+            }
             flight.tries += 1;
             flight.first = Nanos::MAX;
             flight.waits_until = self.now;
@@ -111,10 +114,9 @@ impl ReplySink for Sink<'_> {
         *self.sent -= 1;
         *self.served += 1;
         *self.retired |= !reply.keeps_open;
-        let received = self.trail.as_deref_mut().map(Trail::first_received);
         let mut fault = self.calls.judge(flight.call, &reply, self.body);
         if let Some(dynamic) = self.dynamic.as_deref_mut() {
-            fault = dynamic.replied(self.capture, &flight, fault, self.now);
+            fault = dynamic.replied(self.capture, flight, fault, self.now);
         }
         if let Some(fault) = fault
             && self.no_success(flight, &reply, fault)
@@ -123,13 +125,13 @@ impl ReplySink for Sink<'_> {
         }
         let stamps = flight.stamps(self.now);
         self.recorder.replied(&stamps, &reply, fault);
-        if let (None, Some(trail), Some(received)) = (fault, self.trail.as_deref_mut(), received) {
-            trail.replied(flight.write, &stamps, received, self.recorder);
+        if let Some(trail) = self.trail.as_deref_mut() {
+            trail.replied(fault.is_none().then_some((flight.write, stamps)), self.recorder);
         }
         if self.calls.have_names() {
             let name = self.calls.get(flight.call).name;
             if name != NONE {
-                self.recorder.name_ended(name, &stamps, fault);
+                self.recorder.name_ended(name, stamps, fault);
             }
         }
         self.freed.push(flight.user);

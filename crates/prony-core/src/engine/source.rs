@@ -24,6 +24,8 @@ pub(super) struct Users {
     /// Users per lane.
     pub(super) depth: u32,
     pub(super) endpoints: u32,
+    /// A lane has one connection, and its requests need no look one by one when they start.
+    pub(super) crowds: bool,
     /// The slot of each lane's connection to each endpoint.
     pub(super) lane_slots: Vec<u32>,
     /// Failed connects in a row, per lane.
@@ -68,6 +70,9 @@ impl Source {
                     lanes,
                     depth: plan.pipeline,
                     endpoints,
+                    crowds: endpoints == 1
+                        && plan.requests_per_connection.is_none()
+                        && plan.calls.iter().all(|call| call.name.is_none()),
                     lane_slots: vec![NONE; (lanes * endpoints) as usize],
                     failures: vec![0; lanes as usize],
                     parked: vec![Vec::new(); if refills(plan) { lanes as usize } else { 0 }],

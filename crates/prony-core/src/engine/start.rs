@@ -6,29 +6,12 @@ use super::flight::Flight;
 use super::pool::relist;
 use super::source::Source;
 use crate::machine::Action;
-use crate::plan::Pick;
+use crate::plan::{Pick, Plan};
 use crate::proto::Protocol;
 use crate::rng::{self, Stream};
 use crate::units::Nanos;
 
 impl<P: Protocol> Engine<P> {
-    /// Which call the request of that number makes.
-    #[inline]
-    pub(super) fn pick(&self, number: u64) -> u32 {
-        let n = self.plan.calls.len() as u64;
-        if n == 1 {
-            return 0;
-        }
-        let call = match self.plan.pick {
-            Pick::InTurn => number % n,
-            Pick::Random => {
-                let bits = rng::keyed(self.plan.seed, Stream::Pick, number, 0);
-                ((u128::from(bits) * u128::from(n)) >> 64) as u64
-            }
-        };
-        call as u32
-    }
-
     pub(super) fn start(&mut self, flight: Flight, now: Nanos) {
         self.recorder.started(flight.intended);
         let name = self.calls.get(flight.call).name;
@@ -85,6 +68,7 @@ impl<P: Protocol> Engine<P> {
     }
 
     /// A connection was given so many requests, all of that intended start.
+    #[inline]
     pub(super) fn given(&mut self, slot: u32, n: u32, intended: Nanos) {
         let conn = &mut self.conns[slot];
         conn.given += n;
@@ -116,4 +100,24 @@ impl<P: Protocol> Engine<P> {
             Source::Sessions(_) => self.forget_conn(slot),
         }
     }
+}
+
+/// Which call the request of that number makes.
+#[inline]
+pub(super) fn pick(plan: &Plan, number: impl FnOnce() -> u64) -> u32 {
+    if plan.calls.len() == 1 { 0 } else { pick_one(plan, number()) }
+}
+
+/// The same where there are several. Apart: else each start mixes the bits of the seed.
+#[inline(never)]
+fn pick_one(plan: &Plan, number: u64) -> u32 {
+    let n = plan.calls.len() as u64;
+    let call = match plan.pick {
+        Pick::InTurn => number % n,
+        Pick::Random => {
+            let bits = rng::keyed(plan.seed, Stream::Pick, number, 0);
+            ((u128::from(bits) * u128::from(n)) >> 64) as u64
+        }
+    };
+    call as u32
 }

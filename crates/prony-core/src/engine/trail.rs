@@ -152,21 +152,12 @@ impl Trail {
         self.first.get_or_insert(self.received);
     }
 
-    /// A reply has ended; when its first bytes were received.
+    /// A reply has ended. `success`: in which write its request went, and the request's stamps,
+    /// where it was one.
     #[cold]
-    pub(super) fn first_received(&mut self) -> Received {
-        self.first.take().unwrap_or(self.received)
-    }
-
-    /// A request has succeeded, the first bytes of whose reply were received then.
-    #[cold]
-    pub(super) fn replied(
-        &mut self,
-        write: u32,
-        stamps: &Stamps,
-        received: Received,
-        recorder: &mut Recorder,
-    ) {
+    pub(super) fn replied(&mut self, success: Option<(u32, Stamps)>, recorder: &mut Recorder) {
+        let received = self.first.take().unwrap_or(self.received);
+        let Some((write, stamps)) = success else { return };
         let known = self.write(write).map(|w| (w.scheduled, w.sent));
         let on_card = known.and(received.card);
         if let Some(received) = on_card {
@@ -174,13 +165,13 @@ impl Trail {
             self.settle_on_card(write, recorder);
         }
         match (known, received.kernel) {
-            (_, None) => recorder.noted(stamps, Err(Unnoted::Received)),
-            (None, _) => recorder.noted(stamps, Err(Unnoted::Sent)),
+            (_, None) => recorder.noted(&stamps, Err(Unnoted::Received)),
+            (None, _) => recorder.noted(&stamps, Err(Unnoted::Sent)),
             (Some((Some(scheduled), Some(sent))), Some(received)) => {
-                recorder.noted(stamps, Ok(Noted { scheduled, sent, received }));
+                recorder.noted(&stamps, Ok(Noted { scheduled, sent, received }));
             }
             (Some(_), Some(received)) => {
-                self.waiting.push_back(Waiting { write, stamps: *stamps, received });
+                self.waiting.push_back(Waiting { write, stamps, received });
             }
         }
     }
@@ -269,6 +260,7 @@ impl<P: Protocol> Engine<P> {
     }
 
     /// The kernel has noted something.
+    #[cold]
     pub(super) fn stamped(&mut self, id: ConnId, stamp: KernelStamp) {
         let Some(trails) = self.trails.as_deref_mut().filter(|_| self.conns.live(id)) else {
             return;

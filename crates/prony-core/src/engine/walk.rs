@@ -265,10 +265,15 @@ impl<P: Protocol> Engine<P> {
     }
 
     /// Requests that lost their connection, or are to have another try, wait before all others.
+    #[inline]
     pub(super) fn requeue(&mut self) {
-        if self.bounced.is_empty() || !matches!(self.source, Source::Sessions(_)) {
-            return;
+        if !self.bounced.is_empty() && matches!(self.source, Source::Sessions(_)) {
+            self.requeue_bounced();
         }
+    }
+
+    #[cold]
+    fn requeue_bounced(&mut self) {
         let mut bounced = std::mem::take(&mut self.bounced);
         for flight in bounced.drain(..).rev() {
             let (slot, deadline) = (flight.user, self.flight_deadline(&flight, false));

@@ -95,16 +95,16 @@ impl Recorder {
 
     /// Keep a success by itself or its service time, tell of it, or compare it with the last one.
     #[cold]
-    pub(super) fn keep(&mut self, stamps: &Stamps) {
+    pub(super) fn keep(&mut self, stamps: Stamps) {
         if let Some(served) = &mut self.section(stamps.intended).tally.served {
             served.replied(stamps.done, stamps.service(), 0);
         }
         if let Some(Observer(tell)) = &self.each.observer {
             if stamps.intended >= self.begin {
-                tell(stamps);
+                tell(&stamps);
             }
         } else if self.each.kept {
-            self.section(stamps.intended).tally.kept.push(*stamps);
+            self.section(stamps.intended).tally.kept.push(stamps);
         }
         if self.each.differs {
             let time = stamps.service();

@@ -301,6 +301,7 @@ impl Recorder {
     }
 
     /// So many requests are wanted from `intended` on.
+    #[inline]
     pub fn started_together(&mut self, intended: Nanos, n: u64) {
         let s = self.section(intended);
         s.tally.started += n;
@@ -339,10 +340,10 @@ impl Recorder {
     #[inline]
     pub fn replied(&mut self, stamps: &Stamps, reply: &Reply, fault: Option<Fault>) {
         if self.load_end.is_some_and(|end| stamps.done > end) {
-            self.drained(stamps, reply, fault);
+            self.drained(*stamps, reply, fault);
         }
         if self.keeps && fault.is_none() {
-            self.keep(stamps);
+            self.keep(*stamps);
         }
         let s = self.section(stamps.intended);
         s.status(reply.status);
@@ -380,8 +381,8 @@ impl Recorder {
 
     /// A reply has come after the end of the load.
     #[cold]
-    fn drained(&mut self, stamps: &Stamps, reply: &Reply, fault: Option<Fault>) {
-        let in_drain = self.in_drain(stamps);
+    fn drained(&mut self, stamps: Stamps, reply: &Reply, fault: Option<Fault>) {
+        let in_drain = self.in_drain(&stamps);
         if in_drain > Span::ZERO {
             let t = &mut self.section(stamps.intended).tally;
             t.bytes_in_drain += reply.head_bytes + reply.body_bytes;

@@ -46,6 +46,7 @@ impl Section {
         }
     }
 
+    #[cold]
     fn flush_status(&mut self) {
         let (status, n) = self.status_last;
         if n > 0 {

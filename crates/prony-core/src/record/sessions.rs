@@ -147,7 +147,7 @@ impl Recorder {
     }
 
     /// A request of that name was answered; `fault` says why that is no success, if it is none.
-    pub fn name_ended(&mut self, name: u32, stamps: &Stamps, fault: Option<Fault>) {
+    pub fn name_ended(&mut self, name: u32, stamps: Stamps, fault: Option<Fault>) {
         let name = &mut self.section(stamps.intended).tally.names[name as usize];
         if fault.is_some() {
             name.failed += 1;

@@ -125,7 +125,7 @@ pub(crate) fn sessions() -> Summary {
             r.sent(&stamps);
             let fault = fault.filter(|_| n == 1);
             r.replied(&stamps, &reply(if fault.is_some() { 500 } else { 200 }), fault);
-            r.name_ended(n as u32, &stamps, fault);
+            r.name_ended(n as u32, stamps, fault);
         }
         let end = begun + Span(13 * MS + k * 10_000);
         let how = if fault.is_some() { SessionEnd::Failed } else { SessionEnd::Completed };

@@ -118,6 +118,7 @@ impl Series {
     }
 
     /// So many requests are wanted from `at` on.
+    #[inline]
     pub fn started_together(&mut self, at: Nanos, n: u64) {
         self.cell(at).started += n;
     }
