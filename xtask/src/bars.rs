@@ -5,17 +5,21 @@ use anyhow::{Result, bail};
 
 use crate::shell::{cargo, run};
 
-/// Runs of each line where nothing is said.
+/// Runs of each line, and the first one's seed, where nothing is said.
 const RUNS: &str = "1000";
+const SEED: &str = "0";
 
-/// `cargo xtask bars [RUNS]`.
+/// `cargo xtask bars [RUNS [SEED]]`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
-    let runs = match args {
-        [] => RUNS,
-        [runs] if runs.parse().is_ok_and(|n: u32| n > 0) => runs,
-        _ => bail!("usage: cargo xtask bars [RUNS]"),
-    };
+    let runs = args.first().map_or(RUNS, |runs| runs);
+    let seed = args.get(1).map_or(SEED, |seed| seed);
+    let known = runs.parse().is_ok_and(|n: u32| n > 0) && seed.parse::<u32>().is_ok();
+    if !known || args.len() > 2 {
+        bail!("usage: cargo xtask bars [RUNS [SEED]]");
+    }
     let test = ["test", "--locked", "--quiet", "--profile=fast", "-p", "prony-sim", "--test", "it"];
     let mut study = cargo(&test);
-    run(study.args(["confidence::study", "--", "--nocapture"]).env("PRONY_BARS", runs))
+    run(study
+        .args(["confidence::study", "--", "--nocapture"])
+        .env("PRONY_BARS", format!("{runs} {seed}")))
 }

@@ -28,7 +28,7 @@ cargo xtask options                    docs/options.md against --help
 cargo xtask instructions [--update]    instructions per request; --update records new figures
 cargo xtask sctp [FILTER]              the tests that need SCTP, in a guest that has it
 cargo xtask truth                      known delays, measured in a guest with a virtual clock
-cargo xtask bars [RUNS]                how often confidence intervals hold the truth
+cargo xtask bars [RUNS [SEED]]         how often confidence intervals hold the truth
 cargo xtask verdicts [--quick | --only WORD]
                                        runs that are spoilt in known ways: none may be VALID
 cargo xtask bench ...                  the rig for measurements beside other tools

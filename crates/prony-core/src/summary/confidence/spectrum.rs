@@ -43,13 +43,7 @@ pub(super) struct Waves {
 pub(super) struct Spread {
     /// Its variance.
     pub(super) variance: f64,
-    /// So many of the standard errors that follow are 95 % of the cases, to either side.
-    pub(super) t: f64,
-    /// How many batches of the parts matter for it, were they of two kinds: those that add the same
-    /// and those that add nothing.
-    matter: f64,
-    /// Its skewness.
-    skewness: f64,
+    batches: Batches,
 }
 
 impl Waves {
@@ -64,12 +58,7 @@ impl Waves {
 
     /// How the sum of these parts varies, whose mean is zero.
     pub(super) fn spread(&self, parts: &[f64]) -> Spread {
-        let batches = Batches::of(parts);
-        // The variance of a mean of twelve squares, each of which varies by the parts' kurtosis
-        // beside its own: so many degrees of freedom have the same (Satterthwaite 1946).
-        let freedom = 2.0 / (2.0 / WAVES as f64 + 1.0 / batches.matter);
-        let Batches { matter, skewness } = batches;
-        Spread { variance: self.variance(parts), t: student(freedom), matter, skewness }
+        Spread { variance: self.variance(parts), batches: Batches::of(parts) }
     }
 
     /// The variance of the sum of these parts, whose mean is zero.
@@ -106,28 +95,47 @@ impl Waves {
 }
 
 impl Spread {
+    /// So many of the standard errors that follow are 95 % of the cases, to either side. Of times
+    /// added up, whose tail may be heavier than that of the batches: their kurtosis counts in full,
+    /// as if a normal distribution had none.
+    pub(super) fn t(&self) -> f64 {
+        student(freedom(1.0 / self.batches.matter))
+    }
+
+    /// The same of shares, which are bounded.
+    pub(super) fn t_of_share(&self) -> f64 {
+        student(freedom((1.0 / self.batches.matter - self.batches.normal).max(0.0)))
+    }
+
     /// Whether so many independent times are enough, and more than a part or two matters.
     pub(super) fn check(&self, independent: f64, least: f64) -> Result<(), Lack> {
-        let few = self.matter < MATTER_LEAST;
+        let matter = self.batches.matter;
+        let few = matter < MATTER_LEAST;
         if self.variance > 0.0 && (few || independent < least) {
-            let independent = if few { self.matter } else { independent };
+            let independent = if few { matter } else { independent };
             return Err(Lack::Dependent { independent });
         }
         Ok(())
     }
 
-    /// How far below and above the sum its true mean may be, in units of the sum: Student's t, bent
-    /// as the sum is skewed (Johnson 1978, in the form of Willink 2005).
-    pub(super) fn reach(&self) -> (f64, f64) {
-        let error = self.variance.sqrt();
-        (error * bent(self.t, self.skewness), -error * bent(-self.t, self.skewness))
+    /// How far below and above the sum its true mean may be, in units of the sum, `wider` times as
+    /// far as is estimated: Student's t, bent as the sum is skewed (Johnson 1978, in the form of
+    /// Willink 2005).
+    pub(super) fn reach(&self, wider: f64) -> (f64, f64) {
+        let (error, t) = (self.variance.sqrt(), self.t() * wider);
+        let skewness = self.batches.skewness;
+        (error * bent(t, skewness), -error * bent(-t, skewness))
     }
 }
 
 /// What parts look like in batches that are long against the times over which they hang together.
+#[derive(Clone, Copy, Debug)]
 struct Batches {
-    /// See [`Spread`].
+    /// How many of them matter for the sum, were they of two kinds: those that add the same and
+    /// those that add nothing.
     matter: f64,
+    /// One by the number that would matter of a normal distribution's.
+    normal: f64,
     /// The skewness of the sum of all.
     skewness: f64,
 }
@@ -142,17 +150,23 @@ impl Batches {
         let moment = |power: i32| sums.iter().map(|x| (x - centre).powi(power)).sum::<f64>();
         let (second, third, fourth) = (moment(2), moment(3), moment(4));
         if second <= 0.0 || k < 3.0 {
-            return Self { matter: f64::INFINITY, skewness: 0.0 };
+            return Self { matter: f64::INFINITY, normal: 0.0, skewness: 0.0 };
         }
         // The unbiased cumulants of a batch; those of the sum are k times as much.
         let variance = second / (k - 1.0);
         let skewness = third * k / ((k - 1.0) * (k - 2.0)) / variance.powf(1.5) / k.sqrt();
-        Self { matter: second * second / fourth, skewness }
+        Self { matter: second * second / fourth, normal: 3.0 / k, skewness }
     }
 }
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / (values.len() as f64).max(1.0)
+}
+
+/// The variance of a mean of twelve squares, each of which varies by the parts' kurtosis beside its
+/// own: so many degrees of freedom have the same (Satterthwaite 1946).
+fn freedom(kurtosis: f64) -> f64 {
+    2.0 / (2.0 / WAVES as f64 + kurtosis)
 }
 
 /// Of Student's t with so many degrees of freedom 97.5 % lie below it (Cornish and Fisher's
@@ -191,15 +205,17 @@ mod tests {
         // Bursts: most parts are a little below the mean, few far above.
         let bursts: Vec<f64> = (0..256).map(|i| if i % 32 == 0 { 31.0 } else { -1.0 }).collect();
         let waves = Waves::new(bursts.len());
-        let (below, above) = waves.spread(&bursts).reach();
+        let (below, above) = waves.spread(&bursts).reach(1.0);
         assert!(above > below && below > 0.0, "{below} {above}");
         let down: Vec<f64> = bursts.iter().map(|x| -x).collect();
-        let mirrored = waves.spread(&down).reach();
+        let mirrored = waves.spread(&down).reach(1.0);
         assert!((mirrored.0 - above).abs() < 1e-9 && (mirrored.1 - below).abs() < 1e-9);
         let even: Vec<f64> = (0..256).map(|i| f64::from(i * 7_919 % 256) - 127.5).collect();
-        let few = waves.spread(&bursts).t;
-        assert!(few > waves.spread(&even).t, "few parts, few degrees of freedom");
-        assert!((2.178..2.4).contains(&waves.spread(&even).t));
+        let few = waves.spread(&bursts).t();
+        assert!(few > waves.spread(&even).t(), "few parts, few degrees of freedom");
+        assert!((2.178..2.4).contains(&waves.spread(&even).t()));
+        assert!((2.178..2.2).contains(&waves.spread(&even).t_of_share()));
+        assert!(waves.spread(&bursts).t_of_share() < few);
     }
 
     #[test]

@@ -102,3 +102,38 @@ fn the_blocks_of_workers_are_those_of_the_run() {
     assert_eq!((a.quantile(0.9), a.mean()), (b.quantile(0.9), b.mean()));
     assert!(a.quantile(0.9).is_ok());
 }
+
+#[test]
+fn an_interval_near_the_limit_is_wider_where_times_hang_together() {
+    for room in [1.0, 1.5, 10.0] {
+        assert!((caution(1.0, room) - 1.0).abs() < 1e-12, "independent times are what they seem");
+        assert!(caution(2.0, room) < caution(50.0, room));
+        assert!(caution(50.0, room * 1.2) < caution(50.0, room));
+    }
+    assert!(caution(50.0, 1.0) > 2.0 && caution(50.0, 2.0) < 1.03);
+    assert!((caution(0.0, f64::INFINITY) - 1.0).abs() < 1e-12, "nothing varies");
+}
+
+#[test]
+fn ends_lie_within_a_bin_where_its_times_are_spread_evenly() {
+    let of = |times: &mut dyn Iterator<Item = u64>| {
+        let mut hist = Hist::new();
+        times.for_each(|ns| hist.record(Span(ns)));
+        hist
+    };
+    let between = |hist: &Hist, lo, hi| {
+        let Interval { lo, hi } = Confidence::of_blocks(hist, vec![], BLOCK_MIN).between(lo, hi);
+        (lo, hi)
+    };
+    // One time each 8 ns; the bins are 512 ns wide.
+    let even = of(&mut (0..1_280).map(|i| 1_000_000 + i * 8));
+    let (lo, hi) = between(&even, 300.0, 700.0);
+    assert!((lo - 1_002_392.0).abs() < 16.0 && (hi - 1_005_592.0).abs() < 16.0, "{lo} {hi}");
+    let (lo, hi) = between(&even, 300.0, 305.0);
+    assert!(hi - lo > 500.0 && lo < 1_002_392.0 && hi > 1_002_432.0, "one bin: {lo} {hi}");
+    // Bins of a single value each, which are nowhere but there.
+    let values = [1_000_100, 1_002_000, 1_004_000, 1_008_000];
+    let steps = of(&mut (0..400).map(|i| values[i / 100]));
+    let (lo, hi) = between(&steps, 150.0, 250.0);
+    assert!(lo <= 1_002_000.0 && hi >= 1_004_000.0, "{lo} {hi}");
+}
