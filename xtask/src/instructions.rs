@@ -1,8 +1,10 @@
 //! User instructions per request, by callgrind, against the recorded figures.
 //!
 //! Each case runs twice, with a small and a large number of requests; the difference of the
-//! instruction counts over the difference of the requests leaves out start-up and exit. The release
-//! binary is measured as it is installed, over real sockets; the kernel's part is not counted.
+//! instruction counts over the difference of the requests leaves out what each run begins and ends
+//! with. The release binary is measured as it is installed, over real sockets; the kernel's part is
+//! not counted, nor what the report takes, which grows with the time of the run and so with all
+//! that the machine does besides.
 //!
 //! What one wake-up of the client finds, and so its cost per request, depends on who runs when.
 //! Client and server therefore share one processor, as batch tasks, which do not preempt each other
@@ -21,6 +23,9 @@ use crate::server::Server;
 use crate::shell::{self, cargo, target_dir, which};
 
 const RECORD: &str = "bench/instructions.toml";
+
+/// What is counted: the worker's loop, with all that it calls.
+const COUNTED: &str = "prony_io::driver::Driver::run";
 
 /// How much a figure may grow, in percent.
 const TOLERANCE: f64 = 5.0;
@@ -98,10 +103,11 @@ fn per_request(prony: &Path, url: &str, case: &Case) -> Result<f64> {
     Ok((large - small) as f64 / (case.requests[1] - case.requests[0]) as f64)
 }
 
-/// All user instructions of one run.
+/// The user instructions of one run.
 fn instructions(prony: &Path, options: &str, url: &str) -> Result<u64> {
     let out = share_processor()?
         .args(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(format!("--toggle-collect={COUNTED}"))
         .arg(prony)
         .args(options.split_whitespace())
         .arg(url)
