@@ -309,6 +309,14 @@ fn a_spectrum_refuses_as_the_real_script_does() {
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}: {ended:?}");
         assert!(ended.stderr.starts_with(said), "{args:?}: {ended:?}");
     }
+    // A server that cannot be started is the kernel's word, without its number.
+    let taken = TcpListener::bind(("0.0.0.0", 0)).expect("a listener");
+    let port = taken.local_addr().expect("an address").port();
+    let folder = tempfile::TempDir::new().expect("a folder");
+    std::fs::write(folder.path().join("c"), format!("\"-c 9 -p {port}\"")).expect("a file");
+    let ended = program::run_in(folder.path(), "run_spectrum", &["--serve", "-c", "c"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.ends_with("open: Address already in use\n"), "{ended:?}");
     let ended = program::run("run_spectrum", &["--help"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), ""), "{ended:?}");
     assert!(ended.stdout.contains("--config_file|-c FILE"), "{ended:?}");

@@ -14,7 +14,7 @@ use prony_io::{Control, clock};
 use super::client::{self, Measured};
 use super::options::{self, Transport};
 use super::server::Server;
-use super::{FAILED, Role, Socket, Test, wanted};
+use super::{FAILED, Role, Socket, Test, wanted, words};
 use crate::commands::load::stoppable;
 use crate::output::to_stderr;
 use crate::personality::{Call, say};
@@ -230,7 +230,7 @@ impl Given {
         let test = Test { socket: self.wish.socket, role: Role::Server };
         let mut options = self.options(FIRST)?;
         options.own.clear();
-        let server = Server::open(test, &options).map_err(|e| format!("open: {e}"))?;
+        let server = Server::open(test, &options).map_err(|e| format!("open: {}", words(&e)))?;
         let port = server.port();
         thread::spawn(move || server.run(|| true));
         Ok(Some(port))
