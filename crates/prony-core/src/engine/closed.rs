@@ -7,7 +7,7 @@ use super::flight::Flight;
 use super::source::Source;
 use super::start::pick;
 use super::{Engine, Stage, Timer};
-use crate::plan::{Pick, Plan, Think};
+use crate::plan::{Load, Pick, Plan, Think};
 use crate::proto::Protocol;
 use crate::rng::{self, Stream};
 use crate::units::{Nanos, Span};
@@ -18,6 +18,7 @@ use crate::units::{Nanos, Span};
 pub(super) const BACKOFF_FIRST: Span = Span::from_millis(1);
 /// The longest such wait: 1 ms doubled so often.
 pub(super) const BACKOFF_DOUBLINGS: u8 = 7;
+const _: () = assert!(BACKOFF_FIRST.0 << BACKOFF_DOUBLINGS == Load::AWAY_MAX.0);
 
 impl<P: Protocol> Engine<P> {
     /// All closed-loop users start.

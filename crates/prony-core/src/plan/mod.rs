@@ -198,6 +198,11 @@ pub enum Load {
     },
 }
 
+impl Load {
+    /// After connects that failed, a user of a closed loop waits this long at most before the next.
+    pub const AWAY_MAX: Span = Span::from_millis(128);
+}
+
 /// A time between reply and next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -1,10 +1,11 @@
 //! The verdict on runs whose truth is known: none that is spoilt may be called valid, and hardly
 //! any clean one may be called anything else.
 
+use prony_core::fault::Fault;
 use prony_core::machine::StopRequest;
 use prony_core::plan::{Burst, Plan, SessionKind, Sessions, Stop, Think};
 use prony_core::schedule::Arrivals;
-use prony_core::summary::{Judgement, RunInfo, Summary, Verdict};
+use prony_core::summary::{Judgement, Limit, RunInfo, Summary, Verdict};
 use prony_core::units::{Nanos, Span};
 use prony_sim::dice::Dice;
 use prony_sim::link::{ConnectOdds, Link};
@@ -192,6 +193,22 @@ fn spoil(case: &mut Case, kind: u64, dice: &mut Dice) -> Verdict {
 }
 
 /// Where each request has a connection of its own, or each session.
+/// Two connects in five are refused: fewer than half of the requests fail. But each refusal in a
+/// row doubles the wait for the next try (2 ms on average for each reply, which takes 1.2 ms).
+#[test]
+fn waits_for_a_target_that_is_away_count() {
+    let plan = closed(1, Think::None, Span::from_secs(9));
+    let station = Station::new(Law::Fixed(ms(1)), 5);
+    let setup = Setup { watch: false, ..Setup::new(Link::with_latency(Span(50_000)), 5) };
+    let mut case = Case { plan, setup, station, percentile: None };
+    failing_to_connect(&mut case, ConnectOdds { refused: 0.4, ..ConnectOdds::default() });
+    let judged = case.judged(1);
+    let [Limit::Gone { share, fault: Fault::ConnectRefused }] = judged.reasons[..] else {
+        panic!("{judged:?}");
+    };
+    assert!((0.5..0.75).contains(&share), "{share}");
+}
+
 fn failing_to_connect(case: &mut Case, odds: ConnectOdds) {
     case.setup.link.connect = odds;
     if case.plan.sessions.is_none() {

@@ -135,6 +135,7 @@ pub fn limit(limit: &Limit, summary: &Summary) -> String {
             units::percent(*share),
             sentence(*fault)
         ),
+        Limit::Gone { share, fault } => gone(*share, *fault),
         Limit::Stopped => "the user ended the run before its time".into(),
         Limit::Changed(change) => changed(change),
         Limit::Correlated { redness } => format!(
@@ -205,7 +206,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Valid => "the meter had time and means to spare",
         Verdict::ClientLimited => "the figures are not the target's alone",
-        Verdict::TargetFailed => "most of what was asked has failed",
+        Verdict::TargetFailed => "the target failed for too much of the run",
         Verdict::Interrupted => "the figures are those until then",
         Verdict::NotStationary => "the target was not the same all along",
         Verdict::TooShort => "the sample is too small for what was asked of it",
@@ -279,6 +280,12 @@ pub fn bound(bound: &Bound) -> String {
             under_way(concurrency)
         ),
     }
+}
+
+fn gone(share: f64, fault: Fault) -> String {
+    let share = units::percent(share);
+    let why = sentence(fault);
+    format!("for {share} of the time there was no connection to ask by, because of this: {why}")
 }
 
 fn ran_out(fault: Fault, requests: &str, summary: &Summary) -> String {

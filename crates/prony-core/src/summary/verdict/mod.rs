@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Summary;
 use super::confidence::Goal;
 use crate::fault::{Fault, FaultClass};
+use crate::plan::{Load, Think};
 use crate::record::Tally;
 use crate::record::hist::Hist;
 use crate::units::Span;
@@ -129,6 +130,14 @@ pub enum Limit {
         /// What most of them failed of.
         fault: Fault,
     },
+    /// The target was away: the users of a closed loop waited to try again for more than 10 % of
+    /// their time, as no connection could be opened.
+    Gone {
+        /// The share of their time, 0 to 1.
+        share: f64,
+        /// What most connections failed of.
+        fault: Fault,
+    },
     /// The user ended the run.
     Stopped,
     /// A figure drifted or stepped.
@@ -170,6 +179,10 @@ const LAG_MIN: Span = Span::from_micros(100);
 const LAG_SHARE: f64 = 0.1;
 /// From this share on failures dominate.
 const FAILED_MAX: f64 = 0.5;
+/// From this share of the users' time on a target was away for a part of the run ...
+const GONE_MAX: f64 = 0.1;
+/// ... and from this long on, all users together.
+const GONE_MIN: Span = Span::from_millis(100);
 
 impl Verdict {
     /// The word, as reports have it.
@@ -205,7 +218,7 @@ impl Limit {
             | Self::Waited { .. }
             | Self::Stalled { .. }
             | Self::Audit { .. } => Verdict::ClientLimited,
-            Self::Failed { .. } => Verdict::TargetFailed,
+            Self::Failed { .. } | Self::Gone { .. } => Verdict::TargetFailed,
             Self::Stopped => Verdict::Interrupted,
             Self::Changed(_) | Self::Correlated { .. } => Verdict::NotStationary,
             Self::Short { .. } | Self::Loose { .. } => Verdict::TooShort,
@@ -228,7 +241,7 @@ impl Summary {
         reasons.extend(self.rate_limit());
         reasons.extend(self.lag_limit());
         if reasons.is_empty() {
-            reasons.extend(self.failed_limit());
+            reasons.extend(self.failed_limit().or_else(|| self.gone_limit()));
         }
         let judged_alone = reasons.is_empty();
         if self.run.interrupted && self.has_an_end() {
@@ -309,6 +322,28 @@ impl Summary {
             .map(|s| s.failed as f64 / (s.completed + s.failed).max(1) as f64);
         let share = of_requests.max(of_sessions.unwrap_or_default());
         (share > FAILED_MAX).then_some(Limit::Failed { share, fault })
+    }
+
+    /// Failures that cost time rather than requests: who cannot connect tries again ever more
+    /// seldom, so that a target which is away for half of the run fails a handful of requests.
+    fn gone_limit(&self) -> Option<Limit> {
+        let t = &self.main;
+        let &Load::Closed { connections, think: Think::None } = &self.plan.load else {
+            return None;
+        };
+        let unconnected = Fault::ALL.into_iter().filter(|&f| {
+            (f.class() == FaultClass::Connect || f == Fault::ConnectTimeout) && t.fault(f) > 0
+        });
+        let failed: u64 = unconnected.clone().map(|f| t.fault(f)).sum();
+        let fault = unconnected.max_by_key(|&f| t.fault(f))?;
+        let users = f64::from(connections) * f64::from(self.plan.pipeline);
+        let all = users * t.window().as_secs_f64();
+        let idle = (users - t.concurrency()).max(0.0) * t.window().as_secs_f64();
+        // Users also wait where nothing has failed, as for a greeting: not that long, each.
+        let away = idle.min((Load::AWAY_MAX * failed).as_secs_f64());
+        let share = away / all;
+        let gone = t.sessions.is_none() && away >= GONE_MIN.as_secs_f64();
+        (gone && share > GONE_MAX).then_some(Limit::Gone { share, fault })
     }
 
     /// The goals that the figures do not reach, whatever was seen of them while the load ran.

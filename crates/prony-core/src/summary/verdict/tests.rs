@@ -110,6 +110,34 @@ fn failures_dominate_from_more_than_half_on() {
     assert_eq!(failing(900, Fault::NoPorts).verdict, Verdict::ClientLimited);
 }
 
+/// Ten users for ten seconds: 78 waits of at most 128 ms are under 10 % of their time, 79 are over.
+#[test]
+fn a_target_that_was_away_has_failed() {
+    let away = |plan: Plan, failed: u64, fault: Fault| {
+        let mut t = Tally { failed, ..tally() };
+        t.faults[fault as usize] = failed;
+        summary(plan, t, meter(0)).verdict()
+    };
+    assert!(away(closed(), 78, Fault::ConnectRefused).is_valid());
+    let judged = away(closed(), 79, Fault::ConnectRefused);
+    let [Limit::Gone { share, fault: Fault::ConnectRefused }] = judged.reasons[..] else {
+        panic!("{judged:?}");
+    };
+    assert!((share - 0.10112).abs() < 1e-9, "{share}");
+    assert_eq!(judged.verdict, Verdict::TargetFailed);
+    // Others are tried again at once, and who pauses or comes by a schedule waits anyway.
+    assert!(away(closed(), 400, Fault::Reset).is_valid());
+    assert!(away(open(), 400, Fault::ConnectRefused).is_valid());
+    let think = Think::Fixed(Span::from_millis(1));
+    let pausing = Plan { load: Load::Closed { connections: 10, think }, ..closed() };
+    assert!(away(pausing, 400, Fault::ConnectRefused).is_valid());
+    // Where all were under way for all the time, nobody waited to try again.
+    let mut t = Tally { failed: 400, ..tally() };
+    t.faults[Fault::ConnectTimeout as usize] = 400;
+    t.times.failed.record_n(Span::from_millis(245), 400);
+    assert!(summary(closed(), t, meter(0)).verdict().is_valid());
+}
+
 #[test]
 fn failed_sessions_dominate_too() {
     // Ten requests each, but for those that failed with their first.
