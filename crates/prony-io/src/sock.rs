@@ -16,7 +16,7 @@ use prony_core::target::Carrier;
 use prony_core::units::Span;
 use socket2::SockAddr;
 
-use crate::errno;
+use crate::{errno, ticks};
 
 /// How long an association may take to open where its caller waits for it.
 const ASSOCIATION_LIMIT: Duration = Duration::from_secs(5);
@@ -256,7 +256,8 @@ impl Remote {
         let all: Vec<_> = self.as_inet().into_iter().chain(self.further.clone()).collect();
         let opened = match self.sctp() {
             Some(sctp::Style::OneToMany) => {
-                sctp::connect_and_peel_off(fd, &all, mode, ASSOCIATION_LIMIT)
+                // Half-way through, it can be neither waited for nor begun again.
+                ticks::held(|| sctp::connect_and_peel_off(fd, &all, mode, ASSOCIATION_LIMIT))
             }
             _ => sctp::connect(fd, &all).map(drop),
         };
@@ -499,7 +500,12 @@ pub(crate) fn bind(fd: RawFd, addr: SocketAddr) -> Result<(), i32> {
 /// Set a socket option; `None` where the kernel refuses. Most callers set tuning options of sockets
 /// that they made, where a refusal (a missing feature of the kernel) costs speed, not correctness,
 /// and is not looked at.
-fn set_option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: T) -> Option<()> {
+pub(crate) fn set_option<T>(
+    fd: RawFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: T,
+) -> Option<()> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is readable for `len` bytes.
     let r = unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(&value).cast(), len) };

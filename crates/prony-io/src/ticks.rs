@@ -54,6 +54,24 @@ impl Drop for Ticks {
     }
 }
 
+/// Do what must not be ended by the calling thread's ticks; one that is due comes afterwards.
+pub(crate) fn held<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: zero is a valid set of signals, which the kernel's library fills in.
+    let (mut ticks, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
+    // SAFETY: all places are valid until the calls return, and the signal is one.
+    let is_held = unsafe {
+        libc::sigemptyset(&raw mut ticks);
+        libc::sigaddset(&raw mut ticks, SIGNAL);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const ticks, &raw mut before) == 0
+    };
+    let done = work();
+    if is_held {
+        // SAFETY: the set is the one that was there, and no old one is wanted.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) };
+    }
+    done
+}
+
 /// Have the signal do nothing but end system calls.
 fn listen() -> Option<()> {
     // SAFETY: zero is a valid value of all its fields; without SA_RESTART calls end.
@@ -85,6 +103,16 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(read(), Read::Empty);
         }
+        // Held, it waits for as long as its own limit says.
+        sock::set_option(
+            a.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVTIMEO,
+            libc::timeval { tv_sec: 0, tv_usec: 60_000 },
+        );
+        let held = Instant::now();
+        assert_eq!(super::held(read), Read::Empty);
+        assert!(held.elapsed() >= Duration::from_millis(60));
         // Those that went off while nothing was waited for count as one.
         assert!(begin.elapsed() < Duration::from_secs(10));
         drop(ticks);
