@@ -377,6 +377,3 @@ impl Protocol for Echo {
         conn.awaited.remove(position as usize);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -192,7 +192,6 @@ fn spoil(case: &mut Case, kind: u64, dice: &mut Dice) -> Verdict {
     }
 }
 
-/// Where each request has a connection of its own, or each session.
 /// Two connects in five are refused: fewer than half of the requests fail. But each refusal in a
 /// row doubles the wait for the next try (2 ms on average for each reply, which takes 1.2 ms).
 #[test]
@@ -209,6 +208,7 @@ fn waits_for_a_target_that_is_away_count() {
     assert!((0.5..0.75).contains(&share), "{share}");
 }
 
+/// Where each request has a connection of its own, or each session.
 fn failing_to_connect(case: &mut Case, odds: ConnectOdds) {
     case.setup.link.connect = odds;
     if case.plan.sessions.is_none() {
