@@ -25,6 +25,21 @@ pub fn turned_since(before: Option<Turned>, after: Option<Turned>) -> Option<Tur
     })
 }
 
+/// What a control group may have of the processors' time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Quota {
+    /// The cores' worth of it, in thousandths.
+    pub(crate) millicores: u64,
+    /// The file that sets it.
+    pub(crate) file: PathBuf,
+}
+
+/// The tightest quota of the process's control group and of those around it.
+pub(crate) fn quota() -> Option<Quota> {
+    let own = own_groups().into_iter();
+    own.filter_map(|group| quota_of(&group)).min_by_key(|quota| quota.millicores)
+}
+
 /// What the machine has kept from the process so far.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
@@ -37,9 +52,7 @@ pub struct Accounts {
 impl Accounts {
     /// As they stand now.
     pub fn read() -> Self {
-        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let groups = groups(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo"));
-        let throttled = groups.into_iter().filter_map(|group| {
+        let throttled = own_groups().into_iter().filter_map(|group| {
             let stat = fs::read_to_string(group.join("cpu.stat")).ok()?;
             Some((group, throttled(&stat)?))
         });
@@ -68,6 +81,36 @@ fn parse_turned(text: &str) -> Option<Turned> {
     let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
     let (_, waited, times) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
     Some(Turned { waited: Span(waited), times })
+}
+
+fn text(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn own_groups() -> Vec<PathBuf> {
+    groups(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo"))
+}
+
+/// The quota of that group alone: version 1 has a file for it and one for its period, both in
+/// microseconds, version 2 both numbers in one file.
+fn quota_of(group: &Path) -> Option<Quota> {
+    let (v1, v2) = (group.join("cpu.cfs_quota_us"), group.join("cpu.max"));
+    let (file, text) = match fs::read_to_string(&v2) {
+        Ok(text) => (v2, text),
+        Err(_) => {
+            let period = fs::read_to_string(group.join("cpu.cfs_period_us")).ok()?;
+            let text = format!("{} {period}", fs::read_to_string(&v1).ok()?.trim());
+            (v1, text)
+        }
+    };
+    Some(Quota { millicores: millicores(&text)?, file })
+}
+
+/// Of a quota and its period; none where the quota is `max` or below zero.
+fn millicores(text: &str) -> Option<u64> {
+    let (quota, period) = text.split_once(' ')?;
+    let (quota, period) = (quota.parse::<u64>().ok()?, period.trim().parse::<u64>().ok()?);
+    (quota * 1_000).checked_div(period)
 }
 
 /// The folders of the control groups that can limit the process's processor time: from its own to
@@ -188,6 +231,23 @@ mod tests {
         let v2 = "usage_usec 9\nnr_throttled 1\nthrottled_usec 1500\n";
         assert_eq!(throttled(v2), Some(Span::from_micros(1_500)));
         assert_eq!(throttled("usage_usec 9\n"), None);
+    }
+
+    #[test]
+    fn both_versions_tell_their_quota_and_where_it_is_set() {
+        let of = |files: &[(&str, &str)]| {
+            let group = tempfile::tempdir().expect("a folder");
+            for (name, text) in files {
+                fs::write(group.path().join(name), text).expect("room");
+            }
+            let quota = quota_of(group.path())?;
+            Some((quota.millicores, quota.file.strip_prefix(group.path()).ok()?.to_owned()))
+        };
+        let v1 = |quota| [("cpu.cfs_quota_us", quota), ("cpu.cfs_period_us", "100000\n")];
+        assert_eq!(of(&v1("50000\n")), Some((500, "cpu.cfs_quota_us".into())));
+        assert_eq!(of(&[("cpu.max", "150000 100000\n")]), Some((1_500, "cpu.max".into())));
+        assert_eq!((of(&v1("-1\n")), of(&[("cpu.max", "max 100000\n")])), (None, None));
+        assert_eq!((of(&[("cpu.max", "5 0\n")]), of(&[])), (None, None));
     }
 
     #[test]

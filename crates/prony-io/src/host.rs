@@ -5,7 +5,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{cpu, limits};
+use crate::{cpu, held, limits};
 
 mod qdisc;
 
@@ -43,19 +43,17 @@ pub struct Host {
     pub loopback_queue: Option<String>,
     /// The process's control group.
     pub cgroup: Option<String>,
-    /// The cores' worth of time that it may have at most, in thousandths.
+    /// The cores' worth of time that it, or one around it, may have at most, in thousandths.
     pub quota_millicores: Option<u64>,
+    /// The kernel's file that says so.
+    #[serde(default)]
+    pub quota_file: Option<String>,
 }
 
 impl Host {
     /// The host as it is now.
     pub fn look() -> Self {
-        let cgroup = read("/proc/self/cgroup").as_deref().and_then(unified);
-        let quota = cgroup.as_deref().and_then(|group| {
-            let file = read(&format!("/sys/fs/cgroup{group}/cpu.max"))
-                .or_else(|| read("/sys/fs/cgroup/cpu.max"))?;
-            millicores(&file)
-        });
+        let quota = held::quota();
         let clock = "/sys/devices/system/clocksource/clocksource0";
         let sources = read(&format!("{clock}/available_clocksource")).unwrap_or_default();
         let number = |path| read(path)?.parse().ok();
@@ -74,8 +72,9 @@ impl Host {
             io_uring_disabled: number("/proc/sys/kernel/io_uring_disabled"),
             ring_memory: ring_memory(),
             loopback_queue: qdisc::of("lo"),
-            cgroup,
-            quota_millicores: quota,
+            cgroup: read("/proc/self/cgroup").as_deref().and_then(unified),
+            quota_millicores: quota.as_ref().map(|q| q.millicores),
+            quota_file: quota.map(|q| q.file.display().to_string()),
         }
     }
 }
@@ -126,13 +125,6 @@ fn unified(cgroup: &str) -> Option<String> {
     cgroup.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
 }
 
-/// `cpu.max`: a quota and a period in microseconds, or `max` for none.
-fn millicores(cpu_max: &str) -> Option<u64> {
-    let (quota, period) = cpu_max.split_once(' ')?;
-    let (quota, period) = (quota.parse::<u64>().ok()?, period.trim().parse::<u64>().ok()?);
-    (quota * 1_000).checked_div(period)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,8 +136,6 @@ mod tests {
         assert_eq!(processor(info).as_deref(), Some("A: B"));
         assert_eq!(unified("1:name=x:/y\n0::/a.slice/b.service").unwrap(), "/a.slice/b.service");
         assert_eq!(unified("4:cpu:/x"), None);
-        assert_eq!(millicores("150000 100000"), Some(1_500));
-        assert_eq!((millicores("max 100000"), millicores("5 0")), (None, None));
     }
 
     #[test]

@@ -106,7 +106,6 @@ pub enum Command {
     },
     /// Tell saved results again, in any format; several side by side and over each other
     ///
-    /// Exits with 0 whatever their verdicts.
     #[command(after_long_help = REPORT_END)]
     Report(ReportArgs),
     /// Run a target server with a programmable behaviour, to try loads and tools on

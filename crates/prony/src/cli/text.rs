@@ -34,8 +34,9 @@ means all connections together (hey: -q, for each worker; oha: -q; wrk2: -R); -p
 pipelining (ab: the body's file); a body makes the method POST unless -m says otherwise (hey and oha
 stay with GET).
 
-In the place of another tool: `prony ab ...` (and htstress, httperf, idleconn, wrk), or a link of
-that name, takes that tool's options, prints its report and adds latencies and the verdict.
+In the place of another tool: `prony ab ...` (and htstress, httperf, idleconn, wrk, and ACE's
+SOCK_STREAM_clt and its kin), or a link of that name, takes that tool's options, prints its report
+and adds latencies and the verdict.
 
 Exit codes:
   0    the run was made and is valid
@@ -86,7 +87,10 @@ Examples:
   prony report run.json -o run.html -o run.svg
       as a page with plots, and its percentile plot alone
   prony report before.json after.json -o both.html
-      two runs: a column for each, their curves over each other";
+      two runs: a column for each, their curves over each other
+
+Exit codes: 0 told; 98 a result is not valid: one alone is told all the same, several are not
+compared (unless --accept-invalid); 2 what is no result, or cannot be told that way; 3 not written.";
 
 /// The end of `prony rtt --help`.
 pub(super) const RTT_END: &str = "\

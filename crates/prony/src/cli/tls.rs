@@ -27,7 +27,7 @@ pub struct TlsArgs {
     /// The key of that certificate (PEM) [default: in the certificate's file]
     #[arg(long, value_name = "FILE", help_heading = TLS, requires = "cert")]
     pub key: Option<PathBuf>,
-    /// The name to ask for and to verify [default: the host of the URL]
+    /// The name to ask for and to verify [default: the target's host]
     #[arg(long, value_name = "NAME", help_heading = TLS)]
     pub sni: Option<String>,
     /// Speak only that version: 1.2 or 1.3 [default: the higher that both know]

@@ -29,6 +29,9 @@ use crate::tui;
 /// The connections of an open loop that nobody has limited are still limited, for the sake of the
 /// target and of the memory that their tables take.
 const CONNECTIONS_MAX: u64 = 65_536;
+/// Descriptors that are taken before the load begins: files of `-o` and the like. The worker, which
+/// counts anew, would otherwise find room for fewer connections than were told.
+const OPENED_LATER: u64 = 8;
 
 /// Load what the options name, report, and say how it ended.
 pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
@@ -201,7 +204,7 @@ pub(crate) fn surroundings(means: &MeansArgs, unix_socket: bool) -> Surroundings
         || std::thread::available_parallelism().map_or(1, usize::from),
         |n| n as usize,
     );
-    let fit = limits::connections_that_fit(limit, threads);
+    let fit = limits::connections_that_fit(limit, threads).saturating_sub(OPENED_LATER);
     let ports = match (unix_socket, limits::local_ports()) {
         (false, Some(ports)) => limits::port_pairs(ports, &means.source, 1),
         _ => u64::MAX,

@@ -368,4 +368,19 @@ mod tests {
         assert!(s.render(Format::Png).unwrap().starts_with(b"\x89PNG"));
         assert!(s.render(Format::Hgrm).is_none());
     }
+
+    #[test]
+    fn the_document_tells_of_every_field_and_column() {
+        let s = sample();
+        let document = include_str!("../../../../docs/json.md");
+        let header = s.csv().lines().next().map(str::to_owned);
+        assert!(document.contains(&header.expect("a header")));
+        let (_, section) = document.split_once("## A spectrum").expect("its section");
+        let json = serde_json::to_value(&s).unwrap();
+        for of in [&json, &json["cells"][0], &json["cells"][0]["p50"]] {
+            for name in of.as_object().unwrap().keys() {
+                assert!(section.contains(&format!("`{name}`")), "{name}");
+            }
+        }
+    }
 }

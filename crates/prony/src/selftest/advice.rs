@@ -81,8 +81,9 @@ fn stolen(gone_by: &GoneBy) -> Option<Advice> {
 
 fn throttled(host: &Host, gone_by: &GoneBy) -> Option<Advice> {
     let time = gone_by.withheld.throttled.filter(|&t| t > Span::ZERO)?;
-    let time = units::span(time);
-    told(format!("the control group's quota stopped this process for {time}"), lift_quota(host))
+    let finding =
+        format!("the control group's quota stopped this process for {}", units::span(time));
+    Some(Advice { finding, command: lift_quota(host) })
 }
 
 fn quota(host: &Host) -> Option<Advice> {
@@ -93,18 +94,21 @@ fn quota(host: &Host) -> Option<Advice> {
         "the control group may use {cores} of {} cores' time",
         units::count(host.cores_allowed.len() as u64)
     );
-    told(finding, lift_quota(host))
+    Some(Advice { finding, command: lift_quota(host) })
 }
 
 /// What gives a control group all the time that there is.
-fn lift_quota(host: &Host) -> String {
-    let group = host.cgroup.as_deref().unwrap_or("/");
-    match group.rsplit('/').next().unwrap_or_default() {
-        unit if unit.ends_with(".service") || unit.ends_with(".scope") => {
-            format!("sudo systemctl set-property --runtime {unit} CPUQuota=")
-        }
-        _ => format!("echo max | sudo tee /sys/fs/cgroup{}/cpu.max", group.trim_end_matches('/')),
-    }
+fn lift_quota(host: &Host) -> Option<String> {
+    let path = host.quota_file.as_deref()?;
+    let (folder, file) = path.rsplit_once('/')?;
+    let unit = folder.rsplit('/').next().unwrap_or_default();
+    Some(if [".service", ".scope", ".slice"].iter().any(|kind| unit.ends_with(kind)) {
+        format!("sudo systemctl set-property --runtime {unit} CPUQuota=")
+    } else {
+        // Version 1 of control groups says it by a number.
+        let all = if file == "cpu.max" { "max" } else { "-1" };
+        format!("echo {all} | sudo tee {path}")
+    })
 }
 
 fn others(host: &Host, gone_by: &GoneBy) -> Option<Advice> {
@@ -298,8 +302,8 @@ mod tests {
             io_uring_disabled: Some(2),
             ring_memory: Some(8 << 20),
             loopback_queue: Some("netem".into()),
-            cgroup: Some("/user.slice/a.service".into()),
             quota_millicores: Some(1_500),
+            quota_file: Some("/sys/fs/cgroup/user.slice/a.service/cpu.max".into()),
             ..good()
         };
         let mut busy = gone_by(200, 100, 1_000);
@@ -334,7 +338,15 @@ mod tests {
                 sudo sysctl -w net.core.somaxconn=65535
         "#]]
         .assert_eq(&said(&poor, &busy));
-        let group = Host { cgroup: Some("/docker/x".into()), ..Host::default() };
-        assert_eq!(lift_quota(&group), "echo max | sudo tee /sys/fs/cgroup/docker/x/cpu.max");
+        let lifted =
+            |file: &str| lift_quota(&Host { quota_file: Some(file.into()), ..Host::default() });
+        assert_eq!(
+            ["/sys/fs/cgroup/x/cpu.max", "/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us"].map(lifted),
+            [
+                Some("echo max | sudo tee /sys/fs/cgroup/x/cpu.max".into()),
+                Some("echo -1 | sudo tee /sys/fs/cgroup/cpu/x/cpu.cfs_quota_us".into()),
+            ]
+        );
+        assert_eq!(lift_quota(&Host::default()), None);
     }
 }
