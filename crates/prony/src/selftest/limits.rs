@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::summary::Summary;
+use prony_core::summary::{Limit, Summary};
 use prony_core::units::Span;
 
 use super::bench::{Bench, Why};
@@ -117,6 +117,8 @@ struct Trial {
     valid: bool,
     busy: f64,
     rate: f64,
+    /// The host took processor time away while it ran, which the next run may be spared.
+    disturbed: bool,
     /// Why it is not valid.
     reason: String,
 }
@@ -137,6 +139,7 @@ impl Trial {
             .map(|limit| format!("{}: {}", judgement.verdict.word(), words::limit(limit, summary)));
         Self {
             valid: judgement.is_valid(),
+            disturbed: judgement.reasons.iter().any(|r| matches!(r, Limit::Stolen { .. })),
             busy: summary.busiest().map_or(0.0, |b| b.1),
             rate: summary.main.rate(),
             reason: reason.unwrap_or_default(),
@@ -145,7 +148,8 @@ impl Trial {
 }
 
 /// Give more until it is too much, then go between the two. How busy the client was says where to
-/// look next. Where the user ends it, what was found until then stands.
+/// look next. A run that the host disturbed is made once more. Where the user ends it, what was
+/// found until then stands.
 fn search(
     first: u64,
     most: u64,
@@ -157,6 +161,10 @@ fn search(
     let mut best: Option<(u64, Trial)> = None;
     let mut over: Option<(u64, String)> = None;
     let mut bound = "the search ended before anything stood against more".to_owned();
+    let mut trial = |x: u64| match trial(x) {
+        Ok(t) if t.disturbed && Instant::now() < until => trial(x),
+        other => other,
+    };
     for _ in 0..runs {
         let t = match trial(x) {
             Err(Why::Ended) if best.is_some() => {
@@ -207,6 +215,11 @@ fn search(
 mod tests {
     use super::*;
 
+    fn trial_of(x: u64, busy: f64, reason: &str) -> Trial {
+        let reason = reason.to_owned();
+        Trial { valid: true, busy, rate: x as f64, disturbed: false, reason }
+    }
+
     /// A client that is busy in proportion to what it is given, and serves that many.
     fn searched(capacity: u64, most: u64, runs: u32) -> (Found, Vec<u64>) {
         let mut asked = Vec::new();
@@ -214,7 +227,7 @@ mod tests {
             asked.push(x);
             let busy = x as f64 / capacity as f64;
             let valid = busy <= 0.9;
-            Ok(Trial { valid, busy: busy.min(1.0), rate: x as f64, reason: "busy".into() })
+            Ok(Trial { valid, ..trial_of(x, busy.min(1.0), "busy") })
         };
         let until = Instant::now() + Duration::from_secs(600);
         let found = search(32, most, runs, until, &mut trial).expect("found");
@@ -245,7 +258,7 @@ mod tests {
         let (_, asked) = searched(1_000_000, 1 << 30, 3);
         assert_eq!(asked.len(), 3);
         // The server gives 50 a second, whatever is asked.
-        let mut trial = |_| Ok(Trial { valid: true, busy: 0.1, rate: 50.0, reason: "".into() });
+        let mut trial = |_| Ok(trial_of(50, 0.1, ""));
         let until = Instant::now() + Duration::from_secs(600);
         let found = search(32, 1 << 20, 12, until, &mut trial).expect("found");
         assert_eq!(found.bound, "the server: more did not bring more replies");
@@ -258,8 +271,7 @@ mod tests {
             let mut made = 0;
             let mut trial = |x: u64| {
                 made += 1;
-                let trial = Trial { valid: true, busy: 0.1, rate: x as f64, reason: "".into() };
-                if made > runs { Err(Why::Ended) } else { Ok(trial) }
+                if made > runs { Err(Why::Ended) } else { Ok(trial_of(x, 0.1, "")) }
             };
             search(32, 1 << 20, 12, until, &mut trial)
         };
@@ -267,5 +279,28 @@ mod tests {
         let found = ended_after(2).expect("two runs");
         assert_eq!(found.best.map(|(x, t)| (x, t.rate)), Some((192, 192.0)));
         assert_eq!(found.bound, "the search was interrupted");
+    }
+
+    /// Of each two runs at one number the host takes time from the first.
+    #[test]
+    fn a_run_that_the_host_disturbed_is_made_once_more() {
+        let mut asked = Vec::new();
+        let mut trial = |x: u64| {
+            asked.push(x);
+            let disturbed = asked.len() % 2 == 1;
+            Ok(Trial { valid: !disturbed, disturbed, ..trial_of(x, 0.1, "stolen") })
+        };
+        let until = Instant::now() + Duration::from_secs(600);
+        let found = search(32, 192, 12, until, &mut trial).expect("found");
+        assert_eq!(found.best.map(|b| b.0), Some(192));
+        assert_eq!(asked, [32, 32, 192, 192]);
+        // Only as long as there is time.
+        asked.clear();
+        let mut always = |x: u64| {
+            asked.push(x);
+            Ok(Trial { valid: false, disturbed: true, ..trial_of(x, 0.1, "stolen") })
+        };
+        let found = search(32, 192, 12, Instant::now(), &mut always).expect("found");
+        assert_eq!((asked.as_slice(), found.bound.as_str()), (&[32][..], "stolen"));
     }
 }
