@@ -148,6 +148,7 @@ impl Direct {
             self.stats.stalls.came(self.now.since(asked));
             self.next_pulse = self.now + PULSE;
             pulse(m, self.now, self.stats.spin);
+            self.sampler.pulse();
         }
         let asked = control.stop_request();
         if asked > self.stop_seen {

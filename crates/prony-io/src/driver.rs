@@ -1,7 +1,7 @@
 //! What both drivers have in common: what they are given, what they tell, and how connections are
 //! opened.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{OwnedFd, RawFd};
@@ -19,7 +19,7 @@ use crate::direct::Direct;
 use crate::epoll::Epoll;
 use crate::ports::{Ports, SocketOptions};
 use crate::sleep::Precision;
-use crate::sock::sctp::{self, Style, Tuning};
+use crate::sock::sctp::{self, Path, PathState, Style, Tuning};
 use crate::sock::{self, Mode, Remote};
 use crate::uring::{Mounted, Uring};
 use crate::userspace::Userspace;
@@ -28,6 +28,10 @@ use crate::worker::SetupError;
 /// Between two calls of `pulse`, and the longest wait: progress and the stop flag are looked at 20
 /// times a second.
 pub(crate) const PULSE: Span = Span::from_millis(50);
+
+/// Associations whose paths are looked at in one pulse: with some calls of the kernel for each, it
+/// stays far below what would be felt.
+const ASSOCIATIONS_PER_LOOK: usize = 8;
 
 /// Which driver is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -287,28 +291,63 @@ pub(crate) fn tries_next(fault: Fault) -> bool {
 }
 
 /// Asks the kernel about connections that close: about each that carried more than one batch, and
-/// about one in 16 of the others, which may close a hundred thousand times a second.
+/// about one in 16 of the others, which may close a hundred thousand times a second. Of
+/// associations with several paths it asks while they are open, too: a path that breaks may come
+/// back.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     on: bool,
     short_lived: u32,
-    /// What was known of associations when they opened: of one that the peer has ended nothing else
-    /// is known.
-    opened: HashMap<RawFd, Sctp>,
+    opened: BTreeMap<RawFd, Association>,
+    /// Where the next look at paths goes on.
+    next_look: RawFd,
     sum: Transport,
+}
+
+/// An association that is open.
+#[derive(Debug)]
+struct Association {
+    /// What was known when it opened: of one that the peer has ended nothing else is known.
+    before: Sctp,
+    /// The paths that had failed, really or potentially, when they were looked at.
+    failed: BTreeSet<IpAddr>,
+    potentially_failed: BTreeSet<IpAddr>,
 }
 
 impl Sampler {
     pub(crate) fn new(on: bool) -> Self {
-        Self { on, short_lived: 0, opened: HashMap::new(), sum: Transport::default() }
+        let sum = Transport::default();
+        Self { on, short_lived: 0, opened: BTreeMap::new(), next_look: 0, sum }
     }
 
     /// An association of ours is open.
     #[cold]
     pub(crate) fn opened(&mut self, fd: RawFd) {
-        if let Some(facts) = sctp::facts(fd).ok().filter(|_| self.on) {
-            self.opened.insert(fd, facts);
+        if let Some((facts, _)) = sctp::facts(fd).ok().filter(|_| self.on) {
+            self.opened.insert(fd, Association::new(facts));
         }
+    }
+
+    /// Look at the paths of some associations. Called with every pulse.
+    #[inline]
+    pub(crate) fn pulse(&mut self) {
+        if !self.opened.is_empty() {
+            self.look_at_paths();
+        }
+    }
+
+    #[cold]
+    fn look_at_paths(&mut self) {
+        let mut next = 0;
+        let some = self.opened.range_mut(self.next_look..).take(ASSOCIATIONS_PER_LOOK);
+        for (&fd, association) in some {
+            if association.before.paths > 1 {
+                association.look(&sctp::paths(fd, 0));
+            }
+            next = fd + 1;
+        }
+        let is_last = self.opened.range(next..).next().is_none();
+        self.next_look = if is_last { 0 } else { next };
     }
 
     pub(crate) fn closing(&mut self, fd: RawFd, kept_alive: bool) {
@@ -316,10 +355,9 @@ impl Sampler {
             return;
         }
         if !self.opened.is_empty()
-            && let Some(before) = self.opened.remove(&fd)
+            && let Some(association) = self.opened.remove(&fd)
         {
-            let known = sctp::facts(fd).ok().filter(|facts| facts.paths > 0);
-            let facts = known.unwrap_or(Sctp { ended_by_peer: 1, ..before });
+            let facts = association.end(sctp::facts(fd).ok());
             self.sum.sctp = Some(self.sum.sctp.unwrap_or_default().and(facts));
             return;
         }
@@ -334,6 +372,33 @@ impl Sampler {
 
     pub(crate) fn sum(&self) -> Transport {
         self.sum
+    }
+}
+
+impl Association {
+    fn new(before: Sctp) -> Self {
+        Self { before, failed: BTreeSet::new(), potentially_failed: BTreeSet::new() }
+    }
+
+    fn look(&mut self, paths: &[Path]) {
+        for path in paths {
+            match path.state {
+                PathState::Failed => self.failed.insert(path.addr.ip()),
+                PathState::PotentiallyFailed => self.potentially_failed.insert(path.addr.ip()),
+                PathState::Active | PathState::Unconfirmed => false,
+            };
+        }
+    }
+
+    /// All that is known of it, with what the kernel still knows.
+    fn end(mut self, known: Option<(Sctp, Vec<Path>)>) -> Sctp {
+        let (facts, paths) = known
+            .filter(|(_, paths)| !paths.is_empty())
+            .unwrap_or((Sctp { ended_by_peer: 1, ..self.before }, Vec::new()));
+        self.look(&paths);
+        let potentially_failed = self.potentially_failed.difference(&self.failed).count() as u64;
+        let failed = self.failed.len() as u64;
+        Sctp { paths_failed: failed, paths_potentially_failed: potentially_failed, ..facts }
     }
 }
 
@@ -396,6 +461,30 @@ mod tests {
             if endpoint == 0 {
                 assert!(!socket.tcp_nodelay().unwrap());
             }
+        }
+    }
+
+    /// One path was given up and came back, another had a timeout and was given up later; each
+    /// counts once, and so they do where the kernel knows nothing more of the association.
+    #[test]
+    fn paths_count_in_their_worst_state() {
+        use PathState::{Active, Failed, PotentiallyFailed, Unconfirmed};
+        let paths = |states: [PathState; 4]| {
+            let path = |(i, state)| {
+                let addr = SocketAddr::from(([10, 0, 0, i], 9));
+                Path { addr, state, srtt_ms: 1, rto_ms: 20 }
+            };
+            (0_u8..).zip(states).map(path).collect::<Vec<_>>()
+        };
+        let one = Sctp { associations: 1, ..Sctp::default() };
+        for (known, failed, maybe) in [(true, 2, 1), (false, 1, 2)] {
+            let mut association = Association::new(one);
+            association.look(&paths([Failed, PotentiallyFailed, Active, Unconfirmed]));
+            association.look(&paths([Active, PotentiallyFailed, PotentiallyFailed, Active]));
+            let end = known.then(|| (one, paths([Active, Failed, Active, Active])));
+            let told = association.end(end);
+            assert_eq!((told.paths_failed, told.paths_potentially_failed), (failed, maybe));
+            assert_eq!((told.associations, told.ended_by_peer), (1, u64::from(!known)));
         }
     }
 

@@ -201,6 +201,7 @@ impl Epoll {
         self.stats.turns += 1;
         if self.pace.pulse_is_due() {
             pulse(m, self.pace.now(), self.pace.spun());
+            self.sampler.pulse();
             self.end_lingering();
         }
         if let Some(how) = self.pace.stop_asked(control) {

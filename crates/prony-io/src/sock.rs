@@ -469,7 +469,7 @@ pub(crate) fn add_transport(fd: RawFd, sum: &mut Transport) {
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     // An older kernel fills a shorter prefix; `tcpi_total_retrans` has been in it since 2.6.
     if option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).is_none() {
-        if let Ok(facts) = sctp::facts(fd) {
+        if let Ok((facts, _)) = sctp::facts(fd) {
             sum.sctp = Some(sum.sctp.unwrap_or_default().and(facts));
         }
         return;

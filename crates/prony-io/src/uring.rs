@@ -243,6 +243,7 @@ impl Uring {
         self.stats.turns += 1;
         if self.pace.pulse_is_due() {
             pulse(m, self.pace.now(), self.pace.spun());
+            self.sampler.pulse();
             self.end_partings();
         }
         if let Some(how) = self.pace.stop_asked(control) {

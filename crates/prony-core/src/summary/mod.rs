@@ -155,7 +155,8 @@ pub enum SctpStack {
     Raw,
 }
 
-/// What is known of SCTP's associations, each when it was closed or the run ended.
+/// What is known of SCTP's associations: of each when it was closed or the run ended, and of the
+/// paths of those that have several also while it ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sctp {
     /// Whose they were.
@@ -167,8 +168,11 @@ pub struct Sctp {
     pub retransmits: u64,
     /// The most addresses of the peer that one had; 0 where all were over already.
     pub paths: u32,
-    /// Addresses that no longer answered, over all associations.
+    /// Addresses that were given up at some time, each once for each of the associations.
     pub paths_failed: u64,
+    /// Those that were not, but had timeouts that nothing had taken back.
+    #[serde(default)]
+    pub paths_potentially_failed: u64,
     /// Associations of which nothing was known any more when they were asked, because the peer had
     /// ended them: their paths are those of their beginning, and what was sent again is not known.
     #[serde(default)]
@@ -198,6 +202,8 @@ impl Sctp {
             retransmits: self.retransmits + other.retransmits,
             paths: self.paths.max(other.paths),
             paths_failed: self.paths_failed + other.paths_failed,
+            paths_potentially_failed: self.paths_potentially_failed
+                + other.paths_potentially_failed,
             ended_by_peer: self.ended_by_peer + other.ended_by_peer,
             ..settings
         }

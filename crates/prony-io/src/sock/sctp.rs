@@ -113,7 +113,10 @@ pub struct Path {
 pub enum PathState {
     /// It answers.
     Active,
-    /// It has not answered lately.
+    /// Its last timeouts are fewer than it takes to give it up (RFC 7829). Linux takes that back
+    /// for an answered heartbeat alone, which it does not send while there is something to send.
+    PotentiallyFailed,
+    /// It was given up: more timeouts in a row than `net.sctp.path_max_retrans`.
     Failed,
     /// It has not been tried yet.
     Unconfirmed,
@@ -377,8 +380,9 @@ pub fn local_addrs(fd: RawFd, assoc: Assoc) -> io::Result<Vec<SocketAddr>> {
     addrs(fd, abi::GET_LOCAL_ADDRS, assoc)
 }
 
-/// The settings of a socket and, where its association is still open, what became of that.
-pub(crate) fn facts(fd: RawFd) -> io::Result<Sctp> {
+/// The settings of a socket and, where its association is still open, what became of that, with its
+/// paths.
+pub(crate) fn facts(fd: RawFd) -> io::Result<(Sctp, Vec<Path>)> {
     let (rto, sack) = (rto(fd)?, sack(fd)?);
     let settings = Sctp {
         associations: 1,
@@ -390,14 +394,22 @@ pub(crate) fn facts(fd: RawFd) -> io::Result<Sctp> {
         nodelay: nodelay(fd)?,
         ..Sctp::default()
     };
-    let Ok(status) = status(fd, 0) else { return Ok(settings) };
-    let failed = status.paths.iter().filter(|p| p.state == PathState::Failed).count();
-    Ok(Sctp {
+    let Ok(status) = status(fd, 0) else { return Ok((settings, Vec::new())) };
+    let are = |state| status.paths.iter().filter(|p| p.state == state).count() as u64;
+    let facts = Sctp {
         retransmits: status.retransmitted,
         paths: u32::try_from(status.paths.len()).unwrap_or(u32::MAX),
-        paths_failed: failed as u64,
+        paths_failed: are(PathState::Failed),
+        paths_potentially_failed: are(PathState::PotentiallyFailed),
         ..settings
-    })
+    };
+    Ok((facts, status.paths))
+}
+
+/// The paths of an association as they are now; none of one that is over.
+pub(crate) fn paths(fd: RawFd, assoc: Assoc) -> Vec<Path> {
+    let addrs = peer_addrs(fd, assoc).unwrap_or_default().into_iter();
+    addrs.filter_map(|addr| path(fd, assoc, addr).ok()).collect()
 }
 
 fn path(fd: RawFd, assoc: Assoc, addr: SocketAddr) -> io::Result<Path> {
@@ -422,6 +434,7 @@ fn path_of(raw: &abi::PathInfo) -> io::Result<Path> {
     let state = match raw.state {
         abi::PATH_ACTIVE => PathState::Active,
         abi::PATH_UNCONFIRMED => PathState::Unconfirmed,
+        abi::PATH_POTENTIALLY_FAILED => PathState::PotentiallyFailed,
         _ => PathState::Failed,
     };
     Ok(Path { addr: read_addr(bytes)?, state, srtt_ms: raw.srtt_ms, rto_ms: raw.rto_ms })

@@ -1,12 +1,13 @@
 //! Over the kernel's SCTP. Most kernels have none loaded: `cargo xtask sctp` runs these tests in a
 //! guest that has, and demands there that none is left out.
 
+mod far;
 mod interop;
+mod paths;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 use std::{fs, thread};
 
@@ -30,12 +31,6 @@ fn left_out() -> bool {
         eprintln!("left out: no SCTP in this kernel; `cargo xtask sctp` runs it in a guest");
     }
     !has
-}
-
-/// A shell's lines, which the guest's root may run.
-fn shell(lines: &str) {
-    let status = Command::new("sh").args(["-e", "-c", lines]).status().expect("a shell");
-    assert!(status.success(), "{lines}: {status}");
 }
 
 fn client(name: &str, port: u16, further: &[&str]) -> Ended {
@@ -91,54 +86,6 @@ fn servers_say_where_they_listen() {
     let name = server.said().iter().any(|l| l.contains("client localhost connected from"));
     let address = server.said().iter().any(|l| l.contains("client 127.0.0.3 connected from"));
     assert!(name || address, "{:?}", server.said());
-}
-
-/// Two paths between two hosts, each with 1 ms; the first is cut in the middle. With timeouts of 20
-/// ms on both sides all exchanges are made, and the slowest waited for a few of them.
-#[test]
-fn a_path_that_breaks_costs_some_timeouts_and_no_exchange() {
-    if left_out() {
-        return;
-    }
-    shell(
-        "ip netns add far
-         for i in 1 2; do
-           ip link add v$i type veth peer name w$i
-           ip link set w$i netns far
-           ip addr add 10.9.$i.1/24 dev v$i
-           ip link set v$i up
-           ip netns exec far ip addr add 10.9.$i.2/24 dev w$i
-           ip netns exec far ip link set w$i up
-           tc qdisc add dev v$i root netem delay 1ms
-         done
-         ip netns exec far ip link set lo up
-         # A new link takes a moment to come up.
-         for i in 1 2; do
-           until ping -c 1 -W 1 10.9.$i.2 >/dev/null; do n=$((n + 1)); [ $n -lt 30 ]; done
-         done",
-    );
-    let rto = ["--rto-initial", "500", "--rto-min", "20", "--rto-max", "20"];
-    let mut far = Command::new("ip");
-    far.args(["netns", "exec", "far", env!("CARGO_BIN_EXE_prony"), "SOCK_SEQPACK_srv"]);
-    far.args(["-p", "45454", "-a", "10.9.1.2,10.9.2.2"]).args(rto);
-    let far = Server::spawn(far);
-    let near = ["-H", "10.9.1.2", "-p", "45454", "-i", "10.9.1.1,10.9.2.1", "-s", "7"];
-    let count = ["-c", "4000", "-b", "10", "-M", "100000"];
-    let ended = thread::scope(|scope| {
-        // 4,100 exchanges of a millisecond or more are longer than this second, in which the other
-        // path shows that it is one.
-        scope.spawn(|| {
-            far.wait_for("Test for 4100 iterations");
-            thread::sleep(Duration::from_secs(1));
-            shell("tc qdisc change dev v1 root netem loss 100%");
-        });
-        program::run("SOCK_SEQPACK_clt", &[&near[..], &count, &rto].concat())
-    });
-    shell("for i in 1 2; do ip link del v$i; done; ip netns del far");
-    ended.assert_whole(4000, 128);
-    assert!(ended.field("minimum") >= 1000.0, "{ended:?}");
-    // The kernel's clock has ticks of up to 10 ms, so that a timeout of 20 ms may end after 10.
-    assert!(ended.field("maximum") >= 10_000.0, "the cut was not felt: {ended:?}");
 }
 
 /// A server that aborts in the middle: the run is none, and says so.

@@ -404,6 +404,7 @@ fn over_sctp(mut meter: Meter) -> Meter {
         retransmits: 2,
         paths: 2,
         paths_failed: 1,
+        paths_potentially_failed: 1,
         rto_initial_ms: 3_000,
         rto_min_ms: 1_000,
         rto_max_ms: 60_000,

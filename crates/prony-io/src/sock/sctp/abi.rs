@@ -37,7 +37,8 @@ pub(super) const COMM_UP: u16 = 0;
 /// Instead of an association's name: all that there are, and those to come.
 pub(super) const ALL_ASSOCS: i32 = 2;
 
-/// States of a path.
+/// States of a path; 0 is that of one that was given up.
+pub(super) const PATH_POTENTIALLY_FAILED: i32 = 1;
 pub(super) const PATH_ACTIVE: i32 = 2;
 pub(super) const PATH_UNCONFIRMED: i32 = 3;
 

@@ -440,6 +440,10 @@ fn associations(sctp: &Sctp) -> String {
     if sctp.paths_failed > 0 {
         told.push(format!("{} failed", units::count(sctp.paths_failed)));
     }
+    if sctp.paths_potentially_failed > 0 {
+        let some = units::count(sctp.paths_potentially_failed);
+        told.push(format!("{some} potentially failed"));
+    }
     if sctp.ended_by_peer > 0 {
         told.push(format!("{} ended by the peer first", units::count(sctp.ended_by_peer)));
     }

@@ -1,0 +1,120 @@
+//! Between two hosts: over a long way, and over two paths of which one is cut.
+
+use std::fs;
+use std::process::Child;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::far::{ACTIVE, Far, GIVEN_UP};
+use super::{left_out, rtt};
+use crate::program;
+
+/// Two links of 1 ms there and back. A kernel gives an association up after more than ten timeouts
+/// in a row, those of heartbeats included, which are soon together where they are short and the
+/// machine is slow; that is no path that breaks.
+fn two_paths() -> Far {
+    Far::new(2, "500us").set("association_max_retrans", 50)
+}
+
+/// The first path is cut in the middle. With timeouts of 20 ms on both sides all exchanges are
+/// made, and the slowest waited for a few of them.
+#[test]
+fn a_path_that_breaks_costs_some_timeouts_and_no_exchange() {
+    if left_out() {
+        return;
+    }
+    let far = two_paths();
+    let rto = ["--rto-initial", "500", "--rto-min", "20", "--rto-max", "20"];
+    let there = ["SOCK_SEQPACK_srv", "-p", "45454", "-a", "10.9.1.2,10.9.2.2"];
+    let server = far.server(&[&there[..], &rto].concat());
+    let near = ["-H", "10.9.1.2", "-p", "45454", "-i", "10.9.1.1,10.9.2.1", "-s", "7"];
+    let count = ["-c", "4000", "-b", "10", "-M", "100000"];
+    let ended = thread::scope(|scope| {
+        // 4,100 exchanges of a millisecond or more are longer than this second, in which the other
+        // path shows that it is one.
+        scope.spawn(|| {
+            server.wait_for("Test for 4100 iterations");
+            thread::sleep(Duration::from_secs(1));
+            far.cut(1);
+        });
+        program::run("SOCK_SEQPACK_clt", &[&near[..], &count, &rto].concat())
+    });
+    ended.assert_whole(4000, 128);
+    assert!(ended.field("minimum") >= 1000.0, "{ended:?}");
+    // The kernel's clock has ticks of up to 10 ms, so that a timeout of 20 ms may end after 10.
+    assert!(ended.field("maximum") >= 10_000.0, "the cut was not felt: {ended:?}");
+}
+
+/// The first path is cut until the kernel has given it up, and is mended again. All exchanges are
+/// answered, and the report tells of that one path, in text and JSON, although it is whole at the
+/// end: on the driver that waits, and on the one that does not.
+#[test]
+fn a_path_that_breaks_is_in_the_report() {
+    if left_out() {
+        return;
+    }
+    // A path that was given up is tried again after this time.
+    let far = two_paths().set("hb_interval", 300);
+    // Long enough that on a slow machine, too, six of them in a row are a path's fault.
+    let rto = ["--rto-initial", "500ms", "--rto-min", "100ms", "--rto-max", "100ms"];
+    for (over, asked, driver) in [("sctp", "auto", "direct"), ("sctp-seqpacket", "epoll", "epoll")]
+    {
+        let place = ["10.9.1.2,10.9.2.2:45455", "--transport", over];
+        let server = far.server(&[&["echo"], &place[..], &rto].concat());
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let json = folder.path().join("report.json");
+        let sources = ["--source", "10.9.1.1", "--source", "10.9.2.1", "--driver", asked];
+        let times = ["-d", "60s", "--timeout", "60s"];
+        let out = ["--quiet", "--accept-invalid", "-o", json.to_str().expect("a name")];
+        let args = [&["rtt"], &place[..], &rto, &sources, &times, &out].concat();
+        let client = program::program("prony", &args).spawn().expect("a client");
+        far.wait_for_paths();
+        far.cut(1);
+        far.wait_for(1, "given up", |state| state == GIVEN_UP);
+        // The meter looks 20 times a second.
+        thread::sleep(Duration::from_secs(1));
+        far.mend(1);
+        far.wait_for(1, "active again", |state| state == ACTIVE);
+        let text = interrupted(client);
+        drop(server);
+        let report: Value =
+            serde_json::from_str(&fs::read_to_string(json).expect("a report")).expect("JSON");
+        assert_eq!(report["run"]["driver"], driver);
+        let tally = &report["measurement"]["tally"];
+        assert_eq!((&report["errors"], &tally["unfinished"]), (&0.into(), &0.into()), "{text}");
+        assert_eq!(tally["replies"], tally["started"], "{text}");
+        let sctp = &report["meters"][0]["transport"]["sctp"];
+        assert_eq!((&sctp["paths"], &sctp["paths_failed"]), (&2.into(), &1.into()), "{sctp}");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("; 2 paths; 1 failed; "), "{text}");
+    }
+}
+
+/// Have it end, as Ctrl-C does; what it prints.
+fn interrupted(client: Child) -> String {
+    let id = Pid::from_raw(client.id() as i32).expect("a process");
+    kill_process(id, Signal::INT).expect("still running");
+    let ended = client.wait_with_output().expect("an end");
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+    String::from_utf8(ended.stdout).expect("text")
+}
+
+/// Opening an association takes two round trips, longer here than anything that ends waits.
+#[test]
+fn associations_over_a_long_way_are_opened() {
+    if left_out() {
+        return;
+    }
+    let far = Far::new(1, "40ms");
+    for over in ["sctp", "sctp-seqpacket"] {
+        let place = ["10.9.1.2:45456", "--transport", over];
+        let _server = far.server(&[&["echo"], &place[..]].concat());
+        let report = rtt(&[&place[..], &["-n", "3", "--warmup", "1"]].concat());
+        assert_eq!((&report["errors"], &report["requests"]), (&0.into(), &3.into()), "{report}");
+        let shortest = report["measurement"]["times"]["service"]["min_ns"].as_u64();
+        assert!(shortest >= Some(79_000_000), "{report}");
+    }
+}
