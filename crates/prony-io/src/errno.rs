@@ -18,8 +18,11 @@ pub(crate) fn lacks(error: &std::io::Error) -> bool {
 pub fn connect_fault(errno: i32) -> Fault {
     match errno {
         // ENOENT: a unix socket that is not there, so nobody listens. EPROTOTYPE: one of another
-        // kind (a stream for packets, or the other way round).
-        libc::ECONNREFUSED | libc::ENOENT | libc::EPROTOTYPE => Fault::ConnectRefused,
+        // kind (a stream for packets, or the other way round). ENOPROTOOPT: the host has answered
+        // that it has nobody for the protocol.
+        libc::ECONNREFUSED | libc::ENOENT | libc::EPROTOTYPE | libc::ENOPROTOOPT => {
+            Fault::ConnectRefused
+        }
         libc::ETIMEDOUT => Fault::ConnectTimeout,
         libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED => Fault::ConnectReset,
         libc::EHOSTUNREACH
@@ -50,6 +53,7 @@ pub fn stream_fault(errno: i32) -> Fault {
         | libc::ENETDOWN
         | libc::ENETRESET
         | libc::ENOTCONN
+        | libc::ENOPROTOOPT
         | libc::EPROTO => Fault::Reset,
         _ => Fault::Internal,
     }
@@ -78,6 +82,7 @@ mod tests {
             (libc::ECONNREFUSED, Fault::ConnectRefused),
             (libc::ENOENT, Fault::ConnectRefused),
             (libc::EPROTOTYPE, Fault::ConnectRefused),
+            (libc::ENOPROTOOPT, Fault::ConnectRefused),
             (libc::ETIMEDOUT, Fault::ConnectTimeout),
             (libc::EHOSTUNREACH, Fault::ConnectUnreachable),
             (libc::ENETUNREACH, Fault::ConnectUnreachable),
@@ -92,7 +97,8 @@ mod tests {
         ] {
             assert_eq!(connect_fault(errno), fault, "errno {errno}");
         }
-        for errno in [libc::ECONNRESET, libc::EPIPE, libc::ETIMEDOUT, libc::EHOSTUNREACH] {
+        let lost = [libc::ECONNRESET, libc::EPIPE, libc::ETIMEDOUT, libc::EHOSTUNREACH];
+        for errno in lost.into_iter().chain([libc::ENOPROTOOPT]) {
             assert_eq!(stream_fault(errno), Fault::Reset, "errno {errno}");
         }
         assert_eq!(stream_fault(libc::ECONNREFUSED), Fault::ConnectRefused);
