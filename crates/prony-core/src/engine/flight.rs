@@ -75,6 +75,11 @@ impl Flight {
         self.intended == now && !self.counted
     }
 
+    /// Whether nothing has been done about it yet.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.waits_until == self.intended && !self.counted
+    }
+
     /// The time since the waits were last accounted for went into waiting for room.
     pub(super) fn waited_in_queue(&mut self, now: Nanos) {
         self.queue += now.since(self.waits_until);

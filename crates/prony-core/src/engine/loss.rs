@@ -150,14 +150,19 @@ impl<P: Protocol> Engine<P> {
         if conn.served > 0 {
             self.recorder.link_lived(conn.connect_began, now);
         }
-        let id = self.conns.id(slot);
+        let (id, began) = (self.conns.id(slot), conn.connect_began);
         self.farewell(slot, how);
         self.unlist(slot);
         if let Some(trails) = &mut self.trails {
             trails.ended(slot, &mut self.recorder);
         }
+        let asked = self.conns[slot].asked;
         self.conns.remove(slot);
-        self.actions.push_back(Action::Close { id, how });
+        if asked {
+            self.actions.push_back(Action::Close { id, how });
+        } else {
+            self.recorder.not_connecting(began, 1);
+        }
     }
 
     /// When the request runs out of time as things stand.
@@ -242,10 +247,17 @@ impl<P: Protocol> Engine<P> {
             // retry.
             conn.excused = true;
         }
+        let expired = late.len() as u32;
         for (flight, was_sent, _) in late {
             self.fail(&flight, Fault::RequestTimeout, was_sent, now);
         }
-        if self.conns[slot].state != State::Open && !self.conns[slot].flights.is_empty() {
+        let pooled = connects && matches!(self.source, Source::Open(_));
+        if pooled {
+            // Nothing was sent on it yet: it is as good for those who come later.
+            self.conns[slot].given -= expired;
+        }
+        let awaited = self.conns[slot].state != State::Open && !self.conns[slot].flights.is_empty();
+        if pooled || awaited {
             self.expire_slot(slot, now);
             self.restart_freed(now);
         } else {

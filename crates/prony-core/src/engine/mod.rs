@@ -380,7 +380,8 @@ impl<P: Protocol> Engine<P> {
         if self.stage != Stage::Over {
             self.stage = Stage::Over;
             // What the driver has not yet been asked for it is never asked for.
-            let unasked = |a: &&Action| matches!(a, Action::Connect { .. });
+            let conns = &self.conns;
+            let unasked = |a: &&Action| matches!(a, Action::Connect { id, .. } if conns.live(*id));
             let unasked = self.actions.iter().filter(unasked).count();
             self.recorder.not_connecting(now, unasked as u64);
             self.actions.clear();
@@ -391,28 +392,26 @@ impl<P: Protocol> Engine<P> {
     /// Apart, so that drivers ask in place whether there is one.
     #[inline(never)]
     fn next_action(&mut self) -> Option<Action> {
-        let action = self.actions.pop_front()?;
-        match action {
-            Action::Transmit { id } => match self.conns.get_mut(id) {
-                Some(conn) => conn.transmit_queued = false,
-                None => return self.farewell_or_next(action, id),
-            },
-            Action::Connect { id, .. } => {
-                if let Some(conn) = self.conns.get_mut(id) {
-                    conn.asked = true;
-                }
+        while let Some(action) = self.actions.pop_front() {
+            match action {
+                Action::Transmit { id } => match self.conns.get_mut(id) {
+                    Some(conn) => conn.transmit_queued = false,
+                    // It is gone, but may have left a farewell.
+                    None if self.secure.has_farewell(id) => {}
+                    None => continue,
+                },
+                Action::Connect { id, .. } => match self.conns.get_mut(id) {
+                    Some(conn) => conn.asked = true,
+                    // It was let go of before the driver came to it.
+                    None => continue,
+                },
+                // It was not asked for in time.
+                Action::Close { id, .. } => drop(self.secure.take_farewell(id)),
+                Action::Finished => {}
             }
-            // It was not asked for in time.
-            Action::Close { id, .. } => drop(self.secure.take_farewell(id)),
-            Action::Finished => {}
+            return Some(action);
         }
-        Some(action)
-    }
-
-    /// The connection that was to send is gone, but may have left a farewell.
-    #[inline(never)]
-    fn farewell_or_next(&mut self, transmit: Action, id: ConnId) -> Option<Action> {
-        if self.secure.has_farewell(id) { Some(transmit) } else { self.next_action() }
+        None
     }
 
     fn check_over(&mut self, now: Nanos) {

@@ -52,6 +52,23 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
+    /// Whether the time of a request that is not sent is up.
+    #[inline]
+    pub(super) fn is_overdue(&self, flight: &Flight, now: Nanos) -> bool {
+        self.flight_deadline(flight, false) <= now
+    }
+
+    /// An arrival has failed before it could be sent. A connection is of no use to it, and would be
+    /// lost by it to those that are in time.
+    #[cold]
+    pub(super) fn expire_overdue(&mut self, flight: &Flight, now: Nanos) {
+        if flight.is_fresh() {
+            self.recorder.overdue(flight.intended);
+        }
+        self.fail(flight, Fault::RequestTimeout, false, now);
+        self.restart_freed(now);
+    }
+
     /// Arrivals that waited in the queue until their time was up have failed, unsent.
     pub(super) fn expire_waiting(&mut self, now: Nanos) {
         let timeout = self.unsent_timeout();
@@ -148,6 +165,7 @@ impl<P: Protocol> Engine<P> {
 
     #[inline(never)]
     fn pump_arrivals(&mut self, slot: u32, now: Nanos) {
+        self.expire_waiting(now);
         loop {
             let Source::Open(arrivals) = &mut self.source else { return };
             if arrivals.waiting == 0 {
@@ -177,6 +195,7 @@ impl<P: Protocol> Engine<P> {
             self.feed_waiting(now);
             return;
         }
+        self.expire_waiting(now);
         loop {
             let Source::Open(arrivals) = &mut self.source else { return };
             if arrivals.waiting == 0 || self.conns.len() >= arrivals.cap {

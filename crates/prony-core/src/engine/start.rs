@@ -37,6 +37,7 @@ impl<P: Protocol> Engine<P> {
                     self.give(slot, flight, now);
                 }
             }
+            Source::Open(_) if self.is_overdue(&flight, now) => self.expire_overdue(&flight, now),
             Source::Open(_) => match self.find(endpoint, now) {
                 Some(slot) => self.give(slot, flight, now),
                 None => self.enqueue(endpoint, flight, now),

@@ -138,11 +138,17 @@ impl<P: Protocol> Engine<P> {
     /// Give a session's request to a connection, or let it wait for one.
     pub(super) fn place_in_session(&mut self, flight: Flight, now: Nanos) {
         if let Err(flight) = self.try_place(flight, now) {
+            if flight.is_fresh() && self.is_overdue(&flight, now) {
+                self.recorder.overdue(flight.intended);
+            }
             self.let_wait(flight, now);
         }
     }
 
     fn try_place(&mut self, flight: Flight, now: Nanos) -> Result<(), Flight> {
+        if self.is_overdue(&flight, now) {
+            return Err(flight);
+        }
         let endpoint = self.calls.get(flight.call).endpoint;
         let slot = flight.user;
         match self.find_place(slot, endpoint) {

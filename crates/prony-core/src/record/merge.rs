@@ -8,6 +8,7 @@ impl Tally {
         self.started += other.started;
         self.sent += other.sent;
         self.sent_late += other.sent_late;
+        self.overdue += other.overdue;
         self.replies += other.replies;
         self.replies_in_drain += other.replies_in_drain;
         self.failed += other.failed;

@@ -78,6 +78,9 @@ pub struct Tally {
     /// Requests among them sent only after the load had ended because the meter itself lagged by
     /// more than 1 ms. None where a count ended the load.
     pub sent_late: u64,
+    /// Requests never sent, as their time was up before the meter came to them.
+    #[serde(default)]
+    pub overdue: u64,
     /// Requests answered as the plan expects.
     pub replies: u64,
     /// Replies among them that came after the load had ended (in the drain).
@@ -199,6 +202,7 @@ impl Tally {
             started: 0,
             sent: 0,
             sent_late: 0,
+            overdue: 0,
             replies: 0,
             replies_in_drain: 0,
             failed: 0,
@@ -416,6 +420,11 @@ impl Recorder {
             t.times.failed.record(stamps.response());
             t.series.failed(stamps.done);
         }
+    }
+
+    /// A request's time was up before the meter came to it.
+    pub fn overdue(&mut self, intended: Nanos) {
+        self.section(intended).tally.overdue += 1;
     }
 
     /// A request failed that waited so long in the client's queue and was never sent.

@@ -305,8 +305,9 @@ impl Summary {
     /// far as that depended on the meter: waits for a connection and refusals by the target are not
     /// held against it. `None` in a closed loop.
     pub fn sent_rate(&self) -> Option<f64> {
+        let t = &self.main;
         matches!(self.plan.load, Load::Open { .. })
-            .then(|| self.main.per_second(self.main.started - self.main.sent_late))
+            .then(|| t.per_second(t.started - t.sent_late - t.overdue))
     }
 
     /// The busiest worker: its index and its share of busy time.

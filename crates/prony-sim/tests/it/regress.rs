@@ -48,12 +48,28 @@ fn a_connect_that_nobody_was_asked_for_is_not_counted() {
     let mut plan = open(1_000.0, Arrivals::Fixed, 2);
     plan.stop = Stop { requests: None, sessions: None, duration: Some(ms(1)) };
     plan.timeout = ms(1);
+    // Else it would have failed by then.
+    plan.timeout_from_send = true;
     let setup = Setup { late: ms(500), ..Setup::default() };
     let outcome = load(&plan, 1, &setup, &mut [&mut station()]);
     assert_conserved(&outcome, "one turn");
     let tally = outcome.main();
     assert_eq!((tally.started, tally.unfinished, tally.connects), (1, 1, 0));
     assert!(outcome.ran.oracle.clients().is_empty(), "the driver was asked for a connection");
+}
+
+/// A meter that was away for longer than the timeout opened a connection for each request that was
+/// due, or lost one that was open, only to find that its time was up.
+#[test]
+fn requests_that_are_overdue_take_no_connection() {
+    let mut plan = open(1_000.0, Arrivals::Fixed, 400);
+    plan.timeout = ms(20);
+    let setup = Setup { late: ms(200), ..Setup::default() };
+    let outcome = load(&plan, 1, &setup, &mut [&mut station()]);
+    assert_conserved(&outcome, "turns that come late");
+    let tally = outcome.main();
+    assert!(tally.overdue > 100, "{} of them", tally.overdue);
+    assert!(tally.connects < tally.started - tally.overdue, "{} connects", tally.connects);
 }
 
 /// A connection that was asked for in the warm-up and opened after it was counted as opened in the

@@ -44,6 +44,20 @@ fn p08_requests_that_the_meter_sent_too_late_limit_an_open_loop_only() {
     assert_eq!(summary(closed(), t, meter(0)).verdict().verdict, Verdict::Valid);
 }
 
+/// What the meter was too late for has failed, but not by the target.
+#[test]
+fn p08_requests_that_the_meter_never_sent_in_time_limit_an_open_loop() {
+    let with = |sent_late, overdue| {
+        let mut t = Tally { sent_late, overdue, ..tally() };
+        (t.sent, t.replies, t.failed) = (1_000 - overdue, 1_000 - overdue, overdue);
+        t.faults[Fault::RequestTimeout as usize] = overdue;
+        reasons(&summary(open(), t, meter(0)))
+    };
+    assert_eq!(with(0, 10), []);
+    assert_eq!(with(1, 10), [Limit::Rate { asked: 100.0, achieved: 98.9 }]);
+    assert_eq!(with(0, 600), [Limit::Rate { asked: 100.0, achieved: 40.0 }]);
+}
+
 #[test]
 fn waits_for_a_connection_and_refusals_are_not_the_meters_lateness() {
     let mut t = tally();

@@ -262,6 +262,9 @@ fn rates(summary: &Summary, with_bar: bool) -> Vec<String> {
     if t.sent_late > 0 {
         told.push(format!("{} sent too late", units::count(t.sent_late)));
     }
+    if t.overdue > 0 {
+        told.push(format!("{} too late to be sent at all", units::count(t.overdue)));
+    }
     let under_way = t.concurrency();
     if under_way >= 0.005 {
         told.push(format!("{} under way at a time", units::three(under_way)));
