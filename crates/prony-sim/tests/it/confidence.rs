@@ -243,7 +243,7 @@ fn p14_intervals_hold_the_truth_at_light_load() {
 #[test]
 fn p14_intervals_hold_the_truth_at_medium_load() {
     check(Station::Queue(0.6), 10_000, 300, &[0, 1, 4]);
-    check(Station::Queue(0.6), 60_000, 200, &[0, 1, 2, 4]);
+    check(Station::Queue(0.6), 60_000, 250, &[0, 1, 2, 4]);
     check_near_the_limit(Station::Queue(0.6), 20_000, 400, &[2]);
     check_near_the_limit(Station::Queue(0.6), 25_000, 200, &[2]);
 }
@@ -265,6 +265,7 @@ fn p14_intervals_hold_the_truth_of_a_heavy_tail() {
         let line = count.line(HEAVY, requests);
         assert!(count.told[4] <= runs / 50, "the mean follows from what was not seen: {line}");
         assert!(count.told[1] * 50 >= runs * 49, "{line}");
+        assert!(requests < 5_000 || count.told[2] == runs, "{line}");
     }
 }
 

@@ -4,12 +4,13 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
 use crate::program::have;
 use crate::server::dead_port;
+use crate::stolen::{STOLEN_MIN, stolen};
 
 /// Ends the output of one block of commands.
 const MARK: &str = "---- end of a block";
@@ -45,11 +46,8 @@ fn steps(guide: &str) -> Vec<Step> {
     steps
 }
 
-/// The line without the figures of one run, and without what it came to: that is the machine's.
+/// The line without the figures of one run.
 fn masked(line: &str) -> String {
-    if line.trim_start().starts_with("verdict ") {
-        return "verdict".into();
-    }
     let mut out = String::new();
     for word in line.split_whitespace() {
         let mut number = false;
@@ -66,32 +64,76 @@ fn masked(line: &str) -> String {
     out
 }
 
-/// All commands in one shell, as a reader would type them; what each block has printed.
-fn typed(steps: &[Step], root: &Path) -> Vec<String> {
+/// Whose time the commands are typed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Host {
+    /// Every verdict is what the guide says.
+    Quiet,
+    /// The machine's time was taken away, as the kernel says as well: whatever a verdict says of
+    /// it, the rest is as in the guide.
+    Taken,
+}
+
+impl Host {
+    /// The line as it is compared.
+    fn compared(self, line: &str) -> String {
+        match self {
+            Self::Taken if line.trim_start().starts_with("verdict ") => "verdict".into(),
+            _ => masked(line),
+        }
+    }
+}
+
+/// What each block has printed, and in whose time. Where a verdict is not `VALID` they are typed
+/// once more, as a reader would.
+fn typed(steps: &[Step], root: &Path) -> (Host, Vec<String>) {
+    let mut out = None;
+    for _ in 0..3 {
+        let before = stolen();
+        let this = typed_once(Host::Quiet, steps, root);
+        let taken = stolen() - before;
+        if this.status.code() == Some(98) && taken >= STOLEN_MIN {
+            return (Host::Taken, printed(&typed_once(Host::Taken, steps, root)));
+        }
+        let again = this.status.code() == Some(98);
+        out = Some(this);
+        if !again {
+            break;
+        }
+    }
+    (Host::Quiet, printed(&out.expect("there was a first time")))
+}
+
+fn printed(out: &Output) -> Vec<String> {
+    let (text, errors) =
+        (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{}: {text}\n{errors}", out.status);
+    text.split(&format!("{MARK}\n")).map(str::to_owned).collect()
+}
+
+/// All commands in one shell, as a reader would type them.
+fn typed_once(host: Host, steps: &[Step], root: &Path) -> Output {
     let folder = TempDir::new().expect("a folder");
     symlink(root.join("examples"), folder.path().join("examples")).expect("a link");
     let port = dead_port().to_string();
     // Whatever happens, the service that it starts is ended with it.
     let mut script = String::from("set -euo pipefail\ntrap 'kill $(jobs -p) || true' EXIT\n");
-    // Where others take the machine's time away a verdict says so, by its exit code, too.
-    script += "prony() { command prony \"$@\" || [ $? = 98 ]; }\n";
+    if host == Host::Taken {
+        script += "prony() { command prony \"$@\" || [ $? = 98 ]; }\n";
+    }
     for step in steps {
         script += &step.commands.replace("5000", &port);
         script += &format!("echo '{MARK}'\n");
     }
     let bin = Path::new(env!("CARGO_BIN_EXE_prony")).parent().expect("a folder");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
-    let out = Command::new("timeout")
+    Command::new("timeout")
         .args(["80", "bash", "-c", &script])
         .env("PATH", path)
         .current_dir(folder.path())
         .stdin(Stdio::null())
         .output()
-        .expect("bash");
-    let (text, errors) =
-        (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    assert!(out.status.success(), "{}: {text}\n{errors}", out.status);
-    text.split(&format!("{MARK}\n")).map(str::to_owned).collect()
+        .expect("bash")
 }
 
 #[test]
@@ -103,12 +145,12 @@ fn the_guide_on_posts_does_what_it_says() {
     let file = root.join("docs/guide/testing-a-post-service.md");
     let steps = steps(&fs::read_to_string(file).expect("the guide"));
     assert_eq!(steps.len(), 7);
-    let printed = typed(&steps, &root);
+    let (host, printed) = typed(&steps, &root);
     for (step, printed) in steps.iter().zip(&printed) {
-        let lines: Vec<String> = printed.lines().map(masked).collect();
+        let lines: Vec<String> = printed.lines().map(|line| host.compared(line)).collect();
         for line in &step.shown {
             assert!(
-                lines.contains(&masked(line)),
+                lines.contains(&host.compared(line)),
                 "`{line}` is not in what was printed: {printed}"
             );
         }
@@ -135,4 +177,7 @@ fn figures_are_masked_and_nothing_else() {
     assert_eq!(masked("  a 12.5 ms, 3/4:  x9"), "a # ms, #/#: x# ");
     assert_eq!(masked("2xx=10."), "#xx=# ");
     assert_ne!(masked("2xx=10 a"), masked("2xx=10 b"));
+    let verdict = "  verdict       VALID";
+    assert_eq!(Host::Taken.compared(verdict), Host::Taken.compared("verdict CLIENT-LIMITED"));
+    assert_ne!(Host::Quiet.compared(verdict), Host::Quiet.compared("verdict CLIENT-LIMITED"));
 }

@@ -14,4 +14,6 @@ mod pages;
 mod program;
 mod replies;
 mod server;
+#[path = "../shared/stolen.rs"]
+mod stolen;
 mod text;

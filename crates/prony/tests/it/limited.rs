@@ -6,6 +6,7 @@ use std::{fs, thread};
 use rustix::process::Signal;
 
 use crate::rig::{Running, Serve, alone, once_of_three, prony};
+use crate::stolen::{STOLEN_MIN, stolen};
 
 /// Run a load of 3 s that gets 5 % of a core: it is stopped for 95 ms of every 100 until it ends.
 fn held_back(args: &[&str]) -> crate::rig::Ended {
@@ -97,14 +98,4 @@ fn a_client_with_cpu_is_valid() {
         }
         assert_eq!((ended.code, report.verdict()), (0, "VALID"), "{:#}", report.0["verdict"]);
     });
-}
-
-/// Ticks of stolen time (10 ms each) that a load of three seconds can feel.
-const STOLEN_MIN: u64 = 5;
-
-/// How many ticks the host has taken from this machine since its start.
-fn stolen() -> u64 {
-    let stat = fs::read_to_string("/proc/stat").expect("the kernel's counts");
-    let all = stat.lines().next().expect("those of all processors");
-    all.split_whitespace().nth(8).map_or(0, |ticks| ticks.parse().expect("a number"))
 }

@@ -24,6 +24,8 @@ mod signals;
 mod simulated;
 mod spectrum;
 mod stamps;
+#[path = "../shared/stolen.rs"]
+mod stolen;
 mod tls;
 mod tui;
 mod until;

@@ -180,8 +180,13 @@ fn an_exchange_is_two_system_calls() {
         count(&many).saturating_sub(count(&few))
     };
     assert_eq!(more("sendto"), 2_000, "{many:?}");
-    // A reply that is long in coming is waited for again, in either run.
-    assert!((1_900..2_100).contains(&more("recvfrom")), "{few:?} {many:?}");
+    // Each reply is read once. One that is long in coming is waited for again, which is seldom, and
+    // happens in either run.
+    let warmup = 100;
+    for (of, exchanges) in [(&few, 500), (&many, 2_500)] {
+        let more = of.get("recvfrom").copied().unwrap_or(0).checked_sub(exchanges + warmup);
+        assert!(more.is_some_and(|more| more < 100), "{of:?}");
+    }
     // The clock is a system call on some machines. What else grows, grows with time.
     let exchange = ["sendto", "recvfrom", "clock_gettime"];
     let others = many.keys().filter(|name| !exchange.contains(&name.as_str()));
