@@ -145,7 +145,9 @@ fn any_setup(dice: &mut Dice, seed: u64) -> Setup {
     setup.steps = 30_000_000;
     setup.watch = false;
     if dice.chance(0.3) {
-        setup.late = Span(dice.below(3_000_000));
+        // A few milliseconds, or longer than requests may take.
+        let most = if dice.chance(0.3) { 500_000_000 } else { 3_000_000 };
+        setup.late = Span(dice.below(most));
     }
     if dice.chance(0.4) {
         let at = Nanos(dice.below(150_000_000));
