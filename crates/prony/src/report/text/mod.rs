@@ -259,11 +259,9 @@ fn rates(summary: &Summary, with_bar: bool) -> Vec<String> {
         (rate, _, Some(_)) => format!("{}{} answered", units::rate(rate), bar(rate)),
     });
     told.extend(asked.map(|asked| format!("{} asked", units::rate(asked))));
-    if t.sent_late > 0 {
-        told.push(format!("{} sent too late", units::count(t.sent_late)));
-    }
-    if t.overdue > 0 {
-        told.push(format!("{} too late to be sent at all", units::count(t.overdue)));
+    let late = t.sent_late + t.overdue;
+    if late > 0 {
+        told.push(format!("{} not sent in time", units::count(late)));
     }
     let under_way = t.concurrency();
     if under_way >= 0.005 {
