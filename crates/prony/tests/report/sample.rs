@@ -178,8 +178,7 @@ pub(crate) fn everything() -> Summary {
         t.statuses.insert(status, u64::from(status));
     }
     (t.interim, t.unfinished, t.retries, t.connects) = (77, 12_345, 321, t.connected + 5);
-    t.sent_late = t.started / 20;
-    t.overdue = t.started / 50;
+    (t.sent_late, t.overdue) = (t.started / 20, t.started / 50);
     t.times.lag.record_n(Span(3 * MS), 900);
     t.times.transfer.record_n(Span(12_345), 500);
     t.times.failed.record_n(Span(250_000), 40_000);
