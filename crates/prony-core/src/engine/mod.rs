@@ -348,6 +348,27 @@ impl<P: Protocol> Engine<P> {
         proto.end(state, &left, &mut sink).err()
     }
 
+    fn fire_timers(&mut self, now: Nanos) {
+        while let Some(&Reverse((at, timer))) = self.timers.peek()
+            && at <= now
+        {
+            self.timers.pop();
+            match timer {
+                Timer::Begin => self.begin(now),
+                Timer::User(user) => self.start_user(user, at, now),
+                Timer::Think(session) => self.wake_session(session, at, now),
+                Timer::Session(session) => self.expire_session(session, at, now),
+                Timer::Slot(slot) => {
+                    // A stale entry: the slot's timer stands elsewhere in the heap.
+                    if self.conns.armed[slot as usize] == at {
+                        self.conns.armed[slot as usize] = Nanos::MAX;
+                        self.expire_slot(slot, now);
+                    }
+                }
+            }
+        }
+    }
+
     fn begin_drain(&mut self, at: Nanos) {
         if self.stage == Stage::Running {
             self.stage = Stage::Draining(at + self.plan.timeout);
@@ -475,26 +496,12 @@ impl<P: Protocol> Machine for Engine<P> {
             return;
         }
         self.recorder.event(now);
-        while let Some(&Reverse((at, timer))) = self.timers.peek()
-            && at <= now
-        {
-            self.timers.pop();
-            match timer {
-                Timer::Begin => self.begin(now),
-                Timer::User(user) => self.start_user(user, at, now),
-                Timer::Think(session) => self.wake_session(session, at, now),
-                Timer::Session(session) => self.expire_session(session, at, now),
-                Timer::Slot(slot) => {
-                    // A stale entry: the slot's timer stands elsewhere in the heap.
-                    if self.conns.armed[slot as usize] == at {
-                        self.conns.armed[slot as usize] = Nanos::MAX;
-                        self.expire_slot(slot, now);
-                    }
-                }
-            }
-        }
+        self.fire_timers(now);
         self.start_arrivals(now);
         self.expire_waiting(now);
+        // Sessions may have begun with requests whose time is up: they failed, and are not what the
+        // end of the drain cuts off.
+        self.fire_timers(now);
         if let Some(end) = self.load_end
             && end <= now
         {

@@ -93,15 +93,18 @@ fn a_connection_that_opens_slowly_carries_those_that_came_later() {
     }
 }
 
-#[test]
-fn a_session_that_is_overdue_opens_no_connection() {
-    let mut plan = hurried();
-    plan.stop = Stop { requests: None, sessions: Some(20), duration: None };
+/// As [`hurried`], but each arrival is a session of two requests.
+fn hurried_sessions(stop: Stop) -> Plan {
     let burst = Burst { calls: vec![0, 0], lead: false, think: Think::None, repeat: 1 };
     let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
-    plan.sessions = Some(Sessions::plain(vec![kind]));
-    let mut e = Engine::new(&plan, Letters);
-    e.on_tick(ms(1_000));
+    let sessions = Some(Sessions::plain(vec![kind]));
+    Plan { stop, sessions, ..hurried() }
+}
+
+#[test]
+fn a_session_that_is_overdue_opens_no_connection() {
+    let stop = Stop { requests: None, sessions: Some(20), duration: None };
+    let mut e = Engine::new(&hurried_sessions(stop), Letters);
     e.on_tick(ms(1_000));
     assert_eq!(turn(&mut e, ms(1_000)).0, [Action::Finished]);
     let (_, t) = e.finish();
@@ -109,4 +112,19 @@ fn a_session_that_is_overdue_opens_no_connection() {
     let sessions = t.sessions.expect("there are some");
     assert_eq!((sessions.started, sessions.failed), (20, 20));
     assert!(t.overdue >= 20, "{}", t.overdue);
+}
+
+/// Their time was up before the end of the drain: it cuts nothing off.
+#[test]
+fn sessions_that_are_overdue_at_the_end_of_the_drain_have_failed() {
+    let duration = Some(Span::from_millis(20));
+    let stop = Stop { requests: None, sessions: None, duration };
+    let mut e = Engine::new(&hurried_sessions(stop), Letters);
+    e.on_tick(ms(1_000));
+    assert_eq!(turn(&mut e, ms(1_000)).0, [Action::Finished]);
+    let (_, t) = e.finish();
+    assert_eq!((t.started, t.sent, t.failed, t.unfinished), (40, 0, 40, 0));
+    assert_eq!(t.times.response.count(), t.fault(Fault::RequestTimeout));
+    let sessions = t.sessions.expect("there are some");
+    assert_eq!((sessions.started, sessions.failed, sessions.unfinished), (20, 20, 0));
 }
