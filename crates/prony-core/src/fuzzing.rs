@@ -438,7 +438,9 @@ fn respond(stream: &[u8], cut: usize) -> ((u64, u64), Vec<u8>) {
                     });
                 }
                 Action::Close { .. } => open = false,
-                Action::Connect { .. } | Action::Finished => panic!("it only answers"),
+                Action::Connect { .. } | Action::Yield | Action::Finished => {
+                    panic!("it only answers")
+                }
             }
         }
     }

@@ -22,7 +22,9 @@
 //!    [`KernelStamp::CardReceived`] between the two), [`KernelStamp::Sent`] and
 //!    [`KernelStamp::CardSent`] at any time after the write, each at most once. `on_stamp` calls
 //!    for no action, so none are polled after it.
-//! 7. A driver may call `prepare_output` right before it reads the clock for a `take_output` of the
+//! 7. After [`Action::Yield`] the driver goes on polling actions as by rule 1. Then it takes in
+//!    what is ready on its sockets, without waiting where nothing is, and calls `on_turn`.
+//! 8. A driver may call `prepare_output` right before it reads the clock for a `take_output` of the
 //!    same connection, which then follows before any other call.
 
 mod slots;
@@ -55,6 +57,9 @@ pub enum Action {
         /// Whether to reset it instead of closing it in good order.
         how: CloseHow,
     },
+    /// Look at the sockets, then call `on_turn`: there is more to do, but what comes in is not to
+    /// wait for all of it.
+    Yield,
     /// The run is over.
     Finished,
 }
@@ -143,6 +148,11 @@ pub trait Machine {
 
     /// The deadline has passed.
     fn on_tick(&mut self, now: Nanos);
+
+    /// The sockets have been looked at since the machine asked for that by [`Action::Yield`].
+    fn on_turn(&mut self, now: Nanos) {
+        let _ = now;
+    }
 
     /// The user asked to stop. `Drain` may be followed by `Now`.
     fn on_stop(&mut self, how: StopRequest, now: Nanos);

@@ -235,7 +235,9 @@ impl Talk<'_> {
                     self.seat.how = how;
                     flow = Flow::Break(());
                 }
-                Action::Connect { .. } => debug_assert!(false, "a server connects to nobody"),
+                Action::Connect { .. } | Action::Yield => {
+                    debug_assert!(false, "a server connects to nobody");
+                }
                 Action::Finished => flow = Flow::Break(()),
             }
         }

@@ -41,6 +41,8 @@ pub struct Direct {
     buffer: Box<[u8]>,
     /// The connection, where there is one.
     link: Option<Link>,
+    /// The machine has put something off until the sockets were looked at.
+    yields: bool,
     sampler: Sampler,
     /// Reads the kernel's time stamps, where they are wanted.
     stamps: Option<Box<Stamps>>,
@@ -93,6 +95,7 @@ impl Direct {
             ticks: false,
             buffer: vec![0; BUFFER].into_boxed_slice(),
             link: None,
+            yields: false,
             sampler: Sampler::new(config.tcp_info),
             stamps: None,
             wants_stamps: config.timestamps,
@@ -157,6 +160,10 @@ impl Direct {
                 m.on_stop(how, self.now);
                 self.act(m, clock)?;
             }
+        }
+        if std::mem::take(&mut self.yields) {
+            m.on_turn(self.now);
+            self.act(m, clock)?;
         }
         let mut deadline = m.deadline();
         if deadline.is_some_and(|at| at <= self.now) {
@@ -286,6 +293,8 @@ impl Direct {
                     });
                 }
                 Action::Close { id, how } => self.close(id, how),
+                // There is one socket, and each turn looks at it.
+                Action::Yield => self.yields = true,
                 Action::Finished => return Flow::Break(()),
             }
         }

@@ -60,6 +60,8 @@ pub struct Epoll {
     buffer: Box<[u8]>,
     /// What must be told to the machine, or read on, once it has no more actions.
     pending: Vec<(ConnId, Pending)>,
+    /// The machine has put something off until the sockets were looked at.
+    yields: bool,
     /// The last batch of `pending`, kept for its memory.
     spare: Vec<(ConnId, Pending)>,
     /// Connects that a full unix listener put off: when to ask again, and when no more.
@@ -155,6 +157,7 @@ impl Epoll {
             conns: Vec::new(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
             pending: Vec::new(),
+            yields: false,
             spare: Vec::new(),
             retries: Vec::new(),
             listeners: config.listeners,
@@ -216,7 +219,19 @@ impl Epoll {
             self.event(m, tag, flags)?;
             self.tick(m)?;
         }
-        self.catch_up(m)
+        self.catch_up(m)?;
+        self.go_on(m)
+    }
+
+    /// Go on with what the machine has put off until the sockets were looked at.
+    #[inline]
+    fn go_on<M: Machine + ?Sized>(&mut self, m: &mut M) -> Flow {
+        if !std::mem::take(&mut self.yields) {
+            return Flow::Continue(());
+        }
+        let now = self.pace.read_clock();
+        m.on_turn(now);
+        self.act(m, None)
     }
 
     /// Tell the machine of a deadline that the last reading of the clock has passed.
@@ -232,7 +247,7 @@ impl Epoll {
 
     /// Wait for events until the deadline or the next pulse; how many there are.
     fn wait(&mut self, deadline: Option<Nanos>) -> usize {
-        if !self.pending.is_empty() {
+        if !self.pending.is_empty() || self.yields {
             return self.poller.poll(Span::ZERO);
         }
         let retry = self.retries.iter().map(|&(_, again, _)| again).min();
@@ -360,6 +375,7 @@ impl Epoll {
                 }
                 Action::Connect { id, endpoint } => self.connect(id, endpoint),
                 Action::Close { id, how } => self.close(id, how),
+                Action::Yield => self.yields = true,
                 Action::Finished => return Flow::Break(()),
             }
             fresh = None;

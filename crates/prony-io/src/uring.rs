@@ -56,6 +56,8 @@ pub struct Uring {
     network: Network,
     conns: Vec<Conn>,
     pending: Vec<(ConnId, Pending)>,
+    /// The machine has put something off until the sockets were looked at.
+    yields: bool,
     /// The last batch of `pending`, kept for its memory.
     spare: Vec<(ConnId, Pending)>,
     /// Connections that the machine let go of and that still have bytes to send or to hear.
@@ -201,6 +203,7 @@ impl Uring {
             network: Network::new(&mut config),
             conns: Vec::new(),
             pending: Vec::new(),
+            yields: false,
             spare: Vec::new(),
             parting: HashMap::new(),
             flushing: 0,
@@ -271,12 +274,12 @@ impl Uring {
         self.catch_up(m)?;
         self.buffers.publish();
         self.settle_partings();
-        Flow::Continue(())
+        self.go_on(m)
     }
 
     /// Hand over what is queued and wait for completions until the deadline or the next pulse.
     fn wait(&mut self, deadline: Option<Nanos>) {
-        if !self.pending.is_empty() || self.has_flushing() {
+        if !self.pending.is_empty() || self.has_flushing() || self.yields {
             self.ring.poll(Span::ZERO);
             return;
         }
@@ -388,6 +391,17 @@ impl Uring {
         self.act(m)
     }
 
+    /// Go on with what the machine has put off until the sockets were looked at.
+    #[inline]
+    fn go_on<M: Machine + ?Sized>(&mut self, m: &mut M) -> Flow {
+        if !std::mem::take(&mut self.yields) {
+            return Flow::Continue(());
+        }
+        let now = self.pace.read_clock();
+        m.on_turn(now);
+        self.act(m)
+    }
+
     /// Tell the machine of a deadline that the last reading of the clock has passed.
     #[inline]
     fn tick<M: Machine + ?Sized>(&mut self, m: &mut M) -> Flow {
@@ -407,6 +421,7 @@ impl Uring {
                 Action::Transmit { id } => self.send(m, id),
                 Action::Connect { id, endpoint } => self.connect(id, endpoint),
                 Action::Close { id, how } => self.close(id, how),
+                Action::Yield => self.yields = true,
                 Action::Finished => return Flow::Break(()),
             }
         }

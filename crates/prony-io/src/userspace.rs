@@ -61,6 +61,8 @@ pub struct Userspace {
     message: Box<[u8]>,
     /// What must be told to the machine once it has no more actions.
     pending: Vec<(ConnId, Pending)>,
+    /// The machine has put something off until the sockets were looked at.
+    yields: bool,
     sum: Sctp,
     stats: DriverStats,
 }
@@ -105,6 +107,7 @@ impl Userspace {
             packet: vec![0; PACKET].into_boxed_slice(),
             message: vec![0; MESSAGE_MAX].into_boxed_slice(),
             pending: Vec::new(),
+            yields: false,
             sum: Sctp::default(),
             stats: DriverStats::default(),
         })

@@ -100,6 +100,7 @@ struct Peer {
     asked: Vec<(ConnId, usize)>,
     bytes: Vec<u8>,
     replies: u64,
+    yields: bool,
 }
 
 impl Peer {
@@ -116,6 +117,7 @@ impl Peer {
                     self.asked.push((id, requests));
                 }
                 Action::Close { id, .. } => self.asked.retain(|(other, _)| *other != id),
+                Action::Yield => self.yields = true,
                 Action::Finished => unreachable!("the plan has no end"),
             }
         }
@@ -144,6 +146,10 @@ impl Peer {
             }
             self.bytes = bytes;
         }
+        if std::mem::take(&mut self.yields) {
+            engine.on_turn(now);
+            self.poll(engine, now);
+        }
     }
 }
 
@@ -156,6 +162,7 @@ fn allocations(plan: &Plan, step: Span, chunk: usize, requests: u64) -> f64 {
         asked: Vec::with_capacity(1024),
         bytes: Vec::with_capacity(1 << 20),
         replies: 0,
+        yields: false,
     };
     let mut now = Nanos::ZERO;
     while now < Nanos(2_000_000_000) {

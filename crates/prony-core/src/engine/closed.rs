@@ -21,7 +21,7 @@ pub(super) const BACKOFF_DOUBLINGS: u8 = 7;
 const _: () = assert!(BACKOFF_FIRST.0 << BACKOFF_DOUBLINGS == Load::AWAY_MAX.0);
 
 impl<P: Protocol> Engine<P> {
-    /// All closed-loop users start.
+    /// The load begins.
     pub(super) fn begin(&mut self, now: Nanos) {
         let users = match &mut self.source {
             Source::Closed(users) => users,
@@ -38,14 +38,8 @@ impl<P: Protocol> Engine<P> {
             }
         };
         users.begun = true;
-        // Lane by lane within each round, so that every connection is opened before any has its
-        // pipeline filled.
-        let (lanes, depth) = (users.lanes, users.depth);
-        for round in 0..depth {
-            for lane in 0..lanes {
-                self.start_user(lane * depth + round, now, now);
-            }
-        }
+        users.to_begin = users.lanes * users.depth;
+        self.let_users_begin(now);
     }
 
     /// A user wants the next request, from `intended` on.
@@ -58,6 +52,17 @@ impl<P: Protocol> Engine<P> {
                 return;
             }
         };
+        let measured = intended >= Nanos::ZERO + self.plan.warmup;
+        if users.alive > 0 && measured && users.left() == Some(0) {
+            users.alive -= 1;
+            return;
+        }
+        self.begin_user(user, intended, now);
+    }
+
+    /// The same for one who may have what is kept for those who have not begun.
+    pub(super) fn begin_user(&mut self, user: u32, intended: Nanos, now: Nanos) {
+        let Source::Closed(users) = &mut self.source else { return };
         if users.alive == 0 {
             return;
         }
@@ -99,9 +104,10 @@ impl<P: Protocol> Engine<P> {
         }
         let mut n = crowd.len();
         if now >= Nanos::ZERO + self.plan.warmup
+            && let Some(left) = users.left()
             && let Some(quota) = &mut users.quota
         {
-            n = usize::try_from(*quota).map_or(n, |quota| quota.min(n));
+            n = usize::try_from(left).map_or(n, |left| left.min(n));
             *quota -= n as u64;
         }
         if n == 0 {
@@ -175,7 +181,7 @@ impl<P: Protocol> Engine<P> {
         if !users.parked.is_empty() {
             users.parked[lane as usize].append(&mut freed);
             self.unpark(lane, now);
-        } else if users.think == Think::None || users.quota == Some(0) {
+        } else if users.think == Think::None || users.left() == Some(0) {
             self.start_crowd(lane, &freed, now);
         } else {
             self.think(&freed, now);

@@ -37,6 +37,8 @@ pub(super) enum Listed {
 pub(super) struct Conn<C> {
     pub(super) state: State,
     pub(super) generation: u32,
+    /// It waits for its turn to be opened.
+    pub(super) in_line: bool,
     /// The driver was asked for it.
     pub(super) asked: bool,
     pub(super) endpoint: u32,
@@ -186,6 +188,7 @@ impl<C: Default> Conn<C> {
         Self {
             state: State::Free,
             generation: 0,
+            in_line: false,
             asked: false,
             endpoint: 0,
             lane: NONE,

@@ -150,7 +150,7 @@ impl<P: Protocol> Engine<P> {
         if conn.served > 0 {
             self.recorder.link_lived(conn.connect_began, now);
         }
-        let (id, began) = (self.conns.id(slot), conn.connect_began);
+        let id = self.conns.id(slot);
         self.farewell(slot, how);
         self.unlist(slot);
         if let Some(trails) = &mut self.trails {
@@ -160,8 +160,6 @@ impl<P: Protocol> Engine<P> {
         self.conns.remove(slot);
         if asked {
             self.actions.push_back(Action::Close { id, how });
-        } else {
-            self.recorder.not_connecting(began, 1);
         }
     }
 
@@ -186,6 +184,8 @@ impl<P: Protocol> Engine<P> {
         match conn.state {
             State::Free => None,
             State::Open => request,
+            // The meter has not come to it.
+            State::Connecting if conn.in_line => request,
             State::Greeting => {
                 let own = self.greeting_deadline(slot);
                 // The closed loop's have not begun.
@@ -214,9 +214,9 @@ impl<P: Protocol> Engine<P> {
             return;
         }
         let conn = &mut self.conns[slot];
-        let began = conn.connect_began;
+        let (began, asked, in_line) = (conn.connect_began, conn.asked, conn.in_line);
         let connects = matches!(conn.state, State::Connecting | State::Securing);
-        if connects && began + self.plan.connect_timeout <= now {
+        if connects && !in_line && began + self.plan.connect_timeout <= now {
             self.not_secured_in_time(slot);
             self.abandon(slot, Some(Fault::ConnectTimeout), CloseHow::Reset, now);
             return;
@@ -249,6 +249,9 @@ impl<P: Protocol> Engine<P> {
         }
         let expired = late.len() as u32;
         for (flight, was_sent, _) in late {
+            if !asked && !flight.counted {
+                self.recorder.overdue(flight.intended);
+            }
             self.fail(&flight, Fault::RequestTimeout, was_sent, now);
         }
         let pooled = connects && matches!(self.source, Source::Open(_));

@@ -12,6 +12,7 @@ mod conn;
 mod dynamic;
 mod flight;
 mod greet;
+mod line;
 mod loss;
 mod open;
 mod pool;
@@ -40,6 +41,7 @@ use calls::Calls;
 use conn::{Conn, State, Table};
 use dynamic::Dynamic;
 use flight::Flight;
+use line::Line;
 use secure::Secure;
 use send::OUT_CHUNK;
 use sink::Sink;
@@ -55,6 +57,7 @@ pub struct Engine<P: Protocol> {
     source: Source,
     recorder: Recorder,
     actions: VecDeque<Action>,
+    line: Line,
     timers: BinaryHeap<Reverse<(Nanos, Timer)>>,
     stage: Stage,
     /// When no new request may start any more, where that is known beforehand.
@@ -130,6 +133,7 @@ impl<P: Protocol> Engine<P> {
             source,
             recorder,
             actions: VecDeque::with_capacity(64),
+            line: Line::new(),
             timers,
             stage: Stage::Running,
             load_end,
@@ -394,17 +398,13 @@ impl<P: Protocol> Engine<P> {
         }
         debug_assert_eq!(self.outstanding, 0);
         self.cut_all(now);
-        self.over(now);
+        self.over();
     }
 
-    fn over(&mut self, now: Nanos) {
+    fn over(&mut self) {
         if self.stage != Stage::Over {
             self.stage = Stage::Over;
             // What the driver has not yet been asked for it is never asked for.
-            let conns = &self.conns;
-            let unasked = |a: &&Action| matches!(a, Action::Connect { id, .. } if conns.live(*id));
-            let unasked = self.actions.iter().filter(unasked).count();
-            self.recorder.not_connecting(now, unasked as u64);
             self.actions.clear();
             self.actions.push_back(Action::Finished);
         }
@@ -422,22 +422,25 @@ impl<P: Protocol> Engine<P> {
                     None => continue,
                 },
                 Action::Connect { id, .. } => match self.conns.get_mut(id) {
-                    Some(conn) => conn.asked = true,
+                    Some(conn) => {
+                        conn.asked = true;
+                        self.recorder.connecting(conn.connect_began);
+                    }
                     // It was let go of before the driver came to it.
                     None => continue,
                 },
                 // It was not asked for in time.
                 Action::Close { id, .. } => drop(self.secure.take_farewell(id)),
-                Action::Finished => {}
+                Action::Yield | Action::Finished => {}
             }
             return Some(action);
         }
         None
     }
 
-    fn check_over(&mut self, now: Nanos) {
+    fn check_over(&mut self) {
         if self.stage != Stage::Over && self.outstanding == 0 && self.source.is_done() {
-            self.over(now);
+            self.over();
         }
     }
 }
@@ -468,7 +471,7 @@ impl<P: Protocol> Machine for Engine<P> {
             Layer::Plain => self.received(id.slot, data, now),
             Layer::Tls(_) => self.received_records(id, data, now),
         }
-        self.check_over(now);
+        self.check_over();
     }
 
     fn on_stamp(&mut self, id: ConnId, stamp: KernelStamp) {
@@ -488,7 +491,7 @@ impl<P: Protocol> Machine for Engine<P> {
             (None, _) => self.ended(slot, now),
         };
         self.abandon(slot, fault, CloseHow::Orderly, now);
-        self.check_over(now);
+        self.check_over();
     }
 
     fn on_tick(&mut self, now: Nanos) {
@@ -509,8 +512,17 @@ impl<P: Protocol> Machine for Engine<P> {
         }
         match self.stage {
             Stage::Draining(until) if until <= now => self.give_up(now),
-            _ => self.check_over(now),
+            _ => self.check_over(),
         }
+    }
+
+    fn on_turn(&mut self, now: Nanos) {
+        if self.stage == Stage::Over {
+            return;
+        }
+        self.recorder.event(now);
+        self.next_turn(now);
+        self.check_over();
     }
 
     fn on_stop(&mut self, how: StopRequest, now: Nanos) {
@@ -520,7 +532,7 @@ impl<P: Protocol> Machine for Engine<P> {
         self.recorder.event(now);
         self.begin_drain(now);
         match how {
-            StopRequest::Drain => self.check_over(now),
+            StopRequest::Drain => self.check_over(),
             StopRequest::Now => self.give_up(now),
         }
     }

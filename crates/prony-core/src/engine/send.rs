@@ -139,7 +139,7 @@ impl<P: Protocol> Engine<P> {
         }
         self.unsent = unsent;
         self.restart_freed(now);
-        self.check_over(now);
+        self.check_over();
     }
 
     /// Encode and send the requests that were not yet. Returns whether the kernel has taken all.

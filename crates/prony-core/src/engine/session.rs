@@ -64,8 +64,18 @@ pub(super) struct Guests {
     begun: u64,
     /// Users who may want a session again.
     pub(super) alive: u64,
+    /// Users who have not begun: the meter has yet to come to them.
+    pub(super) to_begin: u32,
     /// Sessions in a row whose connections failed, per user.
     pub(super) failures: Vec<u8>,
+}
+
+impl Guests {
+    /// How many measured sessions those who have begun may still start: one is kept for each user
+    /// who has not. `None`: any number.
+    pub(super) fn left(&self) -> Option<u64> {
+        self.quota.map(|n| n.saturating_sub(u64::from(self.to_begin)))
+    }
 }
 
 /// One session, or the place for one.
@@ -184,6 +194,7 @@ impl Sessions {
                     quota: plan.stop.sessions.map(|n| shard.share_of(n)),
                     begun: 0,
                     alive: u64::from(users),
+                    to_begin: 0,
                     failures: vec![0; users as usize],
                 };
                 (Arrivals::Closed(guests), usize::MAX)
@@ -233,10 +244,18 @@ impl Sessions {
         }
     }
 
+    /// Users who have not begun.
+    pub(super) fn to_begin(&self) -> u32 {
+        match &self.arrivals {
+            Arrivals::Closed(guests) => guests.to_begin,
+            Arrivals::Open { .. } => 0,
+        }
+    }
+
     /// No further session begins.
     pub(super) fn retire(&mut self) {
         match &mut self.arrivals {
-            Arrivals::Closed(guests) => guests.alive = 0,
+            Arrivals::Closed(guests) => (guests.alive, guests.to_begin) = (0, 0),
             Arrivals::Open { cancelled, .. } => *cancelled = true,
         }
     }

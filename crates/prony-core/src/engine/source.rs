@@ -41,6 +41,25 @@ pub(super) struct Users {
     /// Users who may want something again.
     pub(super) alive: u64,
     pub(super) begun: bool,
+    /// Users who have not begun: the meter has yet to come to them.
+    pub(super) to_begin: u32,
+}
+
+impl Users {
+    /// The next user begins. Lane by lane within each round, so that every connection is opened
+    /// before any has its pipeline filled.
+    pub(super) fn next_to_begin(&mut self) -> Option<u32> {
+        let at = self.lanes * self.depth - self.to_begin;
+        self.to_begin = self.to_begin.checked_sub(1)?;
+        Some(at % self.lanes * self.depth + at / self.lanes)
+    }
+
+    /// How many measured requests those who have begun may still start: one is kept for each user
+    /// who has not. `None`: any number.
+    #[inline]
+    pub(super) fn left(&self) -> Option<u64> {
+        self.quota.map(|n| n.saturating_sub(u64::from(self.to_begin)))
+    }
 }
 
 /// The open loop's arrivals and connections.
@@ -81,6 +100,7 @@ impl Source {
                     started: 0,
                     alive: u64::from(lanes) * u64::from(plan.pipeline),
                     begun: false,
+                    to_begin: 0,
                 })
             }
             Load::Open { connections, .. } => {
@@ -124,10 +144,19 @@ impl Source {
         }
     }
 
+    /// Users of a closed loop who have not begun.
+    pub(super) fn to_begin(&self) -> u32 {
+        match self {
+            Self::Closed(u) => u.to_begin,
+            Self::Open(_) => 0,
+            Self::Sessions(s) => s.to_begin(),
+        }
+    }
+
     /// Nothing new may start.
     pub(super) fn retire(&mut self) {
         match self {
-            Self::Closed(u) => u.alive = 0,
+            Self::Closed(u) => (u.alive, u.to_begin) = (0, 0),
             Self::Open(a) => a.cancelled = true,
             Self::Sessions(s) => s.retire(),
         }

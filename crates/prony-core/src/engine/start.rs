@@ -5,7 +5,6 @@ use super::conn::{Listed, NONE, State};
 use super::flight::Flight;
 use super::pool::relist;
 use super::source::Source;
-use crate::machine::Action;
 use crate::plan::{Pick, Plan};
 use crate::proto::Protocol;
 use crate::rng::{self, Stream};
@@ -52,8 +51,7 @@ impl<P: Protocol> Engine<P> {
             users.lane_slots[(lane * users.endpoints + endpoint) as usize] = id.slot;
         }
         self.links_max = self.links_max.max(self.conns.len() as u64);
-        self.recorder.connecting(now);
-        self.actions.push_back(Action::Connect { id, endpoint });
+        self.line_up(id, endpoint, now);
         id.slot
     }
 

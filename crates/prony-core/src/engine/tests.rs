@@ -10,6 +10,7 @@ use crate::target::Endpoint;
 use crate::units::Span;
 
 mod exchange;
+mod line;
 mod overdue;
 mod sessions;
 

@@ -44,14 +44,38 @@ impl<P: Protocol> Engine<P> {
     pub(super) fn begin_guests(&mut self, now: Nanos) {
         let Some(sessions) = self.sessions() else { return };
         sessions.begun = true;
-        let Arrivals::Closed(guests) = &sessions.arrivals else { return };
-        for user in 0..guests.users {
-            self.next_session(user, now, now);
+        let Arrivals::Closed(guests) = &mut sessions.arrivals else { return };
+        guests.to_begin = guests.users;
+        self.let_users_begin(now);
+    }
+
+    /// The next user of a closed loop begins; whether there was one.
+    pub(super) fn begin_guest(&mut self, now: Nanos) -> bool {
+        let Some(sessions) = self.sessions() else { return false };
+        let Arrivals::Closed(guests) = &mut sessions.arrivals else { return false };
+        if guests.to_begin == 0 {
+            return false;
         }
+        let user = guests.users - guests.to_begin;
+        guests.to_begin -= 1;
+        self.let_have_session(user, now, now);
+        true
     }
 
     /// A user wants the next session, from `intended` on.
     pub(super) fn next_session(&mut self, user: u32, intended: Nanos, now: Nanos) {
+        let measured = intended >= Nanos::ZERO + self.plan.warmup;
+        let Some(sessions) = self.sessions() else { return };
+        let Arrivals::Closed(guests) = &mut sessions.arrivals else { return };
+        if guests.alive > 0 && measured && guests.left() == Some(0) {
+            guests.alive -= 1;
+            return;
+        }
+        self.let_have_session(user, intended, now);
+    }
+
+    /// The same for one who may have what is kept for those who have not begun.
+    fn let_have_session(&mut self, user: u32, intended: Nanos, now: Nanos) {
         let measured = intended >= Nanos::ZERO + self.plan.warmup;
         let late = self.is_late(intended);
         let Some(sessions) = self.sessions() else { return };
@@ -396,11 +420,12 @@ impl<P: Protocol> Engine<P> {
         let Some(sessions) = self.sessions() else { return };
         let mut rest = sessions.rest(number);
         let Arrivals::Closed(guests) = &mut sessions.arrivals else { return };
+        let used_up = guests.left() == Some(0);
         let failures = &mut guests.failures[user as usize];
         if !refused {
             *failures = 0;
         }
-        if guests.quota == Some(0) {
+        if used_up {
             // Nobody waits for what will not come.
             rest = Span::ZERO;
         } else if refused && guests.quota.is_none() {

@@ -293,6 +293,11 @@ impl Recorder {
         if intended >= self.begin { &mut self.main } else { &mut self.warm }
     }
 
+    /// Requests that have ended.
+    pub fn ended(&self) -> u64 {
+        [&self.warm, &self.main].iter().map(|s| s.tally.replies + s.tally.failed).sum()
+    }
+
     /// A request is wanted from `intended` on.
     #[inline]
     pub fn started(&mut self, intended: Nanos) {
@@ -454,18 +459,17 @@ impl Recorder {
         self.section(intended).tally.retries += 1;
     }
 
-    /// A connect has begun.
+    /// A connect begins.
     pub fn connecting(&mut self, now: Nanos) {
+        self.section(now).tally.connects += 1;
+    }
+
+    /// A connection is wanted.
+    pub fn wants_connection(&mut self, now: Nanos) {
         let s = self.section(now);
-        s.tally.connects += 1;
         let (last, n) = s.connects;
         s.connects = (now, if last == now { n + 1 } else { 1 });
         s.tally.links.burst_max = s.tally.links.burst_max.max(s.connects.1);
-    }
-
-    /// So many connects that have begun at this very time were never asked for.
-    pub fn not_connecting(&mut self, now: Nanos, n: u64) {
-        self.section(now).tally.connects -= n;
     }
 
     /// A connection has opened, `took` after its connect began. It belongs to the section in which

@@ -186,6 +186,10 @@ impl<M: Machine> Machine for Shield<M> {
         self.inner.on_tick(now);
     }
 
+    fn on_turn(&mut self, now: Nanos) {
+        self.inner.on_turn(now);
+    }
+
     fn on_stop(&mut self, how: StopRequest, now: Nanos) {
         self.inner.on_stop(how, now);
     }

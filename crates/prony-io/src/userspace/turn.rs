@@ -74,7 +74,7 @@ impl Userspace {
         }
         self.tick(m)?;
         let own = self.timers.first().map(|&(at, _)| self.nanos(at));
-        let n = if self.pending.is_empty() {
+        let n = if self.pending.is_empty() && !self.yields {
             self.pace.wait(&mut self.poller, self.pace.when(m.deadline()), own)
         } else {
             self.poller.poll(Span::ZERO)
@@ -85,7 +85,18 @@ impl Userspace {
             self.tick(m)?;
         }
         self.call_timers(m)?;
-        self.catch_up(m)
+        self.catch_up(m)?;
+        self.go_on(m)
+    }
+
+    /// Go on with what the machine has put off until the sockets were looked at.
+    fn go_on<M: Machine + ?Sized>(&mut self, m: &mut M) -> Flow {
+        if !std::mem::take(&mut self.yields) {
+            return Flow::Continue(());
+        }
+        let now = self.pace.read_clock();
+        m.on_turn(now);
+        self.act(m, None)
     }
 
     /// Tell the machine of a deadline that the last reading of the clock has passed.
@@ -113,6 +124,7 @@ impl Userspace {
                 }
                 Action::Connect { id, endpoint } => self.connect(id, endpoint),
                 Action::Close { id, how } => self.close(id, how),
+                Action::Yield => self.yields = true,
                 Action::Finished => return Flow::Break(()),
             }
             fresh = None;

@@ -41,6 +41,7 @@ on_both_drivers!(
     suite::orderly_close_of_a_server_delivers_everything,
     suite::ticks_are_never_early_and_soon,
     suite::a_grain_makes_ticks_wait_for_each_other,
+    suite::turns_come_as_often_as_they_are_asked_for,
     suite::stop_flags_reach_an_idle_machine,
     suite::pulse_comes_twenty_times_a_second,
     suite::unix_sockets,

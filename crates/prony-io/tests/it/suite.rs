@@ -256,6 +256,15 @@ pub(crate) fn ticks_are_never_early_and_soon(on: DriverChoice) {
     });
 }
 
+/// Nothing is to wait for, and so nobody waits: not for the next pulse, and not for the end.
+pub(crate) fn turns_come_as_often_as_they_are_asked_for(on: DriverChoice) {
+    let mut t = Ticker::new(None, Span::from_secs(30));
+    t.yields = 5_000;
+    let stats = drive(on, config(&[]), &mut t);
+    assert_eq!(t.turns, 5_000);
+    assert!(stats.end < Nanos::ZERO + Span::from_secs(5), "{}", stats.end);
+}
+
 pub(crate) fn a_grain_makes_ticks_wait_for_each_other(on: DriverChoice) {
     let grain = Span::from_millis(10);
     let mut t = Ticker::new(Some(Span::from_micros(700)), Span::from_millis(350));

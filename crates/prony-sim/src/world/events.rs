@@ -19,6 +19,7 @@ impl World<'_, '_> {
                 self.writable(c, end);
             }
             What::Writable(c, end) => self.writable(c, end),
+            What::Turn(m) => self.call(m, |machine, now| machine.on_turn(now)),
             What::Stop(how) => self.stop(how),
         }
         if let Some(c) = what.conn() {

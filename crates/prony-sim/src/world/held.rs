@@ -43,7 +43,7 @@ impl World<'_, '_> {
     pub(super) fn held_until(&self, at: Nanos, what: Result<What, usize>) -> Option<Nanos> {
         let held = self.setup.held?;
         let is_clients = match what {
-            Err(machine) => machine < self.clients,
+            Err(machine) | Ok(What::Turn(machine)) => machine < self.clients,
             Ok(What::Opened(_) | What::Failed(..) | What::Stop(_)) => true,
             // Bytes wait in the socket; that the peer has let go is no matter for the client.
             Ok(What::Arrives(c, from)) => {

@@ -185,6 +185,8 @@ enum What {
     Ack(usize, usize, usize),
     /// That end's socket has room again.
     Writable(usize, usize),
+    /// The machine has looked at its sockets.
+    Turn(usize),
     Stop(StopRequest),
 }
 
@@ -356,7 +358,7 @@ impl What {
             | Self::Arrives(c, _)
             | Self::Ack(c, ..)
             | Self::Writable(c, _) => Some(c),
-            Self::Stop(_) => None,
+            Self::Turn(_) | Self::Stop(_) => None,
         }
     }
 }

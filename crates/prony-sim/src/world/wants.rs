@@ -30,6 +30,10 @@ impl World<'_, '_> {
                     let (c, end) = self.named(m, id, "Close");
                     self.close(c, end, how);
                 }
+                Action::Yield => {
+                    let late = self.lateness_of(m);
+                    self.push(self.now + late, What::Turn(m));
+                }
                 Action::Finished => self.finish(m),
             }
         }
@@ -37,9 +41,15 @@ impl World<'_, '_> {
         let deadline = if seat.finished.is_none() { self.machines[m].deadline() } else { None };
         if deadline != seat.deadline {
             seat.deadline = deadline;
-            let late = if m < self.clients { self.setup.late } else { Span::ZERO };
-            seat.tick_at = deadline.map(|d| d.max(self.now) + self.dice.up_to(late));
+            let tick_at = deadline.map(|d| d.max(self.now) + self.lateness_of(m));
+            self.seats[m].tick_at = tick_at;
         }
+    }
+
+    /// By how much a machine is late this time.
+    fn lateness_of(&mut self, m: usize) -> Span {
+        let late = if m < self.clients { self.setup.late } else { Span::ZERO };
+        self.dice.up_to(late)
     }
 
     pub(super) fn connect(&mut self, m: usize, id: ConnId, endpoint: u32) {

@@ -25,7 +25,9 @@ pub(crate) fn any_plan(dice: &mut Dice) -> Plan {
             2 => Think::Uniform(Span(dice.below(1_000_000)), Span(dice.between(1 << 20, 1 << 23))),
             _ => Think::None,
         };
-        closed(dice.between(1, 9) as u32, think, ms(dice.between(1, 200)))
+        // Some more than begin at once.
+        let most = if dice.chance(0.2) { 60 } else { 9 };
+        closed(dice.between(1, most) as u32, think, ms(dice.between(1, 200)))
     } else {
         let arrivals = if dice.chance(0.5) { Arrivals::Fixed } else { Arrivals::Poisson };
         open(100.0 + dice.unit() * 5_000.0, arrivals, requests)
@@ -33,7 +35,7 @@ pub(crate) fn any_plan(dice: &mut Dice) -> Plan {
     if let Load::Open { connections, .. } = &mut plan.load
         && dice.chance(0.7)
     {
-        *connections = dice.between(1, 20) as u32;
+        *connections = dice.between(1, 60) as u32;
     }
     plan.stop = match dice.below(3) {
         0 => Stop { requests: Some(requests), sessions: None, duration: None },

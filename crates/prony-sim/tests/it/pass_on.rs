@@ -28,6 +28,11 @@ macro_rules! pass_on {
             self.$to.on_tick(now);
         }
     };
+    (@ on_turn $to:ident) => {
+        fn on_turn(&mut self, now: Nanos) {
+            self.$to.on_turn(now);
+        }
+    };
     (@ on_stop $to:ident) => {
         fn on_stop(&mut self, how: prony_core::machine::StopRequest, now: Nanos) {
             self.$to.on_stop(how, now);

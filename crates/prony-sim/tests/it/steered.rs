@@ -24,7 +24,7 @@ struct Heeding {
 }
 
 impl Machine for Heeding {
-    pass_on!(engine: on_connected on_recv on_closed on_stop poll_action take_output);
+    pass_on!(engine: on_connected on_recv on_closed on_turn on_stop poll_action take_output);
 
     fn on_tick(&mut self, now: Nanos) {
         while let Some(&(at, steer)) = self.news.front()

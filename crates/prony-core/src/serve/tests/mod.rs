@@ -84,7 +84,7 @@ impl Rig {
     fn poll(&mut self) {
         while let Some(action) = self.serve.poll_action() {
             match action {
-                Action::Connect { .. } => panic!("a server connects to nobody"),
+                Action::Connect { .. } | Action::Yield => panic!("a server connects to nobody"),
                 Action::Transmit { id } => {
                     let link = self.find(id);
                     self.fetch(link);

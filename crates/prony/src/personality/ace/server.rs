@@ -241,7 +241,7 @@ impl Client {
                     echo.take_output(id, Nanos::ZERO, &mut send);
                 }
                 Action::Close { .. } | Action::Finished => return Ok(false),
-                Action::Connect { .. } => {}
+                Action::Connect { .. } | Action::Yield => {}
             }
             if let Some(line) = broken {
                 return Err(line);
