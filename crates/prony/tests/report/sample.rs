@@ -93,6 +93,7 @@ pub(crate) fn closed() -> Summary {
         r.replied(&stamps, &reply(200), None);
     }
     r.bytes_sent(Nanos::ZERO, 3 * 60);
+    r.wants_connection(Nanos::ZERO);
     r.connecting(Nanos::ZERO);
     r.connected(Nanos::ZERO, Span(45_000));
     let (warmup, main) = r.finish(false);
@@ -112,6 +113,7 @@ pub(crate) fn sessions() -> Summary {
     for k in 0..40_u64 {
         let begun = Nanos(k * 30 * MS);
         r.session_started(begun);
+        r.wants_connection(begun);
         r.connecting(begun);
         r.connected(begun, Span(45_000));
         let fault = (k == 7).then_some(Fault::UnexpectedStatus);
@@ -294,9 +296,11 @@ fn open_share(shard: u64) -> (Option<Tally>, Tally) {
         }
     }
     for i in 0..25 {
+        r.wants_connection(Nanos(i * 10 * MS));
         r.connecting(Nanos(i * 10 * MS));
         r.connected(Nanos(i * 10 * MS + 80_000), Span(60_000 + draw(40_000)));
     }
+    r.wants_connection(Nanos(2_000 * MS));
     r.connecting(Nanos(2_000 * MS));
     r.connected(Nanos(2_001 * MS), Span(75_000));
     r.retried(Nanos(3_000 * MS));
