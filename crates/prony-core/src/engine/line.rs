@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use super::source::Source;
 use super::{Engine, Stage};
-use crate::machine::Action;
+use crate::machine::{Action, CloseHow};
 use crate::proto::Protocol;
 use crate::units::{ConnId, Nanos, Span};
 
@@ -84,7 +84,7 @@ impl<P: Protocol> Engine<P> {
         let conn = &mut self.conns[id.slot];
         if pooled && conn.flights.is_empty() {
             // All who wanted it have given up.
-            self.release(id.slot, crate::machine::CloseHow::Orderly, now);
+            self.release(id.slot, CloseHow::Orderly, now);
             return;
         }
         conn.in_line = false;
