@@ -283,7 +283,7 @@ pub(super) fn summary(load: &Load) -> String {
             format!("closed loop of {connections}, think {think}")
         }
         Load::Open { rate, arrivals: law @ (Arrivals::Fixed | Arrivals::Poisson), .. } => {
-            format!("open loop, {rate}/s, {law}")
+            format!("open loop, {}/s, {law}", rate.to_string().trim_end_matches("/s"))
         }
         Load::Open { arrivals, .. } => format!("open loop, {arrivals}"),
     }

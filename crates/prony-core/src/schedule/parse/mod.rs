@@ -10,6 +10,10 @@ use crate::units::{ParseError, Span, decimal_exponent, parse_span, split_number,
 /// The highest rate that a plan may ask for, per second: one arrival in a nanosecond.
 const RATE_MAX: f64 = 1e9;
 
+/// Above that, per second, a rate must say its unit of time: no machine sends so much, but a slash
+/// is soon forgotten.
+const RATE_PLAUSIBLE: f64 = 1e7;
+
 const RATE_HELP: &str = "write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s";
 
 impl RatePlan {
@@ -106,6 +110,9 @@ impl fmt::Display for RatePiece {
         f.write_str(&rate_text(self.from))?;
         if self.to != self.from {
             write!(f, "..{}", rate_text(self.to))?;
+        }
+        if self.from.max(self.to) > RATE_PLAUSIBLE {
+            f.write_str("/s")?;
         }
         match self.length {
             Some(length) => write!(f, "@{length}"),
@@ -216,15 +223,34 @@ fn parse_piece(text: &str) -> Result<RatePiece, String> {
     };
     let Some((from, to)) = rates.split_once("..") else {
         let (rate, unit) = split_rate(rates)?;
+        check_plausible(rates, rate, unit)?;
         let rate = rate / unit.unwrap_or(1.0);
         return Ok(RatePiece { from: rate, to: rate, length });
     };
-    let ((from, from_unit), (to, to_unit)) = (split_rate(from)?, split_rate(to)?);
+    let ((low, high), (from, from_unit), (to, to_unit)) =
+        ((from, to), split_rate(from)?, split_rate(to)?);
+    check_plausible(low, from, from_unit.or(to_unit))?;
+    check_plausible(high, to, to_unit.or(from_unit))?;
     Ok(RatePiece {
         from: from / from_unit.or(to_unit).unwrap_or(1.0),
         to: to / to_unit.or(from_unit).unwrap_or(1.0),
         length,
     })
+}
+
+/// `30m` is thirty million a second, and mostly meant to be thirty a minute.
+fn check_plausible(text: &str, rate: f64, unit: Option<f64>) -> Result<(), String> {
+    if unit.is_some() || !(RATE_PLAUSIBLE..=RATE_MAX).contains(&rate) || rate == RATE_PLAUSIBLE {
+        return Ok(());
+    }
+    let meant = text.strip_suffix('m').map_or_else(
+        || "if you mean it".to_owned(),
+        |number| format!("did you mean {number}/m, {number} per minute? If not"),
+    );
+    Err(format!(
+        "that is {}/s, more than any machine can send; {meant}, write {text}/s",
+        rate_text(rate)
+    ))
 }
 
 /// A number with its suffix, and the seconds for which it counts, if it says so.

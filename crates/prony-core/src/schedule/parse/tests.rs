@@ -8,7 +8,7 @@ use crate::units::tests::{any_near, check_errors};
 fn rate_plans_by_table() {
     let secs = |s| Some(Span::from_secs(s));
     let piece = |from, to, length| RatePiece { from, to, length };
-    let cases: [(&str, &[RatePiece], &str); 13] = [
+    let cases: [(&str, &[RatePiece], &str); 17] = [
         ("500", &[piece(500.0, 500.0, None)], "500"),
         ("20k/s", &[piece(20e3, 20e3, None)], "20k"),
         ("1.1k", &[piece(1100.0, 1100.0, None)], "1.1k"),
@@ -25,6 +25,10 @@ fn rate_plans_by_table() {
         ),
         ("0@5,10", &[piece(0.0, 0.0, secs(5)), piece(10.0, 10.0, None)], "0@5s,10"),
         ("60..120/m@1s", &[piece(1.0, 2.0, secs(1))], "1..2@1s"),
+        ("30m/s", &[piece(3e7, 3e7, None)], "30m/s"),
+        ("30/m", &[piece(0.5, 0.5, None)], "0.5"),
+        ("10m", &[piece(1e7, 1e7, None)], "10m"),
+        ("1k..1g/s@1s", &[piece(1e3, 1e9, secs(1))], "1k..1g/s@1s"),
         ("60/m..2/s@1s", &[piece(1.0, 2.0, secs(1))], "1..2@1s"),
     ];
     for (text, pieces, back) in cases {
@@ -59,6 +63,9 @@ fn rate_plan_errors() {
             "0",
             "0@10s,0@5s",
             "2g",
+            "30m",
+            "1g",
+            "1k..30m@5s",
             "1k@5124095h,1k@5124095h",
             "1k@10s;2k",
             "20k/s/s",
@@ -87,6 +94,9 @@ fn rate_plan_errors() {
             '0': the rate is zero all the time; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '0@10s,0@5s': the rate is zero all the time; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '2g': piece 1 of the rate plan asks for 2g/s, which is not between 0 and 1g/s; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '30m' is not a rate: that is 30m/s, more than any machine can send; did you mean 30/m, 30 per minute? If not, write 30m/s; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '1g' is not a rate: that is 1g/s, more than any machine can send; if you mean it, write 1g/s; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '1k..30m@5s' is not a rate: that is 30m/s, more than any machine can send; did you mean 30/m, 30 per minute? If not, write 30m/s; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '1k@5124095h,1k@5124095h': the rate plan is longer than 584 years; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '1k@10s;2k' is not a rate: '10s;2k' is not a time: 's;' is no unit; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '20k/s/s' is not a rate: '/s/s' is no unit of time (/s, /m, /h); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
