@@ -6,6 +6,13 @@ use crate::script::Script;
 use crate::target::{Endpoint, check_header, check_method};
 use crate::units::Span;
 
+/// The most requests that a closed loop may have in flight, over all its connections: each is a
+/// user with a number of 32 bits.
+const USERS_MAX: u64 = 1 << 31;
+/// The most pairs of a closed loop's connection and a host to connect to: the engine has four bytes
+/// for each.
+const PAIRS_MAX: u64 = 1 << 27;
+
 impl Plan {
     /// Whether the plan can be carried out. Front ends make valid plans; this catches what was
     /// written or changed by hand.
@@ -110,6 +117,23 @@ impl Plan {
         }
         if self.requests_per_connection == Some(0) {
             return Err("a connection must carry at least 1 request".into());
+        }
+        let (Load::Closed { connections, .. } | Load::Open { connections, .. }) = self.load;
+        let users = u64::from(connections) * u64::from(self.pipeline);
+        if matches!(self.load, Load::Closed { .. }) && users > USERS_MAX {
+            return Err(format!(
+                "{connections} connections with {} requests each in flight are {users} at once; \
+                 at most {USERS_MAX} are possible",
+                self.pipeline
+            ));
+        }
+        let pairs = u64::from(connections) * self.endpoints.len() as u64;
+        if matches!(self.load, Load::Closed { .. }) && pairs > PAIRS_MAX {
+            return Err(format!(
+                "{connections} connections, each to {} hosts, may become {pairs}; at most \
+                 {PAIRS_MAX} are possible: use fewer of either",
+                self.endpoints.len()
+            ));
         }
         if self.timeout == Span::ZERO || self.connect_timeout == Span::ZERO {
             return Err("a timeout must be longer than no time".into());

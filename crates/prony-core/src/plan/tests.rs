@@ -246,6 +246,14 @@ fn invalid_limits_are_named() {
             |p| p.pipeline = 0,
             |p| (p.pipeline, p.http) = (2, HttpVersion::Http10),
             |p| p.requests_per_connection = Some(0),
+            |p| {
+                p.load = Load::Closed { connections: 100_000, think: Think::None };
+                p.pipeline = 50_000;
+            },
+            |p| {
+                p.load = Load::Closed { connections: 100_000, think: Think::None };
+                p.endpoints = vec![p.endpoints[0].clone(); 50_000];
+            },
             |p| p.timeout = Span::ZERO,
             |p| p.connect_timeout = Span::ZERO,
             |p| p.shard.of = 0,
@@ -263,6 +271,8 @@ fn invalid_limits_are_named() {
             a connection needs a pipelining depth of at least 1
             HTTP/1.0 knows no pipelining; use HTTP/1.1 or a depth of 1
             a connection must carry at least 1 request
+            100000 connections with 50000 requests each in flight are 5000000000 at once; at most 2147483648 are possible
+            100000 connections, each to 50000 hosts, may become 5000000000; at most 134217728 are possible: use fewer of either
             a timeout must be longer than no time
             a timeout must be longer than no time
             there is no share 0 of 0; shares are counted from 0
