@@ -49,9 +49,9 @@ pub(super) struct Conn<C> {
     /// How many of the flights, from the oldest on, have had their first byte taken by the kernel.
     pub(super) sent: u32,
     /// How many requests it was ever given.
-    pub(super) given: u32,
+    pub(super) given: u64,
     /// How many replies it has brought.
-    pub(super) served: u32,
+    pub(super) served: u64,
     /// What it carries may go elsewhere although it has brought no reply.
     pub(super) excused: bool,
     /// No further request may be given to it: the peer closes it, or its number of requests is used

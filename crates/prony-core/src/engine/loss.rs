@@ -247,7 +247,7 @@ impl<P: Protocol> Engine<P> {
             // retry.
             conn.excused = true;
         }
-        let expired = late.len() as u32;
+        let expired = late.len() as u64;
         for (flight, was_sent, _) in late {
             if !asked && !flight.counted {
                 self.recorder.overdue(flight.intended);

@@ -206,7 +206,7 @@ impl<P: Protocol> Engine<P> {
         }
         self.recorder.event(now);
         // The keys are used up (TLS 1.2, after millions of records): a new connection has new ones.
-        conn.given += self.unsent.len() as u32;
+        conn.given += self.unsent.len() as u64;
         conn.flights.extend(self.unsent.drain(..).map(|(flight, _)| flight));
         self.abandon(slot, None, CloseHow::Orderly, now);
         false
@@ -252,18 +252,18 @@ impl<P: Protocol> Engine<P> {
     /// Encode requests that were not yet, as many as are offered to the kernel at once. Returns
     /// whether there were any.
     fn encode_new(&mut self, slot: u32, now: Nanos) -> bool {
-        let per_connection = self.plan.requests_per_connection.unwrap_or(u32::MAX);
+        let per_connection = self.plan.requests_per_connection.map_or(u64::MAX, u64::from);
         let conn = &mut self.conns[slot];
         self.out.clear();
         self.starts.clear();
-        let before = conn.given - conn.flights.len() as u32;
+        let before = conn.given - conn.flights.len() as u64;
         let mut next = conn.sent as usize;
         while next < conn.flights.len() && self.out.len() < OUT_CHUNK {
             let start = self.out.len();
             if start > 0 && self.proto.one_by_one() {
                 break;
             }
-            let last = before + next as u32 + 1 == per_connection;
+            let last = before + next as u64 + 1 == per_connection;
             let (call, state) = (conn.flights[next].call, &mut conn.proto);
             match self.dynamic.as_deref_mut().filter(|dynamic| dynamic.fills(call)) {
                 None => self.proto.encode(state, call, last, &mut self.out),

@@ -17,7 +17,7 @@ use crate::units::Nanos;
 pub(super) struct Sink<'a> {
     pub(super) flights: &'a mut VecDeque<Flight>,
     pub(super) sent: &'a mut u32,
-    pub(super) served: &'a mut u32,
+    pub(super) served: &'a mut u64,
     pub(super) retired: &'a mut bool,
     pub(super) body: &'a mut BodyMatch,
     pub(super) capture: &'a mut Option<Box<Capture>>,

@@ -70,7 +70,7 @@ impl<P: Protocol> Engine<P> {
     #[inline]
     pub(super) fn given(&mut self, slot: u32, n: u32, intended: Nanos) {
         let conn = &mut self.conns[slot];
-        conn.given += n;
+        conn.given += u64::from(n);
         let mut deadline = match self.plan.timeout_from_send {
             false => intended + self.plan.timeout,
             true => Nanos::MAX,
