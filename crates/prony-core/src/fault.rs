@@ -67,6 +67,9 @@ pub enum Fault {
     NoPorts,
     /// The meter's own: the kernel had no buffer or memory.
     NoBuffers,
+    /// The meter's own: never sent, as there was no connection and no room to wait for one, or as
+    /// the meter had not come to it when the run ended.
+    Dropped,
     /// The meter's own: the kernel refused for a reason that has no class here.
     Internal,
 }
@@ -93,7 +96,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// How many faults there are; `fault as usize` is below it.
-    pub const COUNT: usize = 31;
+    pub const COUNT: usize = 32;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -127,6 +130,7 @@ impl Fault {
         Self::NoDescriptors,
         Self::NoPorts,
         Self::NoBuffers,
+        Self::Dropped,
         Self::Internal,
     ];
 
@@ -156,9 +160,11 @@ impl Fault {
             | Self::ExtractMissing
             | Self::ExtractTooLong => FaultClass::Unexpected,
             Self::NoValue | Self::UnfitValue => FaultClass::Script,
-            Self::NoDescriptors | Self::NoPorts | Self::NoBuffers | Self::Internal => {
-                FaultClass::Meter
-            }
+            Self::NoDescriptors
+            | Self::NoPorts
+            | Self::NoBuffers
+            | Self::Dropped
+            | Self::Internal => FaultClass::Meter,
         }
     }
 

@@ -36,7 +36,7 @@ pub(crate) struct Quota {
 
 /// The tightest quota of the process's control group and of those around it.
 pub(crate) fn quota() -> Option<Quota> {
-    let own = own_groups().into_iter();
+    let own = own_groups("cpu").into_iter();
     own.filter_map(|group| quota_of(&group)).min_by_key(|quota| quota.millicores)
 }
 
@@ -52,7 +52,7 @@ pub struct Accounts {
 impl Accounts {
     /// As they stand now.
     pub fn read() -> Self {
-        let throttled = own_groups().into_iter().filter_map(|group| {
+        let throttled = own_groups("cpu").into_iter().filter_map(|group| {
             let stat = fs::read_to_string(group.join("cpu.stat")).ok()?;
             Some((group, throttled(&stat)?))
         });
@@ -87,8 +87,9 @@ fn text(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-fn own_groups() -> Vec<PathBuf> {
-    groups(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo"))
+/// The folders of the control groups by which that controller can limit the process.
+pub(crate) fn own_groups(controller: &str) -> Vec<PathBuf> {
+    groups(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo"), controller)
 }
 
 /// The quota of that group alone: version 1 has a file for it and one for its period, both in
@@ -113,9 +114,9 @@ fn millicores(text: &str) -> Option<u64> {
     (quota * 1_000).checked_div(period)
 }
 
-/// The folders of the control groups that can limit the process's processor time: from its own to
-/// the outermost that is mounted. `own` is /proc/self/cgroup, `mounts` /proc/self/mountinfo.
-fn groups(own: &str, mounts: &str) -> Vec<PathBuf> {
+/// From its own to the outermost that is mounted. `own` is /proc/self/cgroup, `mounts`
+/// /proc/self/mountinfo.
+fn groups(own: &str, mounts: &str, controller: &str) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for line in own.lines() {
         let mut fields = line.splitn(3, ':');
@@ -124,10 +125,12 @@ fn groups(own: &str, mounts: &str) -> Vec<PathBuf> {
             continue;
         };
         let unified = kinds.is_empty();
-        if !unified && !kinds.split(',').any(|k| k == "cpu") {
+        if !unified && !kinds.split(',').any(|k| k == controller) {
             continue;
         }
-        let Some((root, point)) = mounts.lines().find_map(|m| mount(m, unified)) else { continue };
+        let Some((root, point)) = mounts.lines().find_map(|m| mount(m, controller, unified)) else {
+            continue;
+        };
         // A part of the tree may be mounted: a container sees its own as the root.
         let below = Path::new(path).strip_prefix(root).unwrap_or_else(|_| Path::new(""));
         let mut group: PathBuf = point.components().chain(below.components()).collect();
@@ -141,13 +144,13 @@ fn groups(own: &str, mounts: &str) -> Vec<PathBuf> {
     all
 }
 
-/// Of a line of mountinfo: which part of a hierarchy with processor quotas is mounted, and where.
-fn mount(line: &str, unified: bool) -> Option<(&str, PathBuf)> {
+/// Of a line of mountinfo: which part of the controller's hierarchy is mounted, and where.
+fn mount<'a>(line: &'a str, controller: &str, unified: bool) -> Option<(&'a str, PathBuf)> {
     let (place, kind) = line.split_once(" - ")?;
     let (mut place, mut kind) = (place.split(' ').skip(3), kind.split(' '));
     let fits = match kind.next()? {
         "cgroup2" => unified,
-        "cgroup" => !unified && kind.nth(1)?.split(',').any(|option| option == "cpu"),
+        "cgroup" => !unified && kind.nth(1)?.split(',').any(|option| option == controller),
         _ => false,
     };
     let (root, point) = (place.next()?, place.next()?);
@@ -212,7 +215,7 @@ mod tests {
                   31 24 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n";
         let v2 = "29 24 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
         let paths = |own: &str, mounts: &str| -> Vec<String> {
-            groups(own, mounts).iter().map(|g| g.display().to_string()).collect()
+            groups(own, mounts, "cpu").iter().map(|g| g.display().to_string()).collect()
         };
         assert_eq!(
             paths("3:cpuset:/x\n1:cpu:/a/b\n", v1),

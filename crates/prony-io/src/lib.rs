@@ -23,6 +23,7 @@ pub mod held;
 pub mod host;
 pub mod limits;
 pub mod live;
+mod memory;
 mod options;
 mod pace;
 mod ports;

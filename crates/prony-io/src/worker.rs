@@ -23,6 +23,7 @@ use crate::errno;
 use crate::held::Accounts;
 use crate::limits;
 use crate::live::{Gauge, Live};
+use crate::memory;
 use crate::options::Options;
 use crate::ports::{self, SocketOptions};
 use crate::resolve::{self, Resolver};
@@ -252,11 +253,13 @@ pub fn run_protocol<P: Protocol<Conn: Send> + Send>(
         realtime: options.realtime,
     };
     let accounts = Accounts::read();
+    let backlog = memory::backlog(setup.workers);
     let done = crew.work(
         setup.configs(options),
         &|i| {
             let tls = options.tls.as_ref().map(TlsContext::for_worker);
             let mut engine = Engine::new(&shards[i], proto(&shards[i])).with_tls(tls);
+            engine.limit_backlog(backlog);
             if options.timestamps {
                 engine.expect_stamps();
             }

@@ -122,7 +122,7 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    fn ask_for_turn(&mut self) {
+    pub(super) fn ask_for_turn(&mut self) {
         if !self.line.yields {
             self.line.yields = true;
             self.actions.push_back(Action::Yield);

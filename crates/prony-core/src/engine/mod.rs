@@ -6,6 +6,7 @@
 //! takes an idle connection of its endpoint, else opens one (up to the cap), else joins a busy one
 //! with room in its pipeline, else waits in the client's queue.
 
+mod backlog;
 mod calls;
 mod closed;
 mod conn;
@@ -37,6 +38,7 @@ use crate::plan::Plan;
 use crate::proto::Protocol;
 use crate::record::{Observer, Recorder, Tally};
 use crate::units::{ConnId, Nanos, Span};
+use backlog::Backlog;
 use calls::Calls;
 use conn::{Conn, State, Table};
 use dynamic::Dynamic;
@@ -58,6 +60,7 @@ pub struct Engine<P: Protocol> {
     recorder: Recorder,
     actions: VecDeque<Action>,
     line: Line,
+    backlog: Backlog,
     timers: BinaryHeap<Reverse<(Nanos, Timer)>>,
     stage: Stage,
     /// When no new request may start any more, where that is known beforehand.
@@ -115,7 +118,7 @@ impl<P: Protocol> Engine<P> {
     pub fn new(plan: &Plan, proto: P) -> Self {
         let source = Source::new(plan);
         let begin = Nanos::ZERO + plan.warmup;
-        let load_end = source.end(plan);
+        let load_end = source.load_end(plan);
         let mut recorder = Recorder::new(begin).of(plan.sessions.is_some(), plan.names.len());
         if let Some(end) = load_end {
             recorder.load_ended(end);
@@ -134,6 +137,7 @@ impl<P: Protocol> Engine<P> {
             recorder,
             actions: VecDeque::with_capacity(64),
             line: Line::new(),
+            backlog: Backlog::new(),
             timers,
             stage: Stage::Running,
             load_end,
@@ -229,7 +233,7 @@ impl<P: Protocol> Engine<P> {
     /// Whether the connection may be given one more request, now or later.
     fn usable(&self, slot: u32) -> bool {
         let conn = &self.conns[slot];
-        !conn.retired && self.plan.requests_per_connection.is_none_or(|n| conn.given < n)
+        !conn.retired && self.plan.requests_per_connection.is_none_or(|n| conn.given < u64::from(n))
     }
 
     /// After bytes or an end of stream were taken in without fault.
@@ -376,7 +380,8 @@ impl<P: Protocol> Engine<P> {
     fn begin_drain(&mut self, at: Nanos) {
         if self.stage == Stage::Running {
             self.stage = Stage::Draining(at + self.plan.timeout);
-            self.source.retire();
+            self.load_end = Some(self.load_end.map_or(at, |end| end.min(at)));
+            self.source.end(at);
             self.recorder.load_ended(at);
             self.cut_thinking(at);
         }
@@ -384,6 +389,7 @@ impl<P: Protocol> Engine<P> {
 
     /// Everything that is still under way counts as unfinished.
     fn give_up(&mut self, now: Nanos) {
+        self.drop_rest(now);
         let used: Vec<u32> = self.conns.used().collect();
         for slot in used {
             let mut flights = std::mem::take(&mut self.conns[slot].flights);
@@ -510,6 +516,7 @@ impl<P: Protocol> Machine for Engine<P> {
         {
             self.begin_drain(end);
         }
+        self.settle_arrivals(now);
         match self.stage {
             Stage::Draining(until) if until <= now => self.give_up(now),
             _ => self.check_over(),
@@ -522,6 +529,7 @@ impl<P: Protocol> Machine for Engine<P> {
         }
         self.recorder.event(now);
         self.next_turn(now);
+        self.resume_arrivals(now);
         self.check_over();
     }
 
@@ -532,7 +540,10 @@ impl<P: Protocol> Machine for Engine<P> {
         self.recorder.event(now);
         self.begin_drain(now);
         match how {
-            StopRequest::Drain => self.check_over(),
+            StopRequest::Drain => {
+                self.settle_arrivals(now);
+                self.check_over();
+            }
             StopRequest::Now => self.give_up(now),
         }
     }
@@ -581,7 +592,7 @@ impl<P: Protocol> Machine for Engine<P> {
             return None;
         }
         let mut at = self.timers.peek().map_or(Nanos::MAX, |Reverse((at, _))| *at);
-        at = at.min(self.source.next_event(self.unsent_timeout()));
+        at = at.min(self.source.next_event(self.unsent_timeout(), self.backlog.rests));
         match self.stage {
             Stage::Draining(until) => at = at.min(until),
             _ => at = at.min(self.load_end.unwrap_or(Nanos::MAX)),

@@ -2,10 +2,9 @@
 
 use super::Engine;
 use super::conn::{Listed, NONE, State};
-use super::flight::{Flight, NOBODY};
+use super::flight::Flight;
 use super::pool::{Pool, relist};
 use super::source::Source;
-use super::start::pick;
 use crate::fault::Fault;
 use crate::machine::CloseHow;
 use crate::proto::Protocol;
@@ -31,24 +30,6 @@ impl<P: Protocol> Engine<P> {
             Source::Open(arrivals) => arrivals.schedule.steer(steer),
             Source::Sessions(sessions) => sessions.steer(steer),
             Source::Closed(_) => {}
-        }
-    }
-
-    /// Start every arrival that is due.
-    pub(super) fn start_arrivals(&mut self, now: Nanos) {
-        loop {
-            let arrivals = match &mut self.source {
-                Source::Open(arrivals) => arrivals,
-                Source::Closed(_) => return,
-                Source::Sessions(_) => {
-                    self.start_sessions(now);
-                    return;
-                }
-            };
-            let due = arrivals.schedule.peek().filter(|a| a.at <= now && !arrivals.cancelled);
-            let Some(arrival) = due else { return };
-            arrivals.schedule.pop();
-            self.start(Flight::new(arrival.at, pick(&self.plan, || arrival.index), NOBODY), now);
         }
     }
 
@@ -113,6 +94,10 @@ impl<P: Protocol> Engine<P> {
 
     pub(super) fn enqueue(&mut self, endpoint: u32, mut flight: Flight, now: Nanos) {
         let Source::Open(arrivals) = &mut self.source else { return };
+        if arrivals.waiting >= self.backlog.requests {
+            self.overflow(&flight, now);
+            return;
+        }
         arrivals.waiting += 1;
         // Whatever passed before is the meter's lateness, not the queue's.
         flight.waits_until = flight.waits_until.max(now);
@@ -134,12 +119,10 @@ impl<P: Protocol> Engine<P> {
     /// Apart, so that closed loops only ask; the same below.
     #[inline(never)]
     fn list_in_pool(&mut self, slot: u32) {
+        let used_up = !self.usable(slot) || self.conns[slot].state != State::Open;
         let Source::Open(arrivals) = &mut self.source else { return };
         let conn = &self.conns[slot];
         let in_flight = conn.flights.len() as u32;
-        let used_up = conn.retired
-            || self.plan.requests_per_connection.is_some_and(|n| conn.given >= n)
-            || conn.state != State::Open;
         let wanted = if used_up {
             Listed::No
         } else if in_flight == 0 {
@@ -167,14 +150,13 @@ impl<P: Protocol> Engine<P> {
     fn pump_arrivals(&mut self, slot: u32, now: Nanos) {
         self.expire_waiting(now);
         loop {
+            let used_up = !self.usable(slot);
             let Source::Open(arrivals) = &mut self.source else { return };
             if arrivals.waiting == 0 {
                 break;
             }
             let conn = &self.conns[slot];
             let room = self.proto.room(&conn.proto, conn.flights.len() as u32, self.plan.pipeline);
-            let used_up =
-                conn.retired || self.plan.requests_per_connection.is_some_and(|n| conn.given >= n);
             if room == 0 || used_up || conn.state != State::Open {
                 break;
             }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::flight::Flight;
 use crate::plan::{self, Load, Lost, OnFailure, Pick, Plan, Shard, Think};
 use crate::rng::{self, Stream};
-use crate::schedule::{Schedule, Steer};
+use crate::schedule::{Schedule, Skipped, Steer};
 use crate::units::{Nanos, Span};
 
 /// All sessions of a share. Their number at a time bounds the memory: a place is used again by the
@@ -48,6 +48,8 @@ pub(super) enum Arrivals {
         schedule: Schedule,
         /// Nothing more may arrive.
         cancelled: bool,
+        /// Time, or the user, has ended the arrivals.
+        cut: bool,
         /// A number of sessions may end the load.
         by_count: bool,
     },
@@ -203,7 +205,7 @@ impl Sessions {
                 let schedule = Schedule::new(plan);
                 let by_count = plan.stop.sessions.is_some();
                 let cap = shard.share_of(u64::from(*connections)) as usize;
-                (Arrivals::Open { schedule, cancelled: false, by_count }, cap)
+                (Arrivals::Open { schedule, cancelled: false, cut: false, by_count }, cap)
             }
         };
         let begun =
@@ -229,7 +231,7 @@ impl Sessions {
     }
 
     /// When the load ends, where that is known.
-    pub(super) fn end(&self, plan: &Plan) -> Option<Nanos> {
+    pub(super) fn load_end(&self, plan: &Plan) -> Option<Nanos> {
         match &self.arrivals {
             Arrivals::Closed(_) => plan.stop.duration.map(|d| Nanos::ZERO + plan.warmup + d),
             Arrivals::Open { schedule, .. } => schedule.end(),
@@ -252,6 +254,17 @@ impl Sessions {
         }
     }
 
+    /// No further session begins that is wanted from `at` on.
+    pub(super) fn end(&mut self, at: Nanos) {
+        match &mut self.arrivals {
+            Arrivals::Closed(guests) => (guests.alive, guests.to_begin) = (0, 0),
+            Arrivals::Open { schedule, cut, .. } => {
+                *cut = true;
+                schedule.cut(at);
+            }
+        }
+    }
+
     /// No further session begins.
     pub(super) fn retire(&mut self) {
         match &mut self.arrivals {
@@ -269,14 +282,14 @@ impl Sessions {
     pub(super) fn ended_by_count(&self) -> bool {
         let counted = match &self.arrivals {
             Arrivals::Closed(guests) => guests.quota == Some(0),
-            Arrivals::Open { schedule, cancelled, by_count } => {
-                *by_count && !cancelled && schedule.is_over()
+            Arrivals::Open { schedule, cancelled, cut, by_count } => {
+                *by_count && !cancelled && !cut && schedule.is_over()
             }
         };
         !self.cut && (counted || self.requests == Some(0))
     }
 
-    fn are_all_begun(&self) -> bool {
+    pub(super) fn are_all_begun(&self) -> bool {
         if self.requests == Some(0) {
             return true;
         }
@@ -306,20 +319,32 @@ impl Sessions {
     }
 
     #[inline]
-    pub(super) fn next_arrival(&self) -> Nanos {
+    pub(super) fn next_arrival(&self) -> Option<Nanos> {
         match &self.arrivals {
-            Arrivals::Open { schedule, cancelled: false, .. } => {
-                schedule.peek().map_or(Nanos::MAX, |a| a.at)
-            }
-            _ => Nanos::MAX,
+            Arrivals::Open { schedule, cancelled: false, .. } => schedule.peek().map(|a| a.at),
+            _ => None,
+        }
+    }
+
+    /// How many sessions are due before that moment, of those that have not begun.
+    pub(super) fn due_before(&self, limit: Nanos) -> u64 {
+        match &self.arrivals {
+            Arrivals::Open { schedule, cancelled: false, .. } => schedule.due_before(limit),
+            _ => 0,
+        }
+    }
+
+    /// Pass over the sessions that are due before that moment.
+    pub(super) fn skip_before(&mut self, limit: Nanos) -> Option<Skipped> {
+        match &mut self.arrivals {
+            Arrivals::Open { schedule, cancelled: false, .. } => schedule.skip_before(limit),
+            _ => None,
         }
     }
 
     /// The next session's number, where one is due.
     pub(super) fn arrival(&mut self, now: Nanos) -> Option<(u64, Nanos)> {
-        if self.next_arrival() > now {
-            return None;
-        }
+        self.next_arrival().filter(|&at| at <= now)?;
         let Arrivals::Open { schedule, .. } = &mut self.arrivals else { return None };
         schedule.pop().map(|a| (a.index, a.at))
     }

@@ -5,7 +5,7 @@ use super::flight::Flight;
 use super::pool::Pool;
 use super::session::Sessions;
 use crate::plan::{Load, Lost, Plan, Think};
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Skipped};
 use crate::units::{Nanos, Span};
 
 /// Where requests come from.
@@ -69,7 +69,8 @@ pub(super) struct Arrivals {
     pub(super) pools: Vec<Pool>,
     pub(super) waiting: usize,
     pub(super) cap: usize,
-    pub(super) cancelled: bool,
+    /// Time, or the user, has ended it.
+    pub(super) cut: bool,
     pub(super) by_count: bool,
     /// False until the first turn where the share has no arrival: it must get one turn to be over.
     pub(super) begun: bool,
@@ -111,7 +112,7 @@ impl Source {
                     pools: plan.endpoints.iter().map(|_| Pool::default()).collect(),
                     waiting: 0,
                     cap: plan.shard.share_of(u64::from(*connections)) as usize,
-                    cancelled: false,
+                    cut: false,
                     by_count: plan.stop.requests.is_some(),
                 })
             }
@@ -119,11 +120,11 @@ impl Source {
     }
 
     /// When the load ends, where that is known.
-    pub(super) fn end(&self, plan: &Plan) -> Option<Nanos> {
+    pub(super) fn load_end(&self, plan: &Plan) -> Option<Nanos> {
         match self {
             Self::Closed(_) => plan.stop.duration.map(|d| Nanos::ZERO + plan.warmup + d),
             Self::Open(a) => a.schedule.end(),
-            Self::Sessions(s) => s.end(plan),
+            Self::Sessions(s) => s.load_end(plan),
         }
     }
 
@@ -153,12 +154,57 @@ impl Source {
         }
     }
 
-    /// Nothing new may start.
-    pub(super) fn retire(&mut self) {
+    /// Nothing new may start that is wanted from `at` on.
+    pub(super) fn end(&mut self, at: Nanos) {
         match self {
             Self::Closed(u) => (u.alive, u.to_begin) = (0, 0),
-            Self::Open(a) => a.cancelled = true,
-            Self::Sessions(s) => s.retire(),
+            Self::Open(a) => {
+                a.cut = true;
+                a.schedule.cut(at);
+            }
+            Self::Sessions(s) => s.end(at),
+        }
+    }
+
+    /// When the next arrival is due.
+    #[inline]
+    pub(super) fn next_arrival(&self) -> Option<Nanos> {
+        match self {
+            Self::Closed(_) => None,
+            Self::Open(a) => a.schedule.peek().map(|next| next.at),
+            Self::Sessions(s) => s.next_arrival(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn arrival_is_due(&self, now: Nanos) -> bool {
+        self.next_arrival().is_some_and(|at| at <= now)
+    }
+
+    /// How many arrivals fall before that moment, of those that have not started.
+    pub(super) fn due_before(&self, limit: Nanos) -> u64 {
+        match self {
+            Self::Closed(_) => 0,
+            Self::Open(a) => a.schedule.due_before(limit),
+            Self::Sessions(s) => s.due_before(limit),
+        }
+    }
+
+    /// Whether no request, or session, will arrive any more in an open loop.
+    pub(super) fn has_no_more_arrivals(&self) -> bool {
+        match self {
+            Self::Closed(_) => false,
+            Self::Open(a) => a.schedule.is_over(),
+            Self::Sessions(s) => s.are_all_begun(),
+        }
+    }
+
+    /// Pass over arrivals before that moment; see [`Schedule::skip_before`].
+    pub(super) fn skip_before(&mut self, limit: Nanos) -> Option<Skipped> {
+        match self {
+            Self::Closed(_) => None,
+            Self::Open(a) => a.schedule.skip_before(limit),
+            Self::Sessions(s) => s.skip_before(limit),
         }
     }
 
@@ -166,7 +212,7 @@ impl Source {
     pub(super) fn is_done(&self) -> bool {
         match self {
             Self::Closed(u) => u.begun && u.alive == 0,
-            Self::Open(a) => a.cancelled || a.schedule.is_over(),
+            Self::Open(a) => a.schedule.is_over(),
             Self::Sessions(s) => s.is_done(),
         }
     }
@@ -175,26 +221,18 @@ impl Source {
     pub(super) fn ended_by_count(&self) -> bool {
         match self {
             Self::Closed(u) => u.quota == Some(0),
-            Self::Open(a) => a.by_count && !a.cancelled && a.schedule.is_over(),
+            Self::Open(a) => a.by_count && !a.cut && a.schedule.is_over(),
             Self::Sessions(s) => s.ended_by_count(),
         }
     }
 
-    /// The next arrival, or the moment when the oldest waiting one runs out of time (`timeout`; of
-    /// sessions, whose requests have timers of their own, the arrival alone).
+    /// The next arrival (not where they rest), or the moment when the oldest waiting one runs out
+    /// of time (`timeout`; of sessions, whose requests have timers of their own, the arrival alone).
     #[inline]
-    pub(super) fn next_event(&self, timeout: Span) -> Nanos {
-        let a = match self {
-            Self::Closed(_) => return Nanos::MAX,
-            Self::Open(a) => a,
-            Self::Sessions(s) => return s.next_arrival(),
-        };
-        let mut at = Nanos::MAX;
-        if !a.cancelled
-            && let Some(next) = a.schedule.peek()
-        {
-            at = next.at;
-        }
+    pub(super) fn next_event(&self, timeout: Span, rests: bool) -> Nanos {
+        let arrival = if rests { None } else { self.next_arrival() };
+        let mut at = arrival.unwrap_or(Nanos::MAX);
+        let Self::Open(a) = self else { return at };
         if a.waiting > 0 {
             let oldest = a.pools.iter().filter_map(|p| p.waiting.front()).map(|f| f.intended);
             at = at.min(oldest.min().map_or(Nanos::MAX, |t| t + timeout));

@@ -9,6 +9,7 @@ use crate::schedule::{Arrivals, RatePlan};
 use crate::target::Endpoint;
 use crate::units::Span;
 
+mod backlog;
 mod exchange;
 mod line;
 mod overdue;

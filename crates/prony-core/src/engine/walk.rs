@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 
 use super::closed::{BACKOFF_DOUBLINGS, BACKOFF_FIRST};
-use super::flight::{Flight, NOBODY};
+use super::flight::Flight;
 use super::session::{Arrivals, Sessions};
 use super::source::Source;
 use super::{Engine, Stage, Timer};
@@ -31,15 +31,6 @@ enum Place {
 }
 
 impl<P: Protocol> Engine<P> {
-    /// Begin every session that is due.
-    pub(super) fn start_sessions(&mut self, now: Nanos) {
-        while let Some(sessions) = self.sessions()
-            && let Some((number, at)) = sessions.arrival(now)
-        {
-            self.begin_session(number, NOBODY, at, now);
-        }
-    }
-
     /// All users of a closed loop begin their first session.
     pub(super) fn begin_guests(&mut self, now: Nanos) {
         let Some(sessions) = self.sessions() else { return };
@@ -95,7 +86,7 @@ impl<P: Protocol> Engine<P> {
         self.begin_session(number, user, intended, now);
     }
 
-    fn begin_session(&mut self, number: u64, user: u32, intended: Nanos, now: Nanos) {
+    pub(super) fn begin_session(&mut self, number: u64, user: u32, intended: Nanos, now: Nanos) {
         let measured = intended >= Nanos::ZERO + self.plan.warmup;
         let Some(sessions) = self.sessions() else { return };
         if measured && sessions.requests == Some(0) {
@@ -156,7 +147,7 @@ impl<P: Protocol> Engine<P> {
 
     /// Whether the load has ended before that moment.
     fn is_late(&self, intended: Nanos) -> bool {
-        self.stage != Stage::Running || self.load_end.is_some_and(|end| intended >= end)
+        self.load_end.is_some_and(|end| intended >= end)
     }
 
     /// Give a session's request to a connection, or let it wait for one.
@@ -403,7 +394,7 @@ impl<P: Protocol> Engine<P> {
 
     /// The session is over. What it still wanted is given up, its connections are closed, and the
     /// next one may begin.
-    fn end_session(&mut self, slot: u32, how: SessionEnd, now: Nanos) {
+    pub(super) fn end_session(&mut self, slot: u32, how: SessionEnd, now: Nanos) {
         let close = match self.give_up_rest(slot, now) {
             0 => CloseHow::Orderly,
             _ => CloseHow::Reset,
@@ -477,7 +468,7 @@ impl<P: Protocol> Engine<P> {
     pub(super) fn forget_conn(&mut self, conn: u32) {
         let (slot, served) = (self.conns[conn].lane, self.conns[conn].served);
         if let Some(session) = self.session(slot) {
-            session.replies += u64::from(served);
+            session.replies += served;
             if let Some(at) = session.conns.iter().rposition(|&other| other == conn) {
                 session.conns.remove(at);
             }

@@ -302,7 +302,7 @@ impl Recorder {
     #[inline]
     pub fn started(&mut self, intended: Nanos) {
         if intended < self.under_way.seen() {
-            self.noticed_late(intended);
+            self.noticed_late(intended, 1);
         }
         let s = self.section(intended);
         s.tally.started += 1;
@@ -430,6 +430,26 @@ impl Recorder {
     /// A request's time was up before the meter came to it.
     pub fn overdue(&mut self, intended: Nanos) {
         self.section(intended).tally.overdue += 1;
+    }
+
+    /// So many requests that were wanted from `intended` on, or a little later, are dropped: the
+    /// meter neither started nor will start them.
+    #[cold]
+    pub fn dropped(&mut self, intended: Nanos, n: u64, now: Nanos) {
+        if intended < self.under_way.seen() {
+            self.noticed_late(intended, n);
+        }
+        let in_drain = self.load_end.map_or(Span::ZERO, |end| now.since(end.max(intended)));
+        let s = self.section(intended);
+        s.last_done = s.last_done.max(now);
+        let t = &mut s.tally;
+        t.started += n;
+        t.failed += n;
+        t.faults[Fault::Dropped as usize] += n;
+        t.time_in_drain += in_drain * n;
+        t.times.failed.record_n(now.since(intended), n);
+        t.series.started_together(intended, n);
+        t.series.failed_together(now, n);
     }
 
     /// A request failed that waited so long in the client's queue and was never sent.

@@ -103,6 +103,17 @@ impl Recorder {
         }
     }
 
+    /// So many sessions that were wanted from `intended` on, or a little later, are dropped: none
+    /// has made a request.
+    #[cold]
+    pub fn sessions_dropped(&mut self, intended: Nanos, n: u64, now: Nanos) {
+        let Some(sessions) = &mut self.section(intended).tally.sessions else { return };
+        sessions.started += n;
+        sessions.failed += n;
+        sessions.failtime.record_n(now.since(intended), n);
+        *sessions.lengths.entry(0).or_default() += n;
+    }
+
     /// A session has ended: the replies that it brought and the connections that opened for it.
     pub fn session_ended(
         &mut self,

@@ -62,13 +62,13 @@ impl Recorder {
         self.under_way.seen = now;
     }
 
-    /// A request is wanted since before the last event.
+    /// So many requests are wanted since before the last event.
     #[cold]
-    pub(super) fn noticed_late(&mut self, intended: Nanos) {
+    pub(super) fn noticed_late(&mut self, intended: Nanos, n: u64) {
         if intended >= self.begin {
             let (inside, behind) = self.parts(intended, self.under_way.seen);
-            self.under_way.in_window += inside;
-            self.under_way.in_drain += behind;
+            self.under_way.in_window += inside * u128::from(n);
+            self.under_way.in_drain += behind * u128::from(n);
         }
     }
 

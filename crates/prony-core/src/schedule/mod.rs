@@ -4,6 +4,7 @@
 mod law;
 mod parse;
 mod rate;
+mod skip;
 mod steer;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use law::Law;
 pub(crate) use parse::parse_bounds;
 pub use parse::{ArrivalsArg, parse_trace};
 pub use rate::{RatePiece, RatePlan};
+pub use skip::Skipped;
 use steer::Helm;
 pub use steer::Steer;
 

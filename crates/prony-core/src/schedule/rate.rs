@@ -155,6 +155,13 @@ impl Inverse {
         Self { pieces, current: 0 }
     }
 
+    /// The same without a step forward: for any number that is not below the last one that
+    /// [`Inverse::at`] was asked for.
+    pub(super) fn look(&self, arrivals: f64) -> Option<Span> {
+        let pieces = self.pieces.get(self.current..)?;
+        pieces.iter().find_map(|piece| piece.at(arrivals).filter(|&at| at < piece.end))
+    }
+
     /// The last moment at which the integral is `arrivals`, to the nearest nanosecond; `None` after
     /// the plan's end.
     #[inline]

@@ -24,7 +24,7 @@ pub(super) struct Helm {
     rate: Option<RatePlan>,
     steers: Vec<Steer>,
     /// There may be (further) changes.
-    awaits: bool,
+    pub(super) awaits: bool,
     /// The number of arrivals has ended the schedule.
     pub(super) counted_out: bool,
 }

@@ -486,3 +486,72 @@ proptest! {
         }
     }
 }
+
+/// Of a schedule: what is passed over before `limit`, and what follows.
+fn skipped(plan: &Plan, limit: Nanos) -> (Vec<Skipped>, Vec<Arrival>) {
+    let mut schedule = Schedule::new(plan);
+    let over: Vec<_> = std::iter::from_fn(|| schedule.skip_before(limit)).collect();
+    (over, std::iter::from_fn(|| schedule.pop()).collect())
+}
+
+#[test]
+fn skipping_a_thousand_million_arrivals_takes_no_time() {
+    let second = Span::from_secs(1);
+    for arrivals in
+        [Arrivals::Fixed, Arrivals::Poisson, Arrivals::Uniform(Span::ZERO, Span::from_nanos(2))]
+    {
+        let mut p = plan(RatePlan::constant(1e9), arrivals);
+        p.stop.duration = Some(second);
+        let begin = std::time::Instant::now();
+        let shares = (0..3).map(|i| skipped(&p.shard(i, 3), Nanos::MAX));
+        let total: u64 = shares.map(|(over, _)| over.iter().map(|s| s.count).sum::<u64>()).sum();
+        assert!(total.abs_diff(1_000_000_000) < 100_000, "{:?}: {total}", p.load);
+        assert!(begin.elapsed().as_secs() < 5, "{:?}", p.load);
+    }
+}
+
+#[test]
+fn a_schedule_that_is_cut_has_nothing_behind_the_cut() {
+    let mut schedule = Schedule::new(&plan(RatePlan::constant(10.0), Arrivals::Fixed));
+    schedule.expect_steers();
+    schedule.cut(Nanos::ZERO + Span::from_millis(250));
+    let ms = |a: Arrival| a.at.0 / 1_000_000;
+    let rest: Vec<_> = std::iter::from_fn(|| schedule.pop()).map(ms).collect();
+    assert_eq!(rest, [0, 100, 200]);
+    assert!(schedule.is_over());
+}
+
+proptest! {
+    /// What is passed over and what follows are the whole schedule: exactly where the arrivals
+    /// follow a formula, within six standard deviations where they are drawn.
+    #[test]
+    fn skipped_arrivals_are_those_before_the_limit(
+        p in any_plan(),
+        n in 1u32..5,
+        limit in 0u64..4_000_000_000,
+    ) {
+        let limit = Nanos(limit);
+        for i in 0..n {
+            let share = p.shard(i, n);
+            let whole = all(&share);
+            let (over, rest) = skipped(&share, limit);
+            let count: u64 = over.iter().map(|s| s.count).sum();
+            let before = whole.partition_point(|a| a.at < limit);
+            let own = |a: &Arrival| a.index % u64::from(n) == u64::from(i);
+            prop_assert!(rest.iter().all(|a| a.at >= limit && own(a)));
+            prop_assert_eq!(over.first().map(|s| s.first), whole[..before].first().map(|a| a.at));
+            let exact = matches!(
+                p.load,
+                Load::Open { arrivals: Arrivals::Fixed | Arrivals::Trace(_), .. }
+            );
+            if exact {
+                prop_assert_eq!(count, before as u64);
+                prop_assert_eq!(&rest[..], &whole[before..]);
+            } else {
+                let bound = 6.0 * (before as f64 + 1.0).sqrt() + 2.0;
+                let off = count.abs_diff(before as u64) as f64;
+                prop_assert!(off <= bound, "{} of {}", count, before);
+            }
+        }
+    }
+}

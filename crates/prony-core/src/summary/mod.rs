@@ -307,7 +307,7 @@ impl Summary {
     pub fn sent_rate(&self) -> Option<f64> {
         let t = &self.main;
         matches!(self.plan.load, Load::Open { .. })
-            .then(|| t.per_second(t.started - t.sent_late - t.overdue))
+            .then(|| t.per_second(t.started - t.sent_late - t.overdue - t.fault(Fault::Dropped)))
     }
 
     /// The busiest worker: its index and its share of busy time.

@@ -278,7 +278,10 @@ pub fn read(text: &str) -> Result<Summary, ReadError> {
 fn agrees(t: &Tally) -> bool {
     let received = t.bytes_head.checked_add(t.bytes_body);
     t.sent <= t.started
-        && t.sent_late.checked_add(t.overdue).is_some_and(|n| n <= t.started)
+        && t.sent_late
+            .checked_add(t.overdue)
+            .and_then(|n| n.checked_add(t.fault(Fault::Dropped)))
+            .is_some_and(|n| n <= t.started)
         && t.replies_in_drain <= t.replies
         && received.is_some_and(|n| t.bytes_in_drain <= n)
         && t.begin <= t.end

@@ -41,6 +41,7 @@ pub fn name(fault: Fault) -> &'static str {
         Fault::NoDescriptors => "no-descriptors",
         Fault::NoPorts => "no-ports",
         Fault::NoBuffers => "no-buffers",
+        Fault::Dropped => "dropped",
         Fault::Internal => "internal",
     }
 }
@@ -78,6 +79,7 @@ pub fn sentence(fault: Fault) -> &'static str {
         Fault::NoDescriptors => "the meter had no file descriptor left",
         Fault::NoPorts => "the meter had no local port left",
         Fault::NoBuffers => "the meter's kernel had no buffer or memory left",
+        Fault::Dropped => "not sent: the meter could not keep up with the arrivals",
         Fault::Internal => "the meter's kernel refused for a reason of its own",
     }
 }
@@ -305,6 +307,10 @@ fn ran_out(fault: Fault, requests: &str, summary: &Summary) -> String {
         Fault::NoBuffers => format!(
             "the meter's kernel ran out of buffers for {requests}: lower -c, \
              or give the machine more memory"
+        ),
+        Fault::Dropped => format!(
+            "the meter could not keep up with the arrivals and dropped {requests} unsent: \
+             lower the rate, or use more threads or machines"
         ),
         _ => format!(
             "the meter's kernel refused {requests} for a reason that is not the target's: \

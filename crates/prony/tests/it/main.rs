@@ -6,6 +6,7 @@ mod beside;
 mod counters;
 mod dynamic;
 mod exits;
+mod floods;
 mod freeze;
 mod hostile;
 mod htstress;

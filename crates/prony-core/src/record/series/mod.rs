@@ -154,6 +154,11 @@ impl Series {
         self.cell(now).failed += 1;
     }
 
+    /// So many other failures.
+    pub fn failed_together(&mut self, now: Nanos, n: u64) {
+        self.cell(now).failed += n;
+    }
+
     /// No more will be counted: makes the current cell and block readable. Counting on is allowed;
     /// they are then readable after another `close`.
     pub fn close(&mut self) {

@@ -78,6 +78,7 @@ fn hidden(o: &Opts, t: &Tally) -> Vec<String> {
         (Fault::BadCoding, "unknown transfer codings"),
         (Fault::Surplus, "surplus bytes"),
         (Fault::NoBuffers, "no memory"),
+        (Fault::Dropped, "dropped unsent"),
         (Fault::Internal, "refused by the kernel"),
     ] {
         told(link(fault), &format!("{what} (other)"));

@@ -1,0 +1,109 @@
+//! Rates that nobody can send, in little memory: the run ends in time, with its report, and with
+//! every arrival in it.
+
+use std::fmt::Write as _;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::rig::{self, Report, Running, Serve};
+
+/// The memory that a run may have, in KiB.
+const MEMORY: &str = "524288";
+/// A run ends so long after its time, or after a signal.
+const GRACE: Duration = Duration::from_secs(2);
+/// What the programs' start and end may take on a busy machine, beside that.
+const SLACK: Duration = Duration::from_secs(2);
+
+/// The program in little memory, with `--json`.
+fn start(args: &[&str]) -> Running {
+    let shell = format!("ulimit -v {MEMORY}; exec \"$0\" \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &shell, env!("CARGO_BIN_EXE_prony")]).args(args);
+    command.args(["--json", "--quiet", "--no-tui"]).stdin(Stdio::null());
+    Running::of(command, args)
+}
+
+/// A report that tells of everything that was due, and blames the meter.
+fn check(report: &Report, due: f64, what: &str) {
+    report.check_sums();
+    assert_eq!(report.verdict(), "CLIENT-LIMITED", "{what}");
+    let started = report.count("started") as f64;
+    assert!((started / due - 1.0).abs() < 0.02, "{what}: {started} of {due}");
+    assert!(report.errors("dropped") > 0, "{what}: nothing was dropped");
+    assert!(report.count("replies") > 0, "{what}: nothing was answered");
+}
+
+/// Every way in which requests may arrive; with the arrivals of one second.
+fn models(trace: &str, sessions: &str) -> Vec<(Vec<String>, f64)> {
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let trace = format!("--arrivals trace:{trace} -d 1s");
+    let sessions = format!("--session {sessions} -r 100m/s -d 1s");
+    vec![
+        (words("-r 1m -d 1s"), 1e6),
+        (words("-r 1g/s -d 1s"), 1e9),
+        (words("-r 1g/s -n 1000m"), 1e9),
+        (words("-r 10m..190m/s@1s"), 1e8),
+        (words("-r 1g/s --arrivals poisson -d 1s"), 1e9),
+        (words("--arrivals uniform:0..2ns -d 1s"), 1e9),
+        (words(&trace), 2e6),
+        (words(&sessions), 1e8),
+    ]
+}
+
+#[test]
+fn a_rate_that_nobody_can_send_ends_in_time_with_its_report() {
+    let _alone = rig::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, session) = (folder.path().join("trace"), folder.path().join("session"));
+    let mut times = String::new();
+    for i in 0..2_000_000 {
+        writeln!(times, "{:.7}", f64::from(i) / 2e6).unwrap();
+    }
+    std::fs::write(&trace, times).unwrap();
+    std::fs::write(&session, "/\n").unwrap();
+    let server = Serve::start(&[]);
+    let url = server.url("/");
+    for driver in rig::drivers() {
+        for (load, due) in models(trace.to_str().unwrap(), session.to_str().unwrap()) {
+            let mut args: Vec<&str> = load.iter().map(String::as_str).collect();
+            args.extend(["--driver", driver, &url]);
+            let begun = Instant::now();
+            let ended = start(&args).wait();
+            let took = begun.elapsed();
+            let what = format!("{args:?}");
+            assert_eq!(ended.code, 98, "{what}: {ended:?}");
+            check(&ended.report(), due, &what);
+            let most = Duration::from_secs(1) + GRACE + SLACK;
+            assert!(took < most, "{what}: it took {took:?}");
+        }
+    }
+}
+
+#[test]
+fn a_flooded_meter_heeds_signals() {
+    let _alone = rig::alone();
+    let server = Serve::start(&[]);
+    let url = server.url("/");
+    for driver in rig::drivers() {
+        for rate in ["1m", "30m/s", "1g/s"] {
+            for signal in [Signal::TERM, Signal::INT] {
+                let args = ["-r", rate, "-d", "60s", "--driver", driver, &url];
+                let run = start(&args);
+                thread::sleep(Duration::from_millis(1_500));
+                run.signal(signal);
+                let begun = Instant::now();
+                let ended = run.wait();
+                let took = begun.elapsed();
+                let what = format!("{args:?}, {signal:?}");
+                assert!(took < GRACE + SLACK, "{what}: it took {took:?}");
+                let report = ended.report();
+                report.check_sums();
+                assert_eq!(report.verdict(), "CLIENT-LIMITED", "{what}");
+                assert!(report.errors("dropped") > 0, "{what}: nothing was dropped");
+            }
+        }
+    }
+}
