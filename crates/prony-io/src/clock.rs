@@ -25,13 +25,6 @@ impl Clock {
         Nanos(monotonic().saturating_sub(self.epoch))
     }
 
-    /// The same some milliseconds late, for a fifth of the price. Never goes backwards, but beside
-    /// [`now`](Self::now) it may seem to.
-    #[inline]
-    pub(crate) fn lately(&self) -> Nanos {
-        Nanos(read(libc::CLOCK_MONOTONIC_COARSE).saturating_sub(self.epoch))
-    }
-
     /// A moment of `CLOCK_MONOTONIC`, in nanoseconds, on this clock; zero before the epoch.
     pub(crate) fn at(&self, monotonic: u64) -> Nanos {
         Nanos(monotonic.saturating_sub(self.epoch))

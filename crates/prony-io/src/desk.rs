@@ -51,7 +51,7 @@ impl Desk {
         let clock = Clock::starting_now();
         let mut buffer = vec![0; BUFFER].into_boxed_slice();
         while let Some((seat, listener)) = self.next() {
-            let now = clock.lately();
+            let now = clock.now();
             let Some(id) = machine.on_accepted(listener, now) else { break };
             waits::begin(seat.fd);
             let limit = None;
@@ -143,7 +143,7 @@ struct Talk<'a> {
 impl Talk<'_> {
     /// Until the machine closes the connection.
     fn hold<M: Machine>(mut self, m: &mut M, buffer: &mut [u8]) {
-        let mut flow = self.act(m, self.clock.lately());
+        let mut flow = self.act(m, self.clock.now());
         while flow.is_continue() {
             flow = self.turn(m, buffer);
         }
@@ -155,7 +155,7 @@ impl Talk<'_> {
     fn turn<M: Machine>(&mut self, m: &mut M, buffer: &mut [u8]) -> Flow {
         let deadline = m.deadline();
         if let Some(at) = deadline {
-            let now = self.clock.lately();
+            let now = self.clock.now();
             if at <= now {
                 m.on_tick(now);
                 return self.act(m, now);
@@ -171,7 +171,7 @@ impl Talk<'_> {
     /// Wait for what the client says, and hand it to the machine.
     fn receive<M: Machine>(&mut self, m: &mut M, buffer: &mut [u8], flags: libc::c_int) -> Flow {
         let read = sock::read_with(self.seat.fd, buffer, flags);
-        let now = self.clock.lately();
+        let now = self.clock.now();
         match read {
             Read::Data(n) => m.on_recv(self.id, &mut buffer[..n], now),
             Read::Empty => return self.look_up(m),
@@ -199,7 +199,7 @@ impl Talk<'_> {
         self.look_up(m)?;
         if ready & !libc::POLLIN != 0 && self.blocked {
             self.blocked = false;
-            let now = self.clock.lately();
+            let now = self.clock.now();
             self.send(m, now);
             self.act(m, now)?;
         }
@@ -217,7 +217,7 @@ impl Talk<'_> {
         }
         // It is the others' as well, so there is nothing to wait for.
         self.ended = true;
-        let now = self.clock.lately();
+        let now = self.clock.now();
         m.on_stop(StopRequest::Now, now);
         self.act(m, now)?;
         Flow::Break(())

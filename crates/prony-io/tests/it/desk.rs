@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use prony_core::echo::{Echo, EchoLaw, Echoed};
 use prony_core::frame::{HEADER, Header, Kind};
-use prony_core::units::Span;
+use prony_core::fault::Fault;
+use prony_core::machine::{Action, Machine, StopRequest};
+use prony_core::units::{ConnId, Nanos, Span};
 use prony_io::{Control, DriverChoice, Listen, Options, bind, serve_at_desks};
 
 /// Run `body` against a responder with so many attendants: what its driver's machine and what the
@@ -179,4 +181,94 @@ fn a_driver_that_is_asked_for_does_it_all() {
         server.join().unwrap().unwrap()
     });
     assert_eq!((served[0].machine.echoed().messages, attended.len()), (1, 0));
+}
+
+/// A responder that keeps the times at which it was given bytes, and was asked for some.
+struct Stamped {
+    echo: Echo,
+    received: Vec<Nanos>,
+    sent: Vec<Nanos>,
+}
+
+impl Stamped {
+    fn new() -> Self {
+        let echo = Echo::new(EchoLaw::default(), vec![false]);
+        Self { echo, received: Vec::new(), sent: Vec::new() }
+    }
+}
+
+impl Machine for Stamped {
+    fn on_connected(&mut self, id: ConnId, now: Nanos) {
+        self.echo.on_connected(id, now);
+    }
+
+    fn on_accepted(&mut self, listener: u32, now: Nanos) -> Option<ConnId> {
+        self.echo.on_accepted(listener, now)
+    }
+
+    fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
+        self.received.push(now);
+        self.echo.on_recv(id, data, now);
+    }
+
+    fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {
+        self.echo.on_closed(id, why, now);
+    }
+
+    fn on_tick(&mut self, now: Nanos) {
+        self.echo.on_tick(now);
+    }
+
+    fn on_stop(&mut self, how: StopRequest, now: Nanos) {
+        self.echo.on_stop(how, now);
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.echo.poll_action()
+    }
+
+    fn take_output(
+        &mut self,
+        id: ConnId,
+        now: Nanos,
+        send: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> bool {
+        self.sent.push(now);
+        self.echo.take_output(id, now, send)
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.echo.deadline()
+    }
+}
+
+/// The time of a read is read after it, so that two exchanges cannot have the same, however short
+/// they are.
+#[test]
+fn stamps_of_dedicated_threads_are_precise() {
+    let listener = bind(&Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
+    let Listen::Tcp(at) = *listener.local() else { panic!("a TCP listener") };
+    let control = Control::new();
+    let options = Options::default();
+    let (_, attended) = thread::scope(|s| {
+        let server = s.spawn(|| {
+            let (main, attendants) = (vec![Stamped::new()], vec![Stamped::new()]);
+            serve_at_desks(main, attendants, &[listener], &options, &control, &|_, _| {})
+        });
+        // The thread comes to its desk.
+        thread::sleep(Duration::from_millis(100));
+        let mut client = connect(at);
+        for sequence in 0..100 {
+            thread::sleep(Duration::from_micros(100));
+            exchange(&mut client, sequence);
+        }
+        control.stop_now();
+        server.join().unwrap().unwrap()
+    });
+    let (received, sent) = (&attended[0].received, &attended[0].sent);
+    assert!(received.len() >= 100, "the thread has the client: {}", received.len());
+    // No exchange begins sooner than 100 us after the one before.
+    let between = |times: &[Nanos]| times.windows(2).map(|w| w[1].since(w[0])).min().unwrap();
+    assert!(between(received) >= Span::from_micros(1), "{:?}", between(received));
+    assert!(between(sent) >= Span::from_micros(1), "{:?}", between(sent));
 }
