@@ -431,11 +431,7 @@ pub(crate) fn close_how(fd: RawFd, how: CloseHow) {
 /// Have the kernel note times of what goes over the socket; `flags` say which
 /// (`SOF_TIMESTAMPING_*`).
 pub(crate) fn ask_for_stamps(fd: RawFd, flags: libc::c_uint) -> Result<(), i32> {
-    let (level, name) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
-    let length = size_of_val(&flags) as libc::socklen_t;
-    // SAFETY: `flags` is readable for `length` bytes.
-    let r = unsafe { libc::setsockopt(fd, level, name, (&raw const flags).cast(), length) };
-    if r < 0 { Err(errno::last()) } else { Ok(()) }
+    set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags).ok_or_else(errno::last)
 }
 
 /// Make the close of a socket reset its connection.
@@ -497,26 +493,43 @@ pub(crate) fn bind(fd: RawFd, addr: SocketAddr) -> Result<(), i32> {
     Ok(())
 }
 
+/// Types that the kernel may read and write byte by byte, as the values of socket options. The
+/// trait is private to this crate, so that nobody else can add a type.
+///
+/// # Safety
+/// The type has a C layout and is made of integers only, so that any bytes are a value of it.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: an integer.
+unsafe impl Plain for libc::c_int {}
+// SAFETY: an integer.
+unsafe impl Plain for libc::c_uint {}
+// SAFETY: a C struct of integers.
+unsafe impl Plain for libc::linger {}
+// SAFETY: a C struct of integers.
+unsafe impl Plain for libc::timeval {}
+// SAFETY: a C struct of integers.
+unsafe impl Plain for libc::tcp_info {}
+
 /// Set a socket option; `None` where the kernel refuses. Most callers set tuning options of sockets
 /// that they made, where a refusal (a missing feature of the kernel) costs speed, not correctness,
 /// and is not looked at.
-pub(crate) fn set_option<T>(
+pub(crate) fn set_option<T: Plain>(
     fd: RawFd,
     level: libc::c_int,
     name: libc::c_int,
     value: T,
 ) -> Option<()> {
     let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is readable for `len` bytes.
+    // SAFETY: `value` is readable for `len` bytes, of which only the kernel sees padding.
     let r = unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(&value).cast(), len) };
     (r == 0).then_some(())
 }
 
 /// Read a socket option into `value`; `None` where the kernel refuses.
-fn option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: &mut T) -> Option<()> {
+fn option<T: Plain>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: &mut T) -> Option<()> {
     let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is writable for `len` bytes; every `T` used here is made of integers, so any
-    // bytes are valid.
+    // SAFETY: `value` is writable for `len` bytes, and any bytes are a value of it (`Plain`).
     let r =
         unsafe { libc::getsockopt(fd, level, name, std::ptr::from_mut(value).cast(), &mut len) };
     (r == 0).then_some(())

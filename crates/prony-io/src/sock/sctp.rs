@@ -19,7 +19,7 @@ use libc::{c_int, c_void, socklen_t};
 use prony_core::summary::Sctp;
 use socket2::{SockAddr, SockAddrStorage};
 
-use super::Mode;
+use super::{Mode, Plain};
 
 /// Bytes for a list of addresses: more than any association has.
 const LIST: usize = 8192;
@@ -551,7 +551,7 @@ fn iovec(base: *mut u8, len: usize) -> libc::iovec {
     libc::iovec { iov_base: base.cast::<c_void>(), iov_len: len }
 }
 
-fn set<T>(fd: RawFd, name: c_int, value: &T) -> io::Result<c_int> {
+fn set<T: Plain>(fd: RawFd, name: c_int, value: &T) -> io::Result<c_int> {
     let data = std::ptr::from_ref(value).cast();
     // SAFETY: the value is readable for its size.
     check(unsafe { libc::setsockopt(fd, abi::LEVEL, name, data, size_of::<T>() as socklen_t) })
@@ -564,11 +564,10 @@ fn set_bytes(fd: RawFd, name: c_int, value: &[u8]) -> io::Result<c_int> {
 }
 
 /// Read an option; what is in `value` tells the kernel which association is meant.
-fn get<T>(fd: RawFd, name: c_int, value: &mut T) -> io::Result<()> {
+fn get<T: Plain>(fd: RawFd, name: c_int, value: &mut T) -> io::Result<()> {
     let mut len = size_of::<T>() as socklen_t;
     let data = std::ptr::from_mut(value).cast();
-    // SAFETY: the value is writable for its size, and made of integers, of which all values are
-    // good.
+    // SAFETY: the value is writable for its size, and any bytes are a value of it (`Plain`).
     check(unsafe { libc::getsockopt(fd, abi::LEVEL, name, data, &raw mut len) }).map(drop)
 }
 

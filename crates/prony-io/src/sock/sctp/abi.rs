@@ -5,6 +5,8 @@
 
 use libc::{c_int, sockaddr_storage};
 
+use crate::sock::Plain;
+
 pub(super) const LEVEL: c_int = libc::IPPROTO_SCTP;
 
 pub(super) const RTOINFO: c_int = 0;
@@ -175,6 +177,23 @@ pub(super) struct RcvInfo {
     pub(super) context: u32,
     pub(super) assoc: i32,
 }
+
+// SAFETY: a C struct of integers.
+unsafe impl Plain for InitMsg {}
+// SAFETY: a C struct of integers.
+unsafe impl Plain for RtoInfo {}
+// SAFETY: a C struct of integers.
+unsafe impl Plain for SackInfo {}
+// SAFETY: a C struct of integers.
+unsafe impl Plain for PathInfo {}
+// SAFETY: a C struct of integers.
+unsafe impl Plain for AssocStatus {}
+// SAFETY: a C struct of integers.
+unsafe impl Plain for AssocStats {}
+// SAFETY: a C struct of integers.
+unsafe impl Plain for PeelOff {}
+// SAFETY: a C struct of integers.
+unsafe impl Plain for Event {}
 
 #[cfg(test)]
 mod tests {
