@@ -211,6 +211,13 @@ impl Remote {
         self.addr.len()
     }
 
+    /// The address as the kernel has it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let len = self.len() as usize;
+        // SAFETY: the address lives in `self`, and its first `len` bytes were written.
+        unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), len) }
+    }
+
     /// A new socket fit for this address, bound to `source` where one is given, with `TCP_NODELAY`.
     pub(crate) fn socket(&self, source: Option<IpAddr>, mode: Mode) -> Result<RawFd, i32> {
         let mut flags = self.kind.ty | libc::SOCK_CLOEXEC;

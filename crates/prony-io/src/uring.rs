@@ -19,7 +19,6 @@ use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use io_uring::cqueue;
 use prony_core::fault::Fault;
 use prony_core::machine::{Action, Machine};
 use prony_core::units::{ConnId, Nanos, Span};
@@ -30,10 +29,9 @@ use crate::driver::{Config, DriverStats, Network, Pulse, Sampler};
 use crate::errno;
 use crate::pace::{Pace, Poll};
 use crate::sock;
-use buffers::{Arena, Buffers, Piece};
+use buffers::Piece;
 use open::Parting;
-use ring::Ring;
-use send::Slow;
+use ring::{Completed, Ring};
 
 /// `Conn::endpoint` of an accepted connection.
 const ACCEPTED: u32 = u32::MAX;
@@ -41,17 +39,9 @@ const ACCEPTED: u32 = u32::MAX;
 /// The io_uring driver.
 #[derive(Debug)]
 pub struct Uring {
-    // The ring goes before the memory that it uses.
     ring: Ring,
-    buffers: Buffers,
-    /// Of the batch being worked through and of the one before.
-    arenas: [Arena; 2],
-    slow: HashMap<u64, Slow>,
     /// Memory of slow sends that are through.
     spare_slow: Vec<Vec<u8>>,
-    /// Which batch of completions this is.
-    batch: u64,
-    done: Vec<cqueue::Entry>,
     pace: Pace,
     network: Network,
     conns: Vec<Conn>,
@@ -77,7 +67,6 @@ pub struct Uring {
 #[derive(Debug)]
 pub struct Mounted {
     ring: Ring,
-    buffers: Buffers,
 }
 
 /// One connection.
@@ -177,9 +166,7 @@ impl Mounted {
     /// A ring for the calling thread. Fails where the kernel refuses io_uring or lacks what is
     /// needed.
     pub fn new() -> io::Result<Self> {
-        let mut ring = Ring::new()?;
-        let buffers = Buffers::new(&mut ring)?;
-        Ok(Self { ring, buffers })
+        Ok(Self { ring: Ring::new()? })
     }
 }
 
@@ -187,18 +174,13 @@ impl Uring {
     /// A driver for the calling thread, which must have made the ring: measures for about 20 ms how
     /// punctually its sleeps end.
     pub fn new(mounted: Mounted, mut config: Config) -> Self {
-        let Mounted { mut ring, buffers } = mounted;
+        let Mounted { mut ring } = mounted;
         let pace = Pace::new(config.precision, &mut ring);
         let listener_kinds = config.listeners.iter().map(|l| kind_of(l.as_raw_fd())).collect();
         let idle_listeners = (0..config.listeners.len()).map(|i| (i as u32, Nanos::ZERO)).collect();
         Self {
             ring,
-            buffers,
-            arenas: Default::default(),
-            slow: HashMap::new(),
             spare_slow: Vec::new(),
-            batch: 0,
-            done: Vec::new(),
             pace,
             network: Network::new(&mut config),
             conns: Vec::new(),
@@ -257,22 +239,14 @@ impl Uring {
         self.tick(m)?;
         self.arm_listeners();
         self.wait(self.pace.when(m.deadline()));
-        self.begin_batch();
-        let mut i = 0;
-        while i < self.done.len() {
-            let c = &self.done[i];
-            let (what, result, flags) = (c.user_data(), c.result(), c.flags());
-            i += 1;
-            if let Flow::Break(()) = self.complete(m, what, result, flags) {
-                // What was accepted and is not yet known to anybody must still be closed.
-                self.done.drain(..i);
-                return Flow::Break(());
-            }
+        self.ring.next_batch();
+        self.pace.read_clock();
+        while let Some(completed) = self.ring.next() {
+            self.complete(m, completed)?;
             self.tick(m)?;
         }
-        self.done.clear();
         self.catch_up(m)?;
-        self.buffers.publish();
+        self.ring.buffers().publish();
         self.settle_partings();
         self.go_on(m)
     }
@@ -287,33 +261,15 @@ impl Uring {
         self.pace.wait(&mut self.ring, deadline, own);
     }
 
-    /// Take the completions, all at one time.
-    fn begin_batch(&mut self) {
-        while self.ring.reap(&mut self.done) {
-            // The kernel keeps completions that did not fit. It hands them out now that there is
-            // room, and sends among them must be known to have failed before their memory is used
-            // again.
-            self.ring.poll(Span::ZERO);
-        }
-        self.pace.read_clock();
-        self.batch += 1;
-        self.arenas[(self.batch & 1) as usize].clear();
-    }
-
-    fn complete<M: Machine + ?Sized>(
-        &mut self,
-        m: &mut M,
-        what: u64,
-        result: i32,
-        flags: u32,
-    ) -> Flow {
-        let (op, id) = unpack(what);
+    fn complete<M: Machine + ?Sized>(&mut self, m: &mut M, completed: Completed) -> Flow {
+        let (op, id) = unpack(completed.what());
+        let result = completed.result;
         match op {
-            Op::Receive => self.received(m, id, result, flags),
+            Op::Receive => self.received(m, id, completed),
             Op::Send => self.send_fell_short(id, result),
-            Op::SlowSend => self.slow_send_ended(m, id, what, result),
+            Op::SlowSend => self.slow_send_ended(m, id, completed),
             Op::Connect => self.connect_ended(m, id, result),
-            Op::Accept => self.accepted(m, id.slot, result, flags),
+            Op::Accept => self.accepted(m, id.slot, result, completed.more),
             Op::Knock => self.knocked(m, id.slot),
             Op::None => Flow::Continue(()),
         }
@@ -324,14 +280,13 @@ impl Uring {
         &mut self,
         m: &mut M,
         id: ConnId,
-        result: i32,
-        flags: u32,
+        completed: Completed,
     ) -> Flow {
-        let buffer = cqueue::buffer_select(flags);
-        let stands = cqueue::more(flags);
+        let (result, stands) = (completed.result, completed.more);
+        let buffer = completed.filled();
         let Some(c) = live(&mut self.conns, id) else {
             if let Some(buffer) = buffer {
-                self.buffers.give_back(buffer);
+                self.ring.buffers().give_back(buffer);
             }
             self.parting_received(id, result, stands);
             return Flow::Continue(());
@@ -339,25 +294,25 @@ impl Uring {
         c.armed = stands;
         if c.state != State::Open || c.ended {
             if let Some(buffer) = buffer {
-                self.buffers.give_back(buffer);
+                self.ring.buffers().give_back(buffer);
             }
             return Flow::Continue(());
         }
         match (result, buffer) {
             (1.., Some(buffer)) => {
                 let now = self.pace.now();
-                m.on_recv(id, self.buffers.received(buffer, result as usize), now);
-                self.buffers.give_back(buffer);
+                m.on_recv(id, self.ring.buffers().received(&buffer), now);
+                self.ring.buffers().give_back(buffer);
                 self.act(m)?;
                 if !stands {
                     self.pending.push((id, Pending::Arm));
                 }
                 Flow::Continue(())
             }
-            (0, _) => {
+            (0, buffer) => {
                 c.ended = true;
                 if let Some(buffer) = buffer {
-                    self.buffers.give_back(buffer);
+                    self.ring.buffers().give_back(buffer);
                 }
                 m.on_closed(id, None, self.pace.now());
                 self.act(m)?;
@@ -433,7 +388,7 @@ impl Uring {
         if self.pending.is_empty() {
             return Flow::Continue(());
         }
-        self.buffers.publish();
+        self.ring.buffers().publish();
         let mut batch = std::mem::take(&mut self.spare);
         std::mem::swap(&mut batch, &mut self.pending);
         for &(id, what) in &batch {
@@ -460,15 +415,13 @@ impl Uring {
 
     /// The run is over: stop what is under way and close everything.
     fn let_go(&mut self) {
-        self.ring.submit();
-        self.ring.cancel_all();
-        self.ring.poll(Span::ZERO);
-        self.ring.reap(&mut self.done);
-        for c in std::mem::take(&mut self.done) {
+        self.ring.stop_all();
+        while let Some(completed) = self.ring.next() {
             // Accepted, and known to nobody.
-            if unpack(c.user_data()).0 == Op::Accept && c.result() >= 0 {
-                sock::close(c.result());
+            if unpack(completed.what()).0 == Op::Accept && completed.result >= 0 {
+                sock::close(completed.result);
             }
+            drop(self.ring.take_back(completed));
         }
         for c in std::mem::take(&mut self.conns) {
             if c.state == State::Free || c.fd < 0 {

@@ -2,13 +2,10 @@
 //! their submission.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::types::BufRingEntry;
-
-use super::ring::Ring;
 
 /// How many buffers to receive into; a power of two.
 const BUFFERS: u16 = 512;
@@ -24,45 +21,72 @@ pub(super) struct Buffers {
     entries: NonNull<BufRingEntry>,
     memory: NonNull<u8>,
     tail: u16,
+    /// The kernel may still write to them when they are dropped.
+    leaks: bool,
+}
+
+/// A buffer that the kernel has filled and given away. There is only one of these for it, and
+/// `give_back` takes it.
+#[derive(Debug)]
+pub(super) struct Filled {
+    id: u16,
+    len: usize,
+}
+
+impl Filled {
+    /// Buffer `id`, with so many bytes.
+    ///
+    /// # Safety
+    /// A completion has named the buffer, and nothing else was made of that completion.
+    #[inline]
+    pub(super) unsafe fn new(id: u16, len: usize) -> Self {
+        assert!(id < BUFFERS && len <= SIZE, "buffer {id} of {len} bytes");
+        Self { id, len }
+    }
 }
 
 impl Buffers {
-    /// Make the buffers and tell the ring. The ring must be dropped first.
-    pub(super) fn new(ring: &mut Ring) -> io::Result<Self> {
+    /// Buffers that are all the kernel's, once it knows the entries.
+    pub(super) fn new() -> Self {
         let mut b = Self {
             entries: allocate(entries_layout()).cast(),
             memory: allocate(memory_layout()),
             tail: 0,
+            leaks: false,
         };
-        // SAFETY: `entries` is page-aligned and holds BUFFERS entries; it stays until `b` is
-        // dropped, and `b` is dropped after the ring (fields of the driver in that order) or here,
-        // where the ring does not use it.
-        unsafe { ring.register_buffers(b.entries.as_ptr() as u64, BUFFERS) }?;
         for id in 0..BUFFERS {
             b.put(id);
         }
         b.publish();
-        Ok(b)
+        b
     }
 
-    /// What the kernel has put into buffer `id`, of which it has said that it is ours now.
+    /// Where the entries are, which begin a page, and how many there are.
+    pub(super) fn entries(&self) -> (u64, u16) {
+        (self.entries.as_ptr() as u64, BUFFERS)
+    }
+
+    /// What the kernel has put into the buffer.
     #[inline]
-    pub(super) fn received(&mut self, id: u16, len: usize) -> &mut [u8] {
-        assert!(id < BUFFERS && len <= SIZE, "buffer {id} of {len} bytes");
-        // SAFETY: the range lies inside `memory` by the assertion. The kernel has given the buffer
-        // away with the completion, and `give_back` needs `&mut self`, so nobody writes to it while
+    pub(super) fn received(&mut self, buffer: &Filled) -> &mut [u8] {
+        // SAFETY: the range lies inside `memory` by the assertion in `Filled::new`. The kernel has
+        // given the buffer away, and `give_back` needs `&mut self`, so nobody writes to it while
         // the slice lives.
         unsafe {
-            let at = self.memory.as_ptr().add(usize::from(id) * SIZE);
-            std::slice::from_raw_parts_mut(at, len)
+            let at = self.memory.as_ptr().add(usize::from(buffer.id) * SIZE);
+            std::slice::from_raw_parts_mut(at, buffer.len)
         }
     }
 
     /// Let the kernel fill the buffer again, from the next `publish` on.
     #[inline]
-    pub(super) fn give_back(&mut self, id: u16) {
-        assert!(id < BUFFERS, "buffer {id}");
-        self.put(id);
+    pub(super) fn give_back(&mut self, buffer: Filled) {
+        self.put(buffer.id);
+    }
+
+    /// Never free the memory: the kernel may still write to it.
+    pub(super) fn leak(&mut self) {
+        self.leaks = true;
     }
 
     /// Show the kernel what was given back.
@@ -94,7 +118,13 @@ impl Buffers {
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        // SAFETY: both were allocated with these layouts, and the ring that used them is gone.
+        if self.leaks {
+            return;
+        }
+        #[cfg(test)]
+        FREED.set(FREED.get() + 1);
+        // SAFETY: both were allocated with these layouts, and the kernel uses them no more: the
+        // ring calls `leak` where it may.
         unsafe {
             dealloc(self.entries.as_ptr().cast(), entries_layout());
             dealloc(self.memory.as_ptr(), memory_layout());
@@ -185,6 +215,12 @@ impl Arena {
     pub(super) fn undo(&mut self, piece: Piece) {
         self.used = piece.at as usize;
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has freed its buffers.
+    pub(super) static FREED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]

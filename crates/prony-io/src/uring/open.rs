@@ -3,11 +3,10 @@
 
 use std::os::fd::{AsRawFd, IntoRawFd as _, RawFd};
 
-use io_uring::types::Fd;
-use io_uring::{cqueue, opcode, squeue};
 use prony_core::machine::{CloseHow, Machine};
 use prony_core::units::{ConnId, Nanos, Span};
 
+use super::ring::Request;
 use super::{ACCEPTED, Conn, FREE, Flow, ListenerKind, Op, Pending, State, Uring, live, pack};
 use crate::driver::tries_next;
 use crate::errno;
@@ -21,6 +20,9 @@ const ASSOCIATIONS_IN_A_ROW: u32 = 64;
 const FLUSH: Span = Span::from_secs(10);
 /// How long a server's closed connection may still hear its peer out.
 const LINGER: Span = Span::from_secs(2);
+
+/// The name of requests for whose completion nobody waits.
+const NOBODY: u64 = 0;
 
 /// A connection that the machine has let go of.
 #[derive(Debug)]
@@ -89,8 +91,7 @@ impl Uring {
             self.pending.push((id, Pending::Decided(result)));
             return;
         }
-        let entry = opcode::Connect::new(Fd(fd), remote.as_ptr(), remote.len()).build();
-        self.ring.push(&entry.user_data(pack(Op::Connect, id)));
+        self.ring.connect(fd, remote.bytes(), pack(Op::Connect, id));
     }
 
     /// Give up the current address; whether there is another to try.
@@ -140,8 +141,7 @@ impl Uring {
             return;
         }
         c.armed = true;
-        let entry = opcode::RecvMulti::new(Fd(c.fd), 0).build();
-        self.ring.push(&entry.user_data(pack(Op::Receive, id)));
+        self.ring.push(Request::receive(c.fd), pack(Op::Receive, id));
     }
 
     /// Let the kernel accept at the listeners that have rested.
@@ -158,15 +158,13 @@ impl Uring {
                 continue;
             }
             self.idle_listeners.swap_remove(i);
-            let fd = Fd(self.listeners[index as usize].as_raw_fd());
+            let fd = self.listeners[index as usize].as_raw_fd();
             let id = ConnId { slot: index, generation: 0 };
             if self.listener_kinds[index as usize] == ListenerKind::OneToMany {
-                let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).build();
-                self.ring.push(&entry.user_data(pack(Op::Knock, id)));
+                self.ring.push(Request::until_readable(fd), pack(Op::Knock, id));
                 continue;
             }
-            let entry = opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build();
-            self.ring.push(&entry.user_data(pack(Op::Accept, id)));
+            self.ring.push(Request::accept(fd), pack(Op::Accept, id));
         }
     }
 
@@ -176,10 +174,10 @@ impl Uring {
         m: &mut M,
         index: u32,
         result: i32,
-        flags: u32,
+        stands: bool,
     ) -> Flow {
         let now = self.pace.now();
-        if !cqueue::more(flags) {
+        if !stands {
             let short =
                 matches!(-result, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM);
             self.stats.accept_pauses += u64::from(short);
@@ -243,7 +241,7 @@ impl Uring {
             self.sampler.closing(conn.fd, conn.sends > 1);
         }
         let healthy = conn.state == State::Open && conn.broken.is_none();
-        let unsent = conn.slow || conn.sent_in == self.batch;
+        let unsent = conn.slow || conn.sent_in == self.ring.batch();
         let served = conn.endpoint == ACCEPTED && !conn.ended;
         if how == CloseHow::Orderly && healthy && (unsent || served) {
             let until = self.pace.now() + FLUSH;
@@ -267,12 +265,10 @@ impl Uring {
         ];
         for (under_way, op) in ops {
             if under_way {
-                let cancel = opcode::AsyncCancel::new(pack(op, id)).build();
-                self.ring.push(&cancel.flags(squeue::Flags::SKIP_SUCCESS));
+                self.ring.push(Request::cancel(pack(op, id)), NOBODY);
             }
         }
-        let close = opcode::Close::new(Fd(conn.fd)).build();
-        self.ring.push(&close.flags(squeue::Flags::SKIP_SUCCESS));
+        self.ring.push(Request::close(conn.fd), NOBODY);
     }
 
     /// The connection of that name, whether the machine let go of it or not.
@@ -296,7 +292,7 @@ impl Uring {
             return;
         }
         self.flushing = 0;
-        let (batch, now) = (self.batch, self.pace.now());
+        let (batch, now) = (self.ring.batch(), self.pace.now());
         let mut over = Vec::new();
         for (&key, p) in &mut self.parting {
             if p.lingers || p.conn.slow {

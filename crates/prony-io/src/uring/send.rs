@@ -3,25 +3,18 @@
 use prony_core::machine::Machine;
 use prony_core::units::ConnId;
 
-use super::{Flow, Op, Pending, State, Uring, live, pack, ring};
+use super::ring::Completed;
+use super::{Flow, Op, Pending, State, Uring, live, pack};
 use crate::errno;
 
 /// Memory of slow sends that is kept for the next ones.
 const SPARE: usize = 64;
 
-/// A send that was not taken at once.
-#[derive(Debug)]
-pub(super) struct Slow {
-    bytes: Vec<u8>,
-    /// How much of it is through.
-    sent: usize,
-}
-
 impl Uring {
     /// Queue what the connection has to send.
     #[inline]
     pub(super) fn send<M: Machine + ?Sized>(&mut self, m: &mut M, id: ConnId) {
-        let (batch, now) = (self.batch, self.pace.now());
+        let (batch, now) = (self.ring.batch(), self.pace.now());
         let Some(c) = live(&mut self.conns, id) else { return };
         if c.state != State::Open || c.slow || c.broken.is_some() {
             return; // the end of the slow send asks again
@@ -34,7 +27,7 @@ impl Uring {
             self.pending.push((id, Pending::WriteOn));
             return;
         }
-        let arena = &mut self.arenas[(batch & 1) as usize];
+        let arena = self.ring.arena();
         let mut piece = arena.begin();
         let all = m.take_output(id, now, &mut |data| arena.append(&mut piece, data));
         if piece.len == 0 {
@@ -46,8 +39,7 @@ impl Uring {
         c.sends = (c.sends + 1).min(2);
         if all {
             (c.sent_in, c.sent) = (batch, piece);
-            let entry = ring::send_at_once(c.fd, arena.bytes(piece));
-            self.ring.push(&entry.user_data(pack(Op::Send, id)));
+            self.ring.send_at_once(c.fd, piece, pack(Op::Send, id));
         } else {
             // The machine has more: it is asked again when this is through.
             let mut bytes = self.spare_slow.pop().unwrap_or_default();
@@ -80,16 +72,14 @@ impl Uring {
     }
 
     fn send_slowly(&mut self, id: ConnId, bytes: Vec<u8>) {
-        let what = pack(Op::SlowSend, id);
         let fd = self.conn_or_parting(id).map_or(-1, |c| c.fd);
-        self.ring.push(&ring::send_all(fd, &bytes).user_data(what));
-        self.slow.insert(what, Slow { bytes, sent: 0 });
+        self.ring.send_slowly(fd, bytes, 0, pack(Op::SlowSend, id));
     }
 
     /// A send that was decided at its submission was not taken whole.
     pub(super) fn send_fell_short(&mut self, id: ConnId, result: i32) -> Flow {
         let Some(c) = self.conn_or_parting(id) else { return Flow::Continue(()) };
-        let (piece, arena) = (c.sent, (c.sent_in & 1) as usize);
+        let (piece, batch) = (c.sent, c.sent_in);
         let taken = match result {
             0.. => result as usize,
             e if e == -libc::EAGAIN || e == -libc::EINTR => 0,
@@ -100,7 +90,7 @@ impl Uring {
         };
         c.slow = true;
         let mut bytes = self.spare_slow.pop().unwrap_or_default();
-        bytes.extend_from_slice(&self.arenas[arena].bytes(piece)[taken..]);
+        bytes.extend_from_slice(&self.ring.bytes(batch, piece)[taken..]);
         self.send_slowly(id, bytes);
         Flow::Continue(())
     }
@@ -110,25 +100,25 @@ impl Uring {
         &mut self,
         m: &mut M,
         id: ConnId,
-        what: u64,
-        result: i32,
+        completed: Completed,
     ) -> Flow {
-        let Some(mut slow) = self.slow.remove(&what) else { return Flow::Continue(()) };
+        let (what, result) = (completed.what(), completed.result);
+        let Some((bytes, mut sent)) = self.ring.take_back(completed) else {
+            return Flow::Continue(());
+        };
         let Some(fd) = self.conn_or_parting(id).map(|c| c.fd) else {
-            self.keep(slow);
+            self.keep(bytes);
             return Flow::Continue(());
         };
         let taken = if result == -libc::EINTR || result == -libc::EAGAIN { 0 } else { result };
         if let Ok(taken) = usize::try_from(taken) {
-            slow.sent += taken;
-            if slow.sent < slow.bytes.len() {
-                let entry = ring::send_all(fd, &slow.bytes[slow.sent..]);
-                self.ring.push(&entry.user_data(what));
-                self.slow.insert(what, slow);
+            sent += taken;
+            if sent < bytes.len() {
+                self.ring.send_slowly(fd, bytes, sent, what);
                 return Flow::Continue(());
             }
         }
-        self.keep(slow);
+        self.keep(bytes);
         if let Some(c) = self.conn_or_parting(id) {
             c.slow = false;
         }
@@ -158,10 +148,10 @@ impl Uring {
         }
     }
 
-    fn keep(&mut self, mut slow: Slow) {
+    fn keep(&mut self, mut bytes: Vec<u8>) {
         if self.spare_slow.len() < SPARE {
-            slow.bytes.clear();
-            self.spare_slow.push(slow.bytes);
+            bytes.clear();
+            self.spare_slow.push(bytes);
         }
     }
 }
