@@ -65,6 +65,8 @@ pub enum Fault {
     NoDescriptors,
     /// The meter's own: no local port was free.
     NoPorts,
+    /// The meter's own: its host has no address of the target's family, or not the one asked for.
+    NoAddress,
     /// The meter's own: the kernel had no buffer or memory.
     NoBuffers,
     /// The meter's own: never sent, as there was no connection and no room to wait for one, or as
@@ -96,7 +98,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// How many faults there are; `fault as usize` is below it.
-    pub const COUNT: usize = 32;
+    pub const COUNT: usize = 33;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -129,6 +131,7 @@ impl Fault {
         Self::GivenUp,
         Self::NoDescriptors,
         Self::NoPorts,
+        Self::NoAddress,
         Self::NoBuffers,
         Self::Dropped,
         Self::Internal,
@@ -162,6 +165,7 @@ impl Fault {
             Self::NoValue | Self::UnfitValue => FaultClass::Script,
             Self::NoDescriptors
             | Self::NoPorts
+            | Self::NoAddress
             | Self::NoBuffers
             | Self::Dropped
             | Self::Internal => FaultClass::Meter,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use crate::control::Control;
 use crate::desk::Desk;
 use crate::direct::Direct;
 use crate::epoll::Epoll;
+use crate::errno;
 use crate::ports::{Ports, SocketOptions};
 use crate::sleep::Precision;
 use crate::sock::sctp::{self, Path, PathState, Style, Tuning};
@@ -261,6 +262,32 @@ impl Network {
         sock::options::apply(fd, &self.sockets);
     }
 
+    /// Why a connection to that address could not be made. The kernel says the same where no port
+    /// is left and where this host has no address to connect from.
+    pub(crate) fn connect_fault(&self, endpoint: u32, tried: u16, e: i32) -> Fault {
+        let to = self.remote(endpoint, tried).and_then(Remote::as_inet);
+        match (e, to) {
+            (libc::EADDRNOTAVAIL, Some(to)) if !self.has_address_for(to) => Fault::NoAddress,
+            _ => errno::connect_fault(e),
+        }
+    }
+
+    /// Whether this host has the addresses to connect from. UDP is asked, whose ports are others,
+    /// and whose connect sends nothing.
+    #[cold]
+    fn has_address_for(&self, to: SocketAddr) -> bool {
+        let is_missing = |result: io::Result<()>| {
+            result.is_err_and(|e| e.raw_os_error() == Some(libc::EADDRNOTAVAIL))
+        };
+        let fits = |source: &&IpAddr| source.is_ipv4() == to.is_ipv4();
+        let mut sources = self.sources.iter().filter(fits).peekable();
+        if sources.peek().is_none() {
+            let any = UdpSocket::bind((any_of(to), 0));
+            return !is_missing(any.and_then(|socket| socket.connect(to)));
+        }
+        !sources.any(|&source| is_missing(UdpSocket::bind((source, 0)).map(drop)))
+    }
+
     /// The next source address that fits.
     pub(crate) fn source_for(&mut self, endpoint: u32, tried: u16) -> Option<IpAddr> {
         if self.sources.is_empty() {
@@ -285,9 +312,10 @@ fn any_of(addr: SocketAddr) -> IpAddr {
 }
 
 /// Whether another address of the endpoint may do better. The meter's own shortages are the same
-/// for all.
+/// for all, but this host may have addresses of one family only.
 pub(crate) fn tries_next(fault: Fault) -> bool {
-    fault.class() == FaultClass::Connect || fault == Fault::ConnectTimeout
+    fault.class() == FaultClass::Connect
+        || matches!(fault, Fault::ConnectTimeout | Fault::NoAddress)
 }
 
 /// Asks the kernel about connections that close: about each that carried more than one batch, and
@@ -440,6 +468,23 @@ mod tests {
         assert_eq!(order(&n), ["127.0.0.2:2", "127.0.0.3:3", "127.0.0.1:1"]);
         n.answered(0, 2);
         assert_eq!(order(&n), ["127.0.0.1:1", "127.0.0.2:2", "127.0.0.3:3"]);
+    }
+
+    #[test]
+    fn a_missing_address_is_told_from_missing_ports() {
+        let fault = |to, sources: &[&str], e| {
+            let sources = sources.iter().map(|s| s.parse().unwrap()).collect();
+            network(vec![vec![inet(to)]], sources).connect_fault(0, 0, e)
+        };
+        let e = libc::EADDRNOTAVAIL;
+        // 192.0.2.0/24 and 2001:db8::/32 are for examples, and no host has them.
+        assert_eq!(fault("127.0.0.1:1", &[], e), Fault::NoPorts);
+        assert_eq!(fault("127.0.0.1:1", &["127.0.0.2"], e), Fault::NoPorts);
+        assert_eq!(fault("127.0.0.1:1", &["127.0.0.2", "192.0.2.1"], e), Fault::NoAddress);
+        assert_eq!(fault("127.0.0.1:1", &["127.0.0.2", "2001:db8::1"], e), Fault::NoPorts);
+        assert_eq!(fault("127.0.0.1:1", &["192.0.2.1"], libc::ECONNREFUSED), Fault::ConnectRefused);
+        // The target may have an address of another family, but no other ports.
+        assert_eq!([Fault::NoAddress, Fault::NoPorts].map(tries_next), [true, false]);
     }
 
     /// On every kind of socket, and not on SCTP's alone.

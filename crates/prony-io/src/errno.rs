@@ -65,8 +65,11 @@ fn own_fault(errno: i32) -> Fault {
         libc::EMFILE | libc::ENFILE => Fault::NoDescriptors,
         // EAGAIN: an internet connect found no free local port; EADDRINUSE: none with that source
         // address.
+        // EADDRNOTAVAIL: the same, or a missing address, which `Network::connect_fault` tells apart.
         libc::EADDRNOTAVAIL | libc::EADDRINUSE | libc::EAGAIN => Fault::NoPorts,
         libc::ENOBUFS | libc::ENOMEM | libc::ENOSPC => Fault::NoBuffers,
+        // A kernel without IPv6.
+        libc::EAFNOSUPPORT => Fault::NoAddress,
         _ => Fault::Internal,
     }
 }
@@ -91,6 +94,7 @@ mod tests {
             (libc::ENFILE, Fault::NoDescriptors),
             (libc::EADDRNOTAVAIL, Fault::NoPorts),
             (libc::EAGAIN, Fault::NoPorts),
+            (libc::EAFNOSUPPORT, Fault::NoAddress),
             (libc::ENOBUFS, Fault::NoBuffers),
             (libc::ENOMEM, Fault::NoBuffers),
             (libc::EINVAL, Fault::Internal),

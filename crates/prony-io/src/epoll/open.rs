@@ -64,8 +64,8 @@ impl Epoll {
                 Ok(()) => return,
                 Err(e) => e,
             };
-            if !self.next_address(id, e) {
-                self.pending.push((id, Pending::Refused(errno::connect_fault(e))));
+            if let Err(fault) = self.next_address(id, e) {
+                self.pending.push((id, Pending::Refused(fault)));
                 return;
             }
         }
@@ -95,16 +95,18 @@ impl Epoll {
         }
     }
 
-    /// Give up the current address; whether there is another to try.
-    fn next_address(&mut self, id: ConnId, e: i32) -> bool {
-        let Some(c) = live(&mut self.conns, id) else { return false };
+    /// Give up the current address; why the connection fails where there is no other to try.
+    fn next_address(&mut self, id: ConnId, e: i32) -> Result<(), Fault> {
+        let Some(c) = live(&mut self.conns, id) else { return Err(errno::connect_fault(e)) };
         if c.fd >= 0 {
             sock::close(c.fd);
             c.fd = -1;
         }
-        c.tried += 1;
         let (endpoint, tried) = (c.endpoint, c.tried);
-        tries_next(errno::connect_fault(e)) && self.network.remote(endpoint, tried).is_some()
+        c.tried += 1;
+        let fault = self.network.connect_fault(endpoint, tried, e);
+        let has_next = tries_next(fault) && self.network.remote(endpoint, tried + 1).is_some();
+        if has_next { Ok(()) } else { Err(fault) }
     }
 
     /// A connect that was under way has failed.
@@ -114,11 +116,13 @@ impl Epoll {
         id: ConnId,
         e: i32,
     ) -> Flow {
-        if self.next_address(id, e) {
-            self.try_address(id);
-            return Flow::Continue(());
+        match self.next_address(id, e) {
+            Ok(()) => {
+                self.try_address(id);
+                Flow::Continue(())
+            }
+            Err(fault) => self.dead(m, id, fault),
         }
-        self.dead(m, id, errno::connect_fault(e))
     }
 
     /// A connect has succeeded.

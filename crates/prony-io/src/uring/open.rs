@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsRawFd, IntoRawFd as _, RawFd};
 
+use prony_core::fault::Fault;
 use prony_core::machine::{CloseHow, Machine};
 use prony_core::units::{ConnId, Nanos, Span};
 
@@ -61,8 +62,8 @@ impl Uring {
                 }
                 Err(e) => e,
             };
-            if !self.next_address(id, e) {
-                self.pending.push((id, Pending::Refused(errno::connect_fault(e))));
+            if let Err(fault) = self.next_address(id, e) {
+                self.pending.push((id, Pending::Refused(fault)));
                 return;
             }
         }
@@ -94,16 +95,18 @@ impl Uring {
         self.ring.connect(fd, remote.bytes(), pack(Op::Connect, id));
     }
 
-    /// Give up the current address; whether there is another to try.
-    fn next_address(&mut self, id: ConnId, e: i32) -> bool {
-        let Some(c) = live(&mut self.conns, id) else { return false };
+    /// Give up the current address; why the connection fails where there is no other to try.
+    fn next_address(&mut self, id: ConnId, e: i32) -> Result<(), Fault> {
+        let Some(c) = live(&mut self.conns, id) else { return Err(errno::connect_fault(e)) };
         if c.fd >= 0 {
             sock::close(c.fd);
             c.fd = -1;
         }
-        c.tried += 1;
         let (endpoint, tried) = (c.endpoint, c.tried);
-        tries_next(errno::connect_fault(e)) && self.network.remote(endpoint, tried).is_some()
+        c.tried += 1;
+        let fault = self.network.connect_fault(endpoint, tried, e);
+        let has_next = tries_next(fault) && self.network.remote(endpoint, tried + 1).is_some();
+        if has_next { Ok(()) } else { Err(fault) }
     }
 
     /// A connect is decided.
@@ -117,11 +120,13 @@ impl Uring {
             return Flow::Continue(());
         };
         if result < 0 {
-            if self.next_address(id, -result) {
-                self.try_address(id);
-                return Flow::Continue(());
-            }
-            return self.dead(m, id, errno::connect_fault(-result));
+            return match self.next_address(id, -result) {
+                Ok(()) => {
+                    self.try_address(id);
+                    Flow::Continue(())
+                }
+                Err(fault) => self.dead(m, id, fault),
+            };
         }
         c.state = State::Open;
         let (endpoint, tried, association) = (c.endpoint, c.tried, c.messages.then_some(c.fd));

@@ -40,6 +40,7 @@ pub fn name(fault: Fault) -> &'static str {
         Fault::GivenUp => "given-up",
         Fault::NoDescriptors => "no-descriptors",
         Fault::NoPorts => "no-ports",
+        Fault::NoAddress => "no-address",
         Fault::NoBuffers => "no-buffers",
         Fault::Dropped => "dropped",
         Fault::Internal => "internal",
@@ -78,6 +79,7 @@ pub fn sentence(fault: Fault) -> &'static str {
         Fault::GivenUp => "given up, its session having failed",
         Fault::NoDescriptors => "the meter had no file descriptor left",
         Fault::NoPorts => "the meter had no local port left",
+        Fault::NoAddress => "the meter's host has no address to connect from",
         Fault::NoBuffers => "the meter's kernel had no buffer or memory left",
         Fault::Dropped => "not sent: the meter could not keep up with the arrivals",
         Fault::Internal => "the meter's kernel refused for a reason of its own",
@@ -303,6 +305,10 @@ fn ran_out(fault: Fault, requests: &str, summary: &Summary) -> String {
         Fault::NoPorts => format!(
             "the meter ran out of local ports for {requests}: keep connections alive, lower -c, \
              or add addresses with --source"
+        ),
+        Fault::NoAddress => format!(
+            "this host has no address to connect from for {requests}: give --source only addresses \
+             that `ip address` lists here, and where there is no IPv6, use the target's IPv4 address"
         ),
         Fault::NoBuffers => format!(
             "the meter's kernel ran out of buffers for {requests}: lower -c, \

@@ -1,6 +1,7 @@
 //! The real binary against real servers: `prony serve`, nginx and haproxy, over loopback.
 
 mod ab;
+mod addresses;
 mod arrivals;
 mod beside;
 mod counters;

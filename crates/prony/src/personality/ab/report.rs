@@ -470,7 +470,9 @@ pub(super) fn last_words(fault: Fault) -> (&'static str, u32) {
             ("apr_pollset_poll: The timeout specified has expired", 70_007)
         }
         Fault::NoDescriptors => ("socket: Too many open files", 24),
-        Fault::NoPorts => ("apr_socket_connect(): Cannot assign requested address", 99),
+        Fault::NoPorts | Fault::NoAddress => {
+            ("apr_socket_connect(): Cannot assign requested address", 99)
+        }
         Fault::NoBuffers => ("apr_socket_connect(): No buffer space available", 105),
         _ => ("apr_socket_connect(): Input/output error", 5),
     }

@@ -176,7 +176,7 @@ fn broken(summary: &Summary, iterations: u32) -> Option<String> {
         Some(Fault::ConnectUnreachable) => {
             format!("({id}|{id}) connection failed: No route to host")
         }
-        Some(Fault::NoPorts) => {
+        Some(Fault::NoPorts | Fault::NoAddress) => {
             format!("({id}|{id}) connection failed: Cannot assign requested address")
         }
         Some(Fault::RequestTimeout) => told("recv_n: Connection timed out"),

@@ -108,6 +108,7 @@ fn verdict(summary: &Summary) -> String {
             let what = match fault {
                 Fault::NoDescriptors => "file descriptors",
                 Fault::NoPorts => "local ports",
+                Fault::NoAddress => "local addresses",
                 _ => "memory",
             };
             format!("it ran out of {what} for {requests} calls")

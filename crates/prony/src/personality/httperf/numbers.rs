@@ -127,7 +127,7 @@ fn errors(o: &Opts, t: &Tally, plan: &Plan) -> Errors {
         connrefused: of(&[Fault::ConnectRefused]),
         connreset: resets + short - untold,
         fd_unavail: of(&[Fault::NoDescriptors]),
-        addrunavail: of(&[Fault::NoPorts]),
+        addrunavail: of(&[Fault::NoPorts, Fault::NoAddress]),
         ftab_full: 0,
         other: 0,
     };
