@@ -126,7 +126,8 @@ impl Crew<'_> {
             cpu_user: user_end - user,
             cpu_system: system_end - system,
             wall: stats.end.since(Nanos::ZERO),
-            spin: stats.spin,
+            // Interrupts and short preemptions are in the one and not in the other.
+            spin: stats.spin.min(user_end + system_end - (user + system)),
             turns: stats.turns,
             stalls: stats.stalls,
             turned: held::turned_since(turned, held::turned()),

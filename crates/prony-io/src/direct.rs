@@ -17,6 +17,7 @@ use crate::control::Control;
 use crate::driver::{Config, DriverStats, Network, PULSE, Pulse, Sampler, tries_next};
 use crate::errno;
 use crate::give::{Given, give};
+use crate::pace::Spun;
 use crate::sleep::{self, Precision};
 use crate::sock::{self, Boundaries, Connecting, Mode, Read, waits};
 use crate::stamps::{self, Stamps};
@@ -196,13 +197,17 @@ impl Direct {
         at_most: Span,
         clock: Clock,
     ) -> Flow {
-        let begun = self.now;
-        let read =
-            if self.spins { self.spin(link, at_most, clock) } else { self.wait(link, at_most) };
+        let mut spun = Spun::since(self.now);
+        let read = if self.spins {
+            self.spin(link, at_most, clock, &mut spun)
+        } else {
+            self.wait(link, at_most)
+        };
         // Right away: nothing of this program's own is to be part of the exchange.
         self.now = clock.now();
         if self.spins {
-            self.stats.spin += self.now.since(begun);
+            spun.step(self.now);
+            self.stats.spin += spun.time;
         }
         match read {
             Read::Data(n) => {
@@ -254,7 +259,7 @@ impl Direct {
     }
 
     /// Reads that do not wait, again and again.
-    fn spin(&mut self, link: Link, at_most: Span, clock: Clock) -> Read {
+    fn spin(&mut self, link: Link, at_most: Span, clock: Clock, spun: &mut Spun) -> Read {
         let end = self.now + at_most;
         loop {
             for _ in 0..SPINS {
@@ -263,7 +268,9 @@ impl Direct {
                     read => return read,
                 }
             }
-            if clock.now() >= end {
+            let now = clock.now();
+            spun.step(now);
+            if now >= end {
                 return Read::Empty;
             }
         }
@@ -369,7 +376,7 @@ impl Direct {
                 return Flow::Continue(());
             }
             Err(e) => {
-                let fault = errno::connect_fault(e);
+                let fault = self.network.connect_fault(link.endpoint, link.tried, e);
                 if current.fd >= 0 {
                     sock::close(current.fd);
                     current.fd = -1;

@@ -165,14 +165,106 @@ impl Pace {
 
     /// Poll without sleeping until `due` or an event.
     fn spin(&mut self, poller: &mut impl Poll, due: Nanos) -> usize {
-        let begin = self.read_clock();
+        let mut spun = Spun::since(self.read_clock());
         loop {
             let n = poller.poll(Span::ZERO);
             let now = self.read_clock();
+            spun.step(now);
             if n > 0 || now >= due {
-                self.sleeper.spun(now.since(begin));
+                self.sleeper.spun(spun.time);
                 return n;
             }
         }
+    }
+}
+
+/// The processor time of one spin, which the clock is read for anyway: the sum of its steps, less
+/// those that took so long that something else had the processor meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spun {
+    last: Nanos,
+    pub(crate) time: Span,
+}
+
+impl Spun {
+    /// A step is a poll or 32 reads, and takes some microseconds.
+    const STEP_MAX: Span = Span::from_micros(100);
+
+    /// Spinning starts now.
+    #[inline]
+    pub(crate) fn since(now: Nanos) -> Self {
+        Self { last: now, time: Span::ZERO }
+    }
+
+    /// One more step ends now.
+    #[inline]
+    pub(crate) fn step(&mut self, now: Nanos) {
+        let step = now.since(self.last);
+        if step <= Self::STEP_MAX {
+            self.time += step;
+        }
+        self.last = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+    use crate::cpu;
+
+    /// Nothing ever comes.
+    struct Nothing;
+
+    impl Poll for Nothing {
+        fn poll(&mut self, _at_most: Span) -> usize {
+            0
+        }
+    }
+
+    fn spin_for(span: Span) -> (Span, Span) {
+        let mut pace = Pace::new(Precision::Spin, &mut Nothing);
+        pace.begin(Clock::starting_now());
+        let (user, system) = cpu::thread_times();
+        let due = pace.read_clock() + span;
+        pace.spin(&mut Nothing, due);
+        let (user_end, system_end) = cpu::thread_times();
+        (pace.spun(), user_end + system_end - (user + system))
+    }
+
+    #[test]
+    fn steps_without_the_processor_are_not_spun() {
+        let mut spun = Spun::since(Nanos(0));
+        for at in [1_000, 2_500, 4_000_000, 4_001_000, 9_000_000] {
+            spun.step(Nanos(at));
+        }
+        assert_eq!(spun.time, Span(3_500), "1,000 and 1,500 before the first gap, 1,000 after it");
+    }
+
+    /// Three others want the same processor, so that the thread has it for a part of the time.
+    #[test]
+    fn spin_time_is_processor_time_on_a_processor_that_is_shared() {
+        let stop = AtomicBool::new(false);
+        let core = cpu::allowed()[0];
+        thread::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    cpu::pin(core).unwrap();
+                    while !stop.load(Ordering::Relaxed) {}
+                });
+            }
+            let spinner = s.spawn(|| {
+                cpu::pin(core).unwrap();
+                spin_for(Span::from_millis(400))
+            });
+            let (spun, used) = spinner.join().unwrap();
+            stop.store(true, Ordering::Relaxed);
+            assert!(used < Span::from_millis(300), "the processor was shared: {used:?}");
+            // What the kernel's own work takes is in none or both.
+            assert!(spun <= used + Span::from_millis(5), "spun {spun:?}, used {used:?}");
+            assert!(spun >= used / 2, "spun {spun:?}, used {used:?}");
+        });
     }
 }

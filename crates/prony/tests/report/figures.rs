@@ -55,6 +55,18 @@ fn a_cards_times_are_told_where_there_are_any() {
     assert!(!text(&summary).contains("card"), "{}", text(&summary));
 }
 
+/// A thread that did nothing but spin was busy for none of its time, and used a processor.
+#[test]
+fn busy_shares_and_processor_time_are_there_for_threads_that_only_spin() {
+    let mut summary = sample::open();
+    assert!(text(&summary).contains("busy"), "{}", text(&summary));
+    for meter in &mut summary.meters {
+        meter.spin = meter.cpu();
+    }
+    let told = text(&summary);
+    assert!(told.contains("busy") && told.contains("CPU"), "{told}");
+}
+
 #[test]
 fn limits_that_are_none_are_no_numbers() {
     let mut summary = sample::closed();

@@ -383,7 +383,8 @@ fn stray(t: &Tally, f: Fault) -> String {
 /// What the meter did to its machine.
 pub(super) fn meter(summary: &Summary) -> Vec<String> {
     let mut told = Vec::new();
-    if let Some((_, share)) = summary.busiest().filter(|&(_, share)| share > 0.0) {
+    let is_known = summary.meters.iter().any(|m| m.cpu() > Span::ZERO);
+    if let Some((_, share)) = summary.busiest().filter(|_| is_known) {
         let shares: Vec<String> = summary.meters.iter().map(|m| units::percent(m.busy())).collect();
         told.push(match shares.len() {
             1 => format!("busy {}", shares[0]),
