@@ -1,6 +1,9 @@
 //! For protocols and sinks that stand around others: the methods in which they only hand on, and
 //! those in which a protocol only puts a sink of its own in between.
 
+/// A wrapper has all methods of its trait, and a default would silently take the place of the inner
+/// one's: each such `impl` has `#[deny(clippy::missing_trait_methods)]`.
+///
 /// Within `impl ReplySink` or `impl Protocol`: these methods are those of that field. `through` a
 /// sink: that stands around the given one, and shares a field with the protocol.
 macro_rules! pass_on {
@@ -79,6 +82,56 @@ macro_rules! pass_on {
             out: &mut Vec<u8>,
         ) {
             self.$to.encode_filled(conn, call, filled, last, out);
+        }
+    };
+    (@ reply_to $to:ident) => {
+        fn reply_to(&mut self, position: u32, reply: Reply) {
+            self.$to.reply_to(position, reply);
+        }
+    };
+    (@ odd $to:ident) => {
+        fn odd(&mut self, what: prony_core::proto::Odd) {
+            self.$to.odd(what);
+        }
+    };
+    (@ greets $to:ident) => {
+        fn greets(&self) -> bool {
+            self.$to.greets()
+        }
+    };
+    (@ greet $to:ident) => {
+        fn greet(
+            &mut self,
+            conn: &mut Self::Conn,
+            out: &mut Vec<u8>,
+            ends: &mut Vec<usize>,
+        ) -> prony_core::proto::Greeting {
+            self.$to.greet(conn, out, ends)
+        }
+    };
+    (@ greeted $to:ident) => {
+        fn greeted(&mut self, conn: &mut Self::Conn, data: &[u8]) -> Result<usize, Fault> {
+            self.$to.greeted(conn, data)
+        }
+    };
+    (@ greets_again $to:ident) => {
+        fn greets_again(&mut self, conn: &mut Self::Conn) -> bool {
+            self.$to.greets_again(conn)
+        }
+    };
+    (@ one_by_one $to:ident) => {
+        fn one_by_one(&self) -> bool {
+            self.$to.one_by_one()
+        }
+    };
+    (@ is_lossy $to:ident) => {
+        fn is_lossy(&self) -> bool {
+            self.$to.is_lossy()
+        }
+    };
+    (@ gave_up $to:ident) => {
+        fn gave_up(&mut self, conn: &mut Self::Conn, position: u32) {
+            self.$to.gave_up(conn, position);
         }
     };
     (@ deadline $to:ident) => {

@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 
 use prony_core::fault::Fault;
 use prony_core::proto::{Protocol, ReplySink};
+use prony_core::script::Filled;
 
 use super::pass_on::pass_on;
 
@@ -26,14 +27,29 @@ fn copy(bytes: &[u8]) {
     let _ = io::stderr().lock().write_all(bytes);
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<P: Protocol> Protocol for Tap<P> {
     type Conn = P::Conn;
 
     pass_on!(inner: room deadline);
+    pass_on!(inner: greets greet greeted greets_again one_by_one is_lossy gave_up);
 
     fn encode(&mut self, conn: &mut Self::Conn, call: u32, last: bool, out: &mut Vec<u8>) {
         let start = out.len();
         self.inner.encode(conn, call, last, out);
+        copy(&out[start..]);
+    }
+
+    fn encode_filled(
+        &mut self,
+        conn: &mut Self::Conn,
+        call: u32,
+        filled: &Filled,
+        last: bool,
+        out: &mut Vec<u8>,
+    ) {
+        let start = out.len();
+        self.inner.encode_filled(conn, call, filled, last, out);
         copy(&out[start..]);
     }
 

@@ -63,10 +63,12 @@ impl<'a, P> Observed<'a, P> {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<P: Protocol> Protocol for Observed<'_, P> {
     type Conn = P::Conn;
 
     pass_on!(inner: room encode encode_filled deadline);
+    pass_on!(inner: greets greet greeted greets_again one_by_one is_lossy gave_up);
     pass_on!(inner through Looking(seen): decode end);
 }
 
@@ -76,8 +78,9 @@ struct Looking<'a, S> {
     seen: &'a Seen,
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: ReplySink> ReplySink for Looking<'_, S> {
-    pass_on!(sink: awaited outstanding began wants_body body);
+    pass_on!(sink: awaited outstanding began wants_body body odd);
 
     fn wants_headers(&self) -> bool {
         self.seen.length.get().is_none() || self.sink.wants_headers()
@@ -97,5 +100,10 @@ impl<S: ReplySink> ReplySink for Looking<'_, S> {
     fn reply(&mut self, reply: Reply) {
         self.seen.reply(&reply);
         self.sink.reply(reply);
+    }
+
+    fn reply_to(&mut self, position: u32, reply: Reply) {
+        self.seen.reply(&reply);
+        self.sink.reply_to(position, reply);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use prony_core::fault::Fault;
 use prony_core::plan::Plan;
-use prony_core::proto::{Protocol, Reply, ReplySink};
+use prony_core::proto::{Greeting, Protocol, Reply, ReplySink};
 use prony_core::script::Filled;
 use prony_core::units::Nanos;
 
@@ -221,6 +221,7 @@ impl Stream {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<P: Protocol> Protocol for Tap<'_, P> {
     type Conn = Conn<P::Conn>;
 
@@ -290,6 +291,30 @@ impl<P: Protocol> Protocol for Tap<'_, P> {
         result
     }
 
+    pass_on!(inner: greets one_by_one is_lossy);
+
+    fn greet(
+        &mut self,
+        conn: &mut Self::Conn,
+        out: &mut Vec<u8>,
+        ends: &mut Vec<usize>,
+    ) -> Greeting {
+        self.inner.greet(&mut conn.inner, out, ends)
+    }
+
+    fn greeted(&mut self, conn: &mut Self::Conn, data: &[u8]) -> Result<usize, Fault> {
+        self.inner.greeted(&mut conn.inner, data)
+    }
+
+    fn greets_again(&mut self, conn: &mut Self::Conn) -> bool {
+        self.inner.greets_again(&mut conn.inner)
+    }
+
+    fn gave_up(&mut self, conn: &mut Self::Conn, position: u32) {
+        conn.stream.numbers.remove(position as usize);
+        self.inner.gave_up(&mut conn.inner, position);
+    }
+
     fn deadline(&self, conn: &Self::Conn) -> Option<Nanos> {
         self.inner.deadline(&conn.inner)
     }
@@ -302,8 +327,24 @@ struct TapSink<'a, S> {
     taps: &'a Taps,
 }
 
+impl<S> TapSink<'_, S> {
+    /// Print what is left of the reply to the call at that position.
+    fn show(&mut self, position: u32, reply: &Reply) {
+        if let Some(number) = self.stream.numbers.remove(position as usize) {
+            self.stream.numbers.push_front(number);
+        }
+        self.stream.tell_head(self.taps, self.data);
+        let tail = self.stream.tail();
+        self.taps.answered(self.stream.number(), reply, tail);
+        self.stream.numbers.pop_front();
+        self.stream.begin += reply.head_bytes + reply.body_bytes;
+        self.stream.told = false;
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
 impl<S: ReplySink> ReplySink for TapSink<'_, S> {
-    pass_on!(inner: awaited outstanding began wants_headers header);
+    pass_on!(inner: awaited outstanding began wants_headers header odd);
 
     fn wants_body(&self) -> bool {
         self.taps.reply.is_some() || self.inner.wants_body()
@@ -318,13 +359,13 @@ impl<S: ReplySink> ReplySink for TapSink<'_, S> {
     }
 
     fn reply(&mut self, reply: Reply) {
-        self.stream.tell_head(self.taps, self.data);
-        let tail = self.stream.tail();
-        self.taps.answered(self.stream.number(), &reply, tail);
-        self.stream.numbers.pop_front();
-        self.stream.begin += reply.head_bytes + reply.body_bytes;
-        self.stream.told = false;
+        self.show(0, &reply);
         self.inner.reply(reply);
+    }
+
+    fn reply_to(&mut self, position: u32, reply: Reply) {
+        self.show(position, &reply);
+        self.inner.reply_to(position, reply);
     }
 }
 

@@ -55,10 +55,12 @@ struct Scout<'a> {
     seen: &'a Mutex<Fetched>,
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl Protocol for Scout<'_> {
     type Conn = <H1 as Protocol>::Conn;
 
     pass_on!(inner: room encode encode_filled deadline);
+    pass_on!(inner: greets greet greeted greets_again one_by_one is_lossy gave_up);
     pass_on!(inner through Reading(seen): decode end);
 }
 
@@ -73,8 +75,9 @@ impl<S> Reading<'_, S> {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: ReplySink> ReplySink for Reading<'_, S> {
-    pass_on!(sink: awaited outstanding began);
+    pass_on!(sink: awaited outstanding began reply_to odd);
 
     fn wants_headers(&self) -> bool {
         true
