@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prony_core::echo::{Echo, EchoLaw, Echoed};
-use prony_core::frame::{HEADER, Header, Kind};
 use prony_core::fault::Fault;
+use prony_core::frame::{HEADER, Header, Kind};
 use prony_core::machine::{Action, Machine, StopRequest};
 use prony_core::units::{ConnId, Nanos, Span};
 use prony_io::{Control, DriverChoice, Listen, Options, bind, serve_at_desks};
