@@ -65,7 +65,7 @@ fn own_fault(errno: i32) -> Fault {
         libc::EMFILE | libc::ENFILE => Fault::NoDescriptors,
         // EAGAIN: an internet connect found no free local port; EADDRINUSE: none with that source
         // address.
-        // EADDRNOTAVAIL: the same, or a missing address, which `Network::connect_fault` tells apart.
+        // EADDRNOTAVAIL: the same, or a missing address (see `Network::connect_fault`).
         libc::EADDRNOTAVAIL | libc::EADDRINUSE | libc::EAGAIN => Fault::NoPorts,
         libc::ENOBUFS | libc::ENOMEM | libc::ENOSPC => Fault::NoBuffers,
         // A kernel without IPv6.

@@ -307,8 +307,9 @@ fn ran_out(fault: Fault, requests: &str, summary: &Summary) -> String {
              or add addresses with --source"
         ),
         Fault::NoAddress => format!(
-            "this host has no address to connect from for {requests}: give --source only addresses \
-             that `ip address` lists here, and where there is no IPv6, use the target's IPv4 address"
+            "this host has no address to connect from for {requests}: give --source only \
+             addresses that `ip address` lists here, and where there is no IPv6, use the target's \
+             IPv4 address"
         ),
         Fault::NoBuffers => format!(
             "the meter's kernel ran out of buffers for {requests}: lower -c, \
