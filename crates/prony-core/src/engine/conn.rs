@@ -184,7 +184,7 @@ impl<C> Conn<C> {
 }
 
 impl<C: Default> Conn<C> {
-    fn vacant() -> Self {
+    pub(super) fn vacant() -> Self {
         Self {
             state: State::Free,
             generation: 0,

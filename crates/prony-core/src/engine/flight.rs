@@ -28,8 +28,10 @@ pub(super) struct Flight {
     pub(super) tries: u32,
     /// In which write its last byte went, where that is followed (`trail.rs`); 0 = unknown.
     pub(super) write: u32,
-    /// It went out before, on a connection that the peer closed under it.
+    /// It was the next to be answered when the peer closed its connection, and went out again.
     pub(super) retried: bool,
+    /// How often its connection was closed before its turn came, without an announcement.
+    pub(super) passed_over: u8,
     /// Its send was recorded.
     pub(super) counted: bool,
 }
@@ -52,6 +54,7 @@ impl Flight {
             tries: 0,
             write: 0,
             retried: false,
+            passed_over: 0,
             counted: false,
         }
     }

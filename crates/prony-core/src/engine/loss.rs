@@ -11,12 +11,18 @@ use crate::plan::Lost;
 use crate::proto::Protocol;
 use crate::units::Nanos;
 
+/// How often an idempotent request goes out again because connections were closed, without an
+/// announcement, while others were before it. Each such connection had brought a reply.
+const PASSED_OVER_MAX: u8 = 16;
+
 /// How a connection was lost, as far as it matters to what it carried.
 struct Loss {
     /// `None`: the peer ended the connection in good order.
     fault: Option<Fault>,
     /// It never opened.
     was_connecting: bool,
+    /// Its last reply announced the close: the peer processes no request behind it (RFC 9112, 9.6).
+    announced: bool,
     /// It had brought a reply before.
     reused: bool,
     /// A reply had begun, or bytes were kept for it: the peer has taken the oldest request up.
@@ -59,18 +65,24 @@ impl<P: Protocol> Engine<P> {
         let loss = Loss {
             fault,
             was_connecting: conn.state != State::Open,
+            announced: conn.retired,
             reused: conn.served > 0 || conn.excused,
             touched: conn.flights.front().is_some_and(|f| f.first != Nanos::MAX)
                 || !conn.stash.is_empty(),
         };
         let sent = conn.sent as usize;
+        let closed_by_peer = loss.announced || fault.is_some_and(is_loss);
+        if sent > 0 && conn.served > 0 && closed_by_peer {
+            self.depths.learn(conn.endpoint, conn.served);
+        }
         let mut flights = std::mem::take(&mut conn.flights);
         for (i, mut flight) in flights.drain(..).enumerate() {
             let was_sent = i < sent;
             if self.goes_again(&flight, i == 0, was_sent, &loss) {
                 flight.waited_in_queue(now);
                 if was_sent {
-                    flight.retried = true;
+                    flight.retried |= i == 0 && !loss.announced;
+                    flight.passed_over += u8::from(i > 0 && !loss.announced);
                     flight.first = Nanos::MAX;
                     self.recorder.retried(flight.intended);
                 }
@@ -85,14 +97,20 @@ impl<P: Protocol> Engine<P> {
             }
         }
         self.conns[slot].flights = flights;
+        let session = self.conns[slot].lane;
         if loss.was_connecting {
-            self.session_connected(self.conns[slot].lane, false);
+            self.session_connected(session, false);
         }
         self.requeue();
-        self.release(slot, how, now);
-        for flight in std::mem::take(&mut self.bounced) {
+        self.part(slot, how, now);
+        // Before those who have only waited: the next connection is theirs.
+        let mut bounced = std::mem::take(&mut self.bounced);
+        for flight in bounced.drain(..) {
             self.place(flight, now);
         }
+        self.bounced = bounced;
+        self.feed(session, now);
+        self.pump_waiting(now);
         if loss.was_connecting {
             self.connect_failed(now);
         } else {
@@ -113,6 +131,9 @@ impl<P: Protocol> Engine<P> {
         if loss.was_connecting || self.source.gives_up(flight.user) {
             return false;
         }
+        if loss.announced {
+            return true;
+        }
         let broken = loss.fault.is_some_and(|f| !is_loss(f));
         match self.source.lost() {
             Lost::Fail => false,
@@ -122,7 +143,11 @@ impl<P: Protocol> Engine<P> {
             }
             Lost::Idempotent if oldest && (loss.touched || broken) => false,
             Lost::Idempotent if was_sent => {
-                loss.reused && !flight.retried && self.calls.get(flight.call).idempotent
+                let may_again = match oldest {
+                    true => !flight.retried,
+                    false => flight.passed_over < PASSED_OVER_MAX,
+                };
+                loss.reused && may_again && self.calls.get(flight.call).idempotent
             }
             Lost::Idempotent => loss.reused,
         }

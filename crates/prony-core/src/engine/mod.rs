@@ -10,6 +10,7 @@ mod backlog;
 mod calls;
 mod closed;
 mod conn;
+mod depth;
 mod dynamic;
 mod flight;
 mod greet;
@@ -41,6 +42,7 @@ use crate::units::{ConnId, Nanos, Span};
 use backlog::Backlog;
 use calls::Calls;
 use conn::{Conn, State, Table};
+use depth::Depths;
 use dynamic::Dynamic;
 use flight::Flight;
 use line::Line;
@@ -72,6 +74,7 @@ pub struct Engine<P: Protocol> {
     /// The most connections at once.
     links_max: u64,
     calls: Calls,
+    depths: Depths,
     /// What sessions know, where the plan has something dynamic.
     dynamic: Option<Box<Dynamic>>,
     /// What the kernel notes of bytes, where it is asked.
@@ -146,6 +149,7 @@ impl<P: Protocol> Engine<P> {
             secure: Secure::default(),
             links_max: 0,
             calls: Calls::new(plan),
+            depths: Depths::new(plan),
             dynamic: Dynamic::new(plan).map(Box::new),
             trails: None,
             missed: false,
@@ -250,6 +254,7 @@ impl<P: Protocol> Engine<P> {
             self.release(slot, CloseHow::Orderly, now);
         } else {
             self.pump_slot(slot, now);
+            self.send_held_back(slot, now);
         }
         self.restart_freed(now);
     }

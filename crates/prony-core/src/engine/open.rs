@@ -127,7 +127,7 @@ impl<P: Protocol> Engine<P> {
             Listed::No
         } else if in_flight == 0 {
             Listed::Idle
-        } else if self.proto.room(&conn.proto, in_flight, self.plan.pipeline) > 0 {
+        } else if self.proto.room(&conn.proto, in_flight, self.depths.of(conn)) > 0 {
             Listed::Roomy
         } else {
             Listed::No
@@ -156,7 +156,8 @@ impl<P: Protocol> Engine<P> {
                 break;
             }
             let conn = &self.conns[slot];
-            let room = self.proto.room(&conn.proto, conn.flights.len() as u32, self.plan.pipeline);
+            let in_flight = conn.flights.len() as u32;
+            let room = self.proto.room(&conn.proto, in_flight, self.depths.of(conn));
             if room == 0 || used_up || conn.state != State::Open {
                 break;
             }

@@ -258,7 +258,8 @@ impl<P: Protocol> Engine<P> {
         self.starts.clear();
         let before = conn.given - conn.flights.len() as u64;
         let mut next = conn.sent as usize;
-        while next < conn.flights.len() && self.out.len() < OUT_CHUNK {
+        let mut until = conn.flights.len().min(self.depths.of(conn) as usize);
+        while next < until && self.out.len() < OUT_CHUNK {
             let start = self.out.len();
             if start > 0 && self.proto.one_by_one() {
                 break;
@@ -275,6 +276,7 @@ impl<P: Protocol> Engine<P> {
                         // It leaves the connection as if it had never been given to it.
                         self.unsent.extend(conn.flights.remove(next).map(|f| (f, fault)));
                         conn.given -= 1;
+                        until = until.min(conn.flights.len());
                         continue;
                     }
                 },

@@ -37,6 +37,11 @@ impl<P: Protocol> Engine<P> {
                 }
             }
             Source::Open(_) if self.is_overdue(&flight, now) => self.expire_overdue(&flight, now),
+            // It lost an idle connection, and could lose the next one likewise.
+            Source::Open(arrivals) if flight.retried && self.conns.len() < arrivals.cap => {
+                let slot = self.connect(endpoint, NONE, now);
+                self.give(slot, flight, now);
+            }
             Source::Open(_) => match self.find(endpoint, now) {
                 Some(slot) => self.give(slot, flight, now),
                 None => self.enqueue(endpoint, flight, now),

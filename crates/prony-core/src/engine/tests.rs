@@ -206,7 +206,7 @@ fn a_wait_in_the_queue_that_ends_with_the_timeout_is_told() {
 }
 
 #[test]
-fn pipelined_calls_of_a_closing_peer_go_out_again_once() {
+fn pipelined_calls_of_a_closing_peer_go_out_again() {
     let mut p = closed(1, 4);
     p.pipeline = 4;
     let mut e = Engine::new(&p, Letters);
@@ -220,14 +220,20 @@ fn pipelined_calls_of_a_closing_peer_go_out_again_once() {
     assert!(actions.contains(&Action::Close { id, how: CloseHow::Orderly }));
     let id = connect_of(&actions)[0];
     e.on_connected(id, ms(3));
-    assert_eq!(turn(&mut e, ms(3)).1, "???");
+    assert_eq!(turn(&mut e, ms(3)).1, "?", "a connection takes one");
     e.on_recv(id, &mut b"!".to_vec(), ms(4));
+    assert_eq!(turn(&mut e, ms(4)).1, "?", "whether it takes another");
     e.on_closed(id, None, ms(5));
-    // Their one retry is used up.
-    assert_eq!(turn(&mut e, ms(5)).0.last(), Some(&Action::Finished));
+    let id = connect_of(&turn(&mut e, ms(5)).0)[0];
+    e.on_connected(id, ms(6));
+    assert_eq!(turn(&mut e, ms(6)).1, "?");
+    // A connection that brought nothing.
+    e.on_closed(id, None, ms(7));
+    assert_eq!(turn(&mut e, ms(7)).0.last(), Some(&Action::Finished));
     let (_, t) = e.finish();
-    assert_eq!((t.started, t.sent, t.replies, t.failed, t.retries), (4, 4, 2, 2, 3));
+    assert_eq!((t.started, t.sent, t.replies, t.failed, t.retries), (4, 4, 2, 2, 4));
     assert_eq!(t.fault(Fault::ClosedEarly), 2);
+    assert_eq!(t.times.lag.max(), Some(Span::ZERO), "waits for room are no lateness");
 }
 
 #[test]

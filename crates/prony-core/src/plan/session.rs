@@ -75,12 +75,13 @@ pub enum Cookies {
     Always,
 }
 
-/// What becomes of the requests of a connection that was lost before their replies came.
+/// What becomes of the requests of a connection that was lost before their replies came. Where the
+/// last reply announced the close, they were not processed and are sent again, whatever this says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lost {
-    /// Those that may be sent twice are sent once more, if the connection had brought a reply
-    /// before: the rule of HTTP clients.
+    /// Idempotent ones are sent again, a limited number of times, if the connection had brought a
+    /// reply before: the rule of HTTP clients.
     #[default]
     Idempotent,
     /// All are sent again on a new connection, if the lost one had brought a reply before.

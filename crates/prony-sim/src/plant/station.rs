@@ -44,6 +44,10 @@ pub struct Station {
     body: (u64, u64),
     statuses: Vec<u16>,
     close_after: Option<u64>,
+    /// Whether the last reply of a connection says that it is the last.
+    announces: bool,
+    /// Requests answered.
+    pub served: u64,
     lines: Vec<Line>,
 }
 
@@ -54,6 +58,8 @@ struct Line {
     sent: u64,
     owed: VecDeque<Owed>,
     leaving: bool,
+    /// Its last reply is sent: what came behind it is not answered.
+    over: bool,
 }
 
 #[derive(Debug)]
@@ -100,6 +106,8 @@ impl Station {
             body: (16, 16),
             statuses: vec![200],
             close_after: None,
+            announces: true,
+            served: 0,
             lines: Vec::new(),
         }
     }
@@ -150,6 +158,11 @@ impl Station {
         Self { close_after: Some(replies), ..self }
     }
 
+    /// Connections are closed without a word in the last reply.
+    pub fn silently(self) -> Self {
+        Self { announces: false, ..self }
+    }
+
     /// Each draw depends on the request's number alone, not on the order in which requests arrive.
     pub fn by_number(self) -> Self {
         Self { by_number: true, ..self }
@@ -193,7 +206,7 @@ impl Station {
             _ if least == most => least,
             _ => self.dice.between(least, most),
         };
-        let close = if last { "Connection: close\r\n" } else { "" };
+        let close = if last && self.announces { "Connection: close\r\n" } else { "" };
         let line = format!("HTTP/1.1 {status} Any\r\nContent-Length: {size}\r\n{close}\r\n");
         out.extend_from_slice(line.as_bytes());
         if !head {
@@ -206,13 +219,18 @@ impl Station {
         let slot = id.slot as usize;
         let mut out = Vec::new();
         let mut close = false;
+        if self.lines[slot].over {
+            return;
+        }
         while self.lines[slot].owed.front().is_some_and(|o| o.ready) {
             let Some(owed) = self.lines[slot].owed.pop_front() else { break };
             let index = self.lines[slot].sent;
             self.lines[slot].sent += 1;
+            self.served += 1;
             self.reply(index, owed.last, owed.head, &mut out);
             if owed.last {
                 close = true;
+                self.lines[slot].over = true;
                 break;
             }
         }

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod bounds;
+mod closers;
 mod confidence;
 mod dynamic;
 mod exchange;

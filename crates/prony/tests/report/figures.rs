@@ -122,7 +122,7 @@ fn equal_response_and_service_are_not_told_twice() {
 #[test]
 fn zeros_are_not_told() {
     let told = text(&sample::closed());
-    for word in ["failed", "unfinished", "errors", "sent twice", "warm-up", "send lag", "queue"] {
+    for word in ["failed", "unfinished", "errors", "sent again", "warm-up", "send lag", "queue"] {
         assert!(!told.contains(word), "{word} in\n{told}");
     }
 }

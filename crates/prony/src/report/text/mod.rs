@@ -289,7 +289,7 @@ fn requests(t: &Tally) -> String {
         parts.push(format!("{} unfinished", units::count(t.unfinished)));
     }
     if t.retries > 0 {
-        parts.push(format!("{} sent twice", units::count(t.retries)));
+        parts.push(format!("{} sent again", units::count(t.retries)));
     }
     format!("{} in {}: {}", units::count(t.started), units::span(t.window()), parts.join(", "))
 }
