@@ -1,6 +1,9 @@
 //! prony as httperf: the old program and ours, on the same command lines, against the same servers.
 
 mod cases;
+#[path = "../shared/closer.rs"]
+mod closer;
+mod closers;
 mod compare;
 mod cut;
 mod defects;

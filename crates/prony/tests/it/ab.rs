@@ -287,6 +287,72 @@ fn a_lost_request_ends_the_run_unless_r() {
     }
 }
 
+/// Line by line as the real one, but for what fails where, which it counts more than once.
+#[test]
+fn a_refused_port_has_tables_of_zeros() {
+    let _alone = alone();
+    let nobody = format!("http://127.0.0.1:{}/", free_port());
+    let words = ["-n", "10", "-c", "2", "-r", &nobody];
+    let tables = |ended: &Ended| {
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let at = ended.stdout.find("\nConnection Times (ms)\n");
+        ended.stdout[at.unwrap_or_else(|| panic!("no table: {ended:?}"))..].to_owned()
+    };
+    let ended = ours(&words);
+    assert_eq!(value(&ended.stdout, "Failed requests:"), "10", "{ended:?}");
+    assert!(ended.stdout.contains("(Connect: 10, Receive: 0, Length: 0, Exceptions: 0)"));
+    let ours = tables(&ended);
+    assert!(ours.contains("Total:          0    0   0.0      0       0\n"), "{ours}");
+    assert!(ours.ends_with(" 100%      0 (longest request)\n"), "{ours}");
+    if have("ab") {
+        assert_eq!(tables(&real("ab", &words)), ours);
+    }
+}
+
+#[test]
+fn verbosity_shows_requests_and_replies_as_ab() {
+    let _alone = alone();
+    let server = Scripted::start(|_, _| reply(200, "four"));
+    let url = format!("http://{}/", server.address());
+    for verbosity in ["2", "3"] {
+        let words = ["-n", "2", "-v", verbosity, &url];
+        let shown = |ended: &Ended| {
+            assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{ended:?}");
+            let (_, rest) = ended.stdout.split_once("(be patient)...").expect("the start");
+            rest.split_once("..done").expect("the end").0.to_owned()
+        };
+        let ours = shown(&ours(&words));
+        assert!(ours.starts_with("INFO: GET header == \n---\nGET / HTTP/1.0\r\n"), "{ours}");
+        assert_eq!(ours.matches("LOG: header received:\nHTTP/1.").count(), 2, "{ours}");
+        let codes = if verbosity == "3" { 2 } else { 0 };
+        assert_eq!(ours.matches("LOG: Response code = 200\n").count(), codes, "{ours}");
+        if have("ab") {
+            assert_eq!(shown(&real("ab", &words)), ours);
+        }
+    }
+}
+
+/// A letter that is no option ends the options with a word on it; the run goes on.
+#[test]
+fn an_unknown_letter_is_passed_over_as_ab_does() {
+    let _alone = alone();
+    let server = Scripted::start(|_, _| reply(200, "four"));
+    let url = format!("http://{}/", server.address());
+    for words in [vec!["-n", "2", "-Q", &url], vec!["-Q", "-n", "2", &url]] {
+        let ours = ours(&words);
+        let code = if words[0] == "-Q" { 22 } else { 0 };
+        assert_eq!(ours.code, code, "{ours:?}");
+        assert!(ours.stderr.starts_with("ab: illegal option -- Q\n"), "{ours:?}");
+        if have("ab") {
+            let theirs = real("ab", &words);
+            assert_eq!(
+                (theirs.code, theirs.stderr.lines().next()),
+                (code, ours.stderr.lines().next())
+            );
+        }
+    }
+}
+
 #[test]
 fn refusals_and_their_codes() {
     let folder = TempDir::new().expect("a folder");

@@ -4,6 +4,9 @@ mod ab;
 mod addresses;
 mod arrivals;
 mod beside;
+#[path = "../shared/closer.rs"]
+mod closer;
+mod closers;
 mod counters;
 mod dynamic;
 mod exits;

@@ -158,3 +158,32 @@ fn refusals() {
     let ended = ours(&[]);
     assert!(ended.code == 1 && ended.stdout.starts_with("Usage: wrk "), "{ended:?}");
 }
+
+/// The real one prints its usage on standard output, whatever is wrong.
+#[test]
+fn usage_is_printed_where_wrk_prints_it() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["notaurl"], "invalid URL: notaurl\n"),
+        (&["127.0.0.1:1/"], "invalid URL: 127.0.0.1:1/\n"),
+        (&["http:///x"], "invalid URL: http:///x\n"),
+        (&["-h"], ""),
+        (&["-Z"], "wrk: invalid option -- 'Z'\n"),
+        (
+            &["-c", "1", "-t", "2", "http://127.0.0.1:1/"],
+            "number of connections must be >= threads\n",
+        ),
+    ];
+    for (words, start) in cases {
+        let ended = ours(words);
+        assert!(ended.code == 1 && ended.stderr.starts_with(start), "{words:?}: {ended:?}");
+        assert!(ended.stdout.starts_with("Usage: wrk <options> <url>"), "{words:?}: {ended:?}");
+        if have("wrk") {
+            let theirs = real("wrk", words);
+            assert!(theirs.code == 1 && theirs.stderr.starts_with(start), "{theirs:?}");
+            assert!(theirs.stdout.starts_with("Usage: wrk <options> <url>"), "{theirs:?}");
+        }
+    }
+    let ended = ours(&["-v"]);
+    assert!(ended.code == 1 && ended.stdout.starts_with("wrk [prony "), "{ended:?}");
+    assert!(ended.stdout.contains("\nUsage: wrk <options> <url>"), "{ended:?}");
+}

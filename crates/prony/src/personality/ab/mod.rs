@@ -5,6 +5,7 @@ mod options;
 mod plan;
 mod report;
 mod table;
+mod trace;
 
 use std::fs::File;
 use std::io::Write as _;
@@ -20,7 +21,8 @@ use self::observe::{Observed, Seen};
 use self::options::{Asked, Options};
 use self::plan::Planned;
 use self::report::Run;
-use super::{Call, say, tap};
+use self::trace::{Trace, Traced};
+use super::{Call, say};
 use crate::commands::load::stoppable;
 use crate::error::Error;
 use crate::report::{Style, appendix};
@@ -88,6 +90,9 @@ fn banner() -> String {
 }
 
 fn load(options: &Options, call: &Call) -> Result<u8, Error> {
+    if let Some(letter) = options.illegal {
+        output::to_stderr(&format!("ab: illegal option -- {letter}"));
+    }
     let planned = plan::of(options)?;
     let mut files = Files::open(options)?;
     let through = planned.through.as_ref().map(|p| format!("[through {p}] ")).unwrap_or_default();
@@ -104,7 +109,8 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     let control = stoppable()?;
     let mut watch = Watch { options, control: &control, heartbeat, told: 0, ended: false };
     let summary = if options.verbosity >= 2 {
-        let proto = |p: &_| Observed::new(tap::Tap::new(H1::new(p)), &seen);
+        let trace = Trace::new(&options.method, options.verbosity);
+        let proto = |p: &_| Observed::new(Traced::new(H1::new(p), &trace), &seen);
         carry_out(&planned, options, &mut watch, call, &proto)?
     } else {
         let proto = |p: &_| Observed::new(H1::new(p), &seen);

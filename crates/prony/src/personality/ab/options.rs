@@ -51,6 +51,8 @@ pub(super) struct Options {
     pub(super) ssl: Ssl,
     pub(super) threads: u32,
     pub(super) extras: bool,
+    /// The letter that is no option, at which the options ended.
+    pub(super) illegal: Option<char>,
     pub(super) url: String,
 }
 
@@ -122,6 +124,8 @@ impl Options {
         let mut operands = Vec::new();
         while let Some(word) = words.next() {
             match word.as_str() {
+                // ab reads no option after one that it does not know.
+                _ if self.illegal.is_some() => operands.push(word),
                 "--" => operands.extend(words.by_ref()),
                 "--no-extras" => self.extras = false,
                 "--threads" => {
@@ -139,7 +143,11 @@ impl Options {
         }
         match operands.as_slice() {
             [url] => self.url.clone_from(url),
-            _ => return usage("wrong number of arguments"),
+            _ => {
+                let illegal =
+                    self.illegal.map(|letter| format!("illegal option -- {letter}\nab: "));
+                return usage(illegal.unwrap_or_default() + "wrong number of arguments");
+            }
         }
         Ok(None)
     }
@@ -161,7 +169,8 @@ impl Options {
                 return Ok(None);
             }
             if !ALONE.contains(letter) {
-                return usage(format!("illegal option -- {letter}"));
+                self.illegal = Some(letter);
+                return Ok(None);
             }
             match letter {
                 'h' => return Ok(Some(Asked::Help)),
@@ -358,6 +367,13 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_letter_ends_the_options() {
+        let o = run("-n 5 -kQ u");
+        assert_eq!((o.requests, o.keep_alive, o.illegal), (5, true, Some('Q')));
+        assert_eq!(run("-n 5 u").illegal, None);
+    }
+
+    #[test]
     fn refusals() {
         let why = |line| match check(line) {
             Asked::Refused { why, usage } => (why, usage),
@@ -366,7 +382,7 @@ mod tests {
         for (line, words, usage) in [
             ("", "wrong number of arguments", true),
             ("u -n 5", "wrong number of arguments", true),
-            ("-Q u", "illegal option -- Q", true),
+            ("-Q -n 5 u", "illegal option -- Q\nab: wrong number of arguments", true),
             ("-n", "missing argument -- n", true),
             ("-n 0 u", "Invalid number of requests\n", false),
             ("-n x u", "Invalid number of requests\n", false),

@@ -27,7 +27,7 @@ pub(super) struct Run<'a> {
 }
 
 /// One request, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Row {
     /// Since the begin of the run.
     start: u64,
@@ -94,13 +94,27 @@ impl<'a> Run<'a> {
         let mut out = self.target();
         self.counts(&mut out);
         self.rates(&mut out);
-        if !self.rows.is_empty() {
-            self.times(&mut out);
-            if self.options.percentiles && self.rows.len() > 1 {
-                self.percentiles(&mut out);
+        let nothing;
+        let timed = if self.rows.is_empty() {
+            nothing = self.without_replies();
+            &nothing
+        } else {
+            self
+        };
+        if !timed.rows.is_empty() {
+            timed.times(&mut out);
+            if self.options.percentiles && self.done() > 1 {
+                timed.percentiles(&mut out);
             }
         }
         out
+    }
+
+    /// The times of a run without a reply are zeros, as ab's.
+    fn without_replies(&self) -> Self {
+        let Self { options, planned, summary, seen, .. } = *self;
+        let failed = usize::from(summary.main.failed > 0);
+        Self { options, planned, summary, seen, rows: vec![Row::default(); failed] }
     }
 
     pub(super) fn document_length(&self) -> String {

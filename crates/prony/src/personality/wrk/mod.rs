@@ -55,17 +55,21 @@ pub(super) fn main(call: &Call) -> u8 {
             FAILED
         }
         Asked::Run(options) => load(&options, call).unwrap_or_else(|e| {
-            output::to_stderr(&refusal(&e));
+            output::to_stderr(&refusal(&e, &options.url));
+            if matches!(e, Error::Url(_)) {
+                say(USAGE);
+            }
             FAILED
         }),
     }
 }
 
 /// A refusal in the words that scripts may look for.
-fn refusal(e: &Error) -> String {
-    match super::unresolved(e) {
-        Some((host, why)) => format!("unable to resolve {host} {why}"),
-        None => format!("wrk: {e}"),
+fn refusal(e: &Error, url: &str) -> String {
+    match (super::unresolved(e), e) {
+        (Some((host, why)), _) => format!("unable to resolve {host} {why}"),
+        (None, Error::Url(_)) => format!("invalid URL: {}\nwrk: {e}", url.escape_debug()),
+        (None, _) => format!("wrk: {e}"),
     }
 }
 

@@ -106,9 +106,13 @@ pub(super) fn read(program: &str, args: &[String]) -> Asked {
     let Some(url) = url else {
         return Asked::Refused { why: None, usage: true };
     };
+    if !url.contains("://") {
+        let why = Some(format!("invalid URL: {}", url.escape_debug()));
+        return Asked::Refused { why, usage: true };
+    }
     if options.connections < options.threads {
         let why = Some("number of connections must be >= threads".to_owned());
-        return Asked::Refused { why, usage: false };
+        return Asked::Refused { why, usage: true };
     }
     Asked::Run(Options { url, ..options })
 }
@@ -171,11 +175,11 @@ mod tests {
             latency: true,
             timeout: 5,
             extras: false,
-            url: "u".into(),
+            url: "http://u".into(),
         };
         let lines = [
-            "-c 1k -d2m -t 4 -H A:b -H C:d --latency --timeout 5s --no-extras u",
-            "u -c1k --dur 2m --threads=4 --header A:b -HC:d -L -T5 --no-extras -- for a script",
+            "-c 1k -d2m -t 4 -H A:b -H C:d --latency --timeout 5s --no-extras http://u",
+            "http://u -c1k --dur 2m --threads=4 --header A:b -HC:d -L -T5 --no-extras -- for a script",
         ];
         for line in lines {
             assert_eq!(check(line), Asked::Run(expected.clone()), "{line}");
@@ -190,9 +194,11 @@ mod tests {
         };
         for (line, words, usage) in [
             ("", "", true),
+            ("notaurl", "invalid URL: notaurl", true),
+            ("127.0.0.1:80/", "invalid URL: 127.0.0.1:80/", true),
             ("-c 1.5k u", "-c '1.5k' is no number, such as 10 or 1k", true),
             ("-d 100ms u", "-d '100ms' is no time, such as 10, 30s or 2m", true),
-            ("-c 1 -t 2 u", "number of connections must be >= threads", false),
+            ("-c 1 -t 2 http://u", "number of connections must be >= threads", true),
             ("-Z u", "wrk: invalid option -- 'Z'", true),
         ] {
             assert_eq!(why(line), (words.to_owned(), usage), "{line}");

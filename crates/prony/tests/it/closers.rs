@@ -1,0 +1,29 @@
+//! Servers that close each connection after a number of replies, on real sockets: what was sent
+//! behind the last reply is sent again, and both sides count the same.
+
+use crate::closer::Closer;
+use crate::rig::{alone, measure};
+
+#[test]
+fn no_request_is_lost_to_a_server_that_closes() {
+    let _alone = alone();
+    for (replies, announces) in [(1, true), (3, true), (1, false), (3, false)] {
+        for load in [
+            &["-c", "2", "-p", "1"][..],
+            &["-c", "2", "-p", "2"],
+            &["-c", "2", "-p", "4"],
+            &["-c", "2", "-p", "8"],
+            &["-c", "2", "-p", "64"],
+            &["-c", "4", "-p", "8", "-r", "2k"],
+        ] {
+            let server = Closer::start(replies, announces);
+            let url = format!("http://127.0.0.1:{}/", server.port);
+            let rest = ["-n", "400", "-t", "1", &url];
+            let report = measure(&[load, &rest].concat());
+            let what = format!("{replies} replies, announced: {announces}, {load:?}");
+            report.check_sums();
+            let counts = ["started", "replies", "failed"].map(|name| report.count(name));
+            assert_eq!((counts, server.served()), ([400, 400, 0], 400), "{what}");
+        }
+    }
+}
