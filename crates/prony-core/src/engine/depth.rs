@@ -2,8 +2,8 @@
 //!
 //! Up to the plan's pipelining depth. But a server that closes its connections after k replies each
 //! does not serve what was sent behind them, and it has to be sent again. So once that has happened
-//! no connection of the endpoint gets more than k requests before it has brought k replies. One that
-//! lives on is then sent one ahead, and one more for each further reply.
+//! no connection of the endpoint gets more than k requests before it has brought k replies. One
+//! that lives on is then sent one ahead, and one more for each further reply.
 
 use super::Engine;
 use super::conn::{Conn, State};
@@ -16,8 +16,8 @@ use crate::units::Nanos;
 pub(super) struct Depths {
     /// The plan's.
     most: u32,
-    /// After how many replies a connection was last closed with requests in flight, per endpoint; 0:
-    /// never. Empty while none was.
+    /// After how many replies a connection was last closed with requests in flight, per endpoint;
+    /// 0: never. Empty while none was.
     closed_after: Vec<u32>,
     endpoints: usize,
 }
