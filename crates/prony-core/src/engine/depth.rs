@@ -18,7 +18,7 @@ pub(super) struct Depths {
     most: u32,
     /// After how many replies a connection was last closed with requests in flight, per endpoint;
     /// 0: never. Empty while none was.
-    closed_after: Vec<u32>,
+    closed_after: Vec<u64>,
     endpoints: usize,
 }
 
@@ -37,16 +37,16 @@ impl Depths {
     fn after_a_close<C>(&self, conn: &Conn<C>) -> u32 {
         let (served, budget) = (conn.served, self.closed_after[conn.endpoint as usize]);
         let depth = match served.checked_sub(budget) {
-            _ if budget == 0 => self.most,
+            _ if budget == 0 => u64::from(self.most),
             None => budget - served,
             Some(beyond) => beyond.saturating_add(1),
         };
-        depth.min(self.most)
+        depth.min(u64::from(self.most)) as u32
     }
 
     /// A connection to that endpoint was closed after so many replies, with requests in flight.
     #[cold]
-    pub(super) fn learn(&mut self, endpoint: u32, served: u32) {
+    pub(super) fn learn(&mut self, endpoint: u32, served: u64) {
         // With one at a time there is nothing to choose.
         if self.most > 1 {
             self.closed_after.resize(self.endpoints, 0);
@@ -83,7 +83,7 @@ impl<P: Protocol> Engine<P> {
 mod tests {
     use super::*;
 
-    fn conn(endpoint: u32, served: u32) -> Conn<()> {
+    fn conn(endpoint: u32, served: u64) -> Conn<()> {
         let mut table = super::super::conn::Table::<()>::new(1);
         let id = table.insert(endpoint, 0, Nanos::ZERO);
         table[id.slot].served = served;
