@@ -1,5 +1,6 @@
 //! Whether a plan can be carried out: asked of every plan before a run, wherever it came from.
 
+use super::framing::check_version;
 use super::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, SessionKind, Think, TlsSpec};
 use crate::schedule::Arrivals;
 use crate::script::Script;
@@ -47,7 +48,9 @@ impl Plan {
             } else if self.exchange.is_some() {
                 self.check_call_name(call)
             } else {
-                check_call(call).and_then(|()| self.check_call_name(call))
+                check_call(call)
+                    .and_then(|()| check_version(call, self.http))
+                    .and_then(|()| self.check_call_name(call))
             };
             checked.map_err(|why| format!("request {}: {why}", i + 1))?;
         }
@@ -244,7 +247,7 @@ fn check_call(call: &CallSpec) -> Result<(), String> {
     for (name, value) in &call.headers {
         check_header(name, value)?;
     }
-    Ok(())
+    call.check_framing()
 }
 
 fn check_load(load: &Load) -> Result<(), String> {

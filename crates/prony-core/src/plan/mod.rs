@@ -2,6 +2,7 @@
 
 mod check;
 mod exchange;
+mod framing;
 mod parse;
 mod session;
 mod shared;
@@ -119,7 +120,8 @@ pub struct CallSpec {
     /// The Host header's value; mostly that of many calls.
     pub authority: Arc<str>,
     /// Further headers, in order, verbatim. A `Host`, `Content-Length`, `Content-Type` or
-    /// `Connection` here replaces the one that prony would send. Mostly those of many calls.
+    /// `Connection` here replaces the one that prony would send; with a `Transfer-Encoding:
+    /// chunked` the body goes out as one chunk. Mostly those of many calls.
     pub headers: Shared<(String, String)>,
     /// The body; empty = none (a method that defines a body then sends `Content-Length: 0`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

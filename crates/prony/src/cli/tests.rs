@@ -172,6 +172,10 @@ fn what_is_refused() {
         "http://h/ --format xml",
         "http://h/ --simulate-latency exp:1ms",
     ];
+        "http://h/ -H Content-Length:_5",
+        "http://h/ -b xx -H Content-Length:_2 -H Transfer-Encoding:_chunked",
+        "http://h/ -b xx -H Transfer-Encoding:_gzip",
+        "http://h/ -b xx -H Transfer-Encoding:_chunked --http 1.0",
     let sentence = |line: &str| format!("  {}\n", planned(line).unwrap_err());
     check(&lines, sentence, expect_file!["tests/refused.txt"]);
 }

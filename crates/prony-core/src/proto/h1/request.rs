@@ -28,10 +28,12 @@ struct Call {
     whole: Range<usize>,
     /// The head alone for the last call of a connection; `None` where it is the same or never sent.
     last_head: Option<Range<usize>>,
-    /// The body, a part of `whole`.
+    /// The body with its framing, a part of `whole`.
     body: Range<usize>,
     /// Whether the request itself asks for the end of the connection, by a header of the user's.
     closes: bool,
+    /// Whether its body goes out as a chunk.
+    chunked: bool,
 }
 
 impl Requests {
@@ -75,8 +77,9 @@ impl Requests {
     ) -> bool {
         let spec = &self.specs[call as usize];
         head(spec, self.version, last, filled, out);
-        out.extend_from_slice(filled.body().unwrap_or(&spec.body));
-        last || self.calls[call as usize].closes
+        let Call { closes, chunked, .. } = self.calls[call as usize];
+        body(filled.body().unwrap_or(&spec.body), chunked, out);
+        last || closes
     }
 
     /// What the call's method means for its reply.
@@ -90,15 +93,16 @@ impl Requests {
         let start = arena.len();
         let plain = Filled::default();
         head(spec, version, false, &plain, arena);
-        let body = arena.len()..arena.len() + spec.body.len();
-        arena.extend_from_slice(&spec.body);
-        let whole = start..arena.len();
+        let (begin, chunked) = (arena.len(), spec.is_chunked());
+        body(&spec.body, chunked, arena);
+        let (body, whole) = (begin..arena.len(), start..arena.len());
         let last_head = (self.ends && !spec.bare && !has(spec, "connection")).then(|| {
             let start = arena.len();
             head(spec, version, true, &plain, arena);
             start..arena.len()
         });
-        self.calls.push(Call { whole, last_head, body, closes: closes(spec, version) });
+        let closes = closes(spec, version);
+        self.calls.push(Call { whole, last_head, body, closes, chunked });
     }
 }
 
@@ -167,6 +171,20 @@ fn content_length(spec: &CallSpec, filled: &Filled, out: &mut Vec<u8>) {
         let length = filled.body().unwrap_or(&spec.body).len();
         write!(out, "Content-Length: {length}\r\n").expect("memory takes what is written to it");
     }
+}
+
+/// The body as it goes out: as one chunk and the last one (RFC 9112, 7.1), where it is `chunked`.
+fn body(bytes: &[u8], chunked: bool, out: &mut Vec<u8>) {
+    if !chunked {
+        out.extend_from_slice(bytes);
+        return;
+    }
+    if !bytes.is_empty() {
+        write!(out, "{:x}\r\n", bytes.len()).expect("memory takes what is written to it");
+        out.extend_from_slice(bytes);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"0\r\n\r\n");
 }
 
 fn line(out: &mut Vec<u8>, parts: &[&str]) {

@@ -77,12 +77,19 @@ fn the_users_headers_take_the_place_of_ours() {
          CONNECTION: upgrade|X: 1|X: 2||abc"
     );
     assert_eq!(last, open);
-    let (open, _) =
-        encoded("POST", HttpVersion::Http11, &[("Transfer-Encoding", "chunked")], "0\r\n\r\n");
-    assert!(
-        open.contains("|Transfer-Encoding: chunked||0||") && !open.contains("Length"),
-        "{open}"
-    );
+}
+
+#[test]
+fn a_chunked_body_is_one_chunk_and_the_last() {
+    let headers = [("Transfer-Encoding", "chunked")];
+    let encoded = |body: &str| encoded("POST", HttpVersion::Http11, &headers, body);
+    let (open, last) = encoded("a body of more than 16 bytes");
+    let end = "Transfer-Encoding: chunked||1c|a body of more than 16 bytes|0||";
+    assert!(open.ends_with(end) && !open.contains("Length"), "{open}");
+    assert!(last.ends_with(end) && last.contains("|Connection: close|"), "{last}");
+    // An empty chunk would be the last one.
+    let (open, _) = encoded("");
+    assert!(open.ends_with("|Transfer-Encoding: chunked||0||"), "{open}");
 }
 
 #[test]
@@ -167,6 +174,11 @@ fn a_filled_request_has_its_own_parts_and_length() {
             format!("{start}{header}|X-B: b|Content-Length: 7||{{\"n\":8}}")
         );
     }
+    let chunked = [("transfer-encoding", "chunked")];
+    let plan = filling("POST", "/", &chunked, "{\"n\":{{counter}}}");
+    let text = String::from_utf8(encode_filled(&plan, 7, &[])).expect("text");
+    let end = "\r\ntransfer-encoding: chunked\r\n\r\n7\r\n{\"n\":8}\r\n0\r\n\r\n";
+    assert!(text.ends_with(end) && !text.contains("Length"), "{text}");
     let plan = filling("GET", "/", &[], "");
     let text = String::from_utf8(encode_filled(&plan, 7, &["a=1"])).expect("text");
     assert!(text.ends_with("Accept: */*\r\nCookie: a=1\r\n\r\n"), "{text}");
