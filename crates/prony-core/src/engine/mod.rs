@@ -284,6 +284,7 @@ impl<P: Protocol> Engine<P> {
 
     /// Bytes of the protocol have come.
     fn received(&mut self, slot: u32, data: &[u8], now: Nanos) {
+        self.recorder.bytes_received(now, data.len() as u64);
         if self.proto.greets() && self.conns[slot].state == State::Greeting {
             self.received_greeting(slot, data, now);
             return;

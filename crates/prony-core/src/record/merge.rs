@@ -27,6 +27,7 @@ impl Tally {
         self.connects += other.connects;
         self.connected += other.connected;
         self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
         self.bytes_head += other.bytes_head;
         self.bytes_framing += other.bytes_framing;
         self.bytes_footer += other.bytes_footer;

@@ -108,6 +108,10 @@ pub struct Tally {
     pub connected: u64,
     /// Bytes given to the kernel.
     pub bytes_sent: u64,
+    /// Bytes that connections brought, whatever became of the replies that they were part of. Of
+    /// TLS what is inside the records.
+    #[serde(default)]
+    pub bytes_received: u64,
     /// Bytes of replies' heads and framing.
     pub bytes_head: u64,
     /// Those among them that are the framing of chunks.
@@ -118,7 +122,7 @@ pub struct Tally {
     pub bytes_footer: u64,
     /// Bytes of replies' bodies.
     pub bytes_body: u64,
-    /// Bytes (both kinds) of replies that came after the load had ended (in the drain).
+    /// Bytes received after the load had ended (in the drain).
     pub bytes_in_drain: u64,
     /// The most requests in flight at once (sum over workers when merged).
     pub in_flight_max: u64,
@@ -215,6 +219,7 @@ impl Tally {
             connects: 0,
             connected: 0,
             bytes_sent: 0,
+            bytes_received: 0,
             bytes_head: 0,
             bytes_framing: 0,
             bytes_footer: 0,
@@ -349,7 +354,7 @@ impl Recorder {
     #[inline]
     pub fn replied(&mut self, stamps: &Stamps, reply: &Reply, fault: Option<Fault>) {
         if self.load_end.is_some_and(|end| stamps.done > end) {
-            self.drained(*stamps, reply, fault);
+            self.drained(*stamps, fault);
         }
         if self.keeps && fault.is_none() {
             self.keep(*stamps);
@@ -390,11 +395,10 @@ impl Recorder {
 
     /// A reply has come after the end of the load.
     #[cold]
-    fn drained(&mut self, stamps: Stamps, reply: &Reply, fault: Option<Fault>) {
+    fn drained(&mut self, stamps: Stamps, fault: Option<Fault>) {
         let in_drain = self.in_drain(&stamps);
         if in_drain > Span::ZERO {
             let t = &mut self.section(stamps.intended).tally;
-            t.bytes_in_drain += reply.head_bytes + reply.body_bytes;
             t.time_in_drain += in_drain;
             t.replies_in_drain += u64::from(fault.is_none());
         }
@@ -523,6 +527,17 @@ impl Recorder {
     #[inline]
     pub fn bytes_sent(&mut self, now: Nanos, n: u64) {
         self.section(now).tally.bytes_sent += n;
+    }
+
+    /// Bytes have come.
+    #[inline]
+    pub fn bytes_received(&mut self, now: Nanos, n: u64) {
+        let late = self.load_end.is_some_and(|end| now > end);
+        let t = &mut self.section(now).tally;
+        t.bytes_received += n;
+        if late {
+            t.bytes_in_drain += n;
+        }
     }
 
     /// The most requests that were in flight at once.

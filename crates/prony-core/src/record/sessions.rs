@@ -190,7 +190,6 @@ impl Recorder {
 
     /// A whole reply has come that is not as the plan expects; its request gets another try.
     pub fn tried(&mut self, stamps: &Stamps, reply: &Reply) {
-        let drain = self.load_end.is_some_and(|end| stamps.done > end);
         let s = self.section(stamps.intended);
         s.status(reply.status);
         let t = &mut s.tally;
@@ -200,8 +199,5 @@ impl Recorder {
         t.bytes_framing += reply.framing_bytes;
         t.bytes_footer += reply.footer_bytes;
         t.bytes_body += reply.body_bytes;
-        if drain {
-            t.bytes_in_drain += reply.head_bytes + reply.body_bytes;
-        }
     }
 }

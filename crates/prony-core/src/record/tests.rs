@@ -132,6 +132,7 @@ fn what_comes_in_the_drain_counts_apart_unless_a_count_ends_the_load() {
         r.load_ended(Nanos(1_000));
         for done in [1_000, 1_001] {
             let stamps = Stamps { done: Nanos(done), first: Nanos(done), ..Stamps::default() };
+            r.bytes_received(Nanos(done), 107);
             r.replied(&stamps, &reply(200, 7), None);
         }
         r.finish(by_time).1

@@ -386,14 +386,15 @@ impl Tally {
         Some(self.per_second(sessions.completed - sessions.completed_in_drain))
     }
 
-    /// Bytes of replies that came inside the window, per second of it.
+    /// Bytes received inside the window, per second of it.
     pub fn bytes_per_second(&self) -> f64 {
         self.per_second(self.bytes_received() - self.bytes_in_drain)
     }
 
-    /// Bytes of all whole replies.
+    /// Bytes received, those of replies that failed half-way included. Results of versions that did
+    /// not count them have those of whole replies.
     pub fn bytes_received(&self) -> u64 {
-        self.bytes_head + self.bytes_body
+        self.bytes_received.max(self.bytes_head + self.bytes_body)
     }
 
     /// Failed requests among those that ended; `None` where none ended.

@@ -195,6 +195,8 @@ fn p04_sums_hold_whatever_breaks() {
             assert_eq!(both().map(|t| t.bytes_sent).sum::<u64>(), wires.bytes_sent, "seed {seed}");
             let heard = both().map(|t| t.bytes_head + t.bytes_body).sum::<u64>();
             assert!(heard <= wires.bytes_received, "seed {seed}: more heard than was said");
+            let received = both().map(|t| t.bytes_received).sum::<u64>();
+            assert_eq!(received, wires.bytes_received, "seed {seed}");
             for t in both() {
                 t.faults.iter().zip(&mut seen).for_each(|(n, sum)| *sum += n);
                 replies += t.replies;

@@ -113,6 +113,8 @@ fn every_figure_is_the_truth() {
         if plan.warmup == Span::ZERO {
             let sent: u64 = wires.iter().map(|w| w.bytes_sent).sum();
             assert_eq!((main.connects, main.bytes_sent), (connects, sent), "seed {seed}");
+            let received: u64 = wires.iter().map(|w| w.bytes_received).sum();
+            assert_eq!(main.bytes_received, received, "seed {seed}");
             let opened: Vec<u64> =
                 wires.iter().flat_map(|w| &w.opened).map(|span| span.0).collect();
             let wrong = differs("connect", &main.times.connect, &opened);

@@ -276,7 +276,8 @@ pub fn read(text: &str) -> Result<Summary, ReadError> {
 
 /// Whether every part is at most its whole, on which the derived figures rely.
 fn agrees(t: &Tally) -> bool {
-    let received = t.bytes_head.checked_add(t.bytes_body);
+    let whole = t.bytes_head.checked_add(t.bytes_body);
+    let received = whole.map(|whole| whole.max(t.bytes_received));
     t.sent <= t.started
         && t.sent_late
             .checked_add(t.overdue)

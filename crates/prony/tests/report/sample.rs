@@ -51,6 +51,7 @@ pub(crate) fn exchange() -> Summary {
             r.failed(&stamps, Fault::RequestTimeout, true, Span(1_000 * MS));
         } else {
             r.replied(&stamps, &reply(200), None);
+            r.bytes_received(done, 1_184);
             let [scheduled, sent] = [3_000, 4_500].map(|ns| at + Span(ns));
             let received = if i == 10 { at } else { at + Span(16_000 + 50 * (i % 7)) };
             r.noted(
@@ -91,6 +92,7 @@ pub(crate) fn closed() -> Summary {
         r.started(intended);
         r.sent(&stamps);
         r.replied(&stamps, &reply(200), None);
+        r.bytes_received(done, 1_184);
     }
     r.bytes_sent(Nanos::ZERO, 3 * 60);
     r.wants_connection(Nanos::ZERO);
@@ -126,6 +128,7 @@ pub(crate) fn sessions() -> Summary {
             r.name_started(n as u32, intended);
             r.sent(&stamps);
             let fault = fault.filter(|_| n == 1);
+            r.bytes_received(done, 1_184);
             r.replied(&stamps, &reply(if fault.is_some() { 500 } else { 200 }), fault);
             r.name_ended(n as u32, stamps, fault);
         }
@@ -290,6 +293,9 @@ fn open_share(shard: u64) -> (Option<Tally>, Tally) {
         r.bytes_sent(intended, 82);
         match k % 2_000 {
             1_001 => r.replied(&stamps, &reply(503), Some(Fault::UnexpectedStatus)),
+        if k % 2_000 != 1_303 && !(k % 2_000 == 1_704 && k > 11_000) {
+            r.bytes_received(done, 1_184);
+        }
             1_303 => timed_out(&mut r, stamps),
             1_704 if k > 11_000 => r.unfinished(intended),
             _ => r.replied(&stamps, &reply(200), None),
