@@ -5,6 +5,7 @@ pub mod cli;
 pub mod commands;
 pub mod error;
 pub mod exit;
+mod here;
 pub mod output;
 pub mod personality;
 pub mod plan_file;

@@ -13,6 +13,7 @@ use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, Options, Outcome, Precision, SetupError};
 
 use crate::error::{self, Error};
+use crate::here;
 use crate::report::units;
 use crate::tls;
 
@@ -83,6 +84,7 @@ fn summary(
         command,
         started_unix: started,
         driver: outcome.driver.into(),
+        target_here: here::target(&outcome.plan, &outcome.addresses),
         addresses: outcome.addresses,
         host: host(),
         descriptor_limit: outcome.descriptor_limit,
@@ -95,6 +97,7 @@ fn summary(
         withheld: outcome.withheld,
         until: None,
         self_test: None,
+        connections_as_sessions: false,
         notes,
     };
     let parts = outcome.tallies.into_iter().zip(outcome.meters);

@@ -15,7 +15,7 @@ use crate::schedule::Arrivals;
 use crate::units::Span;
 use confidence::Until;
 pub use held::{Stalls, Turned, Withheld};
-pub use verdict::{Bound, Change, Figure, Judgement, Limit, Queued, Verdict};
+pub use verdict::{Bound, Change, Figure, Judgement, Limit, Queued, Verdict, Waiting};
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,8 +67,23 @@ pub struct RunInfo {
     /// The last self-test on this host, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_test: Option<SelfTested>,
+    /// Where the target runs on the meter's machine, as far as its addresses show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_here: Option<TargetHere>,
+    /// The plan's sessions stand for connections: the user asked for no sessions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub connections_as_sessions: bool,
     /// Facts that the reader must know (a cap lowered, a driver fallen back), in whole sentences.
     pub notes: Vec<String>,
+}
+
+/// A target on the meter's own machine, which competes with the meter for its processors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetHere {
+    /// Its address: of this machine, or a socket's path.
+    pub address: String,
+    /// Processors that this process may use.
+    pub cores: u32,
 }
 
 /// What a report says of the last self-test on its host.

@@ -10,7 +10,7 @@ use prony_sim::load;
 use prony_sim::plant::{Law, Server, Station};
 use prony_sim::world::{Held, Setup};
 
-use crate::plans::{Seed, assert_conserved, closed, ms, open, summed};
+use crate::plans::{Seed, assert_conserved, at, closed, ms, open, summed};
 
 const LENGTH: Span = Span::from_secs(30);
 const SEEDS: u64 = 3;
@@ -74,9 +74,30 @@ fn open_for(rate: f64, connections: u32) -> Plan {
     plan
 }
 
+/// Of 30 s the server stands still for 2: 120 requests wait, for 1 s on average.
+#[test]
+fn p20_a_target_that_freezes_has_not_kept_up() {
+    for seed in 0..SEEDS {
+        let _seed = Seed(seed);
+        let plan = Plan { seed, ..open_for(60.0, 1 << 20) };
+        let steady = || Station::new(Law::Fixed(ms(1)), seed);
+        let kept_up = Some(Bound::AskedRate { failed: None, waiting: None });
+        assert_eq!(bound(&plan, steady(), seed, |_| {}), kept_up);
+        let frozen = steady().freezes(vec![(at(10_000), Span::from_secs(2))]);
+        let bound = bound(&plan, frozen, seed, |_| {});
+        let Some(Bound::AskedRate { failed: None, waiting: Some(waiting) }) = bound else {
+            panic!("seed {seed}: {bound:?}");
+        };
+        assert!((ms(1_800)..ms(2_010)).contains(&waiting.longest), "{waiting:?}");
+        assert!((3.0..5.2).contains(&waiting.concurrency), "{waiting:?}");
+    }
+}
+
 #[test]
 fn p20_an_open_loop_is_limited_by_the_asked_rate() {
-    each(&open_for(60.0, 1 << 20), None, |b| b == Some(Bound::AskedRate));
+    each(&open_for(60.0, 1 << 20), None, |b| {
+        matches!(b, Some(Bound::AskedRate { failed: None, .. }))
+    });
 }
 
 /// Five connections carry about 500 a second, and the server would do any number.

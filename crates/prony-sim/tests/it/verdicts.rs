@@ -123,6 +123,29 @@ fn clean_runs_are_valid() {
     assert!(alarms.len() <= 4, "{} of 200: {alarms:#?}", alarms.len());
 }
 
+/// A ramp from 10 ms to 100 ms between two plateaus: the ends of the line that fits it best lie far
+/// outside of all response times.
+#[test]
+fn p14_a_drift_is_reported_by_times_that_were_measured() {
+    for seed in 0..10 {
+        let _case = Seed(seed);
+        let mut case = Case::clean(&mut Dice::new(seed, 42), seed);
+        let stop = Stop { duration: Some(Span::from_secs(60)), ..Stop::default() };
+        case.plan = Plan { stop, seed, ..open(100.0, Arrivals::Poisson, 1) };
+        changing(&mut case, vec![(at(20_000), 1.0), (at(50_000), 10.0)]);
+        let summary = case.ran(1);
+        let judged = summary.verdict();
+        let [Limit::Changed(change)] = judged.reasons[..] else { panic!("{judged:?}") };
+        assert_eq!(change.at, None, "{change:?}");
+        let response = &summary.main.times.response;
+        let [least, most] = [response.min(), response.max()].map(|t| t.expect("a time").0 as f64);
+        assert!(least <= change.from && change.to <= most, "{least} {change:?} {most}");
+        // 8 to 12 ms at first, 80 to 120 at last, and 0.1 ms on the wire.
+        assert!((9.5e6..10.8e6).contains(&change.from), "{change:?}");
+        assert!((93e6..107e6).contains(&change.to), "{change:?}");
+    }
+}
+
 /// Spoil a clean run in one way, and say what it must be called.
 fn spoil(case: &mut Case, kind: u64, dice: &mut Dice) -> Verdict {
     let length = case.plan.stop.duration.expect("a time").0 / 1_000_000;

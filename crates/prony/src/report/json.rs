@@ -52,7 +52,19 @@ struct Brief {
 struct Judgement {
     verdict: Verdict,
     reasons: Vec<Reason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<Failures>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared_host: Option<String>,
     limited_by: Option<LimitedBy>,
+}
+
+/// Failed requests, whatever the verdict.
+#[derive(Serialize)]
+struct Failures {
+    share: f64,
+    requests: u64,
+    sentence: String,
 }
 
 #[derive(Serialize)]
@@ -312,12 +324,17 @@ impl Judgement {
             let sentence = words::bound(&bound);
             LimitedBy { bound, sentence }
         });
+        let failed = words::failures(summary).map(|sentence| {
+            let (share, requests) = (summary.main.error_share(), summary.main.failed);
+            Failures { share: share.unwrap_or_default(), requests, sentence }
+        });
+        let shared_host = words::shared_host(&judgement, summary);
         let told = |limit: Limit| {
             let sentence = words::limit(&limit, summary);
             Reason { limit, sentence }
         };
         let reasons = judgement.reasons.into_iter().map(told).collect();
-        Self { verdict: judgement.verdict, reasons, limited_by }
+        Self { verdict: judgement.verdict, reasons, failed, shared_host, limited_by }
     }
 }
 

@@ -3,7 +3,9 @@
 
 use prony_core::fault::Fault;
 use prony_core::summary::confidence::{Goal, Lack};
-use prony_core::summary::{Bound, Change, Figure, Limit, Queued, SelfTested, Summary, Verdict};
+use prony_core::summary::{
+    Bound, Change, Figure, Judgement, Limit, Queued, SelfTested, Summary, Verdict, Waiting,
+};
 use prony_core::units::Span;
 
 use super::units;
@@ -120,8 +122,8 @@ pub fn limit(limit: &Limit, summary: &Summary) -> String {
             units::span(*wait)
         ),
         Limit::Stalled { worker, share, late, longest } => format!(
-            "thread {worker} was away when it was due in {} of the cases, for {} on average and {} \
-             at most: use a quieter machine, more threads (--threads), or a lower load",
+            "thread {worker} woke late {} of the time, by {} on average, {} at most: use a quieter \
+             machine, more threads (--threads), or a lower load",
             units::percent(*share),
             units::span(*late),
             units::span(*longest)
@@ -134,11 +136,7 @@ pub fn limit(limit: &Limit, summary: &Summary) -> String {
             let requests = units::counted(*requests, "request", "requests");
             ran_out(*fault, &requests, summary)
         }
-        Limit::Failed { share, fault } => format!(
-            "{} of what the target was asked has failed, most of it because of this: {}",
-            units::percent(*share),
-            sentence(*fault)
-        ),
+        Limit::Failed { share, sessions, fault } => failed(*share, *sessions, *fault, summary),
         Limit::Gone { share, fault } => gone(*share, *fault),
         Limit::Stopped => "the user ended the run before its time".into(),
         Limit::Changed(change) => changed(change),
@@ -155,6 +153,62 @@ pub fn limit(limit: &Limit, summary: &Summary) -> String {
         ),
         Limit::Loose { goal, reach } => loose(goal, *reach, summary),
     }
+}
+
+/// That most requests failed, or sessions, and of what.
+fn failed(share: f64, sessions: Option<f64>, fault: Fault, summary: &Summary) -> String {
+    let sessions = sessions.map_or_else(String::new, |sessions| {
+        format!(" and {} of the sessions", units::percent(sessions))
+    });
+    let status = unexpected_status(summary).filter(|_| fault == Fault::UnexpectedStatus);
+    let status = status.map_or_else(String::new, |status| format!(" ({status})"));
+    let (share, name, why) = (units::percent(share), name(fault), sentence(fault));
+    format!("{share} of the requests{sessions} failed, mostly with {name}{status}: {why}")
+}
+
+/// The most frequent status that does not count as success.
+fn unexpected_status(summary: &Summary) -> Option<u16> {
+    let success = &summary.plan.expect.statuses;
+    let expected = |status| success.iter().any(|&(low, high)| low <= status && status <= high);
+    let statuses = summary.main.statuses.iter().filter(|&(&status, _)| !expected(status));
+    statuses.max_by_key(|&(_, &n)| n).map(|(&status, _)| status)
+}
+
+/// Kinds of failures that are named beside a verdict.
+const FAILURES_MAX: usize = 3;
+
+/// How many requests failed and of what, for the line of a verdict that other words leave at
+/// `VALID`.
+pub fn failures(summary: &Summary) -> Option<String> {
+    let t = &summary.main;
+    let share = t.error_share().filter(|_| t.failed > 0)?;
+    let mut faults: Vec<Fault> = Fault::ALL.into_iter().filter(|&f| t.fault(f) > 0).collect();
+    faults.sort_by_key(|&f| std::cmp::Reverse(t.fault(f)));
+    let rest = faults.split_off(faults.len().min(FAILURES_MAX));
+    let kind = |&f: &Fault| format!("{} {}", units::count(t.fault(f)), name(f).replace('-', " "));
+    let mut kinds: Vec<String> = faults.iter().map(kind).collect();
+    if !rest.is_empty() {
+        let others = rest.iter().map(|&f| t.fault(f)).sum();
+        kinds.push(format!("{} others", units::count(others)));
+    }
+    Some(format!("{} of the requests failed: {}", units::percent(share), kinds.join(", ")))
+}
+
+/// The likely cause of a meter without time, which none of its own figures shows.
+pub fn shared_host(judgement: &Judgement, summary: &Summary) -> Option<String> {
+    let here = summary.run.target_here.as_ref()?;
+    let of_time = |limit: &Limit| {
+        limit.verdict() == Verdict::ClientLimited
+            && !matches!(limit, Limit::RanOut { .. } | Limit::Audit { .. } | Limit::Stolen { .. })
+    };
+    judgement.reasons.iter().any(of_time).then(|| {
+        let cores = units::counted(here.cores.into(), "core", "cores");
+        format!(
+            "the target runs on this machine ({}) and shares its {cores}: run it on another \
+             machine, or give each its own cores (taskset)",
+            here.address
+        )
+    })
 }
 
 /// What goes out together waits for as long as was chosen; what is not much later than that is owed
@@ -209,8 +263,10 @@ fn changed(change: &Change) -> String {
 pub fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Valid => "the meter had time and means to spare",
-        Verdict::ClientLimited => "the figures are not the target's alone",
-        Verdict::TargetFailed => "the target failed for too much of the run",
+        Verdict::ClientLimited => "these figures measure this machine as well as the target",
+        Verdict::TargetFailed => {
+            "the target failed for half of the run or more, or was unavailable"
+        }
         Verdict::Interrupted => "the figures are those until then",
         Verdict::NotStationary => "the target was not the same all along",
         Verdict::TooShort => "the sample is too small for what was asked of it",
@@ -254,8 +310,8 @@ pub fn bound(bound: &Bound) -> String {
             let share = units::percent(share);
             format!("the network: a segment was sent again for {share} of the requests")
         }
-        Bound::Failures => "failures: most of what was asked did not succeed".into(),
-        Bound::AskedRate => "the asked rate: the target kept up with it".into(),
+        Bound::Failures => "failures: half of the requests or more did not succeed".into(),
+        Bound::AskedRate { failed, waiting } => asked_rate(failed, waiting),
         Bound::Cap { connections } => format!(
             "the cap of {}: requests waited for one (-c raises it)",
             units::counted(connections.into(), "connection", "connections")
@@ -284,6 +340,22 @@ pub fn bound(bound: &Bound) -> String {
             under_way(concurrency)
         ),
     }
+}
+
+/// That the target kept up is said only where it did: nothing failed, and nobody waited long.
+fn asked_rate(failed: Option<f64>, waiting: Option<Waiting>) -> String {
+    let mut line = "the asked rate".to_owned();
+    if failed.is_none() && waiting.is_none() {
+        line += ": the target kept up with it";
+    }
+    if let Some(Waiting { concurrency, longest }) = waiting {
+        let (n, longest) = (units::three(concurrency), units::span(longest));
+        line += &format!("; {n} requests were waiting on average, the longest {longest}");
+    }
+    if let Some(share) = failed {
+        line += &format!("; {} of the requests failed", units::percent(share));
+    }
+    line
 }
 
 fn gone(share: f64, fault: Fault) -> String {

@@ -1,11 +1,15 @@
 //! The client's counts are the server's: `prony serve`, nginx and haproxy count for themselves.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::rig::{Other, Report, Serve, alone, drivers, fetch, have, measure, served};
+use tempfile::TempDir;
+
+use crate::rig::{Other, Report, Serve, alone, drivers, fetch, have, measure, prony, served};
+use crate::scripted::{Deed, Scripted, send};
 
 /// The loads: keep-alive, a new connection per request, in between, pipelined, open loop.
 const LOADS: [&[&str]; 6] = [
@@ -55,8 +59,9 @@ fn prony_serve_counts_the_same() {
             assert_eq!(served(&there, "replies"), report.count("replies"));
             assert_eq!(there["statuses"]["200"].as_u64(), Some(report.status(200)));
             assert_eq!(served(&there, "bytes_in"), report.count("bytes_sent"));
-            let received = report.count("bytes_head") + report.count("bytes_body");
-            assert_eq!(served(&there, "bytes_out"), received);
+            let whole = report.count("bytes_head") + report.count("bytes_body");
+            assert_eq!(served(&there, "bytes_out"), whole);
+            assert_eq!(report.count("bytes_received"), whole);
             for nothing in ["bad_requests", "cut_requests", "unanswered", "outstanding", "open"] {
                 assert_eq!(served(&there, nothing), 0, "{nothing}: {there:#}");
             }
@@ -99,6 +104,53 @@ fn nginx_counts_the_same() {
             after.requests -= 1;
             assert_eq!(after, Counts::of(&report), "{driver} {load:?}");
         }
+    }
+}
+
+/// What is chunked wrongly is a bad request, or leaves bytes behind that are one.
+#[test]
+fn a_chunked_body_reaches_the_server_whole() {
+    let _alone = alone();
+    let load = ["-c", "2", "-n", "200", "-b", "hello world", "-H", "Transfer-Encoding: chunked"];
+    for driver in drivers() {
+        let server = Serve::start(&["--driver", driver]);
+        let report = measure(&[&load[..], &["--driver", driver, &server.url("/")]].concat());
+        let there = server.stop();
+        assert_eq!(Counts::of(&report), Counts { connections: 2, requests: 200 });
+        assert_eq!((served(&there, "requests"), served(&there, "bad_requests")), (200, 0));
+        assert_eq!(served(&there, "bytes_in"), report.count("bytes_sent"));
+    }
+    if have("nginx") {
+        let server = Other::nginx(NGINX);
+        let before = nginx_counts(&server);
+        let report = measure(&[&load[..], &[&server.url("/")]].concat());
+        let mut after = nginx_counts(&server).since(&before);
+        (after.connections, after.requests) = (after.connections - 1, after.requests - 1);
+        assert_eq!(after, Counts { connections: 2, requests: 200 });
+        assert_eq!(after, Counts::of(&report));
+    }
+}
+
+/// One reply is cut off, one never ends, one is good, and so on.
+#[test]
+fn bytes_of_replies_that_fail_are_counted_too() {
+    let _alone = alone();
+    let cut = format!("HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n{}", "x".repeat(7_000));
+    let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "y".repeat(5_000));
+    let good = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+    let each = (cut.len() + endless.len() + good.len()) as u64;
+    for driver in drivers() {
+        let (cut, endless) = (cut.clone(), endless.clone());
+        let server = Scripted::start(move |connection, _| match connection % 3 {
+            0 => send(&cut),
+            1 => Deed::Keep(endless.clone().into()),
+            _ => send(good),
+        });
+        let url = format!("http://{}/", server.address());
+        let load = ["-c", "1", "-n", "6", "--timeout", "300ms", "--driver", driver, &url];
+        let report = measure(&load);
+        assert_eq!((report.count("replies"), report.count("failed")), (2, 4), "{driver}");
+        assert_eq!(report.count("bytes_received"), 2 * each, "{driver}");
     }
 }
 
@@ -156,4 +208,29 @@ fn haproxy_counts_the_same() {
             assert_eq!(after, Counts::of(&report), "{driver} {load:?}");
         }
     }
+}
+
+/// httperf's connections are sessions inside, but nobody asked for sessions: 30 of 1,040 requests
+/// failed, and not all of ten.
+#[test]
+fn httperf_without_sessions_fails_requests_alone() {
+    let _alone = alone();
+    let server = Serve::start(&["--close-after", "101,silent"]);
+    let url = server.url("");
+    let port = url.rsplit(':').next().expect("a port");
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("report.json");
+    let file = file.to_str().expect("text");
+    let load = ["--num-conns", "10", "--num-calls", "300", "--burst-length", "8", "--output", file];
+    let target = ["httperf", "--server", "127.0.0.1", "--port", port];
+    let ended = prony(&[&target[..], &load].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let text = fs::read_to_string(file).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let verdict = &report["verdict"];
+    assert_eq!(verdict["failed"]["requests"], 30, "{verdict:#}");
+    assert_eq!(verdict["failed"]["share"], 30.0 / 1_040.0, "{verdict:#}");
+    // A busy machine may say something of the client.
+    let reasons = verdict["reasons"].as_array().expect("reasons");
+    assert!(reasons.iter().all(|reason| reason["limit"] != "failed"), "{verdict:#}");
 }

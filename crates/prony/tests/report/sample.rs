@@ -10,7 +10,8 @@ use prony_core::proto::{Odd, Reply};
 use prony_core::record::{Noted, Recorder, SessionEnd, Stamps, Tally, TlsTally, Unnoted};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::summary::{
-    Meter, RunInfo, Sctp, SelfTested, Stalls, StampClock, Summary, Transport, Turned, Withheld,
+    Meter, RunInfo, Sctp, SelfTested, Stalls, StampClock, Summary, TargetHere, Transport, Turned,
+    Withheld,
 };
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::{Nanos, Span};
@@ -50,8 +51,8 @@ pub(crate) fn exchange() -> Summary {
             let stamps = Stamps { done: at + Span(1_000 * MS), ..stamps };
             r.failed(&stamps, Fault::RequestTimeout, true, Span(1_000 * MS));
         } else {
-            r.replied(&stamps, &reply(200), None);
             r.bytes_received(done, 1_184);
+            r.replied(&stamps, &reply(200), None);
             let [scheduled, sent] = [3_000, 4_500].map(|ns| at + Span(ns));
             let received = if i == 10 { at } else { at + Span(16_000 + 50 * (i % 7)) };
             r.noted(
@@ -91,8 +92,8 @@ pub(crate) fn closed() -> Summary {
         let stamps = Stamps { intended, sent: intended, first: done, done, ..Stamps::default() };
         r.started(intended);
         r.sent(&stamps);
-        r.replied(&stamps, &reply(200), None);
         r.bytes_received(done, 1_184);
+        r.replied(&stamps, &reply(200), None);
     }
     r.bytes_sent(Nanos::ZERO, 3 * 60);
     r.wants_connection(Nanos::ZERO);
@@ -127,8 +128,8 @@ pub(crate) fn sessions() -> Summary {
             r.started(intended);
             r.name_started(n as u32, intended);
             r.sent(&stamps);
-            let fault = fault.filter(|_| n == 1);
             r.bytes_received(done, 1_184);
+            let fault = fault.filter(|_| n == 1);
             r.replied(&stamps, &reply(if fault.is_some() { 500 } else { 200 }), fault);
             r.name_ended(n as u32, stamps, fault);
         }
@@ -225,6 +226,7 @@ pub(crate) fn everything() -> Summary {
     p.calls[0].path = format!("/search?q={}", "long".repeat(60));
     summary.run.interrupted = true;
     summary.run.addresses.push(vec!["/run/app.sock".into()]);
+    summary.run.target_here = Some(TargetHere { address: "127.0.0.1".into(), cores: 2 });
     summary.run.notes = vec![
         "io_uring was refused by the kernel (EPERM), so epoll was taken.".into(),
         "The cap of 50,000 connections was lowered to 19,900, which is what the descriptor limit \
@@ -291,11 +293,11 @@ fn open_share(shard: u64) -> (Option<Tally>, Tally) {
         }
         r.sent(&stamps);
         r.bytes_sent(intended, 82);
-        match k % 2_000 {
-            1_001 => r.replied(&stamps, &reply(503), Some(Fault::UnexpectedStatus)),
         if k % 2_000 != 1_303 && !(k % 2_000 == 1_704 && k > 11_000) {
             r.bytes_received(done, 1_184);
         }
+        match k % 2_000 {
+            1_001 => r.replied(&stamps, &reply(503), Some(Fault::UnexpectedStatus)),
             1_303 => timed_out(&mut r, stamps),
             1_704 if k > 11_000 => r.unfinished(intended),
             _ => r.replied(&stamps, &reply(200), None),
@@ -398,6 +400,8 @@ fn run_info() -> RunInfo {
         },
         until: None,
         self_test: None,
+        target_here: None,
+        connections_as_sessions: false,
         notes: vec![],
     }
 }

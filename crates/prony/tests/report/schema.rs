@@ -48,6 +48,7 @@ fn doubtful() -> [Summary; 2] {
     let mut failed = sample::closed();
     let t = &mut failed.main;
     (t.started, t.failed, t.faults[Fault::Reset as usize]) = (10, 7, 7);
+    failed.run.connections_as_sessions = true;
     let [changed, failed] = [changed, failed].map(sample::audited);
     for (summary, limits) in
         [(&changed, &["stopped", "changed", "short", "loose"][..]), (&failed, &["failed"])]

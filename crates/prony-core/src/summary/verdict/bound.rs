@@ -18,10 +18,17 @@ pub enum Bound {
         /// How many, over the requests that ended.
         share: f64,
     },
-    /// Failures: more than half of what was asked.
+    /// Failures: half of the requests or more.
     Failures,
-    /// The schedule asked for no more.
-    AskedRate,
+    /// The schedule asked for no more. The target kept up where neither of the two is there.
+    AskedRate {
+        /// The share of requests that failed; `None` where none did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failed: Option<f64>,
+        /// That some waited long.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waiting: Option<Waiting>,
+    },
     /// The cap on an open loop's connections.
     Cap {
         /// The cap.
@@ -56,6 +63,15 @@ pub enum Bound {
     },
 }
 
+/// Requests that waited long for their replies in a run whose backlog was gone at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// How many requests were in flight on average.
+    pub concurrency: f64,
+    /// The longest response time.
+    pub longest: Span,
+}
+
 /// Service times of a server in which requests wait for those that came before them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Queued {
@@ -67,6 +83,11 @@ pub struct Queued {
 
 /// From this share of requests on, segments that are sent again hold a run back.
 const RETRANSMITS_MIN: f64 = 0.01;
+/// A request waited long from this response time on ...
+const LONG_MIN: Span = Span::from_millis(100);
+/// ... and from so many times the response time of the fastest quarter on. The median would be a
+/// worse measure: a freeze over half of the run is in it.
+const LONG_RATIO: u64 = 10;
 /// A closed loop's connections are in use from this share on.
 const IN_USE_MIN: f64 = 0.9;
 /// What an open loop may have left at its end, as a share of all.
@@ -108,7 +129,10 @@ impl Summary {
                 Some(match (waited, kept_up) {
                     (_, false) if queued.is_some() => Bound::Server { queued },
                     (true, _) => Bound::Cap { connections: *connections },
-                    (false, true) => Bound::AskedRate,
+                    (false, true) => {
+                        let failed = t.error_share().filter(|_| t.failed > 0);
+                        Bound::AskedRate { failed, waiting: self.waiting() }
+                    }
                     (false, false) => Bound::Server { queued: None },
                 })
             }
@@ -129,6 +153,15 @@ impl Summary {
                 })
             }
         }
+    }
+
+    /// That some requests waited long, as in a freeze: then the target did not keep up all along,
+    /// even if nothing was left at the end.
+    fn waiting(&self) -> Option<Waiting> {
+        let response = &self.main.times.response;
+        let (usual, longest) = (response.quantile(0.25)?, response.max()?);
+        let long = longest >= LONG_MIN && longest >= usual * LONG_RATIO;
+        long.then(|| Waiting { concurrency: self.main.concurrency(), longest })
     }
 
     /// Whether requests waited in the server for those that came before them. The first of all had

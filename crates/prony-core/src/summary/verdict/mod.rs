@@ -16,7 +16,7 @@ use crate::plan::{Load, Think};
 use crate::record::Tally;
 use crate::record::hist::Hist;
 use crate::units::Span;
-pub use bound::{Bound, Queued};
+pub use bound::{Bound, Queued, Waiting};
 pub use stationary::{Change, Figure};
 
 /// The one word on a run.
@@ -27,7 +27,7 @@ pub enum Verdict {
     Valid,
     /// The meter itself was (part of) the bottleneck.
     ClientLimited,
-    /// More than half of what the target was asked has failed.
+    /// Half of the requests or more failed.
     TargetFailed,
     /// The user ended the run before its time.
     Interrupted,
@@ -122,12 +122,15 @@ pub enum Limit {
         /// The same from their times.
         timed: f64,
     },
-    /// More than half of the requests that ended have failed, or of the sessions, and not by the
-    /// meter's fault.
+    /// Half or more of the requests that ended failed, or of the sessions that the plan asks for,
+    /// and not by the meter's fault.
     Failed {
-        /// Their share, the larger of the two, 0 to 1.
+        /// The share of requests, 0 to 1.
         share: f64,
-        /// What most of them failed of.
+        /// The share of sessions, 0 to 1; `None` where the plan asks for none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sessions: Option<f64>,
+        /// The most frequent cause.
         fault: Fault,
     },
     /// The target was away: the users of a closed loop waited to try again for more than 10 % of
@@ -177,8 +180,8 @@ const ACHIEVED_MIN: f64 = 0.99;
 const LAG_MIN: Span = Span::from_micros(100);
 /// ... and from this share of the median response time on.
 const LAG_SHARE: f64 = 0.1;
-/// From this share on failures dominate.
-const FAILED_MAX: f64 = 0.5;
+/// From this share on most requests failed, and the times are those of a minority.
+const FAILED_MIN: f64 = 0.5;
 /// From this share of the users' time on a target was away for a part of the run ...
 const GONE_MAX: f64 = 0.1;
 /// ... and from this long on, all users together.
@@ -309,19 +312,19 @@ impl Summary {
             !matches!(f.class(), FaultClass::Meter | FaultClass::Script) && t.fault(*f) > 0
         });
         let failed: u64 = targets.clone().map(|f| t.fault(f)).sum();
-        let fault = targets.max_by_key(|&f| t.fault(f))?;
-        let of_requests = failed as f64 / (t.replies + failed) as f64;
+        // A request that is given up is a consequence, and not a cause.
+        let fault = targets.max_by_key(|&f| (f != Fault::GivenUp, t.fault(f)))?;
+        let share = failed as f64 / (t.replies + failed) as f64;
         // A session that fails early has made few of its requests. Where the plan itself could not
         // make more than the target has failed, it is not the target's.
         let plans = Fault::ALL.into_iter().filter(|f| f.class() == FaultClass::Script);
         let made = plans.map(|f| t.fault(f)).sum::<u64>() < failed;
-        let of_sessions = t
-            .sessions
-            .as_ref()
-            .filter(|_| made)
-            .map(|s| s.failed as f64 / (s.completed + s.failed).max(1) as f64);
-        let share = of_requests.max(of_sessions.unwrap_or_default());
-        (share > FAILED_MAX).then_some(Limit::Failed { share, fault })
+        let asked_for = |_: &_| made && !self.run.connections_as_sessions;
+        let of_sessions = t.sessions.as_ref().filter(asked_for);
+        let sessions =
+            of_sessions.map(|s| s.failed as f64 / (s.completed + s.failed).max(1) as f64);
+        let most = share.max(sessions.unwrap_or_default());
+        (most >= FAILED_MIN).then_some(Limit::Failed { share, sessions, fault })
     }
 
     /// Failures that cost time rather than requests: who cannot connect tries again ever more

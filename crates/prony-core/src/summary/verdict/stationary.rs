@@ -29,9 +29,10 @@ const HANG_MAX: f64 = 0.9;
 pub struct Change {
     /// What has changed.
     pub figure: Figure,
-    /// Its value before: requests per second, or nanoseconds.
+    /// Its value before, in requests per second or nanoseconds: of a step the geometric mean of the
+    /// intervals before it, of a drift the median of the first fifth of the intervals.
     pub from: f64,
-    /// Its value after.
+    /// Its value after it, or the median of the last fifth.
     pub to: f64,
     /// When it stepped, counted from the begin of the measurement; `None`: it drifted all along.
     pub at: Option<Span>,
@@ -65,6 +66,14 @@ pub(super) fn change(summary: &Summary) -> Option<Change> {
     figures.into_iter().find_map(|(figure, values)| {
         let values = values.filter(|v| v.iter().all(|&x| x > 0.0))?;
         let Found { from, to, at } = found(&values)?;
+        // The bins of the series are coarser than the extremes.
+        let (low, high) = match figure {
+            Figure::Rate => (0.0, f64::INFINITY),
+            Figure::P50 | Figure::P90 => {
+                (t.times.response.min()?.0 as f64, t.times.response.max()?.0 as f64)
+            }
+        };
+        let (from, to) = (from.clamp(low, high), to.clamp(low, high));
         Some(Change { figure, from, to, at: at.map(|k| length * k as u64) })
     })
 }
@@ -113,7 +122,23 @@ fn found(values: &[f64]) -> Option<Found> {
     let (step, line) = (step(&logs), line(&logs));
     let first = if step.unexplained() <= line.unexplained() { [step, line] } else { [line, step] };
     let believed = first.into_iter().find(Fit::is_believed)?;
-    Some(Found { from: believed.from.exp(), to: believed.to.exp(), at: believed.at })
+    let (from, to) = match believed.at {
+        Some(_) => (believed.from.exp(), believed.to.exp()),
+        // The ends of the line are values that nothing may have had.
+        None => ends(values),
+    };
+    Some(Found { from, to, at: believed.at })
+}
+
+/// The medians of the first and of the last fifth.
+fn ends(values: &[f64]) -> (f64, f64) {
+    let fifth = values.len().div_ceil(5);
+    let median = |part: &[f64]| {
+        let mut part = part.to_vec();
+        part.sort_by(f64::total_cmp);
+        part[part.len() / 2]
+    };
+    (median(&values[..fifth]), median(&values[values.len() - fifth..]))
 }
 
 impl Fit {

@@ -109,15 +109,15 @@ fn p19_whatever_the_meter_runs_out_of_voids_the_run() {
 }
 
 #[test]
-fn failures_dominate_from_more_than_half_on() {
+fn failures_dominate_from_half_on() {
     let failing = |failed: u64, fault: Fault| {
         let mut t = Tally { replies: 1_000 - failed, failed, ..tally() };
         t.faults[fault as usize] = failed;
         summary(closed(), t, meter(0)).verdict()
     };
-    assert!(failing(500, Fault::Reset).is_valid());
-    let limit = Limit::Failed { share: 0.501, fault: Fault::Reset };
-    assert_eq!(failing(501, Fault::Reset).reasons, [limit]);
+    assert!(failing(499, Fault::Reset).is_valid());
+    let limit = Limit::Failed { share: 0.5, sessions: None, fault: Fault::Reset };
+    assert_eq!(failing(500, Fault::Reset).reasons, [limit]);
     assert_eq!(failing(1_000, Fault::UnexpectedStatus).verdict, Verdict::TargetFailed);
     // What the plan could not make, and what the meter ran out of, is not the target's.
     assert!(failing(900, Fault::NoValue).is_valid());
@@ -155,16 +155,50 @@ fn a_target_that_was_away_has_failed() {
 #[test]
 fn failed_sessions_dominate_too() {
     // Ten requests each, but for those that failed with their first.
-    let of = |failed: u64, fault: Fault| {
+    let judged = |failed: u64, fault: Fault| {
         let mut t = Tally { failed, ..tally() };
         t.faults[fault as usize] = failed;
         let sessions = SessionTally { failed, completed: 100, ..SessionTally::default() };
         t.sessions = Some(Box::new(sessions));
-        summary(closed(), t, meter(0)).verdict().verdict
+        summary(closed(), t, meter(0))
     };
-    assert_eq!(of(100, Fault::ConnectRefused), Verdict::Valid);
-    assert_eq!(of(101, Fault::ConnectRefused), Verdict::TargetFailed);
-    assert_eq!(of(101, Fault::NoValue), Verdict::Valid);
+    let of = |failed, fault| judged(failed, fault).verdict().verdict;
+    assert_eq!(of(99, Fault::ConnectRefused), Verdict::Valid);
+    assert_eq!(of(100, Fault::NoValue), Verdict::Valid);
+    // Both shares are given, each of its own whole.
+    let mut half = judged(100, Fault::ConnectRefused);
+    let fault = Fault::ConnectRefused;
+    let limit = Limit::Failed { share: 100.0 / 1_100.0, sessions: Some(0.5), fault };
+    assert_eq!(reasons(&half), [limit]);
+    // Where no sessions were asked for, requests alone count.
+    half.run.connections_as_sessions = true;
+    assert_eq!(reasons(&half), []);
+}
+
+/// 20 requests given up because 10 were cut off: the cut is the cause.
+#[test]
+fn requests_given_up_are_no_cause_of_failures() {
+    let mut t = Tally { replies: 0, failed: 30, ..tally() };
+    t.faults[Fault::GivenUp as usize] = 20;
+    t.faults[Fault::ClosedEarly as usize] = 10;
+    let limit = Limit::Failed { share: 1.0, sessions: None, fault: Fault::ClosedEarly };
+    assert_eq!(reasons(&summary(closed(), t, meter(0))), [limit]);
+}
+
+/// A geometric ramp of medians, as of the lab: the ends of its fitted line lie outside.
+#[test]
+fn a_drift_is_reported_by_medians_that_were_measured() {
+    let ms = Span::from_millis;
+    let times: Vec<Span> =
+        [10, 10, 10, 10, 10, 10, 14, 20, 30, 45, 60, 75, 90, 100, 100, 100, 100, 100]
+            .map(ms)
+            .to_vec();
+    let judged = summary(open(), course(&times), meter(0)).verdict();
+    let [Limit::Changed(change)] = judged.reasons[..] else { panic!("{judged:?}") };
+    assert_eq!(change.at, None, "{change:?}");
+    // The bins of the series are 1.6 % wide; nothing was faster than 10 ms or slower than 100.
+    assert!((10e6..10.2e6).contains(&change.from), "{change:?}");
+    assert!((98.4e6..=100e6).contains(&change.to), "{change:?}");
 }
 
 #[test]
@@ -406,7 +440,22 @@ fn p20_one_thing_limited_it() {
         s.bound(&s.verdict())
     };
     assert_eq!(of(open(), tally(), meter(9_500)), Some(Bound::Client));
-    assert_eq!(of(open(), tally(), meter(0)), Some(Bound::AskedRate));
+    let asked = Bound::AskedRate { failed: None, waiting: None };
+    assert_eq!(of(open(), tally(), meter(0)), Some(asked));
+    let mut unsure = Tally { replies: 600, failed: 400, ..tally() };
+    unsure.faults[Fault::UnexpectedStatus as usize] = 400;
+    let asked = Bound::AskedRate { failed: Some(0.4), waiting: None };
+    assert_eq!(of(open(), unsure, meter(0)), Some(asked));
+    // Nobody keeps up in a freeze, however short it is against the run.
+    let mut frozen = tally();
+    frozen.times.response.record_n(Span::from_secs(2), 1);
+    let Some(Bound::AskedRate { failed: None, waiting: Some(waiting) }) =
+        of(open(), frozen, meter(0))
+    else {
+        panic!("one request waited for 2 s")
+    };
+    assert_eq!(waiting.longest, Span::from_secs(2));
+    assert!((waiting.concurrency - 0.4).abs() < 1e-9, "{waiting:?}");
     let lossy = Transport { sampled: 10, retransmits: 11, ..Transport::default() };
     let lossy = Meter { transport: lossy, ..meter(0) };
     assert_eq!(of(open(), tally(), lossy), Some(Bound::Network { share: 0.011 }));

@@ -92,7 +92,9 @@ fn hidden(o: &Opts, t: &Tally) -> Vec<String> {
 fn verdict(summary: &Summary) -> String {
     let judgement = summary.verdict();
     if judgement.is_valid() {
-        return "verdict VALID: this client was not the limit".into();
+        let failures = words::failures(summary).map(|failures| format!(" ({failures})"));
+        let failures = failures.unwrap_or_default();
+        return format!("verdict VALID{failures}: this client was not the limit");
     }
     let reasons = judgement.reasons.iter().map(|reason| match reason {
         Limit::Busy { share, .. } => {

@@ -110,7 +110,8 @@ fn load(opts: &Opts, plan: &Plan, typed: &[String]) -> Result<(Summary, Option<u
             run::run_protocol(plan, &options, &control, &mut see, told, &proto)
         }
     };
-    let summary = summary.map_err(refuse)?;
+    let mut summary = summary.map_err(refuse)?;
+    summary.run.connections_as_sessions = !opts.has_sessions();
     watch.finish(numbers::duration(&summary));
     let bytes = taps.filter(|_| opts.ssl.on).map(|taps| taps.request_bytes());
     Ok((summary, bytes))

@@ -67,11 +67,18 @@ fn verdict(summary: &Summary) -> Markup {
     let (word, means) = (judgement.verdict.word(), words::verdict(judgement.verdict));
     html! {
         @if judgement.is_valid() {
-            p.verdict.good { strong { (word) } ": " (means) "." }
+            p.verdict.good {
+                strong { (word) }
+                @if let Some(failures) = words::failures(summary) { " (" (failures) ")" }
+                ": " (means) "."
+            }
         } @else {
             div.verdict.bad {
                 p { strong { (word) } ": " (means) "." }
-                ul { @for reason in &judgement.reasons { li { (words::limit(reason, summary)) } } }
+                ul {
+                    @for reason in &judgement.reasons { li { (words::limit(reason, summary)) } }
+                    @if let Some(cause) = words::shared_host(&judgement, summary) { li { (cause) } }
+                }
             }
         }
         @if let Some(bound) = summary.bound(&judgement) {

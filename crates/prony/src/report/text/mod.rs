@@ -497,7 +497,10 @@ fn verdict(page: &mut Page, summary: &Summary, detail: Detail) {
     let judgement = summary.verdict();
     let word = judgement.verdict.word();
     if judgement.is_valid() {
-        page.inked("verdict", word, Ink::Good);
+        match words::failures(summary) {
+            Some(failures) => page.inked("verdict", &format!("{word} ({failures})"), Ink::Warning),
+            None => page.inked("verdict", word, Ink::Good),
+        }
     } else {
         let means = words::verdict(judgement.verdict);
         page.inked("verdict", &format!("{word}: {means}"), Ink::Bad);
@@ -508,6 +511,9 @@ fn verdict(page: &mut Page, summary: &Summary, detail: Detail) {
         if let Some(n) = more {
             let more = units::counted(n as u64, "more reason", "more reasons");
             page.line("", &format!("and {more}"));
+        }
+        if let Some(cause) = words::shared_host(&judgement, summary).filter(|_| detail.airy) {
+            page.line("", &cause);
         }
     }
     // Of the meter and of failures the verdict has told.
