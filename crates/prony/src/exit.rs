@@ -34,7 +34,7 @@ impl Exit {
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "the run was made and is valid",
-            Self::NoAnswer => "the target never answered: no request succeeded",
+            Self::NoAnswer => "no request succeeded",
             Self::Usage => "bad usage or input; no load was started",
             Self::Output => "the run was made, but a report could not be written",
             Self::NotValid => {

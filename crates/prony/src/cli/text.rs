@@ -40,7 +40,7 @@ and adds latencies and the verdict.
 
 Exit codes:
   0    the run was made and is valid
-  1    the target never answered: no request succeeded
+  1    no request succeeded
   2    bad usage or input; no load was started
   3    the run was made, but a report could not be written
   98   the run is not valid, for the reasons of its verdict (unless --accept-invalid)
