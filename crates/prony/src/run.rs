@@ -168,22 +168,36 @@ pub(crate) fn of_service(goals: &[Goal]) -> bool {
 /// The summary with what its own figures call for.
 fn noted(mut summary: Summary) -> Summary {
     let notes = cap_reached(&summary).into_iter().chain(one_jar(&summary.plan));
-    let notes: Vec<_> = notes.collect();
+    let notes: Vec<_> = notes.chain(redirected(&summary)).collect();
     summary.run.notes.extend(notes);
     summary
 }
 
-/// That an open loop's requests waited because all connections that it may open were taken. It is
-/// what was asked for, so it does not touch the verdict; but whoever reads the times must know.
-fn cap_reached(summary: &Summary) -> Option<String> {
+/// Say why an open loop could not open more connections, where that held requests back and the user
+/// did not say how many.
+pub(crate) fn explain_cap(summary: &mut Summary, why: Option<&str>) {
+    if let (Some(connections), Some(why)) = (cap_held(summary), why) {
+        let most = units::counted(u64::from(connections), "connection", "connections");
+        let note = format!("No more than {most} could be open at once: {why}.");
+        summary.run.notes.push(note);
+    }
+}
+
+/// The cap on an open loop's connections, where requests waited because all were taken.
+fn cap_held(summary: &Summary) -> Option<u32> {
     let (plan, t) = (&summary.plan, &summary.main);
     let Load::Open { connections, .. } = plan.load else { return None };
     // More in flight than the connections can carry: then some stood in the queue. (Others may have
     // stood there because they lost their connection.)
     let carried = u64::from(connections) * u64::from(plan.pipeline);
-    if plan.sessions.is_some() || t.in_flight_max <= carried || t.times.queue.count() == 0 {
-        return None;
-    }
+    let held = t.in_flight_max > carried && t.times.queue.count() > 0;
+    (plan.sessions.is_none() && held).then_some(connections)
+}
+
+/// That an open loop's requests waited because all connections that it may open were taken. It is
+/// what was asked for, so it does not touch the verdict; but whoever reads the times must know.
+fn cap_reached(summary: &Summary) -> Option<String> {
+    let (connections, t) = (cap_held(summary)?, &summary.main);
     Some(format!(
         "The cap of {} held requests back: {} of {} waited in the client's queue, the longest for \
          {}, which is part of their response times; -c raises it.",
@@ -230,9 +244,72 @@ fn one_jar(plan: &Plan) -> Option<String> {
     shared.then(|| "All sessions share one jar of cookies, so one thread runs them.".to_owned())
 }
 
+/// That many replies were redirects, which are replies like any other here: a tool that follows
+/// them measures other pages.
+fn redirected(summary: &Summary) -> Option<String> {
+    let statuses = &summary.main.statuses;
+    let redirects: u64 = [301, 302, 303, 307, 308].iter().filter_map(|s| statuses.get(s)).sum();
+    let replies: u64 = statuses.values().sum();
+    (redirects > 0 && redirects * 10 >= replies).then(|| {
+        format!(
+            "{} of {} were redirects (3xx), which are not followed.",
+            units::count(redirects),
+            units::counted(replies, "reply", "replies")
+        )
+    })
+}
+
 /// Operating system, kernel and processors, for the report.
 fn host() -> String {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let cores = thread::available_parallelism().map_or(0, usize::from);
     format!("Linux {}, {cores} cores", kernel.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use prony_core::record::Tally;
+    use prony_core::summary::Meter;
+
+    use super::*;
+    use crate::cli::Cli;
+    use crate::cli::plan::{Surroundings, plan};
+
+    /// An open loop of at most 5 connections, with these replies by status.
+    fn open(statuses: &[(u16, u64)], in_flight_max: u64) -> Summary {
+        let cli = Cli::try_parse_from(["prony", "http://h/", "-r", "100", "-c", "5"]).unwrap();
+        let around = Surroundings { connections_max: 9, connections_why: String::new(), seed: 1 };
+        let plan = plan(&cli.load, &around).unwrap().plan;
+        let mut tally = Tally { in_flight_max, ..Tally::default() };
+        tally.statuses = statuses.iter().copied().collect();
+        tally.times.queue.record(Span::from_millis(3));
+        Summary::from_parts(plan, RunInfo::default(), vec![(None, tally, Meter::default())])
+    }
+
+    #[test]
+    fn redirects_are_noted_where_they_are_many() {
+        let noted = |statuses: &[(u16, u64)]| redirected(&open(statuses, 0));
+        let all = "4,000 of 4,000 replies were redirects (3xx), which are not followed.";
+        assert_eq!(noted(&[(302, 4_000)]).as_deref(), Some(all));
+        assert!(noted(&[(200, 90), (301, 4), (308, 6)]).is_some());
+        assert_eq!(noted(&[(200, 91), (307, 9)]), None);
+        // Not modified is no redirect.
+        assert_eq!(noted(&[(304, 100)]), None);
+        assert_eq!(noted(&[]), None);
+    }
+
+    #[test]
+    fn a_cap_is_explained_only_where_it_held_requests_back() {
+        let notes = |in_flight_max, why| {
+            let mut summary = open(&[], in_flight_max);
+            explain_cap(&mut summary, why);
+            summary.run.notes
+        };
+        let why = Some("what the local ports allow");
+        let note = "No more than 5 connections could be open at once: what the local ports allow.";
+        assert_eq!(notes(6, why), [note]);
+        assert_eq!(notes(5, why), [""; 0]);
+        assert_eq!(notes(6, None), [""; 0]);
+    }
 }

@@ -21,7 +21,6 @@ use super::values::ArrivalsArg;
 use super::{LoadArgs, Precision, tls};
 use crate::error::Error;
 use crate::plan_file;
-use crate::report::units;
 
 /// Connections of a closed loop where nothing is said (as hey and oha have it).
 pub(crate) const CONNECTIONS: u32 = 50;
@@ -46,19 +45,22 @@ pub struct Surroundings {
 pub struct Planned {
     /// The run.
     pub plan: Plan,
-    /// Defaults that depend on the machine, in whole sentences.
+    /// What the report must say of how the run was set up, in whole sentences.
     pub notes: Vec<String>,
+    /// Why an open loop may open so many connections and no more, as the end of a sentence; `None`
+    /// where the user said how many.
+    pub cap: Option<String>,
 }
 
 /// The plan that the options ask for; reads the files that they name.
 pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
     check_conflicts(args)?;
-    let mut notes = Vec::new();
+    let mut cap = None;
     let mut targets = targets(args)?;
     redirect(args, &mut targets)?;
     tls::rename(&args.tls, &mut targets.endpoints, "an https:// URL")?;
-    let load = load(args, around, &mut notes)?;
-    notes.extend(means(&args.means));
+    let load = load(args, around, &mut cap)?;
+    let mut notes = means(&args.means);
     if let (Load::Closed { .. }, servers @ 2..) = (&load, targets.endpoints.len()) {
         notes.push(format!(
             "Each connection of the closed loop is one to each of the {servers} servers, one of \
@@ -95,7 +97,7 @@ pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
         shard: Shard::WHOLE,
     };
     plan.check().map_err(Error::Plan)?;
-    Ok(Planned { plan, notes })
+    Ok(Planned { plan, notes, cap })
 }
 
 /// What is not in the plan, because it changes nothing of what is sent, but must be known to run it
@@ -264,7 +266,7 @@ pub(crate) fn moved(
     (targets.endpoints, indices)
 }
 
-fn load(args: &LoadArgs, around: &Surroundings, notes: &mut Vec<String>) -> Result<Load, Error> {
+fn load(args: &LoadArgs, around: &Surroundings, cap: &mut Option<String>) -> Result<Load, Error> {
     let arrivals = match &args.arrivals {
         None => Arrivals::Fixed,
         Some(ArrivalsArg::Law(law)) => law.clone(),
@@ -275,16 +277,14 @@ fn load(args: &LoadArgs, around: &Surroundings, notes: &mut Vec<String>) -> Resu
         let connections = args.connections.unwrap_or(CONNECTIONS);
         return Ok(Load::Closed { connections, think: args.think.unwrap_or(Think::None) });
     }
-    let connections = args.connections.unwrap_or_else(|| most_connections(around, notes));
+    let connections = args.connections.unwrap_or_else(|| most_connections(around, cap));
     Ok(Load::Open { rate: args.rate.clone().unwrap_or_default(), arrivals, connections })
 }
 
-/// The connections of an open loop that nobody has limited.
-pub(crate) fn most_connections(around: &Surroundings, notes: &mut Vec<String>) -> u32 {
-    let (max, why) = (around.connections_max, &around.connections_why);
-    let most = units::count(u64::from(max));
-    notes.push(format!("Up to {most} connections may be open at once: {why}."));
-    max
+/// The connections of an open loop that nobody has limited, and in `cap` why no more.
+pub(crate) fn most_connections(around: &Surroundings, cap: &mut Option<String>) -> u32 {
+    *cap = Some(around.connections_why.clone());
+    around.connections_max
 }
 
 fn trace(path: &Path) -> Result<Arrivals, Error> {

@@ -369,7 +369,7 @@ pub fn plan(args: &RttArgs, around: &Surroundings) -> Result<Planned, Error> {
     if args.messages.realtime {
         notes.push("Threads ran under the real-time scheduler.".into());
     }
-    Ok(Planned { plan, notes })
+    Ok(Planned { plan, notes, cap: None })
 }
 
 /// A plan of one connection that exchanges messages of these lengths; what ends it is to be said.

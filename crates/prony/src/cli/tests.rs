@@ -6,6 +6,7 @@ use std::fs;
 
 use clap::Parser as _;
 use expect_test::{ExpectFile, expect, expect_file};
+use prony_core::plan::Load;
 
 use super::plan::{Planned, Surroundings, plan};
 use super::*;
@@ -171,21 +172,23 @@ fn what_is_refused() {
         "http://h/ --json --format csv",
         "http://h/ --format xml",
         "http://h/ --simulate-latency exp:1ms",
-    ];
         "http://h/ -H Content-Length:_5",
         "http://h/ -b xx -H Content-Length:_2 -H Transfer-Encoding:_chunked",
         "http://h/ -b xx -H Transfer-Encoding:_gzip",
         "http://h/ -b xx -H Transfer-Encoding:_chunked --http 1.0",
+    ];
     let sentence = |line: &str| format!("  {}\n", planned(line).unwrap_err());
     check(&lines, sentence, expect_file!["tests/refused.txt"]);
 }
 
 #[test]
-fn an_open_loop_says_how_many_connections_it_may_open() {
-    let notes = planned("http://h/ -r 500").unwrap().notes;
-    expect!["Up to 19,900 connections may be open at once: what fits."]
-        .assert_eq(&notes.join("\n"));
-    assert!(planned("http://h/ -r 500 -c 10").unwrap().notes.is_empty());
+fn an_open_loop_without_a_cap_opens_what_fits() {
+    let unlimited = planned("http://h/ -r 500").unwrap();
+    assert_eq!(unlimited.cap.as_deref(), Some("what fits"));
+    assert!(matches!(unlimited.plan.load, Load::Open { connections: 19_900, .. }));
+    // Nothing is said of it unless it held requests back.
+    assert!(unlimited.notes.is_empty());
+    assert_eq!(planned("http://h/ -r 500 -c 10").unwrap().cap, None);
 }
 
 #[test]

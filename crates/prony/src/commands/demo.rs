@@ -33,7 +33,8 @@ pub(super) fn demo(args: &DemoArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let url = format!("{}/", target.url);
     let words = words(args);
     let load = Cli::try_parse_from(words.iter().chain([&url])).map_err(|e| error::of_clap(&e))?;
-    let Planned { plan, notes } = plan::plan(&load.load, &surroundings(&load.load.means, false))?;
+    let Planned { plan, notes, .. } =
+        plan::plan(&load.load, &surroundings(&load.load.means, false))?;
     let told = !args.output.quiet;
     if told {
         output::to_stderr(&format!("prony: loading a target server of its own on {url}"));

@@ -56,7 +56,7 @@ pub(super) fn carry_out(
     output: &OutputArgs,
     typed: Vec<String>,
 ) -> Result<Exit, Error> {
-    let Planned { plan, notes } = planned;
+    let Planned { plan, notes, cap } = planned;
     if means.simulate.is_some() && plan.endpoints.iter().any(|e| e.tls_name().is_some()) {
         let why = "the virtual servers speak no TLS; use http://";
         return Err(Error::Conflict("--simulate", "an https:// URL", why));
@@ -83,6 +83,7 @@ pub(super) fn carry_out(
         }
     };
     summary.run.percentile = means.percentile;
+    run::explain_cap(&mut summary, cap.as_deref());
     finish(&summary, outputs, output, means.accept_invalid)
 }
 

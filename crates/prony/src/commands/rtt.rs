@@ -16,7 +16,7 @@ use crate::run;
 /// Exchange what the options ask for, report, and say how it ended.
 pub(super) fn rtt(args: &RttArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let local = args.target.starts_with("unix:");
-    let Planned { plan, notes } = rtt::plan(args, &surroundings(&args.means, local))?;
+    let Planned { plan, notes, .. } = rtt::plan(args, &surroundings(&args.means, local))?;
     let outputs = Outputs::prepare(&args.output.to.output)?;
     let goals = &args.until.until;
     let mut summary = match args.means.simulate {

@@ -89,7 +89,7 @@ impl<'a> Requests<'a> {
         top: &mut Section<'a>,
         sessions: bool,
         around: &Surroundings,
-        notes: &mut Vec<String>,
+        cap: &mut Option<String>,
     ) -> Option<Load> {
         let problems = &mut self.problems;
         let connections = top.take("connections");
@@ -125,7 +125,7 @@ impl<'a> Requests<'a> {
             None => Arrivals::Fixed,
         };
         self.check_rate(rate, arrivals, &law);
-        let connections = connections.unwrap_or_else(|| cli::most_connections(around, notes));
+        let connections = connections.unwrap_or_else(|| cli::most_connections(around, cap));
         Some(Load::Open { rate: read.unwrap_or_default(), arrivals: law, connections })
     }
 

@@ -231,8 +231,8 @@ impl<'a> Requests<'a> {
             self.call_of_url();
         }
         let expect = self.expect(top);
-        let mut notes = Vec::new();
-        let load = self.load(top, has_sessions, around, &mut notes);
+        let mut cap = None;
+        let load = self.load(top, has_sessions, around, &mut cap);
         let stop = self.stop(top, has_sessions, load.as_ref());
         let limits = self.limits(top);
         let seed = self.seed(top);
@@ -270,7 +270,7 @@ impl<'a> Requests<'a> {
             return None;
         }
         match plan.check() {
-            Ok(()) => Some(Planned { plan, notes }),
+            Ok(()) => Some(Planned { plan, notes: Vec::new(), cap }),
             Err(why) => {
                 self.problems.add(0, format!("this run cannot be made: {why}"));
                 None
