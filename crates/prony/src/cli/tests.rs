@@ -174,7 +174,6 @@ fn what_is_refused() {
         "http://h/ --simulate-latency exp:1ms",
         "http://h/ -H Content-Length:_5",
         "http://h/ -b xx -H Content-Length:_2 -H Transfer-Encoding:_chunked",
-        "http://h/ -b xx -H Transfer-Encoding:_gzip",
         "http://h/ -b xx -H Transfer-Encoding:_chunked --http 1.0",
     ];
     let sentence = |line: &str| format!("  {}\n", planned(line).unwrap_err());

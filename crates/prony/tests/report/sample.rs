@@ -236,8 +236,7 @@ pub(crate) fn everything() -> Summary {
         "A fourth note.".into(),
     ];
     for (i, m) in summary.meters.iter_mut().enumerate() {
-        m.cpu_user = Span(9_000 * MS);
-        m.cpu_system = Span((2_900 + i as u64) * MS);
+        (m.cpu_user, m.cpu_system) = (Span(9_000 * MS), Span((2_900 + i as u64) * MS));
     }
     audited(summary)
 }
