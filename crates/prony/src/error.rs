@@ -88,6 +88,12 @@ pub enum Error {
         .0.display()
     )]
     OutputEnding(PathBuf),
+    /// Standard output in the place of an output file.
+    #[error(
+        "--output -: standard output has the report already; --format FORMAT says how it looks, \
+         and --json is --format json"
+    )]
+    OutputStdout,
     /// Two outputs, one file.
     #[error("--output {}: named twice; give each file once", .0.display())]
     OutputTwice(PathBuf),
@@ -138,6 +144,17 @@ pub enum Error {
              --accept-invalid"
     )]
     Doubtful(String),
+    /// Standard output that could not be written, whatever it was to have.
+    #[error("standard output could not be written: {}", sentence(.0))]
+    Stdout(io::Error),
+    /// A file that could not be written, of a command that makes no run.
+    #[error("{what} could not be written: {}", sentence(.why))]
+    Written {
+        /// Which file.
+        what: String,
+        /// Why.
+        why: io::Error,
+    },
     /// A report that could not be written after the run.
     #[error("the run was made, but {what} could not be written: {}", sentence(.why))]
     Report {
@@ -149,10 +166,19 @@ pub enum Error {
 }
 
 impl Error {
+    /// The sentence as it is printed: in one line whatever stands in names and values, but one line
+    /// for each problem of a plan file.
+    pub fn printed(&self) -> String {
+        match self {
+            Self::PlanFile(_) => self.to_string(),
+            e => e.to_string().chars().map(visible).collect(),
+        }
+    }
+
     /// The exit code that says so.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Report { .. } => Exit::Output,
+            Self::Report { .. } | Self::Stdout(_) | Self::Written { .. } => Exit::Output,
             Self::Doubtful(_) => Exit::NotValid,
             _ => Exit::Usage,
         }

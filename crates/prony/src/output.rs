@@ -1,15 +1,15 @@
 //! Output files: proved writable before the load, written whole or not at all.
 
-use std::fs::{self, Permissions};
+mod place;
+
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use prony_core::summary::Summary;
-use tempfile::NamedTempFile;
 
 use crate::error::Error;
 use crate::report::{self, Format, Saved, Style};
+pub(crate) use place::{Place, abandon, place};
 
 /// The files to which a run's results go.
 #[derive(Debug)]
@@ -25,30 +25,21 @@ struct Output {
     place: Place,
 }
 
-/// Where one file goes: proved writable, not yet touched.
-#[derive(Debug)]
-pub(crate) enum Place {
-    /// An ordinary file: written beside its place, then moved there.
-    Beside { temporary: NamedTempFile, path: PathBuf },
-    /// A pipe or a device, which must not be replaced.
-    Special(fs::File),
-}
-
 impl Outputs {
     /// Open what is needed to write the files later. Nothing that exists is touched.
     pub fn prepare(paths: &[PathBuf]) -> Result<Self, Error> {
         let mut files: Vec<Output> = Vec::with_capacity(paths.len());
         for path in paths {
+            if path.as_os_str() == "-" {
+                return Err(Error::OutputStdout);
+            }
             let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
             let format =
                 Format::from_extension(ending).ok_or_else(|| Error::OutputEnding(path.clone()))?;
             let place =
                 place(path).map_err(|why| Error::OutputPlace { path: path.clone(), why })?;
-            if let Place::Beside { path: new, .. } = &place
-                && files
-                    .iter()
-                    .any(|f| matches!(&f.place, Place::Beside { path, .. } if path == new))
-            {
+            let is_same = |f: &Output| f.place.path() == place.path();
+            if place.path().is_some() && files.iter().any(is_same) {
                 return Err(Error::OutputTwice(path.clone()));
             }
             files.push(Output { name: path.clone(), format, place });
@@ -101,59 +92,12 @@ impl Outputs {
     }
 }
 
-impl Place {
-    /// Write the file, whole or not at all.
-    pub(crate) fn write(self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Beside { temporary, path } => write_beside(temporary, &path, bytes),
-            Self::Special(mut target) => target.write_all(bytes),
-        }
-    }
-}
-
-/// Prove that a file can be written.
-pub(crate) fn place(path: &Path) -> io::Result<Place> {
-    // A link is followed, so that the file that it names is replaced and not the link.
-    let path = match fs::canonicalize(path) {
-        Ok(real) => real,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-            folder(path).canonicalize()?.join(name)
-        }
-        Err(e) => return Err(e),
-    };
-    match fs::metadata(&path) {
-        Ok(meta) if meta.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-        Ok(meta) if !meta.is_file() => {
-            return fs::OpenOptions::new().write(true).open(&path).map(Place::Special);
-        }
-        // The file's own permission counts, not only its folder's.
-        Ok(_) => drop(fs::OpenOptions::new().append(true).open(&path)?),
-        Err(_) => {}
-    }
-    let temporary = tempfile::Builder::new()
-        .prefix(".prony-")
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder(&path))?;
-    Ok(Place::Beside { temporary, path })
-}
-
-fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
-}
-
-fn write_beside(mut temporary: NamedTempFile, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    temporary.write_all(bytes)?;
-    temporary.as_file().sync_all()?;
-    temporary.persist(path).map(drop).map_err(|e| e.error)
-}
-
-/// Print the report on standard output. A reader that has gone away (`| head`) is no error.
+/// Print the report of a run on standard output. A reader that has gone away (`| head`) is no error.
 pub fn print(format: Format, summary: &Summary, style: &Style) -> Result<(), Error> {
-    to_stdout(&report::render(format, summary, style))
+    to_stdout(&report::render(format, summary, style)).map_err(|e| match e {
+        Error::Stdout(why) => Error::Report { what: "the report".into(), why },
+        e => e,
+    })
 }
 
 /// Write a line to standard error. That nobody reads it must not end a run, nor keep its report
@@ -165,20 +109,29 @@ pub fn to_stderr(line: &str) {
 /// Write bytes to standard output. A reader that has gone away is no error; an output that was
 /// closed from the start is one.
 pub fn to_stdout(bytes: &[u8]) -> Result<(), Error> {
-    let failed = |why| Err(Error::Report { what: "the report".into(), why });
-    if prony_io::stdio::stdout_was_closed() && !bytes.is_empty() {
-        return failed(io::Error::other("standard output is closed"));
+    if bytes.is_empty() {
+        return Ok(());
     }
-    let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    with_stdout(|| io::stdout().lock().write_all(bytes))
+}
+
+/// The same of what `write` writes there itself.
+pub fn with_stdout(write: impl FnOnce() -> io::Result<()>) -> Result<(), Error> {
+    if prony_io::stdio::stdout_was_closed() {
+        return Err(Error::Stdout(io::Error::other("it is closed")));
+    }
+    match write().and_then(|()| io::stdout().lock().flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(why) => failed(why),
+        Err(why) => Err(Error::Stdout(why)),
         Ok(()) => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use expect_test::expect;
     use prony_core::plan::Plan;
     use prony_core::record::Tally;

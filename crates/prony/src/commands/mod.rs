@@ -34,13 +34,10 @@ pub fn main(command_line: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(cli) => dispatch(cli, typed),
         Err(e) if e.use_stderr() => Err(error::of_clap(&e)),
         // Help and version were asked for. A reader that has gone away is no error.
-        Err(e) => {
-            let _ = e.print();
-            Ok(Exit::Done)
-        }
+        Err(e) => output::with_stdout(|| e.print()).map(|()| Exit::Done),
     };
     let exit = result.unwrap_or_else(|e| {
-        output::to_stderr(&format!("prony: {e}"));
+        output::to_stderr(&format!("prony: {}", e.printed()));
         e.exit()
     });
     exit.code()

@@ -30,9 +30,7 @@ pub(super) fn man(page: Option<&str>) -> Result<Vec<u8>, Error> {
         command = sub.clone();
     }
     let mut text = Vec::new();
-    Man::new(command)
-        .render(&mut text)
-        .map_err(|why| Error::Report { what: "the manual page".into(), why })?;
+    Man::new(command).render(&mut text).map_err(|why| Error::Stdout(why))?;
     Ok(text)
 }
 

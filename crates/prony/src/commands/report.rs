@@ -32,7 +32,10 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
         Error::OneOnly(option.to_owned(), results.len())
     })?;
     // The files first: a standard output that is gone must not lose them.
-    let written = outputs.write_all(&results);
+    let written = outputs.write_all(&results).map_err(|e| match e {
+        Error::Report { what, why } => Error::Written { what, why },
+        e => e,
+    });
     output::to_stdout(&printed)?;
     written?;
     Ok(if doubts.is_empty() { Exit::Done } else { Exit::NotValid })
