@@ -1,6 +1,6 @@
 //! What the outside may ask of a running load.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use prony_core::machine::StopRequest;
@@ -13,9 +13,13 @@ const NOTICE: Span = Span::from_millis(200);
 
 /// The stop flag, and changes of the rate. May be a `static`; the flag may be set from a signal
 /// handler.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Control {
     stop: AtomicU8,
+    /// Whether the user asked for the stop, and not a rule of the run.
+    interrupted: AtomicBool,
+    /// How long a drain may last, in nanoseconds.
+    drain_ns: AtomicU64,
     /// How many changes there are, so that workers need not lock anything to see it.
     changes: AtomicUsize,
     steers: Mutex<Vec<Steer>>,
@@ -27,6 +31,8 @@ impl Control {
     pub const fn new() -> Self {
         Self {
             stop: AtomicU8::new(0),
+            interrupted: AtomicBool::new(false),
+            drain_ns: AtomicU64::new(u64::MAX),
             changes: AtomicUsize::new(0),
             steers: Mutex::new(Vec::new()),
             heard_late: AtomicBool::new(false),
@@ -39,6 +45,24 @@ impl Control {
         if self.stop.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             self.stop_now();
         }
+    }
+
+    /// The same in the user's name. A first request lets the drain last at most `drain`; after that
+    /// the run ends as if asked twice. Safe in a signal handler.
+    pub fn interrupt(&self, drain: Span) {
+        self.interrupted.store(true, Ordering::Relaxed);
+        self.drain_ns.fetch_min(drain.as_nanos(), Ordering::Relaxed);
+        self.stop();
+    }
+
+    /// Whether the user asked for the stop.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// How long the drain may last; [`Span::MAX`]: until the requests' own timeouts.
+    pub fn drain_limit(&self) -> Span {
+        Span(self.drain_ns.load(Ordering::Relaxed))
     }
 
     /// Ask to end at once. Safe in a signal handler.
@@ -90,6 +114,50 @@ impl Control {
     }
 }
 
+impl Default for Control {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What one worker has seen of the stop flag.
+#[derive(Debug, Default)]
+pub(crate) struct StopSeen {
+    seen: Option<StopRequest>,
+    /// When a drain has lasted long enough.
+    drain_ends: Option<Nanos>,
+}
+
+impl StopSeen {
+    /// How to stop, where that is asked anew. A drain whose limit has passed ends for all workers.
+    #[inline]
+    pub(crate) fn asked(&mut self, control: &Control, now: Nanos) -> Option<StopRequest> {
+        let asked = control.stop_request();
+        if asked.is_none() { None } else { self.heard(asked, control, now) }
+    }
+
+    #[cold]
+    fn heard(
+        &mut self,
+        mut asked: Option<StopRequest>,
+        control: &Control,
+        now: Nanos,
+    ) -> Option<StopRequest> {
+        if asked == Some(StopRequest::Drain) {
+            let ends = *self.drain_ends.get_or_insert(now + control.drain_limit());
+            if ends <= now {
+                control.stop_now();
+                asked = Some(StopRequest::Now);
+            }
+        }
+        if asked <= self.seen {
+            return None;
+        }
+        self.seen = asked;
+        asked
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +188,29 @@ mod tests {
         assert_eq!(c.stop_request(), Some(StopRequest::Now));
         c.stop();
         assert_eq!(c.stop_request(), Some(StopRequest::Now));
+    }
+    #[test]
+    fn a_limited_drain_ends_by_itself() {
+        let (c, at) = (Control::new(), |ms| Nanos::ZERO + Span::from_millis(ms));
+        let (mut one, mut other) = (StopSeen::default(), StopSeen::default());
+        assert_eq!(one.asked(&c, at(100)), None);
+        c.interrupt(Span::from_secs(3));
+        assert!(c.is_interrupted());
+        assert_eq!(one.asked(&c, at(1_000)), Some(StopRequest::Drain));
+        assert_eq!(one.asked(&c, at(3_999)), None);
+        assert_eq!(one.asked(&c, at(4_000)), Some(StopRequest::Now));
+        assert_eq!(one.asked(&c, at(9_000)), None);
+        assert_eq!(other.asked(&c, at(4_000)), Some(StopRequest::Now), "for all workers");
+    }
+
+    #[test]
+    fn an_unlimited_drain_lasts_and_the_second_stop_ends_it() {
+        let (c, at) = (Control::new(), |s| Nanos::ZERO + Span::from_secs(s));
+        let mut worker = StopSeen::default();
+        c.interrupt(Span::MAX);
+        assert_eq!(worker.asked(&c, at(1)), Some(StopRequest::Drain));
+        assert_eq!(worker.asked(&c, at(100_000)), None);
+        c.interrupt(Span::MAX);
+        assert_eq!(worker.asked(&c, at(100_001)), Some(StopRequest::Now));
     }
 }

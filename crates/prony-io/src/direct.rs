@@ -9,11 +9,11 @@ use std::ops::ControlFlow;
 use std::os::fd::RawFd;
 
 use prony_core::fault::Fault;
-use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_core::machine::{Action, CloseHow, Machine};
 use prony_core::units::{ConnId, Nanos, Span};
 
 use crate::clock::Clock;
-use crate::control::Control;
+use crate::control::{Control, StopSeen};
 use crate::driver::{Config, DriverStats, Network, PULSE, Pulse, Sampler, tries_next};
 use crate::errno;
 use crate::give::{Given, give};
@@ -52,7 +52,7 @@ pub struct Direct {
     next_pulse: Nanos,
     /// When the last wait was to end at the latest.
     wait_ends: Nanos,
-    stop_seen: Option<StopRequest>,
+    stop_seen: StopSeen,
     now: Nanos,
 }
 
@@ -103,7 +103,7 @@ impl Direct {
             stats: DriverStats::default(),
             next_pulse: Nanos::ZERO,
             wait_ends: Nanos::ZERO,
-            stop_seen: None,
+            stop_seen: StopSeen::default(),
             now: Nanos::ZERO,
         }
     }
@@ -154,13 +154,9 @@ impl Direct {
             pulse(m, self.now, self.stats.spin);
             self.sampler.pulse();
         }
-        let asked = control.stop_request();
-        if asked > self.stop_seen {
-            self.stop_seen = asked;
-            if let Some(how) = asked {
-                m.on_stop(how, self.now);
-                self.act(m, clock)?;
-            }
+        if let Some(how) = self.stop_seen.asked(control, self.now) {
+            m.on_stop(how, self.now);
+            self.act(m, clock)?;
         }
         if std::mem::take(&mut self.yields) {
             m.on_turn(self.now);

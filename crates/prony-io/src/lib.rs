@@ -30,6 +30,7 @@ mod ports;
 pub mod quit;
 pub mod resolve;
 pub mod serve;
+pub mod signals;
 pub mod sleep;
 pub mod sock;
 pub mod stamps;

@@ -35,6 +35,9 @@ pub struct Live {
     pub sessions: u64,
     /// Requests wanted but neither answered nor failed.
     pub in_flight: u64,
+    /// When the last worker has ended its drain at the latest; once all that have requests in
+    /// flight drain.
+    pub drain_end: Option<Nanos>,
     /// The newest interval of the time series that all workers have told, once there is one.
     pub last: Option<Interval>,
     /// For each worker, when it was looked at and how many replies it had then.
@@ -87,6 +90,8 @@ pub(crate) struct Gauge {
     lag: [AtomicU64; 3],
     work: AtomicU64,
     faults: [AtomicU64; Fault::COUNT],
+    /// When the worker ends its drain at the latest; 0 as long as it does not drain.
+    drain_end: AtomicU64,
     /// How many changes of the rate the worker knows.
     steers: AtomicUsize,
     /// The worker only tries to lock it: it never waits for whoever looks.
@@ -141,6 +146,12 @@ impl Gauge {
         set(&self.failed, failed);
         set(&self.lost, lost);
         set(&self.sessions, recorder.sessions_completed());
+        // What was in flight when the drain began only becomes less: looked at once.
+        if self.drain_end.load(Ordering::Relaxed) == 0
+            && let Some(end) = engine.drain_end()
+        {
+            set(&self.drain_end, end.0);
+        }
         if detail {
             set(&self.connections, engine.connections() as u64);
             let lag = recorder.lag();
@@ -217,17 +228,23 @@ impl Live {
     pub(crate) fn of(gauges: &[Gauge], now: Nanos, detail: bool) -> Self {
         let mut live = Self { now, ..Self::default() };
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
+        let mut draining = true;
         for g in gauges {
-            live.started += get(&g.started);
-            live.replies += get(&g.replies);
+            let (started, replies, failed) = (get(&g.started), get(&g.replies), get(&g.failed));
+            live.started += started;
+            live.replies += replies;
+            live.failed += failed;
             live.lost += get(&g.lost);
             live.sessions += get(&g.sessions);
-            live.failed += get(&g.failed);
+            let end = Nanos(get(&g.drain_end));
+            draining &= end > Nanos::ZERO || started <= replies + failed;
+            live.drain_end = live.drain_end.max(Some(end).filter(|&end| end > Nanos::ZERO));
             let mut lists = g.lists();
             live.workers.push(lists.replies);
             live.blocks.append(&mut lists.blocks.blocks);
             live.served.append(&mut lists.served.blocks);
         }
+        live.drain_end = live.drain_end.filter(|_| draining);
         live.in_flight = live.started.saturating_sub(live.replies + live.failed);
         live.last = newest(gauges, now);
         live.detail = detail.then(|| Detail::of(gauges));
@@ -315,6 +332,20 @@ mod tests {
         gauges[1].lists().replies = (Nanos(2), 5);
         let workers = Live::of(&gauges, Nanos(3), false).workers;
         assert_eq!(workers, [(Nanos(0), 0), (Nanos(2), 5)]);
+    }
+
+    #[test]
+    fn a_drain_is_known_once_all_workers_drain() {
+        let gauges = [Gauge::default(), Gauge::default(), Gauge::default()];
+        for (gauge, started) in gauges.iter().zip([3, 2, 0]) {
+            gauge.started.store(started, Ordering::Relaxed);
+        }
+        let end = || Live::of(&gauges, Nanos(3), false).drain_end;
+        assert_eq!(end(), None);
+        gauges[0].drain_end.store(40, Ordering::Relaxed);
+        assert_eq!(end(), None, "the second has requests in flight and has not heard of it");
+        gauges[1].drain_end.store(70, Ordering::Relaxed);
+        assert_eq!(end(), Some(Nanos(70)), "the third has none");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use prony_core::summary::Stalls;
 use prony_core::units::{Nanos, Span};
 
 use crate::clock::Clock;
-use crate::control::Control;
+use crate::control::{Control, StopSeen};
 use crate::driver::PULSE;
 use crate::sleep::{self, Precision, Sleeper};
 
@@ -29,7 +29,7 @@ pub(crate) struct Pace {
     now: Nanos,
     next_pulse: Nanos,
     sleeper: Sleeper,
-    stop_seen: Option<StopRequest>,
+    stop_seen: StopSeen,
     stalls: Stalls,
 }
 
@@ -48,7 +48,7 @@ impl Pace {
             now: Nanos::ZERO,
             next_pulse: Nanos::ZERO,
             sleeper,
-            stop_seen: None,
+            stop_seen: StopSeen::default(),
             stalls: Stalls::default(),
         }
     }
@@ -85,12 +85,7 @@ impl Pace {
     /// How to stop, where that is asked anew.
     #[inline]
     pub(crate) fn stop_asked(&mut self, control: &Control) -> Option<StopRequest> {
-        let asked = control.stop_request();
-        if asked <= self.stop_seen {
-            return None;
-        }
-        self.stop_seen = asked;
-        asked
+        self.stop_seen.asked(control, self.now)
     }
 
     /// When to tell the machine of its deadline: then, or with others a little later where the user

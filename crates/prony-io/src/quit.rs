@@ -5,6 +5,8 @@ use std::os::fd::{IntoRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 
+use crate::signals::is_ignored;
+
 /// Where the handler tells of the signal.
 static TELL: AtomicI32 = AtomicI32::new(-1);
 
@@ -14,7 +16,7 @@ static TELL: AtomicI32 = AtomicI32::new(-1);
 /// # Errors
 /// The kernel has no pipe or no thread for it.
 pub fn before_quit(then: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    if TELL.load(Ordering::Relaxed) >= 0 || is_ignored() {
+    if TELL.load(Ordering::Relaxed) >= 0 || is_ignored(libc::SIGQUIT) {
         return Ok(());
     }
     let (mut heard, tell) = io::pipe()?;
@@ -37,15 +39,6 @@ pub fn before_quit(then: impl FnOnce() + Send + 'static) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-/// Whether whoever started the process wants it to live on.
-fn is_ignored() -> bool {
-    // SAFETY: zero is a valid value of all its fields; the call only fills them in.
-    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: `now` outlives the call.
-    let asked = unsafe { libc::sigaction(libc::SIGQUIT, std::ptr::null(), &mut now) };
-    asked == 0 && now.sa_sigaction == libc::SIG_IGN
 }
 
 extern "C" fn on_quit(_signal: libc::c_int) {

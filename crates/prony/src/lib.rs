@@ -6,6 +6,7 @@ pub mod commands;
 pub mod error;
 pub mod exit;
 mod here;
+mod interrupt;
 pub mod output;
 pub mod personality;
 pub mod plan_file;

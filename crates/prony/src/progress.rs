@@ -10,6 +10,7 @@ use prony_core::schedule::Arrivals;
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live};
 
+use crate::interrupt::Ending;
 use crate::output;
 use crate::report::units;
 use crate::tui::View;
@@ -37,6 +38,8 @@ pub struct Progress {
     way: Way,
     /// What the load is still to reach, at the end of a line.
     aim: String,
+    control: Arc<Control>,
+    ending: Ending,
 }
 
 #[derive(Debug)]
@@ -58,7 +61,8 @@ impl Progress {
             Telling::Lines if io::stderr().is_terminal() => Way::Live(bar()),
             Telling::Lines => Way::Plain { next: Nanos::ZERO + PLAIN_EVERY },
         };
-        Self { plan: plan.clone(), way, aim: String::new() }
+        let control = Arc::clone(control);
+        Self { plan: plan.clone(), way, aim: String::new(), control, ending: Ending::default() }
     }
 
     /// What the load is still to reach, as the end of a line.
@@ -68,6 +72,9 @@ impl Progress {
 
     /// The load stands so.
     pub fn show(&mut self, live: &Live) {
+        if let Some(sentence) = self.ending.sentence(&self.control, live) {
+            self.way.end(sentence);
+        }
         match &mut self.way {
             Way::Silent => {}
             Way::Screen(view) => view.show(live),
@@ -87,6 +94,19 @@ impl Progress {
             Way::Screen(view) => view.finish(),
             Way::Live(bar) => bar.finish_and_clear(),
             Way::Silent | Way::Plain { .. } => {}
+        }
+    }
+}
+
+impl Way {
+    /// The user has ended the load, and that is waited for.
+    fn end(&mut self, sentence: String) {
+        let say = |sentence: &str| output::to_stderr(&format!("prony: {sentence}"));
+        match self {
+            Self::Silent => {}
+            Self::Screen(view) if view.is_shown() => view.end(sentence),
+            Self::Live(bar) => bar.suspend(|| say(&sentence)),
+            Self::Screen(_) | Self::Plain { .. } => say(&sentence),
         }
     }
 }
@@ -134,7 +154,7 @@ fn bar() -> ProgressBar {
 
 /// One line: elapsed, rates, in flight, latencies of the last second, errors.
 fn line(plan: &Plan, live: &Live) -> String {
-    let mut parts = vec![elapsed(plan, live.now)];
+    let mut parts = vec![elapsed(plan, live)];
     let asked = asked(plan, live.now);
     if let Some(last) = &live.last {
         let rate = units::rate(last.cell.replies as f64 / last.length.as_secs_f64());
@@ -163,13 +183,15 @@ fn line(plan: &Plan, live: &Live) -> String {
 }
 
 /// How far the run is: of its time, of its requests, or just how long it has lasted.
-fn elapsed(plan: &Plan, now: Nanos) -> String {
+fn elapsed(plan: &Plan, live: &Live) -> String {
+    let now = live.now;
     let seconds = now.since(Nanos::ZERO).as_secs_f64();
     if now.since(Nanos::ZERO) < plan.warmup {
         return format!("{seconds:.0} s of {} warm-up", units::span(plan.warmup));
     }
     let measured = now.since(Nanos::ZERO + plan.warmup).as_secs_f64();
     match length(plan) {
+        _ if live.drain_end.is_some() => format!("{measured:.0} s, waiting for the last replies"),
         Some(whole) if measured <= whole.as_secs_f64() => {
             format!("{measured:.0} of {:.0} s", whole.as_secs_f64())
         }
@@ -242,6 +264,7 @@ mod tests {
             check("", &at(3, last(20_000), 0)),
             check("-d 1m30s", &at(75, last(99), 12)),
             check("-d 10s", &at(11, last(99), 0)),
+            check("-d 90s", &Live { drain_end: Some(Nanos(1)), ..at(75, last(99), 0) }),
             check("-n 1m", &at(75, last(99), 0)),
             check("-r 500", &at(0, None, 0)),
             check("-r 1k..3k@20s --warmup 5s", &at(4, last(999), 0)),
@@ -261,6 +284,8 @@ mod tests {
               75 of 90 s, 100/s, 50 in flight, p50 397 us, max 2.00 ms, 12 failed
             -d 10s
               11 s, waiting for the last replies, 100/s, 50 in flight, p50 397 us, max 2.00 ms
+            -d 90s
+              75 s, waiting for the last replies, 100/s, 50 in flight, p50 397 us, max 2.00 ms
             -n 1m
               75 s, 100/s, 50 in flight, p50 397 us, max 2.00 ms
             -r 500

@@ -1,10 +1,10 @@
 //! Requests that fail and connections that are lost: by a fault, by the peer's will, or because
 //! their time is up.
 
-use super::Engine;
 use super::conn::{NONE, State};
 use super::flight::Flight;
 use super::source::Source;
+use super::{Engine, Stage};
 use crate::fault::Fault;
 use crate::machine::{Action, CloseHow};
 use crate::plan::Lost;
@@ -197,6 +197,24 @@ impl<P: Protocol> Engine<P> {
         } else {
             Nanos::MAX
         }
+    }
+
+    /// While the run drains: when it ends at the latest, which is when the last of the requests in
+    /// flight has run out of time. `None` while requests still start, and once all is over.
+    pub fn drain_end(&self) -> Option<Nanos> {
+        let Stage::Draining(until) = self.stage else { return None };
+        let mut last = Nanos::ZERO;
+        for slot in self.conns.used() {
+            let conn = &self.conns[slot];
+            let sent = conn.sent as usize;
+            for (i, flight) in conn.flights.iter().enumerate() {
+                last = last.max(self.flight_deadline(flight, i < sent));
+            }
+        }
+        for flight in self.source.waiting() {
+            last = last.max(self.flight_deadline(flight, false));
+        }
+        Some(last.min(until))
     }
 
     /// When the connection runs out of time as things stand.

@@ -437,6 +437,10 @@ impl Sessions {
     }
 
     /// All requests that wait for a connection or for room on one.
+    pub(super) fn pending(&self) -> impl Iterator<Item = &Flight> {
+        self.all.iter().flat_map(|s| &s.pending)
+    }
+
     pub(super) fn take_pending(&mut self) -> Vec<Flight> {
         self.all.iter_mut().flat_map(|s| s.pending.drain(..)).collect()
     }

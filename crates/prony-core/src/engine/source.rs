@@ -252,6 +252,15 @@ impl Source {
         }
     }
 
+    /// The requests that wait for a connection.
+    pub(super) fn waiting(&self) -> Box<dyn Iterator<Item = &Flight> + '_> {
+        match self {
+            Self::Closed(_) => Box::new(std::iter::empty()),
+            Self::Open(a) => Box::new(a.pools.iter().flat_map(|p| &p.waiting)),
+            Self::Sessions(s) => Box::new(s.pending()),
+        }
+    }
+
     /// What becomes of the requests of a lost connection.
     pub(super) fn lost(&self) -> Lost {
         match self {

@@ -327,6 +327,29 @@ fn stop_now_leaves_everything_counted() {
 }
 
 #[test]
+fn a_drain_ends_with_the_timeout_of_its_last_request() {
+    let mut e = Engine::new(&closed(2, 1_000), Letters);
+    e.on_tick(ms(0));
+    let ids = connect_of(&turn(&mut e, ms(0)).0);
+    for &id in &ids {
+        e.on_connected(id, ms(1));
+    }
+    turn(&mut e, ms(1));
+    // The first user's second request.
+    e.on_recv(ids[0], &mut b"!".to_vec(), ms(7));
+    turn(&mut e, ms(7));
+    assert_eq!(e.drain_end(), None);
+    e.on_stop(StopRequest::Drain, ms(9));
+    let timeout = closed(2, 1_000).timeout;
+    assert_eq!(e.drain_end(), Some(ms(7) + timeout), "not the stop's time and the timeout");
+    e.on_tick(ms(7) + timeout);
+    turn(&mut e, ms(7) + timeout);
+    assert_eq!(e.drain_end(), None);
+    let (_, t) = e.finish();
+    assert_eq!((t.started, t.replies, t.failed, t.unfinished), (3, 1, 2, 0));
+}
+
+#[test]
 fn a_connection_carries_as_many_requests_as_it_may() {
     let mut p = closed(1, 4);
     p.requests_per_connection = Some(2);

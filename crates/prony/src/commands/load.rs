@@ -1,14 +1,11 @@
 //! `prony URL...`: the load.
 
-use std::process;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-
+use prony_core::fault::Fault;
 use prony_core::plan::Plan;
 use prony_core::serve::ServeLaw;
 use prony_core::summary::Summary;
 use prony_core::summary::confidence::Goal;
-use prony_io::{Control, DriverChoice, Family, Options, limits};
+use prony_io::{DriverChoice, Family, Options, limits};
 
 use super::style;
 use super::until::Ender;
@@ -18,13 +15,13 @@ use crate::cli::plan::{self, Planned, Surroundings};
 use crate::cli::{Driver, LoadArgs, Precision};
 use crate::error::Error;
 use crate::exit::Exit;
+use crate::interrupt::stoppable;
 use crate::output::{self, Outputs};
 use crate::plan_file;
 use crate::progress::{Progress, Telling};
 use crate::report::units;
 use crate::run;
 use crate::selftest;
-use crate::tui;
 
 /// The connections of an open loop that nobody has limited are still limited, for the sake of the
 /// target and of the memory that their tables take.
@@ -139,24 +136,6 @@ pub(super) fn finish(
     output::print(output.to.stdout_format(), summary, &style())?;
     written?;
     Ok(Exit::of(summary, accept_invalid))
-}
-
-/// A control that Ctrl-C and SIGTERM set: once to drain, twice to end at once. A third one ends the
-/// process: then something hangs that knows nothing of the control, such as a name's resolution.
-pub(crate) fn stoppable() -> Result<Arc<Control>, Error> {
-    let control = Arc::new(Control::new());
-    let handler = Arc::clone(&control);
-    let asked = AtomicU32::new(0);
-    let handle = move || {
-        handler.stop();
-        if asked.fetch_add(1, Ordering::Relaxed) >= 2 {
-            tui::restore();
-            process::exit(Exit::Interrupted.code().into());
-        }
-    };
-    ctrlc::set_handler(handle)
-        .map_err(|e| Error::Setup(format!("signals cannot be caught: {e}")))?;
-    Ok(control)
 }
 
 /// The driver by its name in prony-io.

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use crate::cli::selftest::SelftestArgs;
 use crate::error::Error;
 use crate::exit::Exit;
+use crate::interrupt::stoppable;
 use crate::output::{self, Place};
 use crate::progress::Steps;
 use crate::selftest::{self, Ask, cite, record::Record};
-
-use super::load::stoppable;
 
 /// Make it, save it, tell it.
 pub(super) fn selftest(args: &SelftestArgs) -> Result<Exit, Error> {
@@ -23,7 +22,8 @@ pub(super) fn selftest(args: &SelftestArgs) -> Result<Exit, Error> {
     let control = stoppable()?;
     let steps = Steps::new(args.quiet);
     let mut tell = |what: &str| steps.show(what);
-    let record = selftest::run(Ask { quick: args.quick, control, tell: &mut tell })?;
+    let record =
+        selftest::run(Ask { quick: args.quick, quiet: args.quiet, control, tell: &mut tell })?;
     steps.finish();
     // What the user has ended proves nothing, so it does not replace what did.
     let saved = match (place, &name) {

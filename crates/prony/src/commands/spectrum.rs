@@ -9,7 +9,6 @@ use prony_core::rng::{Sequence, Stream};
 use prony_core::summary::Summary;
 use prony_io::Control;
 
-use super::load::stoppable;
 use super::rtt::with_sockets;
 use crate::cli::plan::{check_sources, drawn_seed, means};
 use crate::cli::rtt::{Transport, exchange};
@@ -17,6 +16,7 @@ use crate::cli::spectrum::SpectrumArgs;
 use crate::cli::tls;
 use crate::error::Error;
 use crate::exit::Exit;
+use crate::interrupt::{Ending, stoppable};
 use crate::output::{self, Outputs};
 use crate::report::spectrum::Spectrum;
 use crate::report::{Format, units, words};
@@ -82,7 +82,7 @@ fn measure(
     found: &mut Spectrum,
 ) -> Result<(), Error> {
     let all = cells.len() * args.repeat as usize;
-    let mut done = 0;
+    let (mut done, mut ending) = (0, Ending::default());
     for order in orders(cells.len(), seed).take(args.repeat as usize) {
         for i in order {
             if control.stop_request().is_some() {
@@ -90,7 +90,12 @@ fn measure(
             }
             let Cell { transport, size, plan } = &cells[i];
             let options = with_sockets(plan, &args.means, &args.messages);
-            let mut one = run::run(plan, &options, control, &mut |_| {}, Vec::new(), Vec::new())?;
+            let mut watch = |live: &_| {
+                if !args.quiet {
+                    ending.say(control, live);
+                }
+            };
+            let mut one = run::run(plan, &options, control, &mut watch, Vec::new(), Vec::new())?;
             one.run.percentile = args.means.percentile;
             found.doubts.extend(doubt(&one, transport, *size, control.stop_request().is_some()));
             if one.main.started > 0 {

@@ -3,7 +3,6 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -12,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll;
 
 use super::{Call, printf};
+use crate::interrupt;
 use crate::output::{to_stderr, to_stdout};
 
 /// What the old program ends with when it is called wrongly.
@@ -67,11 +67,8 @@ impl Wanted {
         let counts = Arc::<Counts>::default();
         let theirs = Arc::clone(&counts);
         let begun = Instant::now();
-        ctrlc::set_handler(move || {
-            say(&theirs.told(&program, begun.elapsed()));
-            process::exit(0);
-        })
-        .map_err(|e| format!("{}: signals cannot be caught: {e}", self.program))?;
+        interrupt::catch(0, 1, move |_| say(&theirs.told(&program, begun.elapsed())))
+            .map_err(|e| format!("{}: {e}", self.program))?;
         let failed = |e: io::Error| format!("{}: cannot watch connections: {e}", self.program);
         self.watch(&counts).map_err(failed)
     }

@@ -12,6 +12,7 @@ use prony_io::{Control, Options, cpu, limits};
 use crate::cli::{Cli, plan};
 use crate::commands::load;
 use crate::error::{self, Error};
+use crate::interrupt::Ending;
 use crate::run;
 use crate::target::{Target, Wish};
 
@@ -24,6 +25,8 @@ pub(super) struct Bench {
     pub(super) server: Vec<usize>,
     /// What the user ends it with.
     pub(super) control: Arc<Control>,
+    /// Whether standard error is left alone.
+    pub(super) quiet: bool,
 }
 
 /// Why there is no result.
@@ -49,7 +52,7 @@ impl Bench {
             ([], all) => (all.to_vec(), all.to_vec()),
             (client, server) => (client.to_vec(), server.to_vec()),
         };
-        Self { client, server, control }
+        Self { client, server, control, quiet: true }
     }
 
     /// Whether the user has ended it.
@@ -96,7 +99,13 @@ impl Bench {
             let planned = plan::plan(&cli.load, &load::surroundings(&cli.load.means, false))?;
             let mut options = load::options(&cli.load.means);
             change(&mut options);
-            run::run(&planned.plan, &options, &self.control, &mut |_| {}, Vec::new(), Vec::new())
+            let mut ending = Ending::default();
+            let mut watch = |live: &_| {
+                if !self.quiet {
+                    ending.say(&self.control, live);
+                }
+            };
+            run::run(&planned.plan, &options, &self.control, &mut watch, Vec::new(), Vec::new())
         };
         let summary = thread::scope(|scope| scope.spawn(work).join());
         let died =

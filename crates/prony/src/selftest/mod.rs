@@ -35,6 +35,8 @@ const PROVED: Duration = Duration::from_secs(9);
 pub(crate) struct Ask<'a> {
     /// Whether a few seconds must do.
     pub(crate) quick: bool,
+    /// Whether standard error is left alone.
+    pub(crate) quiet: bool,
     /// What the user ends it with.
     pub(crate) control: Arc<Control>,
     /// Is told what comes next.
@@ -48,7 +50,7 @@ pub(crate) struct Ask<'a> {
 pub(crate) fn run(ask: Ask<'_>) -> Result<Record, Error> {
     let (begun, before, host) = (Instant::now(), Accounts::read(), Host::look());
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
-    let bench = Bench::new(ask.control);
+    let bench = Bench { quiet: ask.quiet, ..Bench::new(ask.control) };
     let mut record = Record {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").into(),

@@ -87,6 +87,16 @@ impl View {
         }
     }
 
+    /// Whether the screen is there.
+    pub fn is_shown(&self) -> bool {
+        self.terminal.is_some() && !self.over && !self.away
+    }
+
+    /// The user has ended the load: from now on the screen says what is waited for.
+    pub fn end(&mut self, sentence: String) {
+        self.state.ending = Some(sentence);
+    }
+
     /// The load has ended: the terminal is as it was.
     pub fn finish(self) {
         restore();
@@ -110,7 +120,7 @@ impl View {
         for &key in &keys {
             match key {
                 _ if self.state.press(key) => {}
-                b'q' | b'Q' => self.control.stop(),
+                b'q' | b'Q' => self.control.interrupt(Span::MAX),
                 b'?' | b'h' => self.state.help = !self.state.help,
                 // Form feed, which redraws in every full-screen program.
                 0x0c => drop(terminal.clear()),

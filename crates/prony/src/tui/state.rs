@@ -35,6 +35,8 @@ pub(super) struct State {
     pub(super) history: VecDeque<Interval>,
     /// How the user has asked the run to end.
     pub(super) stopping: Option<Stopping>,
+    /// What a run that was stopped waits for.
+    pub(super) ending: Option<String>,
     /// Whether the help is shown.
     pub(super) help: bool,
     /// The rate as it was planned, where it can be changed; that of `plan` has the changes.
@@ -108,6 +110,7 @@ impl State {
             recent: VecDeque::new(),
             history: VecDeque::new(),
             stopping: None,
+            ending: None,
             help: false,
             planned: plan.load.clone().steerable().cloned(),
             helm: Helm::default(),
@@ -171,9 +174,11 @@ impl State {
         }
     }
 
-    /// What a key could not do.
-    pub(super) fn notice(&self) -> Option<&'static str> {
-        self.notice.filter(|&(until, _)| self.live.now < until).map(|(_, why)| why)
+    /// What a key could not do; else what the end of the run waits for.
+    pub(super) fn notice(&self) -> Option<&str> {
+        let notice = self.notice.filter(|&(until, _)| self.live.now < until).map(|(_, why)| why);
+        let drains = self.stopping == Some(Stopping::Drain);
+        notice.or_else(|| self.ending.as_deref().filter(|_| drains))
     }
 
     fn remember(&mut self, last: &Interval) {

@@ -1,12 +1,13 @@
-//! Ctrl-C once: the load ends, what is in flight is waited for. Twice: at once. The report is
-//! whole.
+//! Ctrl-C once: the load ends, what is in flight is waited for. Twice: at once. SIGTERM and SIGHUP
+//! wait for three seconds at most. The report is whole.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::rig::{Running, Serve, alone, descriptors, drivers, wait_until};
+use crate::rig::{Running, Serve, alone, command, descriptors, drivers, wait_until};
+use crate::scripted::{Deed, Scripted};
 
 fn sleep(ms: u64) {
     thread::sleep(Duration::from_millis(ms));
@@ -101,4 +102,162 @@ fn the_server_ends_in_good_order() {
     let ended = client.wait();
     assert_eq!(ended.report().count("replies"), 2, "{ended:?}");
     assert_eq!(crate::rig::served(&there, "replies"), 3, "one was by hand");
+}
+
+/// A server that takes requests and answers none.
+fn mute() -> Scripted {
+    Scripted::start(|_, _| Deed::Keep(Vec::new()))
+}
+
+/// Wait until the server has that many requests.
+fn requests(server: &Scripted, n: usize) {
+    wait_until("the requests", || server.begun() >= n);
+    // The gauges follow.
+    sleep(200);
+}
+
+#[test]
+fn sigterm_and_sighup_wait_for_three_seconds_at_most() {
+    let _alone = alone();
+    for driver in drivers() {
+        for signal in [Signal::TERM, Signal::HUP] {
+            let (server, dir) = (mute(), tempfile::tempdir().expect("a folder"));
+            let file = |name: &str| dir.path().join(name);
+            let (json, html) = (file("a.json"), file("a.html"));
+            let url = format!("http://{}/", server.address());
+            let outputs = [&json, &html].map(|p| p.to_str().expect("UTF-8"));
+            let [json_name, html_name] = outputs;
+            let load = ["-c", "5", "-d", "60s", "--driver", driver, "-o", json_name];
+            let mut client = Running::start(&[&load[..], &["-o", html_name, &url]].concat());
+            requests(&server, 5);
+            let begun = Instant::now();
+            client.signal(signal);
+            client.told(
+                "prony: ending: waiting for 5 replies, at most 3 s; once more ends at once\n",
+            );
+            assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+            let ended = client.wait();
+            let took = begun.elapsed();
+            assert_eq!(ended.code, 130, "{ended:?}");
+            assert!((2_900..8_000).contains(&took.as_millis()), "{took:?} for a drain of 3 s");
+            assert!(ended.stdout.contains("5 unfinished"), "{}", ended.stdout);
+            let text = std::fs::read_to_string(&json).expect("a report");
+            let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            assert_eq!(report["run"]["interrupted"], true);
+            assert_eq!(report["measurement"]["tally"]["unfinished"], 5, "{text}");
+            let page = std::fs::read_to_string(&html).expect("a report");
+            assert!(page.trim_end().ends_with("</html>"));
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_waits_until_the_requests_own_timeouts() {
+    let _alone = alone();
+    let server = mute();
+    let url = format!("http://{}/", server.address());
+    let load = ["-c", "5", "-d", "60s", "--timeout", "6s", "--json", &url];
+    let mut client = Running::start(&load);
+    requests(&server, 5);
+    let begun = Instant::now();
+    client.signal(Signal::INT);
+    client.told("prony: ending: waiting for 5 replies, at most 6 s; once more ends at once\n");
+    let ended = client.wait();
+    assert_eq!(ended.code, 130, "{ended:?}");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let report = ended.report();
+    report.check_sums();
+    assert_eq!((report.count("failed"), report.count("unfinished")), (5, 0));
+}
+
+#[test]
+fn the_second_signal_ends_at_once_whichever_it_is() {
+    let _alone = alone();
+    for [first, second] in [[Signal::INT, Signal::TERM], [Signal::TERM, Signal::INT]] {
+        let server = mute();
+        let url = format!("http://{}/", server.address());
+        let client = Running::start(&["-c", "5", "-d", "60s", "--json", "--quiet", &url]);
+        requests(&server, 5);
+        client.signal(first);
+        sleep(300);
+        let begun = Instant::now();
+        client.signal(second);
+        let ended = client.wait();
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        assert_eq!((ended.code, ended.stderr.as_str()), (130, ""), "--quiet says nothing");
+        assert_eq!(ended.report().count("unfinished"), 5);
+    }
+}
+
+#[test]
+fn every_command_says_what_it_waits_for() {
+    let _alone = alone();
+    let server = mute();
+    let (address, url) = (server.address(), format!("http://{}/", server.address()));
+    let told = "prony: ending: waiting for 2 replies, at most 3 s; once more ends at once\n";
+    let one = "prony: ending: waiting for 1 reply, at most 3 s; once more ends at once\n";
+    let loads: [(&[&str], &str); 5] = [
+        (&["rtt", &address, "-c", "2"], told),
+        (&["spectrum", &address], one),
+        (&["ab", "-c", "2", "-n", "9", &url], told),
+        (&["wrk", "-t", "1", "-c", "2", &url], told),
+        (&["htstress", "-c", "2", &url], told),
+    ];
+    for (load, told) in loads {
+        // Those whose servers greet wait for that, which is no reply of the script's.
+        let mut client = Running::start(load);
+        sleep(1_500);
+        let begun = Instant::now();
+        client.signal(Signal::TERM);
+        client.told(told);
+        client.wait();
+        assert!(begun.elapsed() < Duration::from_secs(8), "{load:?}: {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn no_signal_leaves_a_file_beside_the_report() {
+    let _alone = alone();
+    for signals in [&[Signal::KILL][..], &[Signal::USR1], &[Signal::ALARM], &[Signal::INT; 3]] {
+        let (server, dir) = (mute(), tempfile::tempdir().expect("a folder"));
+        let old = dir.path().join("old.json");
+        std::fs::write(&old, "older").expect("a file");
+        let names = ["old.json", "new.html"].map(|n| dir.path().join(n));
+        let url = format!("http://{}/", server.address());
+        let outputs = names.each_ref().map(|p| p.to_str().expect("UTF-8"));
+        let [json, html] = outputs;
+        let args = ["-c", "2", "-d", "60s", "--quiet", "-o", json, "-o", html, &url];
+        let mut child = command(&args).spawn().expect("the binary starts");
+        requests(&server, 2);
+        for signal in signals {
+            crate::rig::kill(&child, *signal);
+            // The third comes before the report is written, or after it.
+            sleep(15);
+        }
+        let status = child.wait().expect("a child");
+        let left: Vec<_> = std::fs::read_dir(dir.path())
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
+            .filter(|name| name.starts_with('.'))
+            .collect();
+        assert!(left.is_empty(), "{signals:?}, {status}: {left:?}");
+        if signals.len() == 1 {
+            assert_eq!(std::fs::read_to_string(&old).expect("a file"), "older", "{signals:?}");
+        }
+    }
+}
+
+#[test]
+fn nohup_keeps_a_run_alive() {
+    let _alone = alone();
+    let server = Serve::start(&[]);
+    let args = ["-c", "1", "-d", "1s", "--json", "--quiet", &server.url("/")];
+    let mut nohup = std::process::Command::new("nohup");
+    nohup.arg(env!("CARGO_BIN_EXE_prony")).args(args).stdin(std::process::Stdio::null());
+    let client = Running::of(nohup, &args);
+    sleep(500);
+    client.signal(Signal::HUP);
+    let ended = client.wait();
+    assert_ne!(ended.code, 130, "{ended:?}");
+    assert_eq!(ended.report().0["run"]["interrupted"], false);
 }

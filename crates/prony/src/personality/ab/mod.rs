@@ -23,8 +23,8 @@ use self::plan::Planned;
 use self::report::Run;
 use self::trace::{Trace, Traced};
 use super::{Call, say};
-use crate::commands::load::stoppable;
 use crate::error::Error;
+use crate::interrupt::{Ending, stoppable};
 use crate::report::{Style, appendix};
 use crate::{output, run};
 
@@ -107,7 +107,8 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
 
     let seen = Seen::default();
     let control = stoppable()?;
-    let mut watch = Watch { options, control: &control, heartbeat, told: 0, ended: false };
+    let ending = Ending::default();
+    let mut watch = Watch { options, control: &control, heartbeat, told: 0, ended: false, ending };
     let summary = if options.verbosity >= 2 {
         let trace = Trace::new(&options.method, options.verbosity);
         let proto = |p: &_| Observed::new(Traced::new(H1::new(p), &trace), &seen);
@@ -191,11 +192,13 @@ struct Watch<'a> {
     told: u64,
     /// Whether the load was ended by a rule of ab's.
     ended: bool,
+    ending: Ending,
 }
 
 impl Watch<'_> {
     fn show(&mut self, live: &Live) {
         self.tell(live.replies + live.failed);
+        self.ending.say(self.control, live);
         let lost = live.lost > 0 && !self.options.keep_going;
         let over = report::time_is_over(self.options, live.now.since(Nanos::ZERO));
         if (lost || over) && !self.ended && self.control.stop_request().is_none() {

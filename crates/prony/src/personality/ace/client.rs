@@ -17,7 +17,7 @@ use prony_io::{Control, Live, Options as Means, SocketOptions};
 use super::histogram::{Frame, render};
 use super::options::{Options, Transport};
 use super::{FAILED, Socket, Test, tuning};
-use crate::commands::load::stoppable;
+use crate::interrupt::{Ending, stoppable};
 use crate::output::to_stderr;
 use crate::personality::plan::closed;
 use crate::personality::{Call, say};
@@ -97,7 +97,9 @@ pub(super) fn measure(
     };
     // The first failure is the end: the exchanges are those of one connection.
     let mut ended = false;
+    let mut ending = Ending::default();
     let mut watch = |live: &Live| {
+        ending.say(control, live);
         if live.lost > 0 && !ended {
             ended = true;
             control.stop_now();

@@ -15,7 +15,7 @@ use super::client::{self, Measured};
 use super::options::{self, Transport};
 use super::server::Server;
 use super::{FAILED, Role, Socket, Test, wanted, words};
-use crate::commands::load::stoppable;
+use crate::interrupt::stoppable;
 use crate::output::to_stderr;
 use crate::personality::{Call, say};
 use crate::report::{OverSize, over_size};

@@ -13,8 +13,8 @@ use self::options::{Asked, Options};
 use self::report::Ticks;
 use super::patience::{self, Patience};
 use super::{Call, say, tap};
-use crate::commands::load::stoppable;
 use crate::error::Error;
+use crate::interrupt::{Ending, stoppable};
 use crate::output;
 use crate::report::Style;
 use crate::run;
@@ -90,7 +90,9 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     }
     let mut ticks = Ticks::new(options.number);
     let mut patience = Patience::default();
+    let mut ending = Ending::default();
     let mut watch = |live: &Live| {
+        ending.say(&control, live);
         say(&ticks.until(live.answered()));
         if patience.is_over(live) {
             control.stop_now();

@@ -19,9 +19,7 @@ mod uris;
 mod values;
 
 use std::path::Path;
-use std::process;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use prony_core::plan::Plan;
 use prony_core::proto::h1::H1;
@@ -31,6 +29,7 @@ use prony_io::{Control, limits};
 
 use super::Call;
 use crate::error::Error;
+use crate::interrupt::catch;
 use crate::output::{self, Outputs};
 use crate::{plan_file, run};
 use live::{Watch, say};
@@ -122,15 +121,7 @@ fn load(opts: &Opts, plan: &Plan, typed: &[String]) -> Result<(Summary, Option<u
 fn stoppable() -> Result<Arc<Control>, Error> {
     let control = Arc::new(Control::new());
     let handler = Arc::clone(&control);
-    let asked = AtomicBool::new(false);
-    let handle = move || {
-        handler.stop_now();
-        if asked.swap(true, Ordering::Relaxed) {
-            process::exit(1);
-        }
-    };
-    ctrlc::set_handler(handle)
-        .map_err(|e| Error::Setup(format!("signals cannot be caught: {e}")))?;
+    catch(1, 2, move |_| handler.stop_now())?;
     Ok(control)
 }
 

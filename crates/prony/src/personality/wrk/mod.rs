@@ -11,8 +11,8 @@ use prony_io::{Live, Options as Means};
 use self::options::{Asked, Options};
 use self::report::{Rates, Run};
 use super::{Call, say};
-use crate::commands::load::stoppable;
 use crate::error::Error;
+use crate::interrupt::{Ending, stoppable};
 use crate::report::{Style, appendix};
 use crate::{output, run};
 
@@ -81,7 +81,9 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     let mut head = Some(report::head(options));
     let mut ended = false;
     let duration = Span::from_secs(options.duration);
+    let mut ending = Ending::default();
     let mut watch = |live: &Live| {
+        ending.say(&control, live);
         let now = live.now.since(Nanos::ZERO);
         rates.sample(&live.workers, Nanos::ZERO + duration);
         let nobody = live.answered() == 0 && live.lost > 0;
