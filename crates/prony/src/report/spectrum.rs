@@ -259,13 +259,15 @@ impl Cell {
 impl Figure {
     fn of(all: &Hist, q: f64, each: &[f64]) -> Self {
         let ns = all.quantile(q).map(|t| t.0);
+        // No figure of the distribution lies below its shortest time.
+        let shortest = all.min().map_or(0.0, |t| t.0 as f64);
         // Where a few repetitions are far off, the quantile of all can lie beyond.
         let reach =
             |end: f64, further: fn(f64, f64) -> f64| ns.map_or(end, |n| further(end, n as f64));
         let band = band(each);
         Self {
             ns,
-            low_ns: band.map(|(low, _)| reach(low, f64::min)),
+            low_ns: band.map(|(low, _)| reach(low.max(shortest), f64::min)),
             high_ns: band.map(|(_, high)| reach(high, f64::max)),
         }
     }
@@ -315,6 +317,17 @@ mod tests {
         assert!(p50.ns.is_some_and(|ns| ns < 10_010), "{p50:?}");
         assert_eq!(p50.low_ns, p50.ns.map(|ns| ns as f64));
         assert!(p50.high_ns.is_some_and(|high| (15e3..16e3).contains(&high)), "{p50:?}");
+    }
+
+    #[test]
+    fn a_band_does_not_reach_below_the_shortest_time() {
+        let mut s = Spectrum::new();
+        for us in [5, 900, 5, 6] {
+            s.add("unix", 1_024, 2, &tally(&[us; 100]));
+        }
+        let p50 = s.cells[0].p50;
+        assert_eq!(p50.low_ns, s.cells[0].min_ns.map(|ns| ns as f64), "{p50:?}");
+        assert!(s.render(Format::Svg).is_some());
     }
 
     fn tally(times: &[u64]) -> Tally {

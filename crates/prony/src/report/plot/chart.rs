@@ -2,6 +2,7 @@
 
 use super::super::text::shortened;
 use super::axis::Axis;
+use super::svg::TONES;
 
 /// What is drawn.
 #[derive(Clone, Debug)]
@@ -23,8 +24,38 @@ pub(in crate::report) struct Chart {
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
     pub(super) name: String,
+    /// Which colour and dashes ([`Tone`]); by its place among the curves where it has none.
+    pub(super) tone: Option<Tone>,
     pub(super) pieces: Vec<Piece>,
 }
+
+/// How a curve is told from others: a colour, and dashes where there are more curves than colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tone {
+    pub(super) colour: usize,
+    pub(super) dashes: usize,
+}
+
+impl Tone {
+    /// That of the curve of that index.
+    fn of(index: usize) -> Self {
+        Self { colour: index % TONES.len(), dashes: index / TONES.len() % DASHES.len() }
+    }
+
+    fn solid(self) -> Self {
+        Self { dashes: 0, ..self }
+    }
+}
+
+/// Lengths of dashes and gaps in turn. After the last they start again.
+pub(super) const DASHES: [&[f32]; 6] = [
+    &[],
+    &[9.0, 4.0],
+    &[9.0, 4.0, 2.0, 4.0],
+    &[4.0, 3.0],
+    &[16.0, 4.0],
+    &[16.0, 4.0, 2.0, 4.0, 2.0, 4.0],
+];
 
 /// A part of a curve that hangs together, in numbers of the axes.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,15 +83,14 @@ pub(super) enum Shape {
         to: Place,
         ink: Ink,
     },
-    /// `tone` is the index of a curve.
     Path {
         points: Vec<Place>,
-        tone: usize,
+        tone: Tone,
         sure: bool,
     },
     Dot {
         at: Place,
-        tone: usize,
+        tone: Tone,
     },
     /// `at` is on the base line.
     Text {
@@ -119,13 +149,18 @@ impl Chart {
         let frame = Frame { left: LEFT, right: width - RIGHT, top, bottom: height - BOTTOM };
         self.axes(&mut picture, &frame);
         // The first curve is what the chart is about: it lies on top.
-        for (tone, curve) in self.curves.iter().enumerate().rev() {
+        for (index, curve) in self.curves.iter().enumerate().rev() {
+            let tone = curve.tone.unwrap_or(Tone::of(index));
             for piece in &curve.pieces {
                 let points = piece.points.iter();
                 let points = points.map(|&(x, y)| (frame.x(&self.x, x), frame.y(&self.y, y)));
                 let points: Vec<Place> = points.collect();
                 picture.shapes.push(match points.as_slice() {
                     [at] => Shape::Dot { at: *at, tone },
+                    // What stands upright is a band of the curve, too short for dashes.
+                    [a, b] if a.0 == b.0 => {
+                        Shape::Path { points, tone: tone.solid(), sure: piece.sure }
+                    }
                     _ => Shape::Path { points, tone, sure: piece.sure },
                 });
             }
@@ -136,7 +171,8 @@ impl Chart {
     /// The names of the curves above them, in as many rows as they need; where the last one ends.
     fn legend(&self, picture: &mut Picture, top: f64) -> f64 {
         let (mut x, mut y) = (LEFT, top + ROW);
-        for (tone, curve) in self.curves.iter().enumerate() {
+        for (index, curve) in self.curves.iter().enumerate() {
+            let tone = curve.tone.unwrap_or(Tone::of(index));
             let name = shortened(&curve.name, NAME_MAX);
             let wide = 28.0 + name.chars().count() as f64 * ADVANCE + 14.0;
             if x > LEFT && x + wide > picture.width {

@@ -34,7 +34,11 @@ pub(in crate::report) fn percentiles(title: &str, hists: &[(&str, &Hist)]) -> Ch
         x: Axis::percentiles("percentile", samples),
         y: Axis::times("time", ends),
         curves: told()
-            .map(|(name, hist)| Curve { name: (*name).to_owned(), pieces: distribution(hist) })
+            .map(|(name, hist)| Curve {
+                name: (*name).to_owned(),
+                tone: None,
+                pieces: distribution(hist),
+            })
             .collect(),
     }
 }
@@ -239,7 +243,8 @@ fn over_time(name: String, rows: &[Row], figure: impl Fn(&Row) -> Option<f64>) -
         }
     }
     pieces.extend((!points.is_empty()).then_some(points));
-    Curve { name, pieces: pieces.into_iter().map(|points| Piece { points, sure: true }).collect() }
+    let pieces = pieces.into_iter().map(|points| Piece { points, sure: true }).collect();
+    Curve { name, tone: None, pieces }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use tiny_skia::{
 };
 use ttf_parser::{Face, OutlineBuilder};
 
-use super::chart::{Anchor, Ink, LETTER, Picture, Place, Shape};
+use super::chart::{Anchor, DASHES, Ink, LETTER, Picture, Place, Shape, Tone};
 use super::svg::{INKS, TONES};
 
 const FONT: &[u8] = include_bytes!("../../../assets/Roboto-Latin.ttf");
@@ -38,10 +38,10 @@ fn draw(canvas: &mut Pixmap, face: &Face<'_>, shape: &Shape) {
                 width: 2.0,
                 line_cap: LineCap::Round,
                 line_join: LineJoin::Round,
-                dash: if *sure { None } else { StrokeDash::new(vec![2.0, 4.0], 0.0) },
+                dash: dash(*tone, *sure),
                 ..Stroke::default()
             };
-            stroke_path(canvas, route(points), colour(TONES[tone % TONES.len()].0), &stroke);
+            stroke_path(canvas, route(points), colour(TONES[tone.colour].0), &stroke);
         }
         Shape::Dot { at, tone } => {
             let (x, y) = (at.0 as f32, at.1 as f32);
@@ -50,10 +50,16 @@ fn draw(canvas: &mut Pixmap, face: &Face<'_>, shape: &Shape) {
                 path.push_oval(around);
                 path.finish()
             });
-            fill(canvas, circle, colour(TONES[tone % TONES.len()].0), zoom());
+            fill(canvas, circle, colour(TONES[tone.colour].0), zoom());
         }
         Shape::Text { at, anchor, ink, text } => write(canvas, face, *at, *anchor, *ink, text),
     }
+}
+
+/// The dashes of a line; none of a solid one.
+fn dash(tone: Tone, sure: bool) -> Option<StrokeDash> {
+    let lengths = if sure { DASHES[tone.dashes] } else { &[2.0, 4.0] };
+    StrokeDash::new(lengths.to_vec(), 0.0)
 }
 
 fn write(canvas: &mut Pixmap, face: &Face<'_>, at: Place, anchor: Anchor, ink: Ink, text: &str) {

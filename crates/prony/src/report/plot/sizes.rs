@@ -24,7 +24,7 @@ pub fn over_size(headline: &str, time: &'static str, curves: &[OverSize]) -> (St
     let curve = |c: &OverSize| {
         let place = |&(size, time): &(u32, Span)| (place_of_size(size), place_of(time));
         let points = c.points.iter().map(place).collect();
-        Curve { name: c.name.clone(), pieces: vec![Piece { points, sure: true }] }
+        Curve { name: c.name.clone(), tone: None, pieces: vec![Piece { points, sure: true }] }
     };
     let chart = Chart {
         title: headline.to_owned(),

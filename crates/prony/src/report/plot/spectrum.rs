@@ -5,7 +5,8 @@ use prony_core::units::Span;
 use super::super::spectrum::{Cell, Figure, Spectrum};
 use super::super::units;
 use super::axis::{Axis, place_of};
-use super::chart::{Chart, Curve, Piece};
+use super::chart::{Chart, Curve, DASHES, Piece, Tone};
+use super::svg::TONES;
 
 /// A curve of a set: its name, its value of a cell, and the confidence band.
 type Kind = (&'static str, fn(&Cell) -> Option<u64>, fn(&Cell) -> Option<Figure>);
@@ -25,12 +26,17 @@ pub(super) fn chart(s: &Spectrum) -> Chart {
         let bands = bands.flatten().map(|ns| Span(ns as u64));
         KINDS.iter().filter_map(|(_, value, _)| value(c)).map(Span).chain(bands)
     });
-    let curves = transports.iter().flat_map(|&transport| {
-        KINDS.map(|(name, value, band)| Curve {
+    let curve = |set: usize, kind: usize| {
+        let (transport, (name, value, band)) = (transports[set], KINDS[kind]);
+        Curve {
             name: format!("{transport} {name}"),
+            tone: Some(tone(set, kind)),
             pieces: pieces(s.cells.iter().filter(|c| c.transport == transport), value, band),
-        })
-    });
+        }
+    };
+    let sets = 0..transports.len();
+    let curves = sets.flat_map(|set| (0..KINDS.len()).map(move |kind| (set, kind)));
+    let curves = curves.map(|(set, kind)| curve(set, kind));
     let title = "Round-trip time by length of message".to_owned();
     Chart {
         about: format!(
@@ -45,6 +51,14 @@ pub(super) fn chart(s: &Spectrum) -> Chart {
         y: Axis::times("time", times),
         curves: curves.collect(),
     }
+}
+
+/// A colour for each transport, and dashes for each figure: no two curves of up to 16 transports
+/// look the same.
+fn tone(set: usize, kind: usize) -> Tone {
+    let colours = TONES.len();
+    let dashes = (kind + KINDS.len() * (set / colours)) % DASHES.len();
+    Tone { colour: set % colours, dashes }
 }
 
 /// The curve through all values, and upright lines for the bands.
@@ -82,4 +96,19 @@ pub(super) fn sizes(all: impl Iterator<Item = u32>) -> Axis {
     let ticks = (from as i32..=to as i32).step_by(every);
     let told = |p: i32| (f64::from(p), units::count(1 << p));
     Axis { label: "bytes of a message", from, to, ticks: ticks.map(told).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_curves_look_the_same() {
+        let all = (0..16).flat_map(|set| (0..KINDS.len()).map(move |kind| tone(set, kind)));
+        let all: Vec<_> = all.map(|t| (t.colour, t.dashes)).collect();
+        let different: BTreeSet<_> = all.iter().copied().collect();
+        assert_eq!(different.len(), all.len(), "{all:?}");
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use super::chart::{Anchor, Chart, Ink, LETTER, Picture, Place, Shape};
+use super::chart::{Anchor, Chart, DASHES, Ink, LETTER, Picture, Place, Shape};
 
 /// The colours of the curves, on light and on dark paper; each has a contrast of at least 4.5 to 1.
 /// After the last they begin again.
@@ -48,8 +48,7 @@ pub(in crate::report) fn style(root: &str) -> String {
          svg.plot .strong{{font-weight:600;fill:var(--ink)}}\n\
          svg.plot .warning{{font-weight:600;fill:var(--bad)}}\n\
          svg.plot .grid{{stroke:var(--grid)}}svg.plot .axis{{stroke:var(--faint)}}\n\
-         svg.plot path{{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}}\n\
-         svg.plot .few{{stroke-dasharray:2 4}}\n",
+         svg.plot path{{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}}\n",
         variables(false),
         variables(true)
     );
@@ -59,7 +58,15 @@ pub(in crate::report) fn style(root: &str) -> String {
             "svg.plot .c{i}{{stroke:var(--c{i})}}svg.plot circle.c{i}{{fill:var(--c{i})}}"
         );
     }
+    for (i, _) in DASHES.iter().enumerate().skip(1) {
+        let _ = writeln!(text, "svg.plot .d{i}{{stroke-dasharray:{}}}", dashes(i));
+    }
+    text.push_str("svg.plot .few{stroke-dasharray:2 4}\n");
     text
+}
+
+fn dashes(index: usize) -> String {
+    DASHES[index].iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
 /// A file of its own, on paper.
@@ -94,10 +101,14 @@ fn drawn(shape: &Shape) -> Markup {
             line class=(class(*ink)) x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) {}
         },
         Shape::Path { points, tone, sure } => html! {
-            path class={ "c" (tone % TONES.len()) @if !sure { " few" } } d=(route(points)) {}
+            path class={
+                "c" (tone.colour)
+                @if tone.dashes > 0 { " d" (tone.dashes) }
+                @if !sure { " few" }
+            } d=(route(points)) {}
         },
         Shape::Dot { at, tone } => html! {
-            circle class={ "c" (tone % TONES.len()) } cx=(px(at.0)) cy=(px(at.1)) r="2.5" {}
+            circle class={ "c" (tone.colour) } cx=(px(at.0)) cy=(px(at.1)) r="2.5" {}
         },
         Shape::Text { at, anchor, ink, text } => html! {
             text class=(class(*ink)) x=(px(at.0)) y=(px(at.1)) text-anchor=(aligned(*anchor)) {
