@@ -54,7 +54,25 @@ impl<'a> Requests<'a> {
     /// something is.
     pub(super) fn check_script(&mut self, plan: &Plan) -> bool {
         let problems = Script::problems(plan);
-        for error in &problems {
+        self.add_script(plan, &problems);
+        !problems.is_empty()
+    }
+
+    /// The same of a plan parts of which were refused: only what is wrong whatever those parts
+    /// would have been.
+    pub(super) fn check_fields(&mut self, plan: &Plan) {
+        let mut problems = Script::problems(plan);
+        problems.retain(|error| {
+            let in_text = matches!(error.part, Part::Path | Part::Header(_) | Part::Body);
+            let field = error.call.and_then(|call| field_of(error, &plan.calls[call]));
+            // A name that stands elsewhere may be that of something which was refused.
+            in_text && field.is_none_or(|name| !is_named(self.problems.text(), &name))
+        });
+        self.add_script(plan, &problems);
+    }
+
+    fn add_script(&mut self, plan: &Plan, problems: &[ScriptError]) {
+        for error in problems {
             let at = self.place_of(error, plan);
             let what = match error.part {
                 Part::Call | Part::Path | Part::Body => error.what.clone(),
@@ -69,7 +87,6 @@ impl<'a> Requests<'a> {
             };
             self.problems.add(at, what);
         }
-        !problems.is_empty()
     }
 
     /// The byte at which an error shows: that of the field in question where it stands in the file
@@ -282,6 +299,35 @@ impl<'a> Requests<'a> {
         };
         Some(Extract { variable: variable.to_owned(), place, default })
     }
+}
+
+/// The name in the field of a template in which an error shows; `None` where there is no such field.
+fn field_of(error: &ScriptError, call: &CallSpec) -> Option<String> {
+    let text = match error.part {
+        Part::Path => call.path.as_bytes(),
+        Part::Header(index) => call.headers[index].1.as_bytes(),
+        Part::Body => &call.body,
+        _ => return None,
+    };
+    let at = error.at?;
+    let begin = text[..at].windows(2).rposition(|pair| pair == b"{{").map_or(at, |open| open + 2);
+    let name = String::from_utf8_lossy(&text[begin..]).trim_start().to_owned();
+    let end = name.find(|c: char| !c.is_alphanumeric() && !"_-".contains(c));
+    let name = name[..end.unwrap_or(name.len())].to_owned();
+    (!name.is_empty()).then_some(name)
+}
+
+/// Whether the name stands in the file other than in the fields of templates.
+fn is_named(file: &str, name: &str) -> bool {
+    let mut rest = file;
+    while let Some(open) = rest.find("{{") {
+        if rest[..open].contains(name) {
+            return true;
+        }
+        rest = &rest[open..];
+        rest = rest.find("}}").map_or("", |end| &rest[end + 2..]);
+    }
+    rest.contains(name)
 }
 
 /// `LINE: sentence`.

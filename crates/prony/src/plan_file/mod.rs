@@ -15,7 +15,7 @@ mod words;
 
 use std::path::Path;
 
-use prony_core::plan::{Calls, Plan, Sessions, Think};
+use prony_core::plan::{Calls, Load, Plan, Sessions, Think};
 use prony_core::target::Url;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -239,10 +239,8 @@ impl<'a> Requests<'a> {
         let shard = self.shard(top);
         self.redirect(top);
         let tls = self.tls(top);
-        // What is missing has been told of; with it, sentences on the whole would mislead.
-        if !self.problems.is_empty() || (has_sessions && sessions.is_none()) {
-            return None;
-        }
+        // What is missing has been reported; sentences on the whole would mislead.
+        let refused = !self.problems.is_empty() || (has_sessions && sessions.is_none());
         let plan = Plan {
             endpoints: std::mem::take(&mut self.endpoints),
             calls: std::mem::take(&mut self.calls).into_vec().into(),
@@ -250,7 +248,7 @@ impl<'a> Requests<'a> {
             sessions,
             data,
             names: std::mem::take(&mut self.names).into_vec(),
-            load: load?,
+            load: load.unwrap_or(Load::Closed { connections: 1, think: Think::None }),
             stop,
             warmup: limits.warmup,
             pipeline: limits.pipeline,
@@ -266,6 +264,10 @@ impl<'a> Requests<'a> {
             seed: seed.unwrap_or(around.seed),
             shard,
         };
+        if refused {
+            self.check_fields(&plan);
+            return None;
+        }
         if self.check_script(&plan) {
             return None;
         }
