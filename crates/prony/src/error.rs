@@ -110,7 +110,8 @@ pub enum Error {
     },
     /// The place where self-tests are kept cannot be written.
     #[error(
-        "the self-test cannot be kept as {}: {}; name another file by --output",
+        "the self-test will not be saved, and later reports will not cite it: {}: {}; to save it, \
+         name a file by --output",
         .path.display(), sentence(.why)
     )]
     SelftestPlace {

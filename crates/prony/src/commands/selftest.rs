@@ -14,10 +14,10 @@ use crate::selftest::{self, Ask, cite, record::Record};
 pub(super) fn selftest(args: &SelftestArgs) -> Result<Exit, Error> {
     let (name, place) = match &args.output {
         Some(path) => (Some(path.clone()), Some(asked(path)?)),
-        None => match cite::path()? {
-            Some(path) => (Some(path.clone()), Some(kept(path)?)),
-            None => (None, None),
-        },
+        None => kept().unwrap_or_else(|e| {
+            output::to_stderr(&format!("prony: {e}"));
+            (None, None)
+        }),
     };
     let control = stoppable()?;
     let steps = Steps::new(args.quiet);
@@ -46,9 +46,13 @@ fn asked(path: &Path) -> Result<Place, Error> {
     output::place(path).map_err(|why| Error::OutputPlace { path: path.to_owned(), why })
 }
 
-/// Where it goes otherwise.
-fn kept(path: PathBuf) -> Result<Place, Error> {
-    output::place(&path).map_err(|why| Error::SelftestPlace { path, why })
+/// Where it goes otherwise, if there is a home.
+fn kept() -> Result<(Option<PathBuf>, Option<Place>), Error> {
+    let Some(path) = cite::path()? else { return Ok((None, None)) };
+    match output::place(&path) {
+        Ok(place) => Ok((Some(path), Some(place))),
+        Err(why) => Err(Error::SelftestPlace { path, why }),
+    }
 }
 
 fn exit(record: &Record) -> Exit {
