@@ -28,6 +28,18 @@ pub enum Error {
          `http://{0}/`"
     )]
     CommandAsUrl(String),
+    /// A word that is no command, and which command was meant.
+    #[error(
+        "there is no command '{0}'; did you mean '{1}'? (a host of that name is written \
+         `http://{0}/`)"
+    )]
+    NoCommand(String, String),
+    /// A unix socket in the place of a URL: as typed, and its path.
+    #[error(
+        "'{0}' is not a URL; a unix socket is an option, and the URL says the rest: \
+         `--unix-socket {1} http://localhost/`"
+    )]
+    UnixAsUrl(String, String),
     /// A URL that is none.
     #[error("{0}")]
     Url(ParseError),
@@ -232,8 +244,13 @@ fn of_value(e: &clap::Error) -> Option<String> {
             let why = e.source()?.to_string();
             // Most sentences name the value themselves.
             let named = why.contains(&format!("'{value}'"));
+            let is_body = name == "--duration" && value.starts_with(['@', '{']);
+            let hint = if is_body { "; the body of a request is -b (--body)" } else { "" };
             let value: String = value.chars().map(visible).collect();
-            Some(if named { format!("{name}: {why}") } else { format!("{name} {value}: {why}") })
+            Some(match named {
+                true => format!("{name}: {why}{hint}"),
+                false => format!("{name} {value}: {why}{hint}"),
+            })
         }
         (ErrorKind::InvalidValue, Some(ContextValue::Strings(valid))) if !value.is_empty() => {
             Some(format!("{name}: '{value}' is unknown; write one of {}", valid.join(", ")))

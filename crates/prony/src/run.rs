@@ -12,6 +12,7 @@ use prony_core::summary::{RunInfo, Summary};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, Options, Outcome, Precision, SetupError};
 
+use crate::cli;
 use crate::error::{self, Error};
 use crate::here;
 use crate::report::units;
@@ -67,6 +68,13 @@ fn with_tls(plan: &Plan, options: &Options) -> Result<Options, Error> {
 }
 
 fn setup(e: SetupError) -> Error {
+    if let SetupError::Resolve { host, .. } = &e
+        && let Some(meant) = cli::command_meant(host)
+    {
+        let sentence = error::plain(&e.to_string());
+        let hint = "if it is no host, there is no command of that name";
+        return Error::Setup(format!("{sentence}; {hint}: did you mean '{meant}'?"));
+    }
     Error::Setup(error::plain(&e.to_string()))
 }
 

@@ -98,7 +98,9 @@ fn sentence(error: &Error) -> String {
 fn certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::UnknownIssuer => {
-            "the server's certificate is of an unknown issuer".into()
+            "the server's certificate is of an unknown issuer; name the issuer by --cacert FILE, or \
+             use -k"
+                .into()
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "the server's certificate has expired".into()

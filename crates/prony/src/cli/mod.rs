@@ -365,6 +365,18 @@ pub struct DemoArgs {
     pub output: OutputArgs,
 }
 
+/// The command that was meant by a word which is none: a bare word that differs from it in two
+/// letters at most.
+pub(crate) fn command_meant(word: &str) -> Option<String> {
+    let is_bare = word.len() >= 3 && word.bytes().all(|b| b.is_ascii_lowercase());
+    let command = Cli::command();
+    let names = command.get_subcommands().map(clap::Command::get_name);
+    let distance = |name: &&str| strsim::damerau_levenshtein(name, word);
+    let nearest = names.filter(|_| is_bare).min_by_key(distance)?;
+    let near = strsim::jaro_winkler(nearest, word) > 0.8;
+    (near && (1..=2).contains(&distance(&nearest))).then(|| nearest.to_owned())
+}
+
 /// Whether the word is the name of a command.
 fn is_command(word: &str) -> bool {
     let is_tool = crate::personality::is_known(word);

@@ -345,6 +345,14 @@ fn targets(args: &LoadArgs) -> Result<Targets, Error> {
         if super::is_command(text) {
             return Err(Error::CommandAsUrl(text.clone()));
         }
+        if let Some(path) = text.strip_prefix("unix:") {
+            return Err(Error::UnixAsUrl(text.clone(), path.to_owned()));
+        }
+        // On its own it may be a host; that one which does not resolve is none is seen later.
+        let first = args.urls.len() > 1 && text == &args.urls[0];
+        if let Some(meant) = super::command_meant(text).filter(|_| first) {
+            return Err(Error::NoCommand(text.clone(), meant));
+        }
         let url = Url::parse(text).map_err(Error::Url)?;
         items.push(Item { url, method: None, headers: Vec::new(), body: None });
     }

@@ -281,7 +281,9 @@ fn a_certificate_that_is_not_good_is_refused_with_its_reason() {
     let unknown = identity(|p| {
         p.distinguished_name.push(rcgen::DnType::CommonName, "somebody else");
     });
-    assert_eq!(refusal(unknown, &good.pem), "the server's certificate is of an unknown issuer");
+    let reason = "the server's certificate is of an unknown issuer; name the issuer by --cacert FILE, \
+                  or use -k";
+    assert_eq!(refusal(unknown, &good.pem), reason);
     let expired = identity(|p| p.not_after = rcgen::date_time_ymd(2020, 1, 1));
     let pem = expired.pem.clone();
     assert_eq!(refusal(expired, &pem), "the server's certificate has expired");
