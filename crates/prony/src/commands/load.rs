@@ -72,7 +72,9 @@ pub(super) fn carry_out(
                 let threads = means.threads.unwrap_or(1);
                 run::simulate(plan, threads, seed, &server, goals, typed, notes)
             };
-            run::until(&plan, goals, &simulate)
+            let summary = run::until(&plan, goals, &simulate);
+            simulated(&plan, &summary)?;
+            summary
         }
         None => {
             let run = on_the_network(&plan, goals, &options(means), output, (typed, notes))?;
@@ -82,6 +84,24 @@ pub(super) fn carry_out(
     summary.run.percentile = means.percentile;
     run::explain_cap(&mut summary, cap.as_deref());
     finish(&summary, outputs, output, means.accept_invalid)
+}
+
+/// Refuse a simulated run whose sessions take out of replies what those of the simulated target do
+/// not have: that says nothing of any target.
+fn simulated(plan: &Plan, summary: &Summary) -> Result<(), Error> {
+    let sections = summary.warmup.iter().chain([&summary.main]);
+    let missing: u64 = sections.map(|t| t.fault(Fault::ExtractMissing)).sum();
+    let needed = plan.calls.iter().flat_map(|c| &c.extract).filter(|e| e.default.is_none());
+    let mut names: Vec<_> = needed.map(|e| format!("`{}`", e.variable)).collect();
+    names.dedup();
+    match missing {
+        0 => Ok(()),
+        _ => Err(Error::Plan(format!(
+            "the replies of the simulated target lack what the sessions take out of them ({}); \
+             give each `extract` a `default`, or leave out --simulate",
+            names.join(", ")
+        ))),
+    }
 }
 
 /// The run with what the last self-test on this host came to.
