@@ -307,6 +307,7 @@ impl<P: Protocol> Engine<P> {
             self.expire_slot(slot, now);
             self.restart_freed(now);
         } else {
+            self.not_secured_in_time(slot);
             self.link_fault(slot, Fault::RequestTimeout);
             self.abandon(slot, None, CloseHow::Reset, now);
         }
