@@ -124,6 +124,10 @@ fn parse_sessions(
     folder: Option<&Path>,
     common: Common,
 ) -> Result<Targets, Vec<String>> {
+    if !is_text(bytes) {
+        let what = "this is not text; expected a plan file (TOML) or a session file";
+        return Err(vec![format!("{name}: {what}")]);
+    }
     let toml = std::str::from_utf8(bytes).ok().filter(|text| is_toml(name, text));
     let Some(text) = toml else {
         let mut requests = Requests::new(Problems::new(name, ""), folder, common);
@@ -152,6 +156,11 @@ fn parse_sessions(
     }
     top.finish(&mut requests.problems);
     Ok(Targets { data, ..requests.targets(sessions)? })
+}
+
+/// Whether that can be a text in any encoding that has ASCII in it.
+fn is_text(bytes: &[u8]) -> bool {
+    !bytes.iter().any(|&b| b.is_ascii_control() && !matches!(b, b'\t' | b'\n' | b'\r' | 0x0c))
 }
 
 /// Whether a file of sessions is TOML: by its name, or else by its first line that says something.

@@ -236,7 +236,7 @@ pub(super) fn render(summary: &Summary) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// It is no JSON, or has not the fields of a report.
-    #[error("this is no report of prony: {0}")]
+    #[error("this is not a JSON report of prony: line {}, column {}", .0.line(), .0.column())]
     Shape(#[from] serde_json::Error),
     /// A later version's.
     #[error("this report has schema {0}, but this prony reads schema {SCHEMA}: use a newer one")]

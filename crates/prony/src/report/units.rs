@@ -43,8 +43,12 @@ pub fn exact(t: Span) -> String {
     format!("{}.{} {unit}", count(whole), digits.trim_end_matches('0'))
 }
 
-/// A rate: `0.500/s`, `55.3k/s`.
+/// A rate: `0.50/s`, `55.3k/s`, and one below a hundredth as `0.00100/s`.
 pub fn rate(per_second: f64) -> String {
+    if per_second > 0.0 && per_second < 0.01 {
+        let digits = 2 - per_second.log10().floor() as i32;
+        return format!("{per_second:.*}/s", digits.clamp(0, 12) as usize);
+    }
     let (value, unit) = scaled(per_second, &COUNTS);
     format!("{value}{unit}/s")
 }

@@ -255,6 +255,10 @@ fn rates(summary: &Summary, with_bar: bool) -> Vec<String> {
     told.push(match (t.rate(), t.replies, asked) {
         (0.0, 0, _) => "none answered".to_owned(),
         (0.0, ..) => "none answered before the drain".to_owned(),
+        // The window of a single request is its response time.
+        (_, 1, _) if summary.plan.stop.requests.is_some() => {
+            "1 answered, too few for a rate".to_owned()
+        }
         (rate, _, None) => units::rate(rate) + &bar(rate),
         (rate, _, Some(_)) => format!("{}{} answered", units::rate(rate), bar(rate)),
     });
