@@ -144,7 +144,8 @@ impl StopSeen {
         now: Nanos,
     ) -> Option<StopRequest> {
         if asked == Some(StopRequest::Drain) {
-            let ends = *self.drain_ends.get_or_insert(now + control.drain_limit());
+            let limit = control.drain_limit();
+            let ends = *self.drain_ends.get_or_insert_with(|| now + limit);
             if ends <= now {
                 control.stop_now();
                 asked = Some(StopRequest::Now);

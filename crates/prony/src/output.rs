@@ -118,7 +118,7 @@ pub fn to_stdout(bytes: &[u8]) -> Result<(), Error> {
 /// The same of what `write` writes there itself.
 pub fn with_stdout(write: impl FnOnce() -> io::Result<()>) -> Result<(), Error> {
     if prony_io::stdio::stdout_was_closed() {
-        return Err(Error::Stdout(io::Error::other("it is closed")));
+        return Err(Error::Stdout(io::Error::other("standard output is closed")));
     }
     match write().and_then(|()| io::stdout().lock().flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -30,7 +30,7 @@ pub(super) fn man(page: Option<&str>) -> Result<Vec<u8>, Error> {
         command = sub.clone();
     }
     let mut text = Vec::new();
-    Man::new(command).render(&mut text).map_err(|why| Error::Stdout(why))?;
+    Man::new(command).render(&mut text).map_err(Error::Stdout)?;
     Ok(text)
 }
 

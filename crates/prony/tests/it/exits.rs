@@ -123,3 +123,22 @@ fn a_standard_output_that_was_closed_from_the_start() {
     assert_eq!(run(">/dev/null"), (Some(0), String::new()));
     assert_eq!(run("1<>/dev/null"), (Some(0), String::new()));
 }
+
+#[test]
+fn help_and_pages_that_cannot_be_printed() {
+    let cases: [&[&str]; 5] = [
+        &["--help"],
+        &["--version"],
+        &["man"],
+        &["completions", "bash"],
+        &["http://127.0.0.1:1/", "--explain"],
+    ];
+    for args in cases {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let output = command(args).stdout(full).output().expect("the binary starts");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{args:?}: {text}");
+        let expected = "prony: standard output could not be written: no space left on device\n";
+        assert_eq!(text, expected, "{args:?}");
+    }
+}

@@ -116,8 +116,8 @@ fn what_is_no_saved_result_is_refused() {
     let wrong = good.replacen("\"replies_in_drain\": ", "\"replies_in_drain\": 999", 1);
     assert_ne!(good, wrong);
     let cases: [(&[u8], &str); 6] = [
-        (b"", "this is no report of prony: EOF"),
-        (b"start_s,length_s\n", "this is no report of prony: expected value at line 1 column 1"),
+        (b"", "this is not a JSON report of prony: line 1, column 0"),
+        (b"start_s,length_s\n", "this is not a JSON report of prony: line 1, column 1"),
         (b"{\"results\": []}", "missing field `schema`"),
         (b"{\"schema\": 2}", "has schema 2, but this prony reads schema 1: use a newer one"),
         (b"\x89PNG\xff", "this is no text; expected what `--json` or `-o FILE.json` has written"),

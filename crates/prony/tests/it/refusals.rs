@@ -168,3 +168,56 @@ fn too_few_descriptors() {
         raise it (ulimit -n) or ask for fewer"#]]
     .assert_eq(&text.trim_end().replace("; ", ";\n").replace(&limit.to_string(), "LIMIT"));
 }
+
+/// A refusal that says what was meant.
+#[test]
+fn what_was_meant() {
+    let dir = TempDir::new().expect("a folder");
+    let binary = dir.path().join("binary");
+    fs::write(&binary, [&b"a = 1\n"[..], &[0, 1, 2, 0xff, b'\n'].repeat(100)].concat())
+        .expect("a file");
+    let binary = binary.to_str().expect("UTF-8");
+    let url = "http://127.0.0.1:1/";
+    let cases: [(&[&str], &str); 7] = [
+        (&["lod", url], "there is no command 'lod'; did you mean 'load'?"),
+        (&["spectrm", "-d", "1s", url], "did you mean 'spectrum'?"),
+        (&["unix:/run/x"], "`--unix-socket /run/x http://localhost/`"),
+        (&["-d", "@body.json", url], "the body of a request is -b (--body)"),
+        (&["-o", "-", url], "--format FORMAT says how it looks"),
+        (&["-o", "/nowhere/a\nb.json", url], "--output /nowhere/a\\nb.json: cannot be written"),
+        (&["check", binary], "this is not text; expected a plan file (TOML) or a session file"),
+    ];
+    for (args, part) in cases {
+        let ended = prony(args);
+        assert_eq!(ended.code, 2, "{args:?}: {ended:?}");
+        assert!(ended.stderr.contains(part), "{args:?}: {}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{args:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_simulated_target_is_not_blamed_for_values_that_it_cannot_have() {
+    let dir = TempDir::new().expect("a folder");
+    let plan = |extract: &str| {
+        let file = dir.path().join("plan.toml");
+        let text = format!(
+            "url = \"http://127.0.0.1:1/\"\nusers = 2\nsessions = 9\n[[session]]\n\
+             request = [{{ path = \"/\", extract = {{ token = {{ {extract} }} }} }}, \"/{{{{token}}}}\"]\n"
+        );
+        fs::write(&file, text).expect("a file");
+        file.to_str().expect("UTF-8").to_owned()
+    };
+    let run = |extract| prony(&["run", &plan(extract), "--simulate", "1", "--accept-invalid"]);
+    let ended = run("json = \"/token\"");
+    assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{ended:?}");
+    let part = "the replies of the simulated target lack what the sessions take out of them (`token`)";
+    assert!(ended.stderr.contains(part), "{ended:?}");
+    assert_eq!(run("json = \"/token\", default = \"x\"").code, 0);
+}
+
+#[test]
+fn a_single_request_has_no_rate() {
+    let ended = prony(&["-r", "0.001", "-n", "1", "--simulate", "1", "http://127.0.0.1:1/"]);
+    assert!(ended.stdout.contains("1 answered, too few for a rate"), "{ended:?}");
+    assert!(ended.stdout.contains("0.00100/s asked"), "{ended:?}");
+}

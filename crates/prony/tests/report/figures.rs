@@ -161,7 +161,7 @@ fn a_saved_report_is_the_summary_but_for_its_secrets() {
 #[test]
 fn what_is_no_report_is_refused_with_a_reason() {
     let refused = |text: &str| json::read(text).expect_err(text).to_string();
-    assert!(refused("no json").starts_with("this is no report of prony: "));
+    assert!(refused("no json").starts_with("this is not a JSON report of prony: line 1, column 2"));
     assert!(refused("{}").contains("missing field `schema`"));
     assert!(refused("{\"schema\":1}").contains("missing field `run`"));
     assert!(refused("{\"schema\":2}").contains("reads schema 1: use a newer one"));

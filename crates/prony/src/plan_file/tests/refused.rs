@@ -329,3 +329,24 @@ proptest! {
         }
     }
 }
+
+/// Fields are looked at beside all else, unless what they name may be what was refused.
+#[test]
+fn templates_beside_other_problems() {
+    check(
+        &[
+            "url = \"http://h/\"\nrat = 5\nduration = \"5x\"\n[[session]]\n\
+             request = [{ pth = \"/x\" }, \"/{{foo}}\"]",
+            "url = \"http://h/\"\nrat = 5\n[[session]]\n\
+             request = [{ pth = \"/x\", extract = { foo = { json = \"/a\" } } }, \"/{{foo}}\"]",
+        ],
+        expect![[r#"
+            p:2:1: a plan has no key `rat`; did you mean `rate`?
+            p:3:12: `duration`: '5x' is not a time: 'x' is no unit; write 500ms, 1m30s or 2h
+            p:5:14: a request has no key `pth`; did you mean `path`?
+            p:5:32: 'foo' is not known; there are: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ...
+            p:2:1: a plan has no key `rat`; did you mean `rate`?
+            p:4:14: a request has no key `pth`; did you mean `path`?
+        "#]],
+    );
+}

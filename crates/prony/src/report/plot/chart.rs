@@ -150,7 +150,7 @@ impl Chart {
         self.axes(&mut picture, &frame);
         // The first curve is what the chart is about: it lies on top.
         for (index, curve) in self.curves.iter().enumerate().rev() {
-            let tone = curve.tone.unwrap_or(Tone::of(index));
+            let tone = curve.tone.unwrap_or_else(|| Tone::of(index));
             for piece in &curve.pieces {
                 let points = piece.points.iter();
                 let points = points.map(|&(x, y)| (frame.x(&self.x, x), frame.y(&self.y, y)));
@@ -172,7 +172,7 @@ impl Chart {
     fn legend(&self, picture: &mut Picture, top: f64) -> f64 {
         let (mut x, mut y) = (LEFT, top + ROW);
         for (index, curve) in self.curves.iter().enumerate() {
-            let tone = curve.tone.unwrap_or(Tone::of(index));
+            let tone = curve.tone.unwrap_or_else(|| Tone::of(index));
             let name = shortened(&curve.name, NAME_MAX);
             let wide = 28.0 + name.chars().count() as f64 * ADVANCE + 14.0;
             if x > LEFT && x + wide > picture.width {
