@@ -236,7 +236,7 @@ pub(super) fn render(summary: &Summary) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// It is no JSON, or has not the fields of a report.
-    #[error("this is not a JSON report of prony: line {}, column {}", .0.line(), .0.column())]
+    #[error("this is not a JSON report of prony: {}", place(.0))]
     Shape(#[from] serde_json::Error),
     /// A later version's.
     #[error("this report has schema {0}, but this prony reads schema {SCHEMA}: use a newer one")]
@@ -244,6 +244,16 @@ pub enum ReadError {
     /// Nobody has counted that.
     #[error("this is no report of prony: its counts contradict each other")]
     Counts,
+}
+
+/// Where a text is no report; and which field is not one's, where it is JSON.
+fn place(e: &serde_json::Error) -> String {
+    let at = format!("line {}, column {}", e.line(), e.column());
+    let text = e.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((what, _)) if e.is_data() => format!("{what} ({at})"),
+        _ => at,
+    }
 }
 
 /// The part of a saved report from which all else can be derived again.
