@@ -1,13 +1,22 @@
 //! The signals that ask a process to end: SIGINT, SIGTERM and SIGHUP.
 
-use std::io::{self, Read as _};
-use std::os::fd::{IntoRawFd as _, OwnedFd};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::cell::UnsafeCell;
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where the handler reports a signal.
-static PIPE: AtomicI32 = AtomicI32::new(-1);
+/// How often each signal of [`EndSignal::ALL`] came and was not taken in.
+static CAME: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];
+/// Posted once for each. It takes no descriptor.
+static WAKE: Semaphore = Semaphore(UnsafeCell::new(MaybeUninit::zeroed()));
+
+struct Semaphore(UnsafeCell<MaybeUninit<libc::sem_t>>);
+
+// SAFETY: a semaphore is made to be used by many threads; it is initialised once, before all else.
+unsafe impl Sync for Semaphore {}
 
 /// The same signal sent again within that time is the same request: timeout(1) signals its child
 /// and then its process group.
@@ -32,28 +41,33 @@ impl EndSignal {
     ];
 }
 
-/// From now on, call this for each of these signals, in a thread of its own. The last call counts.
+/// From now on, call this for each of these signals, in a thread of its own. To be called once.
 /// An ignored SIGHUP (nohup) stays ignored.
 ///
 /// # Errors
-/// The kernel has no pipe or no thread for it.
+/// The kernel has no thread for it.
 pub fn on_end(mut then: impl FnMut(EndSignal) + Send + 'static) -> io::Result<()> {
-    let (mut heard, tell) = io::pipe()?;
+    static INIT: Once = Once::new();
+    INIT.call_once(|| {
+        // SAFETY: the memory is static, and nobody waits or posts before this is done.
+        unsafe { libc::sem_init(WAKE.get(), 0, 0) };
+    });
     thread::Builder::new().name("signals".into()).spawn(move || {
-        let mut last: Option<(u8, Instant)> = None;
-        let mut byte = [0];
-        while heard.read_exact(&mut byte).is_ok() {
-            let now = Instant::now();
-            let again = last.is_some_and(|(b, at)| b == byte[0] && now - at < BURST);
-            last = Some((byte[0], now));
-            let signal = EndSignal::ALL.iter().find(|(n, _)| *n == libc::c_int::from(byte[0]));
-            if let Some(&(_, signal)) = signal.filter(|_| !again) {
-                then(signal);
+        let mut last: Option<(EndSignal, Instant)> = None;
+        loop {
+            WAKE.wait();
+            for ((_, signal), came) in EndSignal::ALL.iter().zip(&CAME) {
+                for _ in 0..came.swap(0, Ordering::Relaxed) {
+                    let now = Instant::now();
+                    let again = last.is_some_and(|(s, at)| s == *signal && now - at < BURST);
+                    last = Some((*signal, now));
+                    if !again {
+                        then(*signal);
+                    }
+                }
             }
         }
     })?;
-    // Open as long as the process is there: the handler may come at any time.
-    PIPE.store(OwnedFd::from(tell).into_raw_fd(), Ordering::Relaxed);
     for (number, signal) in EndSignal::ALL {
         if signal != EndSignal::Hangup || !is_ignored(number) {
             catch(number)?;
@@ -85,14 +99,23 @@ pub(crate) fn is_ignored(number: libc::c_int) -> bool {
 }
 
 extern "C" fn on_signal(number: libc::c_int) {
-    let byte = number as u8;
-    let fd = PIPE.load(Ordering::Relaxed);
-    // SAFETY: errno belongs to this thread, which the handler interrupts and must not change it for;
-    // write may be called in a handler; one byte is there. If the pipe is full, 65,536 signals wait.
-    unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
-        libc::write(fd, std::ptr::from_ref(&byte).cast(), 1);
-        *errno = before;
+    let place = EndSignal::ALL.iter().position(|&(n, _)| n == number);
+    if let Some(came) = place.and_then(|i| CAME.get(i)) {
+        came.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: sem_post may be called in a handler, and the semaphore is initialised before the
+        // handler is set.
+        unsafe { libc::sem_post(WAKE.get()) };
+    }
+}
+
+impl Semaphore {
+    fn get(&self) -> *mut libc::sem_t {
+        self.0.get().cast()
+    }
+
+    fn wait(&self) {
+        // SAFETY: the semaphore is initialised before the thread that waits is started. A wait that
+        // a signal ends looks once too often, which does no harm.
+        unsafe { libc::sem_wait(self.get()) };
     }
 }

@@ -92,7 +92,8 @@ impl Outputs {
     }
 }
 
-/// Print the report of a run on standard output. A reader that has gone away (`| head`) is no error.
+/// Print the report of a run on standard output. A reader that has gone away (`| head`) is no
+/// error.
 pub fn print(format: Format, summary: &Summary, style: &Style) -> Result<(), Error> {
     to_stdout(&report::render(format, summary, style)).map_err(|e| match e {
         Error::Stdout(why) => Error::Report { what: "the report".into(), why },

@@ -98,8 +98,8 @@ fn sentence(error: &Error) -> String {
 fn certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::UnknownIssuer => {
-            "the server's certificate is of an unknown issuer; name the issuer by --cacert FILE, or \
-             use -k"
+            "the server's certificate is of an unknown issuer; name the issuer by --cacert \
+             FILE, or use -k"
                 .into()
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {

@@ -301,7 +301,8 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// The name in the field of a template in which an error shows; `None` where there is no such field.
+/// The name in the field of a template in which an error shows; `None` where there is no such
+/// field.
 fn field_of(error: &ScriptError, call: &CallSpec) -> Option<String> {
     let text = match error.part {
         Part::Path => call.path.as_bytes(),

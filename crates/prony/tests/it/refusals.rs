@@ -202,7 +202,8 @@ fn a_simulated_target_is_not_blamed_for_values_that_it_cannot_have() {
         let file = dir.path().join("plan.toml");
         let text = format!(
             "url = \"http://127.0.0.1:1/\"\nusers = 2\nsessions = 9\n[[session]]\n\
-             request = [{{ path = \"/\", extract = {{ token = {{ {extract} }} }} }}, \"/{{{{token}}}}\"]\n"
+             request = [{{ path = \"/\", extract = {{ token = {{ {extract} }} }} }}, \
+             \"/{{{{token}}}}\"]\n"
         );
         fs::write(&file, text).expect("a file");
         file.to_str().expect("UTF-8").to_owned()
@@ -210,7 +211,7 @@ fn a_simulated_target_is_not_blamed_for_values_that_it_cannot_have() {
     let run = |extract| prony(&["run", &plan(extract), "--simulate", "1", "--accept-invalid"]);
     let ended = run("json = \"/token\"");
     assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{ended:?}");
-    let part = "the replies of the simulated target lack what the sessions take out of them (`token`)";
+    let part = "the simulated target lack what the sessions take out of them (`token`)";
     assert!(ended.stderr.contains(part), "{ended:?}");
     assert_eq!(run("json = \"/token\", default = \"x\"").code, 0);
 }

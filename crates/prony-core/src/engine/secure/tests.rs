@@ -281,8 +281,8 @@ fn a_certificate_that_is_not_good_is_refused_with_its_reason() {
     let unknown = identity(|p| {
         p.distinguished_name.push(rcgen::DnType::CommonName, "somebody else");
     });
-    let reason = "the server's certificate is of an unknown issuer; name the issuer by --cacert FILE, \
-                  or use -k";
+    let reason = "the server's certificate is of an unknown issuer; name the issuer by --cacert \
+                  FILE, or use -k";
     assert_eq!(refusal(unknown, &good.pem), reason);
     let expired = identity(|p| p.not_after = rcgen::date_time_ymd(2020, 1, 1));
     let pem = expired.pem.clone();
