@@ -8,6 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use prony_core::units::ParseError;
 use thiserror::Error;
 
+use crate::cli::shown;
 use crate::exit::Exit;
 
 /// Why there is no run, or no report of it.
@@ -244,6 +245,9 @@ fn of_value(e: &clap::Error) -> Option<String> {
             let why = e.source()?.to_string();
             // Most sentences name the value themselves.
             let named = why.contains(&format!("'{value}'"));
+            if shown::is_secret(name) {
+                return Some(format!("{name}: {why}"));
+            }
             let is_body = name == "--duration" && value.starts_with(['@', '{']);
             let hint = if is_body { "; the body of a request is -b (--body)" } else { "" };
             let value: String = value.chars().map(visible).collect();

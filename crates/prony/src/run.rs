@@ -106,6 +106,8 @@ fn summary(
         until: None,
         self_test: None,
         connections_as_sessions: false,
+        plan_size: None,
+        secrets_shown: false,
         notes,
     };
     let parts = outcome.tallies.into_iter().zip(outcome.meters);

@@ -69,7 +69,7 @@ impl TlsContext {
         let mut config = match (&spec.cert, &spec.key) {
             (Some(cert), Some(key)) => {
                 let chain = certificates(cert).map_err(ContextError::Client)?;
-                let key = private_key(key).map_err(ContextError::Client)?;
+                let key = private_key(key.expose()).map_err(ContextError::Client)?;
                 builder.with_client_auth_cert(chain, key).map_err(|e| {
                     ContextError::Client(format!("certificate and key do not go together: {e}"))
                 })?

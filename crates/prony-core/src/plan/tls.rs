@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::Secret;
 use crate::units::ParseError;
 
 /// What the client asks of TLS, for all endpoints that are secured.
@@ -19,9 +20,9 @@ pub struct TlsSpec {
     /// The client's own certificate and those between it and its root (PEM).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<String>,
-    /// The key of that certificate (PEM). A secret: reports do not show it.
+    /// The key of that certificate (PEM).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
+    pub key: Option<Secret>,
     /// The one version that is spoken; `None`: the higher that both sides know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<TlsVersion>,

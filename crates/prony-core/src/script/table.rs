@@ -145,6 +145,15 @@ impl Table {
         table
     }
 
+    /// The same table with so many of its rows, the first ones; at least one.
+    pub fn first_rows(&self, rows: u32) -> Self {
+        let cells = self.columns.len() * (rows.max(1) as usize).min(self.rows());
+        let ends = self.ends[..cells].to_vec();
+        let text = ends.last().map_or("", |&end| &self.text[..end as usize]).to_owned();
+        let (name, columns) = (self.name.clone(), self.columns.clone());
+        Self { name, pick: self.pick, columns, text, ends }
+    }
+
     /// The row of session `session` (its number in the run, from 0); `index` is the table's in the
     /// plan.
     pub(super) fn row_of(&self, session: u64, index: usize, seed: u64) -> u32 {
@@ -207,6 +216,8 @@ mod tests {
         );
         let text = serde_json::to_string(&t).expect("JSON");
         assert_eq!(serde_json::from_str::<Table>(&text).expect("a table"), t);
+        let first = t.first_rows(2);
+        assert_eq!((first.rows(), first.cell(0, 1), t.first_rows(9)), (2, "a@x", t.clone()));
         let hidden = t.hidden("-");
         assert_eq!((hidden.rows(), hidden.cell(0, 1), hidden.columns()), (1, "-", t.columns()));
     }

@@ -8,7 +8,7 @@ mod verdict;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, FaultClass};
-use crate::plan::{Load, Plan};
+use crate::plan::{Load, Plan, PlanSize};
 use crate::record::Tally;
 use crate::record::hist::Hist;
 use crate::schedule::Arrivals;
@@ -73,6 +73,12 @@ pub struct RunInfo {
     /// The plan's sessions stand for connections: the user asked for no sessions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub connections_as_sessions: bool,
+    /// How large the plan was of which a saved report has an excerpt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_size: Option<PlanSize>,
+    /// Whether reports of the run show secrets: credentials, bodies and the like.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secrets_shown: bool,
     /// Facts that the reader must know (a cap lowered, a driver fallen back), in whole sentences.
     pub notes: Vec<String>,
 }

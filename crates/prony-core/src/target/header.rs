@@ -10,10 +10,7 @@ use crate::units::ParseError;
 /// No colon, a name that is none, a value with a control character.
 pub fn parse_header(text: &str) -> Result<(String, String), ParseError> {
     let Some((name, value)) = text.split_once(':') else {
-        return Err(ParseError::new(format!(
-            "'{}' is not a header: it has no colon; write 'Name: value'",
-            text.escape_debug()
-        )));
+        return Err(ParseError::new("this is not a header: it has no colon; write 'Name: value'"));
     };
     let value = value.trim_matches([' ', '\t']);
     check_header(name, value).map_err(ParseError::new)?;
@@ -28,10 +25,15 @@ pub fn check_header(name: &str, value: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("a header's name is missing; write 'Name: value'".into());
     }
-    if let Some(c) = name.chars().find(|&c| !is_token(c)) {
+    if let Some((at, c)) = name.char_indices().find(|&(_, c)| !is_token(c)) {
+        // What follows may belong to a value, which may be a secret.
+        let place = if at > 0 {
+            format!("contains {c:?} after '{}'", &name[..at])
+        } else {
+            format!("begins with {c:?}")
+        };
         return Err(format!(
-            "the header name '{}' contains {c:?}; names have letters, digits and !#$%&'*+-.^_`|~",
-            name.escape_debug()
+            "the header name {place}; names have letters, digits and !#$%&'*+-.^_`|~"
         ));
     }
     match value.chars().find(|&c| c.is_ascii_control() && c != '\t') {

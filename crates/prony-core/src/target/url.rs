@@ -5,6 +5,7 @@ use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use super::Endpoint;
+use crate::plan::secret::{Secret, quoted_url};
 use crate::units::ParseError;
 
 /// Where a request goes.
@@ -19,7 +20,7 @@ pub struct Url {
     /// Path and query, verbatim; `/` where there is none.
     pub path: String,
     /// User name and password (empty where there is none) in front of the host, percent-decoded.
-    pub user: Option<(String, String)>,
+    pub user: Option<(String, Secret)>,
 }
 
 impl Url {
@@ -31,7 +32,7 @@ impl Url {
     /// never sent.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         parse(text).map_err(|why| {
-            ParseError::new(format!("'{}' is not a URL to load: {why}", text.escape_debug()))
+            ParseError::new(format!("'{}' is not a URL to load: {why}", quoted_url(text)))
         })
     }
 
@@ -93,10 +94,8 @@ fn parse(text: &str) -> Result<Url, String> {
         ));
     }
     let (tls, rest) = strip_scheme(text)?;
-    if let Some((_, fragment)) = rest.split_once('#') {
-        return Err(format!(
-            "a fragment ('#{fragment}') is never sent; leave it out, or write '#' as %23"
-        ));
+    if rest.contains('#') {
+        return Err("a fragment ('#...') is never sent; leave it out, or write '#' as %23".into());
     }
     let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(authority_end);
@@ -158,7 +157,11 @@ fn parse_host_port(text: &str) -> Result<(String, Option<u16>), String> {
     let is_number = number.bytes().all(|b| b.is_ascii_digit());
     match number.parse() {
         Ok(port) if is_number && port != 0 => Ok((host, Some(port))),
-        _ => Err(format!("'{number}' is no port; ports are numbers from 1 to 65535")),
+        // Anything else may be a password in front of an unescaped '/'.
+        _ if is_number && number.len() <= 5 => {
+            Err(format!("'{number}' is no port; ports are numbers from 1 to 65535"))
+        }
+        _ => Err("the port behind ':' is no number from 1 to 65535".into()),
     }
 }
 
@@ -183,10 +186,10 @@ fn check_host(host: &str) -> Result<(), String> {
         return Err("its host is missing; write http://host:port/path".into());
     }
     if !host.is_ascii() {
-        return Err(format!("write the host '{host}' in its ASCII form (xn--...)"));
+        return Err("write its host in its ASCII form (xn--...)".into());
     }
     match host.chars().find(|&c| !is_name_char(c)) {
-        Some(c) => Err(format!("the host '{host}' contains '{c}'")),
+        Some(c) => Err(format!("its host contains '{c}'")),
         None => Ok(()),
     }
 }
@@ -199,9 +202,9 @@ fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-._~".contains(c)
 }
 
-fn parse_user(text: &str) -> Result<(String, String), String> {
+fn parse_user(text: &str) -> Result<(String, Secret), String> {
     let (name, password) = text.split_once(':').unwrap_or((text, ""));
-    Ok((percent_decode(name)?, percent_decode(password)?))
+    Ok((percent_decode(name)?, percent_decode(password)?.into()))
 }
 
 fn percent_decode(text: &str) -> Result<String, String> {

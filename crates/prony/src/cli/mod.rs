@@ -7,6 +7,7 @@ pub mod rtt;
 pub mod sctp;
 pub mod selftest;
 pub mod serve;
+pub mod shown;
 pub mod spectrum;
 mod text;
 pub mod tls;
@@ -21,7 +22,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use prony_core::plan::{HttpVersion, Pick, Think};
+use prony_core::plan::{HttpVersion, Pick, Secret, Think};
 use prony_core::schedule::RatePlan;
 use prony_core::units::Span;
 
@@ -72,16 +73,21 @@ impl Cli {
     /// # Errors
     /// It is none, or asks for help or the version.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        // A number below zero is a value, of which its option says what is wrong with it.
+        let mut command = Self::lenient();
+        let matches = command.try_get_matches_from_mut(words)?;
+        Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
+    }
+
+    /// The option table. A number below zero is a value, of which its option says what is wrong
+    /// with it.
+    fn lenient() -> clap::Command {
         let lenient = |command: clap::Command| {
             command.mut_args(|arg| {
                 let has_value = arg.get_action().takes_values() && !arg.is_positional();
                 if has_value { arg.allow_negative_numbers(true) } else { arg }
             })
         };
-        let mut command = lenient(Self::command()).mut_subcommands(lenient);
-        let matches = command.try_get_matches_from_mut(words)?;
-        Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
+        lenient(Self::command()).mut_subcommands(lenient)
     }
 }
 
@@ -241,12 +247,15 @@ pub struct LoadArgs {
         value_parser = values::method,
     )]
     pub method: Option<String>,
-    /// A header line, "Name: value"; may be repeated
+    /// A header line, "Name: value", or @FILE with one on each line; may be repeated
+    ///
+    /// Other users of the machine can see the options of a process. A file keeps secrets from them;
+    /// @- is standard input.
     #[arg(
         short = 'H', long, value_name = "LINE", help_heading = REQUEST,
-        value_parser = values::header,
+        value_parser = values::header_arg,
     )]
-    pub header: Vec<(String, String)>,
+    pub header: Vec<values::HeaderArg>,
     /// The body, or @FILE [default: none]
     ///
     /// @- is standard input.
@@ -263,7 +272,7 @@ pub struct LoadArgs {
         short, long, value_name = "NAME:PASS", help_heading = REQUEST,
         value_parser = values::user,
     )]
-    pub user: Option<String>,
+    pub user: Option<Secret>,
     /// The Host header [default: host and port of the URL]
     #[arg(long, value_name = "NAME", help_heading = REQUEST, value_parser = values::host)]
     pub host: Option<String>,

@@ -31,6 +31,11 @@ pub struct ToArgs {
     /// Print text, html, svg, json, csv, hgrm or hlog [default: text]
     #[arg(long, value_name = "FORMAT", help_heading = OUTPUT, value_parser = format)]
     pub format: Option<Format>,
+    /// Show passwords, header values, bodies and query values in all reports
+    ///
+    /// Without it, reports show (hidden) in their place; SECURITY.md has the list.
+    #[arg(long, help_heading = OUTPUT)]
+    pub show_secrets: bool,
 }
 
 /// Where the results go, and who is told how the load goes.

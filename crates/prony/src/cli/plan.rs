@@ -9,7 +9,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use prony_core::plan::{
-    CallSpec, Data, Expect, HttpVersion, Load, Plan, Sessions, Shard, Stop, Think,
+    CallSpec, Data, Expect, HttpVersion, Load, Plan, Secret, Sessions, Shard, Stop, Think,
 };
 use prony_core::schedule::{self, Arrivals};
 use prony_core::target::{self, Endpoint, Url};
@@ -17,7 +17,7 @@ use prony_core::units::Span;
 use prony_io::ConnectTo;
 
 use super::means::MeansArgs;
-use super::values::ArrivalsArg;
+use super::values::{self, ArrivalsArg, HeaderArg};
 use super::{LoadArgs, Precision, tls};
 use crate::error::Error;
 use crate::plan_file;
@@ -54,9 +54,10 @@ pub struct Planned {
 
 /// The plan that the options ask for; reads the files that they name.
 pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
-    check_conflicts(args)?;
+    let headers = headers(&args.header)?;
+    check_conflicts(args, &headers)?;
     let mut cap = None;
-    let mut targets = targets(args)?;
+    let mut targets = targets(args, &headers)?;
     redirect(args, &mut targets)?;
     tls::rename(&args.tls, &mut targets.endpoints, "an https:// URL")?;
     let load = load(args, around, &mut cap)?;
@@ -130,7 +131,7 @@ pub fn drawn_seed() -> u64 {
     RandomState::new().build_hasher().finish() >> 32
 }
 
-fn check_conflicts(args: &LoadArgs) -> Result<(), Error> {
+fn check_conflicts(args: &LoadArgs, headers: &[(String, String)]) -> Result<(), Error> {
     check_arrivals(args)?;
     if args.no_reuse && args.pipeline > 1 {
         return Err(Error::Conflict(
@@ -149,7 +150,7 @@ fn check_conflicts(args: &LoadArgs) -> Result<(), Error> {
     if args.pipeline > 1 && args.http == HttpVersion::Http10 {
         return Err(Error::Needs("--pipeline", "--http 1.1", "HTTP/1.0 has no pipelining"));
     }
-    check_header_conflicts(args)?;
+    check_header_conflicts(args, headers)?;
     check_sources(&args.means)
 }
 
@@ -181,13 +182,13 @@ fn check_arrivals(args: &LoadArgs) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_header_conflicts(args: &LoadArgs) -> Result<(), Error> {
+fn check_header_conflicts(args: &LoadArgs, headers: &[(String, String)]) -> Result<(), Error> {
     for (given, option, name) in [
         (args.user.is_some(), "--user", "Authorization"),
         (args.content_type.is_some(), "--content-type", "Content-Type"),
         (args.host.is_some(), "--host", "Host"),
     ] {
-        if given && has_header(&args.header, name) {
+        if given && has_header(headers, name) {
             let line = match name {
                 "Authorization" => "--header Authorization",
                 "Content-Type" => "--header Content-Type",
@@ -336,9 +337,9 @@ struct Item {
     body: Option<Vec<u8>>,
 }
 
-fn targets(args: &LoadArgs) -> Result<Targets, Error> {
+fn targets(args: &LoadArgs, headers: &[(String, String)]) -> Result<Targets, Error> {
     if let Some(file) = &args.session_file {
-        return sessions(args, file);
+        return sessions(args, headers, file);
     }
     let mut items = Vec::new();
     for text in &args.urls {
@@ -366,25 +367,26 @@ fn targets(args: &LoadArgs) -> Result<Targets, Error> {
     let mut targets = Targets::default();
     for item in items {
         let endpoint = targets.endpoint(item.url.endpoint());
-        targets.calls.push(call(args, item, endpoint, body.as_deref()));
+        targets.calls.push(call(args, headers, item, endpoint, body.as_deref()));
     }
     Ok(targets)
 }
 
 /// The sessions of a file, on the server of the one URL.
-fn sessions(args: &LoadArgs, file: &Path) -> Result<Targets, Error> {
+fn sessions(args: &LoadArgs, headers: &[(String, String)], file: &Path) -> Result<Targets, Error> {
     let [url] = &args.urls[..] else {
         let why = "its paths are those of one server; give its URL";
         return Err(Error::Needs("--session", "exactly one URL", why));
     };
     let mut url = Url::parse(url).map_err(Error::Url)?;
     if let Some(user) = &args.user {
-        url.user = user.split_once(':').map(|(name, pass)| (name.to_owned(), pass.to_owned()));
+        let parts = user.expose().split_once(':');
+        url.user = parts.map(|(name, password)| (name.to_owned(), password.into()));
     }
     let common = plan_file::Common {
         url: Some(url),
         host: args.host.as_deref().map(Into::into),
-        headers: args.header.clone().into(),
+        headers: headers.to_vec().into(),
         bare: false,
     };
     plan_file::session_file(file, common, args.session_connections)
@@ -410,20 +412,25 @@ fn url_file(path: &Path) -> Result<Vec<Item>, Error> {
 }
 
 /// The request for one URL. What stands in a file of URLs goes before what the options say.
-fn call(args: &LoadArgs, item: Item, endpoint: u32, body: Option<&[u8]>) -> CallSpec {
+fn call(
+    args: &LoadArgs,
+    common: &[(String, String)],
+    item: Item,
+    endpoint: u32,
+    body: Option<&[u8]>,
+) -> CallSpec {
     let body = item.body.or_else(|| body.map(<[u8]>::to_vec)).unwrap_or_default();
     let method = item
         .method
         .or_else(|| args.method.clone())
         .unwrap_or_else(|| if body.is_empty() { "GET".into() } else { "POST".into() });
     let mut headers = item.headers;
-    let options = args.header.iter().filter(|(name, _)| !has_header(&headers, name));
+    let options = common.iter().filter(|(name, _)| !has_header(&headers, name));
     let options: Vec<_> = options.cloned().collect();
     headers.extend(options);
-    let user = args
-        .user
-        .clone()
-        .or_else(|| item.url.user.as_ref().map(|(name, password)| format!("{name}:{password}")));
+    let of_url = |(name, password): &(String, Secret)| format!("{name}:{}", password.expose());
+    let user = args.user.as_ref().map(|user| user.expose().to_owned());
+    let user = user.or_else(|| item.url.user.as_ref().map(of_url));
     if let Some(user) = user
         && !has_header(&headers, "Authorization")
     {
@@ -444,6 +451,34 @@ fn call(args: &LoadArgs, item: Item, endpoint: u32, body: Option<&[u8]>) -> Call
         body,
         ..CallSpec::default()
     }
+}
+
+/// The headers of the options, those in files too.
+fn headers(args: &[HeaderArg]) -> Result<Vec<(String, String)>, Error> {
+    let mut headers = Vec::new();
+    for arg in args {
+        match arg {
+            HeaderArg::Line(name, value) => {
+                headers.push((name.clone(), value.expose().to_owned()));
+            }
+            HeaderArg::File(path) => headers.extend(header_file(path)?),
+        }
+    }
+    Ok(headers)
+}
+
+/// A file with a header on each line; blank lines are skipped.
+fn header_file(path: &Path) -> Result<Vec<(String, String)>, Error> {
+    let text = read_text("--header", path)?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let header = |(i, line): (usize, &str)| {
+        values::header(line).map_err(|why| Error::Value {
+            what: "--header",
+            value: format!("@{}", path.display()),
+            why: format!("line {}: {why}", i + 1),
+        })
+    };
+    lines.map(header).collect()
 }
 
 fn has_header(headers: &[(String, String)], name: &str) -> bool {

@@ -85,7 +85,7 @@ pub(crate) fn spec(args: &TlsArgs) -> Result<Option<Box<TlsSpec>>, Error> {
         verify: !args.insecure,
         ca,
         cert,
-        key,
+        key: key.map(Into::into),
         version: args.tls,
         suites: args.ciphers.clone().map(|s| s.0).unwrap_or_default(),
         groups: args.groups.clone().map(|g| g.0).unwrap_or_default(),

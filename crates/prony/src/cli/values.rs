@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 
 use super::Precision;
-use prony_core::plan::{Expect, HttpVersion, Pick, Think};
+use prony_core::plan::{Expect, HttpVersion, Pick, Secret, Think};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::summary::confidence::Goal;
 use prony_core::target;
@@ -22,6 +23,15 @@ const THREADS_MAX: u64 = 1_024;
 /// The finest and the coarsest look at the schedule.
 const GRAIN_MIN: Span = Span::from_micros(1);
 const GRAIN_MAX: Span = Span::from_secs(1);
+
+/// Headers as an option gives them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeaderArg {
+    /// Name and value of one.
+    Line(String, Secret),
+    /// A file with one on each line.
+    File(PathBuf),
+}
 
 /// Statuses that count as success: inclusive ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,14 +183,25 @@ pub(crate) fn header(text: &str) -> Result<(String, String), String> {
     target::parse_header(text).map_err(|e| e.to_string())
 }
 
+/// The same, or `@FILE`.
+pub(crate) fn header_arg(text: &str) -> Result<HeaderArg, String> {
+    match text.strip_prefix('@') {
+        Some("") => Err("the file's name behind '@' is missing".into()),
+        Some(file) => Ok(HeaderArg::File(file.into())),
+        None => header(text).map(|(name, value)| HeaderArg::Line(name, value.into())),
+    }
+}
+
 /// The value of a header that an option names.
 pub(crate) fn header_value(text: &str) -> Result<String, String> {
     let value = text.trim();
     if value.is_empty() {
         return Err("must not be empty".into());
     }
-    target::check_header("Name", value)?;
-    Ok(value.to_owned())
+    match value.chars().find(|&c| c.is_ascii_control() && c != '\t') {
+        Some(c) => Err(format!("contains {c:?}, which would break the request")),
+        None => Ok(value.to_owned()),
+    }
 }
 
 pub(crate) fn host(text: &str) -> Result<String, String> {
@@ -191,11 +212,11 @@ pub(crate) fn host(text: &str) -> Result<String, String> {
     Ok(value)
 }
 
-pub(crate) fn user(text: &str) -> Result<String, String> {
+pub(crate) fn user(text: &str) -> Result<Secret, String> {
     if !text.contains(':') {
         return Err("has no password; write NAME:PASS (NAME: for an empty one)".into());
     }
-    Ok(text.to_owned())
+    Ok(text.into())
 }
 
 pub(crate) fn seed(text: &str) -> Result<u64, String> {

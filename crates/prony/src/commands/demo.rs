@@ -42,9 +42,9 @@ pub(super) fn demo(args: &DemoArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let options = Options { threads: Some(1), ..Options::default() };
     let result = on_the_network(&plan, &[], &options, &args.output, (typed, notes));
     let served = target.stop().map(|done| done.served);
-    let summary = result?;
+    let mut summary = result?;
     // A demonstration on a busy machine says in its verdict what that did to the figures.
-    let exit = finish(&summary, outputs, &args.output, true)?;
+    let exit = finish(&mut summary, outputs, &args.output, true)?;
     if told {
         tell(&summary, served.as_ref(), &words);
     }

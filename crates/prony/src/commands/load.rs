@@ -83,7 +83,7 @@ pub(super) fn carry_out(
     };
     summary.run.percentile = means.percentile;
     run::explain_cap(&mut summary, cap.as_deref());
-    finish(&summary, outputs, output, means.accept_invalid)
+    finish(&mut summary, outputs, output, means.accept_invalid)
 }
 
 /// Refuse a simulated run whose sessions take out of replies what those of the simulated target do
@@ -146,11 +146,12 @@ pub(super) fn on_the_network(
 
 /// Print and write the reports, and tell how the run ended.
 pub(super) fn finish(
-    summary: &Summary,
+    summary: &mut Summary,
     outputs: Outputs,
     output: &OutputArgs,
     accept_invalid: bool,
 ) -> Result<Exit, Error> {
+    summary.run.secrets_shown = output.to.show_secrets;
     // The files first: a standard output that is gone must not lose them.
     let written = outputs.write(summary);
     output::print(output.to.stdout_format(), summary, &style())?;

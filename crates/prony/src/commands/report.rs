@@ -16,7 +16,10 @@ use crate::report::{self, Saved, json, words};
 
 /// Read the files, and print and write what was asked for.
 pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
-    let summaries = args.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut summaries = args.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    for summary in &mut summaries {
+        summary.run.secrets_shown = args.to.show_secrets;
+    }
     let names = names(&args.files);
     let results: Vec<Saved<'_>> =
         names.iter().zip(&summaries).map(|(name, summary)| Saved { name, summary }).collect();

@@ -34,7 +34,7 @@ pub(super) fn rtt(args: &RttArgs, typed: Vec<String>) -> Result<Exit, Error> {
         }
     };
     summary.run.percentile = args.means.percentile;
-    finish(&summary, outputs, &args.output, args.means.accept_invalid)
+    finish(&mut summary, outputs, &args.output, args.means.accept_invalid)
 }
 
 /// How the run is carried out, and how its sockets are made.

@@ -12,6 +12,7 @@ use prony_io::Control;
 use super::rtt::with_sockets;
 use crate::cli::plan::{check_sources, drawn_seed, means};
 use crate::cli::rtt::{Transport, exchange};
+use crate::cli::shown::command_line;
 use crate::cli::spectrum::SpectrumArgs;
 use crate::cli::tls;
 use crate::error::Error;
@@ -63,7 +64,7 @@ pub(super) fn spectrum(args: &SpectrumArgs, typed: Vec<String>) -> Result<Exit, 
     found.tell_doubts(cells.len() * args.repeat as usize);
     found.interrupted = control.stop_request().is_some();
     found.seed = seed;
-    found.command = typed;
+    found.command = command_line(&typed);
     found.sort(&transports);
     match refused {
         // What there is until then is told, and then why there is no more.

@@ -20,6 +20,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 pub use httperf::fuzzing;
+use prony_core::plan::secret::HIDDEN;
 
 use crate::error::Error;
 use crate::output;
@@ -83,6 +84,19 @@ fn say(text: &str) {
         // A reader that is gone does not end a run, and there is nobody to tell.
         let _ = output::to_stdout(text.as_bytes());
     }
+}
+
+/// An old tool's command line as reports show it, without secrets; `None` where it is none. Of the
+/// tools that save no command line, it is hidden as a whole.
+pub(crate) fn shown(words: &[String]) -> Option<Vec<String>> {
+    let (_, call) = call(ALL, words.to_vec())?;
+    let (program, args) = words.split_at(words.len() - call.args.len());
+    let hidden = || if args.is_empty() { Vec::new() } else { vec![HIDDEN.to_owned()] };
+    let args = match call.tool {
+        "httperf" => httperf::shown::shown(args).unwrap_or_else(hidden),
+        _ => hidden(),
+    };
+    Some(program.iter().cloned().chain(args).collect())
 }
 
 fn call<A: Copy>(all: &[(&'static str, A)], typed: Vec<String>) -> Option<(A, Call)> {

@@ -5,6 +5,9 @@ use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// Keys whose values messages do not repeat.
+const SECRETS: [&str; 6] = ["url", "headers", "body", "raw", "request", "rows"];
+
 /// The most problems of one file that are told.
 const TOLD_MAX: usize = 50;
 
@@ -204,7 +207,7 @@ impl<'a> Item<'a> {
     /// Say why its text cannot be taken.
     fn refuse(&self, problems: &mut Problems<'_>, text: &str, why: &str) {
         // Most sentences name the value themselves.
-        let named = why.contains(&format!("'{text}'"));
+        let named = why.contains(&format!("'{text}'")) || SECRETS.contains(&self.key);
         let value = if named { String::new() } else { format!(" '{text}'") };
         problems.add(self.at, format!("`{}`{value}: {why}", self.key));
     }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::plan::{CallSpec, Calls, Expect, LoggedRequest, Shared};
+use prony_core::plan::secret::quoted_url;
+use prony_core::plan::{CallSpec, Calls, Expect, LoggedRequest, Secret, Shared};
 use prony_core::target::{self, Endpoint, Url};
 use toml::de::{DeTable, DeValue};
 
@@ -81,7 +82,7 @@ pub(super) struct Goal {
     endpoint: u32,
     path: String,
     authority: Arc<str>,
-    user: Option<(String, String)>,
+    user: Option<(String, Secret)>,
 }
 
 impl<'a> Requests<'a> {
@@ -281,6 +282,7 @@ impl<'a> Requests<'a> {
         } else if goal.contains("://") {
             Url::parse(goal).map(|url| self.of_url(url)).map_err(|e| e.to_string())
         } else {
+            let goal = quoted_url(goal);
             Err(format!("'{goal}' is neither a path (/...) nor a URL (http://...)"))
         };
         match goal {
@@ -340,7 +342,7 @@ impl<'a> Requests<'a> {
         if let Some((name, password)) = goal.user
             && !has(&headers, "authorization")
         {
-            let secret = BASE64.encode(format!("{name}:{password}"));
+            let secret = BASE64.encode(format!("{name}:{}", password.expose()));
             headers.push(("Authorization".into(), format!("Basic {secret}")));
         }
         CallSpec {

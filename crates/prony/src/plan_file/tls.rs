@@ -68,7 +68,7 @@ impl<'a> Requests<'a> {
             verify: !insecure.unwrap_or(false),
             ca,
             cert,
-            key,
+            key: key.map(Into::into),
             version,
             suites: suites.unwrap_or_default(),
             groups: groups.unwrap_or_default(),
@@ -107,7 +107,8 @@ pub(super) fn explain(spec: &TlsSpec, out: &mut String) {
     if !spec.verify {
         line(out, "insecure", "true");
     }
-    for (key, pem) in [("cacert", &spec.ca), ("cert", &spec.cert), ("key", &spec.key)] {
+    let secret = spec.key.as_ref().map(|key| key.expose().to_owned());
+    for (key, pem) in [("cacert", &spec.ca), ("cert", &spec.cert), ("key", &secret)] {
         if let Some(pem) = pem {
             let _ = writeln!(out, "{key} = {}", quoted(pem));
         }

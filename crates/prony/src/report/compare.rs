@@ -66,7 +66,7 @@ pub(super) fn lines(results: &[Saved<'_>]) -> Vec<(String, Vec<String>)> {
 pub(super) fn render(results: &[Saved<'_>]) -> String {
     let mut out = format!("prony  {} runs\n", results.len());
     for (i, result) in results.iter().enumerate() {
-        let target = text::target(&result.summary.plan);
+        let target = text::target(result.summary);
         let head = format!("  {:<LABEL$}{}  {target}", i + 1, result.name);
         out += text::shortened(&head, 100).trim_end();
         out.push('\n');

@@ -14,7 +14,7 @@ use prony_core::summary::{
 use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
-use super::{layout, phases, redact, words};
+use super::{layout, phases, words};
 
 /// The version of the shape. It grows when a field changes its meaning or goes away, not when one
 /// is added.
@@ -28,8 +28,8 @@ struct Report<'a> {
     flat: Brief,
     brief: Brief,
     verdict: Judgement,
-    run: RunInfo,
-    plan: Plan,
+    run: &'a RunInfo,
+    plan: &'a Plan,
     meters: &'a [Meter],
     measurement: Section<'a>,
     warmup: Option<Section<'a>>,
@@ -210,15 +210,13 @@ struct Line {
 pub(super) fn render(summary: &Summary) -> String {
     let brief = Brief::of(&summary.main);
     let names = &summary.plan.names;
-    let mut run = summary.run.clone();
-    run.command = redact::command(&run.command);
     let report = Report {
         schema: SCHEMA,
         flat: brief.clone(),
         brief,
         verdict: Judgement::of(summary),
-        run,
-        plan: redact::plan(&summary.plan),
+        run: &summary.run,
+        plan: &summary.plan,
         meters: &summary.meters,
         measurement: Section {
             phases: Phases::of(summary, &summary.main),

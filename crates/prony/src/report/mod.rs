@@ -11,7 +11,7 @@ pub mod json;
 pub(crate) mod layout;
 mod phases;
 mod plot;
-mod redact;
+pub(crate) mod redact;
 pub mod spectrum;
 pub(crate) mod text;
 pub mod units;
@@ -86,8 +86,11 @@ pub fn appendix(summary: &Summary, style: Style, remarks: &[String]) -> String {
 }
 
 /// The report, ready to be written; every format that is text ends with a line feed. Only the text
-/// report looks at the style.
+/// report looks at the style. Secrets are hidden, unless [`RunInfo::secrets_shown`] says otherwise.
+///
+/// [`RunInfo::secrets_shown`]: prony_core::summary::RunInfo::secrets_shown
 pub fn render(format: Format, summary: &Summary, style: &Style) -> Vec<u8> {
+    let summary = &redact::shown(summary);
     match format {
         Format::Text => text::render(summary, *style).into_bytes(),
         Format::Json => json::render(summary).into_bytes(),
@@ -103,9 +106,14 @@ pub fn render(format: Format, summary: &Summary, style: &Style) -> Vec<u8> {
 /// The same of several runs, side by side and over each other; of one, its ordinary report. `None`
 /// where the format cannot tell of several.
 pub fn render_all(format: Format, results: &[Saved<'_>], style: &Style) -> Option<Vec<u8>> {
-    match (format, results) {
-        (_, [one]) => Some(render(format, one.summary, style)),
-        (Format::Text, _) => Some(compare::render(results).into_bytes()),
+    if let [one] = results {
+        return Some(render(format, one.summary, style));
+    }
+    let shown: Vec<Summary> = results.iter().map(|r| redact::shown(r.summary)).collect();
+    let shown = results.iter().zip(&shown).map(|(r, summary)| Saved { name: r.name, summary });
+    let results = &shown.collect::<Vec<_>>();
+    match format {
+        Format::Text => Some(compare::render(results).into_bytes()),
         _ => format.compares().then(|| pictured(format, results)),
     }
 }

@@ -103,7 +103,7 @@ pub(super) enum Left {
 impl State {
     pub(super) fn new(plan: &Plan) -> Self {
         Self {
-            target: text::target(plan),
+            target: text::target_of(plan),
             load: text::load(plan),
             plan: plan.clone(),
             live: Live::default(),

@@ -24,6 +24,7 @@ mod rig;
 mod rtt;
 mod rtt_tls;
 mod scripted;
+mod secrets;
 mod selftest;
 mod signals;
 mod simulated;

@@ -401,6 +401,8 @@ fn run_info() -> RunInfo {
         self_test: None,
         target_here: None,
         connections_as_sessions: false,
+        plan_size: None,
+        secrets_shown: false,
         notes: vec![],
     }
 }

@@ -49,6 +49,7 @@ fn doubtful() -> [Summary; 2] {
     let t = &mut failed.main;
     (t.started, t.failed, t.faults[Fault::Reset as usize]) = (10, 7, 7);
     failed.run.connections_as_sessions = true;
+    failed.run.secrets_shown = true;
     let [changed, failed] = [changed, failed].map(sample::audited);
     for (summary, limits) in
         [(&changed, &["stopped", "changed", "short", "loose"][..]), (&failed, &["failed"])]

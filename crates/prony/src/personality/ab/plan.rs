@@ -77,7 +77,7 @@ fn tls(ssl: &Ssl) -> Result<Box<TlsSpec>, Error> {
             let why = crate::error::plain(&why.to_string());
             Error::Setup(format!("unable to get certificate from '{path}': {why}"))
         })?;
-        (spec.cert, spec.key) = (Some(pem.clone()), Some(pem));
+        (spec.cert, spec.key) = (Some(pem.clone()), Some(pem.into()));
     }
     Ok(spec)
 }

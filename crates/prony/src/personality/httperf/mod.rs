@@ -12,6 +12,7 @@ mod plan;
 mod random;
 mod report;
 mod request;
+pub(super) mod shown;
 mod table;
 mod tap;
 mod tls;
@@ -79,6 +80,8 @@ fn start(opts: &Opts, typed: &[String]) -> Result<u8, Refusal> {
     let plan = plan::plan(opts, &mut output::to_stderr);
     let (plan, anything) = plan.map_err(|r| r.of(&opts.program))?;
     let (summary, bytes) = if anything { load(opts, &plan, typed)? } else { (nothing(plan), None) };
+    let mut summary = summary;
+    summary.run.secrets_shown = opts.more.show_secrets;
     // The files first: a standard output that is gone must not lose them.
     let written = outputs.write(&summary);
     let numbers = numbers::numbers(opts, &summary, bytes);

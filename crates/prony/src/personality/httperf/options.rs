@@ -104,6 +104,7 @@ pub(super) struct More {
     pub(super) no_extras: bool,
     pub(super) compact: bool,
     pub(super) explain: bool,
+    pub(super) show_secrets: bool,
     pub(super) threads: Option<u64>,
     /// Connections or sessions at a time where no rate is given.
     pub(super) users: Option<u64>,
@@ -269,6 +270,7 @@ impl Reader {
             Key::FailOnErrors => o.more.fail_on_errors = true,
             Key::TruncatedAsReset => o.more.truncated_as_reset = true,
             Key::NoExtras => o.more.no_extras = true,
+            Key::ShowSecrets => o.more.show_secrets = true,
             _ => return false,
         }
         true

@@ -34,7 +34,7 @@ pub(super) fn spec(o: &Opts) -> Result<Option<Box<TlsSpec>>, Refusal> {
         verify: ssl.verify,
         ca,
         cert: text(&ssl.certificate, "--ssl-certificate")?,
-        key: text(&ssl.key, "--ssl-key")?,
+        key: text(&ssl.key, "--ssl-key")?.map(Into::into),
         version,
         suites: ssl.ciphers.as_deref().map(suites).transpose()?.unwrap_or_default(),
         groups: Vec::new(),

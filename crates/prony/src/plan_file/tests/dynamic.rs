@@ -214,7 +214,7 @@ fn what_cannot_be_extracted_is_told_where_it_stands() {
         p:3:39: `extract`: the texts around the value may not be empty
         p:3:39: `extract`: 'a' is no JSON pointer: write '/' before each key or index, as in '/items/0/id'
         p:3:39: `extract`: the regular expression is none: unclosed group
-        p:3:39: `extract`: the header name 'a b' contains ' '; names have letters, digits and !#$%&'*+-.^_`|~
+        p:3:39: `extract`: the header name contains ' ' after 'a'; names have letters, digits and !#$%&'*+-.^_`|~
         p:3:43: `v`: say where the value stands, by one of header (also with regex), regex, json and between = ["before", "after"]
         p:3:45: an extract has no key `jsn`; did you mean `json`?
         p:3:40: `extract`: 'a b' is no name; use letters, digits, '_' and '-'

@@ -219,7 +219,7 @@ fn tls() -> impl Strategy<Value = TlsSpec> {
             verify,
             ca: ca.then(|| pem().0),
             cert: cert.then(|| pem().0),
-            key: cert.then(|| pem().1),
+            key: cert.then(|| pem().1.into()),
             version,
             groups: if more { vec!["secp256r1".into(), "x25519".into()] } else { vec![] },
             suites: if more { vec!["TLS_AES_128_GCM_SHA256".into()] } else { vec![] },

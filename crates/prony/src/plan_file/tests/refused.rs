@@ -59,7 +59,7 @@ fn targets() {
             p:1:1: there is nothing to request; write `url = "http://host:port/path"`
             p:1:7: `url` is a number, expected a URL
             p:1:7: `url`: 'ftp://h' is not a URL to load: the scheme 'ftp' is not known here; use http:// or https://
-            p:1:7: `url`: 'http://h/a b' is not a URL to load: it contains ' ' at character 11; write it as %20
+            p:1:7: `url`: 'http://h/a...' is not a URL to load: it contains ' ' at character 11; write it as %20
             p:1:1: there is nothing to request; write `url = "http://host:port/path"`
             p:1:1: a plan has no key `urls`; did you mean `url`?
             p:1:11: `request` is a text, expected a list of requests
@@ -132,17 +132,17 @@ fn requests() {
             p:3:28: there is no endpoint 0 in the list `endpoints`
             p:3:14: `method`: the method 'G T' contains ' '; write GET, POST or the like
             p:3:15: `headers` is a number, expected { Name = "value", ... } or ["Name: value", ...]
-            p:3:16: `headers`: 'A' is not a header: it has no colon; write 'Name: value'
-            p:3:21: `headers` 'B: \r': the value of the header 'B' contains '\r', which would break the request
+            p:3:16: `headers`: this is not a header: it has no colon; write 'Name: value'
+            p:3:21: `headers`: the value of the header 'B' contains '\r', which would break the request
             p:3:30: the value of the header 'C' contains '\n', which would break the request
             p:3:43: `headers` is an array, expected "Name: value"
-            p:3:50: `headers`: '1' is not a header: it has no colon; write 'Name: value'
-            p:3:17: the header name 'A B' contains ' '; names have letters, digits and !#$%&'*+-.^_`|~
+            p:3:50: `headers`: this is not a header: it has no colon; write 'Name: value'
+            p:3:17: the header name contains ' ' after 'A'; names have letters, digits and !#$%&'*+-.^_`|~
             p:3:34: `C` is an array, expected a text
             p:3:12: `body` is a number, expected a text, "@FILE", { text = ... }, { file = ... } or { base64 = ... }
             p:3:12: `body`: the file /nowhere/missing: cannot be read: no such file or directory
             p:3:21: `body`: the file /nowhere/missing: cannot be read: no such file or directory
-            p:3:23: `body` '?': this is not base64: letters, digits, + and /, padded with =
+            p:3:23: `body`: this is not base64: letters, digits, + and /, padded with =
             p:3:12: `body` is a table, expected a text, "@FILE", { text = ... }, { file = ... } or { base64 = ... }
             p:3:12: `name` is a number, expected a name
             p:3:22: `bare` is a number, expected true or false

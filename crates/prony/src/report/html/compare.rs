@@ -44,7 +44,7 @@ pub(super) fn page(results: &[Saved<'_>]) -> Markup {
         @for (i, result) in results.iter().enumerate() {
             details {
                 summary {
-                    strong { (result.name) } ": " (text::target(&result.summary.plan)) ", "
+                    strong { (result.name) } ": " (text::target(result.summary)) ", "
                     (compare::verdict(result.summary))
                 }
                 (run::sections(result.summary, &format!("run{}", i + 1)))

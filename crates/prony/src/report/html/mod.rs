@@ -22,7 +22,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src dat
 /// The whole page.
 pub(super) fn render(results: &[Saved<'_>]) -> String {
     let title = match results {
-        [one] => format!("prony: {}", text::target(&one.summary.plan)),
+        [one] => format!("prony: {}", text::target(one.summary)),
         _ => format!("prony: {} runs", results.len()),
     };
     let page = html! {
@@ -55,7 +55,7 @@ fn alone(one: &Saved<'_>) -> Markup {
     html! {
         header {
             p.eyebrow { "prony " (one.summary.run.version) }
-            h1 { (text::target(&one.summary.plan)) }
+            h1 { (text::target(one.summary)) }
         }
         (run::sections(one.summary, "run"))
     }

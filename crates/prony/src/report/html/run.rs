@@ -9,11 +9,8 @@ use prony_core::summary::Summary;
 
 use super::super::phases::{self, Part};
 use super::super::text::Fact;
-use super::super::{redact, units};
+use super::super::units;
 use super::{figures, plots, scrolling, text, typed, verdict, words};
-
-/// Requests of the plan that are listed one by one.
-const CALLS_MAX: usize = 100;
 
 /// All sections. `id` begins the ids in them.
 pub(super) fn sections(summary: &Summary, id: &str) -> Markup {
@@ -100,9 +97,10 @@ fn facts(facts: &[Fact]) -> Markup {
 }
 
 fn what(summary: &Summary) -> Markup {
-    let plan = redact::plan(&summary.plan);
-    let command = typed(&redact::command(&summary.run.command));
-    let calls = units::counted(plan.calls.len() as u64, "request", "requests");
+    let plan = &summary.plan;
+    let size = text::size(summary);
+    let command = typed(&summary.run.command);
+    let calls = units::counted(size.requests, "request", "requests");
     html! {
         (facts(&text::asked(summary)))
         @if let Some(started) = summary.run.started_unix {
@@ -112,22 +110,24 @@ fn what(summary: &Summary) -> Markup {
         details {
             summary { (calls) " of the plan" }
             ul {
-                @for call in plan.calls.iter().take(CALLS_MAX) { li { (request(&plan, call)) } }
+                @for (i, call) in plan.calls.iter().take(Plan::EXCERPT).enumerate() {
+                    li { (request(plan, call, size.body_bytes.get(i).copied().unwrap_or(0))) }
+                }
             }
-            @if let Some(more) = plan.calls.len().checked_sub(CALLS_MAX).filter(|&n| n > 0) {
-                p.hint { "and " (units::count(more as u64)) " more" }
+            @if let Some(more) = size.requests.checked_sub(Plan::EXCERPT as u64).filter(|&n| n > 0) {
+                p.hint { "and " (units::count(more)) " more" }
             }
         }
     }
 }
 
-fn request(plan: &Plan, call: &CallSpec) -> Markup {
+fn request(plan: &Plan, call: &CallSpec, body_bytes: u64) -> Markup {
     let name = call.name.and_then(|i| plan.names.get(i as usize));
     html! {
         @if let Some(name) = name { strong { (name) } " " }
         code { (call.method) " " (call.path) }
         " to " (call.authority)
-        @if !call.body.is_empty() { ", with a body of " (units::bytes(call.body.len() as f64)) }
+        @if body_bytes > 0 { ", with a body of " (units::bytes(body_bytes as f64)) }
         @if !call.headers.is_empty() {
             pre { @for (name, value) in &call.headers { (name) ": " (value) "\n" } }
         }

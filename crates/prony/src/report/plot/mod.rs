@@ -76,7 +76,7 @@ fn alone(results: &[Saved<'_>]) -> Chart {
         percentiles("Response time by percentile", &hists)
     };
     chart.headline = Some(match results {
-        [one] => format!("{}: {}", chart.title, super::text::target(&one.summary.plan)),
+        [one] => format!("{}: {}", chart.title, super::text::target(one.summary)),
         _ => chart.title.clone(),
     });
     let doubts = results.iter().map(|r| (r.name, r.summary.verdict().verdict));

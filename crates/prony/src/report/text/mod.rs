@@ -14,7 +14,7 @@ use prony_core::summary::confidence::Confidence;
 use prony_core::summary::{Sctp, SctpStack, Summary, Verdict};
 use prony_core::units::Span;
 
-use super::{Style, units, words};
+use super::{Style, redact, units, words};
 pub(super) use page::shortened;
 use page::{Ink, Page};
 pub(super) use table::kinds;
@@ -75,9 +75,16 @@ const ALL: Detail = Detail {
 pub(super) type Fact = (&'static str, Vec<String>);
 
 /// What was loaded, for a headline.
-pub(crate) fn target(plan: &Plan) -> String {
-    what::target(plan, 70)
+pub(crate) fn target(summary: &Summary) -> String {
+    what::target(&summary.plan, &size(summary), 70)
 }
+
+/// The same of a plan that is carried out; without secrets.
+pub(crate) fn target_of(plan: &Plan) -> String {
+    what::target(&redact::plan(plan), &plan.size(), 70)
+}
+
+pub(crate) use what::size;
 
 /// How it is loaded, in one line.
 pub(crate) fn load(plan: &Plan) -> String {

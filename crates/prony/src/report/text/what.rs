@@ -1,6 +1,8 @@
 //! What was run: everything that is needed to run it again, defaults included.
 
-use prony_core::plan::{Expect, HttpVersion, Load, Pick, Plan, Resume, Think, TlsSpec};
+use std::borrow::Cow;
+
+use prony_core::plan::{Expect, HttpVersion, Load, Pick, Plan, PlanSize, Resume, Think, TlsSpec};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::summary::Summary;
 use prony_core::target::Endpoint;
@@ -13,7 +15,8 @@ use super::{Detail, Fact, units};
 pub(super) fn tell(page: &mut Page, summary: &Summary, detail: Detail) {
     let (plan, run) = (&summary.plan, &summary.run);
     let version = if run.version.is_empty() { String::new() } else { format!(" {}", run.version) };
-    page.title(&format!("prony{version}  {}", target(plan, WIDTH - 30)));
+    let size = size(summary);
+    page.title(&format!("prony{version}  {}", target(plan, &size, WIDTH - 30)));
     for (label, parts) in facts(summary, detail) {
         page.list(label, &parts);
     }
@@ -38,15 +41,24 @@ pub(super) fn facts(summary: &Summary, detail: Detail) -> Vec<Fact> {
     }
     vec![
         ("load", load(plan, detail)),
-        (if plan.exchange.is_some() { "messages" } else { "request" }, request(plan)),
+        (
+            if plan.exchange.is_some() { "messages" } else { "request" },
+            request(plan, &size(summary)),
+        ),
         ("TLS", tls),
         ("limits", limits),
         ("run by", run_by(summary)),
     ]
 }
 
+/// How large the plan is, of which there may be only an excerpt.
+pub(crate) fn size(summary: &Summary) -> Cow<'_, PlanSize> {
+    let known = summary.run.plan_size.as_ref();
+    known.map_or_else(|| Cow::Owned(summary.plan.size()), Cow::Borrowed)
+}
+
 /// What was loaded, in at most about that many letters.
-pub(super) fn target(plan: &Plan, width: usize) -> String {
+pub(super) fn target(plan: &Plan, size: &PlanSize, width: usize) -> String {
     if let Some(endpoint) = plan.endpoints.first().filter(|_| plan.exchange.is_some()) {
         return shortened(&exchange::target(endpoint), width);
     }
@@ -64,7 +76,7 @@ pub(super) fn target(plan: &Plan, width: usize) -> String {
         }
     };
     let url = shortened(&url, width);
-    match plan.calls.len() {
+    match size.requests {
         1 => url,
         n => {
             let how = match plan.pick {
@@ -72,7 +84,7 @@ pub(super) fn target(plan: &Plan, width: usize) -> String {
                 Pick::InTurn => "in turn",
                 Pick::Random => "at random",
             };
-            format!("{url} and {} more {how}", units::count(n as u64 - 1))
+            format!("{url} and {} more {how}", units::count(n.saturating_sub(1)))
         }
     }
 }
@@ -182,22 +194,25 @@ fn thinking(think: Think) -> Option<String> {
     Some(format!("think time {law}"))
 }
 
-fn request(plan: &Plan) -> Vec<String> {
+fn request(plan: &Plan, size: &PlanSize) -> Vec<String> {
     if let Some(exchange) = &plan.exchange {
         return exchange::messages(exchange, plan.pipeline);
     }
     let mut told = Vec::new();
     if let Some(call) = plan.calls.first() {
-        let same = plan.calls.iter().all(|c| c.method == call.method);
-        told.push(if same { call.method.to_string() } else { "several methods".to_owned() });
-        let headers = plan.calls.iter().map(|c| c.headers.len()).max().unwrap_or(0) as u64;
-        let more = if plan.calls.len() > 1 { "up to " } else { "" };
+        told.push(if size.one_method {
+            call.method.to_string()
+        } else {
+            "several methods".to_owned()
+        });
+        let headers = size.headers_max;
+        let more = if size.requests > 1 { "up to " } else { "" };
         if headers > 0 {
             told.push(format!("{more}{} added", units::counted(headers, "header", "headers")));
         }
-        let bodies = plan.calls.iter().map(|c| c.body.len()).max().unwrap_or(0);
-        if bodies > 0 {
-            told.push(format!("body of {more}{}", units::bytes(bodies as f64)));
+        if size.body_bytes_max > 0 {
+            let longest = units::bytes(size.body_bytes_max as f64);
+            told.push(format!("body of {more}{longest}"));
         }
     }
     told.push(match plan.http {

@@ -1,0 +1,188 @@
+//! What a saved report keeps of a plan: its first requests and sessions, without secrets, and how
+//! large the whole is.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::secret::{HIDDEN, Secret, shown_header, shown_path};
+use super::{CallSpec, Plan, SessionKind, Sessions};
+
+/// The size of a plan of which only an excerpt is at hand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanSize {
+    /// Its requests.
+    pub requests: u64,
+    /// Its kinds of sessions.
+    pub sessions: u64,
+    /// The rows of each of its tables.
+    pub table_rows: Vec<u64>,
+    /// Whether all requests have the same method.
+    pub one_method: bool,
+    /// The headers of the request that has most of them.
+    pub headers_max: u64,
+    /// The longest body of a request, in bytes.
+    pub body_bytes_max: u64,
+    /// The length of the body of each request of the excerpt, in bytes.
+    pub body_bytes: Vec<u64>,
+}
+
+impl Plan {
+    /// Requests, and kinds of sessions, that an excerpt keeps.
+    pub const EXCERPT: usize = 100;
+    /// The requests that all sessions of an excerpt name together.
+    const EXCERPT_NAMED: usize = 1_000;
+
+    /// How large it is.
+    pub fn size(&self) -> PlanSize {
+        let method = self.calls.first().map(|call| &call.method);
+        let of = |length: fn(&CallSpec) -> usize| self.calls.iter().map(length).max().unwrap_or(0);
+        let listed = self.calls.iter().take(Self::EXCERPT);
+        PlanSize {
+            requests: self.calls.len() as u64,
+            sessions: self.sessions.as_ref().map_or(0, |s| s.kinds.len() as u64),
+            table_rows: self.data.tables.iter().map(|t| t.rows() as u64).collect(),
+            one_method: self.calls.iter().all(|call| Some(&call.method) == method),
+            headers_max: of(|call| call.headers.len()) as u64,
+            body_bytes_max: of(|call| call.body.len()) as u64,
+            body_bytes: listed.map(|call| call.body.len() as u64).collect(),
+        }
+    }
+
+    /// The same plan with its first [`Plan::EXCERPT`] requests, kinds of sessions and rows of
+    /// tables. Sessions lose the requests that are left out.
+    #[must_use]
+    pub fn excerpt(&self) -> Self {
+        let mut plan = self.clone();
+        if self.calls.len() > Self::EXCERPT {
+            plan.calls = self.calls[..Self::EXCERPT].to_vec().into();
+        }
+        if let Some(sessions) = &self.sessions {
+            plan.sessions = Some(excerpt_of(sessions));
+        }
+        for table in &mut plan.data.tables {
+            if table.rows() > Self::EXCERPT {
+                *table = Arc::new(table.first_rows(Self::EXCERPT as u32));
+            }
+        }
+        plan
+    }
+
+    /// The same plan without what may be secret: values of headers that are not known to be
+    /// harmless, values of queries, bodies, bytes sent verbatim, defaults of extracted values,
+    /// variables, rows of tables, and the client's key.
+    #[must_use]
+    pub fn hidden(&self) -> Self {
+        let mut plan = self.clone();
+        for call in &mut plan.calls {
+            hide(call);
+        }
+        for table in &mut plan.data.tables {
+            *table = Arc::new(table.hidden(HIDDEN));
+        }
+        for (_, value) in &mut plan.data.variables {
+            HIDDEN.clone_into(value);
+        }
+        if let Some(key) = plan.tls.as_mut().and_then(|tls| tls.key.as_mut()) {
+            *key = Secret::hidden();
+        }
+        plan
+    }
+}
+
+fn hide(call: &mut CallSpec) {
+    call.path = shown_path(&call.path).into_owned();
+    call.body = Vec::new();
+    call.raw = Vec::new();
+    for (name, value) in &mut call.headers {
+        *value = shown_header(name, value).to_owned();
+    }
+    for extract in &mut call.extract {
+        if extract.default.is_some() {
+            extract.default = Some(HIDDEN.to_owned());
+        }
+    }
+}
+
+fn excerpt_of(sessions: &Sessions) -> Sessions {
+    let mut left = Plan::EXCERPT_NAMED;
+    let kinds = sessions.kinds.iter().take(Plan::EXCERPT).map(|kind| {
+        let mut bursts = Vec::new();
+        for burst in &kind.bursts {
+            let kept = burst.calls.iter().copied().filter(|&call| call < Plan::EXCERPT as u32);
+            let calls: Vec<u32> = kept.take(left).collect();
+            left -= calls.len();
+            if !calls.is_empty() {
+                bursts.push(super::Burst { calls, ..burst.clone() });
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        SessionKind { name: kind.name.clone(), weight: kind.weight, bursts }
+    });
+    Sessions { kinds: kinds.collect(), ..sessions.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Burst, Load, Stop, Think};
+    use crate::target::Endpoint;
+
+    fn plan(calls: usize) -> Plan {
+        let endpoint = Endpoint::Tcp { host: "h".into(), port: 80 };
+        let call = |i: usize| CallSpec {
+            method: "GET".into(),
+            path: format!("/{i}?key=pw"),
+            body: vec![b'x'; i],
+            ..CallSpec::default()
+        };
+        let load = Load::Closed { connections: 1, think: Think::None };
+        Plan::new(vec![endpoint], (0..calls).map(call).collect(), load, Stop::default())
+    }
+
+    #[test]
+    fn an_excerpt_keeps_the_first_and_the_size_tells_the_whole() {
+        let whole = plan(250);
+        let (size, excerpt) = (whole.size(), whole.excerpt());
+        assert_eq!((size.requests, size.body_bytes_max, size.one_method), (250, 249, true));
+        assert_eq!(size.body_bytes, (0..100).collect::<Vec<u64>>());
+        assert_eq!((excerpt.calls.len(), excerpt.calls[99].body.len()), (100, 99));
+        let small = plan(100);
+        assert_eq!(small.excerpt(), small);
+    }
+
+    #[test]
+    fn sessions_of_an_excerpt_name_only_requests_that_it_keeps() {
+        let mut whole = plan(1_000);
+        let burst = |calls| Burst { calls, lead: false, think: Think::None, repeat: 1 };
+        let kind = |i: u32| SessionKind {
+            name: String::new(),
+            weight: 1,
+            bursts: vec![burst((i * 2..i * 2 + 300).map(|c| c % 1_000).collect()), burst(vec![i])],
+        };
+        whole.sessions = Some(Sessions::plain((0..500).map(kind).collect()));
+        let excerpt = whole.excerpt();
+        let kinds = &excerpt.sessions.as_ref().unwrap().kinds;
+        let named: Vec<u32> =
+            kinds.iter().flat_map(|k| &k.bursts).flat_map(|b| b.calls.iter().copied()).collect();
+        assert_eq!((kinds.len(), whole.size().sessions), (100, 500));
+        assert!(named.len() <= Plan::EXCERPT_NAMED && named.iter().all(|&call| call < 100));
+        assert_eq!(kinds[0].bursts[0].calls, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn nothing_secret_is_left_in_a_hidden_plan() {
+        let mut whole = plan(2);
+        let call = &mut whole.calls[1];
+        call.headers = vec![("X-Token".into(), "pw".into()), ("Accept".into(), "a".into())].into();
+        call.raw = b"pw".to_vec();
+        whole.data.variables = vec![("v".into(), "pw".into())];
+        let hidden = whole.hidden();
+        let text = serde_json::to_string(&hidden).unwrap();
+        assert!(!text.contains("pw") && !text.contains("body") && !text.contains("raw"), "{text}");
+        assert_eq!(hidden.calls[1].headers[1].1, "a");
+        assert_eq!(hidden.hidden(), hidden);
+    }
+}

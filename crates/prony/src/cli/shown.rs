@@ -1,0 +1,184 @@
+//! The command line as reports show it: what stands in options and URLs, without secrets.
+//!
+//! The words are read by the same option table as ever, so that letters in one word (`-ku`),
+//! attached values (`-ume:pw`, `--user=me:pw`) and values in the next word are all found.
+
+use std::ffi::OsString;
+
+use clap::{ArgAction, ArgMatches, Command};
+use prony_core::plan::secret::{HIDDEN, shown_header, shown_url};
+
+use super::Cli;
+use crate::personality;
+
+/// Options whose values a message about them must not repeat, as the parser names them.
+const SECRETS: [&str; 3] = ["--user", "--header", "--body"];
+
+/// Whether messages must not repeat the values of that option.
+pub(crate) fn is_secret(option: &str) -> bool {
+    SECRETS.contains(&option)
+}
+
+/// The command line without secrets. Where it has none it is as typed; else it is one that means
+/// the same, with `(hidden)` in the place of each. What cannot be read is hidden as a whole.
+pub(crate) fn command_line(words: &[String]) -> Vec<String> {
+    let Some((program, rest)) = words.split_first() else { return Vec::new() };
+    let read = personality::shown(words).or_else(|| shown(words));
+    match read {
+        Some(shown) => shown,
+        None if rest.is_empty() => vec![program.clone()],
+        None => vec![program.clone(), HIDDEN.to_owned()],
+    }
+}
+
+fn shown(words: &[String]) -> Option<Vec<String>> {
+    // That a value is right does not matter here.
+    let lenient = |command: Command| {
+        command.mut_args(|arg| {
+            let has_value = arg.get_action().takes_values();
+            if has_value { arg.value_parser(clap::value_parser!(OsString)) } else { arg }
+        })
+    };
+    let mut command = lenient(Cli::lenient()).mut_subcommands(lenient);
+    let mut matches = &command.try_get_matches_from_mut(words).ok()?;
+    let mut command = &command;
+    let mut line = vec![words[0].clone()];
+    if let Some((name, sub)) = matches.subcommand() {
+        line.push(name.to_owned());
+        (command, matches) = (command.find_subcommand(name)?, sub);
+    }
+    let mut found = found(command, matches);
+    found.sort_by_key(|found| found.0);
+    let is_hidden = found.iter().any(|found| found.2);
+    line.extend(found.into_iter().flat_map(|found| found.1));
+    Some(if is_hidden { line } else { words.to_vec() })
+}
+
+/// Place, words, and whether anything in them is hidden, of each option and operand.
+fn found(command: &Command, matches: &ArgMatches) -> Vec<(usize, Vec<String>, bool)> {
+    let mut found = Vec::new();
+    for arg in command.get_arguments() {
+        let id = arg.get_id().as_str();
+        if matches.value_source(id) != Some(clap::parser::ValueSource::CommandLine) {
+            continue;
+        }
+        let name = match (arg.get_short(), arg.get_long()) {
+            (Some(short), _) => Some(format!("-{short}")),
+            (None, long) => long.map(|long| format!("--{long}")),
+        };
+        let mut places = matches.indices_of(id).into_iter().flatten();
+        let mut place = || places.next().unwrap_or(usize::MAX);
+        if !arg.get_action().takes_values() {
+            let times = if matches!(arg.get_action(), ArgAction::Count) {
+                matches.get_count(id)
+            } else {
+                1
+            };
+            found.extend((0..times).map(|_| (place(), name.iter().cloned().collect(), false)));
+            continue;
+        }
+        for values in matches.get_raw_occurrences(id).into_iter().flatten() {
+            let values: Vec<_> = values.map(|v| v.to_string_lossy().into_owned()).collect();
+            let shown: Vec<String> = values.iter().map(|value| shown_value(id, value)).collect();
+            let is_hidden = shown != values;
+            match &name {
+                None => found.extend(shown.into_iter().map(|v| (place(), vec![v], is_hidden))),
+                Some(name) => {
+                    let first = values.iter().map(|_| place()).min().unwrap_or(usize::MAX);
+                    found.push((first, vec![name.clone(), shown.join(",")], is_hidden));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The value of an option or operand as it is shown.
+fn shown_value(id: &str, value: &str) -> String {
+    let names_file = value.starts_with('@');
+    match id {
+        "user" => HIDDEN.to_owned(),
+        "header" | "body" if names_file => value.to_owned(),
+        "header" => header(value),
+        "body" => HIDDEN.to_owned(),
+        "urls" => shown_url(value),
+        _ if value.contains("://") => shown_url(value),
+        _ => value.to_owned(),
+    }
+}
+
+/// A header line as it is shown.
+pub(crate) fn header(line: &str) -> String {
+    match line.split_once(':') {
+        Some((name, value)) if shown_header(name, value.trim()) == HIDDEN => {
+            format!("{name}: {HIDDEN}")
+        }
+        Some(_) => line.to_owned(),
+        None => HIDDEN.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str) -> String {
+        let words: Vec<String> = line.split('|').map(str::to_owned).collect();
+        command_line(&words).join("|")
+    }
+
+    #[test]
+    fn credentials_are_hidden_wherever_they_stand() {
+        for (line, shown) in [
+            ("prony|-c|5|http://h/", "prony|-c|5|http://h/"),
+            ("prony|-c5|--rate=5|-k|http://h/", "prony|-c5|--rate=5|-k|http://h/"),
+            ("prony|-u|me:pw|http://h/", "prony|-u|(hidden)|http://h/"),
+            ("prony|-ume:pw|http://h/", "prony|-u|(hidden)|http://h/"),
+            ("prony|-u=me:pw|http://h/", "prony|-u|(hidden)|http://h/"),
+            ("prony|-ku|me:pw|https://h/", "prony|-k|-u|(hidden)|https://h/"),
+            ("prony|-kume:pw|https://h/", "prony|-k|-u|(hidden)|https://h/"),
+            ("prony|-4ku|me:pw|https://h/", "prony|-4|-k|-u|(hidden)|https://h/"),
+            ("prony|--user=me:pw|--urls|f", "prony|-u|(hidden)|--urls|f"),
+            ("prony|load|https://h/|-kH|X: pw", "prony|load|https://h/|-k|-H|X: (hidden)"),
+            ("prony|-kHX-Api-Key: pw|https://h/", "prony|-k|-H|X-Api-Key: (hidden)|https://h/"),
+            ("prony|--header=X:pw|-c5|http://h/", "prony|-H|X: (hidden)|-c|5|http://h/"),
+            ("prony|-HAccept: a|http://h/", "prony|-HAccept: a|http://h/"),
+            ("prony|-H|@f|-b|@g|http://h/", "prony|-H|@f|-b|@g|http://h/"),
+            ("prony|-b|pw|--tui|http://h/", "prony|-b|(hidden)|--tui|http://h/"),
+            ("prony|-b|-pw|http://h/", "prony|-b|(hidden)|http://h/"),
+            (
+                "prony|h|me:pw@h|http://h/?a=pw&b",
+                "prony|h|(hidden)@h|http://h/?a=(hidden)&(hidden)",
+            ),
+            (
+                "prony|--source|::1,::2|--source=::3|http://me@h/",
+                "prony|--source|::1,::2|--source|::3|http://(hidden)@h/",
+            ),
+            ("prony|run|plan.toml|-t|2", "prony|run|plan.toml|-t|2"),
+            ("prony|--no-such|-u|me:pw|http://h/", "prony|(hidden)"),
+            ("prony", "prony"),
+        ] {
+            assert_eq!(check(line), shown, "{line}");
+            assert_eq!(check(shown), shown, "once more");
+        }
+    }
+
+    #[test]
+    fn old_tools_command_lines_are_read_by_their_own_tables() {
+        for (line, shown) in [
+            (
+                "prony|httperf|--add-header|X: pw\\n|--num-con=5|--output|a.json",
+                "prony|httperf|--add-header=(hidden)|--num-conns=5|--output=a.json",
+            ),
+            ("httperf|--add-h=X: pw|--hog", "httperf|--add-header=(hidden)|--hog"),
+            ("httperf|--uri=/a?b=pw", "httperf|--uri=/a?b=(hidden)"),
+            ("httperf|--uri|/a|--hog", "httperf|--uri|/a|--hog"),
+            ("httperf|--method|GET|--wset=1,0", "httperf|--method|GET|--wset=1,0"),
+            ("ab|-A|me:pw|http://h/", "ab|(hidden)"),
+            ("prony|wrk|-H|X: pw|http://h/", "prony|wrk|(hidden)"),
+        ] {
+            assert_eq!(check(line), shown, "{line}");
+            assert_eq!(check(shown), shown, "once more");
+        }
+    }
+}
