@@ -1,6 +1,7 @@
 //! Whether a plan can be carried out: asked of every plan before a run, wherever it came from.
 
 use super::framing::check_version;
+use super::secret::quoted_url;
 use super::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, SessionKind, Think, TlsSpec};
 use crate::schedule::Arrivals;
 use crate::script::Script;
@@ -233,7 +234,7 @@ fn check_call(call: &CallSpec) -> Result<(), String> {
     // A proxy is asked for a whole URL.
     let absolute = ["http://", "https://"].iter().any(|scheme| call.path.starts_with(scheme));
     if !call.path.starts_with('/') && call.path != "*" && !absolute && !filled {
-        return Err(format!("the path '{}' does not begin with '/'", call.path.escape_debug()));
+        return Err(format!("the path '{}' does not begin with '/'", quoted_url(&call.path)));
     }
     for (what, text) in [("path", &*call.path), ("host", &*call.authority)] {
         let misfit = |b: u8| b.is_ascii_control() || (b == b' ' && !call.template);

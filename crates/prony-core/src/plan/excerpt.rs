@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::secret::{HIDDEN, Secret, shown_header, shown_path};
+use super::secret::{HIDDEN, Secret, shown_header, shown_path, shown_url};
 use super::{CallSpec, Plan, SessionKind, Sessions};
 
 /// The size of a plan of which only an excerpt is at hand.
@@ -91,7 +91,9 @@ impl Plan {
 }
 
 fn hide(call: &mut CallSpec) {
-    call.path = shown_path(&call.path).into_owned();
+    // A proxy is asked for a whole URL.
+    let is_path = call.path.starts_with('/');
+    call.path = if is_path { shown_path(&call.path).into_owned() } else { shown_url(&call.path) };
     call.body = Vec::new();
     call.raw = Vec::new();
     for (name, value) in &mut call.headers {
@@ -175,13 +177,16 @@ mod tests {
     #[test]
     fn nothing_secret_is_left_in_a_hidden_plan() {
         let mut whole = plan(2);
+        whole.calls[0].path = "http://me:pw@h/?k=pw".into();
         let call = &mut whole.calls[1];
         call.headers = vec![("X-Token".into(), "pw".into()), ("Accept".into(), "a".into())].into();
         call.raw = b"pw".to_vec();
         whole.data.variables = vec![("v".into(), "pw".into())];
         let hidden = whole.hidden();
         let text = serde_json::to_string(&hidden).unwrap();
-        assert!(!text.contains("pw") && !text.contains("body") && !text.contains("raw"), "{text}");
+        assert!(!text.contains("pw"), "{text}");
+        assert!(hidden.calls.iter().all(|c| c.body.is_empty() && c.raw.is_empty()));
+        assert_eq!(hidden.calls[0].path, "http://(hidden)@h/?k=(hidden)");
         assert_eq!(hidden.calls[1].headers[1].1, "a");
         assert_eq!(hidden.hidden(), hidden);
     }

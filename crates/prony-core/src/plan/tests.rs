@@ -224,7 +224,7 @@ fn invalid_targets_are_named() {
             request 1: the path contains ' ', which cannot be sent
             request 1: the host contains '\r', which cannot be sent
             request 1: a header's name is missing; write 'Name: value'
-            request 1: the header name 'A:' contains ':'; names have letters, digits and !#$%&'*+-.^_`|~
+            request 1: the header name contains ':' after 'A'; names have letters, digits and !#$%&'*+-.^_`|~
             request 1: the value of the header 'A' contains '\r', which would break the request
             request 1: raw lines can be sent only where nothing is added to the headers
         "#]],

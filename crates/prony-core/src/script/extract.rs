@@ -269,7 +269,7 @@ mod tests {
             ),
             (
                 Place::Header { name: "a b".into(), regex: None },
-                "the header name 'a b' contains ' '; names have letters, digits and \
+                "the header name contains ' ' after 'a'; names have letters, digits and \
                  !#$%&'*+-.^_`|~",
             ),
         ] {

@@ -37,7 +37,7 @@ method = "POST"
 path = "/login?password=S3CR3Tpw"
 headers = { Private-Token = "S3CR3Tpw" }
 body = "password=S3CR3Tpw&{{users.password}}{{more.key}}{{word}}"
-extract = [{ name = "token", header = "X-Token", default = "S3CR3Tpw" }]
+extract = { token = { header = "X-Token", default = "S3CR3Tpw" } }
 
 [[session.request]]
 path = "/next?token={{token}}"
@@ -201,7 +201,7 @@ fn no_message_repeats_a_secret() {
         ("url = \"http://h/\"\nheaders = [\"X: S3CR3Tpw\\r\"]", "`headers`"),
         ("url = \"http://h/\"\nheaders = { X = \"S3CR3Tpw\\r\" }", "header 'X'"),
         ("url = \"http://h/\"\n[[request]]\nbody = { base64 = \"S3CR3Tpw!\" }", "base64"),
-        ("url = \"http://h/\"\n[[session]]\nburst = [\"me:S3CR3Tpw@h/\"]", "neither a path"),
+        ("url = \"http://h/\"\n[[session]]\nrequest = [\"me:S3CR3Tpw@h/\"]", "neither a path"),
     ]
     .into_iter()
     .enumerate()

@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::Think;
+use super::secret::quoted_url;
 use crate::target::{check_method, parse_header};
 use crate::units::{ParseError, Span};
 
@@ -94,11 +95,15 @@ impl fmt::Display for LogErrorKind {
             Self::Method(method) => {
                 write!(f, "'{}' is no method; write GET, POST or the like", method.escape_debug())
             }
+            // What has no key may be the rest of a value, which may be a secret.
             Self::Word(word) => write!(
                 f,
-                "'{}' is not understood; behind the URI stand method=NAME, think=TIME, \
+                "{} is not understood; behind the URI stand method=NAME, think=TIME, \
                  contents=TEXT, headers=LINES and name=TEXT",
-                word.escape_debug()
+                match word.split_once('=') {
+                    Some((key, _)) => format!("'{}='", key.escape_debug()),
+                    None => "this word".to_owned(),
+                }
             ),
             Self::Ends => f.write_str("the file ends inside this value"),
             Self::Empty => f.write_str(
@@ -345,6 +350,7 @@ impl<'a> Reader<'a> {
     fn utf8<'t>(&self, bytes: &'t [u8], place: Place) -> Result<&'t str, LogError> {
         std::str::from_utf8(bytes).map_err(|_| {
             let text = String::from_utf8_lossy(bytes);
+            let text = quoted_url(&text);
             let why = ParseError::new(format!("'{text}' is not UTF-8 text; write it as %XX"));
             self.error(place, LogErrorKind::Refused(why))
         })

@@ -240,12 +240,12 @@ fn errors_have_a_place() {
     check(
         "/a foo\n/b ok=1 think=2\n/c method=\n/d contents= x\n /e method=P@ST\n\n/f headers=Nonsense\n/g headers='A: b\n",
         expect![[r#"
-            line 1, column 4: 'foo' is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
-            line 2, column 4: 'ok=1' is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
+            line 1, column 4: this word is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
+            line 2, column 4: 'ok=' is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
             line 3, column 4: 'method=' is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
             line 4, column 4: 'contents=' is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
             line 5, column 5: 'P@ST' is no method; write GET, POST or the like
-            line 7, column 4: 'Nonsense' is not a header: it has no colon; write 'Name: value'
+            line 7, column 4: this is not a header: it has no colon; write 'Name: value'
             line 8, column 4: the file ends inside this value
         "#]],
     );
