@@ -265,14 +265,14 @@ fn errors_have_a_place() {
         (
             "/\u{e4}\u{e4} x",
             expect![
-                "line 1, column 5: 'x' is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT\n"
+                "line 1, column 5: this word is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT\n"
             ],
         ),
         ("/x contents=abc\\\n", expect!["line 1, column 4: the file ends inside this value\n"]),
         (
             "/x think=+",
             expect![
-                "line 1, column 4: 'think=+' is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT\n"
+                "line 1, column 4: 'think=' is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT\n"
             ],
         ),
     ] {
