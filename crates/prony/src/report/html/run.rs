@@ -100,6 +100,7 @@ fn what(summary: &Summary) -> Markup {
     let plan = &summary.plan;
     let size = text::size(summary);
     let command = typed(&summary.run.command);
+    let more = size.requests.checked_sub(Plan::EXCERPT as u64).filter(|&n| n > 0);
     let calls = units::counted(size.requests, "request", "requests");
     html! {
         (facts(&text::asked(summary)))
@@ -114,7 +115,7 @@ fn what(summary: &Summary) -> Markup {
                     li { (request(plan, call, size.body_bytes.get(i).copied().unwrap_or(0))) }
                 }
             }
-            @if let Some(more) = size.requests.checked_sub(Plan::EXCERPT as u64).filter(|&n| n > 0) {
+            @if let Some(more) = more {
                 p.hint { "and " (units::count(more)) " more" }
             }
         }
