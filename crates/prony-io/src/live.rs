@@ -89,13 +89,23 @@ pub(crate) struct Gauge {
     connections: AtomicU64,
     lag: [AtomicU64; 3],
     work: AtomicU64,
-    faults: [AtomicU64; Fault::COUNT],
+    faults: ByFault,
     /// When the worker ends its drain at the latest; 0 as long as it does not drain.
     drain_end: AtomicU64,
     /// How many changes of the rate the worker knows.
     steers: AtomicUsize,
     /// The worker only tries to lock it: it never waits for whoever looks.
     lists: Mutex<Lists>,
+}
+
+/// A gauge for each fault.
+#[derive(Debug)]
+struct ByFault([AtomicU64; Fault::COUNT]);
+
+impl Default for ByFault {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -158,7 +168,7 @@ impl Gauge {
             for (a, value) in self.lag.iter().zip([lag.count, lag.sum_ns, lag.max.0]) {
                 set(a, value);
             }
-            for (a, fault) in self.faults.iter().zip(Fault::ALL) {
+            for (a, fault) in self.faults.0.iter().zip(Fault::ALL) {
                 set(a, recorder.fault(fault));
             }
             let (user, system) = cpu::thread_times();
@@ -288,7 +298,7 @@ impl Detail {
             all.lag.count += get(count);
             all.lag.sum_ns += get(sum_ns);
             all.lag.max = all.lag.max.max(Span(get(max)));
-            for (sum, n) in all.faults.iter_mut().zip(&g.faults) {
+            for (sum, n) in all.faults.iter_mut().zip(&g.faults.0) {
                 *sum += get(n);
             }
             all.work.push(Span(get(&g.work)));
