@@ -263,6 +263,12 @@ impl Uring {
         if how == CloseHow::Reset {
             sock::reset_on_close(conn.fd);
         }
+        self.cancel(conn, id);
+        self.ring.push(Request::close(conn.fd), NOBODY);
+    }
+
+    /// Stop what is under way on the connection.
+    pub(super) fn cancel(&mut self, conn: Conn, id: ConnId) {
         let ops = [
             (conn.armed, Op::Receive),
             (conn.slow, Op::SlowSend),
@@ -273,7 +279,6 @@ impl Uring {
                 self.ring.push(Request::cancel(pack(op, id)), NOBODY);
             }
         }
-        self.ring.push(Request::close(conn.fd), NOBODY);
     }
 
     /// The connection of that name, whether the machine let go of it or not.

@@ -300,6 +300,16 @@ impl Ring {
         if self.try_submit().is_err() {
             return false;
         }
+        // What was cancelled by its name is gone first, or the search for the rest would be among
+        // all of it again and again.
+        loop {
+            let before = self.done.len();
+            let _ = self.enter(0, Span::ZERO);
+            self.done.extend(self.ring.completion());
+            if self.done.len() == before {
+                break;
+            }
+        }
         for _ in 0..STOPS {
             let stopped = cancel_everything(self.ring.as_raw_fd());
             // Cancelled requests complete when the kernel is entered. Where that fails, they have
