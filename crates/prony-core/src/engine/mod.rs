@@ -11,6 +11,7 @@ mod calls;
 mod closed;
 mod conn;
 mod depth;
+mod drain;
 mod dynamic;
 mod flight;
 mod greet;
@@ -43,6 +44,7 @@ use backlog::Backlog;
 use calls::Calls;
 use conn::{Conn, State, Table};
 use depth::Depths;
+use drain::Stage;
 use dynamic::Dynamic;
 use flight::Flight;
 use line::Line;
@@ -91,14 +93,6 @@ pub struct Engine<P: Protocol> {
     bounced: Vec<Flight>,
     /// Requests that could not be filled in, and why.
     unsent: Vec<(Flight, Fault)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Running,
-    /// No request starts; at the given time what is left counts as unfinished.
-    Draining(Nanos),
-    Over,
 }
 
 /// Whose deadline stands in the heap.
@@ -383,45 +377,6 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    fn begin_drain(&mut self, at: Nanos) {
-        if self.stage == Stage::Running {
-            self.stage = Stage::Draining(at + self.plan.timeout);
-            self.load_end = Some(self.load_end.map_or(at, |end| end.min(at)));
-            self.source.end(at);
-            self.recorder.load_ended(at);
-            self.cut_thinking(at);
-        }
-    }
-
-    /// Everything that is still under way counts as unfinished.
-    fn give_up(&mut self, now: Nanos) {
-        self.drop_rest(now);
-        let used: Vec<u32> = self.conns.used().collect();
-        for slot in used {
-            let mut flights = std::mem::take(&mut self.conns[slot].flights);
-            for flight in flights.drain(..) {
-                self.recorder.unfinished(flight.intended);
-                self.outstanding -= 1;
-            }
-        }
-        for flight in self.source.take_waiting() {
-            self.recorder.unfinished(flight.intended);
-            self.outstanding -= 1;
-        }
-        debug_assert_eq!(self.outstanding, 0);
-        self.cut_all(now);
-        self.over();
-    }
-
-    fn over(&mut self) {
-        if self.stage != Stage::Over {
-            self.stage = Stage::Over;
-            // What the driver has not yet been asked for it is never asked for.
-            self.actions.clear();
-            self.actions.push_back(Action::Finished);
-        }
-    }
-
     /// Apart, so that drivers ask in place whether there is one.
     #[inline(never)]
     fn next_action(&mut self) -> Option<Action> {
@@ -448,12 +403,6 @@ impl<P: Protocol> Engine<P> {
             return Some(action);
         }
         None
-    }
-
-    fn check_over(&mut self) {
-        if self.stage != Stage::Over && self.outstanding == 0 && self.source.is_done() {
-            self.over();
-        }
     }
 }
 

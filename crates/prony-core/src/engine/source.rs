@@ -227,7 +227,7 @@ impl Source {
     }
 
     /// The next arrival (not where they rest), or the moment when the oldest waiting one runs out
-    /// of time (`timeout`; of sessions, whose requests have timers of their own, the arrival alone).
+    /// of time (`timeout`). Of sessions, whose requests have timers of their own, the arrival.
     #[inline]
     pub(super) fn next_event(&self, timeout: Span, rests: bool) -> Nanos {
         let arrival = if rests { None } else { self.next_arrival() };
