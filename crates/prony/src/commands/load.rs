@@ -1,7 +1,6 @@
 //! `prony URL...`: the load.
 
-use prony_core::fault::Fault;
-use prony_core::plan::Plan;
+use prony_core::plan::{CallSpec, Plan};
 use prony_core::serve::ServeLaw;
 use prony_core::summary::Summary;
 use prony_core::summary::confidence::Goal;
@@ -68,13 +67,14 @@ pub(super) fn carry_out(
             let latency = means.simulate_latency.unwrap_or_default();
             let server = ServeLaw { latency, ..ServeLaw::default() };
             let simulate = |plan: &Plan| {
-                let (typed, notes) = (typed.clone(), notes.clone());
+                let (typed, mut notes) = (typed.clone(), notes.clone());
                 let threads = means.threads.unwrap_or(1);
-                run::simulate(plan, threads, seed, &server, goals, typed, notes)
+                let (filled, note) = with_stand_ins(plan);
+                notes.extend(note);
+                let summary = run::simulate(&filled, threads, seed, &server, goals, typed, notes);
+                Summary { plan: plan.clone(), ..summary }
             };
-            let summary = run::until(&plan, goals, &simulate);
-            simulated(&plan, &summary)?;
-            summary
+            run::until(&plan, goals, &simulate)
         }
         None => {
             let run = on_the_network(&plan, goals, &options(means), output, (typed, notes))?;
@@ -86,22 +86,32 @@ pub(super) fn carry_out(
     finish(&mut summary, outputs, output, means.accept_invalid)
 }
 
-/// Refuse a simulated run whose sessions take out of replies what those of the simulated target do
-/// not have: that says nothing of any target.
-fn simulated(plan: &Plan, summary: &Summary) -> Result<(), Error> {
-    let sections = summary.warmup.iter().chain([&summary.main]);
-    let missing: u64 = sections.map(|t| t.fault(Fault::ExtractMissing)).sum();
-    let needed = plan.calls.iter().flat_map(|c| &c.extract).filter(|e| e.default.is_none());
-    let mut names: Vec<_> = needed.map(|e| format!("`{}`", e.variable)).collect();
-    names.dedup();
-    match missing {
-        0 => Ok(()),
-        _ => Err(Error::Plan(format!(
-            "the replies of the simulated target lack what the sessions take out of them ({}); \
-             give each `extract` a `default`, or leave out --simulate",
-            names.join(", ")
-        ))),
+/// What stands where a simulated target's reply lacks a value that a session takes out of it.
+const STAND_IN: &str = "simulated";
+
+/// The plan for a simulated target, whose replies have nothing to take out: each value that has no
+/// default gets one. With the note that says so, where there are any.
+fn with_stand_ins(plan: &Plan) -> (Plan, Option<String>) {
+    let mut plan = plan.clone();
+    let mut names = Vec::new();
+    let lacks = |call: &CallSpec| call.extract.iter().any(|e| e.default.is_none());
+    if plan.calls.iter().any(lacks) {
+        for extract in plan.calls.iter_mut().flat_map(|call| &mut call.extract) {
+            if extract.default.is_none() {
+                extract.default = Some(STAND_IN.to_owned());
+                names.push(format!("`{}`", extract.variable));
+            }
+        }
     }
+    names.sort();
+    names.dedup();
+    let note = (!names.is_empty()).then(|| {
+        format!(
+            "The simulated target's replies have no value for {}: requests say '{STAND_IN}' instead.",
+            names.join(", ")
+        )
+    });
+    (plan, note)
 }
 
 /// The run with what the last self-test on this host came to.
