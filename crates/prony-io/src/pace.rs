@@ -247,7 +247,9 @@ mod tests {
             for _ in 0..3 {
                 s.spawn(|| {
                     cpu::pin(core).unwrap();
-                    while !stop.load(Ordering::Relaxed) {}
+                    while !stop.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
                 });
             }
             let spinner = s.spawn(|| {

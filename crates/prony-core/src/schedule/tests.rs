@@ -495,18 +495,20 @@ fn skipped(plan: &Plan, limit: Nanos) -> (Vec<Skipped>, Vec<Arrival>) {
 }
 
 #[test]
-fn skipping_a_thousand_million_arrivals_takes_no_time() {
+fn skips_a_thousand_million_arrivals_in_a_few_steps() {
     let second = Span::from_secs(1);
     for arrivals in
         [Arrivals::Fixed, Arrivals::Poisson, Arrivals::Uniform(Span::ZERO, Span::from_nanos(2))]
     {
         let mut p = plan(RatePlan::constant(1e9), arrivals);
         p.stop.duration = Some(second);
-        let begin = std::time::Instant::now();
-        let shares = (0..3).map(|i| skipped(&p.shard(i, 3), Nanos::MAX));
-        let total: u64 = shares.map(|(over, _)| over.iter().map(|s| s.count).sum::<u64>()).sum();
+        let mut total = 0;
+        for i in 0..3 {
+            let (over, _) = skipped(&p.shard(i, 3), Nanos::MAX);
+            assert!(over.len() < 30, "{} steps of {:?}", over.len(), p.load);
+            total += over.iter().map(|s| s.count).sum::<u64>();
+        }
         assert!(total.abs_diff(1_000_000_000) < 100_000, "{:?}: {total}", p.load);
-        assert!(begin.elapsed().as_secs() < 5, "{:?}", p.load);
     }
 }
 

@@ -83,7 +83,7 @@ pub fn sentence(fault: Fault) -> &'static str {
         Fault::NoPorts => "the meter had no local port left",
         Fault::NoAddress => "the meter's host has no address to connect from",
         Fault::NoBuffers => "the meter's kernel had no buffer or memory left",
-        Fault::Dropped => "not sent: the meter could not keep up with the arrivals",
+        Fault::Dropped => "not sent: the meter could not keep up with arrivals",
         Fault::Internal => "the meter's kernel refused for a reason of its own",
     }
 }

@@ -332,7 +332,7 @@ fn sessions_of_a_file_that_are_refused() {
         with_sessions("s", "/", &["http://h/", "-m", "PUT"]),
     ];
     expect![[r#"
-        FILE:1:4: 'x' is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
+        FILE:1:4: this word is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
         prony: FILE:2:4: '(' is no method; write GET, POST or the like
         FILE:1:1: the path 'a' does not begin with '/'
         FILE:1:1: the session has no request; add [[session.request]] or request = [...]
