@@ -11,7 +11,7 @@ pub mod output;
 pub mod personality;
 pub mod plan_file;
 pub mod progress;
-pub mod report;
+pub use prony_report as report;
 pub mod run;
 pub mod selftest;
 mod target;

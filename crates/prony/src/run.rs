@@ -89,7 +89,7 @@ fn summary(
     notes.extend(outcome.notes);
     let info = RunInfo {
         version: env!("CARGO_PKG_VERSION").into(),
-        command,
+        command: cli::shown::recorded(command),
         started_unix: started,
         driver: outcome.driver.into(),
         target_here: here::target(&outcome.plan, &outcome.addresses),
@@ -130,7 +130,7 @@ pub fn simulate(
     let parts = prony_sim::simulate(plan, threads, seed, server, of_service(goals));
     let info = RunInfo {
         version: env!("CARGO_PKG_VERSION").into(),
-        command,
+        command: cli::shown::recorded(command),
         driver: "simulation".into(),
         notes,
         ..RunInfo::default()

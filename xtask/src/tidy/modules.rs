@@ -69,7 +69,7 @@ const OUTSIDE: &[(&str, Rule)] = &[
     ("crates/prony-io/src/errno", DRIVER),
     ("crates/prony-sim/src/link", Not(&["engine", "record", "summary"])),
     ("crates/prony-sim/src/plant", Not(&["engine", "record", "summary"])),
-    ("crates/prony/src/report", Not(&["engine", "machine", "proto", "serve"])),
+    ("crates/prony-report/src", Not(&["engine", "machine", "proto", "serve"])),
     ("crates/prony/src/cli", Not(&["engine", "machine"])),
     ("crates/prony/src/main.rs", Only(&[])),
 ];
@@ -226,7 +226,7 @@ mod tests {
             );
         }
         for (path, text) in [
-            ("crates/prony/src/report/text.rs", "use prony_core::engine::Engine;\n"),
+            ("crates/prony-report/src/text.rs", "use prony_core::engine::Engine;\n"),
             (
                 "crates/prony-io/src/epoll.rs",
                 "use prony_core::{machine::Machine, record::Tally};\n",

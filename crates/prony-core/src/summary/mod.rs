@@ -1,6 +1,7 @@
 //! What a run amounts to: the merged tallies, the meter's account of itself, and every derived
 //! figure, in one place.
 
+mod command;
 pub mod confidence;
 mod held;
 mod verdict;
@@ -13,6 +14,7 @@ use crate::record::Tally;
 use crate::record::hist::Hist;
 use crate::schedule::Arrivals;
 use crate::units::Span;
+pub use command::CommandLine;
 use confidence::Until;
 pub use held::{Stalls, Turned, Withheld};
 pub use verdict::{Bound, Change, Figure, Judgement, Limit, Queued, Verdict, Waiting};
@@ -38,7 +40,7 @@ pub struct RunInfo {
     /// prony's version.
     pub version: String,
     /// The command line, as typed.
-    pub command: Vec<String>,
+    pub command: CommandLine,
     /// Start, in seconds since 1970 (UTC); `None` in simulation.
     pub started_unix: Option<f64>,
     /// `epoll`, `io_uring` or `simulation`.

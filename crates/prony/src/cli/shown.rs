@@ -7,6 +7,7 @@ use std::ffi::OsString;
 
 use clap::{ArgAction, ArgMatches, Command};
 use prony_core::plan::secret::{HIDDEN, shown_header, shown_url};
+use prony_core::summary::CommandLine;
 
 use super::Cli;
 use crate::personality;
@@ -17,6 +18,12 @@ const SECRETS: [&str; 3] = ["--user", "--header", "--body"];
 /// Whether messages must not repeat the values of that option.
 pub(crate) fn is_secret(option: &str) -> bool {
     SECRETS.contains(&option)
+}
+
+/// What a run keeps of its command line.
+pub fn recorded(words: Vec<String>) -> CommandLine {
+    let shown = command_line(&words);
+    CommandLine::new(words, shown)
 }
 
 /// The command line without secrets. Where it has none it is as typed; else it is one that means

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use prony_core::summary::Summary;
 
 use super::style;
+use crate::cli;
 use crate::cli::output::ReportArgs;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -67,10 +68,13 @@ fn read(path: &Path) -> Result<Summary, Error> {
     let refused =
         |why: String| Error::Result { path: path.into(), why: format!("{why}; {expected}") };
     let text = String::from_utf8(bytes).map_err(|_| refused("this is no text".to_owned()))?;
-    json::read(&text).map_err(|e| match e {
+    let mut summary = json::read(&text).map_err(|e| match e {
         json::ReadError::Schema(_) => Error::Result { path: path.into(), why: e.to_string() },
         e => refused(e.to_string()),
-    })
+    })?;
+    // It may have been saved with its secrets.
+    summary.run.command = cli::shown::recorded(summary.run.command.into());
+    Ok(summary)
 }
 
 /// The files' names without folder and ending where that tells them apart, else as they were given;

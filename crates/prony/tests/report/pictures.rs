@@ -106,7 +106,8 @@ fn whatever_stands_in_a_plan_does_not_become_markup() {
     call.name = Some(0);
     summary.main.names = vec![prony_core::record::NameTally::default()];
     summary.run.notes = vec![evil.into()];
-    summary.run.command = vec!["prony".into(), "-H".into(), "Cookie: secret".into(), evil.into()];
+    let words = vec!["prony".into(), "-H".into(), "Cookie: secret".into(), evil.into()];
+    summary.run.command = prony::cli::shown::recorded(words);
     summary.run.host = evil.into();
     let results = [Saved { name: evil, summary: &summary }, Saved { name: "b", summary: &summary }];
     let together = |format| render_all(format, &results, &Style::default()).expect("it compares");

@@ -383,7 +383,7 @@ fn run_info() -> RunInfo {
     let words = ["prony", "-r", "1k@10s", "-u", "me:secret", "http://localhost:8080/bytes/1024"];
     RunInfo {
         version: "0.1.0".into(),
-        command: words.map(str::to_owned).to_vec(),
+        command: prony::cli::shown::recorded(words.map(str::to_owned).to_vec()),
         started_unix: Some(1_700_000_000.25),
         driver: "epoll".into(),
         addresses: vec![vec!["127.0.0.1:8080".into()]],

@@ -6,7 +6,7 @@ use super::super::units;
 
 /// A straight scale. Where it is logarithmic, its numbers are the logarithms.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::report) struct Axis {
+pub(crate) struct Axis {
     pub(super) label: &'static str,
     pub(super) from: f64,
     pub(super) to: f64,

@@ -10,7 +10,7 @@ use ttf_parser::{Face, OutlineBuilder};
 use super::chart::{Anchor, DASHES, Ink, LETTER, Picture, Place, Shape, Tone};
 use super::svg::{INKS, TONES};
 
-const FONT: &[u8] = include_bytes!("../../../assets/Roboto-Latin.ttf");
+const FONT: &[u8] = include_bytes!("../../assets/Roboto-Latin.ttf");
 /// Pixels of the PNG for each of the picture's.
 const SCALE: f32 = 2.0;
 

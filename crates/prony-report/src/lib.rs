@@ -8,12 +8,12 @@ mod hgrm;
 mod hlog;
 mod html;
 pub mod json;
-pub(crate) mod layout;
+pub mod layout;
 mod phases;
 mod plot;
-pub(crate) mod redact;
+pub mod redact;
 pub mod spectrum;
-pub(crate) mod text;
+pub mod text;
 pub mod units;
 pub mod words;
 

@@ -16,7 +16,7 @@ const POINTS: u32 = 200;
 const INTERVALS_MIN: usize = 2;
 
 /// Distributions, with one curve for each that is not empty.
-pub(in crate::report) fn percentiles(title: &str, hists: &[(&str, &Hist)]) -> Chart {
+pub(crate) fn percentiles(title: &str, hists: &[(&str, &Hist)]) -> Chart {
     let told = || hists.iter().filter(|(_, hist)| hist.count() > 0);
     let samples = told().map(|(_, hist)| hist.count()).max().unwrap_or(0);
     let ends = told().flat_map(|(_, hist)| [hist.estimate(0.0), hist.max()]).flatten();
@@ -104,7 +104,7 @@ impl Steps {
 }
 
 /// Requests per second over time, asked and answered; `None` where the run was too short.
-pub(in crate::report) fn rates(runs: &[(&str, &Summary)]) -> Option<Chart> {
+pub(crate) fn rates(runs: &[(&str, &Summary)]) -> Option<Chart> {
     let mut curves = Vec::new();
     for &(name, summary) in runs {
         let named = |what: &str| if runs.len() > 1 { name.to_owned() } else { what.to_owned() };
@@ -126,7 +126,7 @@ pub(in crate::report) fn rates(runs: &[(&str, &Summary)]) -> Option<Chart> {
 }
 
 /// Failed requests per second over time; `None` where there were none.
-pub(in crate::report) fn failures(runs: &[(&str, &Summary)]) -> Option<Chart> {
+pub(crate) fn failures(runs: &[(&str, &Summary)]) -> Option<Chart> {
     if runs.iter().all(|(_, s)| s.main.failed == 0) {
         return None;
     }
@@ -138,7 +138,7 @@ pub(in crate::report) fn failures(runs: &[(&str, &Summary)]) -> Option<Chart> {
 }
 
 /// Quantiles and maximum of the response time over time; of several runs the p99 of each.
-pub(in crate::report) fn latencies(runs: &[(&str, &Summary)]) -> Option<Chart> {
+pub(crate) fn latencies(runs: &[(&str, &Summary)]) -> Option<Chart> {
     let place = |t: Option<Span>| t.map(place_of);
     let mut curves = Vec::new();
     let mut times = Vec::new();

@@ -6,11 +6,11 @@ use super::svg::TONES;
 
 /// What is drawn.
 #[derive(Clone, Debug)]
-pub(in crate::report) struct Chart {
+pub(crate) struct Chart {
     /// For those who hear it.
-    pub(in crate::report) title: String,
+    pub(crate) title: String,
     /// What it shows, in sentences; for those who hear it.
-    pub(in crate::report) about: String,
+    pub(crate) about: String,
     /// Written above it, where nothing else says what it is.
     pub(super) headline: Option<String>,
     /// Written below the headline.

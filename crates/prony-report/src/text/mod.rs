@@ -80,14 +80,14 @@ pub(crate) fn target(summary: &Summary) -> String {
 }
 
 /// The same of a plan that is carried out; without secrets.
-pub(crate) fn target_of(plan: &Plan) -> String {
+pub fn target_of(plan: &Plan) -> String {
     what::target(&redact::plan(plan), &plan.size(), 70)
 }
 
 pub(crate) use what::size;
 
 /// How it is loaded, in one line.
-pub(crate) fn load(plan: &Plan) -> String {
+pub fn load(plan: &Plan) -> String {
     what::load(plan, ALL).join(", ")
 }
 

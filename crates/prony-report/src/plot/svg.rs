@@ -30,7 +30,7 @@ pub(super) const INKS: [(&str, &str, &str); 6] = [
 
 /// The style sheet: colours as variables of `root`, and what has which. Pages take their own
 /// colours from the same variables.
-pub(in crate::report) fn style(root: &str) -> String {
+pub(crate) fn style(root: &str) -> String {
     let variables = |dark: bool| {
         let mut text = String::new();
         for (name, light, night) in INKS {

@@ -11,7 +11,7 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 const LEVELS: usize = 3;
 
 /// A value as JSON, with a line feed at its end.
-pub(crate) fn json(value: &impl Serialize) -> String {
+pub fn json(value: &impl Serialize) -> String {
     let mut out = Vec::new();
     let layout = Layout { pretty: PrettyFormatter::new(), depth: 0 };
     value

@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn the_document_tells_of_every_field_and_column() {
         let s = sample();
-        let document = include_str!("../../../../docs/json.md");
+        let document = include_str!("../../../docs/json.md");
         let header = s.csv().lines().next().map(str::to_owned);
         assert!(document.contains(&header.expect("a header")));
         let (_, section) = document.split_once("## A spectrum").expect("its section");

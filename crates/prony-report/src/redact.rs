@@ -4,8 +4,6 @@
 use prony_core::plan::Plan;
 use prony_core::summary::Summary;
 
-use crate::cli::shown::command_line;
-
 /// The run as reports show it: an excerpt of its plan with the size of the whole, and without
 /// secrets in plan and command line.
 pub(super) fn shown(summary: &Summary) -> Summary {
@@ -13,7 +11,7 @@ pub(super) fn shown(summary: &Summary) -> Summary {
     let mut size = run.plan_size.take().unwrap_or_else(|| summary.plan.size());
     let mut plan = summary.plan.excerpt();
     if !run.secrets_shown {
-        run.command = command_line(&run.command);
+        run.command.hide();
         plan = plan.hidden();
     }
     size.body_bytes.truncate(plan.calls.len());
@@ -28,6 +26,6 @@ pub(super) fn shown(summary: &Summary) -> Summary {
 }
 
 /// A plan without secrets, for those who show one that is no report's.
-pub(crate) fn plan(plan: &Plan) -> Plan {
+pub fn plan(plan: &Plan) -> Plan {
     plan.excerpt().hidden()
 }

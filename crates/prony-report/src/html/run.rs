@@ -99,7 +99,7 @@ fn facts(facts: &[Fact]) -> Markup {
 fn what(summary: &Summary) -> Markup {
     let plan = &summary.plan;
     let size = text::size(summary);
-    let command = typed(&summary.run.command);
+    let command = typed(summary.run.command.words());
     let more = size.requests.checked_sub(Plan::EXCERPT as u64).filter(|&n| n > 0);
     let calls = units::counted(size.requests, "request", "requests");
     html! {

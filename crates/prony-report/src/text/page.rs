@@ -92,7 +92,7 @@ impl Page {
 }
 
 /// At most `width` characters; the middle gives way.
-pub(in crate::report) fn shortened(text: &str, width: usize) -> String {
+pub(crate) fn shortened(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {
         return text.to_owned();

@@ -64,7 +64,7 @@ pub(super) fn times(page: &mut Page, tally: &Tally, with_bars: bool) {
 }
 
 /// All kinds of times with their names, in the order in which they are told.
-pub(in crate::report) fn kinds(times: &Times) -> [(&'static str, &Hist); 9] {
+pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 9] {
     [
         ("response", &times.response),
         ("service", &times.service),
