@@ -88,22 +88,21 @@ fn a_flooded_meter_heeds_signals() {
     let server = Serve::start(&[]);
     let url = server.url("/");
     for driver in rig::drivers() {
-        for rate in ["1m", "30m/s", "1g/s"] {
-            for signal in [Signal::TERM, Signal::INT] {
-                let args = ["-r", rate, "-d", "60s", "--driver", driver, &url];
-                let run = start(&args);
-                thread::sleep(Duration::from_millis(1_500));
-                run.signal(signal);
-                let begun = Instant::now();
-                let ended = run.wait();
-                let took = begun.elapsed();
-                let what = format!("{args:?}, {signal:?}");
-                assert!(took < GRACE + SLACK, "{what}: it took {took:?}");
-                let report = ended.report();
-                report.check_sums();
-                assert_eq!(report.verdict(), "CLIENT-LIMITED", "{what}");
-                assert!(report.errors("dropped") > 0, "{what}: nothing was dropped");
-            }
+        for (rate, signal) in [("1m", Signal::INT), ("30m/s", Signal::TERM), ("1g/s", Signal::TERM)]
+        {
+            let args = ["-r", rate, "-d", "60s", "--driver", driver, &url];
+            let run = start(&args);
+            thread::sleep(Duration::from_millis(1_500));
+            run.signal(signal);
+            let begun = Instant::now();
+            let ended = run.wait();
+            let took = begun.elapsed();
+            let what = format!("{args:?}, {signal:?}");
+            assert!(took < GRACE + SLACK, "{what}: it took {took:?}");
+            let report = ended.report();
+            report.check_sums();
+            assert_eq!(report.verdict(), "CLIENT-LIMITED", "{what}");
+            assert!(report.errors("dropped") > 0, "{what}: nothing was dropped");
         }
     }
 }
