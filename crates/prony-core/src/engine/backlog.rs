@@ -174,7 +174,7 @@ impl<P: Protocol> Engine<P> {
             self.begin_drain(now);
         }
         let Stage::Draining(until) = self.stage else { return };
-        let end = self.load_end.unwrap_or(now);
+        let end = self.load_end.min(now);
         if self.source.next_arrival().is_some() && (self.backlog.drops || now >= end + CATCH_UP) {
             self.drop_rest(now);
         }

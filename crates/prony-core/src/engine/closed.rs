@@ -67,7 +67,7 @@ impl<P: Protocol> Engine<P> {
             return;
         }
         let measured = intended >= Nanos::ZERO + self.plan.warmup;
-        let late = self.load_end.is_some_and(|end| intended >= end);
+        let late = intended >= self.load_end;
         if late || self.stage != Stage::Running || (measured && users.quota == Some(0)) {
             users.alive -= 1;
             return;
@@ -98,7 +98,7 @@ impl<P: Protocol> Engine<P> {
             return 0;
         }
         let slot = users.lane_slots[lane as usize];
-        let late = self.load_end.is_some_and(|end| now >= end);
+        let late = now >= self.load_end;
         if slot == NONE || late || self.conns[slot].retired {
             return 0;
         }

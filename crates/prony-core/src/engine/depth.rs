@@ -55,6 +55,16 @@ impl Depths {
     }
 }
 
+impl Depths {
+    /// How many of the requests in flight on the connection may have gone out.
+    #[inline]
+    pub(super) fn sendable<C>(&self, conn: &Conn<C>) -> usize {
+        let all = conn.flights.len();
+        // Nobody gives a connection more than the plan's depth.
+        if self.closed_after.is_empty() { all } else { all.min(self.after_a_close(conn) as usize) }
+    }
+}
+
 impl<P: Protocol> Engine<P> {
     /// Replies have come: what was held back on the connection may go out.
     #[inline]

@@ -18,7 +18,7 @@ impl<P: Protocol> Engine<P> {
     pub(super) fn begin_drain(&mut self, at: Nanos) {
         if self.stage == Stage::Running {
             self.stage = Stage::Draining(at + self.plan.timeout);
-            self.load_end = Some(self.load_end.map_or(at, |end| end.min(at)));
+            self.load_end = self.load_end.min(at);
             self.source.end(at);
             self.recorder.load_ended(at);
             self.cut_thinking(at);

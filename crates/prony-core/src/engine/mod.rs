@@ -67,8 +67,8 @@ pub struct Engine<P: Protocol> {
     backlog: Backlog,
     timers: BinaryHeap<Reverse<(Nanos, Timer)>>,
     stage: Stage,
-    /// When no new request may start any more, where that is known beforehand.
-    load_end: Option<Nanos>,
+    /// When no new request may start any more, where that is known; else `Nanos::MAX`.
+    load_end: Nanos,
     /// Requests started and not ended.
     outstanding: u64,
     outstanding_max: u64,
@@ -137,7 +137,7 @@ impl<P: Protocol> Engine<P> {
             backlog: Backlog::new(),
             timers,
             stage: Stage::Running,
-            load_end,
+            load_end: load_end.unwrap_or(Nanos::MAX),
             outstanding: 0,
             outstanding_max: 0,
             secure: Secure::default(),
@@ -466,10 +466,8 @@ impl<P: Protocol> Machine for Engine<P> {
         // Sessions may have begun with requests whose time is up: they failed, and are not what the
         // end of the drain cuts off.
         self.fire_timers(now);
-        if let Some(end) = self.load_end
-            && end <= now
-        {
-            self.begin_drain(end);
+        if self.load_end <= now {
+            self.begin_drain(self.load_end);
         }
         self.settle_arrivals(now);
         match self.stage {
@@ -550,7 +548,7 @@ impl<P: Protocol> Machine for Engine<P> {
         at = at.min(self.source.next_event(self.unsent_timeout(), self.backlog.rests));
         match self.stage {
             Stage::Draining(until) => at = at.min(until),
-            _ => at = at.min(self.load_end.unwrap_or(Nanos::MAX)),
+            _ => at = at.min(self.load_end),
         }
         (at < Nanos::MAX).then_some(at)
     }

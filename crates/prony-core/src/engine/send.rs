@@ -258,7 +258,7 @@ impl<P: Protocol> Engine<P> {
         self.starts.clear();
         let before = conn.given - conn.flights.len() as u64;
         let mut next = conn.sent as usize;
-        let mut until = conn.flights.len().min(self.depths.of(conn) as usize);
+        let mut until = self.depths.sendable(conn);
         while next < until && self.out.len() < OUT_CHUNK {
             let start = self.out.len();
             if start > 0 && self.proto.one_by_one() {

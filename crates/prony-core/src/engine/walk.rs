@@ -147,7 +147,7 @@ impl<P: Protocol> Engine<P> {
 
     /// Whether the load has ended before that moment.
     fn is_late(&self, intended: Nanos) -> bool {
-        self.load_end.is_some_and(|end| intended >= end)
+        intended >= self.load_end
     }
 
     /// Give a session's request to a connection, or let it wait for one.

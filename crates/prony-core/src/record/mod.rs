@@ -181,8 +181,13 @@ pub struct Recorder {
     warm: Section,
     /// Measurement begins here.
     begin: Nanos,
-    /// When the load ended, once it has.
-    load_end: Option<Nanos>,
+    /// When the load ends, or ended, where that is known; else `Nanos::MAX`.
+    load_end: Nanos,
+    /// Bytes received that are in no section yet, from when on, and until when the next ones are of
+    /// the same place: before, in or after the window.
+    bytes: u64,
+    bytes_since: Nanos,
+    bytes_until: Nanos,
     /// How many requests of the measurement were under way, over time.
     under_way: UnderWay,
     /// Whether the stamps of every success are kept.
@@ -263,7 +268,10 @@ impl Recorder {
             main: Section::new(begin),
             warm: Section::new(Nanos::ZERO),
             begin,
-            load_end: None,
+            load_end: Nanos::MAX,
+            bytes: 0,
+            bytes_since: Nanos::ZERO,
+            bytes_until: Nanos::ZERO,
             under_way: UnderWay::default(),
             keeps: false,
             each: messages::Each::default(),
@@ -336,7 +344,7 @@ impl Recorder {
     pub fn sent(&mut self, stamps: &Stamps) {
         let lag = stamps.lag();
         let ready = stamps.intended + stamps.queue + stamps.connect;
-        let late = lag > LATE && self.load_end.is_some_and(|end| stamps.sent > end && ready <= end);
+        let late = lag > LATE && stamps.sent > self.load_end && ready <= self.load_end;
         let s = self.section(stamps.intended);
         s.tally.sent += 1;
         s.tally.sent_late += u64::from(late);
@@ -353,7 +361,7 @@ impl Recorder {
     /// A whole reply has come; `fault` says why it is no success, if it is none.
     #[inline]
     pub fn replied(&mut self, stamps: &Stamps, reply: &Reply, fault: Option<Fault>) {
-        if self.load_end.is_some_and(|end| stamps.done > end) {
+        if stamps.done > self.load_end {
             self.drained(*stamps, fault);
         }
         if self.keeps && fault.is_none() {
@@ -443,7 +451,7 @@ impl Recorder {
         if intended < self.under_way.seen() {
             self.noticed_late(intended, n);
         }
-        let in_drain = self.load_end.map_or(Span::ZERO, |end| now.since(end.max(intended)));
+        let in_drain = now.since(self.load_end.max(intended));
         let s = self.section(intended);
         s.last_done = s.last_done.max(now);
         let t = &mut s.tally;
@@ -466,12 +474,15 @@ impl Recorder {
     /// The part of a request's time that lies behind the end of the load.
     #[inline]
     fn in_drain(&self, stamps: &Stamps) -> Span {
-        self.load_end.map_or(Span::ZERO, |end| stamps.done.since(end.max(stamps.intended)))
+        stamps.done.since(self.load_end.max(stamps.intended))
     }
 
     /// A request is given up because the run ends.
     pub fn unfinished(&mut self, intended: Nanos) {
-        let time = self.load_end.map_or(Span::ZERO, |end| end.since(intended));
+        let time = match self.load_end {
+            Nanos::MAX => Span::ZERO,
+            end => end.since(intended),
+        };
         self.given_up(intended);
         let t = &mut self.section(intended).tally;
         t.unfinished += 1;
@@ -532,12 +543,24 @@ impl Recorder {
     /// Bytes have come.
     #[inline]
     pub fn bytes_received(&mut self, now: Nanos, n: u64) {
-        let late = self.load_end.is_some_and(|end| now > end);
-        let t = &mut self.section(now).tally;
-        t.bytes_received += n;
-        if late {
-            t.bytes_in_drain += n;
+        if now >= self.bytes_until {
+            self.sort_bytes(now);
         }
+        self.bytes += n;
+    }
+
+    /// The bytes so far go where they belong. Those that come at `now`, and before the next change
+    /// of section, are of one place.
+    #[cold]
+    fn sort_bytes(&mut self, now: Nanos) {
+        let n = std::mem::take(&mut self.bytes);
+        let late = self.bytes_since > self.load_end;
+        let t = &mut self.section(self.bytes_since).tally;
+        t.bytes_received += n;
+        t.bytes_in_drain += if late { n } else { 0 };
+        let borders = [self.begin, self.load_end + Span(1)];
+        let next = borders.into_iter().filter(|&border| border > now).min();
+        (self.bytes_since, self.bytes_until) = (now, next.unwrap_or(Nanos::MAX));
     }
 
     /// The most requests that were in flight at once.
@@ -548,14 +571,19 @@ impl Recorder {
     /// The load ends at `at`, known beforehand or now: no request starts from then on. The earliest
     /// counts.
     pub fn load_ended(&mut self, at: Nanos) {
-        self.load_end = Some(self.load_end.map_or(at, |end| end.min(at)));
+        // The next bytes may be of another place than was thought.
+        self.sort_bytes(self.bytes_since);
+        self.bytes_until = Nanos::ZERO;
+        self.load_end = self.load_end.min(at);
     }
 
     /// The tallies: warm-up (none where the plan has none) and measurement. The measurement ends
     /// where the load ended, if that was by time; else with the last completion, and then nothing
     /// came after its end.
     pub fn finish(mut self, by_time: bool) -> (Option<Tally>, Tally) {
-        let end = self.load_end.filter(|_| by_time).unwrap_or(self.main.last_done).max(self.begin);
+        self.sort_bytes(Nanos::MAX);
+        let ended = Some(self.load_end).filter(|&end| by_time && end < Nanos::MAX);
+        let end = ended.unwrap_or(self.main.last_done).max(self.begin);
         if !by_time {
             let t = &mut self.main.tally;
             (t.sent_late, t.replies_in_drain, t.bytes_in_drain) = (0, 0, 0);
@@ -566,7 +594,7 @@ impl Recorder {
         }
         self.main.tally.time_under_way = Some(self.under_way.total(by_time));
         // A load that is stopped in its warm-up has no measurement, and no more warm-up than that.
-        let warm_end = self.load_end.map_or(self.begin, |end| end.min(self.begin));
+        let warm_end = self.load_end.min(self.begin);
         if self.ready < Nanos::MAX {
             self.main.tally.begin = self.begin.max(self.ready.min(end));
         }

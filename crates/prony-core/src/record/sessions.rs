@@ -123,7 +123,7 @@ impl Recorder {
         replies: u64,
         connections: u64,
     ) {
-        let drained = self.load_end.is_some_and(|end| now > end);
+        let drained = now > self.load_end;
         let Some(sessions) = &mut self.section(intended).tally.sessions else { return };
         let took = now.since(intended);
         match how {

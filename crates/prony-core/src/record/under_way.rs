@@ -52,12 +52,11 @@ impl Recorder {
     pub fn event(&mut self, now: Nanos) {
         let t = &self.main.tally;
         let n = t.started - t.replies - t.failed - t.unfinished;
-        match self.load_end {
-            Some(end) if now > end => self.under_way.past_end(n, now, end),
-            _ => {
-                let passed = now.since(self.under_way.seen).0;
-                self.under_way.in_window += u128::from(n) * u128::from(passed);
-            }
+        if now > self.load_end {
+            self.under_way.past_end(n, now, self.load_end);
+        } else {
+            let passed = now.since(self.under_way.seen).0;
+            self.under_way.in_window += u128::from(n) * u128::from(passed);
         }
         self.under_way.seen = now;
     }
@@ -94,7 +93,7 @@ impl Recorder {
 
     /// How much of a time lies before the end of the load, and how much behind it.
     fn parts(&self, from: Nanos, to: Nanos) -> (u128, u128) {
-        let end = self.load_end.unwrap_or(to).min(to).max(from);
+        let end = self.load_end.min(to).max(from);
         (u128::from(end.since(from).0), u128::from(to.since(end).0))
     }
 }
