@@ -1,7 +1,7 @@
 //! How a run ends: no further request starts, what is in flight is awaited, and what is left then
 //! counts as unfinished.
 
-use super::Engine;
+use super::{Engine, NOTHING};
 use crate::machine::Action;
 use crate::proto::Protocol;
 use crate::units::Nanos;
@@ -49,6 +49,7 @@ impl<P: Protocol> Engine<P> {
         if self.stage != Stage::Over {
             self.stage = Stage::Over;
             // What the driver has not yet been asked for it is never asked for.
+            self.first = NOTHING;
             self.actions.clear();
             self.actions.push_back(Action::Finished);
         }

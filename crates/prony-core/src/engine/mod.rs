@@ -42,7 +42,7 @@ use crate::record::{Observer, Recorder, Tally};
 use crate::units::{ConnId, Nanos, Span};
 use backlog::Backlog;
 use calls::Calls;
-use conn::{Conn, State, Table};
+use conn::{Conn, NONE, State, Table};
 use depth::Depths;
 use drain::Stage;
 use dynamic::Dynamic;
@@ -62,6 +62,9 @@ pub struct Engine<P: Protocol> {
     conns: Table<P::Conn>,
     source: Source,
     recorder: Recorder,
+    /// A connection that has bytes to send and comes before all actions; its slot is `NONE` where
+    /// there is none. Mostly there is one, and nothing else, so it spares the queue.
+    first: ConnId,
     actions: VecDeque<Action>,
     line: Line,
     backlog: Backlog,
@@ -94,6 +97,9 @@ pub struct Engine<P: Protocol> {
     /// Requests that could not be filled in, and why.
     unsent: Vec<(Flight, Fault)>,
 }
+
+/// No connection.
+const NOTHING: ConnId = ConnId { slot: NONE, generation: 0 };
 
 /// Whose deadline stands in the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,6 +138,7 @@ impl<P: Protocol> Engine<P> {
             conns: Table::new(source.connections().min(1 << 16)),
             source,
             recorder,
+            first: NOTHING,
             actions: VecDeque::with_capacity(64),
             line: Line::new(),
             backlog: Backlog::new(),
@@ -224,7 +231,12 @@ impl<P: Protocol> Engine<P> {
         let ready = says || conn.layer.wants_send();
         if ready && !conn.transmit_queued {
             conn.transmit_queued = true;
-            self.actions.push_back(Action::Transmit { id: self.conns.id(slot) });
+            let id = self.conns.id(slot);
+            if self.first.slot == NONE && self.actions.is_empty() {
+                self.first = id;
+            } else {
+                self.actions.push_back(Action::Transmit { id });
+            }
         }
     }
 
@@ -377,6 +389,27 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
+    #[inline]
+    fn first_action(&mut self) -> Option<Action> {
+        let id = std::mem::replace(&mut self.first, NOTHING);
+        match self.conns.get_mut(id) {
+            Some(conn) => {
+                conn.transmit_queued = false;
+                Some(Action::Transmit { id })
+            }
+            None => self.after_first(id),
+        }
+    }
+
+    /// It is gone, but may have left a farewell.
+    #[cold]
+    fn after_first(&mut self, id: ConnId) -> Option<Action> {
+        if self.secure.has_farewell(id) {
+            return Some(Action::Transmit { id });
+        }
+        self.next_action()
+    }
+
     /// Apart, so that drivers ask in place whether there is one.
     #[inline(never)]
     fn next_action(&mut self) -> Option<Action> {
@@ -504,6 +537,9 @@ impl<P: Protocol> Machine for Engine<P> {
     #[inline]
     fn poll_action(&mut self) -> Option<Action> {
         // Asked once more than there is something, each time.
+        if self.first.slot != NONE {
+            return self.first_action();
+        }
         if self.actions.is_empty() { None } else { self.next_action() }
     }
 

@@ -2,6 +2,7 @@
 //! `docs/terms.md`.
 
 pub mod bins;
+mod bytes;
 pub mod hist;
 mod links;
 mod live;
@@ -538,29 +539,6 @@ impl Recorder {
     #[inline]
     pub fn bytes_sent(&mut self, now: Nanos, n: u64) {
         self.section(now).tally.bytes_sent += n;
-    }
-
-    /// Bytes have come.
-    #[inline]
-    pub fn bytes_received(&mut self, now: Nanos, n: u64) {
-        if now >= self.bytes_until {
-            self.sort_bytes(now);
-        }
-        self.bytes += n;
-    }
-
-    /// The bytes so far go where they belong. Those that come at `now`, and before the next change
-    /// of section, are of one place.
-    #[cold]
-    fn sort_bytes(&mut self, now: Nanos) {
-        let n = std::mem::take(&mut self.bytes);
-        let late = self.bytes_since > self.load_end;
-        let t = &mut self.section(self.bytes_since).tally;
-        t.bytes_received += n;
-        t.bytes_in_drain += if late { n } else { 0 };
-        let borders = [self.begin, self.load_end + Span(1)];
-        let next = borders.into_iter().filter(|&border| border > now).min();
-        (self.bytes_since, self.bytes_until) = (now, next.unwrap_or(Nanos::MAX));
     }
 
     /// The most requests that were in flight at once.

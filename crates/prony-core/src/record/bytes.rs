@@ -1,0 +1,29 @@
+//! Received bytes, counted in the section that they fell into.
+
+use super::Recorder;
+use crate::units::{Nanos, Span};
+
+impl Recorder {
+    /// Bytes have come.
+    #[inline]
+    pub fn bytes_received(&mut self, now: Nanos, n: u64) {
+        if now >= self.bytes_until {
+            self.sort_bytes(now);
+        }
+        self.bytes += n;
+    }
+
+    /// The bytes so far go where they belong. Those that come at `now`, and before the next change
+    /// of section, are of one place.
+    #[cold]
+    pub(super) fn sort_bytes(&mut self, now: Nanos) {
+        let n = std::mem::take(&mut self.bytes);
+        let late = self.bytes_since > self.load_end;
+        let t = &mut self.section(self.bytes_since).tally;
+        t.bytes_received += n;
+        t.bytes_in_drain += if late { n } else { 0 };
+        let borders = [self.begin, self.load_end + Span(1)];
+        let next = borders.into_iter().filter(|&border| border > now).min();
+        (self.bytes_since, self.bytes_until) = (now, next.unwrap_or(Nanos::MAX));
+    }
+}
