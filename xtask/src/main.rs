@@ -22,7 +22,8 @@ use anyhow::{Context, Result, bail};
 
 const USAGE: &str = "\
 cargo xtask ci [--list] [STEP...]      every check there is, or only the named steps
-cargo xtask tidy [--update]            the rules of the tree; --update lowers the ratchets
+cargo xtask tidy [--update | --graph]  the rules of the tree; --update lowers the ratchets, --graph
+                                       prints which module imports which, and the circles
 cargo xtask licences                   licences of all dependencies
 cargo xtask options                    docs/options.md against --help
 cargo xtask instructions [--update]    instructions per request; --update records new figures

@@ -5,7 +5,10 @@
 //! today's number for each offender. A number may fall and an entry may go, never the other way
 //! round.
 
+mod circles;
 mod functions;
+mod graph;
+mod imports;
 mod lexer;
 mod links;
 mod modules;
@@ -45,26 +48,34 @@ type Measures = BTreeMap<(&'static str, String), usize>;
 
 /// `cargo xtask tidy`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
-    let update = match args {
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let update = match words[..] {
         [] => false,
-        [flag] if flag == "--update" => true,
-        _ => bail!("usage: cargo xtask tidy [--update]"),
+        ["--update"] => true,
+        ["--graph"] => return print_graph(),
+        _ => bail!("usage: cargo xtask tidy [--update | --graph]"),
     };
     let paths = listed_files()?;
     let mut findings = Vec::new();
     let mut measures = Measures::new();
     let mut numbered = Vec::new();
+    let mut files = graph::Files::default();
     for path in &paths {
         // A file that is deleted but still listed is none of our business.
         let Ok(bytes) = fs::read(path) else { continue };
         check(path, &bytes, &mut findings, &mut measures);
         if path.ends_with(".rs") {
-            truth::gather(path, &String::from_utf8_lossy(&bytes), &mut numbered);
+            let text = String::from_utf8_lossy(&bytes);
+            truth::gather(path, &text, &mut numbered);
+            files.gather(path, &Source::new(&text));
         }
     }
     let table = fs::read_to_string(truth::TABLE).context(truth::TABLE)?;
     truth::check(&table, &numbered, &mut findings);
+    let rooms = files.rooms();
+    circles::measure(&rooms, &mut measures);
     findings.extend(ratchet::settle(&measures, update)?);
+    circles::explain(&rooms, &mut findings);
     findings.sort();
     for f in &findings {
         eprintln!("{f}");
@@ -73,6 +84,18 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         bail!("tidy: {} findings in {} files", findings.len(), paths.len());
     }
     println!("tidy: {} files in order", paths.len());
+    Ok(())
+}
+
+/// `cargo xtask tidy --graph`: which room of each crate imports which.
+fn print_graph() -> Result<()> {
+    let mut files = graph::Files::default();
+    for path in listed_files()?.iter().filter(|p| p.ends_with(".rs")) {
+        if let Ok(text) = fs::read_to_string(path) {
+            files.gather(path, &Source::new(&text));
+        }
+    }
+    print!("{}", circles::drawn(&files.rooms()));
     Ok(())
 }
 

@@ -1,0 +1,220 @@
+//! Which module imports which: a graph for each crate.
+//!
+//! A node is a file: `a.rs` or `a/mod.rs` is `a`, `a/b.rs` is `a::b`. An arrow goes from a file to
+//! the deepest file on a path that it names, so a type counts for the module through which it is
+//! named. Only the root of a crate is looked through: `crate::Name` leads where `lib.rs` takes
+//! `Name` from. `mod x;` is no arrow.
+//!
+//! A room is a module at the top of a crate with all that is below it. Circles are looked for
+//! between rooms: within one, a front door (`x.rs`, `x/mod.rs`) and its children may name each
+//! other, and so may the root and its rooms, for a front door is there to put its room together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::imports::{self, Imports};
+use super::lexer::Source;
+
+/// The path of a module below the root of its crate; empty for the root.
+type Module = Vec<String>;
+
+/// Where an import stands: a file and a line, from 1.
+pub(super) type Place = (String, usize);
+
+/// The sources of a crate, then its graph.
+#[derive(Default)]
+pub(super) struct Files {
+    /// Folder of the sources (`crates/x/src`) to modules, each with its file.
+    crates: BTreeMap<String, BTreeMap<Module, (String, Imports)>>,
+}
+
+/// Which room of a crate imports which.
+#[derive(Debug, Default)]
+pub(super) struct Rooms {
+    /// The folder of its sources.
+    pub(super) folder: String,
+    /// All of them, those without imports too.
+    pub(super) names: BTreeSet<String>,
+    /// The first import of each arrow.
+    pub(super) arrows: BTreeMap<(String, String), Place>,
+}
+
+impl Files {
+    /// Take in a file, if it belongs to a crate and not to the tests.
+    pub(super) fn gather(&mut self, path: &str, source: &Source<'_>) {
+        let Some((name, file)) = place_in_crate(path) else { return };
+        // The binary beside a library is a crate of its own, without rooms.
+        if imports::is_test(path) || file == "main" {
+            return;
+        }
+        let module = module_of(file);
+        let modules = self.crates.entry(format!("crates/{name}/src")).or_default();
+        modules.insert(module, (path.to_owned(), imports::read(source)));
+    }
+
+    /// The graph of each crate.
+    pub(super) fn rooms(&self) -> Vec<Rooms> {
+        self.crates.iter().map(|(folder, modules)| rooms(folder, modules)).collect()
+    }
+}
+
+/// `crates/a/src/b/c.rs` is `b/c` in `a`.
+fn place_in_crate(path: &str) -> Option<(&str, &str)> {
+    let (name, file) = path.strip_prefix("crates/")?.split_once('/')?;
+    Some((name, file.strip_prefix("src/")?.strip_suffix(".rs")?))
+}
+
+/// The module of a file, given its path below `src` without its ending.
+fn module_of(file: &str) -> Module {
+    let mut parts: Module = file.split('/').map(str::to_owned).collect();
+    if parts.last().is_some_and(|p| p == "mod") || parts == ["lib"] {
+        parts.pop();
+    }
+    parts
+}
+
+fn rooms(folder: &str, modules: &BTreeMap<Module, (String, Imports)>) -> Rooms {
+    let tests: Vec<Module> = modules
+        .iter()
+        .flat_map(|(own, (_, i))| i.test_modules.iter().map(|m| [&own[..], m].concat()))
+        .collect();
+    let is_test = |m: &Module| tests.iter().any(|t| m.starts_with(t));
+    let known = |m: &[String]| modules.contains_key(m);
+    let root = Root::new(modules);
+    let mut rooms = Rooms { folder: folder.to_owned(), ..Rooms::default() };
+    for (own, (path, imports)) in modules.iter().filter(|(m, _)| !m.is_empty() && !is_test(m)) {
+        rooms.names.insert(own[0].clone());
+        for named in &imports.named {
+            let Some(full) = resolve(&[&own[..], &named.within].concat(), &named.path, known)
+            else {
+                continue;
+            };
+            let Some(to) = root.look_through(full).filter(|to| known(&to[..1])) else { continue };
+            if to[0] != own[0] {
+                let place = (path.clone(), named.line);
+                rooms.arrows.entry((own[0].clone(), to[0].clone())).or_insert(place);
+            }
+        }
+    }
+    rooms
+}
+
+/// The path from the root of the crate; `None` for what belongs to another crate or cannot be told.
+fn resolve(own: &[String], path: &[String], known: impl Fn(&[String]) -> bool) -> Option<Module> {
+    let mut at = own.to_vec();
+    let mut rest = path;
+    match path.first()?.as_str() {
+        "crate" => {
+            at.clear();
+            rest = &rest[1..];
+        }
+        "self" | "super" => {
+            while let Some((first, others)) = rest.split_first() {
+                match first.as_str() {
+                    "self" => {}
+                    "super" => _ = at.pop()?,
+                    _ => break,
+                }
+                rest = others;
+            }
+        }
+        name => {
+            at.push(name.to_owned());
+            return known(&at).then(|| [own, path].concat());
+        }
+    }
+    at.extend_from_slice(rest);
+    Some(at)
+}
+
+/// What the root of a crate takes from its modules under which name.
+struct Root(BTreeMap<String, Module>);
+
+impl Root {
+    fn new(modules: &BTreeMap<Module, (String, Imports)>) -> Self {
+        let known = |m: &[String]| modules.contains_key(m);
+        let named = modules.get(&Module::new()).map_or(&[][..], |(_, i)| &i.named);
+        let taken = named
+            .iter()
+            .filter(|n| n.within.is_empty())
+            .filter_map(|n| Some((n.known_as.clone()?, resolve(&[], &n.path, known)?)));
+        Self(taken.filter(|(_, path)| known(&path[..1.min(path.len())])).collect())
+    }
+
+    /// Where a path leads that may name a re-export of the root; `None` for the root itself.
+    fn look_through(&self, path: Module) -> Option<Module> {
+        let first = path.first()?;
+        Some(self.0.get(first).cloned().unwrap_or(path))
+    }
+}
+
+#[cfg(test)]
+pub(super) fn of_sources(sources: &[(&str, &str)]) -> Rooms {
+    let mut files = Files::default();
+    for (path, text) in sources {
+        files.gather(&format!("crates/x/src/{path}"), &Source::new(text));
+    }
+    files.rooms().pop().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrows(sources: &[(&str, &str)]) -> Vec<String> {
+        let rooms = of_sources(sources);
+        let place = |(path, line): &Place| format!("{}:{line}", path.replace("crates/x/src/", ""));
+        rooms.arrows.iter().map(|((a, b), p)| format!("{a} -> {b} ({})", place(p))).collect()
+    }
+
+    #[test]
+    fn imports_become_arrows_between_rooms() {
+        let found = arrows(&[
+            ("lib.rs", "mod a;\nmod b;\npub use b::Thing as Renamed;\npub use c::run;\nmod c;\n"),
+            ("a.rs", "mod inner;\nuse crate::b::{self, X};\nuse inner::Y;\nuse std::b::Z;\n"),
+            (
+                "a/inner.rs",
+                "use super::W;\n\nuse super::super::c::C;\nfn f() { crate::d::e::g() }\n",
+            ),
+            ("b/mod.rs", "pub(crate) use crate::c::C;\nfn f() { super::a::h(); self::x(); }\n"),
+            ("c.rs", "use crate::Renamed;\nuse crate::run;\nuse crate::Unknown;\n"),
+            ("d/mod.rs", "pub mod e;\n"),
+            ("d/e.rs", "use super::e::F;\nuse crate::d::G;\n"),
+        ]);
+        assert_eq!(
+            found,
+            [
+                "a -> b (a.rs:2)",
+                "a -> c (a/inner.rs:3)",
+                "a -> d (a/inner.rs:4)",
+                "b -> a (b/mod.rs:2)",
+                "b -> c (b/mod.rs:1)",
+                "c -> b (c.rs:1)",
+            ]
+        );
+    }
+
+    #[test]
+    fn tests_are_no_part_of_the_graph() {
+        let found = arrows(&[
+            (
+                "a.rs",
+                "#[cfg(test)]\nmod tests {\n    use crate::b::X;\n}\n#[cfg(test)]\nmod extra;\n",
+            ),
+            ("a/tests.rs", "use crate::b::X;\n"),
+            ("a/tests/more.rs", "use crate::b::X;\n"),
+            ("a/extra.rs", "use crate::b::X;\n"),
+            ("a/extra/deep.rs", "use crate::b::X;\n"),
+            ("b.rs", "// crate::a::A\nconst B: &str = \"crate::a::A\";\n"),
+        ]);
+        assert_eq!(found, Vec::<String>::new());
+    }
+
+    #[test]
+    fn inline_modules_are_steps_for_super() {
+        let found = arrows(&[
+            ("a.rs", "mod inline {\n    use super::super::b::X;\n    use super::Own;\n}\n"),
+            ("b.rs", ""),
+        ]);
+        assert_eq!(found, ["a -> b (a.rs:2)"]);
+    }
+}
