@@ -184,7 +184,7 @@ mod tests {
     ];
 
     #[test]
-    fn circles_are_found_and_front_doors_are_none() {
+    fn circles_between_rooms_are_found() {
         let rooms = of_sources(&SOURCES);
         let found: Vec<Vec<String>> =
             circles(&rooms).into_iter().map(|c| c.into_iter().collect()).collect();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn two_circles_stay_two() {
+    fn circles_that_share_no_room_are_apart() {
         let found = circles(&of_sources(&[
             ("a.rs", "use crate::b::B;\n"),
             ("b.rs", "use crate::a::A;\nuse crate::c::C;\n"),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_told_arrow_by_arrow() {
+    fn refused_room_is_explained_by_its_circles() {
         let rooms = [of_sources(&SOURCES)];
         let refused = Finding {
             path: "crates/x/src/a".to_owned(),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_graph_is_drawn() {
+    fn graph_is_drawn_with_its_circles() {
         assert_eq!(
             drawn(&[of_sources(&SOURCES)]),
             "crates/x/src\n  a -> b*\n  b -> c* d\n  c -> a* b*\n  d -> e\n  e ->\n  \

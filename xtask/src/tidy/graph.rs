@@ -15,7 +15,7 @@ use super::imports::{self, Imports};
 use super::lexer::Source;
 
 /// The path of a module below the root of its crate; empty for the root.
-type Module = Vec<String>;
+pub(super) type Module = Vec<String>;
 
 /// Where an import stands: a file and a line, from 1.
 pub(super) type Place = (String, usize);
@@ -58,13 +58,13 @@ impl Files {
 }
 
 /// `crates/a/src/b/c.rs` is `b/c` in `a`.
-fn place_in_crate(path: &str) -> Option<(&str, &str)> {
+pub(super) fn place_in_crate(path: &str) -> Option<(&str, &str)> {
     let (name, file) = path.strip_prefix("crates/")?.split_once('/')?;
     Some((name, file.strip_prefix("src/")?.strip_suffix(".rs")?))
 }
 
 /// The module of a file, given its path below `src` without its ending.
-fn module_of(file: &str) -> Module {
+pub(super) fn module_of(file: &str) -> Module {
     let mut parts: Module = file.split('/').map(str::to_owned).collect();
     if parts.last().is_some_and(|p| p == "mod") || parts == ["lib"] {
         parts.pop();
@@ -99,7 +99,11 @@ fn rooms(folder: &str, modules: &BTreeMap<Module, (String, Imports)>) -> Rooms {
 }
 
 /// The path from the root of the crate; `None` for what belongs to another crate or cannot be told.
-fn resolve(own: &[String], path: &[String], known: impl Fn(&[String]) -> bool) -> Option<Module> {
+pub(super) fn resolve(
+    own: &[String],
+    path: &[String],
+    known: impl Fn(&[String]) -> bool,
+) -> Option<Module> {
     let mut at = own.to_vec();
     let mut rest = path;
     match path.first()?.as_str() {

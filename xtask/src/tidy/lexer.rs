@@ -20,15 +20,6 @@ impl<'a> Source<'a> {
         let code = blank(text);
         Self { lines: text.lines().collect(), code: code.lines().map(str::to_owned).collect() }
     }
-
-    /// The line, from 0, from which on the file is its inline test module; the number of lines if
-    /// it has none.
-    pub(crate) fn tests_begin(&self) -> usize {
-        let is_mod = |line: &str| line.starts_with("mod ") && line.trim_end().ends_with('{');
-        (1..self.code.len())
-            .find(|&i| is_mod(&self.code[i]) && self.code[i - 1].trim() == "#[cfg(test)]")
-            .unwrap_or(self.code.len())
-    }
 }
 
 fn blank(text: &str) -> String {
@@ -170,12 +161,5 @@ mod tests {
         ] {
             assert_eq!(shown(text), want, "{text}");
         }
-    }
-
-    #[test]
-    fn the_test_module_is_found() {
-        let source = Source::new("fn a() {}\n#[cfg(test)]\nmod tests {\n}\n");
-        assert_eq!(source.tests_begin(), 2);
-        assert_eq!(Source::new("fn a() {}\n#[cfg(test)]\nmod tests;\n").tests_begin(), 3);
     }
 }

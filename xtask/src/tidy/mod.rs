@@ -56,14 +56,17 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         _ => bail!("usage: cargo xtask tidy [--update | --graph]"),
     };
     let paths = listed_files()?;
+    let document = fs::read_to_string(modules::DOCUMENT).context(modules::DOCUMENT)?;
+    let rules = modules::Rules::parse(&document)?;
     let mut findings = Vec::new();
+    rules.check_names(&paths, &mut findings);
     let mut measures = Measures::new();
     let mut numbered = Vec::new();
     let mut files = graph::Files::default();
     for path in &paths {
         // A file that is deleted but still listed is none of our business.
         let Ok(bytes) = fs::read(path) else { continue };
-        check(path, &bytes, &mut findings, &mut measures);
+        check(path, &bytes, &rules, &mut findings, &mut measures);
         if path.ends_with(".rs") {
             let text = String::from_utf8_lossy(&bytes);
             truth::gather(path, &text, &mut numbered);
@@ -116,7 +119,13 @@ fn listed_files() -> Result<Vec<String>> {
     Ok(paths)
 }
 
-fn check(path: &str, bytes: &[u8], findings: &mut Vec<Finding>, measures: &mut Measures) {
+fn check(
+    path: &str,
+    bytes: &[u8],
+    rules: &modules::Rules,
+    findings: &mut Vec<Finding>,
+    measures: &mut Measures,
+) {
     if bytes.len() > BLOB_BYTES && path != "Cargo.lock" {
         let what = format!("{} bytes: no file over {BLOB_BYTES}", bytes.len());
         findings.push(Finding { path: path.to_owned(), line: 0, what });
@@ -136,7 +145,7 @@ fn check(path: &str, bytes: &[u8], findings: &mut Vec<Finding>, measures: &mut M
     let source = Source::new(text);
     text::check_rust(path, &source, findings, measures);
     functions::measure(path, &source, measures);
-    modules::check(path, &source, findings);
+    rules.check(path, &source, findings);
 }
 
 impl fmt::Display for Finding {
@@ -152,6 +161,11 @@ impl fmt::Display for Finding {
 #[cfg(test)]
 fn findings_in(path: &str, text: &str) -> Vec<String> {
     let (mut findings, mut measures) = (Vec::new(), Measures::new());
-    check(path, text.as_bytes(), &mut findings, &mut measures);
+    check(path, text.as_bytes(), &our_rules(), &mut findings, &mut measures);
     findings.iter().map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+fn our_rules() -> modules::Rules {
+    modules::Rules::parse(include_str!("../../../ARCHITECTURE.md")).unwrap()
 }
