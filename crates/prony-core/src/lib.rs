@@ -24,6 +24,7 @@ pub mod record;
 pub mod rng;
 pub mod schedule;
 pub mod script;
+pub mod secret;
 pub mod serve;
 pub mod shield;
 pub mod summary;

@@ -1,10 +1,10 @@
 //! Whether a plan can be carried out: asked of every plan before a run, wherever it came from.
 
 use super::framing::check_version;
-use super::secret::quoted_url;
 use super::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, SessionKind, Think, TlsSpec};
 use crate::schedule::Arrivals;
 use crate::script::Script;
+use crate::secret::quoted_url;
 use crate::target::{Endpoint, check_header, check_method};
 use crate::units::Span;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::secret::{HIDDEN, Secret, shown_header, shown_path, shown_url};
 use super::{CallSpec, Plan, SessionKind, Sessions};
+use crate::secret::{HIDDEN, Secret, shown_header, shown_path, shown_url};
 
 /// The size of a plan of which only an excerpt is at hand.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

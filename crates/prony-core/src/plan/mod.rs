@@ -5,7 +5,6 @@ mod excerpt;
 mod exchange;
 mod framing;
 mod parse;
-pub mod secret;
 mod session;
 mod shared;
 mod tls;
@@ -21,9 +20,9 @@ use crate::script::{Extract, Table};
 use crate::target::Endpoint;
 use crate::units::Span;
 
+pub use crate::secret::Secret;
 pub use excerpt::PlanSize;
 pub use exchange::{Exchange, Framing, Message};
-pub use secret::Secret;
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 pub use shared::Shared;
 pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use super::Endpoint;
-use crate::plan::secret::{Secret, quoted_url};
+use crate::secret::{Secret, quoted_url};
 use crate::units::ParseError;
 
 /// Where a request goes.

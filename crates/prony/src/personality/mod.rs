@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 pub use httperf::fuzzing;
-use prony_core::plan::secret::HIDDEN;
+use prony_core::secret::HIDDEN;
 
 use crate::error::Error;
 use crate::output;

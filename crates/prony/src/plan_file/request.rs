@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::plan::secret::quoted_url;
 use prony_core::plan::{CallSpec, Calls, Expect, LoggedRequest, Secret, Shared};
+use prony_core::secret::quoted_url;
 use prony_core::target::{self, Endpoint, Url};
 use toml::de::{DeTable, DeValue};
 

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::Think;
-use super::secret::quoted_url;
+use crate::secret::quoted_url;
 use crate::target::{check_method, parse_header};
 use crate::units::{ParseError, Span};
 

@@ -1,6 +1,6 @@
 //! httperf's command line as saved reports show it.
 
-use prony_core::plan::secret::{HIDDEN, shown_path};
+use prony_core::secret::{HIDDEN, shown_path};
 
 use super::table::{Key, TABLE};
 use crate::personality::getopt::Item;

@@ -47,7 +47,7 @@ pub const HARMLESS_HEADERS: [&str; 31] = [
 ];
 
 /// A text that neither `{}` nor `{:?}` shows. A plan that can be run keeps it (serde writes it as
-/// it is); [`super::Plan::hidden`] takes it out of a plan that is shown.
+/// it is); [`Plan::hidden`](crate::plan::Plan::hidden) takes it out of a plan that is shown.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
