@@ -215,7 +215,7 @@ impl<P: Protocol> Engine<P> {
             // Which of the user's requests this is after is not kept; the number of starts tells
             // draws apart.
             let bits = rng::keyed(self.plan.seed, Stream::Think, everywhere, users.started);
-            let wait = rng::think(users.think, bits);
+            let wait = users.think.draw(bits);
             self.timers.push(Reverse((now + wait, Timer::User(user))));
         }
     }

@@ -416,7 +416,7 @@ impl Sessions {
             Think::None => Span::ZERO,
             think => {
                 let bits = rng::keyed(self.seed, Stream::Pause, session.number, session.made);
-                rng::think(think, bits)
+                think.draw(bits)
             }
         }
     }
@@ -425,7 +425,7 @@ impl Sessions {
     pub(super) fn rest(&self, number: u64) -> Span {
         match &self.arrivals {
             Arrivals::Closed(Guests { think, .. }) if *think != Think::None => {
-                rng::think(*think, rng::keyed(self.seed, Stream::Think, number, 0))
+                think.draw(rng::keyed(self.seed, Stream::Think, number, 0))
             }
             _ => Span::ZERO,
         }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::rng;
 use crate::schedule::{Arrivals, RatePlan};
 use crate::script::{Extract, Table};
 use crate::target::Endpoint;
@@ -222,6 +223,22 @@ pub enum Think {
     Uniform(Span, Span),
     /// Log-normal: its median, and the standard deviation of its logarithm in thousandths.
     LogNormal(Span, u32),
+}
+
+impl Think {
+    /// A draw from 64 random bits.
+    #[inline]
+    pub fn draw(self, bits: u64) -> Span {
+        match self {
+            Self::None => Span::ZERO,
+            Self::Fixed(time) => time,
+            Self::Exponential(mean) => rng::exponential(bits, mean),
+            Self::Uniform(low, high) => rng::uniform(bits, low, high),
+            Self::LogNormal(median, sigma) => {
+                rng::log_normal(bits, median, f64::from(sigma) / 1000.0)
+            }
+        }
+    }
 }
 
 /// The stop rules; whichever comes first. At least one is set, unless the rate plan or trace ends

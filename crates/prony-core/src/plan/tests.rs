@@ -327,6 +327,16 @@ fn invalid_loads_are_named() {
     );
 }
 
+#[test]
+fn think_times_follow_their_law() {
+    let (low, high) = (Span::from_millis(10), Span::from_millis(90));
+    let bits = rng::keyed(3, rng::Stream::Think, 1, 2);
+    assert_eq!(Think::None.draw(bits), Span::ZERO);
+    assert_eq!(Think::Fixed(low).draw(bits), low);
+    assert_eq!(Think::Exponential(low).draw(bits), rng::exponential(bits, low));
+    assert_eq!(Think::Uniform(low, high).draw(bits), rng::uniform(bits, low, high));
+}
+
 proptest! {
     #[test]
     fn think_times_read_back(a in any::<u64>(), b in any::<u64>(), which in 0..3usize) {

@@ -8,7 +8,6 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::plan::Think;
 use crate::units::Span;
 
 /// What a draw is for; keeps the streams of one seed apart.
@@ -70,19 +69,11 @@ pub fn uniform(bits: u64, low: Span, high: Span) -> Span {
     Span(low + ((u128::from(bits) * choices) >> 64) as u64)
 }
 
-/// A draw of the think time from 64 random bits.
+/// A log-normal draw from 64 random bits: its median, and the standard deviation of its logarithm.
 #[inline]
-pub fn think(think: Think, bits: u64) -> Span {
-    match think {
-        Think::None => Span::ZERO,
-        Think::Fixed(time) => time,
-        Think::Exponential(mean) => exponential(bits, mean),
-        Think::Uniform(low, high) => uniform(bits, low, high),
-        Think::LogNormal(median, sigma) => {
-            let factor = libm::exp(f64::from(sigma) / 1000.0 * normal(bits));
-            Span((median.0 as f64 * factor).round() as u64)
-        }
-    }
+pub fn log_normal(bits: u64, median: Span, sigma: f64) -> Span {
+    let factor = libm::exp(sigma * normal(bits));
+    Span((median.0 as f64 * factor).round() as u64)
 }
 
 /// A standard normal draw from 64 random bits (Box and Muller; the angle comes from a second mixing

@@ -105,16 +105,6 @@ fn extreme_bits_stay_in_range() {
 }
 
 #[test]
-fn think_times_follow_their_law() {
-    let (low, high) = (Span::from_millis(10), Span::from_millis(90));
-    let bits = keyed(3, Stream::Think, 1, 2);
-    assert_eq!(think(Think::None, bits), Span::ZERO);
-    assert_eq!(think(Think::Fixed(low), bits), low);
-    assert_eq!(think(Think::Exponential(low), bits), exponential(bits, low));
-    assert_eq!(think(Think::Uniform(low, high), bits), uniform(bits, low, high));
-}
-
-#[test]
 fn keyed_units_are_uniform_along_each_key() {
     let n = 100_000;
     let along = [
