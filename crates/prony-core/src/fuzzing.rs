@@ -10,7 +10,7 @@ use crate::plan::{
 };
 use crate::proto::h1::{Conn, H1};
 use crate::proto::{Protocol, Reply, ReplySink};
-use crate::schedule::RatePlan;
+use crate::rate::RatePlan;
 use crate::script::{Jar, Origin, Scope, Template};
 use crate::target::{Endpoint, Url, check_header, check_method, parse_url_file};
 use crate::units::{Nanos, ParseError, Span};

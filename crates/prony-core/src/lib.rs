@@ -20,6 +20,7 @@ pub mod layer;
 pub mod machine;
 pub mod plan;
 pub mod proto;
+pub mod rate;
 pub mod record;
 pub mod rng;
 pub mod schedule;

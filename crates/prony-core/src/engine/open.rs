@@ -8,7 +8,7 @@ use super::source::Source;
 use crate::fault::Fault;
 use crate::machine::CloseHow;
 use crate::proto::Protocol;
-use crate::schedule::Steer;
+use crate::rate::Steer;
 use crate::units::Nanos;
 
 impl<P: Protocol> Engine<P> {

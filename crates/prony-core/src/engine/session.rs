@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use super::flight::Flight;
 use crate::plan::{self, Load, Lost, OnFailure, Pick, Plan, Shard, Think};
+use crate::rate::Steer;
 use crate::rng::{self, Stream};
-use crate::schedule::{Schedule, Skipped, Steer};
+use crate::schedule::{Schedule, Skipped};
 use crate::units::{Nanos, Span};
 
 /// All sessions of a share. Their number at a time bounds the memory: a place is used again by the

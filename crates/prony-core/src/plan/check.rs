@@ -2,7 +2,7 @@
 
 use super::framing::check_version;
 use super::{CallSpec, Expect, HttpVersion, Load, Pick, Plan, SessionKind, Think, TlsSpec};
-use crate::schedule::Arrivals;
+use crate::rate::Arrivals;
 use crate::script::Script;
 use crate::secret::quoted_url;
 use crate::target::{Endpoint, check_header, check_method};

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::rate::{Arrivals, RatePlan};
 use crate::rng;
-use crate::schedule::{Arrivals, RatePlan};
 use crate::script::{Extract, Table};
 use crate::target::Endpoint;
 use crate::units::Span;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{Expect, HttpVersion, Pick, Think};
-use crate::schedule::parse_bounds;
+use crate::rate::parse_bounds;
 use crate::units::{ParseError, Span, parse_span};
 
 /// `none`, `50ms`, `exp:50ms`, `uniform:10ms..90ms` or `lognormal:50ms:0.5` (median and sigma).

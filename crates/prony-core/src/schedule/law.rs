@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rate::Inverse;
-use super::{Arrivals, RatePlan};
+use crate::rate::{Arrivals, Inverse, RatePlan};
 use crate::rng::{Sequence, Stream};
 use crate::units::Span;
 

@@ -2,39 +2,15 @@
 //! replies.
 
 mod law;
-mod parse;
-mod rate;
 mod skip;
 mod steer;
 
-use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
-
 use crate::plan::{Load, Plan};
+pub use crate::rate::{Arrivals, ArrivalsArg, RatePiece, RatePlan, Steer, parse_trace};
 use crate::units::{Nanos, Span};
 use law::Law;
-pub(crate) use parse::parse_bounds;
-pub use parse::{ArrivalsArg, parse_trace};
-pub use rate::{RatePiece, RatePlan};
 pub use skip::Skipped;
 use steer::Helm;
-pub use steer::Steer;
-
-/// The law by which arrivals fall around the rate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
-    /// Evenly: arrival k where the integral of the rate reaches k.
-    Fixed,
-    /// A Poisson process with that rate (time-dependent where the rate is). The first gap is drawn
-    /// too.
-    Poisson,
-    /// Gaps drawn uniformly between the two, the first included; needs no rate.
-    Uniform(Span, Span),
-    /// These times since the start, ascending; needs no rate, ends by itself.
-    Trace(Arc<[Span]>),
-}
 
 /// One intended start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

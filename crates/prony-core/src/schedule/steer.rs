@@ -4,18 +4,9 @@
 //! rate. So a change moves the arrivals behind its moment, and each share of a run can move its own
 //! without knowing those of the others.
 
-use super::{Arrivals, RatePlan, Schedule};
+use super::Schedule;
 use crate::plan::Load;
-use crate::units::Nanos;
-
-/// A change of the rate while a run goes on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Steer {
-    /// From when on, since the epoch. The warm-up keeps its rate.
-    pub from: Nanos,
-    /// The rate is the plan's times this, until the next change; 0 = nothing arrives. At least 0.
-    pub factor: f64,
-}
+use crate::rate::{Arrivals, RatePlan, Steer};
 
 /// What a schedule knows of its changes.
 #[derive(Clone, Debug)]

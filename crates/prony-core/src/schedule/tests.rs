@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::plan::Stop;
+use crate::rate::Inverse;
 use crate::rng::tests::{KS_LIMIT, ks_statistic};
 
 fn piece(from: f64, to: f64, secs: f64) -> RatePiece {
@@ -181,7 +184,7 @@ fn fixed_times_do_not_drift() {
         assert!((at as i128 * 3 - i128::from(k) * 1_000_000).abs() <= 1, "{k}: {at}");
     }
     // The same by arithmetic after 11 days at a million per second.
-    let mut clock = rate::Inverse::new(&RatePlan::constant(1e6));
+    let mut clock = Inverse::new(&RatePlan::constant(1e6));
     for k in [1e12, 1e12 + 1.0, 1e12 + 2.0] {
         assert_eq!(clock.at(k), Some(Span(k as u64 * 1000)));
     }

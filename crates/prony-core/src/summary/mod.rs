@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, FaultClass};
 use crate::plan::{Load, Plan, PlanSize};
+use crate::rate::Arrivals;
 use crate::record::Tally;
 use crate::record::hist::Hist;
-use crate::schedule::Arrivals;
 use crate::units::Span;
 pub use command::CommandLine;
 use confidence::Until;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::plan::{Stop, Think};
-use crate::schedule::RatePlan;
+use crate::rate::RatePlan;
 use crate::units::Nanos;
 
 fn plan(load: Load) -> Plan {

@@ -11,7 +11,7 @@ use super::super::Summary;
 use super::super::confidence::Confidence;
 use super::Limit;
 use crate::plan::Load;
-use crate::schedule::Arrivals;
+use crate::rate::Arrivals;
 use crate::units::Span;
 
 /// The fewest whole intervals of which anything is said.

@@ -406,8 +406,8 @@ fn p14_a_target_that_changes_makes_no_figure() {
     assert!(summary(open(), course(&[ms(10); 12]), meter(0)).verdict().is_valid());
     let mut ramp = open();
     ramp.load = Load::Open {
-        rate: crate::schedule::RatePlan::parse("100@6s,200@6s").expect("a plan"),
-        arrivals: crate::schedule::Arrivals::Fixed,
+        rate: crate::rate::RatePlan::parse("100@6s,200@6s").expect("a plan"),
+        arrivals: crate::rate::Arrivals::Fixed,
         connections: 50,
     };
     assert!(summary(ramp, course(&times), meter(0)).verdict().is_valid());

@@ -1,9 +1,15 @@
-//! A rate over time, its integral, and the integral's inverse.
+//! A rate over time, its integral, and the integral's inverse; how arrivals fall around it; both as
+//! people write them.
+
+mod parse;
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Steer;
 use crate::units::{Nanos, Span};
+pub(crate) use parse::parse_bounds;
+pub use parse::{ArrivalsArg, parse_trace};
 
 /// A rate over time: pieces one after another, each constant or a linear ramp.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,6 +27,30 @@ pub struct RatePiece {
     pub to: f64,
     /// Its length; `None` = without an end (constant, and the last).
     pub length: Option<Span>,
+}
+
+/// The law by which arrivals fall around the rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// Evenly: arrival k where the integral of the rate reaches k.
+    Fixed,
+    /// A Poisson process with that rate (time-dependent where the rate is). The first gap is drawn
+    /// too.
+    Poisson,
+    /// Gaps drawn uniformly between the two, the first included; needs no rate.
+    Uniform(Span, Span),
+    /// These times since the start, ascending; needs no rate, ends by itself.
+    Trace(Arc<[Span]>),
+}
+
+/// A change of the rate while a run goes on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Steer {
+    /// From when on, since the epoch. The warm-up keeps its rate.
+    pub from: Nanos,
+    /// The rate is the plan's times this, until the next change; 0 = nothing arrives. At least 0.
+    pub factor: f64,
 }
 
 impl RatePlan {
@@ -120,7 +150,7 @@ impl RatePiece {
 /// Each time is computed from the start of its piece, so errors do not add up: they stay below a
 /// nanosecond for runs of weeks.
 #[derive(Clone, Debug)]
-pub(super) struct Inverse {
+pub(crate) struct Inverse {
     pieces: Vec<Piece>,
     current: usize,
 }
@@ -136,7 +166,7 @@ struct Piece {
 }
 
 impl Inverse {
-    pub(super) fn new(plan: &RatePlan) -> Self {
+    pub(crate) fn new(plan: &RatePlan) -> Self {
         let mut start = Span::ZERO;
         let mut pieces = Vec::with_capacity(plan.pieces.len());
         for piece in &plan.pieces {
@@ -157,7 +187,7 @@ impl Inverse {
 
     /// The same without a step forward: for any number that is not below the last one that
     /// [`Inverse::at`] was asked for.
-    pub(super) fn look(&self, arrivals: f64) -> Option<Span> {
+    pub(crate) fn look(&self, arrivals: f64) -> Option<Span> {
         let pieces = self.pieces.get(self.current..)?;
         pieces.iter().find_map(|piece| piece.at(arrivals).filter(|&at| at < piece.end))
     }
@@ -165,7 +195,7 @@ impl Inverse {
     /// The last moment at which the integral is `arrivals`, to the nearest nanosecond; `None` after
     /// the plan's end.
     #[inline]
-    pub(super) fn at(&mut self, arrivals: f64) -> Option<Span> {
+    pub(crate) fn at(&mut self, arrivals: f64) -> Option<Span> {
         while let Some(piece) = self.pieces.get(self.current) {
             match piece.at(arrivals) {
                 Some(at) if at < piece.end => return Some(at),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::schedule::{Arrivals, RatePiece, RatePlan};
+use crate::rate::{Arrivals, RatePiece, RatePlan};
 use crate::units::{ParseError, Span, decimal_exponent, parse_span, split_number, unknown};
 
 /// The highest rate that a plan may ask for, per second: one arrival in a nanosecond.
