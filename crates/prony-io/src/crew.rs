@@ -13,8 +13,8 @@ use crate::clock::Clock;
 use crate::control::Control;
 use crate::cpu;
 use crate::driver::{Config, Driver, DriverChoice, PULSE};
+use crate::error::SetupError;
 use crate::held;
-use crate::worker::SetupError;
 
 /// From the moment when all workers are ready to the epoch.
 const LEAD: Span = Span::from_millis(5);

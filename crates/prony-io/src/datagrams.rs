@@ -8,8 +8,8 @@ use std::{io, slice};
 
 use socket2::SockRef;
 
+use crate::error::SetupError;
 use crate::sock::waits;
-use crate::worker::SetupError;
 
 /// The longest datagram there is.
 const LONGEST: usize = 65_536;

@@ -18,13 +18,13 @@ use crate::desk::Desk;
 use crate::direct::Direct;
 use crate::epoll::Epoll;
 use crate::errno;
+use crate::error::SetupError;
 use crate::ports::{Ports, SocketOptions};
 use crate::sleep::Precision;
 use crate::sock::sctp::{self, Path, PathState, Style, Tuning};
 use crate::sock::{self, Mode, Remote};
 use crate::uring::{Mounted, Uring};
 use crate::userspace::Userspace;
-use crate::worker::SetupError;
 
 /// Between two calls of `pulse`, and the longest wait: progress and the stop flag are looked at 20
 /// times a second.

@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 use prony_core::target::{Carrier, Endpoint};
 
+use crate::error::SetupError;
 use crate::sock::{self, Mode, Remote};
-use crate::worker::SetupError;
 
 /// Which addresses of a name to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,11 +16,11 @@ use crate::control::Control;
 use crate::crew::Crew;
 use crate::desk::Desk;
 use crate::driver::{Config, DriverChoice};
+use crate::error::SetupError;
 use crate::options::Options;
 use crate::ports::SocketOptions;
 use crate::sock::Mode;
 use crate::sock::sctp::{self, Rto, Style, Tuning};
-use crate::worker::SetupError;
 use crate::{cpu, errno, limits};
 
 /// Connections that may wait to be accepted; the kernel lowers it to net.core.somaxconn.

@@ -24,6 +24,7 @@ use prony_core::units::{Nanos, Span};
 use crate::clock::{self, Clock};
 use crate::driver::DriverChoice;
 use crate::errno;
+use crate::error::Unstamped;
 use crate::sock::{self, Read, Remote};
 
 /// What is asked of the kernel. `OPT_TSONLY`: only the stamps come back, and not the data.
@@ -59,25 +60,6 @@ const TRIES: u32 = 20;
 /// For how long the first stamps are awaited: the kernel begins to take them a while after it was
 /// first asked.
 const PATIENCE: Duration = Duration::from_millis(500);
-
-/// Why there are no time stamps.
-#[derive(Debug, thiserror::Error)]
-pub enum Unstamped {
-    /// The kernel notes no times of such sockets.
-    #[error(
-        "the kernel notes no times of what goes to {to} over {over}; leave out --timestamps, or \
-         take TCP or UDP"
-    )]
-    Socket {
-        /// Where they were to go.
-        to: String,
-        /// Over what.
-        over: &'static str,
-    },
-    /// The kernel notes no times at all.
-    #[error("this kernel cannot note times (SO_TIMESTAMPING: {0}); leave out --timestamps")]
-    Kernel(io::Error),
-}
 
 /// One worker's reader of stamps.
 #[derive(Debug)]

@@ -38,7 +38,7 @@ use crate::sock::{self, sctp::Style};
 use association::{Assoc, MESSAGE_MAX, State};
 use hub::{Hub, Key};
 pub use listen::{Listener, bind, serve};
-pub use settings::{NAME, Refusal, SIZE_MAX, Settings, UDP_PORT, Via, ready};
+pub use settings::{NAME, SIZE_MAX, Settings, UDP_PORT, Via, ready};
 
 /// Room for the longest packet.
 const PACKET: usize = 64 * 1024;

@@ -1,8 +1,7 @@
 //! A load from plan to tallies: names resolved, limits checked, workers run, their counts gathered.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::net::SocketAddr;
 
 use prony_core::engine::Engine;
 use prony_core::layer::TlsContext;
@@ -20,6 +19,7 @@ use crate::cpu;
 use crate::crew::{Crew, Done};
 use crate::driver::{Config, DriverChoice};
 use crate::errno;
+use crate::error::{Refusal, SetupError};
 use crate::held::Accounts;
 use crate::limits;
 use crate::live::{Gauge, Live};
@@ -28,8 +28,8 @@ use crate::options::Options;
 use crate::ports::{self, SocketOptions};
 use crate::resolve::{self, Resolver};
 use crate::sock::{self, Mode, Remote, sctp};
-use crate::stamps::{self, Unstamped};
-use crate::userspace::{self, Refusal};
+use crate::stamps;
+use crate::userspace;
 
 /// What a load came to.
 #[derive(Debug)]
@@ -53,144 +53,6 @@ pub struct Outcome {
     pub withheld: Withheld,
     /// What the reader must know, in whole sentences.
     pub notes: Vec<String>,
-}
-
-/// Why a load (or a server) cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum SetupError {
-    /// A name is unknown.
-    #[error("host {host} does not resolve: {error}; check the name, or give an address")]
-    Resolve {
-        /// The name.
-        host: String,
-        /// The resolver's words.
-        error: String,
-    },
-    /// A name has no address of the wanted family.
-    #[error("host {host} has no {family} address; leave out -4 or -6, or give an address")]
-    NoAddress {
-        /// The name.
-        host: String,
-        /// `IPv4` or `IPv6`.
-        family: &'static str,
-    },
-    /// The source addresses are of the other family.
-    #[error("host {host} cannot be reached from the --source addresses: IPv4 and IPv6 do not mix")]
-    SourceFamily {
-        /// The name.
-        host: String,
-    },
-    /// A source address is not this machine's.
-    #[error(
-        "source address {source_addr} cannot be used: {error}; it must be one of this machine's"
-    )]
-    Source {
-        /// The address.
-        source_addr: IpAddr,
-        /// The kernel's words.
-        error: io::Error,
-    },
-    /// The kernel takes paths of at most 107 bytes.
-    #[error("unix socket path {} is too long; the kernel takes at most 107 bytes", path.display())]
-    UnixPath {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The kernel cannot make sockets of that kind.
-    #[error(
-        "this kernel has no SCTP ({error}): load its module (modprobe sctp, as root), or take the \
-         SCTP that prony brings along: --sctp udp (the other side must have it over UDP, too) or \
-         --sctp raw"
-    )]
-    NoSctp {
-        /// The kernel's words.
-        error: io::Error,
-    },
-    /// SCTP without the kernel's cannot do that, or not here.
-    #[error(transparent)]
-    Userspace(#[from] Refusal),
-    /// More connections than descriptors.
-    #[error(
-        "{asked} connections need more than the limit of {limit} open files, under which {fit} \
-         fit; raise it (ulimit -n) or ask for fewer"
-    )]
-    Descriptors {
-        /// Connections asked for.
-        asked: u64,
-        /// Connections that fit.
-        fit: u64,
-        /// The limit in force.
-        limit: u64,
-    },
-    /// More connections than local ports.
-    #[error(
-        "{asked} connections need more than the {fit} local ports there are towards the target; \
-         give several --source addresses or widen net.ipv4.ip_local_port_range"
-    )]
-    Ports {
-        /// Connections asked for.
-        asked: u64,
-        /// Connections that fit.
-        fit: u64,
-    },
-    /// A core that may not be used.
-    #[error("cannot keep a worker on core {core}: {error}; leave out --pin")]
-    Pin {
-        /// The core.
-        core: usize,
-        /// The kernel's words.
-        error: io::Error,
-    },
-    /// The real-time scheduler is not permitted.
-    #[error(
-        "the real-time scheduler cannot be had: {0}; leave out --realtime, or get the right to it \
-         (ulimit -r 1, or CAP_SYS_NICE)"
-    )]
-    Realtime(io::Error),
-    /// The kernel has no sockets of that kind.
-    #[error("this kernel cannot open the sockets for {to}: {error}; take another transport")]
-    Lacks {
-        /// Where they were to go.
-        to: String,
-        /// The kernel's words.
-        error: io::Error,
-    },
-    /// The kernel does not do as its sockets are told.
-    #[error("{option} cannot be had: {reason}")]
-    SocketOption {
-        /// The option, as it is typed.
-        option: &'static str,
-        /// What the kernel says, and what to do.
-        reason: String,
-    },
-    /// There are no time stamps.
-    #[error(transparent)]
-    Unstamped(#[from] Unstamped),
-    /// io_uring is asked for but cannot be had.
-    #[error("io_uring cannot be used here: {reason}; take --driver epoll or auto")]
-    Uring {
-        /// What is missing.
-        reason: String,
-    },
-    /// The kernel refused what every driver needs.
-    #[error("the kernel refused to set up the event loop: {0}")]
-    Driver(io::Error),
-    /// The kernel refused a thread.
-    #[error("the kernel refused a worker thread: {0}; ask for fewer with --threads")]
-    Thread(io::Error),
-    /// An address cannot be listened on.
-    #[error("cannot listen on {addr}: {error}; {advice}")]
-    Listen {
-        /// The address.
-        addr: String,
-        /// The kernel's words.
-        error: io::Error,
-        /// What to do.
-        advice: &'static str,
-    },
-    /// No worker came back.
-    #[error("all workers died of a defect in prony itself; please report it")]
-    Died,
 }
 
 impl Outcome {

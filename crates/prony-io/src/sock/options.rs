@@ -7,8 +7,8 @@ use std::io;
 use std::os::fd::RawFd;
 
 use super::{Mode, Remote, close, option, set_option};
+use crate::error::SetupError;
 use crate::ports::SocketOptions;
-use crate::worker::SetupError;
 
 /// The kernel's answer to a wish: whether it was taken, and what is set now.
 type Answer = Result<libc::c_int, io::Error>;

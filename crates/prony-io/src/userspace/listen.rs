@@ -11,9 +11,9 @@ use super::{Settings, Userspace, Via, ready};
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::driver::Config;
+use crate::error::SetupError;
 use crate::ports::SocketOptions;
 use crate::sleep::Precision;
-use crate::worker::SetupError;
 
 /// The port of SCTP where any will do.
 const ANY_PORT: u16 = 49_151;

@@ -1,6 +1,5 @@
 //! What userspace SCTP is set to, and whether it can be had.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use sctp_proto::TransportConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::association::{MESSAGE_MAX, STREAMS};
+use crate::error::Refusal;
 use crate::sock::sctp::Rto;
 
 /// The port of UDP that SCTP has (RFC 6951).
@@ -92,53 +92,6 @@ impl Settings {
         let Rto { initial, min, max } = self.rto;
         Rto { initial: or(initial, RTO.initial), min: or(min, RTO.min), max: or(max, RTO.max) }
     }
-}
-
-/// Why it cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum Refusal {
-    /// The kernel has SCTP, too.
-    #[error(
-        "--sctp raw cannot be used where the kernel has SCTP, which answers the same packets: take \
-         --sctp kernel, or unload its module (rmmod sctp, as root)"
-    )]
-    RawBesideKernel,
-    /// No right to speak IP without the kernel.
-    #[error(
-        "--sctp raw needs a raw socket, which cannot be had: {0}; run it as root or with \
-         CAP_NET_RAW, or take --sctp udp"
-    )]
-    Raw(io::Error),
-    /// Retransmission timeouts that cannot be.
-    #[error(
-        "--rto-min of {min} ms is above --rto-max of {max} ms; without them they are 1s and 60s"
-    )]
-    RtoLimits {
-        /// The lower limit, in ms.
-        min: u32,
-        /// The upper limit, in ms.
-        max: u32,
-    },
-    /// A message that is too long.
-    #[error(
-        "a message of {size} bytes is too long: without the kernel, SCTP carries at most {max} \
-         here; ask for less, or take --sctp kernel"
-    )]
-    TooLong {
-        /// Bytes asked for.
-        size: u32,
-        /// The most.
-        max: u32,
-    },
-    /// Several addresses where there can be one.
-    #[error(
-        "without the kernel, an association has one path: name one address of {what}, or take \
-         --sctp kernel"
-    )]
-    OnePath {
-        /// Whose addresses.
-        what: &'static str,
-    },
 }
 
 /// Whether it can be had here, and with these settings.

@@ -13,8 +13,9 @@ use prony_core::record::Tally;
 use prony_core::summary::{Sctp, SctpStack};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::Span;
+use prony_io::error::Refusal;
 use prony_io::sock::sctp::Rto;
-use prony_io::userspace::{self, Refusal, Settings, Via};
+use prony_io::userspace::{self, Settings, Via};
 use prony_io::{Control, Options, Outcome, SetupError, SocketOptions, run};
 
 use crate::exchange::exchange;
