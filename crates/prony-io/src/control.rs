@@ -7,6 +7,10 @@ use prony_core::machine::StopRequest;
 use prony_core::schedule::Steer;
 use prony_core::units::{Nanos, Span};
 
+/// Between two calls of `pulse`, and the longest wait: progress and the stop flag are looked at 20
+/// times a second.
+pub(crate) const PULSE: Span = Span::from_millis(50);
+
 /// From the wish to change the rate to the moment from which on it changes: time for every worker
 /// to hear of it, which looks for changes 20 times a second.
 const NOTICE: Span = Span::from_millis(200);

@@ -10,9 +10,9 @@ use prony_core::summary::Meter;
 use prony_core::units::{Nanos, Span};
 
 use crate::clock::Clock;
-use crate::control::Control;
+use crate::control::{Control, PULSE};
 use crate::cpu;
-use crate::driver::{Config, Driver, DriverChoice, PULSE};
+use crate::driver::{Config, Driver, DriverChoice};
 use crate::error::SetupError;
 use crate::held;
 

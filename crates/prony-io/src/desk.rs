@@ -14,7 +14,7 @@ use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
 use prony_core::units::{ConnId, Nanos, Span};
 
 use crate::clock::Clock;
-use crate::driver::PULSE;
+use crate::control::PULSE;
 use crate::errno;
 use crate::give::{Given, give};
 use crate::sock::{self, Boundaries, Read, waits};

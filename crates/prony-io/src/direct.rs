@@ -13,8 +13,8 @@ use prony_core::machine::{Action, CloseHow, Machine};
 use prony_core::units::{ConnId, Nanos, Span};
 
 use crate::clock::Clock;
-use crate::control::{Control, StopSeen};
-use crate::driver::{Config, DriverStats, Network, PULSE, Pulse, Sampler, tries_next};
+use crate::control::{Control, PULSE, StopSeen};
+use crate::driver::{Config, DriverStats, Network, Pulse, Sampler, tries_next};
 use crate::errno;
 use crate::give::{Given, give};
 use crate::pace::Spun;

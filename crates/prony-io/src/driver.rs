@@ -26,10 +26,6 @@ use crate::sock::{self, Mode, Remote};
 use crate::uring::{Mounted, Uring};
 use crate::userspace::Userspace;
 
-/// Between two calls of `pulse`, and the longest wait: progress and the stop flag are looked at 20
-/// times a second.
-pub(crate) const PULSE: Span = Span::from_millis(50);
-
 /// Associations whose paths are looked at in one pulse: with some calls of the kernel for each, it
 /// stays far below what would be felt.
 const ASSOCIATIONS_PER_LOOK: usize = 8;

@@ -13,9 +13,8 @@ use prony_core::record::LagSoFar;
 use prony_core::record::series::{Block, Cell, Series};
 use prony_core::units::{Nanos, Span};
 
-use crate::control::Control;
+use crate::control::{Control, PULSE};
 use crate::cpu;
-use crate::driver::PULSE;
 
 /// A load as it stands: the sum over its workers, at most 50 ms old.
 #[derive(Clone, Debug, Default)]

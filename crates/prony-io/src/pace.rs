@@ -6,8 +6,7 @@ use prony_core::summary::Stalls;
 use prony_core::units::{Nanos, Span};
 
 use crate::clock::Clock;
-use crate::control::{Control, StopSeen};
-use crate::driver::PULSE;
+use crate::control::{Control, PULSE, StopSeen};
 use crate::sleep::{self, Precision, Sleeper};
 
 /// What a driver waits on.
