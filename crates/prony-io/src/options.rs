@@ -7,9 +7,9 @@ use prony_core::layer::TlsContext;
 use prony_core::record::Observer;
 
 use crate::driver::DriverChoice;
-use crate::ports::SocketOptions;
 use crate::resolve::{ConnectTo, Family};
 use crate::sleep::Precision;
+use crate::sock::options::SocketOptions;
 
 /// How a load is put on this machine; nothing of it changes what is sent, or when.
 #[derive(Clone, Debug)]

@@ -4,33 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::RawFd;
 
-use crate::sock::{self, sctp::Rto};
-use crate::userspace::Settings;
-
-/// How sockets for connections are made, beyond the default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SocketOptions {
-    /// Whether every close resets the connection, which leaves no port in TIME_WAIT.
-    pub reset: bool,
-    /// The kernel's buffer for what is sent, in bytes; `None` = as it likes.
-    pub send_buffer: Option<u32>,
-    /// The kernel's buffer for what has arrived, in bytes.
-    pub recv_buffer: Option<u32>,
-    /// Whether TCP may hold small segments back (Nagle's algorithm).
-    pub nagle: bool,
-    /// The type-of-service byte of packets; `None` = as the kernel has it.
-    pub tos: Option<u8>,
-    /// For how long the kernel polls the device before it sleeps, in microseconds.
-    pub busy_poll_us: Option<u32>,
-    /// Whether local ports are taken from 1024 to 65535 one after another.
-    pub all_ports: bool,
-    /// The one local port of all connections, which is for a single one; 0 = the kernel's choice.
-    pub port: u16,
-    /// SCTP's retransmission timeouts.
-    pub rto: Rto,
-    /// Whose SCTP it is: `None` = the kernel's. Endpoints of other transports take no notice.
-    pub userspace: Option<Settings>,
-}
+use crate::sock;
 
 /// The lowest port that anybody may use.
 const FIRST: u32 = 1_024;

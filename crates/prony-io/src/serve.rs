@@ -18,8 +18,8 @@ use crate::desk::Desk;
 use crate::driver::{Config, DriverChoice};
 use crate::error::SetupError;
 use crate::options::Options;
-use crate::ports::SocketOptions;
 use crate::sock::Mode;
+use crate::sock::options::SocketOptions;
 use crate::sock::sctp::{self, Rto, Style, Tuning};
 use crate::{cpu, errno, limits};
 

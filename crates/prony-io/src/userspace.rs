@@ -33,7 +33,7 @@ use crate::driver::{Config, DriverStats, Network};
 use crate::epoll::poller::Poller;
 use crate::errno;
 use crate::pace::Pace;
-use crate::ports::SocketOptions;
+use crate::sock::options::SocketOptions;
 use crate::sock::{self, sctp::Style};
 use association::{Assoc, MESSAGE_MAX, State};
 use hub::{Hub, Key};

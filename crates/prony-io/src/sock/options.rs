@@ -6,9 +6,54 @@
 use std::io;
 use std::os::fd::RawFd;
 
+use super::sctp::Rto;
 use super::{Mode, Remote, close, option, set_option};
 use crate::error::SetupError;
-use crate::ports::SocketOptions;
+
+/// How sockets for connections are made, beyond the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// Whether every close resets the connection, which leaves no port in TIME_WAIT.
+    pub reset: bool,
+    /// The kernel's buffer for what is sent, in bytes; `None` = as it likes.
+    pub send_buffer: Option<u32>,
+    /// The kernel's buffer for what has arrived, in bytes.
+    pub recv_buffer: Option<u32>,
+    /// Whether TCP may hold small segments back (Nagle's algorithm).
+    pub nagle: bool,
+    /// The type-of-service byte of packets; `None` = as the kernel has it.
+    pub tos: Option<u8>,
+    /// For how long the kernel polls the device before it sleeps, in microseconds.
+    pub busy_poll_us: Option<u32>,
+    /// Whether local ports are taken from 1024 to 65535 one after another.
+    pub all_ports: bool,
+    /// The one local port of all connections, which is for a single one; 0 = the kernel's choice.
+    pub port: u16,
+    /// SCTP's retransmission timeouts.
+    pub rto: Rto,
+    /// Whose SCTP it is: `None` = the kernel's. Endpoints of other transports take no notice.
+    pub userspace: Option<Settings>,
+}
+
+/// How the packets of userspace SCTP go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// In datagrams of UDP.
+    Udp,
+    /// Over IP itself, as the kernel's do.
+    Raw,
+}
+
+/// How associations of userspace SCTP are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How packets go.
+    pub via: Via,
+    /// The peer's port of UDP; a listener's own, where 0 is a free one.
+    pub udp_port: u16,
+    /// This side's retransmission timeouts.
+    pub rto: Rto,
+}
 
 /// The kernel's answer to a wish: whether it was taken, and what is set now.
 type Answer = Result<libc::c_int, io::Error>;

@@ -12,8 +12,8 @@ use crate::clock::Clock;
 use crate::control::Control;
 use crate::driver::Config;
 use crate::error::SetupError;
-use crate::ports::SocketOptions;
 use crate::sleep::Precision;
+use crate::sock::options::SocketOptions;
 
 /// The port of SCTP where any will do.
 const ANY_PORT: u16 = 49_151;

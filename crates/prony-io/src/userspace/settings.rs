@@ -9,6 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::association::{MESSAGE_MAX, STREAMS};
 use crate::error::Refusal;
+pub use crate::sock::options::{Settings, Via};
 use crate::sock::sctp::Rto;
 
 /// The port of UDP that SCTP has (RFC 6951).
@@ -24,26 +25,6 @@ const RECEIVE_MAX: u32 = 2 * MESSAGE_MAX as u32;
 const RTO: Rto = Rto { initial: 3_000, min: 1_000, max: 60_000 };
 const SACK_DELAY_MS: u32 = 200;
 const SACK_PACKETS: u32 = 2;
-
-/// How packets go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Via {
-    /// In datagrams of UDP.
-    Udp,
-    /// Over IP itself, as the kernel's do.
-    Raw,
-}
-
-/// How associations are opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// How packets go.
-    pub via: Via,
-    /// The peer's port of UDP; a listener's own, where 0 is a free one.
-    pub udp_port: u16,
-    /// This side's retransmission timeouts.
-    pub rto: Rto,
-}
 
 impl Settings {
     /// What holds for associations with these ports of SCTP.
