@@ -12,7 +12,8 @@ use prony_core::units::{Nanos, Span};
 use crate::clock::Clock;
 use crate::control::{Control, PULSE};
 use crate::cpu;
-use crate::driver::{Config, Driver, DriverChoice};
+use crate::driver::{Config, DriverChoice};
+use crate::drivers::Driver;
 use crate::error::SetupError;
 use crate::held;
 

@@ -1,4 +1,4 @@
-//! What both drivers have in common: what they are given, what they tell, and how connections are
+//! What the drivers have in common: what they are given, what they tell, and how connections are
 //! opened.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,24 +8,16 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
 use prony_core::fault::{Fault, FaultClass};
-use prony_core::machine::Machine;
 use prony_core::summary::{Sctp, Stalls, StampClock, Transport};
 use prony_core::units::{Nanos, Span};
 
-use crate::clock::Clock;
-use crate::control::Control;
 use crate::desk::Desk;
-use crate::direct::Direct;
-use crate::epoll::Epoll;
 use crate::errno;
-use crate::error::SetupError;
 use crate::ports::Ports;
 use crate::sleep::Precision;
 use crate::sock::options::SocketOptions;
 use crate::sock::sctp::{self, Path, PathState, Style, Tuning};
 use crate::sock::{self, Mode, Remote};
-use crate::uring::{Mounted, Uring};
-use crate::userspace::Userspace;
 
 /// Associations whose paths are looked at in one pulse: with some calls of the kernel for each, it
 /// stays far below what would be felt.
@@ -91,85 +83,6 @@ pub struct DriverStats {
 
 /// Called about every 50 ms with the machine, the time, and how long the driver has spun so far.
 pub type Pulse<'a, M> = &'a mut dyn FnMut(&mut M, Nanos, Span);
-
-/// One of the drivers.
-#[derive(Debug)]
-pub enum Driver {
-    /// Readiness.
-    Epoll(Box<Epoll>),
-    /// Completions.
-    Uring(Box<Uring>),
-    /// Calls that wait.
-    Direct(Box<Direct>),
-    /// SCTP without the kernel's.
-    Userspace(Box<Userspace>),
-}
-
-impl Driver {
-    /// Its name in reports.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Epoll(_) => "epoll",
-            Self::Uring(_) => "io_uring",
-            Self::Direct(_) => "direct",
-            Self::Userspace(d) => d.name(),
-        }
-    }
-
-    /// The driver of that choice for the calling thread; `Auto` takes io_uring where the kernel
-    /// allows it. Associations that are not the kernel's have a driver of their own.
-    pub fn new(choice: DriverChoice, config: Config) -> Result<Self, SetupError> {
-        if let Some(settings) = config.sockets.userspace {
-            let driver = Userspace::new(config, settings).map_err(SetupError::Driver)?;
-            return Ok(Self::Userspace(Box::new(driver)));
-        }
-        if choice == DriverChoice::Direct {
-            return Ok(Self::Direct(Box::new(Direct::new(config))));
-        }
-        if choice != DriverChoice::Epoll {
-            match Mounted::new() {
-                Ok(ring) => return Ok(Self::Uring(Box::new(Uring::new(ring, config)))),
-                Err(e) if choice == DriverChoice::Uring => {
-                    return Err(SetupError::Uring { reason: uring_refusal(&e) });
-                }
-                Err(_) => {}
-            }
-        }
-        let epoll = Epoll::new(config).map_err(SetupError::Driver)?;
-        Ok(Self::Epoll(Box::new(epoll)))
-    }
-
-    /// Run the machine until it is finished.
-    pub fn run<M: Machine + ?Sized>(
-        &mut self,
-        machine: &mut M,
-        clock: Clock,
-        control: &Control,
-        pulse: Pulse<'_, M>,
-    ) -> DriverStats {
-        match self {
-            Self::Epoll(d) => d.run(machine, clock, control, pulse),
-            Self::Uring(d) => d.run(machine, clock, control, pulse),
-            Self::Direct(d) => d.run(machine, clock, control, pulse),
-            Self::Userspace(d) => d.run(machine, clock, control, pulse),
-        }
-    }
-}
-
-/// Why there is no io_uring, in words.
-fn uring_refusal(e: &io::Error) -> String {
-    match e.raw_os_error() {
-        Some(libc::ENOSYS) => "the kernel has none".into(),
-        Some(libc::EPERM | libc::EACCES) => {
-            "it is forbidden (kernel.io_uring_disabled, or a container's seccomp profile)".into()
-        }
-        Some(libc::ENOMEM) => {
-            "there is no memory for it, or no more may be locked (`ulimit -l`)".into()
-        }
-        Some(libc::EINVAL) | None => "the kernel is too old, 6.1 is needed".into(),
-        Some(_) => e.to_string(),
-    }
-}
 
 /// Where connections go and come from.
 #[derive(Debug)]

@@ -16,6 +16,7 @@ pub mod datagrams;
 pub mod desk;
 pub mod direct;
 pub mod driver;
+pub mod drivers;
 pub mod epoll;
 pub mod errno;
 pub mod error;

@@ -9,7 +9,8 @@ use prony_core::fault::Fault;
 use prony_core::machine::{CloseHow, Machine, StopRequest};
 use prony_core::units::{Nanos, Span};
 use prony_io::clock::Clock;
-use prony_io::driver::{Config, Driver};
+use prony_io::driver::Config;
+use prony_io::drivers::Driver;
 use prony_io::sock::Remote;
 use prony_io::{
     Control, DriverChoice, DriverStats, Listen, Options, Precision, Served, SocketOptions, bind,
