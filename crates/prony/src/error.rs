@@ -8,8 +8,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use prony_core::units::ParseError;
 use thiserror::Error;
 
-use crate::cli::shown;
 use crate::exit::Exit;
+
+/// Options whose values a message about them must not repeat, as the parser names them.
+const SECRETS: [&str; 3] = ["--user", "--header", "--body"];
 
 /// Why there is no run, or no report of it.
 #[derive(Debug, Error)]
@@ -245,7 +247,7 @@ fn of_value(e: &clap::Error) -> Option<String> {
             let why = e.source()?.to_string();
             // Most sentences name the value themselves.
             let named = why.contains(&format!("'{value}'"));
-            if shown::is_secret(name) {
+            if SECRETS.contains(&name) {
                 return Some(format!("{name}: {why}"));
             }
             let is_body = name == "--duration" && value.starts_with(['@', '{']);

@@ -12,14 +12,6 @@ use prony_core::summary::CommandLine;
 use super::Cli;
 use crate::personality;
 
-/// Options whose values a message about them must not repeat, as the parser names them.
-const SECRETS: [&str; 3] = ["--user", "--header", "--body"];
-
-/// Whether messages must not repeat the values of that option.
-pub(crate) fn is_secret(option: &str) -> bool {
-    SECRETS.contains(&option)
-}
-
 /// What a run keeps of its command line.
 pub fn recorded(words: Vec<String>) -> CommandLine {
     let shown = command_line(&words);
