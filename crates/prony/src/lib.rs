@@ -7,6 +7,7 @@ pub mod error;
 pub mod exit;
 mod here;
 mod interrupt;
+mod means;
 pub mod output;
 pub mod personality;
 pub mod plan_file;

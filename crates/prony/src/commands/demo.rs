@@ -9,11 +9,12 @@ use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_io::Options;
 
-use super::load::{finish, on_the_network, surroundings};
+use super::load::{finish, on_the_network};
 use crate::cli::plan::{self, Planned};
 use crate::cli::{Cli, DemoArgs};
 use crate::error::{self, Error};
 use crate::exit::Exit;
+use crate::means::surroundings;
 use crate::output::{self, Outputs};
 use crate::report::units;
 use crate::target::{Target, Wish};

@@ -12,7 +12,6 @@ use prony_io::sock::sctp::Style;
 use prony_io::{Control, Listen, Listener, Options, userspace};
 use serde::Serialize;
 
-use super::load::driver;
 use super::serve::refused;
 use crate::cli::rtt::{EchoArgs, Place, Transport};
 use crate::cli::sctp::SctpArgs;
@@ -20,6 +19,7 @@ use crate::cli::tls;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::interrupt::stoppable;
+use crate::means::driver;
 use crate::output;
 
 /// So many clients of a stream, unless it is secured, have a thread each.

@@ -4,30 +4,23 @@ use prony_core::plan::{CallSpec, Plan};
 use prony_core::serve::ServeLaw;
 use prony_core::summary::Summary;
 use prony_core::summary::confidence::Goal;
-use prony_io::{DriverChoice, Family, Options, limits};
+use prony_io::Options;
 
 use super::style;
 use super::until::Ender;
+use crate::cli::LoadArgs;
 use crate::cli::means::MeansArgs;
 use crate::cli::output::OutputArgs;
-use crate::cli::plan::{self, Planned, Surroundings};
-use crate::cli::{Driver, LoadArgs, Precision};
+use crate::cli::plan::{self, Planned};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::interrupt::stoppable;
+use crate::means::{options, surroundings};
 use crate::output::{self, Outputs};
 use crate::plan_file;
 use crate::progress::{Progress, Telling};
-use crate::report::units;
 use crate::run;
 use crate::selftest;
-
-/// The connections of an open loop that nobody has limited are still limited, for the sake of the
-/// target and of the memory that their tables take.
-const CONNECTIONS_MAX: u64 = 65_536;
-/// Descriptors that are taken before the load begins: files of `-o` and the like. The worker, which
-/// counts anew, would otherwise find room for fewer connections than were told.
-const OPENED_LATER: u64 = 8;
 
 /// Load what the options name, report, and say how it ended.
 pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
@@ -167,66 +160,4 @@ pub(super) fn finish(
     output::print(output.to.stdout_format(), summary, &style())?;
     written?;
     Ok(Exit::of(summary, accept_invalid))
-}
-
-/// The driver by its name in prony-io.
-pub(super) fn driver(driver: Driver) -> DriverChoice {
-    match driver {
-        Driver::Auto => DriverChoice::Auto,
-        Driver::Uring => DriverChoice::Uring,
-        Driver::Epoll => DriverChoice::Epoll,
-    }
-}
-
-pub(crate) fn options(means: &MeansArgs) -> Options {
-    Options {
-        threads: means.threads.map(|n| n as usize),
-        pin: means.pin,
-        timestamps: means.timestamps,
-        driver: driver(means.driver),
-        precision: match means.precision {
-            Precision::Sleep => prony_io::Precision::Sleep,
-            Precision::Auto => prony_io::Precision::Auto,
-            Precision::Spin => prony_io::Precision::Spin,
-            Precision::Grain(span) => prony_io::Precision::Grain(span),
-        },
-        sources: means.source.clone(),
-        family: match (means.ipv4, means.ipv6) {
-            (true, _) => Family::V4,
-            (_, true) => Family::V6,
-            _ => Family::Any,
-        },
-        // --connect-to and --unix-socket are in the plan already.
-        ..Options::default()
-    }
-}
-
-/// What this machine leaves to a plan. In simulation nothing of it may show.
-pub(crate) fn surroundings(means: &MeansArgs, unix_socket: bool) -> Surroundings {
-    if let Some(seed) = means.simulate {
-        return Surroundings {
-            connections_max: 1_000,
-            connections_why: "what the simulation allows".into(),
-            seed,
-        };
-    }
-    let (limit, _) = limits::raise_descriptors();
-    let threads = means.threads.map_or_else(
-        || std::thread::available_parallelism().map_or(1, usize::from),
-        |n| n as usize,
-    );
-    let fit = limits::connections_that_fit(limit, threads).saturating_sub(OPENED_LATER);
-    let ports = match (unix_socket, limits::local_ports()) {
-        (false, Some(ports)) => limits::port_pairs(ports, &means.source, 1),
-        _ => u64::MAX,
-    };
-    let most = fit.min(ports).clamp(1, CONNECTIONS_MAX);
-    let connections_why = if most == ports {
-        "what the local ports allow".into()
-    } else if most == fit {
-        format!("what the limit of {} open files allows", units::count(limit))
-    } else {
-        "the most that prony opens unless --connections says otherwise".into()
-    };
-    Surroundings { connections_max: most as u32, connections_why, seed: plan::drawn_seed() }
 }

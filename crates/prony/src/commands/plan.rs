@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use super::load::{carry_out, explain, surroundings};
+use super::load::{carry_out, explain};
 use crate::cli::means::{MeansArgs, RunArgs};
 use crate::cli::plan;
 use crate::error::Error;
 use crate::exit::Exit;
+use crate::means::surroundings;
 use crate::output;
 use crate::plan_file;
 

@@ -4,12 +4,13 @@ use prony_core::plan::Plan;
 use prony_core::serve::ServeLaw;
 use prony_io::{Options, SocketOptions};
 
-use super::load::{finish, on_the_network, options, surroundings};
+use super::load::{finish, on_the_network};
 use crate::cli::means::MeansArgs;
 use crate::cli::plan::Planned;
 use crate::cli::rtt::{self, MessageArgs, RttArgs};
 use crate::error::Error;
 use crate::exit::Exit;
+use crate::means::{options, surroundings};
 use crate::output::Outputs;
 use crate::run;
 

@@ -12,12 +12,12 @@ use prony_core::units::Nanos;
 use prony_io::{Listen, Options};
 use serde::Serialize;
 
-use super::load::driver;
 use crate::cli::serve::ServeArgs;
 use crate::cli::tls;
 use crate::error::{self, Error};
 use crate::exit::Exit;
 use crate::interrupt::stoppable;
+use crate::means::driver;
 use crate::output;
 
 /// All that was served.

@@ -10,9 +10,9 @@ use prony_core::units::Span;
 use prony_io::{Control, Options, cpu, limits};
 
 use crate::cli::{Cli, plan};
-use crate::commands::load;
 use crate::error::{self, Error};
 use crate::interrupt::Ending;
+use crate::means;
 use crate::run;
 use crate::target::{Target, Wish};
 
@@ -96,8 +96,8 @@ impl Bench {
             cpu::keep_to(&self.client).map_err(|e| {
                 Error::Setup(format!("the client cannot be kept on its cores: {e}"))
             })?;
-            let planned = plan::plan(&cli.load, &load::surroundings(&cli.load.means, false))?;
-            let mut options = load::options(&cli.load.means);
+            let planned = plan::plan(&cli.load, &means::surroundings(&cli.load.means, false))?;
+            let mut options = means::options(&cli.load.means);
             change(&mut options);
             let mut ending = Ending::default();
             let mut watch = |live: &_| {
