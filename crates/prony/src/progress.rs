@@ -5,8 +5,7 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use prony_core::plan::{Load, Plan};
-use prony_core::schedule::Arrivals;
+use prony_core::plan::Plan;
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live};
 
@@ -155,7 +154,7 @@ fn bar() -> ProgressBar {
 /// One line: elapsed, rates, in flight, latencies of the last second, errors.
 fn line(plan: &Plan, live: &Live) -> String {
     let mut parts = vec![elapsed(plan, live)];
-    let asked = asked(plan, live.now);
+    let asked = plan.target_rate(live.now);
     if let Some(last) = &live.last {
         let rate = units::rate(last.cell.replies as f64 / last.length.as_secs_f64());
         parts.push(match asked {
@@ -190,35 +189,13 @@ fn elapsed(plan: &Plan, live: &Live) -> String {
         return format!("{seconds:.0} s of {} warm-up", units::span(plan.warmup));
     }
     let measured = now.since(Nanos::ZERO + plan.warmup).as_secs_f64();
-    match length(plan) {
+    match plan.length() {
         _ if live.drain_end.is_some() => format!("{measured:.0} s, waiting for the last replies"),
         Some(whole) if measured <= whole.as_secs_f64() => {
             format!("{measured:.0} of {:.0} s", whole.as_secs_f64())
         }
         Some(_) => format!("{measured:.0} s, waiting for the last replies"),
         None => format!("{measured:.0} s"),
-    }
-}
-
-/// How long the measurement lasts, where that is planned.
-pub(crate) fn length(plan: &Plan) -> Option<Span> {
-    let planned = match &plan.load {
-        Load::Open { arrivals: Arrivals::Trace(times), .. } => times.last().copied(),
-        Load::Open { arrivals: Arrivals::Uniform(..), .. } | Load::Closed { .. } => None,
-        Load::Open { rate, .. } => rate.length(),
-    };
-    plan.stop.duration.into_iter().chain(planned).min()
-}
-
-/// The rate that an open loop asks for now.
-pub(crate) fn asked(plan: &Plan, now: Nanos) -> Option<f64> {
-    let Load::Open { rate, arrivals, .. } = &plan.load else { return None };
-    match arrivals {
-        Arrivals::Fixed | Arrivals::Poisson => {
-            Some(rate.rate_at(now.since(Nanos::ZERO + plan.warmup)))
-        }
-        Arrivals::Uniform(lo, hi) => Some(2.0 / (lo.as_secs_f64() + hi.as_secs_f64())),
-        Arrivals::Trace(_) => None,
     }
 }
 

@@ -19,7 +19,7 @@ use crate::rate::{Arrivals, RatePlan};
 use crate::rng;
 use crate::script::{Extract, Table};
 use crate::target::Endpoint;
-use crate::units::Span;
+use crate::units::{Nanos, Span};
 
 pub use crate::secret::Secret;
 pub use excerpt::PlanSize;
@@ -310,6 +310,28 @@ impl Shard {
 }
 
 impl Plan {
+    /// How long the measurement lasts, where that is planned.
+    pub fn length(&self) -> Option<Span> {
+        let planned = match &self.load {
+            Load::Open { arrivals: Arrivals::Trace(times), .. } => times.last().copied(),
+            Load::Open { arrivals: Arrivals::Uniform(..), .. } | Load::Closed { .. } => None,
+            Load::Open { rate, .. } => rate.length(),
+        };
+        self.stop.duration.into_iter().chain(planned).min()
+    }
+
+    /// The rate that an open loop asks for at that moment, per second.
+    pub fn target_rate(&self, now: Nanos) -> Option<f64> {
+        let Load::Open { rate, arrivals, .. } = &self.load else { return None };
+        match arrivals {
+            Arrivals::Fixed | Arrivals::Poisson => {
+                Some(rate.rate_at(now.since(Nanos::ZERO + self.warmup)))
+            }
+            Arrivals::Uniform(lo, hi) => Some(2.0 / (lo.as_secs_f64() + hi.as_secs_f64())),
+            Arrivals::Trace(_) => None,
+        }
+    }
+
     /// A plan of these requests, in turn and each for itself, and otherwise what is done where
     /// nobody says anything: HTTP/1.1 without pipelining over connections that are kept, 30 s for
     /// a request and 5 s for a connect, no warm-up, seed 1, the whole of it.

@@ -10,7 +10,6 @@ use ratatui::text::Line;
 use super::charts;
 use super::look::{Ink, Look};
 use super::state::{Left, State, Stopping};
-use crate::progress;
 use crate::report::{units, words};
 
 /// Below this there are no pictures, and figures alone.
@@ -140,7 +139,7 @@ impl Page<'_> {
         let area = self.take(rows);
         let asked = |i: &Interval| {
             let middle = i.begin + i.length / 2;
-            progress::asked(&state.plan, middle)
+            state.plan.target_rate(middle)
         };
         charts::rates(area, self.buffer, self.look, &state.history, &asked);
     }

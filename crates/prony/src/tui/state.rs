@@ -10,7 +10,6 @@ use prony_core::units::{Nanos, Span};
 use prony_io::{Interval, Live};
 
 use super::wheel::Helm;
-use crate::progress;
 use crate::report::text;
 
 /// How long a notice stands.
@@ -243,7 +242,7 @@ impl State {
 
     /// The rate that the plan asks for now, if it asks for one.
     pub(super) fn asked(&self) -> Option<f64> {
-        progress::asked(&self.plan, self.live.now)
+        self.plan.target_rate(self.live.now)
     }
 
     /// How much of what ends the run by its number has started, and how much there is. Requests of
@@ -258,7 +257,7 @@ impl State {
 
     /// The share of the run that is over, 0 to 1, where that can be told.
     pub(super) fn share(&self) -> Option<f64> {
-        let by_time = progress::length(&self.plan).map(|whole| {
+        let by_time = self.plan.length().map(|whole| {
             let whole = (whole + self.plan.warmup).as_secs_f64();
             self.live.now.since(Nanos::ZERO).as_secs_f64() / whole
         });
@@ -270,8 +269,8 @@ impl State {
     /// What is left of the run.
     pub(super) fn left(&self) -> Left {
         let plan = &self.plan;
-        let by_time = progress::length(plan)
-            .map(|whole| (Nanos::ZERO + plan.warmup + whole).since(self.live.now));
+        let by_time =
+            plan.length().map(|whole| (Nanos::ZERO + plan.warmup + whole).since(self.live.now));
         let share = self.share().unwrap_or(0.0);
         if self.stopping.is_some() || by_time == Some(Span::ZERO) || share >= 1.0 {
             return Left::Drain;
