@@ -1,6 +1,7 @@
 //! What is told while a load runs: a whole screen, or one live line on a terminal, else a plain
 //! line every second.
 
+use std::env;
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
@@ -9,15 +10,20 @@ use prony_core::plan::Plan;
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live};
 
+use crate::cli::output::OutputArgs;
+use crate::error::Error;
 use crate::interrupt::Ending;
 use crate::output;
 use crate::report::units;
-use crate::tui::View;
+use crate::tui::{self, View};
 
 /// Updates of the live line per second, at most.
 const UPDATES_PER_SECOND: u8 = 10;
 /// Between two plain lines.
 const PLAIN_EVERY: Span = Span::from_secs(1);
+
+/// A screen that nobody has asked for does not appear for a load that is over by then.
+const UNASKED_AFTER: Span = Span::from_millis(400);
 
 /// What is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +34,23 @@ pub enum Telling {
     Lines,
     /// A screen, which appears so long after the start of the load.
     Screen(Span),
+}
+
+/// Who is told what while the load runs; refuses a screen where there is no terminal for it.
+pub(crate) fn telling(output: &OutputArgs) -> Result<Telling, Error> {
+    if output.quiet || output.no_progress {
+        return Ok(Telling::Nothing);
+    }
+    let can = tui::can_show();
+    if output.tui {
+        let what = "a terminal on standard error";
+        let advice = "leave it out, or start prony in the foreground of one";
+        let refusal = Error::Needs("--tui", what, advice);
+        return if can { Ok(Telling::Screen(Span::ZERO)) } else { Err(refusal) };
+    }
+    let smart = env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != *"dumb");
+    let wanted = !output.no_tui && smart && can && io::stdout().is_terminal();
+    Ok(if wanted { Telling::Screen(UNASKED_AFTER) } else { Telling::Lines })
 }
 
 /// Tells how a load goes, on standard error.

@@ -1,21 +1,12 @@
 //! Options that say where results go and who is told what.
 
-use std::env;
-use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use clap::Args;
-use prony_core::units::Span;
 
-use crate::error::Error;
-use crate::progress::Telling;
 use crate::report::Format;
-use crate::tui;
 
 const OUTPUT: &str = "Output";
-/// A screen that nobody has asked for does not appear for a load that is over by then.
-const UNASKED_AFTER: Span = Span::from_millis(400);
-
 /// The files and formats in which results are told.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ToArgs {
@@ -86,25 +77,6 @@ impl ToArgs {
     /// The format of the report on standard output.
     pub fn stdout_format(&self) -> Format {
         if self.json { Format::Json } else { self.format.unwrap_or(Format::Text) }
-    }
-}
-
-impl OutputArgs {
-    /// Who is told what while the load runs; refuses a screen where there is no terminal for it.
-    pub fn telling(&self) -> Result<Telling, Error> {
-        if self.quiet || self.no_progress {
-            return Ok(Telling::Nothing);
-        }
-        let can = tui::can_show();
-        if self.tui {
-            let what = "a terminal on standard error";
-            let advice = "leave it out, or start prony in the foreground of one";
-            let refusal = Error::Needs("--tui", what, advice);
-            return if can { Ok(Telling::Screen(Span::ZERO)) } else { Err(refusal) };
-        }
-        let smart = env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != *"dumb");
-        let wanted = !self.no_tui && smart && can && io::stdout().is_terminal();
-        Ok(if wanted { Telling::Screen(UNASKED_AFTER) } else { Telling::Lines })
     }
 }
 

@@ -18,7 +18,7 @@ use crate::interrupt::stoppable;
 use crate::means::{options, surroundings};
 use crate::output::{self, Outputs};
 use crate::plan_file;
-use crate::progress::{Progress, Telling};
+use crate::progress::{self, Progress, Telling};
 use crate::run;
 use crate::selftest;
 
@@ -122,7 +122,7 @@ pub(super) fn on_the_network(
     output: &OutputArgs,
     (typed, notes): (Vec<String>, Vec<String>),
 ) -> Result<Summary, Error> {
-    let telling = output.telling()?;
+    let telling = progress::telling(output)?;
     let control = stoppable()?;
     let mut progress = Progress::new(plan, telling, &control);
     let mut ender = Ender::new(goals, plan, &control);
