@@ -13,6 +13,7 @@ mod phases;
 mod plot;
 pub mod redact;
 pub mod spectrum;
+mod sweep;
 pub mod text;
 pub mod units;
 pub mod words;

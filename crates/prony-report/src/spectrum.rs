@@ -9,7 +9,7 @@ use prony_core::record::hist::Hist;
 use prony_core::units::Span;
 use serde::Serialize;
 
-use super::{Format, layout, plot, units};
+use super::units;
 
 /// The version of the JSON report's shape.
 const SCHEMA: u32 = 1;
@@ -142,19 +142,7 @@ impl Spectrum {
         self.cells.iter().all(|c| c.times.count() == 0)
     }
 
-    /// The whole in that format; `None` where it cannot be told in it.
-    pub fn render(&self, format: Format) -> Option<Vec<u8>> {
-        Some(match format {
-            Format::Text => self.text().into_bytes(),
-            Format::Csv => self.csv().into_bytes(),
-            Format::Json => layout::json(self).into_bytes(),
-            Format::Svg => plot::spectrum_svg(self).into_bytes(),
-            Format::Png => plot::spectrum_png(self),
-            Format::Html | Format::Hgrm | Format::Hlog => return None,
-        })
-    }
-
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut out = format!("prony {}  spectrum of round trips\n", self.version);
         let _ = writeln!(out, "  {}; seed {}", self.host, self.seed);
         for note in &self.notes {
@@ -199,7 +187,7 @@ impl Spectrum {
         out
     }
 
-    fn csv(&self) -> String {
+    pub(super) fn csv(&self) -> String {
         let mut out = String::from(
             "transport,size,reply,repetitions,exchanges,lost,failed,min_us,mean_us,p50_us,p50_low_us,\
              p50_high_us,p99_us,p99_low_us,p99_high_us,max_us\n",
@@ -295,6 +283,7 @@ fn band(values: &[f64]) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Format;
 
     /// 10, 12, 14, 16, 18: mean 14, standard deviation sqrt(10), t for 4 degrees 2.776.
     #[test]
