@@ -25,7 +25,7 @@ use crate::shell::{self, cargo, target_dir, which};
 const RECORD: &str = "bench/instructions.toml";
 
 /// What is counted: the worker's loop, with all that it calls.
-const COUNTED: &str = "prony_io::driver::Driver::run";
+const COUNTED: &str = "prony_io::drivers::Driver::run";
 
 /// How much a figure may grow, in percent.
 const TOLERANCE: f64 = 5.0;
