@@ -1,5 +1,5 @@
 //! Reports are passed on, so they hide what may be a secret, unless the run says that it shows it:
-//! every format is made of what [`shown`] leaves.
+//! every format is made of what `shown` leaves.
 
 use prony_core::plan::Plan;
 use prony_core::summary::Summary;
