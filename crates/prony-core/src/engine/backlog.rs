@@ -82,7 +82,10 @@ impl<P: Protocol> Engine<P> {
                 return;
             }
         }
-        if self.room() < self.source.due_before(now + Span(1)) {
+        let due = self.source.due_before(now + Span(1));
+        // Where the last arrival ends the load, what is left after it would keep the run from ending.
+        let is_rest = || due == self.source.due_before(Nanos::MAX);
+        if self.room() < due || (self.backlog.drops && is_rest()) {
             self.drop_due(now);
         }
         if self.source.arrival_is_due(now) {

@@ -170,6 +170,28 @@ fn a_number_of_requests_that_cannot_be_sent_ends_in_time() {
     assert!(t.end <= ms(12), "{:?}", t.end);
 }
 
+/// The last time of a trace ends the load, too: once something was dropped, what is due after it
+/// does not keep the run from ending, however few turns the meter comes to.
+#[test]
+fn a_trace_that_cannot_be_kept_up_with_ends_after_its_last_time() {
+    let times = (0..20_000).map(|i| Span::from_nanos(i * 1_000)).collect();
+    let load =
+        Load::Open { rate: RatePlan::default(), arrivals: Arrivals::Trace(times), connections: 2 };
+    let mut plan = plan(load, 1);
+    plan.stop = Stop { requests: None, sessions: None, duration: Some(Span::from_millis(50)) };
+    let mut e = Engine::new(&plan, Letters);
+    e.limit_backlog(1 << 20);
+    // Its one turn comes when more is due than there is room for, the next one after the last time.
+    e.on_tick(ms(18));
+    assert!(e.recorder().fault(Fault::Dropped) > 0);
+    turn(&mut e, ms(18));
+    e.on_tick(ms(30));
+    assert_eq!(e.recorder().progress()[0], 20_000, "all are accounted for");
+    assert!(e.in_flight() <= 2, "{} in flight", e.in_flight());
+    e.on_tick(ms(1_030));
+    assert!(turn(&mut e, ms(1_030)).0.contains(&Action::Finished));
+}
+
 /// A connection that lives for weeks is retired by no counter.
 #[test]
 fn a_connection_without_a_limit_is_kept_beyond_32_bits() {
