@@ -11,7 +11,7 @@ const SHARE: u64 = 16;
 /// Never more than that, in bytes: 30 seconds of 90,000 requests a second.
 const MOST: u64 = 256 << 20;
 
-/// The bytes that the waiting requests of each of so many workers may take.
+/// The bytes that the waiting requests of each worker may take.
 pub(crate) fn backlog(workers: usize) -> u64 {
     share(limit(), workers)
 }

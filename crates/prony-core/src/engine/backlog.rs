@@ -83,7 +83,7 @@ impl<P: Protocol> Engine<P> {
             }
         }
         let due = self.source.due_before(now + Span(1));
-        // Where the last arrival ends the load, what is left after it would keep the run from ending.
+        // Where the last arrival ends the load, what is left behind it would keep the run alive.
         let is_rest = || due == self.source.due_before(Nanos::MAX);
         if self.room() < due || (self.backlog.drops && is_rest()) {
             self.drop_due(now);

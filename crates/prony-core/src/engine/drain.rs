@@ -25,7 +25,7 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    /// Everything that is still under way counts as unfinished.
+    /// Everything that is still in flight counts as unfinished.
     pub(super) fn give_up(&mut self, now: Nanos) {
         self.drop_rest(now);
         let used: Vec<u32> = self.conns.used().collect();

@@ -445,7 +445,7 @@ impl Recorder {
         self.section(intended).tally.overdue += 1;
     }
 
-    /// So many requests that were wanted from `intended` on, or a little later, are dropped: the
+    /// `n` requests that were wanted from `intended` on, or a little later, are dropped: the
     /// meter neither started nor will start them.
     #[cold]
     pub fn dropped(&mut self, intended: Nanos, n: u64, now: Nanos) {

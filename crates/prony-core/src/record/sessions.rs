@@ -103,7 +103,7 @@ impl Recorder {
         }
     }
 
-    /// So many sessions that were wanted from `intended` on, or a little later, are dropped: none
+    /// `n` sessions that were wanted from `intended` on, or a little later, are dropped: none
     /// has made a request.
     #[cold]
     pub fn sessions_dropped(&mut self, intended: Nanos, n: u64, now: Nanos) {

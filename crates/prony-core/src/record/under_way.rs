@@ -61,7 +61,7 @@ impl Recorder {
         self.under_way.seen = now;
     }
 
-    /// So many requests are wanted since before the last event.
+    /// `n` requests are wanted since before the last event.
     #[cold]
     pub(super) fn noticed_late(&mut self, intended: Nanos, n: u64) {
         if intended >= self.begin {

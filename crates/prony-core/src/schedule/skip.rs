@@ -81,7 +81,7 @@ impl Law {
         due.min(most)
     }
 
-    /// Pass over so many arrivals.
+    /// Pass over the next `n` arrivals.
     fn pass_over(&mut self, n: u64) {
         match self {
             Self::Silent => {}

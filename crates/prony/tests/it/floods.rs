@@ -26,7 +26,7 @@ fn start(args: &[&str]) -> Running {
     Running::of(command, args)
 }
 
-/// A report that tells of everything that was due, and blames the meter.
+/// The report counts everything that was due, and blames the meter.
 fn check(report: &Report, due: f64, what: &str) {
     report.check_sums();
     assert_eq!(report.verdict(), "CLIENT-LIMITED", "{what}");

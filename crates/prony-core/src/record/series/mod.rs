@@ -154,7 +154,7 @@ impl Series {
         self.cell(now).failed += 1;
     }
 
-    /// So many other failures.
+    /// `n` failures other than timeouts.
     pub fn failed_together(&mut self, now: Nanos, n: u64) {
         self.cell(now).failed += n;
     }
