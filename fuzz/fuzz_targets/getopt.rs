@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| prony::personality::fuzzing::getopt(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| prony_compat::fuzzing::getopt(data));

@@ -1,8 +1,8 @@
-//! `cargo xtask bench`: the rig of bench/, with prony's release binary beside the other tools.
+//! `cargo xtask bench`: the rig of bench/, with prony as it is shipped beside the other tools.
 
 use anyhow::{Result, bail};
 
-use crate::shell::{self, cargo, program, target_dir};
+use crate::shell::{self, program};
 
 const USAGE: &str = "\
 cargo xtask bench rig up|down|status       start or stop the servers under test
@@ -18,8 +18,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     match what.as_str() {
         "rig" => shell::run(&mut program("bench/rig", &rest)),
         "compare" | "idle" | "freeze" | "rtt" => {
-            shell::run(&mut cargo(&["build", "--locked", "--release", "--quiet"]))?;
-            let prony = target_dir()?.join("release/prony");
+            let prony = shell::prony("dist")?;
             let script = format!("bench/{what}");
             shell::run(program("python3", &[&script]).args(rest).env("PRONY", prony))
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::shell::{cargo, run, target_dir};
+use crate::shell::{self, cargo, run};
 use crate::{instructions, licences, options, sctp, tidy, truth, verdicts};
 
 struct Step {
@@ -92,13 +92,14 @@ fn format() -> Result<()> {
     run(&mut cargo(&["fmt", "--manifest-path=fuzz/Cargo.toml", "--check"]))
 }
 
+/// In the profile of the tests, for which build scripts and procedural macros are built anyway.
 fn lints() -> Result<()> {
-    let all = ["clippy", "--locked", "--workspace", "--all-targets", "--quiet"];
+    let all = ["clippy", "--locked", "--workspace", "--all-targets", "--quiet", PROFILE];
     run(cargo(&all).args(["--", "-D", "warnings"]))
 }
 
 fn docs() -> Result<()> {
-    let all = ["doc", "--locked", "--workspace", "--no-deps", "--quiet"];
+    let all = ["doc", "--locked", "--workspace", "--no-deps", "--quiet", PROFILE];
     run(cargo(&all).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
@@ -124,8 +125,7 @@ fn tests() -> Result<Command> {
     Ok(command)
 }
 
-/// The release build spends most of its time in one thread, and the guests have one processor: side
-/// by side they take half the time.
+/// The guests have one processor: the release build has the others meanwhile.
 fn apart() -> Result<()> {
     std::thread::scope(|s| {
         let build = s.spawn(release);
@@ -136,7 +136,7 @@ fn apart() -> Result<()> {
 }
 
 fn release() -> Result<()> {
-    run(&mut cargo(&["build", "--locked", "--release", "--quiet"]))
+    shell::prony("release").map(drop)
 }
 
 fn spoilt() -> Result<()> {
@@ -145,6 +145,5 @@ fn spoilt() -> Result<()> {
 }
 
 fn demo() -> Result<()> {
-    release()?;
-    run(Command::new(target_dir()?.join("release/prony")).arg("demo"))
+    run(Command::new(shell::prony("release")?).arg("demo"))
 }

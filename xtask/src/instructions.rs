@@ -2,7 +2,7 @@
 //!
 //! Each case runs twice, with a small and a large number of requests; the difference of the
 //! instruction counts over the difference of the requests leaves out what each run begins and ends
-//! with. The release binary is measured as it is installed, over real sockets; the kernel's part is
+//! with. The binary of the profile `release` is measured over real sockets; the kernel's part is
 //! not counted, nor what the report takes, which grows with the time of the run and so with all
 //! that the machine does besides.
 //!
@@ -20,12 +20,13 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::server::Server;
-use crate::shell::{self, cargo, target_dir, which};
+use crate::shell::{self, which};
 
 const RECORD: &str = "bench/instructions.toml";
 
-/// What is counted: the worker's loop, with all that it calls.
-const COUNTED: &str = "prony_io::drivers::Driver::run";
+/// What is counted: the worker's loop, with all that it calls. The compiler makes copies of it for
+/// the kinds of machines that it knows of, whose names go on behind that.
+const COUNTED: &str = "prony_io::drivers::Driver::run*";
 
 /// How much a figure may grow, in percent.
 const TOLERANCE: f64 = 5.0;
@@ -44,16 +45,16 @@ const CASES: [Case; 2] = [
 
 /// `cargo xtask instructions`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
-    let update = match args {
-        [] => false,
-        [flag] if flag == "--update" => true,
-        _ => bail!("usage: cargo xtask instructions [--update]"),
+    let (profile, update) = match args {
+        [] => ("release", false),
+        [flag] if flag == "--update" => ("release", true),
+        [flag, name] if flag == "--profile" => (name.as_str(), false),
+        _ => bail!("usage: cargo xtask instructions [--update | --profile NAME]"),
     };
     if which("valgrind").is_none() {
         bail!("valgrind is missing: `apt-get install valgrind`");
     }
-    shell::run(&mut cargo(&["build", "--locked", "--release", "--quiet"]))?;
-    let prony = target_dir()?.join("release/prony");
+    let prony = shell::prony(profile)?;
     let server = Server::start(share_processor()?.arg(&prony))?;
     let mut measured = BTreeMap::new();
     for case in &CASES {

@@ -14,8 +14,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     if !args.is_empty() {
         bail!("usage: cargo xtask options");
     }
-    shell::run(&mut shell::cargo(&["build", "--locked", "--release", "--quiet"]))?;
-    let prony = shell::target_dir()?.join("release/prony");
+    let prony = shell::prony("release")?;
     let mut helped = BTreeSet::new();
     for command in ["load", "serve", "demo", "selftest", "rtt", "spectrum", "echo"] {
         let help = shell::output(&mut shell::program(&prony, &[command, "--help"]))?;

@@ -56,6 +56,12 @@ pub(crate) fn which(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
+/// Build prony in that profile, and say where it is.
+pub(crate) fn prony(profile: &str) -> Result<PathBuf> {
+    run(&mut cargo(&["build", "--locked", "--quiet", "--profile", profile]))?;
+    Ok(target_dir()?.join(profile).join("prony"))
+}
+
 /// Whether we may install packages.
 pub(crate) fn is_root() -> bool {
     output(&mut program("id", &["-u"])).is_ok_and(|id| id.trim() == "0")

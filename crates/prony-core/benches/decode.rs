@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use prony_core::fuzzing::plan;
 use prony_core::proto::h1::{Conn, H1};
-use prony_core::proto::{Protocol, Reply, ReplySink};
+use prony_core::proto::{Carrier, Reply, Sink};
+use prony_core::units::{Nanos, RequestId};
 
 /// Replies in one buffer, as one read of 16 KiB gives them.
 const BATCH: usize = 120;
@@ -18,19 +19,19 @@ struct Null {
     checksum: u64,
 }
 
-impl ReplySink for Null {
-    fn awaited(&self) -> Option<u32> {
-        (self.outstanding > 0).then_some(0)
+impl Sink for Null {
+    fn oldest(&self) -> Option<(RequestId, u32)> {
+        (self.outstanding > 0).then_some((RequestId { slot: 0, generation: 0 }, 0))
     }
     fn outstanding(&self) -> u32 {
         self.outstanding
     }
-    fn began(&mut self) {}
-    fn wants_body(&self) -> bool {
+    fn began(&mut self, _: RequestId) {}
+    fn wants_body(&self, _: RequestId) -> bool {
         false
     }
-    fn body(&mut self, _: &[u8]) {}
-    fn reply(&mut self, reply: Reply) {
+    fn body(&mut self, _: RequestId, _: &[u8]) {}
+    fn done(&mut self, _: RequestId, reply: Reply) {
         self.outstanding -= 1;
         let sum = reply.head_bytes + reply.body_bytes + u64::from(reply.status);
         self.checksum = self.checksum.wrapping_mul(31).wrapping_add(sum);
@@ -62,7 +63,9 @@ fn main() {
         for _ in 0..rounds {
             // One more is outstanding than is answered, as in a full pipeline.
             sink.outstanding = BATCH as u32 + 1;
-            let used = h1.decode(&mut conn, black_box(&batch), &mut sink).expect("valid replies");
+            let used = h1
+                .receive(&mut conn, black_box(&batch), Nanos::ZERO, &mut sink)
+                .expect("valid replies");
             assert_eq!((used, sink.outstanding), (batch.len(), 1));
         }
         let n = (rounds * BATCH) as f64;

@@ -9,11 +9,11 @@ use crate::plan::{
     CallSpec, Cookies, Dialect, Load, Plan, Stop, Think, TlsSpec, parse_session_log,
 };
 use crate::proto::h1::{Conn, H1};
-use crate::proto::{Protocol, Reply, ReplySink};
+use crate::proto::{self, Carrier, Reply};
 use crate::rate::RatePlan;
 use crate::script::{Jar, Origin, Scope, Template};
 use crate::target::{Endpoint, Url, check_header, check_method, parse_url_file};
-use crate::units::{Nanos, ParseError, Span};
+use crate::units::{Nanos, ParseError, RequestId, Span};
 
 /// What came of reading a connection's bytes. The same bytes have the same outcome however they
 /// were cut in pieces.
@@ -70,7 +70,7 @@ fn take_in(
         rest = next;
         stash.extend_from_slice(piece);
         sink.began = false;
-        match h1.decode(&mut conn, &stash, sink) {
+        match h1.receive(&mut conn, &stash, Nanos::ZERO, sink) {
             Ok(used) => drop(stash.drain(..used)),
             Err(fault) => return sink.outcome(methods, Some(fault), false),
         }
@@ -361,38 +361,41 @@ impl Sink {
     }
 }
 
-impl ReplySink for Sink {
-    fn awaited(&self) -> Option<u32> {
-        (self.outstanding() > 0).then_some(self.replies.len() as u32)
+impl proto::Sink for Sink {
+    fn oldest(&self) -> Option<(RequestId, u32)> {
+        let call = self.replies.len() as u32;
+        let id = RequestId { slot: call, generation: 0 };
+        (self.outstanding() > 0).then_some((id, call))
     }
 
     fn outstanding(&self) -> u32 {
         (self.calls - self.replies.len()) as u32
     }
 
-    fn began(&mut self) {
+    fn began(&mut self, _: RequestId) {
         assert!(self.outstanding() > 0, "a reply begins that nobody awaits");
         self.began = true;
     }
 
-    fn wants_headers(&self) -> bool {
+    fn wants_headers(&self, _: RequestId) -> bool {
         self.wants_headers
     }
 
-    fn header(&mut self, name: &[u8], value: &[u8]) {
+    fn header(&mut self, _: RequestId, name: &[u8], value: &[u8]) {
         assert!(self.wants_headers && self.outstanding() > 0, "a header that nobody wants");
         self.headers.push((name.to_vec(), value.to_vec()));
     }
 
-    fn wants_body(&self) -> bool {
+    fn wants_body(&self, _: RequestId) -> bool {
         true
     }
 
-    fn body(&mut self, piece: &[u8]) {
+    fn body(&mut self, _: RequestId, piece: &[u8]) {
         self.body.extend_from_slice(piece);
     }
 
-    fn reply(&mut self, reply: Reply) {
+    fn done(&mut self, id: RequestId, reply: Reply) {
+        assert_eq!(id.slot as usize, self.replies.len(), "replies come in order");
         assert_eq!(self.body.len() as u64, reply.body_bytes, "bytes of body");
         assert!(matches!(reply.status, 101 | 200..=599), "status {}", reply.status);
         self.replies.push((reply, std::mem::take(&mut self.body)));

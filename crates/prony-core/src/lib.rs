@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::iter_over_hash_type)]
 
+mod check;
 pub mod echo;
 pub mod engine;
 pub mod fault;
@@ -31,3 +32,4 @@ pub mod shield;
 pub mod summary;
 pub mod target;
 pub mod units;
+pub mod vars;

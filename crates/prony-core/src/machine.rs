@@ -64,6 +64,15 @@ pub enum Action {
     Finished,
 }
 
+/// What a machine wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// This, now.
+    Act(Action),
+    /// Nothing until the next `on_*` call, of which `on_tick` is due at that time.
+    Wait(Option<Nanos>),
+}
+
 /// How to let go of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseHow {
@@ -176,4 +185,10 @@ pub trait Machine {
 
     /// When `on_tick` wants to be called; `None`: not before something else happens.
     fn deadline(&self) -> Option<Nanos>;
+
+    /// [`poll_action`](Self::poll_action), and where that has none, [`deadline`](Self::deadline):
+    /// one call for a driver that knows no more than `dyn Machine`.
+    fn next(&mut self) -> Next {
+        self.poll_action().map_or_else(|| Next::Wait(self.deadline()), Next::Act)
+    }
 }

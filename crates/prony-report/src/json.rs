@@ -354,6 +354,8 @@ impl<'a> Section<'a> {
         sent_rate: Option<f64>,
     ) -> Self {
         let t = &tally.times;
+        // Waits that only some protocols know are there where something waited.
+        let is_shown = |name: &str, hist: &Hist| !name.ends_with("_wait") || !hist.is_empty();
         let times = [
             ("response", &t.response),
             ("service", &t.service),
@@ -361,6 +363,8 @@ impl<'a> Section<'a> {
             ("transfer", &t.transfer),
             ("lag", &t.lag),
             ("queue", &t.queue),
+            ("stream_wait", &t.stream_wait),
+            ("flow_wait", &t.flow_wait),
             ("connect", &t.connect),
             ("handshake", &t.handshake),
             ("failed", &t.failed),
@@ -377,7 +381,11 @@ impl<'a> Section<'a> {
         };
         Self {
             rates,
-            times: times.into_iter().map(|(name, hist)| (name, Times::of(hist))).collect(),
+            times: times
+                .into_iter()
+                .filter(|(name, hist)| is_shown(name, hist))
+                .map(|(name, hist)| (name, Times::of(hist)))
+                .collect(),
             ci95: Intervals::of(tally),
             errors: errors(tally),
             rows: tally.rows().map(Line::from).collect(),

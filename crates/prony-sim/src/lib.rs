@@ -11,4 +11,4 @@ pub mod plant;
 mod run;
 pub mod world;
 
-pub use run::{Outcome, load, simulate};
+pub use run::{Outcome, load, load_over, simulate};

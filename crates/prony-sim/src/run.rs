@@ -4,7 +4,7 @@ use prony_core::echo::{self, EchoLaw};
 use prony_core::engine::Engine;
 use prony_core::machine::Machine;
 use prony_core::plan::Plan;
-use prony_core::proto::Protocol;
+use prony_core::proto::Carrier;
 use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
 use prony_core::record::Tally;
@@ -31,12 +31,13 @@ pub struct Outcome {
 /// tells.
 pub fn load(plan: &Plan, shares: u32, setup: &Setup, servers: &mut [&mut dyn Machine]) -> Outcome {
     match plan.exchange {
-        None => load_as(plan, shares, setup, servers, H1::new),
-        Some(_) => load_as(plan, shares, setup, servers, Echo::new),
+        None => load_over(plan, shares, setup, servers, H1::new),
+        Some(_) => load_over(plan, shares, setup, servers, Echo::new),
     }
 }
 
-fn load_as<P: Protocol>(
+/// The same over the caller's own carrier, of which `make` makes one for each share.
+pub fn load_over<P: Carrier>(
     plan: &Plan,
     shares: u32,
     setup: &Setup,

@@ -1,20 +1,9 @@
-//! What the `prony` binary, its tests and other front ends share: options to a plan, a plan to a
-//! summary ([`run::run`]), a summary to reports.
+//! The command line of `prony`: options, commands, the live view, the self-test.
 
 pub mod cli;
 pub mod commands;
-pub mod error;
-pub mod exit;
-mod here;
-mod interrupt;
+mod live_line;
 mod means;
-pub mod output;
-pub mod personality;
-pub mod plan_file;
-pub mod progress;
-pub use prony_report as report;
-pub mod run;
-pub mod selftest;
-mod target;
-pub mod tls;
-pub mod tui;
+mod progress;
+mod selftest;
+mod tui;

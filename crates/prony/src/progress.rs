@@ -5,20 +5,21 @@ use std::env;
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use prony_core::plan::Plan;
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live};
+use prony_report::units;
+use prony_run::error::Error;
+use prony_run::interrupt::Ending;
+use prony_run::output;
+use prony_run::progress::{Phase, Snapshot};
 
 use crate::cli::output::OutputArgs;
-use crate::error::Error;
-use crate::interrupt::Ending;
-use crate::output;
-use crate::report::units;
+use crate::live_line;
 use crate::tui::{self, View};
 
-/// Updates of the live line per second, at most.
-const UPDATES_PER_SECOND: u8 = 10;
+/// Between two updates of the live line.
+const LIVE_EVERY: Span = Span::from_millis(100);
 /// Between two plain lines.
 const PLAIN_EVERY: Span = Span::from_secs(1);
 
@@ -27,7 +28,7 @@ const UNASKED_AFTER: Span = Span::from_millis(400);
 
 /// What is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Telling {
+pub(crate) enum Telling {
     /// Nothing.
     Nothing,
     /// Lines on standard error.
@@ -55,7 +56,7 @@ pub(crate) fn telling(output: &OutputArgs) -> Result<Telling, Error> {
 
 /// Tells how a load goes, on standard error.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     plan: Plan,
     way: Way,
     /// What the load is still to reach, at the end of a line.
@@ -68,19 +69,19 @@ pub struct Progress {
 enum Way {
     Silent,
     Screen(Box<View>),
-    Live(ProgressBar),
+    Live { next: Nanos },
     Plain { next: Nanos },
 }
 
 impl Progress {
     /// Progress of that plan. `control` is what stops its load.
-    pub fn new(plan: &Plan, telling: Telling, control: &Arc<Control>) -> Self {
+    pub(crate) fn new(plan: &Plan, telling: Telling, control: &Arc<Control>) -> Self {
         let way = match telling {
             Telling::Nothing => Way::Silent,
             Telling::Screen(after) => {
                 Way::Screen(Box::new(View::new(plan, Arc::clone(control), after)))
             }
-            Telling::Lines if io::stderr().is_terminal() => Way::Live(bar()),
+            Telling::Lines if io::stderr().is_terminal() => Way::Live { next: Nanos::ZERO },
             Telling::Lines => Way::Plain { next: Nanos::ZERO + PLAIN_EVERY },
         };
         let control = Arc::clone(control);
@@ -88,33 +89,39 @@ impl Progress {
     }
 
     /// What the load is still to reach, as the end of a line.
-    pub fn aim(&mut self, aim: String) {
+    pub(crate) fn aim(&mut self, aim: String) {
         self.aim = aim;
     }
 
     /// The load stands so.
-    pub fn show(&mut self, live: &Live) {
+    pub(crate) fn show(&mut self, live: &Live) {
         if let Some(sentence) = self.ending.sentence(&self.control, live) {
             self.way.end(sentence);
         }
         match &mut self.way {
             Way::Silent => {}
             Way::Screen(view) => view.show(live),
-            Way::Live(bar) => bar.set_message(line(&self.plan, live) + &self.aim),
+            Way::Live { next } => {
+                if live.now >= *next {
+                    *next = live.now + LIVE_EVERY;
+                    live_line::show(&(line(&Snapshot::of(&self.plan, live)) + &self.aim));
+                }
+            }
             Way::Plain { next } => {
                 if live.now >= *next {
                     *next = live.now + PLAIN_EVERY;
-                    output::to_stderr(&format!("prony: {}{}", line(&self.plan, live), self.aim));
+                    let line = line(&Snapshot::of(&self.plan, live));
+                    output::to_stderr(&format!("prony: {line}{}", self.aim));
                 }
             }
         }
     }
 
     /// The load has ended: the live line goes away.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         match self.way {
             Way::Screen(view) => view.finish(),
-            Way::Live(bar) => bar.finish_and_clear(),
+            Way::Live { .. } => live_line::clear(),
             Way::Silent | Way::Plain { .. } => {}
         }
     }
@@ -127,7 +134,10 @@ impl Way {
         match self {
             Self::Silent => {}
             Self::Screen(view) if view.is_shown() => view.end(sentence),
-            Self::Live(bar) => bar.suspend(|| say(&sentence)),
+            Self::Live { .. } => {
+                live_line::clear();
+                say(&sentence);
+            }
             Self::Screen(_) | Self::Plain { .. } => say(&sentence),
         }
     }
@@ -137,88 +147,72 @@ impl Way {
 /// terminal, else a plain line for each.
 #[derive(Debug)]
 pub(crate) struct Steps {
-    bar: Option<ProgressBar>,
+    live: bool,
     quiet: bool,
 }
 
 impl Steps {
     /// On standard error, unless it is to be quiet.
     pub(crate) fn new(quiet: bool) -> Self {
-        Self { bar: (!quiet && io::stderr().is_terminal()).then(bar), quiet }
+        Self { live: !quiet && io::stderr().is_terminal(), quiet }
     }
 
     /// That comes next.
     pub(crate) fn show(&self, what: &str) {
-        match &self.bar {
-            Some(bar) => bar.set_message(what.to_owned()),
-            None if self.quiet => {}
-            None => output::to_stderr(&format!("prony: {what}")),
+        if self.live {
+            live_line::show(what);
+        } else if !self.quiet {
+            output::to_stderr(&format!("prony: {what}"));
         }
     }
 
     /// All is done: the live line goes away.
     pub(crate) fn finish(self) {
-        if let Some(bar) = self.bar {
-            bar.finish_and_clear();
+        if self.live {
+            live_line::clear();
         }
     }
 }
 
-fn bar() -> ProgressBar {
-    let target = ProgressDrawTarget::stderr_with_hz(UPDATES_PER_SECOND);
-    let bar = ProgressBar::with_draw_target(None, target);
-    // The template has no variable parts but the message, so it is always right.
-    if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
-        bar.set_style(style);
-    }
-    bar
-}
-
 /// One line: elapsed, rates, in flight, latencies of the last second, errors.
-fn line(plan: &Plan, live: &Live) -> String {
-    let mut parts = vec![elapsed(plan, live)];
-    let asked = plan.target_rate(live.now);
-    if let Some(last) = &live.last {
-        let rate = units::rate(last.cell.replies as f64 / last.length.as_secs_f64());
-        parts.push(match asked {
-            Some(asked) => format!("{rate} of {} asked", units::rate(asked)),
-            None => rate,
-        });
-    } else if let Some(asked) = asked {
-        parts.push(format!("{} asked", units::rate(asked)));
-    }
-    parts.push(format!("{} in flight", live.in_flight));
-    let last = live.last.iter().map(|last| &last.cell).filter(|last| last.replies > 0);
-    parts.extend(last.map(|last| {
-        let p50 = last.quantile(0.5).map(|p50| format!("p50 {}, ", units::span(p50)));
+fn line(now: &Snapshot) -> String {
+    let mut parts = vec![elapsed(now.phase)];
+    parts.extend(match (now.rate, now.target_rate) {
+        (Some(rate), Some(asked)) => {
+            Some(format!("{} of {} asked", units::rate(rate), units::rate(asked)))
+        }
+        (Some(rate), None) => Some(units::rate(rate)),
+        (None, Some(asked)) => Some(format!("{} asked", units::rate(asked))),
+        (None, None) => None,
+    });
+    parts.push(format!("{} in flight", now.in_flight));
+    if let Some(latencies) = &now.latencies {
+        parts.extend(latencies.p50.map(|p50| format!("p50 {}", units::span(p50))));
         // Too few for a p99 in this second: its longest is the honest figure.
-        let tail = last.quantile(0.99).map_or_else(
-            || format!("max {}", units::span(last.max)),
-            |p99| format!("p99 {}", units::span(p99)),
-        );
-        p50.unwrap_or_default() + &tail
-    }));
-    if live.failed > 0 {
-        parts.push(format!("{} failed", live.failed));
+        parts.push(match latencies.p99 {
+            Some(p99) => format!("p99 {}", units::span(p99)),
+            None => format!("max {}", units::span(latencies.max)),
+        });
+    }
+    if now.failed > 0 {
+        parts.push(format!("{} failed", now.failed));
     }
     parts.join(", ")
 }
 
-/// How far the run is: of its time, of its requests, or just how long it has lasted.
-fn elapsed(plan: &Plan, live: &Live) -> String {
-    let now = live.now;
-    let seconds = now.since(Nanos::ZERO).as_secs_f64();
-    if now.since(Nanos::ZERO) < plan.warmup {
-        return format!("{seconds:.0} s of {} warm-up", units::span(plan.warmup));
-    }
-    let measured = now.since(Nanos::ZERO + plan.warmup).as_secs_f64();
-    match plan.length() {
-        _ if live.drain_end.is_some() => format!("{measured:.0} s, waiting for the last replies"),
-        Some(whole) if measured <= whole.as_secs_f64() => {
-            format!("{measured:.0} of {:.0} s", whole.as_secs_f64())
+/// How far the run is: of its time, or just how long it has lasted.
+fn elapsed(phase: Phase) -> String {
+    match phase {
+        Phase::Warmup { elapsed, whole } => {
+            format!("{:.0} s of {} warm-up", elapsed.as_secs_f64(), units::span(whole))
         }
-        Some(_) => format!("{measured:.0} s, waiting for the last replies"),
-        None => format!("{measured:.0} s"),
+        Phase::Measurement { elapsed, whole: Some(whole) } => {
+            format!("{:.0} of {:.0} s", elapsed.as_secs_f64(), whole.as_secs_f64())
+        }
+        Phase::Measurement { elapsed, whole: None } => format!("{:.0} s", elapsed.as_secs_f64()),
+        Phase::Drain { elapsed } => {
+            format!("{:.0} s, waiting for the last replies", elapsed.as_secs_f64())
+        }
     }
 }
 
@@ -228,16 +222,17 @@ mod tests {
     use expect_test::expect;
     use prony_core::record::series::{Cell, bin_of};
     use prony_io::Interval;
+    use prony_run::environment::Environment;
 
     use super::*;
     use crate::cli::Cli;
-    use crate::cli::plan::{Surroundings, plan};
+    use crate::cli::plan::plan;
 
     fn check(options: &str, live: &Live) -> String {
         let words = ["prony", "http://h/"].into_iter().chain(options.split_whitespace());
-        let around = Surroundings { connections_max: 9, connections_why: String::new(), seed: 1 };
+        let around = Environment { connections_max: 9, connections_why: String::new(), seed: 1 };
         let planned = plan(&Cli::try_parse_from(words).unwrap().load, &around).unwrap();
-        format!("{options}\n  {}\n", line(&planned.plan, live))
+        format!("{options}\n  {}\n", line(&Snapshot::of(&planned.plan, live)))
     }
 
     /// A second with so many replies of 400 us and one of 2 ms.

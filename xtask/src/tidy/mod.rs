@@ -6,6 +6,7 @@
 //! round.
 
 mod circles;
+mod floors;
 mod functions;
 mod graph;
 mod imports;
@@ -58,6 +59,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     let paths = listed_files()?;
     let document = fs::read_to_string(modules::DOCUMENT).context(modules::DOCUMENT)?;
     let rules = modules::Rules::parse(&document)?;
+    let floors = floors::Floors::parse(&document)?;
     let mut findings = Vec::new();
     rules.check_names(&paths, &mut findings);
     let mut measures = Measures::new();
@@ -67,6 +69,9 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         // A file that is deleted but still listed is none of our business.
         let Ok(bytes) = fs::read(path) else { continue };
         check(path, &bytes, &rules, &mut findings, &mut measures);
+        if path.ends_with("Cargo.toml") {
+            floors.check(path, &String::from_utf8_lossy(&bytes), &mut findings);
+        }
         if path.ends_with(".rs") {
             let text = String::from_utf8_lossy(&bytes);
             truth::gather(path, &text, &mut numbered);

@@ -146,8 +146,8 @@ fn permission(cell: &str, line: usize) -> Result<Rule> {
 }
 
 /// "`a`, `b`" and nothing else.
-fn list(text: &str) -> Result<Vec<String>> {
-    let is_name = |c: char| c.is_alphanumeric() || "_:".contains(c);
+pub(super) fn list(text: &str) -> Result<Vec<String>> {
+    let is_name = |c: char| c.is_alphanumeric() || "_:-".contains(c);
     let mut found = Vec::new();
     for entry in text.split(',').map(str::trim) {
         let name = entry.strip_prefix('`').and_then(|e| e.strip_suffix('`'));
@@ -258,14 +258,14 @@ mod tests {
             (format!("{SRC}units.rs"), "fn f() -> crate::plan::Plan {}\n"),
             (format!("{SRC}engine.rs"), "use crate::summary::Summary;\n"),
             (
-                "crates/prony-io/src/epoll.rs".to_owned(),
+                "crates/prony-io/src/drivers/epoll/mod.rs".to_owned(),
                 "use prony_core::{machine::Machine, record::Tally};\n",
             ),
-            ("crates/prony-io/src/desk.rs".to_owned(), "use prony_core::engine::Engine;\n"),
+            ("crates/prony-io/src/drivers/desk.rs".to_owned(), "use prony_core::engine::Engine;\n"),
         ] {
             assert_eq!(findings_in(&path, text).len(), 1, "{text}");
         }
         let worker = "use prony_core::engine::Engine;\n";
-        assert_eq!(findings_in("crates/prony-io/src/worker.rs", worker), Vec::<String>::new());
+        assert_eq!(findings_in("crates/prony-io/src/run/worker.rs", worker), Vec::<String>::new());
     }
 }

@@ -234,13 +234,14 @@ const DATAGRAM_MAX: u32 = 65_507 - HEADER as u32;
 impl Echoed {
     /// Add what another responder has done.
     pub fn merge(&mut self, other: &Self) {
-        self.connections += other.connections;
-        self.messages += other.messages;
-        self.bytes_in += other.bytes_in;
-        self.bytes_out += other.bytes_out;
-        self.broken += other.broken;
-        self.refused += other.refused;
-        self.silent += other.silent;
+        let Self { connections, messages, bytes_in, bytes_out, broken, refused, silent } = other;
+        self.connections += connections;
+        self.messages += messages;
+        self.bytes_in += bytes_in;
+        self.bytes_out += bytes_out;
+        self.broken += broken;
+        self.refused += refused;
+        self.silent += silent;
     }
 }
 

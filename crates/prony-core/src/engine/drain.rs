@@ -1,10 +1,9 @@
 //! How a run ends: no further request starts, what is in flight is awaited, and what is left then
 //! counts as unfinished.
 
-use super::{Engine, NOTHING};
-use crate::machine::Action;
-use crate::proto::Protocol;
-use crate::units::Nanos;
+use super::Engine;
+use crate::proto::Carrier;
+use crate::units::{Nanos, RequestId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -14,12 +13,12 @@ pub(super) enum Stage {
     Over,
 }
 
-impl<P: Protocol> Engine<P> {
+impl<P: Carrier> Engine<P> {
     pub(super) fn begin_drain(&mut self, at: Nanos) {
         if self.stage == Stage::Running {
             self.stage = Stage::Draining(at + self.plan.timeout);
             self.load_end = self.load_end.min(at);
-            self.source.end(at);
+            self.load.end(at);
             self.recorder.load_ended(at);
             self.cut_thinking(at);
         }
@@ -28,35 +27,36 @@ impl<P: Protocol> Engine<P> {
     /// Everything that is still in flight counts as unfinished.
     pub(super) fn give_up(&mut self, now: Nanos) {
         self.drop_rest(now);
-        let used: Vec<u32> = self.conns.used().collect();
+        let used: Vec<u32> = self.links.used().collect();
         for slot in used {
-            let mut flights = std::mem::take(&mut self.conns[slot].flights);
-            for flight in flights.drain(..) {
-                self.recorder.unfinished(flight.intended);
-                self.outstanding -= 1;
-            }
+            let rest = self.take_all_of(slot);
+            self.leave_unfinished(&rest);
         }
-        for flight in self.source.take_waiting() {
-            self.recorder.unfinished(flight.intended);
-            self.outstanding -= 1;
-        }
+        let waiting = self.dispatch.take_all_waiting();
+        self.leave_unfinished(&waiting);
         debug_assert_eq!(self.outstanding, 0);
         self.cut_all(now);
         self.over();
     }
 
+    fn leave_unfinished(&mut self, exchanges: &[RequestId]) {
+        for &id in exchanges {
+            self.recorder.unfinished(self.exchanges[id].intended());
+            self.exchanges.give_up(id);
+            self.outstanding -= 1;
+        }
+    }
+
     pub(super) fn over(&mut self) {
         if self.stage != Stage::Over {
             self.stage = Stage::Over;
-            // What the driver has not yet been asked for it is never asked for.
-            self.first = NOTHING;
-            self.actions.clear();
-            self.actions.push_back(Action::Finished);
+            self.agenda.finish();
         }
     }
 
     pub(super) fn check_over(&mut self) {
-        if self.stage != Stage::Over && self.outstanding == 0 && self.source.is_done() {
+        debug_assert!(self.outcome.is_applied(), "{:?}", self.outcome);
+        if self.stage != Stage::Over && self.outstanding == 0 && self.load.is_done() {
             self.over();
         }
     }

@@ -1,127 +1,93 @@
-//! The client: schedule -> connection -> protocol -> record. The one place that knows four of the
-//! axes; each of them knows none of the others.
+//! The client. Requests go one way through four rooms, each of which keeps its fields to itself:
 //!
-//! Closed loop: user u belongs to lane u / depth; a lane has one connection per endpoint, opened
-//! when a user of the lane first wants it and opened again when it is gone. Open loop: an arrival
-//! takes an idle connection of its endpoint, else opens one (up to the cap), else joins a busy one
-//! with room in its pipeline, else waits in the client's queue.
+//! - `load` wants them: arrivals, users, sessions, think times, quotas. Knows no connection.
+//! - `dispatch` finds a connection for each: lanes, pools, queues, the pacing of connects. Knows
+//!   no bytes.
+//! - `exchange` holds them from the intended start to the end: the slab, stamps, what is expected
+//!   of replies. Knows no socket.
+//! - `link` is the connections: how far each has come, its layer and carrier, what it sends and
+//!   receives, timeouts, how it is lost. Knows no session.
+//!
+//! What a look at a connection has led to comes back as one `Outcome`, from which the load goes
+//! on. This file routes a driver's events to the rooms.
 
-mod backlog;
-mod calls;
-mod closed;
-mod conn;
-mod depth;
+mod agenda;
+mod dispatch;
 mod drain;
-mod dynamic;
-mod flight;
-mod greet;
-mod line;
-mod loss;
-mod open;
-mod pool;
-mod secure;
-mod send;
-mod session;
-mod sink;
-mod source;
-mod start;
+mod exchange;
+mod link;
+mod load;
 #[cfg(test)]
 mod tests;
-mod trail;
-mod walk;
-
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 
 use crate::fault::Fault;
-use crate::layer::Layer;
-use crate::machine::{Action, CloseHow, KernelStamp, Machine, StopRequest};
+use crate::machine::{Action, KernelStamp, Machine, StopRequest};
 use crate::plan::Plan;
-use crate::proto::Protocol;
+use crate::proto::{Carrier, Out};
+use crate::rate::Steer;
 use crate::record::{Observer, Recorder, Tally};
-use crate::units::{ConnId, Nanos, Span};
-use backlog::Backlog;
-use calls::Calls;
-use conn::{Conn, NONE, State, Table};
-use depth::Depths;
+use crate::units::{ConnId, Nanos, RequestId, Span};
+use agenda::{Agenda, Timer};
+use dispatch::{Dispatch, Pacing};
 use drain::Stage;
-use dynamic::Dynamic;
-use flight::Flight;
-use line::Line;
-use secure::Secure;
-use send::OUT_CHUNK;
-use sink::Sink;
-use source::Source;
-use trail::Trails;
+use exchange::Exchanges;
+use exchange::expect::Calls;
+use exchange::outcome::Outcome;
+use exchange::script::Dynamic;
+pub use link::Tap;
+use link::{Depths, Links, OUT_CHUNK, Secure, Tapped, Trails};
+use load::{Backlog, Load};
 
 /// The client side of a run, or of one share of it.
 #[derive(Debug)]
-pub struct Engine<P: Protocol> {
+pub struct Engine<P: Carrier> {
     plan: Plan,
-    proto: P,
-    conns: Table<P::Conn>,
-    source: Source,
-    recorder: Recorder,
-    /// A connection that has bytes to send and comes before all actions; its slot is `NONE` where
-    /// there is none. Mostly there is one, and nothing else, so it spares the queue.
-    first: ConnId,
-    actions: VecDeque<Action>,
-    line: Line,
+    /// Who wants requests, and when.
+    load: Load,
     backlog: Backlog,
-    timers: BinaryHeap<Reverse<(Nanos, Timer)>>,
+    /// Which connection carries them.
+    dispatch: Dispatch,
+    pacing: Pacing,
+    /// The requests that have begun and not ended.
+    exchanges: Exchanges,
+    calls: Calls,
+    /// What sessions know, where the plan has something dynamic.
+    dynamic: Option<Box<Dynamic>>,
+    /// The connections.
+    links: Links<P::Conn>,
+    carrier: P,
+    depths: Depths,
+    secure: Secure,
+    /// What the kernel notes of bytes, where it is asked.
+    trails: Option<Box<Trails>>,
+    /// Who looks at what goes by.
+    tap: Option<Tapped>,
+    recorder: Recorder,
+    agenda: Agenda,
     stage: Stage,
     /// When no new request may start any more, where that is known; else `Nanos::MAX`.
     load_end: Nanos,
     /// Requests started and not ended.
     outstanding: u64,
     outstanding_max: u64,
-    secure: Secure,
     /// The most connections at once.
     links_max: u64,
-    calls: Calls,
-    depths: Depths,
-    /// What sessions know, where the plan has something dynamic.
-    dynamic: Option<Box<Dynamic>>,
-    /// What the kernel notes of bytes, where it is asked.
-    trails: Option<Box<Trails>>,
-    /// A request of the connection that is being looked at has failed.
-    missed: bool,
-    /// Scratch, reused from call to call.
-    out: Vec<u8>,
-    /// The connection whose next requests are in there already, or `NOBODY`.
+    /// What the look at a connection has led to.
+    outcome: Outcome,
+    /// Scratch, reused from call to call: what is about to be sent.
+    out: Out,
+    /// The connection whose next requests are in there already, or none.
     prepared: u32,
-    starts: Vec<usize>,
-    pieces: Vec<usize>,
-    freed: Vec<u32>,
-    bounced: Vec<Flight>,
-    /// Requests that could not be filled in, and why.
-    unsent: Vec<(Flight, Fault)>,
+    /// Scratch: what a connection carried that is lost.
+    lost: Vec<RequestId>,
 }
 
-/// No connection.
-const NOTHING: ConnId = ConnId { slot: NONE, generation: 0 };
-
-/// Whose deadline stands in the heap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    /// The load begins.
-    Begin,
-    /// The connection in that slot may have run out of time.
-    Slot(u32),
-    /// The user has thought enough.
-    User(u32),
-    /// The session has thought enough.
-    Think(u32),
-    /// Requests of the session that wait for a connection may have run out of time.
-    Session(u32),
-}
-
-impl<P: Protocol> Engine<P> {
+impl<P: Carrier> Engine<P> {
     /// The engine for a valid plan (or a share of one).
-    pub fn new(plan: &Plan, proto: P) -> Self {
-        let source = Source::new(plan);
+    pub fn new(plan: &Plan, carrier: P) -> Self {
+        let (load, dispatch) = (Load::new(plan), Dispatch::new(plan));
         let begin = Nanos::ZERO + plan.warmup;
-        let load_end = source.load_end(plan);
+        let load_end = load.end_of(plan);
         let mut recorder = Recorder::new(begin).of(plan.sessions.is_some(), plan.names.len());
         if let Some(end) = load_end {
             recorder.load_ended(end);
@@ -129,40 +95,50 @@ impl<P: Protocol> Engine<P> {
         if plan.exchange.is_some() {
             recorder.round_trips();
         }
-        let mut timers = BinaryHeap::with_capacity(64);
-        if !source.has_begun() {
-            timers.push(Reverse((Nanos::ZERO, Timer::Begin)));
+        let mut agenda = Agenda::new();
+        if !load.has_begun() {
+            agenda.wake(Nanos::ZERO, Timer::Begin);
         }
         Self {
-            proto,
-            conns: Table::new(source.connections().min(1 << 16)),
-            source,
-            recorder,
-            first: NOTHING,
-            actions: VecDeque::with_capacity(64),
-            line: Line::new(),
+            links: Links::new(dispatch.connections(&load).min(1 << 16)),
+            load,
             backlog: Backlog::new(),
-            timers,
+            dispatch,
+            pacing: Pacing::new(),
+            exchanges: Exchanges::new(),
+            calls: Calls::new(plan),
+            dynamic: Dynamic::new(plan).map(Box::new),
+            carrier,
+            depths: Depths::new(plan),
+            secure: Secure::default(),
+            trails: None,
+            tap: None,
+            recorder,
+            agenda,
             stage: Stage::Running,
             load_end: load_end.unwrap_or(Nanos::MAX),
             outstanding: 0,
             outstanding_max: 0,
-            secure: Secure::default(),
             links_max: 0,
-            calls: Calls::new(plan),
-            depths: Depths::new(plan),
-            dynamic: Dynamic::new(plan).map(Box::new),
-            trails: None,
-            missed: false,
-            out: Vec::with_capacity(OUT_CHUNK),
-            prepared: send::NOBODY,
-            starts: Vec::new(),
-            pieces: Vec::new(),
-            freed: Vec::new(),
-            bounced: Vec::new(),
-            unsent: Vec::new(),
+            outcome: Outcome::default(),
+            out: Out::with_capacity(OUT_CHUNK),
+            prepared: link::NOBODY,
+            lost: Vec::new(),
             plan: plan.clone(),
         }
+    }
+
+    /// The rate may be changed while the run goes on; see
+    /// [`Schedule::expect_steers`](crate::schedule::Schedule::expect_steers).
+    pub fn expect_steers(&mut self) {
+        self.load.expect_steers();
+    }
+
+    /// Change the rate of an open loop from a moment on that has not come yet; see
+    /// [`Schedule::steer`](crate::schedule::Schedule::steer). The deadline may be another
+    /// afterwards.
+    pub fn steer(&mut self, steer: Steer) {
+        self.load.steer(steer);
     }
 
     /// Keep the stamps of every success; see [`Tally::kept`].
@@ -180,6 +156,11 @@ impl<P: Protocol> Engine<P> {
         self.recorder.observe(observer);
     }
 
+    /// Show `tap` what goes by.
+    pub fn tap(&mut self, tap: Box<dyn Tap>) {
+        self.tap = Some(Tapped::new(tap));
+    }
+
     /// What has been counted so far.
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
@@ -192,7 +173,7 @@ impl<P: Protocol> Engine<P> {
 
     /// Connections that are open or being opened.
     pub fn connections(&self) -> usize {
-        self.conns.len()
+        self.links.len()
     }
 
     /// The tallies: warm-up (where the plan has one) and measurement. Call it when the run is over.
@@ -202,22 +183,8 @@ impl<P: Protocol> Engine<P> {
         }
         self.recorder.in_flight_max(self.outstanding_max);
         self.recorder.live_max(self.links_max);
-        let by_count = self.source.ended_by_count();
+        let by_count = self.load.ended_by_count();
         self.recorder.finish(!by_count)
-    }
-
-    #[inline]
-    fn arm(&mut self, slot: u32, at: Nanos) {
-        if at < self.conns.armed[slot as usize] {
-            self.arm_earlier(slot, at);
-        }
-    }
-
-    /// Apart, as a connection's deadline is mostly a later one.
-    #[inline(never)]
-    fn arm_earlier(&mut self, slot: u32, at: Nanos) {
-        self.conns.armed[slot as usize] = at;
-        self.timers.push(Reverse((at, Timer::Slot(slot))));
     }
 
     /// How long a request may wait unsent.
@@ -225,163 +192,16 @@ impl<P: Protocol> Engine<P> {
         if self.plan.timeout_from_send { Span::MAX } else { self.plan.timeout }
     }
 
-    fn transmit(&mut self, slot: u32) {
-        let conn = &mut self.conns[slot];
-        let says = matches!(conn.state, State::Open | State::Greeting);
-        let ready = says || conn.layer.wants_send();
-        if ready && !conn.transmit_queued {
-            conn.transmit_queued = true;
-            let id = self.conns.id(slot);
-            if self.first.slot == NONE && self.actions.is_empty() {
-                self.first = id;
-            } else {
-                self.actions.push_back(Action::Transmit { id });
-            }
-        }
-    }
-
-    /// Whether the connection may be given one more request, now or later.
-    fn usable(&self, slot: u32) -> bool {
-        let conn = &self.conns[slot];
-        !conn.retired && self.plan.requests_per_connection.is_none_or(|n| conn.given < u64::from(n))
-    }
-
-    /// After bytes or an end of stream were taken in without fault.
-    fn settle(&mut self, slot: u32, now: Nanos) {
-        self.note_missed(slot);
-        let conn = &mut self.conns[slot];
-        if conn.retired {
-            conn.stash.clear();
-            self.abandon(slot, None, CloseHow::Orderly, now);
-            return;
-        }
-        self.requeue();
-        if self.conns[slot].flights.is_empty() && !self.usable(slot) {
-            self.release(slot, CloseHow::Orderly, now);
-        } else {
-            self.pump_slot(slot, now);
-            self.send_held_back(slot, now);
-        }
-        self.restart_freed(now);
-    }
-
-    /// The connection is open and, if it is to be, secured.
-    fn opened(&mut self, slot: u32, now: Nanos) {
-        if self.proto.greets() {
-            self.begin_greeting(slot, now);
-        } else {
-            self.ready(slot, now);
-        }
-    }
-
-    /// The connection can carry requests from now on.
-    fn ready(&mut self, slot: u32, now: Nanos) {
-        let conn = &mut self.conns[slot];
-        conn.state = State::Open;
-        for flight in &mut conn.flights {
-            flight.waited_for_connect(now);
-        }
-        self.connect_succeeded(slot);
-        if !self.conns[slot].flights.is_empty() {
-            self.transmit(slot);
-        }
-        self.pump_slot(slot, now);
-    }
-
-    /// Bytes of the protocol have come.
-    fn received(&mut self, slot: u32, data: &[u8], now: Nanos) {
-        self.recorder.bytes_received(now, data.len() as u64);
-        if self.proto.greets() && self.conns[slot].state == State::Greeting {
-            self.received_greeting(slot, data, now);
-            return;
-        }
-        let mut joined = Vec::new();
-        let stash = &mut self.conns[slot].stash;
-        let all = if stash.is_empty() {
-            data
-        } else {
-            joined = std::mem::take(stash);
-            joined.extend_from_slice(data);
-            &joined
-        };
-        let result = self.decode(slot, all, now);
-        if let Ok(used) = result {
-            if !joined.is_empty() {
-                joined.drain(..used);
-                self.conns[slot].stash = joined;
-            } else if used < data.len() {
-                self.conns[slot].stash.extend_from_slice(&data[used..]);
-            }
-        }
-        match result {
-            Ok(_) => self.settle(slot, now),
-            Err(fault) => {
-                if self.conns[slot].sent == 0 {
-                    self.recorder.stray(now, fault);
-                    self.link_fault(slot, fault);
-                    self.conns[slot].stash.clear();
-                    self.abandon(slot, None, CloseHow::Reset, now);
-                } else {
-                    self.abandon(slot, Some(fault), CloseHow::Reset, now);
-                }
-            }
-        }
-    }
-
-    fn decode(&mut self, slot: u32, data: &[u8], now: Nanos) -> Result<usize, Fault> {
-        let (proto, state, mut sink) = self.hearing(slot, now);
-        proto.decode(state, data, &mut sink)
-    }
-
-    /// All that is needed to take in what a connection's peer has said.
-    #[inline]
-    fn hearing(&mut self, slot: u32, now: Nanos) -> (&mut P, &mut P::Conn, Sink<'_>) {
-        let retries = self.retries();
-        let Conn {
-            flights, sent, served, retired, body, capture, connect_began, proto: state, ..
-        } = &mut self.conns[slot];
-        let sink = Sink {
-            flights,
-            sent,
-            served,
-            retired,
-            body,
-            capture,
-            dynamic: self.dynamic.as_deref_mut(),
-            trail: self.trails.as_deref_mut().map(|trails| trails.hearing(slot)),
-            connect_began: *connect_began,
-            calls: &self.calls,
-            recorder: &mut self.recorder,
-            freed: &mut self.freed,
-            bounced: &mut self.bounced,
-            retries,
-            missed: &mut self.missed,
-            now,
-        };
-        (&mut self.proto, state, sink)
-    }
-
-    /// What the end of the peer's stream means for the oldest request, if anything.
-    fn ended(&mut self, slot: u32, now: Nanos) -> Option<Fault> {
-        let left = std::mem::take(&mut self.conns[slot].stash);
-        let (proto, state, mut sink) = self.hearing(slot, now);
-        proto.end(state, &left, &mut sink).err()
-    }
-
     fn fire_timers(&mut self, now: Nanos) {
-        while let Some(&Reverse((at, timer))) = self.timers.peek()
-            && at <= now
-        {
-            self.timers.pop();
+        while let Some((at, timer)) = self.agenda.due(now) {
             match timer {
                 Timer::Begin => self.begin(now),
                 Timer::User(user) => self.start_user(user, at, now),
                 Timer::Think(session) => self.wake_session(session, at, now),
                 Timer::Session(session) => self.expire_session(session, at, now),
                 Timer::Slot(slot) => {
-                    // A stale entry: the slot's timer stands elsewhere in the heap.
-                    if self.conns.armed[slot as usize] == at {
-                        self.conns.armed[slot as usize] = Nanos::MAX;
+                    // A stale entry: the slot's timer stands elsewhere in the agenda.
+                    if self.links.disarm(slot, at) {
                         self.expire_slot(slot, now);
                     }
                 }
@@ -390,13 +210,9 @@ impl<P: Protocol> Engine<P> {
     }
 
     #[inline]
-    fn first_action(&mut self) -> Option<Action> {
-        let id = std::mem::replace(&mut self.first, NOTHING);
-        match self.conns.get_mut(id) {
-            Some(conn) => {
-                conn.transmit_queued = false;
-                Some(Action::Transmit { id })
-            }
+    fn first_action(&mut self, id: ConnId) -> Option<Action> {
+        match self.links.output_taken(id) {
+            Some(()) => Some(Action::Transmit { id }),
             None => self.after_first(id),
         }
     }
@@ -413,19 +229,16 @@ impl<P: Protocol> Engine<P> {
     /// Apart, so that drivers ask in place whether there is one.
     #[inline(never)]
     fn next_action(&mut self) -> Option<Action> {
-        while let Some(action) = self.actions.pop_front() {
+        while let Some(action) = self.agenda.next() {
             match action {
-                Action::Transmit { id } => match self.conns.get_mut(id) {
-                    Some(conn) => conn.transmit_queued = false,
+                Action::Transmit { id } => match self.links.output_taken(id) {
+                    Some(()) => {}
                     // It is gone, but may have left a farewell.
                     None if self.secure.has_farewell(id) => {}
                     None => continue,
                 },
-                Action::Connect { id, .. } => match self.conns.get_mut(id) {
-                    Some(conn) => {
-                        conn.asked = true;
-                        self.recorder.connecting(conn.connect_began);
-                    }
+                Action::Connect { id, .. } => match self.links.is_asked_for(id) {
+                    Some(wanted) => self.recorder.connecting(wanted),
                     // It was let go of before the driver came to it.
                     None => continue,
                 },
@@ -439,32 +252,21 @@ impl<P: Protocol> Engine<P> {
     }
 }
 
-impl<P: Protocol> Machine for Engine<P> {
+impl<P: Carrier> Machine for Engine<P> {
     fn on_connected(&mut self, id: ConnId, now: Nanos) {
-        if self.stage == Stage::Over || !self.conns.live(id) {
+        if self.stage == Stage::Over || !self.links.live(id) {
             return;
         }
         self.recorder.event(now);
-        let conn = &mut self.conns[id.slot];
-        debug_assert_eq!(conn.state, State::Connecting);
-        conn.opened = now;
-        self.recorder.connected(now, now.since(conn.connect_began));
-        if self.is_secured(id.slot) {
-            self.secure(id.slot, now);
-        } else {
-            self.opened(id.slot, now);
-        }
+        self.link_opened(id, now);
     }
 
     fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
-        if self.stage == Stage::Over || !self.conns.live(id) {
+        if self.stage == Stage::Over || !self.links.live(id) {
             return;
         }
         self.recorder.event(now);
-        match self.conns[id.slot].layer {
-            Layer::Plain => self.received(id.slot, data, now),
-            Layer::Tls(_) => self.received_records(id, data, now),
-        }
+        self.link_received(id, data, now);
         self.check_over();
     }
 
@@ -473,18 +275,11 @@ impl<P: Protocol> Machine for Engine<P> {
     }
 
     fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {
-        if self.stage == Stage::Over || !self.conns.live(id) {
+        if self.stage == Stage::Over || !self.links.live(id) {
             return;
         }
         self.recorder.event(now);
-        let slot = id.slot;
-        let fault = match (why, self.conns[slot].state) {
-            _ if matches!(self.conns[slot].layer, Layer::Tls(_)) => self.cut_off(slot, why),
-            (Some(Fault::Reset), State::Connecting) => Some(Fault::ConnectReset),
-            (Some(fault), _) => Some(fault),
-            (None, _) => self.ended(slot, now),
-        };
-        self.abandon(slot, fault, CloseHow::Orderly, now);
+        self.link_closed(id, why, now);
         self.check_over();
     }
 
@@ -537,10 +332,10 @@ impl<P: Protocol> Machine for Engine<P> {
     #[inline]
     fn poll_action(&mut self) -> Option<Action> {
         // Asked once more than there is something, each time.
-        if self.first.slot != NONE {
-            return self.first_action();
+        if let Some(id) = self.agenda.take_first() {
+            return self.first_action(id);
         }
-        if self.actions.is_empty() { None } else { self.next_action() }
+        if self.agenda.is_empty() { None } else { self.next_action() }
     }
 
     fn take_output(
@@ -552,26 +347,11 @@ impl<P: Protocol> Machine for Engine<P> {
         if self.stage == Stage::Over {
             return true;
         }
-        let Some(conn) = self.conns.get_mut(id) else {
-            return self.send_farewell(id, now, send);
-        };
-        let holds = conn.tail.is_some() || !matches!(conn.layer, Layer::Plain);
-        self.arm_from_send(id.slot, now);
-        if holds && !self.send_held(id.slot, now, send) {
-            return false;
-        }
-        if self.proto.greets() && !self.send_greeting(id.slot, now, send) {
-            return false;
-        }
-        let all = self.send_new(id.slot, now, send);
-        if !self.unsent.is_empty() {
-            self.fail_unsent(now);
-        }
-        all
+        self.link_output(id, now, send)
     }
 
     fn prepare_output(&mut self, id: ConnId) {
-        if self.stage != Stage::Over && self.conns.live(id) {
+        if self.stage != Stage::Over && self.links.live(id) {
             self.encode_early(id.slot);
         }
     }
@@ -580,8 +360,10 @@ impl<P: Protocol> Machine for Engine<P> {
         if self.stage == Stage::Over {
             return None;
         }
-        let mut at = self.timers.peek().map_or(Nanos::MAX, |Reverse((at, _))| *at);
-        at = at.min(self.source.next_event(self.unsent_timeout(), self.backlog.rests));
+        let mut at = self.agenda.deadline().min(self.queue_deadline());
+        if !self.backlog.rests() {
+            at = at.min(self.load.next_arrival().unwrap_or(Nanos::MAX));
+        }
         match self.stage {
             Stage::Draining(until) => at = at.min(until),
             _ => at = at.min(self.load_end),

@@ -2,9 +2,9 @@
 //! `?` (`1` is the second one of a plan with two), a reply is `!`.
 
 use super::*;
-use crate::machine::Action;
+use crate::machine::{Action, CloseHow};
 use crate::plan::{CallSpec, Expect, Load, Stop, Think};
-use crate::proto::{Reply, ReplySink};
+use crate::proto::{Call, Reply, Sink};
 use crate::schedule::{Arrivals, RatePlan};
 use crate::target::Endpoint;
 use crate::units::Span;
@@ -15,53 +15,56 @@ mod line;
 mod overdue;
 mod sessions;
 
-struct Letters;
+pub(super) struct Letters;
 
-impl Protocol for Letters {
+impl Carrier for Letters {
     type Conn = ();
 
-    fn room(&self, (): &(), in_flight: u32, limit: u32) -> u32 {
+    fn capacity(&self, (): &(), in_flight: u32, limit: u32) -> u32 {
         limit.saturating_sub(in_flight)
     }
 
-    fn encode(&mut self, (): &mut (), call: u32, last: bool, out: &mut Vec<u8>) {
-        out.push(match (last, call) {
+    fn submit(&mut self, (): &mut (), id: RequestId, call: Call<'_>, last: bool, out: &mut Out) {
+        out.begin(id);
+        out.bytes().push(match (last, call.index) {
             (true, _) => b'$',
             (false, 0) => b'?',
             (false, call) => b'0' + call as u8,
         });
     }
 
-    fn decode(
+    fn receive(
         &mut self,
         (): &mut (),
         data: &[u8],
-        sink: &mut impl ReplySink,
+        _: Nanos,
+        sink: &mut impl Sink,
     ) -> Result<usize, Fault> {
         for &byte in data {
-            if sink.awaited().is_none() {
-                return Err(Fault::Surplus);
-            }
+            let Some((id, _)) = sink.oldest() else { return Err(Fault::Surplus) };
             match byte {
-                b'!' | b'.' | b'x' => sink.reply(Reply {
-                    status: 200,
-                    head_bytes: 1,
-                    framing_bytes: 0,
-                    footer_bytes: 0,
-                    body_bytes: u64::from(byte == b'x'),
-                    interim: 0,
-                    keeps_open: byte != b'.',
-                    fault: None,
-                }),
-                b'~' => sink.began(),
+                b'!' | b'.' | b'x' => sink.done(
+                    id,
+                    Reply {
+                        status: 200,
+                        head_bytes: 1,
+                        framing_bytes: 0,
+                        footer_bytes: 0,
+                        body_bytes: u64::from(byte == b'x'),
+                        interim: 0,
+                        keeps_open: byte != b'.',
+                        fault: None,
+                    },
+                ),
+                b'~' => sink.began(id),
                 _ => return Err(Fault::BadStatusLine),
             }
         }
         Ok(data.len())
     }
 
-    fn end(&mut self, (): &mut (), _: &[u8], sink: &mut impl ReplySink) -> Result<(), Fault> {
-        if sink.awaited().is_some() { Err(Fault::ClosedEarly) } else { Ok(()) }
+    fn end(&mut self, (): &mut (), _: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
+        if sink.oldest().is_some() { Err(Fault::ClosedEarly) } else { Ok(()) }
     }
 }
 
@@ -89,7 +92,7 @@ pub(super) fn ms(n: u64) -> Nanos {
 }
 
 /// Polls all actions; transmits at once; returns the others, and what was sent.
-fn turn(engine: &mut Engine<Letters>, now: Nanos) -> (Vec<Action>, String) {
+pub(super) fn turn(engine: &mut Engine<Letters>, now: Nanos) -> (Vec<Action>, String) {
     let (mut actions, mut sent) = (Vec::new(), Vec::new());
     while let Some(action) = engine.poll_action() {
         if let Action::Transmit { id } = action {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, Resumption, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::version::{TLS12, TLS13};
@@ -12,6 +12,7 @@ use rustls::{
     DigitallySignedStruct, KeyLog, RootCertStore, SignatureScheme, SupportedProtocolVersion,
 };
 
+use super::crypto;
 use super::reason::Reason;
 use super::tickets::Tickets;
 use super::tls::Tls;
@@ -141,14 +142,6 @@ impl TlsContext {
         Tls::new(config, name)
     }
 
-    /// Do once what takes long when it is done for the first time in a thread (the generator of
-    /// secrets gathers its entropy).
-    pub fn warm_up(&self) {
-        if let Some(endpoint) = self.names.iter().position(Option::is_some) {
-            drop(self.begin(endpoint as u32, self.place()));
-        }
-    }
-
     fn with_tickets(&self, most: usize) -> Arc<ClientConfig> {
         let mut config = ClientConfig::clone(&self.config);
         config.resumption = Resumption::store(Arc::new(Tickets::new(most)));
@@ -170,7 +163,7 @@ pub fn check_certificates(pem: &str) -> Result<(), String> {
 /// What is wrong with it, as the end of a sentence.
 pub fn check_key(pem: &str) -> Result<(), String> {
     let key = private_key(pem)?;
-    aws_lc_rs::sign::any_supported_type(&key).map(drop).map_err(|_| {
+    crypto::provider().key_provider.load_private_key(key).map(drop).map_err(|_| {
         "its private key is of a kind that is not known here; use RSA, ECDSA or Ed25519".into()
     })
 }
@@ -207,7 +200,7 @@ fn server_name(name: &str) -> Result<ServerName<'static>, ContextError> {
 }
 
 fn provider(spec: &TlsSpec) -> Result<CryptoProvider, ContextError> {
-    let mut provider = aws_lc_rs::default_provider();
+    let mut provider = crypto::provider();
     let by_id =
         |id: u16| provider.cipher_suites.iter().copied().find(|s| u16::from(s.suite()) == id);
     let suites: Option<Vec<_>> = if spec.suites.is_empty() {
@@ -220,12 +213,13 @@ fn provider(spec: &TlsSpec) -> Result<CryptoProvider, ContextError> {
     })?;
     if !spec.groups.is_empty() {
         let by_id =
-            |id: u16| aws_lc_rs::ALL_KX_GROUPS.iter().copied().find(|g| u16::from(g.name()) == id);
-        let groups: Option<Vec<_>> =
-            spec.groups.iter().map(|name| group_id(name).and_then(by_id)).collect();
-        provider.kx_groups = groups.ok_or_else(|| {
-            ContextError::Suites(format!("one of the groups is unknown: {:?}", spec.groups))
-        })?;
+            |id: u16| provider.kx_groups.iter().copied().find(|g| u16::from(g.name()) == id);
+        let groups = spec.groups.iter().map(|name| {
+            group_id(name).and_then(by_id).ok_or_else(|| {
+                ContextError::Suites(format!("the group {name} cannot be used on this processor"))
+            })
+        });
+        provider.kx_groups = groups.collect::<Result<_, _>>()?;
     }
     Ok(provider)
 }
@@ -335,7 +329,8 @@ mod tests {
         };
         assert_eq!(names("")[0], "X25519");
         assert_eq!(names("P-384, X25519:p-384"), ["secp384r1", "X25519"]);
-        let all = "x25519,P-256,P-384,X25519MLKEM768,SecP256r1MLKEM768,MLKEM768,MLKEM1024";
-        assert_eq!(names(all).len(), 7);
+        let all = ["X25519", "secp256r1", "secp384r1", "X25519MLKEM768"];
+        assert_eq!(names("x25519,P-256,P-384,X25519MLKEM768"), all);
+        assert_eq!(names(""), all);
     }
 }

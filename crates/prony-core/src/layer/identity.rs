@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use rustls::crypto::aws_lc_rs;
 use rustls::server::ServerConfig;
 
 use super::context::{certificates, private_key};
+use super::crypto;
 use super::reason::Reason;
 use super::tls::TlsServer;
 
@@ -20,7 +20,7 @@ impl Identity {
     /// What cannot be used, as the end of a sentence.
     pub fn new(certificate: &str, key: &str) -> Result<Self, String> {
         let (chain, key) = (certificates(certificate)?, private_key(key)?);
-        ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        ServerConfig::builder_with_provider(Arc::new(crypto::provider()))
             .with_safe_default_protocol_versions()
             .map_err(|e| e.to_string())?
             .with_no_client_auth()

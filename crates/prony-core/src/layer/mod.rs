@@ -3,6 +3,7 @@
 
 mod certificate;
 mod context;
+mod crypto;
 mod identity;
 mod reason;
 mod tickets;

@@ -52,7 +52,7 @@ impl Plan {
     }
 
     /// Whether the exchange can be made.
-    pub(super) fn check_exchange(&self, exchange: &Exchange) -> Result<(), String> {
+    pub(crate) fn check_exchange(&self, exchange: &Exchange) -> Result<(), String> {
         if exchange.messages.len() != self.calls.len() {
             return Err(format!(
                 "there are {} messages for {} requests",

@@ -1,7 +1,7 @@
 //! How the body of a request is framed, where its own headers say so.
 
 use super::{CallSpec, HttpVersion};
-use crate::script::Template;
+use crate::vars::Template;
 
 const LENGTH: &str = "Content-Length";
 const CODING: &str = "Transfer-Encoding";
@@ -15,7 +15,7 @@ impl CallSpec {
 
     /// Whether the request's own headers frame its body rightly. A server that is given a wrong
     /// length, or an unknown coding, waits for bytes that never come.
-    pub(super) fn check_framing(&self) -> Result<(), String> {
+    pub(crate) fn check_framing(&self) -> Result<(), String> {
         let (mut lengths, mut codings) = (self.values(LENGTH), self.values(CODING));
         match (lengths.next(), codings.next()) {
             (None, None) => Ok(()),
@@ -73,7 +73,7 @@ fn check_coding(coding: &str) -> Result<(), String> {
 }
 
 /// HTTP/1.0 knows no transfer codings (RFC 9112, 6.1).
-pub(super) fn check_version(call: &CallSpec, version: HttpVersion) -> Result<(), String> {
+pub(crate) fn check_version(call: &CallSpec, version: HttpVersion) -> Result<(), String> {
     if version == HttpVersion::Http10 && call.is_chunked() {
         return Err(format!("HTTP/1.0 has no {CODING}; use HTTP/1.1, or leave the header out"));
     }

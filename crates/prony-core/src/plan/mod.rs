@@ -1,6 +1,5 @@
 //! What the user wants, already valid: the one shape to which every front end compiles.
 
-mod check;
 mod excerpt;
 mod exchange;
 mod framing;
@@ -17,13 +16,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::rate::{Arrivals, RatePlan};
 use crate::rng;
-use crate::script::{Extract, Table};
 use crate::target::Endpoint;
 use crate::units::{Nanos, Span};
+use crate::vars::{Extract, Table};
 
 pub use crate::secret::Secret;
 pub use excerpt::PlanSize;
 pub use exchange::{Exchange, Framing, Message};
+pub(crate) use framing::check_version;
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 pub use shared::Shared;
 pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};
@@ -63,6 +63,9 @@ pub struct Plan {
     pub warmup: Span,
     /// Requests in flight per connection; 1 = no pipelining.
     pub pipeline: u32,
+    /// Which connection a request of an open loop takes, where several have room.
+    #[serde(default, skip_serializing_if = "Placement::is_usual")]
+    pub placement: Placement,
     /// Requests per connection before it is closed; `None` = as many as the server allows;
     /// `Some(1)` = a new connection per request.
     pub requests_per_connection: Option<u32>,
@@ -309,6 +312,24 @@ impl Shard {
     }
 }
 
+/// Which connection a request of an open loop takes, where several have room for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// An idle one, or a new one while there may be more, or else each with room in turn.
+    #[default]
+    Spread,
+    /// One that is busy, as long as one of them has room; then as above.
+    Fill,
+}
+
+impl Placement {
+    /// Whether a saved plan need not mention it.
+    fn is_usual(&self) -> bool {
+        *self == Self::Spread
+    }
+}
+
 impl Plan {
     /// How long the measurement lasts, where that is planned.
     pub fn length(&self) -> Option<Span> {
@@ -348,6 +369,7 @@ impl Plan {
             stop,
             warmup: Span::ZERO,
             pipeline: 1,
+            placement: Placement::Spread,
             requests_per_connection: None,
             timeout: Span::from_secs(30),
             timeout_from_send: false,

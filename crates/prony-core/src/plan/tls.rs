@@ -31,8 +31,7 @@ pub struct TlsSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suites: Vec<String>,
     /// The groups of the key exchange that may be used, by the names of IANA, in order of
-    /// preference: a share of the first is sent at once. Empty: x25519, then the others but for
-    /// those of a key encapsulation alone.
+    /// preference: a share of the first is sent at once. Empty: x25519, then the others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
     /// The application protocols that are offered (ALPN), in order of preference; empty: none.
@@ -104,14 +103,11 @@ const SUITES: [Registered; 9] = [
 ];
 
 /// The groups of the key exchange that there are. The other name is that of NIST, where it has one.
-const GROUPS: [Registered; 7] = [
+const GROUPS: [Registered; 4] = [
     ("x25519", "x25519", 0x001d),
     ("secp256r1", "P-256", 0x0017),
     ("secp384r1", "P-384", 0x0018),
     ("X25519MLKEM768", "X25519MLKEM768", 0x11ec),
-    ("SecP256r1MLKEM768", "SecP256r1MLKEM768", 0x11eb),
-    ("MLKEM768", "ML-KEM-768", 0x0201),
-    ("MLKEM1024", "ML-KEM-1024", 0x0202),
 ];
 
 impl TlsSpec {

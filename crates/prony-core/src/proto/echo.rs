@@ -5,8 +5,11 @@ use std::collections::VecDeque;
 use crate::fault::Fault;
 use crate::frame::{self, HEADER, Header, Kind};
 use crate::plan::{Framing, Message, Plan};
-use crate::proto::{Greeting, Odd, Protocol, Reply, ReplySink};
+use crate::proto::{Call, Cancelled, Carrier, Odd, Out, Reply, Sink};
+use crate::units::{Nanos, RequestId, Span};
 
+/// How long the answer to a primer may take before it is sent again, where messages may be lost.
+const AGAIN: Span = Span::from_millis(100);
 /// Answered messages of a connection that are remembered, to tell doubles from late replies.
 const ANSWERED_MAX: usize = 64;
 
@@ -25,18 +28,21 @@ pub struct Echo {
 /// What one connection remembers.
 #[derive(Clone, Debug, Default)]
 pub struct Conn {
-    greeting: Step,
+    opening: Step,
+    /// When the opening exchange last came on, and how often a primer was sent again since.
+    since: Nanos,
+    again: u32,
     /// Primers that are answered, or lost.
     primed: u32,
     /// The number of the next message.
     next: u64,
-    /// Those sent and not answered, oldest first: number, and length of the reply.
-    awaited: VecDeque<(u64, u32)>,
+    /// Those sent and not answered, oldest first.
+    awaited: VecDeque<Awaited>,
     /// The highest number that was answered.
     highest: u64,
     /// The last ones that were answered, oldest first.
     answered: VecDeque<u64>,
-    /// The number of the first message after the greeting.
+    /// The number of the first message after the opening exchange.
     first: u64,
     /// The reply that is coming in.
     coming: Option<Coming>,
@@ -44,17 +50,28 @@ pub struct Conn {
     have: u32,
 }
 
+/// A message that was sent and not answered.
+#[derive(Clone, Copy, Debug)]
+struct Awaited {
+    sequence: u64,
+    /// The length of its reply.
+    reply: u32,
+    /// Whose it is; `None`: a primer.
+    id: Option<RequestId>,
+}
+
 /// A reply of which not all is here.
 #[derive(Clone, Copy, Debug)]
 struct Coming {
-    /// Which of those awaited it answers.
-    position: u32,
+    /// Which message it answers.
+    sequence: u64,
+    id: Option<RequestId>,
     length: u32,
     /// Bytes that are still to come.
     left: u32,
 }
 
-/// Where the greeting stands.
+/// Where the opening exchange stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
     /// Nothing was sent yet.
@@ -86,15 +103,21 @@ impl Echo {
         }
     }
 
-    /// Append a message; `split`: where its payload begins.
-    fn message(&self, conn: &mut Conn, call: u32, out: &mut Vec<u8>) -> usize {
+    /// Append a message; returns where its payload begins.
+    fn message(
+        &self,
+        conn: &mut Conn,
+        id: Option<RequestId>,
+        call: u32,
+        out: &mut Vec<u8>,
+    ) -> usize {
         let Message { request, reply } = self.messages[call as usize];
         match self.framing {
             Framing::Short => out.extend_from_slice(&request.to_be_bytes()),
             Framing::Long => {
                 let sequence = conn.next;
                 conn.next += 1;
-                conn.awaited.push_back((sequence, reply));
+                conn.awaited.push_back(Awaited { sequence, reply, id });
                 let header = Header { kind: Kind::Request { reply }, length: request, sequence };
                 out.extend_from_slice(&header.bytes());
             }
@@ -104,70 +127,67 @@ impl Echo {
         payload
     }
 
-    fn short(
-        &self,
-        conn: &mut Conn,
-        data: &[u8],
-        sink: &mut impl ReplySink,
-    ) -> Result<usize, Fault> {
+    fn short(&self, conn: &mut Conn, data: &[u8], sink: &mut impl Sink) -> Result<usize, Fault> {
         for i in 0..data.len() {
-            if sink.awaited().is_none() {
+            let Some((id, _)) = sink.oldest() else {
                 return if i == 0 { Err(Fault::Surplus) } else { Ok(i) };
-            }
+            };
             conn.have += 1;
             if conn.have < frame::SHORT_REPLY {
-                sink.began();
+                sink.began(id);
                 continue;
             }
             conn.have = 0;
             if i + 1 < data.len() && sink.outstanding() <= 1 {
                 // Its replies are longer than those of this framing: so is that one.
                 let fault = Some(Fault::Surplus);
-                sink.reply(Reply { keeps_open: false, fault, ..whole(0, frame::SHORT_REPLY) });
+                let reply = whole(0, frame::SHORT_REPLY);
+                sink.done(id, Reply { keeps_open: false, fault, ..reply });
                 return Ok(data.len());
             }
-            sink.reply(whole(0, frame::SHORT_REPLY));
+            sink.done(id, whole(0, frame::SHORT_REPLY));
         }
         Ok(data.len())
     }
 
     /// One reply of the long framing, or a part of it; how much was used.
-    fn long(
-        &self,
-        conn: &mut Conn,
-        data: &[u8],
-        sink: &mut impl ReplySink,
-    ) -> Result<usize, Fault> {
+    fn long(&self, conn: &mut Conn, data: &[u8], sink: &mut impl Sink) -> Result<usize, Fault> {
         let (mut coming, head) = match conn.coming {
             Some(coming) => (coming, 0),
             None if data.len() < HEADER => {
-                sink.began();
+                if let Some((id, _)) = sink.oldest() {
+                    sink.began(id);
+                }
                 return Ok(0);
             }
             None => {
                 let header = Header::read(data).ok_or(Fault::BadFrame)?;
-                let (position, length) = conn.position(&header).ok_or(Fault::BadFrame)?;
-                if sink.awaited().is_none() || header.length != length {
+                let awaited = conn.awaited(&header).ok_or(Fault::BadFrame)?;
+                if sink.oldest().is_none() || header.length != awaited.reply {
                     return Err(Fault::BadFrame);
                 }
-                (Coming { position, length, left: length }, HEADER)
+                let Awaited { sequence, reply: length, id } = awaited;
+                (Coming { sequence, id, length, left: length }, HEADER)
             }
         };
         let n = (data.len() - head).min(coming.left as usize);
         coming.left -= n as u32;
         if coming.left > 0 {
             conn.coming = Some(coming);
-            sink.began();
+            if let Some(id) = coming.id {
+                sink.began(id);
+            }
         } else {
             conn.coming = None;
-            conn.answers(coming.position);
-            sink.reply_to(coming.position, whole(HEADER, coming.length));
+            if let Some(id) = conn.answers(coming.sequence) {
+                sink.done(id, whole(HEADER, coming.length));
+            }
         }
         Ok(head + n)
     }
 
     /// One message that came alone: a datagram.
-    fn datagram(&self, conn: &mut Conn, data: &[u8], sink: &mut impl ReplySink) {
+    fn datagram(&self, conn: &mut Conn, data: &[u8], sink: &mut impl Sink) {
         let header = if data.len() < HEADER { None } else { Header::read(data) };
         let is_whole = |h: &Header| h.length as usize == data.len() - HEADER;
         let Some(header) = header.filter(|h| h.kind == Kind::Reply && is_whole(h)) else {
@@ -175,18 +195,19 @@ impl Echo {
             return;
         };
         let sequence = header.sequence;
-        if let Some((position, length)) = conn.position(&header) {
-            if length != header.length {
+        if let Some(awaited) = conn.awaited(&header) {
+            if awaited.reply != header.length {
                 sink.odd(Odd::Foreign);
                 return;
             }
             if sequence < conn.highest {
                 sink.odd(Odd::Reordered);
             }
-            conn.answers(position);
-            sink.reply_to(position, whole(HEADER, length));
+            if let Some(id) = conn.answers(sequence) {
+                sink.done(id, whole(HEADER, header.length));
+            }
         } else if sequence < conn.first {
-            // A primer's that came too late for the greeting.
+            // A primer's that came too late for the opening exchange.
         } else if conn.answered.contains(&sequence) {
             sink.odd(Odd::Duplicate);
         } else if sequence < conn.next {
@@ -195,6 +216,35 @@ impl Echo {
         } else {
             sink.odd(Odd::Foreign);
         }
+    }
+
+    /// Take in a reply to a primer; how much was used, 0 where it is none, or not whole.
+    fn primer(&self, conn: &mut Conn, data: &[u8]) -> Result<usize, Fault> {
+        let used = match self.framing {
+            Framing::Short if data.len() < frame::SHORT_REPLY as usize => return Ok(0),
+            Framing::Short => frame::SHORT_REPLY as usize,
+            Framing::Long => {
+                let header = if data.len() < HEADER { None } else { Header::read(data) };
+                let found = header.and_then(|h| conn.awaited(&h).filter(|a| a.reply == h.length));
+                let Some(awaited) = found else {
+                    // Somebody else's, or one that was given up.
+                    let waits = self.is_lossy || data.len() < HEADER;
+                    return if waits { Ok(0) } else { Err(Fault::BadFrame) };
+                };
+                let whole = HEADER + awaited.reply as usize;
+                if data.len() < whole {
+                    return Ok(0);
+                }
+                conn.answers(awaited.sequence);
+                whole
+            }
+        };
+        if conn.opening != Step::Waits || data.len() > used {
+            return if self.is_lossy { Ok(0) } else { Err(Fault::BadFrame) };
+        }
+        conn.opening = Step::Due;
+        conn.primed += 1;
+        Ok(used)
     }
 }
 
@@ -212,24 +262,28 @@ fn whole(head: usize, length: u32) -> Reply {
 }
 
 impl Conn {
-    /// Which of the awaited replies that is, and its length.
-    fn position(&self, header: &Header) -> Option<(u32, u32)> {
+    /// Which message that reply answers.
+    fn awaited(&self, header: &Header) -> Option<Awaited> {
         if header.kind != Kind::Reply {
             return None;
         }
-        let sequence = |&(n, _): &(u64, u32)| n;
-        // Numbers ascend, and those of lost messages are taken out.
-        let found = match self.awaited.front() {
-            Some(&(n, _)) if n == header.sequence => 0,
-            _ => self.awaited.binary_search_by_key(&header.sequence, sequence).ok()?,
-        };
-        Some((found as u32, self.awaited[found].1))
+        self.position(header.sequence).map(|i| self.awaited[i])
     }
 
-    fn answers(&mut self, position: u32) {
-        let Some((sequence, _)) = self.awaited.remove(position as usize) else { return };
+    fn position(&self, sequence: u64) -> Option<usize> {
+        // Numbers ascend, and those of lost messages are taken out.
+        match self.awaited.front() {
+            Some(first) if first.sequence == sequence => Some(0),
+            _ => self.awaited.binary_search_by_key(&sequence, |a| a.sequence).ok(),
+        }
+    }
+
+    /// A message is answered: whose it is.
+    fn answers(&mut self, sequence: u64) -> Option<RequestId> {
+        let answered = self.awaited.remove(self.position(sequence)?)?;
         self.highest = self.highest.max(sequence);
         self.remember(sequence);
+        answered.id
     }
 
     fn remember(&mut self, sequence: u64) {
@@ -240,25 +294,57 @@ impl Conn {
     }
 }
 
-impl Protocol for Echo {
+impl Carrier for Echo {
     type Conn = Conn;
 
     #[inline]
-    fn room(&self, _: &Conn, in_flight: u32, limit: u32) -> u32 {
+    fn capacity(&self, _: &Conn, in_flight: u32, limit: u32) -> u32 {
         limit.saturating_sub(in_flight)
     }
 
     #[inline]
-    fn encode(&mut self, conn: &mut Conn, call: u32, _last: bool, out: &mut Vec<u8>) {
-        self.message(conn, call, out);
+    fn submit(
+        &mut self,
+        conn: &mut Conn,
+        id: RequestId,
+        call: Call<'_>,
+        _last: bool,
+        out: &mut Out,
+    ) {
+        out.begin(id);
+        self.message(conn, Some(id), call.index, out.bytes());
+        if self.one_by_one {
+            out.cut();
+        }
     }
 
-    fn decode(
+    #[inline]
+    fn owes(&self, conn: &Conn) -> bool {
+        matches!(conn.opening, Step::Opening | Step::Due)
+    }
+
+    #[inline]
+    fn transmit(&mut self, conn: &mut Conn, now: Nanos, out: &mut Out) {
+        if conn.opening != Step::Done {
+            self.open(conn, now, out);
+        }
+    }
+
+    fn receive(
         &mut self,
         conn: &mut Conn,
         data: &[u8],
-        sink: &mut impl ReplySink,
+        now: Nanos,
+        sink: &mut impl Sink,
     ) -> Result<usize, Fault> {
+        if conn.opening != Step::Done {
+            let used = self.primer(conn, data)?;
+            if used > 0 {
+                (conn.since, conn.again) = (now, 0);
+            }
+            // A datagram that is not awaited is passed over.
+            return Ok(if self.is_lossy { data.len() } else { used });
+        }
         if self.is_lossy {
             self.datagram(conn, data, sink);
             return Ok(data.len());
@@ -276,13 +362,8 @@ impl Protocol for Echo {
         Ok(at)
     }
 
-    fn end(
-        &mut self,
-        conn: &mut Conn,
-        left: &[u8],
-        sink: &mut impl ReplySink,
-    ) -> Result<(), Fault> {
-        match sink.awaited() {
+    fn end(&mut self, conn: &mut Conn, left: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
+        match sink.oldest() {
             _ if conn.have > 0 || conn.coming.is_some() || !left.is_empty() => {
                 Err(Fault::Truncated)
             }
@@ -291,89 +372,72 @@ impl Protocol for Echo {
         }
     }
 
+    fn cancel(&mut self, conn: &mut Conn, id: RequestId) -> Cancelled {
+        if !self.is_lossy {
+            return Cancelled::Connection;
+        }
+        conn.awaited.retain(|a| a.id != Some(id));
+        Cancelled::Exchange
+    }
+
     #[inline]
-    fn greets(&self) -> bool {
-        true
+    fn deadline(&self, conn: &Conn) -> Option<Nanos> {
+        let waits = self.is_lossy && conn.opening == Step::Waits;
+        waits.then(|| conn.since + AGAIN * u64::from(conn.again + 1))
     }
 
-    fn greet(&mut self, conn: &mut Conn, out: &mut Vec<u8>, ends: &mut Vec<usize>) -> Greeting {
-        if conn.greeting == Step::Opening {
-            if self.framing == Framing::Short {
-                out.extend_from_slice(&frame::opening(self.exchanges));
-                ends.push(out.len());
-            }
-            conn.greeting = Step::Due;
+    /// A primer was lost, or its reply: it goes out again.
+    fn on_deadline(&mut self, conn: &mut Conn, now: Nanos) -> Result<(), Fault> {
+        if self.deadline(conn).is_some_and(|at| at <= now) {
+            conn.again += 1;
+            conn.awaited.clear();
+            conn.opening = Step::Due;
         }
-        if conn.primed == self.primers {
-            conn.greeting = Step::Done;
-            conn.first = conn.next;
-        }
-        match conn.greeting {
-            Step::Done => Greeting::Done,
-            Step::Opening | Step::Waits => Greeting::Waits,
-            Step::Due => {
-                conn.greeting = Step::Waits;
-                let payload = self.message(conn, 0, out);
-                if self.framing == Framing::Short {
-                    // Length and payload apart, as the old client's primers go out.
-                    ends.push(payload);
-                }
-                if ends.last() != Some(&out.len()) {
-                    ends.push(out.len());
-                }
-                Greeting::Waits
-            }
-        }
+        Ok(())
     }
 
-    fn greeted(&mut self, conn: &mut Conn, data: &[u8]) -> Result<usize, Fault> {
-        let used = match self.framing {
-            Framing::Short if data.len() < frame::SHORT_REPLY as usize => return Ok(0),
-            Framing::Short => frame::SHORT_REPLY as usize,
-            Framing::Long => {
-                let header = if data.len() < HEADER { None } else { Header::read(data) };
-                let found = header.and_then(|h| conn.position(&h).filter(|p| p.1 == h.length));
-                let (position, whole) = match found {
-                    Some((position, length)) => (position, HEADER + length as usize),
-                    // Somebody else's, or one that was given up.
-                    None if self.is_lossy || data.len() < HEADER => return Ok(0),
-                    None => return Err(Fault::BadFrame),
-                };
-                if data.len() < whole {
-                    return Ok(0);
-                }
-                conn.answers(position);
-                whole
-            }
-        };
-        if conn.greeting != Step::Waits || data.len() > used {
-            return if self.is_lossy { Ok(0) } else { Err(Fault::BadFrame) };
-        }
-        conn.greeting = Step::Due;
-        conn.primed += 1;
-        Ok(used)
-    }
-
-    fn greets_again(&mut self, conn: &mut Conn) -> bool {
-        if conn.greeting != Step::Waits {
-            return false;
-        }
-        conn.awaited.clear();
-        conn.greeting = Step::Due;
+    #[inline]
+    fn opens(&self) -> bool {
         true
     }
 
     #[inline]
-    fn one_by_one(&self) -> bool {
-        self.one_by_one
+    fn is_ready(&self, conn: &Conn) -> bool {
+        conn.opening == Step::Done
     }
 
     #[inline]
     fn is_lossy(&self) -> bool {
         self.is_lossy
     }
+}
 
-    fn gave_up(&mut self, conn: &mut Conn, position: u32) {
-        conn.awaited.remove(position as usize);
+impl Echo {
+    /// What the opening exchange has to send next.
+    fn open(&self, conn: &mut Conn, now: Nanos, out: &mut Out) {
+        if conn.opening == Step::Opening {
+            (conn.since, conn.again) = (now, 0);
+            if self.framing == Framing::Short {
+                out.bytes().extend_from_slice(&frame::opening(self.exchanges));
+                out.cut();
+            }
+            conn.opening = Step::Due;
+        }
+        if conn.opening != Step::Due {
+            return;
+        }
+        if conn.primed == self.primers {
+            conn.opening = Step::Done;
+            conn.first = conn.next;
+            return;
+        }
+        conn.opening = Step::Waits;
+        let before = out.len();
+        let payload = self.message(conn, None, 0, out.bytes());
+        if self.framing == Framing::Short {
+            // Length and payload apart, as the old client's primers go out.
+            out.cut_at(payload.max(before));
+        }
+        out.cut();
     }
 }

@@ -8,8 +8,8 @@ mod tests;
 
 use crate::fault::Fault;
 use crate::plan::Plan;
-use crate::proto::{Protocol, Reply, ReplySink};
-use crate::script::Filled;
+use crate::proto::{Call, Carrier, Out, Reply, Sink};
+use crate::units::{Nanos, RequestId};
 use chunked::ChunkLine;
 use head::{Body, Framing, Head, Kind, Line, Section, split_field};
 use request::Requests;
@@ -82,11 +82,11 @@ impl H1 {
     }
 }
 
-impl Protocol for H1 {
+impl Carrier for H1 {
     type Conn = Conn;
 
     #[inline]
-    fn room(&self, conn: &Conn, in_flight: u32, limit: u32) -> u32 {
+    fn capacity(&self, conn: &Conn, in_flight: u32, limit: u32) -> u32 {
         if conn.closing || matches!(conn.phase, Phase::Over) {
             return 0;
         }
@@ -94,26 +94,27 @@ impl Protocol for H1 {
     }
 
     #[inline]
-    fn encode(&mut self, conn: &mut Conn, call: u32, last: bool, out: &mut Vec<u8>) {
-        conn.closing |= self.requests.write(call, last, out);
-    }
-
-    fn encode_filled(
+    fn submit(
         &mut self,
         conn: &mut Conn,
-        call: u32,
-        filled: &Filled,
+        id: RequestId,
+        call: Call<'_>,
         last: bool,
-        out: &mut Vec<u8>,
+        out: &mut Out,
     ) {
-        conn.closing |= self.requests.write_filled(call, filled, last, out);
+        out.begin(id);
+        conn.closing |= match call.filled {
+            None => self.requests.write(call.index, last, out.bytes()),
+            Some(filled) => self.requests.write_filled(call.index, filled, last, out.bytes()),
+        };
     }
 
-    fn decode(
+    fn receive(
         &mut self,
         conn: &mut Conn,
         data: &[u8],
-        sink: &mut impl ReplySink,
+        _: Nanos,
+        sink: &mut impl Sink,
     ) -> Result<usize, Fault> {
         let mut at = 0;
         while at < data.len() {
@@ -150,18 +151,15 @@ impl Protocol for H1 {
                 }
             }
         }
-        if conn.has_begun() || at < data.len() {
-            sink.began();
+        if (conn.has_begun() || at < data.len())
+            && let Some((id, _)) = sink.oldest()
+        {
+            sink.began(id);
         }
         Ok(at)
     }
 
-    fn end(
-        &mut self,
-        conn: &mut Conn,
-        left: &[u8],
-        sink: &mut impl ReplySink,
-    ) -> Result<(), Fault> {
+    fn end(&mut self, conn: &mut Conn, left: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
         match conn.phase {
             Phase::UntilClose => {
                 conn.finish(0, sink);
@@ -173,7 +171,7 @@ impl Protocol for H1 {
         if conn.has_begun() || !left.is_empty() {
             return Err(Fault::Truncated);
         }
-        if sink.awaited().is_some() {
+        if sink.oldest().is_some() {
             return Err(Fault::ClosedEarly);
         }
         Ok(())
@@ -189,18 +187,21 @@ impl H1 {
         &self,
         conn: &mut Conn,
         data: &[u8],
-        sink: &mut impl ReplySink,
+        sink: &mut impl Sink,
     ) -> Option<(usize, bool)> {
-        if !conn.is_fresh() || sink.wants_headers() {
+        if !conn.is_fresh() {
             return None;
         }
-        let call = sink.awaited()?;
+        let (id, call) = sink.oldest()?;
+        if sink.wants_headers(id) {
+            return None;
+        }
         let SeenHead { bytes, head, framing, .. } =
             self.seen.find(call, self.requests.kind(call), data)?;
         let n = bytes.len();
         let body = framing.whole_body(&data[n..])?;
-        if !body.is_empty() && sink.wants_body() {
-            sink.body(body);
+        if !body.is_empty() && sink.wants_body(id) {
+            sink.body(id, body);
         }
         let reply = Reply {
             status: head.status,
@@ -213,7 +214,7 @@ impl H1 {
             fault: None,
         };
         let n = n + body.len();
-        let open = conn.give(reply, framing.tunnel, data.len() - n, sink);
+        let open = conn.give(id, reply, framing.tunnel, data.len() - n, sink);
         if !open {
             conn.phase = Phase::Over;
         }
@@ -222,24 +223,19 @@ impl H1 {
 
     /// In a head, or before it.
     #[inline]
-    fn head(
-        &mut self,
-        conn: &mut Conn,
-        data: &[u8],
-        sink: &mut impl ReplySink,
-    ) -> Result<Step, Fault> {
-        let Some(call) = sink.awaited() else { return Err(Fault::Surplus) };
+    fn head(&mut self, conn: &mut Conn, data: &[u8], sink: &mut impl Sink) -> Result<Step, Fault> {
+        let Some((id, call)) = sink.oldest() else { return Err(Fault::Surplus) };
         let kind = self.requests.kind(call);
         let starts = matches!(conn.phase, Phase::Start { blank: false, .. });
         // Whoever wants the headers wants them read.
-        let compares = starts && !sink.wants_headers();
+        let compares = starts && !sink.wants_headers(id);
         if compares && let Some(seen) = self.seen.find(call, kind, data) {
             let n = seen.bytes.len();
             conn.head = seen.head;
             conn.head_bytes += n as u64;
             return Ok(conn.head_done(seen.framing, n));
         }
-        let (n, whole) = conn.head_lines(data, sink)?;
+        let (n, whole) = conn.head_lines(id, data, sink)?;
         conn.head_bytes += n as u64;
         if !whole {
             return Ok(Step::Starved(n));
@@ -260,8 +256,9 @@ impl Conn {
     /// Read the lines of a head; returns the bytes used and whether the head is whole.
     fn head_lines(
         &mut self,
+        id: RequestId,
         data: &[u8],
-        sink: &mut impl ReplySink,
+        sink: &mut impl Sink,
     ) -> Result<(usize, bool), Fault> {
         let mut at = 0;
         if let Phase::Start { section, blank } = &mut self.phase {
@@ -286,7 +283,7 @@ impl Conn {
             self.phase = Phase::Fields(*section);
         }
         let Phase::Fields(section) = &mut self.phase else { return Ok((at, false)) };
-        let told = sink.wants_headers() && !self.head.is_interim();
+        let reports = sink.wants_headers(id) && !self.head.is_interim();
         loop {
             let (name, value, n) = match section.simple_field(&data[at..]) {
                 Some(field) => field,
@@ -300,8 +297,8 @@ impl Conn {
                 },
             };
             self.head.field(name, value)?;
-            if told {
-                sink.header(name, value);
+            if reports {
+                sink.header(id, name, value);
             }
             at += n;
         }
@@ -322,7 +319,7 @@ impl Conn {
 
     /// In a body of known length, or a chunk.
     #[inline]
-    fn data(&mut self, left: u64, chunk: bool, data: &[u8], sink: &mut impl ReplySink) -> Step {
+    fn data(&mut self, left: u64, chunk: bool, data: &[u8], sink: &mut impl Sink) -> Step {
         let n = usize::try_from(left).map_or(data.len(), |left| left.min(data.len()));
         self.body(&data[..n], sink);
         let left = left - n as u64;
@@ -377,16 +374,19 @@ impl Conn {
     }
 
     #[inline]
-    fn body(&mut self, piece: &[u8], sink: &mut impl ReplySink) {
+    fn body(&mut self, piece: &[u8], sink: &mut impl Sink) {
         self.body_bytes += piece.len() as u64;
-        if sink.wants_body() && !piece.is_empty() {
-            sink.body(piece);
+        if let Some((id, _)) = sink.oldest()
+            && !piece.is_empty()
+            && sink.wants_body(id)
+        {
+            sink.body(id, piece);
         }
     }
 
     /// The reply is whole; `rest` bytes follow it. Returns whether there is more to read on this
     /// connection.
-    fn finish(&mut self, rest: usize, sink: &mut impl ReplySink) -> bool {
+    fn finish(&mut self, rest: usize, sink: &mut impl Sink) -> bool {
         let reply = Reply {
             status: self.head.status,
             head_bytes: self.head_bytes,
@@ -397,7 +397,9 @@ impl Conn {
             keeps_open: self.keeps_open,
             fault: None,
         };
-        let open = self.give(reply, self.tunnel, rest, sink);
+        // Nobody reads a body without an exchange that awaits it.
+        let Some((id, _)) = sink.oldest() else { return false };
+        let open = self.give(id, reply, self.tunnel, rest, sink);
         let phase = if open { Phase::default() } else { Phase::Over };
         *self = Self { phase, closing: self.closing, ..Self::default() };
         open
@@ -406,14 +408,21 @@ impl Conn {
     /// Hand over a reply whose `keeps_open` and `fault` are as its own bytes have it; the calls
     /// around it and the bytes behind it have a say too.
     #[inline]
-    fn give(&self, mut reply: Reply, tunnel: bool, rest: usize, sink: &mut impl ReplySink) -> bool {
+    fn give(
+        &self,
+        id: RequestId,
+        mut reply: Reply,
+        tunnel: bool,
+        rest: usize,
+        sink: &mut impl Sink,
+    ) -> bool {
         let alone = sink.outstanding() <= 1;
         let open = reply.keeps_open && !(self.closing && alone);
         // After a switch of protocols what follows is no affair of HTTP.
         let surplus = rest > 0 && (alone || !open) && !tunnel;
         reply.keeps_open = open && !surplus;
         reply.fault = surplus.then_some(Fault::Surplus);
-        sink.reply(reply);
+        sink.done(id, reply);
         reply.keeps_open
     }
 

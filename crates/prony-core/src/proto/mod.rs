@@ -1,172 +1,196 @@
-//! Application protocols: how a call becomes bytes and bytes become replies. Each is monomorphised
-//! into `engine::Engine<P>`; a new protocol is one folder here and one arm where the engine is
-//! chosen.
+//! Application protocols, client side. A [`Carrier`] moves exchanges over a connection: it turns
+//! calls into bytes and bytes into replies. Each is monomorphised into `engine::Engine<P>`; a new
+//! one is a folder here and an arm where the engine is chosen.
 
 pub mod echo;
 pub mod h1;
+mod out;
 
 use crate::fault::Fault;
 use crate::script::Filled;
-use crate::units::Nanos;
+use crate::units::{Nanos, RequestId};
 
-/// One application protocol, client side. Knows nothing of sessions, schedules, recorders or
+pub use out::{Begin, Out};
+
+/// How exchanges are moved over connections. Knows nothing of sessions, schedules, recorders or
 /// sockets.
-pub trait Protocol {
-    /// What one connection must remember; lives inline in the connection table.
+///
+/// The engine names each exchange by a [`RequestId`]. It submits an exchange once; the carrier then
+/// owes it exactly one end, by [`Sink::done`], [`Sink::failed`] or [`Sink::refused`], unless the
+/// engine cancels it or gives the connection up.
+pub trait Carrier {
+    /// What one connection must remember; lives inline in the connection table. Nothing is
+    /// allocated per exchange once a connection has warmed up.
     type Conn: Default;
 
-    /// How many more calls may be put in flight, where `in_flight` are and `limit` is the plan's
-    /// pipelining depth.
-    fn room(&self, conn: &Self::Conn, in_flight: u32, limit: u32) -> u32;
+    /// Whether exchanges of one connection are independent of each other: their replies may come in
+    /// any order, and [`capacity`](Self::capacity) may fall while exchanges wait. Where it is
+    /// false, replies come in the order of the requests, and an exchange that fails takes its
+    /// connection along.
+    const MULTIPLEXES: bool = false;
 
-    /// Append the bytes of call `call` (index into the plan's calls). `last`: no further call will
-    /// follow on this connection, so the protocol tells the peer (HTTP/1: `Connection: close`).
-    fn encode(&mut self, conn: &mut Self::Conn, call: u32, last: bool, out: &mut Vec<u8>);
+    /// How many more exchanges the connection takes now, where `in_flight` are submitted and not
+    /// ended, and the plan allows `limit` at once.
+    fn capacity(&self, conn: &Self::Conn, in_flight: u32, limit: u32) -> u32;
 
-    /// The same for a call that is filled in: `filled` has the parts that take the place of the
-    /// plan's. A protocol whose calls have no such parts keeps this one.
-    fn encode_filled(
+    /// An exchange goes out: append its bytes to `out` (behind [`Out::begin`]), or keep what cannot
+    /// go yet for [`transmit`](Self::transmit). `last`: no further exchange
+    /// will follow on this connection, so the carrier tells the peer (HTTP/1: `Connection: close`).
+    fn submit(
         &mut self,
         conn: &mut Self::Conn,
-        call: u32,
-        filled: &Filled,
+        id: RequestId,
+        call: Call<'_>,
         last: bool,
-        out: &mut Vec<u8>,
-    ) {
-        let _ = filled;
-        self.encode(conn, call, last, out);
+        out: &mut Out,
+    );
+
+    /// Whether [`transmit`](Self::transmit) has something to append.
+    #[inline]
+    fn owes(&self, conn: &Self::Conn) -> bool {
+        let _ = conn;
+        false
     }
 
-    /// Take in received bytes; report replies to the sink in the order in which they end. Returns
-    /// how many bytes were used: the rest is kept by the connection and comes again in front of
-    /// what arrives next. After an error the connection is of no more use.
-    fn decode(
+    /// Append what the connection owes its peer beside new exchanges: frames of the carrier's own
+    /// (settings, acknowledgements, pings), its opening exchange, and parts of exchanges that were
+    /// held back. Called before the exchanges of a turn are submitted and again behind them, each
+    /// time if the connection [`owes`](Self::owes) something.
+    #[inline]
+    fn transmit(&mut self, conn: &mut Self::Conn, now: Nanos, out: &mut Out) {
+        let _ = (conn, now, out);
+    }
+
+    /// Take in received bytes. Returns how many were used: the rest is kept by the connection and
+    /// comes again in front of what arrives next. After an error the connection is of no more use.
+    fn receive(
         &mut self,
         conn: &mut Self::Conn,
         data: &[u8],
-        sink: &mut impl ReplySink,
+        now: Nanos,
+        sink: &mut impl Sink,
     ) -> Result<usize, Fault>;
 
     /// The peer has ended its stream, `left` bytes of what it sent being unused. Ends a reply that
-    /// lasts until the close (by `sink.reply`); otherwise says what this means for the oldest call:
-    /// `Truncated` or `ShortBody` inside a reply, `ClosedEarly` before it. `Ok` with nothing
-    /// outstanding.
+    /// lasts until the close; otherwise says what this means for the oldest exchange: `Truncated`
+    /// or `ShortBody` inside a reply, `ClosedEarly` before it. `Ok` with nothing outstanding.
     fn end(
         &mut self,
         conn: &mut Self::Conn,
         left: &[u8],
-        sink: &mut impl ReplySink,
+        sink: &mut impl Sink,
     ) -> Result<(), Fault>;
 
-    /// Whether connections begin with an exchange of the protocol's own before they carry calls.
-    /// Until it is done a connection counts as connecting; a closed loop's calls then start when it
-    /// is done, as connecting is no part of them.
+    /// Nobody waits any longer for the end of a submitted exchange. Says what that ends.
+    fn cancel(&mut self, conn: &mut Self::Conn, id: RequestId) -> Cancelled {
+        let _ = (conn, id);
+        Cancelled::Connection
+    }
+
+    /// When [`on_deadline`](Self::on_deadline) wants to be called; `None`: not before something
+    /// else happens.
     #[inline]
-    fn greets(&self) -> bool {
-        false
-    }
-
-    /// What the connection has to send next of its greeting is appended to `out`. `ends` gets where
-    /// pieces of it end, each of which is offered to the kernel by itself.
-    fn greet(
-        &mut self,
-        conn: &mut Self::Conn,
-        out: &mut Vec<u8>,
-        ends: &mut Vec<usize>,
-    ) -> Greeting {
-        let _ = (conn, out, ends);
-        Greeting::Done
-    }
-
-    /// Take in bytes that came during the greeting; returns how many were used, after which `greet`
-    /// is asked again. 0: more must come, or (a message) it is none that is awaited.
-    fn greeted(&mut self, conn: &mut Self::Conn, data: &[u8]) -> Result<usize, Fault> {
-        let _ = conn;
-        Ok(data.len())
-    }
-
-    /// The greeting has had no answer for a while: whether `greet` has something to send again.
-    fn greets_again(&mut self, conn: &mut Self::Conn) -> bool {
-        let _ = conn;
-        false
-    }
-
-    /// Whether each call must be offered to the kernel by itself, because it is a message whose
-    /// boundaries count.
-    #[inline]
-    fn one_by_one(&self) -> bool {
-        false
-    }
-
-    /// Whether messages may be lost on the way: a call that runs out of time then does not end its
-    /// connection.
-    #[inline]
-    fn is_lossy(&self) -> bool {
-        false
-    }
-
-    /// Nobody waits any longer for the reply to a call; it was the one at that position among those
-    /// sent and not answered, from 0. Asked of lossy protocols alone.
-    fn gave_up(&mut self, conn: &mut Self::Conn, position: u32) {
-        let _ = (conn, position);
-    }
-
-    /// When the protocol itself wants to act (pings, QUIC); `None` for HTTP/1.
     fn deadline(&self, conn: &Self::Conn) -> Option<Nanos> {
         let _ = conn;
         None
     }
-}
 
-/// How far a greeting has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Greeting {
-    /// An answer must come first.
-    Waits,
-    /// With what is to be sent now it is over.
-    Done,
-}
+    /// The deadline has passed. An error: the connection is of no more use.
+    fn on_deadline(&mut self, conn: &mut Self::Conn, now: Nanos) -> Result<(), Fault> {
+        let _ = (conn, now);
+        Ok(())
+    }
 
-/// What a protocol may ask and tell while it decodes. Replies answer the oldest unanswered call of
-/// the connection.
-pub trait ReplySink {
-    /// The oldest unanswered call of this connection: its index into the plan's calls. `None`:
-    /// nobody asked.
-    fn awaited(&self) -> Option<u32>;
-
-    /// How many calls of this connection were sent and are not yet answered.
-    fn outstanding(&self) -> u32;
-
-    /// The first byte of the oldest call's reply is here, but not its last. May be called more than
-    /// once.
-    fn began(&mut self);
-
-    /// Whether `header` wants to be called for the oldest call.
-    fn wants_headers(&self) -> bool {
+    /// Whether connections begin with an exchange of the carrier's own before they carry others.
+    /// Until [`is_ready`](Self::is_ready) says that it is over, a connection counts as connecting;
+    /// a closed loop's exchanges then start when it is over, as connecting is no part of them.
+    #[inline]
+    fn opens(&self) -> bool {
         false
     }
 
-    /// A header of the oldest call's reply (no interim one): its name as it came, and its value
-    /// with the blanks around it, in which a folded line still has its line end.
-    fn header(&mut self, name: &[u8], value: &[u8]) {
-        let _ = (name, value);
+    /// Whether the opening exchange of the connection is over. Asked where the carrier
+    /// [`opens`](Self::opens).
+    fn is_ready(&self, conn: &Self::Conn) -> bool {
+        let _ = conn;
+        true
     }
 
-    /// Whether `body` wants to be called (the plan expects something of the bodies).
-    fn wants_body(&self) -> bool;
-
-    /// A piece of the oldest call's body, without transfer coding.
-    fn body(&mut self, piece: &[u8]);
-
-    /// The oldest call is answered.
-    fn reply(&mut self, reply: Reply);
-
-    /// The call at that position among those sent and not answered, from 0, is answered: for
-    /// protocols whose replies may come in another order.
-    fn reply_to(&mut self, position: u32, reply: Reply) {
-        debug_assert_eq!(position, 0, "this sink takes replies in order only");
-        self.reply(reply);
+    /// Whether messages may be lost on the way, and come where nobody waits for them.
+    #[inline]
+    fn is_lossy(&self) -> bool {
+        false
     }
+}
+
+/// What an exchange asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// Index into the plan's calls.
+    pub index: u32,
+    /// The parts that take the place of the plan's, where the call is filled in.
+    pub filled: Option<&'a Filled>,
+}
+
+/// What the end of a wait has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// The exchange alone: the connection goes on.
+    Exchange,
+    /// The connection, as the carrier cannot pass over the exchange's reply.
+    Connection,
+}
+
+/// What a carrier asks and reports while it takes in bytes.
+pub trait Sink {
+    /// The oldest exchange of this connection that was sent and has not ended, and its call (an
+    /// index into the plan's). For carriers whose replies come in the order of their requests.
+    fn oldest(&self) -> Option<(RequestId, u32)>;
+
+    /// How many exchanges of this connection were sent and have not ended.
+    fn outstanding(&self) -> u32;
+
+    /// The call of an exchange of this connection that was submitted and has not ended.
+    fn call(&self, id: RequestId) -> Option<u32> {
+        self.oldest().filter(|(oldest, _)| *oldest == id).map(|(_, call)| call)
+    }
+
+    /// The first byte of the reply is here, but not its last. May be called more than once.
+    fn began(&mut self, id: RequestId);
+
+    /// Whether `header` wants to be called for this exchange.
+    fn wants_headers(&self, id: RequestId) -> bool {
+        let _ = id;
+        false
+    }
+
+    /// A header of the reply (no interim one): its name as it came, and its value with the blanks
+    /// around it, in which a folded line still has its line end.
+    fn header(&mut self, id: RequestId, name: &[u8], value: &[u8]) {
+        let _ = (id, name, value);
+    }
+
+    /// Whether `body` wants to be called for this exchange.
+    fn wants_body(&self, id: RequestId) -> bool;
+
+    /// A piece of the reply's body, without transfer coding.
+    fn body(&mut self, id: RequestId, piece: &[u8]);
+
+    /// The exchange has ended with a whole reply.
+    fn done(&mut self, id: RequestId, reply: Reply);
+
+    /// The exchange has failed; the connection goes on.
+    fn failed(&mut self, id: RequestId, fault: Fault) {
+        let _ = (id, fault);
+    }
+
+    /// The peer says that it has not begun to work on the exchange: it goes out again.
+    fn refused(&mut self, id: RequestId) {
+        let _ = id;
+    }
+
+    /// The peer takes no new exchange on this connection; those that were submitted go on.
+    fn draining(&mut self) {}
 
     /// A message has come that is not simply the next reply.
     fn odd(&mut self, what: Odd) {
@@ -203,7 +227,7 @@ pub struct Reply {
     pub body_bytes: u64,
     /// Interim (1xx) replies before this one.
     pub interim: u32,
-    /// Whether the connection can carry further calls.
+    /// Whether the connection can carry further exchanges.
     pub keeps_open: bool,
     /// The reply is whole but something about it is wrong (`Surplus`): the request has failed.
     pub fault: Option<Fault>,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
+use super::merge::{add, add_each, greatest, merge_fields};
 use super::{Recorder, wire};
 use crate::fault::Fault;
 use crate::units::Nanos;
@@ -30,12 +31,12 @@ impl Default for Links {
 impl Links {
     /// Add what another worker counted.
     pub fn merge(&mut self, other: &Self) {
-        self.lifetimes.merge(&other.lifetimes);
-        for (a, b) in self.faults.iter_mut().zip(other.faults) {
-            *a += b;
-        }
-        self.live_max += other.live_max;
-        self.burst_max = self.burst_max.max(other.burst_max);
+        merge_fields!(self, other, {
+            lifetimes: Hist::merge,
+            faults: add_each,
+            live_max: add,
+            burst_max: greatest,
+        });
     }
 
     /// Connections that ended by one fault.

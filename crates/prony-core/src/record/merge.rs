@@ -1,90 +1,140 @@
 //! What several workers have counted, in one.
 
-use super::{NameTally, Tally, Times};
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use super::hist::Hist;
+use super::links::Links;
+use super::messages::Messages;
+use super::phases::Phases;
+use super::series::Series;
+use super::sessions::{NameTally, SessionTally};
+use super::tls::TlsTally;
+use super::{Stamps, Tally, Times};
+use crate::units::Span;
+
+/// Merge `$part` into `$all` field by field, each by the function behind its name. The names are a
+/// pattern of the whole structure: a field that is forgotten does not compile.
+macro_rules! merge_fields {
+    ($all:ident, $part:ident, { $($field:ident: $merge:expr),+ $(,)? }) => {
+        let Self { $($field),+ } = $part;
+        $($merge(&mut $all.$field, $field);)+
+    };
+}
+pub(super) use merge_fields;
 
 impl Tally {
     /// Add what another worker counted. Exact: equal to one worker having counted all (P10).
     pub fn merge(&mut self, other: &Self) {
-        self.started += other.started;
-        self.sent += other.sent;
-        self.sent_late += other.sent_late;
-        self.overdue += other.overdue;
-        self.replies += other.replies;
-        self.replies_in_drain += other.replies_in_drain;
-        self.failed += other.failed;
-        self.unfinished += other.unfinished;
-        self.retries += other.retries;
-        for (a, b) in self.faults.iter_mut().zip(other.faults) {
-            *a += b;
-        }
-        for (a, b) in self.stray.iter_mut().zip(other.stray) {
-            *a += b;
-        }
-        for (&status, &n) in &other.statuses {
-            *self.statuses.entry(status).or_default() += n;
-        }
-        self.interim += other.interim;
-        self.connects += other.connects;
-        self.connected += other.connected;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
-        self.bytes_head += other.bytes_head;
-        self.bytes_framing += other.bytes_framing;
-        self.bytes_footer += other.bytes_footer;
-        self.bytes_body += other.bytes_body;
-        self.bytes_in_drain += other.bytes_in_drain;
-        self.in_flight_max += other.in_flight_max;
-        self.time_in_drain += other.time_in_drain;
-        self.time_unfinished += other.time_unfinished;
-        self.time_assumed += other.time_assumed;
-        self.time_under_way = match (self.time_under_way, other.time_under_way) {
-            (Some(a), Some(b)) => Some(a + b),
-            _ => None,
-        };
-        self.begin = self.begin.min(other.begin);
-        self.end = self.end.max(other.end);
-        self.times.merge(&other.times);
-        self.series.merge(&other.series);
-        match (&mut self.served, &other.served) {
-            (Some(all), Some(part)) => all.merge(part),
-            (all @ None, Some(part)) => *all = Some(part.clone()),
-            (_, None) => {}
-        }
-        self.links.merge(&other.links);
-        if let Some(part) = &other.tls {
-            self.tls.get_or_insert_default().merge(part);
-        }
-        if let Some(part) = &other.messages {
-            self.messages.get_or_insert_default().merge(part);
-        }
-        if let Some(part) = &other.phases {
-            self.phases.get_or_insert_default().merge(part);
-        }
-        match (&mut self.sessions, &other.sessions) {
-            (Some(all), Some(part)) => all.merge(part),
-            (all @ None, Some(part)) => *all = Some(part.clone()),
-            (_, None) => {}
-        }
-        if self.names.len() < other.names.len() {
-            self.names.resize_with(other.names.len(), NameTally::default);
-        }
-        for (all, part) in self.names.iter_mut().zip(&other.names) {
-            all.merge(part);
-        }
-        self.kept.extend_from_slice(&other.kept);
+        merge_fields!(self, other, {
+            started: add,
+            sent: add,
+            sent_late: add,
+            overdue: add,
+            replies: add,
+            replies_in_drain: add,
+            failed: add,
+            unfinished: add,
+            retries: add,
+            faults: add_each,
+            stray: add_each,
+            statuses: add_by_key,
+            interim: add,
+            connects: add,
+            connected: add,
+            bytes_sent: add,
+            bytes_received: add,
+            bytes_head: add,
+            bytes_framing: add,
+            bytes_footer: add,
+            bytes_body: add,
+            bytes_in_drain: add,
+            in_flight_max: add,
+            time_in_drain: add,
+            time_unfinished: add,
+            time_assumed: add,
+            time_under_way: add_if_both,
+            begin: least,
+            end: greatest,
+            times: Times::merge,
+            series: Series::merge,
+            served: optional(Series::merge),
+            links: Links::merge,
+            tls: optional(TlsTally::merge),
+            messages: optional(Messages::merge),
+            phases: optional(Phases::merge),
+            sessions: optional(SessionTally::merge),
+            names: by_name,
+            kept: append,
+        });
     }
 }
 
 impl Times {
     fn merge(&mut self, other: &Self) {
-        self.response.merge(&other.response);
-        self.service.merge(&other.service);
-        self.first_byte.merge(&other.first_byte);
-        self.transfer.merge(&other.transfer);
-        self.lag.merge(&other.lag);
-        self.queue.merge(&other.queue);
-        self.connect.merge(&other.connect);
-        self.handshake.merge(&other.handshake);
-        self.failed.merge(&other.failed);
+        merge_fields!(self, other, {
+            response: Hist::merge,
+            service: Hist::merge,
+            first_byte: Hist::merge,
+            transfer: Hist::merge,
+            lag: Hist::merge,
+            queue: Hist::merge,
+            stream_wait: Hist::merge,
+            flow_wait: Hist::merge,
+            connect: Hist::merge,
+            handshake: Hist::merge,
+            failed: Hist::merge,
+        });
     }
+}
+
+pub(super) fn add<T: AddAssign + Copy>(all: &mut T, part: &T) {
+    *all += *part;
+}
+
+pub(super) fn add_each<const N: usize>(all: &mut [u64; N], part: &[u64; N]) {
+    for (all, part) in all.iter_mut().zip(part) {
+        *all += part;
+    }
+}
+
+pub(super) fn add_by_key<K: Clone + Ord>(all: &mut BTreeMap<K, u64>, part: &BTreeMap<K, u64>) {
+    for (key, n) in part {
+        *all.entry(key.clone()).or_default() += n;
+    }
+}
+
+pub(super) fn least<T: Copy + Ord>(all: &mut T, part: &T) {
+    *all = (*all).min(*part);
+}
+
+pub(super) fn greatest<T: Copy + Ord>(all: &mut T, part: &T) {
+    *all = (*all).max(*part);
+}
+
+/// A sum of which a part is unknown is unknown.
+fn add_if_both(all: &mut Option<Span>, part: &Option<Span>) {
+    *all = all.zip(*part).map(|(all, part)| all + part);
+}
+
+/// What is there in one of the two, or both merged.
+fn optional<T: Clone>(merge: impl Fn(&mut T, &T)) -> impl Fn(&mut Option<Box<T>>, &Option<Box<T>>) {
+    move |all, part| match (all, part) {
+        (Some(all), Some(part)) => merge(all, part),
+        (all @ None, Some(part)) => *all = Some(part.clone()),
+        (_, None) => {}
+    }
+}
+
+fn by_name(all: &mut Vec<NameTally>, part: &[NameTally]) {
+    if all.len() < part.len() {
+        all.resize_with(part.len(), NameTally::default);
+    }
+    for (all, part) in all.iter_mut().zip(part) {
+        all.merge(part);
+    }
+}
+
+fn append(all: &mut Vec<Stamps>, part: &[Stamps]) {
+    all.extend_from_slice(part);
 }

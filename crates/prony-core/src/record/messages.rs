@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::merge::{add, merge_fields};
 use super::{Recorder, Stamps};
 use crate::proto::Odd;
 use crate::units::{Nanos, Span};
@@ -63,12 +64,14 @@ impl Messages {
 
     /// Add what another worker counted.
     pub(super) fn merge(&mut self, other: &Self) {
-        self.reordered += other.reordered;
-        self.duplicates += other.duplicates;
-        self.late += other.late;
-        self.foreign += other.foreign;
-        self.jitter_sum += other.jitter_sum;
-        self.jitter_count += other.jitter_count;
+        merge_fields!(self, other, {
+            reordered: add,
+            duplicates: add,
+            late: add,
+            foreign: add,
+            jitter_sum: add,
+            jitter_count: add,
+        });
     }
 
     /// The mean difference between a round trip and the one before it.

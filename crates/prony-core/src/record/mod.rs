@@ -15,6 +15,7 @@ mod sessions;
 mod stamps;
 mod tls;
 mod under_way;
+mod waits;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -56,6 +57,13 @@ pub struct Times {
     pub lag: Hist,
     /// Waits in the client's queue; only requests that waited.
     pub queue: Hist,
+    /// Waits on an open connection for the peer's limit of streams; only requests that waited.
+    #[serde(default, skip_serializing_if = "Hist::is_empty")]
+    pub stream_wait: Hist,
+    /// Waits for the peer's permission (a window) to send what is left of a request, summed over
+    /// the request; only requests that waited. Part of the service time.
+    #[serde(default, skip_serializing_if = "Hist::is_empty")]
+    pub flow_wait: Hist,
     /// From the start of a connect to the open connection; every connection that opened.
     pub connect: Hist,
     /// From the open TCP connection to the end of the TLS handshake; every handshake that was done.
@@ -344,7 +352,7 @@ impl Recorder {
     #[inline]
     pub fn sent(&mut self, stamps: &Stamps) {
         let lag = stamps.lag();
-        let ready = stamps.intended + stamps.queue + stamps.connect;
+        let ready = stamps.intended + stamps.queue + stamps.connect + stamps.stream;
         let late = lag > LATE && stamps.sent > self.load_end && ready <= self.load_end;
         let s = self.section(stamps.intended);
         s.tally.sent += 1;
@@ -356,6 +364,9 @@ impl Recorder {
         }
         if stamps.queue > Span::ZERO {
             s.tally.times.queue.record(stamps.queue);
+        }
+        if stamps.stream > Span::ZERO {
+            s.tally.times.stream_wait.record(stamps.stream);
         }
     }
 
@@ -463,13 +474,6 @@ impl Recorder {
         t.times.failed.record_n(now.since(intended), n);
         t.series.started_together(intended, n);
         t.series.failed_together(now, n);
-    }
-
-    /// A request failed that waited so long in the client's queue and was never sent.
-    pub fn queued_in_vain(&mut self, intended: Nanos, waited: Span) {
-        if waited > Span::ZERO {
-            self.section(intended).tally.times.queue.record(waited);
-        }
     }
 
     /// The part of a request's time that lies behind the end of the load.

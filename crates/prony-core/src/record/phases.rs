@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
+use super::merge::{add, merge_fields};
 use super::{Recorder, Stamps};
 use crate::units::{Nanos, Span};
 
@@ -97,18 +98,20 @@ impl Phases {
 
     /// Add what another worker counted.
     pub(super) fn merge(&mut self, other: &Self) {
-        self.whole.merge(&other.whole);
-        self.waiting.merge(&other.waiting);
-        self.to_scheduler.merge(&other.to_scheduler);
-        self.to_device.merge(&other.to_device);
-        self.wire_and_peer.merge(&other.wire_and_peer);
-        self.to_user.merge(&other.to_user);
-        self.transfer.merge(&other.transfer);
-        self.acknowledged.merge(&other.acknowledged);
-        self.by_card.merge(&other.by_card);
-        self.no_sent += other.no_sent;
-        self.no_received += other.no_received;
-        self.contradicting += other.contradicting;
+        merge_fields!(self, other, {
+            whole: Hist::merge,
+            waiting: Hist::merge,
+            to_scheduler: Hist::merge,
+            to_device: Hist::merge,
+            wire_and_peer: Hist::merge,
+            to_user: Hist::merge,
+            transfer: Hist::merge,
+            acknowledged: Hist::merge,
+            by_card: Hist::merge,
+            no_sent: add,
+            no_received: add,
+            contradicting: add,
+        });
     }
 
     fn count(&mut self, stamps: &Stamps, noted: &Noted) {
@@ -204,6 +207,7 @@ mod tests {
         done: Nanos(95_000),
         queue: Span::ZERO,
         connect: Span::ZERO,
+        stream: Span::ZERO,
     };
 
     fn noted(scheduled: u64, sent: u64, received: u64) -> Noted {

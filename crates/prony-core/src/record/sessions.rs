@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
+use super::merge::{add, add_by_key, merge_fields};
 use super::{Recorder, Stamps};
 use crate::fault::{Fault, FaultClass};
 use crate::proto::Reply;
@@ -67,31 +68,31 @@ pub struct NameTally {
 impl SessionTally {
     /// Add what another worker counted.
     pub fn merge(&mut self, other: &Self) {
-        self.started += other.started;
-        self.completed += other.completed;
-        self.completed_in_drain += other.completed_in_drain;
-        self.failed += other.failed;
-        self.unfinished += other.unfinished;
-        self.lifetime.merge(&other.lifetime);
-        self.failtime.merge(&other.failtime);
-        self.connections += other.connections;
-        for (&length, &n) in &other.lengths {
-            *self.lengths.entry(length).or_default() += n;
-        }
-        for (&second, &n) in &other.per_second {
-            *self.per_second.entry(second).or_default() += n;
-        }
+        merge_fields!(self, other, {
+            started: add,
+            completed: add,
+            completed_in_drain: add,
+            failed: add,
+            unfinished: add,
+            lifetime: Hist::merge,
+            failtime: Hist::merge,
+            connections: add,
+            lengths: add_by_key,
+            per_second: add_by_key,
+        });
     }
 }
 
 impl NameTally {
     /// Add what another worker counted.
     pub fn merge(&mut self, other: &Self) {
-        self.started += other.started;
-        self.replies += other.replies;
-        self.failed += other.failed;
-        self.response.merge(&other.response);
-        self.service.merge(&other.service);
+        merge_fields!(self, other, {
+            started: add,
+            replies: add,
+            failed: add,
+            response: Hist::merge,
+            service: Hist::merge,
+        });
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Stamps {
     pub queue: Span,
     /// Part of `sent - intended`: waiting for the connection that was opened for it.
     pub connect: Span,
+    /// Part of `sent - intended`: waiting on an open connection for the peer's limit of streams.
+    pub stream: Span,
 }
 
 impl Stamps {
@@ -43,6 +45,6 @@ impl Stamps {
 
     /// How late the meter itself was: `sent - intended` less the waits that are not its own doing.
     pub fn lag(&self) -> Span {
-        self.sent.since(self.intended) - self.queue - self.connect
+        self.sent.since(self.intended) - self.queue - self.connect - self.stream
     }
 }

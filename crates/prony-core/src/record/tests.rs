@@ -40,8 +40,15 @@ fn play(lives: &[Life]) -> (Option<Tally>, Tally) {
         let intended = Nanos(life.intended);
         let sent = intended + Span(queue + connect + lag);
         let (first, done) = (sent + Span(service), sent + Span(service + transfer));
-        let stamps =
-            Stamps { intended, sent, first, done, queue: Span(queue), connect: Span(connect) };
+        let stamps = Stamps {
+            intended,
+            sent,
+            first,
+            done,
+            queue: Span(queue),
+            connect: Span(connect),
+            stream: Span::ZERO,
+        };
         r.started(intended);
         if life.end == 7 {
             r.unfinished(intended);

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::merge::add_by_key;
+
 /// The most reasons that are told apart: servers can invent names, and so sentences.
 const REASONS_MAX: usize = 32;
 /// What further reasons are counted under.
@@ -87,15 +89,14 @@ impl TlsTally {
 
     /// Add what another worker counted.
     pub fn merge(&mut self, other: &Self) {
-        self.full += other.full;
-        self.resumed += other.resumed;
+        let Self { full, resumed, kinds, reasons, first } = other;
+        self.full += full;
+        self.resumed += resumed;
+        add_by_key(&mut self.kinds, kinds);
         if self.first.is_none() {
-            self.first.clone_from(&other.first);
+            self.first.clone_from(first);
         }
-        for (kind, &n) in &other.kinds {
-            *self.kinds.entry(kind.clone()).or_default() += n;
-        }
-        for (reason, &n) in &other.reasons {
+        for (reason, &n) in reasons {
             self.failed(reason, n);
         }
     }

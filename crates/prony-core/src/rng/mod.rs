@@ -5,10 +5,13 @@
 //! Logarithms come from `libm` and not from the platform, so that the same seed gives the same run
 //! on every machine.
 
+mod sum;
+
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::units::Span;
+pub use sum::ExponentialSum;
 
 /// What a draw is for; keeps the streams of one seed apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,12 +131,6 @@ impl Sequence {
     #[inline]
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
-    }
-
-    /// An exponential draw with mean 1.
-    #[inline]
-    pub fn unit_exponential(&mut self) -> f64 {
-        unit_exponential(self.next_u64())
     }
 
     /// An exponential draw with the given mean.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::rate::{Arrivals, Inverse, RatePlan};
-use crate::rng::{Sequence, Stream};
+use crate::rng::{ExponentialSum, Sequence, Stream};
 use crate::units::Span;
 
 #[derive(Clone, Debug)]
@@ -19,8 +19,7 @@ pub(super) enum Law {
         clock: Inverse,
         /// Where the integral of the rate was at the last arrival: a sum of exponential draws with
         /// mean 1.
-        integral: f64,
-        draws: Sequence,
+        integral: ExponentialSum,
     },
     Uniform {
         low: Span,
@@ -41,8 +40,7 @@ impl Law {
             Arrivals::Fixed => Self::Fixed { clock: Inverse::new(rate), ordinal: 0 },
             Arrivals::Poisson => Self::Poisson {
                 clock: Inverse::new(rate),
-                integral: 0.0,
-                draws: Sequence::new(seed, stream),
+                integral: ExponentialSum::new(Sequence::new(seed, stream)),
             },
             &Arrivals::Uniform(low, high) => {
                 Self::Uniform { low, high, last: Span::ZERO, draws: Sequence::new(seed, stream) }
@@ -64,9 +62,9 @@ impl Law {
                 *clock = Inverse::new(rate);
                 clock.at(ordinal.saturating_sub(1) as f64)
             }
-            Self::Poisson { clock, integral, .. } => {
+            Self::Poisson { clock, integral } => {
                 *clock = Inverse::new(rate);
-                clock.at(*integral)
+                clock.at(integral.value())
             }
             Self::Silent | Self::Uniform { .. } | Self::Trace { .. } => None,
         }
@@ -83,11 +81,9 @@ impl Law {
                 *ordinal = own + 1;
                 clock.at(own as f64)
             }
-            Self::Poisson { clock, integral, draws } => {
-                for _ in 0..=others {
-                    *integral += draws.unit_exponential();
-                }
-                clock.at(*integral)
+            Self::Poisson { clock, integral } => {
+                integral.draw(others + 1);
+                clock.at(integral.value())
             }
             Self::Uniform { low, high, last, draws } => {
                 for _ in 0..=others {

@@ -31,8 +31,8 @@ pub struct Arrival {
 /// as without a warm-up, only later.
 ///
 /// A share finds its own arrivals by arithmetic where the law has a formula (fixed, trace); where
-/// it has draws (Poisson, uniform) it makes them all and passes over those of the others, at a few
-/// nanoseconds each.
+/// it has draws (Poisson, uniform) it makes them all and passes over those of the others, at about
+/// two nanoseconds each (docs/design/2026-11-23-arrivals-of-shards.md).
 #[derive(Clone, Debug)]
 pub struct Schedule {
     /// Computed beforehand, so that `peek` costs nothing.

@@ -69,7 +69,8 @@ impl Law {
                 let given = usize::try_from(*ordinal).unwrap_or(usize::MAX).min(times.len());
                 times[given..].partition_point(|&at| at < limit) as u64
             }
-            Self::Poisson { clock, integral, .. } => {
+            Self::Poisson { clock, integral } => {
+                let integral = integral.value();
                 let is_due = |n| clock.look(integral + n as f64).is_some_and(|at| at < limit);
                 first_not(is_due, most)
             }
@@ -86,7 +87,7 @@ impl Law {
         match self {
             Self::Silent => {}
             Self::Fixed { ordinal, .. } | Self::Trace { ordinal, .. } => *ordinal += n,
-            Self::Poisson { integral, .. } => *integral += n as f64,
+            Self::Poisson { integral, .. } => integral.add(n as f64),
             Self::Uniform { low, high, last, .. } => {
                 let mean = (low.0 as f64 + high.0 as f64) / 2.0;
                 *last += Span((mean * n as f64) as u64);

@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::Locals;
 use super::compile::Script;
 use super::cookies::{Jar, Origin};
-use super::extract::{BODY_LIMIT, Body};
 use crate::fault::Fault;
 use crate::units::Nanos;
+use crate::vars::{BODY_LIMIT, Body};
 
 /// The headers and the body of one reply, as far as its call wants them; used again for the next.
 #[derive(Clone, Debug, Default)]

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::cookies::{Jar, Origin};
-use super::extract::Extractor;
-use super::template::{BUILT_IN, Moment, Scope, Template, TemplateError};
 use super::{Filled, Locals, Source, Table, TableError, Unsent, is_name};
 use crate::plan::{CallSpec, Cookies, Plan, Sessions, Shared};
 use crate::units::Nanos;
+use crate::vars::Extractor;
+use crate::vars::{BUILT_IN, Moment, Scope, Template, TemplateError};
 
 /// All that is dynamic about a plan, ready for use.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ fn identity() -> (Identity, Arc<ClientConfig>) {
     let cert = CertificateParams::new(vec!["h".into()]).unwrap().self_signed(&key).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(cert.pem().as_bytes()).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let client = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()

@@ -220,6 +220,9 @@ impl Sctp {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let settings = if self.associations > 0 { self } else { other };
+        // Every field stands here, so that a new one is either a count or a setting.
+        let Self { stack, rto_initial_ms, rto_min_ms, rto_max_ms, sack_delay_ms, .. } = settings;
+        let Self { sack_packets, nodelay, .. } = settings;
         Self {
             associations: self.associations + other.associations,
             retransmits: self.retransmits + other.retransmits,
@@ -228,7 +231,13 @@ impl Sctp {
             paths_potentially_failed: self.paths_potentially_failed
                 + other.paths_potentially_failed,
             ended_by_peer: self.ended_by_peer + other.ended_by_peer,
-            ..settings
+            stack,
+            rto_initial_ms,
+            rto_min_ms,
+            rto_max_ms,
+            sack_delay_ms,
+            sack_packets,
+            nodelay,
         }
     }
 }

@@ -155,5 +155,15 @@ pub struct ConnId {
     pub generation: u32,
 }
 
+/// An exchange as the engine and the carriers name it: a place in the engine's slab and the place's
+/// generation, so that a late answer to an earlier exchange in that place is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId {
+    /// Index in the slab; small and dense.
+    pub slot: u32,
+    /// How often the place was used before, modulo 2^32.
+    pub generation: u32,
+}
+
 #[cfg(test)]
 pub(crate) mod tests;

@@ -19,7 +19,7 @@ pub(crate) fn identity(change: impl FnOnce(&mut CertificateParams)) -> Identity 
     change(&mut params);
     let cert = params.self_signed(&key).expect("a certificate");
     let der = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions")

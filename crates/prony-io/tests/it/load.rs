@@ -2,19 +2,21 @@
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
+use prony_core::engine::Tap;
 use prony_core::fault::Fault;
 use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
-use prony_core::proto::h1::H1;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::serve::{Serve, ServeLaw};
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
 use prony_io::{
-    Control, DriverChoice, Listen, Options, Outcome, SetupError, bind, limits, run, run_protocol,
-    serve, worker::auto_prefers_uring,
+    Control, DriverChoice, Listen, Options, Outcome, SetupError, Taps, auto_prefers_uring, bind,
+    limits, run, serve,
 };
 
 use crate::child::alone;
@@ -217,6 +219,11 @@ fn what_does_not_fit_is_refused_before_the_load() {
     });
 }
 
+/// Looks at nothing.
+struct Nothing;
+
+impl Tap for Nothing {}
+
 #[test]
 fn a_worker_that_panics_takes_nobody_with_it() {
     let server_control = Control::new();
@@ -229,13 +236,18 @@ fn a_worker_that_panics_takes_nobody_with_it() {
             serve(machines, &[at], &Options::default(), &server_control, &|_, _| {})
         });
         let half = options(DriverChoice::Epoll, 2);
-        let out = run_protocol(&p, &half, &Control::new(), &mut |_| {}, &|share| {
-            assert_eq!(share.shard.index, 0, "a defect, for the test");
-            H1::new(share)
-        });
-        let all_die = run_protocol(&p, &half, &Control::new(), &mut |_| {}, &|_| -> H1 {
-            panic!("a defect, for the test")
-        });
+        // Of the taps that are asked for, this many are made.
+        let dies_after = |n: u32| {
+            let left = AtomicU32::new(n);
+            let taps = Taps::new(move || {
+                let lives = left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
+                assert!(lives, "a defect, for the test");
+                Nothing
+            });
+            let options = Options { taps: Some(taps), ..half.clone() };
+            run(&p, &options, &Control::new(), &mut |_| {})
+        };
+        let (out, all_die) = (dies_after(1), dies_after(0));
         server_control.stop_now();
         assert!(matches!(all_die, Err(SetupError::Died)));
         out.unwrap()

@@ -21,7 +21,7 @@ macro_rules! on_both_drivers {
         mod uring {
             $(#[test]
             fn $case() {
-                match prony_io::uring::Mounted::new() {
+                match prony_io::drivers::uring::Mounted::new() {
                     Ok(_) => crate::$file::$case(prony_io::DriverChoice::Uring),
                     Err(e) => eprintln!("not tested: this kernel gives no io_uring ({e})"),
                 }

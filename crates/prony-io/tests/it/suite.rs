@@ -9,8 +9,8 @@ use prony_core::fault::Fault;
 use prony_core::machine::{CloseHow, Machine, StopRequest};
 use prony_core::units::{Nanos, Span};
 use prony_io::clock::Clock;
-use prony_io::driver::Config;
 use prony_io::drivers::Driver;
+use prony_io::drivers::config::{Config, Watched};
 use prony_io::sock::Remote;
 use prony_io::{
     Control, DriverChoice, DriverStats, Listen, Options, Precision, Served, SocketOptions, bind,
@@ -45,7 +45,9 @@ fn remote(endpoints: Vec<Vec<Remote>>) -> Config {
 
 fn drive<M: Machine>(on: DriverChoice, config: Config, machine: &mut M) -> DriverStats {
     let mut driver = Driver::new(on, config).expect("the driver can be set up");
-    driver.run(machine, Clock::starting_now(), &Control::new(), &mut |_, _, _| {})
+    let mut pulse = |_: &mut M, _, _| {};
+    let mut watched = Watched { machine, pulse: &mut pulse };
+    driver.run(&mut watched, Clock::starting_now(), Control::new().stop_flag())
 }
 
 /// Run `body` against an echo server on the same driver; what the server saw.
@@ -286,7 +288,8 @@ pub(crate) fn stop_flags_reach_an_idle_machine(on: DriverChoice) {
         thread::scope(|s| {
             s.spawn(|| {
                 let mut d = Driver::new(on, config(&[])).unwrap();
-                d.run(&mut t, clock, &control, &mut |_, _, _| {});
+                let mut watched = Watched { machine: &mut t, pulse: &mut |_, _, _| {} };
+                d.run(&mut watched, clock, control.stop_flag());
             });
             thread::sleep(Duration::from_millis(120));
             first = clock.now();
@@ -310,7 +313,8 @@ pub(crate) fn pulse_comes_twenty_times_a_second(on: DriverChoice) {
             let mut t = Ticker::new(every, Span::from_millis(1000));
             let mut d = Driver::new(on, config(&[])).unwrap();
             let mut at = Vec::new();
-            d.run(&mut t, Clock::starting_now(), &Control::new(), &mut |_, now, _| at.push(now));
+            let mut watched = Watched { machine: &mut t, pulse: &mut |_, now, _| at.push(now) };
+            d.run(&mut watched, Clock::starting_now(), Control::new().stop_flag());
             // The last comes at the end, whenever that is.
             at.pop();
             assert!((12..=20).contains(&at.len()), "{} pulses", at.len());
@@ -455,12 +459,14 @@ pub(crate) fn no_descriptors_left(on: DriverChoice) {
         let mut d = Driver::new(on, config(&[at])).unwrap();
         // Nobody answers: once the connects are decided, the run is stopped.
         let begin = Clock::starting_now();
-        d.run(&mut client, begin, &control, &mut |client, now, _| {
+        let mut stop_when_decided = |client: &mut Client, now, _| {
             let decided = client.connected + client.faults.len() as u64;
             if decided == 60 || now > Nanos(20_000_000_000) {
                 control.stop_now();
             }
-        });
+        };
+        let mut watched = Watched { machine: &mut client, pulse: &mut stop_when_decided };
+        d.run(&mut watched, begin, control.stop_flag());
         assert!((10..=20).contains(&client.connected), "{}", client.connected);
         assert_eq!(client.faults.len() as u64, 60 - client.connected);
         assert!(client.faults.iter().all(|&f| f == Some(Fault::NoDescriptors)));

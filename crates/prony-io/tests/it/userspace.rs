@@ -16,7 +16,7 @@ use prony_core::units::Span;
 use prony_io::error::Refusal;
 use prony_io::sock::sctp::Rto;
 use prony_io::userspace::{self, Settings, Via};
-use prony_io::{Control, Options, Outcome, SetupError, SocketOptions, run};
+use prony_io::{Control, Options, Outcome, SetupError, SocketOptions, run, serve_associations};
 
 use crate::exchange::exchange;
 
@@ -58,7 +58,7 @@ fn against_at<T>(
     let control = Control::new();
     thread::scope(|s| {
         let machine = Echo::new(law, vec![true]);
-        let server = s.spawn(|| userspace::serve(machine, listener, &control, &|_, _| {}));
+        let server = s.spawn(|| serve_associations(machine, listener, &control, &|_, _| {}));
         let came_to = body(port, udp_port);
         control.stop_now();
         (came_to, *server.join().expect("no panic").expect("it runs").echoed())

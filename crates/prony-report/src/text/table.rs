@@ -64,13 +64,15 @@ pub(super) fn times(page: &mut Page, tally: &Tally, with_bars: bool) {
 }
 
 /// All kinds of times with their names, in the order in which they are told.
-pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 9] {
+pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 11] {
     [
         ("response", &times.response),
         ("service", &times.service),
         ("first byte", &times.first_byte),
         ("transfer", &times.transfer),
         ("queue", &times.queue),
+        ("stream wait", &times.stream_wait),
+        ("flow wait", &times.flow_wait),
         ("connect", &times.connect),
         ("handshake", &times.handshake),
         ("send lag", &times.lag),

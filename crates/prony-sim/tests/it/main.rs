@@ -19,6 +19,7 @@ mod serve;
 mod sessions;
 mod stamps;
 mod steered;
+mod streams;
 mod theory;
 mod truth;
 mod until;

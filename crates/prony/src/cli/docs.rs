@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::{env, fs};
 
 use clap::{Arg, Command, CommandFactory as _};
+use prony_run::exit::Exit;
 
 use super::Cli;
-use crate::exit::Exit;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
 

@@ -7,9 +7,10 @@ use clap::{Args, ValueEnum};
 use prony_core::serve::Latency;
 use prony_core::summary::confidence::Goal;
 use prony_core::units::Span;
+use prony_io::Precision;
+use prony_run::builder::DURATION;
 
 use super::output::OutputArgs;
-use super::plan::DURATION;
 use super::{CONNECTION, MEASUREMENT, values};
 
 /// How long a run lasts whose goals are not reached, where nothing else ends it.
@@ -137,18 +138,4 @@ pub enum Driver {
     Uring,
     /// epoll
     Epoll,
-}
-
-/// How to wait for an arrival.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// Never spin: the least CPU, the latest sends
-    Sleep,
-    /// Sleep to shortly before, spin the rest, at most 10 % of one core
-    #[default]
-    Auto,
-    /// Spin all the time: the most precise sends, a whole core per thread
-    Spin,
-    /// Look at the schedule once in that time
-    Grain(Span),
 }

@@ -3,6 +3,7 @@
 pub mod means;
 pub mod output;
 pub mod plan;
+pub(crate) mod refusal;
 pub mod rtt;
 pub mod sctp;
 pub mod selftest;
@@ -23,10 +24,10 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use prony_core::plan::{HttpVersion, Pick, Secret, Think};
-use prony_core::schedule::RatePlan;
+use prony_core::schedule::{ArrivalsArg, RatePlan};
 use prony_core::units::Span;
 
-pub use means::{Driver, Precision};
+pub use means::Driver;
 use means::{MeansArgs, RunArgs, UntilArgs};
 use output::{OutputArgs, ReportArgs};
 use rtt::{EchoArgs, RttArgs};
@@ -38,7 +39,6 @@ use text::{
     SPECTRUM_END,
 };
 use tls::TlsArgs;
-use values::ArrivalsArg;
 
 const LOAD: &str = "Load";
 const REQUEST: &str = "Request";
@@ -388,6 +388,5 @@ pub(crate) fn command_meant(word: &str) -> Option<String> {
 
 /// Whether the word is the name of a command.
 fn is_command(word: &str) -> bool {
-    let is_tool = crate::personality::is_known(word);
-    is_tool || Cli::command().get_subcommands().any(|c| c.get_name() == word)
+    Cli::command().get_subcommands().any(|c| c.get_name() == word)
 }

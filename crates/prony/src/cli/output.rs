@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::report::Format;
+use prony_report::Format;
 
 const OUTPUT: &str = "Output";
 /// The files and formats in which results are told.

@@ -1,104 +1,69 @@
 //! From what was typed to a plan: the second step, in which the options meet.
 
-use std::collections::hash_map::RandomState;
-use std::fs::File;
-use std::hash::{BuildHasher as _, Hasher as _};
-use std::io::{self, Read};
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::plan::{
-    CallSpec, Data, Expect, HttpVersion, Load, Plan, Secret, Sessions, Shard, Stop, Think,
-};
-use prony_core::schedule::{self, Arrivals};
-use prony_core::target::{self, Endpoint, Url};
-use prony_core::units::Span;
-use prony_io::ConnectTo;
+use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Plan, Secret, Stop};
+use prony_core::schedule::{self, Arrivals, ArrivalsArg};
+use prony_core::target::{self, Url};
+use prony_io::{ConnectTo, Precision};
+use prony_run::builder::{Draft, Instead, LoadDraft, Planned, Targets};
+use prony_run::environment::Environment;
+use prony_run::error::Error;
+use prony_run::files::{read, read_text};
+use prony_run::plan_file;
 
 use super::means::MeansArgs;
-use super::values::{self, ArrivalsArg, HeaderArg};
-use super::{LoadArgs, Precision, tls};
-use crate::error::Error;
-use crate::plan_file;
-
-/// Connections of a closed loop where nothing is said (as hey and oha have it).
-pub(crate) const CONNECTIONS: u32 = 50;
-/// How long a run lasts that nothing else ends.
-pub(crate) const DURATION: Span = Span::from_secs(10);
-/// The largest file or body that is read into memory: 64 MiB.
-const FILE_MAX: u64 = 64 << 20;
-
-/// What of the surroundings goes into a plan.
-#[derive(Clone, Debug)]
-pub struct Surroundings {
-    /// The most connections that an open loop may open where nothing is said.
-    pub connections_max: u32,
-    /// Why so many, as the end of a sentence.
-    pub connections_why: String,
-    /// The seed where none is given.
-    pub seed: u64,
-}
-
-/// A plan and what the reader should know about how it came to be.
-#[derive(Debug)]
-pub struct Planned {
-    /// The run.
-    pub plan: Plan,
-    /// What the report must say of how the run was set up, in whole sentences.
-    pub notes: Vec<String>,
-    /// Why an open loop may open so many connections and no more, as the end of a sentence; `None`
-    /// where the user said how many.
-    pub cap: Option<String>,
-}
+use super::values::{self, HeaderArg};
+use super::{LoadArgs, refusal, tls};
 
 /// The plan that the options ask for; reads the files that they name.
-pub fn plan(args: &LoadArgs, around: &Surroundings) -> Result<Planned, Error> {
+pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
     let headers = headers(&args.header)?;
     check_conflicts(args, &headers)?;
-    let mut cap = None;
-    let mut targets = targets(args, &headers)?;
-    redirect(args, &mut targets)?;
-    tls::rename(&args.tls, &mut targets.endpoints, "an https:// URL")?;
-    let load = load(args, around, &mut cap)?;
-    let mut notes = means(&args.means);
-    if let (Load::Closed { .. }, servers @ 2..) = (&load, targets.endpoints.len()) {
-        notes.push(format!(
-            "Each connection of the closed loop is one to each of the {servers} servers, one of \
-             them in use at a time."
-        ));
-    }
-    let given = Stop { requests: args.requests, sessions: args.sessions, duration: args.duration };
-    let stop = ended(given, &load, args.until.time());
-    let plan = Plan {
-        endpoints: targets.endpoints,
-        calls: targets.calls.into(),
-        pick: args.pick,
-        sessions: targets.sessions,
-        names: targets.names,
-        data: targets.data,
-        timeout_from_send: false,
-        replace_lost: false,
-        exchange: None,
+    let targets = targets(args, &headers)?;
+    let instead = instead(args)?;
+    tls::check(&args.tls, &targets.endpoints, "an https:// URL")?;
+    let draft = Draft {
+        targets,
+        instead,
+        server_name: args.tls.sni.clone(),
+        pick: Some(args.pick),
+        load: load(args)?,
         tls: tls::spec(&args.tls)?,
-        load,
-        stop,
-        warmup: args.warmup,
-        pipeline: args.pipeline,
+        stop: Stop { requests: args.requests, sessions: args.sessions, duration: args.duration },
+        duration: Some(args.until.time()),
+        warmup: Some(args.warmup),
+        pipeline: Some(args.pipeline),
         requests_per_connection: if args.no_reuse { Some(1) } else { args.requests_per_connection },
-        timeout: args.timeout,
-        connect_timeout: args.connect_timeout,
-        expect: Expect {
+        timeout: Some(args.timeout),
+        connect_timeout: Some(args.connect_timeout),
+        expect: Some(Expect {
             statuses: args.expect.0.clone(),
             body: args.expect_body.clone().map(String::into_bytes),
             length: args.expect_length,
-        },
-        http: args.http,
-        seed: args.means.seed.or(args.means.simulate).unwrap_or(around.seed),
-        shard: Shard::WHOLE,
+        }),
+        http: Some(args.http),
+        seed: args.means.seed.or(args.means.simulate),
+        ..Draft::default()
     };
-    plan.check().map_err(Error::Plan)?;
-    Ok(Planned { plan, notes, cap })
+    let mut planned = draft.plan(around);
+    planned.plan.check().map_err(Error::Plan)?;
+    planned.notes = means(&args.means);
+    planned.notes.extend(beside(&planned.plan));
+    Ok(planned)
+}
+
+/// What a closed loop to several servers does, which nobody may expect.
+fn beside(plan: &Plan) -> Option<String> {
+    let servers = plan.endpoints.len();
+    (matches!(plan.load, Load::Closed { .. }) && servers > 1).then(|| {
+        format!(
+            "Each connection of the closed loop is one to each of the {servers} servers, one of \
+             them in use at a time."
+        )
+    })
 }
 
 /// What is not in the plan, because it changes nothing of what is sent, but must be known to run it
@@ -124,11 +89,6 @@ pub(crate) fn means(args: &MeansArgs) -> Vec<String> {
         )),
     }
     notes
-}
-
-/// A seed that nobody has chosen; short enough to be typed again.
-pub fn drawn_seed() -> u64 {
-    RandomState::new().build_hasher().finish() >> 32
 }
 
 fn check_conflicts(args: &LoadArgs, headers: &[(String, String)]) -> Result<(), Error> {
@@ -218,115 +178,31 @@ pub(crate) fn check_sources(args: &MeansArgs) -> Result<(), Error> {
 }
 
 /// `--connect-to` and `--unix-socket`: where the bytes go instead.
-fn redirect(args: &LoadArgs, targets: &mut Targets) -> Result<(), Error> {
+fn instead(args: &LoadArgs) -> Result<Option<Instead>, Error> {
     let to = args.connect_to.as_ref().map(|text| {
         let to = text.parse::<ConnectTo>();
         to.map_err(|why| Error::Value { what: "--connect-to", value: text.clone(), why })
     });
-    let to = to.transpose()?;
-    if args.unix_socket.is_none() && to.is_none() {
-        return Ok(());
-    }
-    let endpoints = std::mem::take(&mut targets.endpoints);
-    let (moved, indices) = moved(endpoints, args.unix_socket.as_deref(), to.as_ref());
-    targets.endpoints = moved;
-    for call in &mut targets.calls {
-        call.endpoint = indices[call.endpoint as usize];
-    }
-    Ok(())
+    let to = to.transpose()?.map(Instead::Tcp);
+    Ok(args.unix_socket.clone().map(Instead::Unix).or(to))
 }
 
-/// Where connections go that a Unix socket or another server stands in for, and which of these each
-/// of the endpoints has become: some may have become one, and then share their connections.
-pub(crate) fn moved(
-    endpoints: Vec<Endpoint>,
-    unix: Option<&str>,
-    to: Option<&ConnectTo>,
-) -> (Vec<Endpoint>, Vec<u32>) {
-    let port_of = |endpoint: &Endpoint| match endpoint.transport() {
-        Endpoint::Tcp { port, .. } => *port,
-        _ => 0,
-    };
-    let mut targets = Targets::default();
-    let indices = endpoints.into_iter().map(|old| {
-        let new = match (unix, to) {
-            (Some(path), _) => Endpoint::Unix { path: path.to_owned() },
-            (None, Some(to)) => {
-                let port = to.port.unwrap_or_else(|| port_of(&old));
-                Endpoint::Tcp { host: to.host.clone(), port }
-            }
-            (None, None) => old.transport().clone(),
-        };
-        // Where TLS was spoken it still is, for the same name.
-        targets.endpoint(match old.tls_name() {
-            Some(name) => new.secured(name),
-            None => new,
-        })
+fn load(args: &LoadArgs) -> Result<LoadDraft, Error> {
+    let arrivals = args.arrivals.as_ref().map(|arrivals| match arrivals {
+        ArrivalsArg::Law(law) => Ok(law.clone()),
+        ArrivalsArg::TraceFile(file) => trace(Path::new(file)),
     });
-    let indices = indices.collect();
-    (targets.endpoints, indices)
-}
-
-fn load(args: &LoadArgs, around: &Surroundings, cap: &mut Option<String>) -> Result<Load, Error> {
-    let arrivals = match &args.arrivals {
-        None => Arrivals::Fixed,
-        Some(ArrivalsArg::Law(law)) => law.clone(),
-        Some(ArrivalsArg::TraceFile(file)) => trace(Path::new(file))?,
-    };
-    let gaps = matches!(arrivals, Arrivals::Uniform(..) | Arrivals::Trace(_));
-    if args.rate.is_none() && !gaps {
-        let connections = args.connections.unwrap_or(CONNECTIONS);
-        return Ok(Load::Closed { connections, think: args.think.unwrap_or(Think::None) });
-    }
-    let connections = args.connections.unwrap_or_else(|| most_connections(around, cap));
-    Ok(Load::Open { rate: args.rate.clone().unwrap_or_default(), arrivals, connections })
-}
-
-/// The connections of an open loop that nobody has limited, and in `cap` why no more.
-pub(crate) fn most_connections(around: &Surroundings, cap: &mut Option<String>) -> u32 {
-    *cap = Some(around.connections_why.clone());
-    around.connections_max
+    Ok(LoadDraft {
+        connections: args.connections,
+        think: args.think,
+        rate: args.rate.clone(),
+        arrivals: arrivals.transpose()?,
+    })
 }
 
 fn trace(path: &Path) -> Result<Arrivals, Error> {
     let text = read_text("--arrivals trace", path)?;
-    schedule::parse_trace(&text)
-        .map_err(|e| Error::Trace { path: path.to_owned(), why: e.to_string() })
-}
-
-/// The stop rules; that time where neither they nor the load itself end the run.
-pub(crate) fn ended(given: Stop, load: &Load, otherwise: Span) -> Stop {
-    let ends = match load {
-        Load::Closed { .. } => false,
-        Load::Open { arrivals: Arrivals::Trace(_), .. } => true,
-        Load::Open { arrivals: Arrivals::Uniform(..), .. } => false,
-        Load::Open { rate, .. } => rate.length().is_some(),
-    };
-    if ends || given != Stop::default() {
-        return given;
-    }
-    Stop { duration: Some(otherwise), ..given }
-}
-
-/// Where requests go and what they are.
-#[derive(Debug, Default)]
-pub(crate) struct Targets {
-    pub(crate) endpoints: Vec<Endpoint>,
-    pub(crate) calls: Vec<CallSpec>,
-    pub(crate) names: Vec<String>,
-    pub(crate) sessions: Option<Sessions>,
-    pub(crate) data: Data,
-}
-
-impl Targets {
-    /// The index of the endpoint, which is added where it is new.
-    fn endpoint(&mut self, endpoint: Endpoint) -> u32 {
-        let index = self.endpoints.iter().position(|e| *e == endpoint).unwrap_or_else(|| {
-            self.endpoints.push(endpoint);
-            self.endpoints.len() - 1
-        });
-        index as u32
-    }
+    schedule::parse_trace(&text).map_err(|why| refusal::of_file("--arrivals trace:", path, why))
 }
 
 /// One URL with what its file says about it.
@@ -344,15 +220,15 @@ fn targets(args: &LoadArgs, headers: &[(String, String)]) -> Result<Targets, Err
     let mut items = Vec::new();
     for text in &args.urls {
         if super::is_command(text) {
-            return Err(Error::CommandAsUrl(text.clone()));
+            return Err(refusal::command_as_url(text));
         }
         if let Some(path) = text.strip_prefix("unix:") {
-            return Err(Error::UnixAsUrl(text.clone(), path.to_owned()));
+            return Err(refusal::unix_as_url(text, path));
         }
         // On its own it may be a host; that one which does not resolve is none is seen later.
         let first = args.urls.len() > 1 && text == &args.urls[0];
         if let Some(meant) = super::command_meant(text).filter(|_| first) {
-            return Err(Error::NoCommand(text.clone(), meant));
+            return Err(refusal::no_command(text, &meant));
         }
         let url = Url::parse(text).map_err(Error::Url)?;
         items.push(Item { url, method: None, headers: Vec::new(), body: None });
@@ -361,7 +237,7 @@ fn targets(args: &LoadArgs, headers: &[(String, String)]) -> Result<Targets, Err
         items.extend(url_file(path)?);
     }
     if items.is_empty() {
-        return Err(Error::NoUrl);
+        return Err(refusal::no_url());
     }
     let body = args.body.as_deref().map(body).transpose()?;
     let mut targets = Targets::default();
@@ -394,10 +270,11 @@ fn sessions(args: &LoadArgs, headers: &[(String, String)], file: &Path) -> Resul
 
 fn url_file(path: &Path) -> Result<Vec<Item>, Error> {
     let text = read_text("--urls", path)?;
-    let entries = target::parse_url_file(&text)
-        .map_err(|e| Error::UrlFile { path: path.to_owned(), why: e.to_string() })?;
+    let entries =
+        target::parse_url_file(&text).map_err(|why| refusal::of_file("--urls ", path, why))?;
     if entries.is_empty() {
-        return Err(Error::UrlFileEmpty(path.to_owned()));
+        let why = "there is no URL in it; write one a line";
+        return Err(refusal::of_file("--urls ", path, why));
     }
     entries
         .into_iter()
@@ -491,30 +368,4 @@ fn body(text: &str) -> Result<Vec<u8>, Error> {
         Some(file) => read("--body", Path::new(file)),
         None => Ok(text.as_bytes().to_vec()),
     }
-}
-
-pub(crate) fn read_text(what: &'static str, path: &Path) -> Result<String, Error> {
-    String::from_utf8(read(what, path)?).map_err(|_| Error::Unreadable {
-        what,
-        path: path.to_owned(),
-        why: io::Error::new(io::ErrorKind::InvalidData, "not UTF-8 text"),
-    })
-}
-
-/// A whole file, or standard input for `-`.
-pub(crate) fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, Error> {
-    let read = || {
-        let source: Box<dyn Read> = if path.as_os_str() == "-" {
-            Box::new(io::stdin().lock())
-        } else {
-            Box::new(File::open(path)?)
-        };
-        let mut bytes = Vec::new();
-        source.take(FILE_MAX + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > FILE_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "longer than 64 MiB"));
-        }
-        Ok(bytes)
-    };
-    read().map_err(|why| Error::Unreadable { what, path: path.to_owned(), why })
 }

@@ -2,22 +2,25 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::slice;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use prony_core::plan::{CallSpec, Exchange, Framing, Load, Message, Plan, Stop, Think};
-use prony_core::schedule::{Arrivals, RatePlan};
+use prony_core::plan::{CallSpec, Exchange, Framing, Message, Stop};
+use prony_core::schedule::{ArrivalsArg, RatePlan};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::Span;
+use prony_run::builder::{Draft, LoadDraft, Planned, Targets, is_rate};
+use prony_run::environment::Environment;
+use prony_run::error::Error;
 
 use super::means::{MeansArgs, UntilArgs};
 use super::output::OutputArgs;
-use super::plan::{Planned, Surroundings, check_sources, ended, means};
+use super::plan::{check_sources, means};
 use super::sctp::SctpArgs;
 use super::tls::{self, IdentityArgs, TlsArgs};
-use super::values::{self, ArrivalsArg};
+use super::values;
 use super::{Driver, LOAD, MEASUREMENT};
-use crate::error::Error;
 
 const MESSAGES: &str = "Messages";
 /// The help's heading of what concerns sockets.
@@ -333,47 +336,49 @@ impl Place {
 }
 
 /// The plan that the options ask for.
-pub fn plan(args: &RttArgs, around: &Surroundings) -> Result<Planned, Error> {
+pub fn plan(args: &RttArgs, around: &Environment) -> Result<Planned, Error> {
     check_sources(&args.means)?;
     let place = Place::parse("rtt", &args.target)?;
     let local = matches!(place, Place::Unix(_));
     let transport = args.transport.unwrap_or(if local { Transport::Unix } else { Transport::Tcp });
     args.messages.check(&[transport], args.means.driver)?;
-    let mut endpoint = transport.endpoint(&place)?;
-    tls::rename(&args.tls, std::slice::from_mut(&mut endpoint), "--transport tls")?;
+    let endpoint = transport.endpoint(&place)?;
+    tls::check(&args.tls, slice::from_ref(&endpoint), "--transport tls")?;
     let arrivals = match &args.arrivals {
-        None => Arrivals::Fixed,
-        Some(ArrivalsArg::Law(law @ (Arrivals::Fixed | Arrivals::Poisson))) => law.clone(),
+        None => None,
+        Some(ArrivalsArg::Law(law)) if !is_rate(law) => Some(law.clone()),
         Some(_) => {
             let why = "the rate says how many there are; take fixed or poisson";
             return Err(Error::Conflict("--rate", "--arrivals uniform or trace", why));
         }
     };
-    let connections = args.connections;
-    let load = match &args.rate {
-        None => Load::Closed { connections, think: Think::None },
-        Some(rate) => Load::Open { rate: rate.clone(), arrivals, connections },
-    };
-    let given = Stop { requests: args.exchanges, sessions: None, duration: args.duration };
     let sizes = args.size.clone().unwrap_or_else(|| Sizes(vec![128]));
-    let mut plan = exchange(endpoint, &sizes.0, &args.messages);
-    plan.stop = ended(given, &load, args.until.time());
-    plan.warmup = if args.rate.is_some() { LEAD } else { Span::ZERO };
-    plan.load = load;
-    plan.pipeline = args.pipeline;
-    plan.tls = tls::spec(&args.tls)?;
-    plan.seed = args.means.seed.or(args.means.simulate).unwrap_or(around.seed);
-    plan.check().map_err(Error::Plan)?;
-    let mut notes = means(&args.means);
-    notes.extend(args.messages.sctp.note());
+    let mut draft = exchange(endpoint, &sizes.0, &args.messages);
+    draft.server_name.clone_from(&args.tls.sni);
+    draft.tls = tls::spec(&args.tls)?;
+    draft.load = LoadDraft {
+        connections: Some(args.connections),
+        rate: args.rate.clone(),
+        arrivals,
+        ..LoadDraft::default()
+    };
+    draft.stop = Stop { requests: args.exchanges, sessions: None, duration: args.duration };
+    draft.duration = Some(args.until.time());
+    draft.warmup = args.rate.is_some().then_some(LEAD);
+    draft.pipeline = Some(args.pipeline);
+    draft.seed = args.means.seed.or(args.means.simulate);
+    let mut planned = draft.plan(around);
+    planned.plan.check().map_err(Error::Plan)?;
+    planned.notes = means(&args.means);
+    planned.notes.extend(args.messages.sctp.note());
     if args.messages.realtime {
-        notes.push("Threads ran under the real-time scheduler.".into());
+        planned.notes.push("Threads ran under the real-time scheduler.".into());
     }
-    Ok(Planned { plan, notes, cap: None })
+    Ok(planned)
 }
 
-/// A plan of one connection that exchanges messages of these lengths; what ends it is to be said.
-pub(crate) fn exchange(endpoint: Endpoint, sizes: &[u32], args: &MessageArgs) -> Plan {
+/// One connection that exchanges messages of these lengths; what ends it is to be said.
+pub(crate) fn exchange(endpoint: Endpoint, sizes: &[u32], args: &MessageArgs) -> Draft {
     let lossy = endpoint.transport().is_lossy();
     let short = args.reply_size == 2 && !lossy;
     let messages = sizes.iter().map(|&request| Message { request, reply: args.reply_size });
@@ -381,21 +386,22 @@ pub(crate) fn exchange(endpoint: Endpoint, sizes: &[u32], args: &MessageArgs) ->
     let call = |i: usize| CallSpec { name: several.then_some(i as u32), ..CallSpec::default() };
     let timeout = if lossy { Span::from_secs(1) } else { Span::from_secs(5) };
     let names = sizes.iter().filter(|_| several).map(|n| format!("{n} bytes"));
-    Plan {
-        names: names.collect(),
+    Draft {
+        targets: Targets {
+            endpoints: vec![endpoint],
+            calls: (0..sizes.len()).map(call).collect(),
+            names: names.collect(),
+            ..Targets::default()
+        },
+        load: LoadDraft { connections: Some(1), ..LoadDraft::default() },
         exchange: Some(Box::new(Exchange {
             framing: if short { Framing::Short } else { Framing::Long },
             primers: args.warmup,
             messages: messages.collect(),
         })),
-        timeout: args.timeout.unwrap_or(timeout),
-        connect_timeout: args.connect_timeout,
-        ..Plan::new(
-            vec![endpoint],
-            (0..sizes.len()).map(call).collect::<Vec<_>>(),
-            Load::Closed { connections: 1, think: Think::None },
-            Stop::default(),
-        )
+        timeout: Some(args.timeout.unwrap_or(timeout)),
+        connect_timeout: Some(args.connect_timeout),
+        ..Draft::default()
     }
 }
 

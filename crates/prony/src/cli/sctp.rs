@@ -4,10 +4,10 @@ use clap::{Args, ValueEnum};
 use prony_core::units::Span;
 use prony_io::sock::sctp::Rto;
 use prony_io::userspace::{self, Settings, Via};
+use prony_run::error::Error;
 
 use super::rtt::{SOCKETS, Transport};
 use super::{Driver, values};
-use crate::error::Error;
 
 /// What can be said about SCTP.
 #[derive(Clone, Copy, Debug, Default, Args)]

@@ -10,7 +10,6 @@ use prony_core::secret::{HIDDEN, shown_header, shown_url};
 use prony_core::summary::CommandLine;
 
 use super::Cli;
-use crate::personality;
 
 /// What a run keeps of its command line.
 pub fn recorded(words: Vec<String>) -> CommandLine {
@@ -22,8 +21,7 @@ pub fn recorded(words: Vec<String>) -> CommandLine {
 /// the same, with `(hidden)` in the place of each. What cannot be read is hidden as a whole.
 pub(crate) fn command_line(words: &[String]) -> Vec<String> {
     let Some((program, rest)) = words.split_first() else { return Vec::new() };
-    let read = personality::shown(words).or_else(|| shown(words));
-    match read {
+    match shown(words) {
         Some(shown) => shown,
         None if rest.is_empty() => vec![program.clone()],
         None => vec![program.clone(), HIDDEN.to_owned()],
@@ -156,25 +154,6 @@ mod tests {
             ("prony|run|plan.toml|-t|2", "prony|run|plan.toml|-t|2"),
             ("prony|--no-such|-u|me:pw|http://h/", "prony|(hidden)"),
             ("prony", "prony"),
-        ] {
-            assert_eq!(check(line), shown, "{line}");
-            assert_eq!(check(shown), shown, "once more");
-        }
-    }
-
-    #[test]
-    fn old_tools_command_lines_are_read_by_their_own_tables() {
-        for (line, shown) in [
-            (
-                "prony|httperf|--add-header|X: pw\\n|--num-con=5|--output|a.json",
-                "prony|httperf|--add-header=(hidden)|--num-conns=5|--output=a.json",
-            ),
-            ("httperf|--add-h=X: pw|--hog", "httperf|--add-header=(hidden)|--hog"),
-            ("httperf|--uri=/a?b=pw", "httperf|--uri=/a?b=(hidden)"),
-            ("httperf|--uri|/a|--hog", "httperf|--uri|/a|--hog"),
-            ("httperf|--method|GET|--wset=1,0", "httperf|--method|GET|--wset=1,0"),
-            ("ab|-A|me:pw|http://h/", "ab|(hidden)"),
-            ("prony|wrk|-H|X: pw|http://h/", "prony|wrk|(hidden)"),
         ] {
             assert_eq!(check(line), shown, "{line}");
             assert_eq!(check(shown), shown, "once more");

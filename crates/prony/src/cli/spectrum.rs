@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum as _};
 use prony_core::units::Span;
+use prony_report::Format;
+use prony_run::error::Error;
 
 use super::means::MeansArgs;
 use super::rtt::{MessageArgs, Place, Sizes, Transport, sizes};
 use super::tls::TlsArgs;
 use super::{LOAD, MEASUREMENT, values};
-use crate::error::Error;
-use crate::report::Format;
 
 const OUTPUT: &str = "Output";
 const MESSAGES: &str = "Messages";

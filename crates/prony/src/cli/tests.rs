@@ -7,20 +7,23 @@ use std::fs;
 use clap::Parser as _;
 use expect_test::{ExpectFile, expect, expect_file};
 use prony_core::plan::Load;
+use prony_run::builder::Planned;
+use prony_run::environment::Environment;
+use prony_run::error::Error;
 
-use super::plan::{Planned, Surroundings, plan};
+use super::plan::plan;
+use super::refusal::of_clap;
 use super::*;
-use crate::error::{self, Error};
 
-fn around() -> Surroundings {
-    Surroundings { connections_max: 19_900, connections_why: "what fits".into(), seed: 7 }
+fn around() -> Environment {
+    Environment { connections_max: 19_900, connections_why: "what fits".into(), seed: 7 }
 }
 
 /// The plan of a command line, in which `_` stands for a blank inside a word.
 fn planned(line: &str) -> Result<Planned, Error> {
     let words = line.split_whitespace().map(|w| w.replace('_', " "));
     let cli = Cli::try_parse_from(std::iter::once("prony".to_owned()).chain(words))
-        .map_err(|e| error::of_clap(&e))?;
+        .map_err(|e| of_clap(&e))?;
     match cli.command {
         None => plan(&cli.load, &around()),
         Some(Command::Load(args)) => plan(&args, &around()),
@@ -44,6 +47,8 @@ fn check(lines: &[&str], answer: impl Fn(&str) -> String, expected: ExpectFile) 
     }
     expected.assert_eq(&text);
 }
+
+mod sessions;
 
 #[test]
 fn the_table_is_sound() {

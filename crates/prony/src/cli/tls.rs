@@ -7,8 +7,9 @@ use prony_core::layer::{Identity, check_certificates, check_key};
 use prony_core::plan::{Resume, TlsSpec, TlsVersion};
 use prony_core::target::Endpoint;
 
-use super::plan::read_text;
-use crate::error::Error;
+use prony_run::error::Error;
+use prony_run::files::read_text;
+use prony_run::values;
 
 pub(super) const TLS: &str = "TLS";
 
@@ -98,7 +99,7 @@ pub(crate) fn spec(args: &TlsArgs) -> Result<Option<Box<TlsSpec>>, Error> {
 /// Who a server at that host is to its clients.
 pub(crate) fn identity(args: &IdentityArgs, host: &str) -> Result<Identity, Error> {
     let Some((cert, key)) = pair(args.cert.as_deref(), args.key.as_deref())? else {
-        return crate::tls::own_identity(host);
+        return prony_run::tls::own_identity(host);
     };
     let path = args.cert.as_deref().unwrap_or_else(|| Path::new(""));
     Identity::new(&cert, &key).map_err(|why| unusable("--cert", path, why))
@@ -123,22 +124,13 @@ fn certificates(what: &'static str, path: &Path) -> Result<String, Error> {
     Ok(text)
 }
 
-/// `--sni`: another name for all secured endpoints. Fails where an option of TLS has nothing to
-/// secure, which `needed` would be.
-pub(crate) fn rename(
+/// Fails where an option of TLS has nothing to secure, which `needed` would be.
+pub(crate) fn check(
     args: &TlsArgs,
-    endpoints: &mut [Endpoint],
+    endpoints: &[Endpoint],
     needed: &'static str,
 ) -> Result<(), Error> {
-    let mut secured = false;
-    for endpoint in endpoints {
-        if let Endpoint::Tls { name, .. } = endpoint {
-            secured = true;
-            if let Some(sni) = &args.sni {
-                name.clone_from(sni);
-            }
-        }
-    }
+    let secured = endpoints.iter().any(|e| e.tls_name().is_some());
     let given = [
         (args.insecure, "--insecure"),
         (args.cacert.is_some(), "--cacert"),
@@ -176,16 +168,6 @@ fn groups(text: &str) -> Result<Names, String> {
     TlsSpec::parse_groups(text).map(Names).map_err(|e| e.to_string())
 }
 
-pub(crate) fn alpn(text: &str) -> Result<Alpn, String> {
-    if text == "none" {
-        return Ok(Alpn(Vec::new()));
-    }
-    let names: Vec<String> = text.split(',').map(|p| p.trim().to_owned()).collect();
-    if names.iter().any(|p| p.is_empty() || p.len() > 255) {
-        return Err("a protocol's name has 1 to 255 bytes; write http/1.1, or none".into());
-    }
-    if names.iter().any(|p| p == "h2" || p == "h3") {
-        return Err("prony speaks no HTTP/2 or HTTP/3 yet; write http/1.1 or http/1.0".into());
-    }
-    Ok(Alpn(names))
+fn alpn(text: &str) -> Result<Alpn, String> {
+    values::alpn(text).map(Alpn)
 }

@@ -1,22 +1,20 @@
-//! Single values as typed: each parser returns one sentence of what is wrong.
+//! Single values as typed: each parser returns one sentence of what is wrong. Those of a plan are
+//! those of every front end.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use super::Precision;
-use prony_core::plan::{Expect, HttpVersion, Pick, Secret, Think};
-use prony_core::schedule::{Arrivals, RatePlan};
+use prony_core::plan::{HttpVersion, Pick, Secret};
 use prony_core::summary::confidence::Goal;
-use prony_core::target;
 use prony_core::units::{self, Span};
+use prony_io::Precision;
+use prony_run::values::at_most;
+pub(super) use prony_run::values::{
+    Statuses, arrivals, connections, count, header, method, number, per_connection, pipeline,
+    positive, positive_span, rate_plan, seed, span, statuses, think,
+};
 
-pub use prony_core::schedule::ArrivalsArg;
-
-/// The most connections of a run: their tables must fit into memory.
-const CONNECTIONS_MAX: u64 = 1_000_000;
-/// The deepest pipelining.
-const PIPELINE_MAX: u64 = 4_096;
 /// The most worker threads.
 const THREADS_MAX: u64 = 1_024;
 
@@ -31,21 +29,6 @@ pub enum HeaderArg {
     Line(String, Secret),
     /// A file with one on each line.
     File(PathBuf),
-}
-
-/// Statuses that count as success: inclusive ranges.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Statuses(pub Vec<(u16, u16)>);
-
-pub(crate) fn count(text: &str) -> Result<u64, String> {
-    units::parse_count(text).map_err(|e| e.to_string())
-}
-
-pub(crate) fn positive(text: &str) -> Result<u64, String> {
-    match count(text)? {
-        0 => Err("must be at least 1".into()),
-        n => Ok(n),
-    }
 }
 
 /// A percentile: `p99.9` or `99.9`.
@@ -101,86 +84,24 @@ pub(crate) fn dscp(text: &str) -> Result<u8, String> {
     }
 }
 
-/// A number that may be zero.
-pub(crate) fn number(text: &str) -> Result<u32, String> {
-    u32::try_from(count(text)?).map_err(|_| format!("must be at most {}", u32::MAX))
-}
-
-pub(crate) fn connections(text: &str) -> Result<u32, String> {
-    at_most(text, CONNECTIONS_MAX)
-}
-
 pub(crate) fn workers(text: &str) -> Result<NonZeroU32, String> {
     NonZeroU32::new(at_most(text, u64::from(u32::MAX))?).ok_or_else(|| "must be at least 1".into())
-}
-
-pub(crate) fn pipeline(text: &str) -> Result<u32, String> {
-    at_most(text, PIPELINE_MAX)
 }
 
 pub(crate) fn threads(text: &str) -> Result<u32, String> {
     at_most(text, THREADS_MAX)
 }
 
-pub(crate) fn per_connection(text: &str) -> Result<u32, String> {
-    at_most(text, u64::from(u32::MAX))
-}
-
-fn at_most(text: &str, max: u64) -> Result<u32, String> {
-    let n = positive(text)?;
-    if n > max {
-        return Err(format!("must be at most {max}"));
-    }
-    Ok(n as u32)
-}
-
-pub(crate) fn span(text: &str) -> Result<Span, String> {
-    text.parse::<Span>().map_err(|e| e.to_string())
-}
-
-pub(crate) fn positive_span(text: &str) -> Result<Span, String> {
-    match span(text)? {
-        Span::ZERO => Err("must be longer than nothing".into()),
-        span => Ok(span),
-    }
-}
-
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     units::parse_size(text).map_err(|e| e.to_string())
-}
-
-pub(crate) fn rate_plan(text: &str) -> Result<RatePlan, String> {
-    RatePlan::parse(text).map_err(|e| e.to_string())
-}
-
-pub(crate) fn arrivals(text: &str) -> Result<ArrivalsArg, String> {
-    Arrivals::parse(text).map_err(|e| e.to_string())
-}
-
-pub(crate) fn think(text: &str) -> Result<Think, String> {
-    text.parse::<Think>().map_err(|e| e.to_string())
 }
 
 pub(crate) fn pick(text: &str) -> Result<Pick, String> {
     text.parse::<Pick>().map_err(|e| e.to_string())
 }
 
-pub(crate) fn statuses(text: &str) -> Result<Statuses, String> {
-    Expect::parse_statuses(text).map(Statuses).map_err(|e| e.to_string())
-}
-
 pub(crate) fn http(text: &str) -> Result<HttpVersion, String> {
     text.parse::<HttpVersion>().map_err(|e| e.to_string())
-}
-
-/// A method goes out as typed.
-pub(crate) fn method(text: &str) -> Result<String, String> {
-    target::check_method(text).map(|()| text.to_owned())
-}
-
-/// `Name: value`, as it stands in a request.
-pub(crate) fn header(text: &str) -> Result<(String, String), String> {
-    target::parse_header(text).map_err(|e| e.to_string())
 }
 
 /// The same, or `@FILE`.
@@ -217,10 +138,6 @@ pub(crate) fn user(text: &str) -> Result<Secret, String> {
         return Err("has no password; write NAME:PASS (NAME: for an empty one)".into());
     }
     Ok(text.into())
-}
-
-pub(crate) fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("'{text}' is not a seed; write a whole number, as 42"))
 }
 
 pub(crate) fn address(text: &str) -> Result<IpAddr, String> {

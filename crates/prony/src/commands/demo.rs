@@ -8,16 +8,20 @@ use prony_core::serve::{Latency, ServeLaw, Served};
 use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_io::Options;
+use prony_report::units;
+use prony_run::builder::Planned;
+use prony_run::error::Error;
+use prony_run::exit::Exit;
+use prony_run::local_server::{LocalServer, Wish};
+use prony_run::output::{self, Outputs};
+use prony_run::run::Provenance;
 
 use super::load::{finish, on_the_network};
-use crate::cli::plan::{self, Planned};
+use crate::cli::plan;
+use crate::cli::refusal::of_clap;
+use crate::cli::shown::recorded;
 use crate::cli::{Cli, DemoArgs};
-use crate::error::{self, Error};
-use crate::exit::Exit;
-use crate::means::surroundings;
-use crate::output::{self, Outputs};
-use crate::report::units;
-use crate::target::{Target, Wish};
+use crate::means::environment;
 
 /// The server's mean service time: so long that how late a busy machine sends is small beside it.
 const SERVICE: Span = Span::from_millis(100);
@@ -30,18 +34,19 @@ const CONNECTIONS: u32 = 400;
 /// Start the server, load it, report, tell how to do it again.
 pub(super) fn demo(args: &DemoArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let outputs = Outputs::prepare(&args.output.to.output)?;
-    let target = Target::start(Wish { law: law(), ..Wish::default() })?;
+    let target = LocalServer::start(Wish { law: law(), ..Wish::default() })?;
     let url = format!("{}/", target.url);
     let words = words(args);
-    let load = Cli::try_parse_from(words.iter().chain([&url])).map_err(|e| error::of_clap(&e))?;
+    let load = Cli::try_parse_from(words.iter().chain([&url])).map_err(|e| of_clap(&e))?;
     let Planned { plan, notes, .. } =
-        plan::plan(&load.load, &surroundings(&load.load.means, false))?;
+        plan::plan(&load.load, &environment(&load.load.means, false))?;
     let told = !args.output.quiet;
     if told {
         output::to_stderr(&format!("prony: loading a target server of its own on {url}"));
     }
+    let provenance = Provenance { command: recorded(typed), notes };
     let options = Options { threads: Some(1), ..Options::default() };
-    let result = on_the_network(&plan, &[], &options, &args.output, (typed, notes));
+    let result = on_the_network(&plan, &[], &options, &args.output, provenance);
     let served = target.stop().map(|done| done.served);
     let mut summary = result?;
     // A demonstration on a busy machine says in its verdict what that did to the figures.
@@ -117,7 +122,7 @@ mod tests {
     fn expected_ms(rate: &str) -> Option<f64> {
         let line = ["prony", "--rate", rate, "http://h/"];
         let load = Cli::try_parse_from(line).unwrap().load;
-        let plan = plan::plan(&load, &surroundings(&load.means, false)).unwrap().plan;
+        let plan = plan::plan(&load, &environment(&load.means, false)).unwrap().plan;
         expected(&plan).map(|t| t.as_secs_f64() * 1e3)
     }
 

@@ -9,18 +9,17 @@ use prony_core::shield::{Handshakes, Shield};
 use prony_core::units::Nanos;
 use prony_io::datagrams::{Answered, Datagrams};
 use prony_io::sock::sctp::Style;
-use prony_io::{Control, Listen, Listener, Options, userspace};
+use prony_io::{Control, Listen, Listener, Options, serve_associations, userspace};
+use prony_run::error::Error;
+use prony_run::exit::Exit;
+use prony_run::interrupt::stoppable;
+use prony_run::output;
 use serde::Serialize;
 
-use super::serve::refused;
 use crate::cli::rtt::{EchoArgs, Place, Transport};
 use crate::cli::sctp::SctpArgs;
 use crate::cli::tls;
-use crate::error::Error;
-use crate::exit::Exit;
-use crate::interrupt::stoppable;
 use crate::means::driver;
-use crate::output;
 
 /// So many clients of a stream, unless it is secured, have a thread each.
 const ATTENDANTS: usize = 4;
@@ -113,7 +112,7 @@ fn bind(place: &Place, transports: &[Transport], sctp: &SctpArgs) -> Result<Boun
     for &transport in transports {
         let listen = match (transport, place, at) {
             (Transport::Udp, _, Some(at)) => {
-                all.datagrams = Some(Datagrams::bind(at).map_err(refused)?);
+                all.datagrams = Some(Datagrams::bind(at)?);
                 continue;
             }
             (Transport::Tcp | Transport::Tls, _, Some(at)) => Listen::Tcp(at),
@@ -126,7 +125,7 @@ fn bind(place: &Place, transports: &[Transport], sctp: &SctpArgs) -> Result<Boun
                 }
                 // Both kinds of sockets are one and the same there.
                 if all.userspace.is_none() {
-                    let listener = userspace::bind(to, settings).map_err(refused)?;
+                    let listener = userspace::bind(to, settings)?;
                     at = Some(listener.local());
                     all.userspace = Some(listener);
                 }
@@ -147,7 +146,7 @@ fn bind(place: &Place, transports: &[Transport], sctp: &SctpArgs) -> Result<Boun
                 continue;
             }
         };
-        let listener = prony_io::bind(&listen).map_err(refused)?;
+        let listener = prony_io::bind(&listen)?;
         let bound = match listener.local() {
             Listen::Tcp(bound) | Listen::Mptcp(bound) => Some(*bound),
             Listen::Sctp { addrs, .. } => addrs.first().copied(),
@@ -217,10 +216,10 @@ fn respond(
     };
     let attendants = (0..attendants).map(|_| Echo::new(EchoLaw::default(), Vec::new())).collect();
     let options = Options { driver: driver(args.driver), ..Options::default() };
-    let (streams, attended, answered) = thread::scope(|scope| {
+    let (streams, attended, answered) = thread::scope(|scope| -> Result<_, Error> {
         let userspace = userspace.map(|listener| {
             let machine = Shield::none(Echo::new(EchoLaw::default(), vec![true]));
-            scope.spawn(move || userspace::serve(machine, listener, control, &|_, _| {}))
+            scope.spawn(move || serve_associations(machine, listener, control, &|_, _| {}))
         });
         let responder = datagrams.as_ref().map(|socket| {
             let longer = socket.local().ip().is_loopback();
@@ -246,8 +245,7 @@ fn respond(
         let (served, attended) = served?;
         let served: Vec<_> = served.into_iter().map(|s| s.machine).chain(userspace).collect();
         Ok((served, attended, answered))
-    })
-    .map_err(refused)?;
+    })?;
     let mut done = Echoed::default();
     for one in streams.iter().map(Shield::inner).chain(&attended) {
         done.merge(one.echoed());

@@ -5,26 +5,33 @@ use prony_core::serve::ServeLaw;
 use prony_core::summary::Summary;
 use prony_core::summary::confidence::Goal;
 use prony_io::Options;
+use prony_report::units;
+use prony_run::builder::Planned;
+use prony_run::error::Error;
+use prony_run::exit::Exit;
+use prony_run::goals::Ender;
+use prony_run::interrupt::stoppable;
+use prony_run::output::{self, Outputs};
+use prony_run::plan_file;
+use prony_run::run::{self, Provenance};
 
 use super::style;
-use super::until::Ender;
 use crate::cli::LoadArgs;
 use crate::cli::means::MeansArgs;
 use crate::cli::output::OutputArgs;
-use crate::cli::plan::{self, Planned};
-use crate::error::Error;
-use crate::exit::Exit;
-use crate::interrupt::stoppable;
-use crate::means::{options, surroundings};
-use crate::output::{self, Outputs};
-use crate::plan_file;
+use crate::cli::plan;
+use crate::cli::refusal::command_as_url;
+use crate::cli::shown::recorded;
+use crate::means::{environment, options};
 use crate::progress::{self, Progress, Telling};
-use crate::run;
 use crate::selftest;
 
 /// Load what the options name, report, and say how it ended.
 pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
-    let planned = plan::plan(args, &surroundings(&args.means, args.unix_socket.is_some()))?;
+    if let Some(tool) = args.urls.iter().find(|url| prony_compat::is_known(url)) {
+        return Err(command_as_url(tool));
+    }
+    let planned = plan::plan(args, &environment(&args.means, args.unix_socket.is_some()))?;
     if args.explain {
         return explain(&planned);
     }
@@ -55,22 +62,23 @@ pub(super) fn carry_out(
         return Err(Error::Conflict("--tui", "--simulate", why));
     }
     let outputs = Outputs::prepare(&output.to.output)?;
+    let provenance = Provenance { command: recorded(typed), notes };
     let mut summary = match means.simulate {
         Some(seed) => {
             let latency = means.simulate_latency.unwrap_or_default();
             let server = ServeLaw { latency, ..ServeLaw::default() };
             let simulate = |plan: &Plan| {
-                let (typed, mut notes) = (typed.clone(), notes.clone());
+                let mut provenance = provenance.clone();
                 let threads = means.threads.unwrap_or(1);
                 let (filled, note) = with_stand_ins(plan);
-                notes.extend(note);
-                let summary = run::simulate(&filled, threads, seed, &server, goals, typed, notes);
+                provenance.notes.extend(note);
+                let summary = run::simulate(&filled, threads, seed, &server, goals, provenance);
                 Summary { plan: plan.clone(), ..summary }
             };
             run::until(&plan, goals, &simulate)
         }
         None => {
-            let run = on_the_network(&plan, goals, &options(means), output, (typed, notes))?;
+            let run = on_the_network(&plan, goals, &options(means), output, provenance)?;
             cited(run)
         }
     };
@@ -113,14 +121,13 @@ fn cited(mut summary: Summary) -> Summary {
     summary
 }
 
-/// A run on the network, with progress, that Ctrl-C ends, or its goals. Last come command line and
-/// notes.
+/// A run on the network, with progress, that Ctrl-C ends, or its goals.
 pub(super) fn on_the_network(
     plan: &Plan,
     goals: &[Goal],
     options: &Options,
     output: &OutputArgs,
-    (typed, notes): (Vec<String>, Vec<String>),
+    provenance: Provenance,
 ) -> Result<Summary, Error> {
     let telling = progress::telling(output)?;
     let control = stoppable()?;
@@ -133,18 +140,27 @@ pub(super) fn on_the_network(
         Options { detail: watched, steerable: watched, blocks, keep_service, ..options.clone() };
     let mut watch = |live: &_| {
         if let Some(ender) = &mut ender {
-            ender.heed(live);
-            progress.aim(ender.told());
+            ender.look(live);
+            progress.aim(aim(ender));
         }
         progress.show(live);
     };
-    let result = run::run(plan, &options, &control, &mut watch, typed, notes);
+    let result = run::run(plan, &options, &control, &mut watch, provenance);
     progress.finish();
     let mut summary = result?;
     if let Some(ender) = ender {
         ender.note(&mut summary);
     }
     Ok(summary)
+}
+
+/// How closely the figures are known, as the end of a line.
+fn aim(ender: &Ender<'_>) -> String {
+    let known = ender.reached().map(|(goal, reach)| match reach {
+        Ok(reach) => format!(", {} of {goal}", units::bar(reach)),
+        Err(_) => format!(", too early for {goal}"),
+    });
+    known.collect()
 }
 
 /// Print and write the reports, and tell how the run ended.

@@ -10,34 +10,33 @@ mod rtt;
 mod selftest;
 mod serve;
 mod spectrum;
-mod until;
 
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 
-use crate::cli::{Cli, Command};
-use crate::error::{self, Error};
-use crate::exit::Exit;
-use crate::output;
-use crate::personality;
-use crate::report::Style;
+use prony_report::Style;
+use prony_run::error::Error;
+use prony_run::exit::Exit;
+use prony_run::output;
+
+use crate::cli::{Cli, Command, refusal};
 
 /// Do what the command line says and return the exit code. Refusals go to standard error.
 pub fn main(command_line: impl IntoIterator<Item = OsString>) -> u8 {
     let command_line: Vec<OsString> = command_line.into_iter().collect();
-    if let Some(code) = personality::main(&command_line) {
+    if let Some(code) = prony_compat::main(&command_line) {
         return code;
     }
     let typed = command_line.iter().map(|a| a.to_string_lossy().into_owned()).collect();
     let result = match Cli::read(command_line) {
         Ok(cli) => dispatch(cli, typed),
-        Err(e) if e.use_stderr() => Err(error::of_clap(&e)),
+        Err(e) if e.use_stderr() => Err(refusal::of_clap(&e)),
         // Help and version were asked for. A reader that has gone away is no error.
         Err(e) => output::with_stdout(|| e.print()).map(|()| Exit::Done),
     };
     let exit = result.unwrap_or_else(|e| {
-        output::to_stderr(&format!("prony: {}", e.printed()));
+        output::to_stderr(&format!("prony: {}", refusal::printed(&e)));
         e.exit()
     });
     exit.code()

@@ -3,9 +3,9 @@
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 use clap_mangen::Man;
+use prony_run::error::Error;
 
 use crate::cli::Cli;
-use crate::error::Error;
 
 /// The completion script of a shell.
 pub(super) fn completions(shell: Shell) -> Vec<u8> {

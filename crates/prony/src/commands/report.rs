@@ -6,14 +6,14 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use prony_core::summary::Summary;
+use prony_report::{self, Saved, json, words};
+use prony_run::error::Error;
+use prony_run::exit::Exit;
+use prony_run::output::{self, Outputs};
 
 use super::style;
 use crate::cli;
 use crate::cli::output::ReportArgs;
-use crate::error::Error;
-use crate::exit::Exit;
-use crate::output::{self, Outputs};
-use crate::report::{self, Saved, json, words};
 
 /// Read the files, and print and write what was asked for.
 pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
@@ -30,7 +30,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
     }
     let outputs = Outputs::prepare(&args.to.output)?;
     outputs.tell_of(results.len())?;
-    let printed = report::render_all(args.to.stdout_format(), &results, &style());
+    let printed = prony_report::render_all(args.to.stdout_format(), &results, &style());
     let printed = printed.ok_or_else(|| {
         let option = if args.to.json { "--json" } else { "--format" };
         Error::OneOnly(option.to_owned(), results.len())
@@ -73,7 +73,9 @@ fn read(path: &Path) -> Result<Summary, Error> {
         e => refused(e.to_string()),
     })?;
     // It may have been saved with its secrets.
-    summary.run.command = cli::shown::recorded(summary.run.command.into());
+    let words: Vec<String> = summary.run.command.into();
+    let of_tool = prony_compat::recorded(&words);
+    summary.run.command = of_tool.unwrap_or_else(|| cli::shown::recorded(words));
     Ok(summary)
 }
 

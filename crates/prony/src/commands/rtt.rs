@@ -3,35 +3,37 @@
 use prony_core::plan::Plan;
 use prony_core::serve::ServeLaw;
 use prony_io::{Options, SocketOptions};
+use prony_run::builder::Planned;
+use prony_run::error::Error;
+use prony_run::exit::Exit;
+use prony_run::output::Outputs;
+use prony_run::run::{self, Provenance};
 
 use super::load::{finish, on_the_network};
 use crate::cli::means::MeansArgs;
-use crate::cli::plan::Planned;
 use crate::cli::rtt::{self, MessageArgs, RttArgs};
-use crate::error::Error;
-use crate::exit::Exit;
-use crate::means::{options, surroundings};
-use crate::output::Outputs;
-use crate::run;
+use crate::cli::shown::recorded;
+use crate::means::{environment, options};
 
 /// Exchange what the options ask for, report, and say how it ended.
 pub(super) fn rtt(args: &RttArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let local = args.target.starts_with("unix:");
-    let Planned { plan, notes, .. } = rtt::plan(args, &surroundings(&args.means, local))?;
+    let Planned { plan, notes, .. } = rtt::plan(args, &environment(&args.means, local))?;
     let outputs = Outputs::prepare(&args.output.to.output)?;
     let goals = &args.until.until;
+    let provenance = Provenance { command: recorded(typed), notes };
     let mut summary = match args.means.simulate {
         Some(seed) => {
             let threads = args.means.threads.unwrap_or(1);
             let server = ServeLaw::default();
             let simulate = |plan: &Plan| {
-                run::simulate(plan, threads, seed, &server, goals, typed.clone(), notes.clone())
+                run::simulate(plan, threads, seed, &server, goals, provenance.clone())
             };
             run::until(&plan, goals, &simulate)
         }
         None => {
             let options = with_sockets(&plan, &args.means, &args.messages);
-            on_the_network(&plan, goals, &options, &args.output, (typed, notes))?
+            on_the_network(&plan, goals, &options, &args.output, provenance)?
         }
     };
     summary.run.percentile = args.means.percentile;

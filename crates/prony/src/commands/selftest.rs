@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use prony_run::error::Error;
+use prony_run::exit::Exit;
+use prony_run::interrupt::stoppable;
+use prony_run::output::{self, Place};
+
 use crate::cli::selftest::SelftestArgs;
-use crate::error::Error;
-use crate::exit::Exit;
-use crate::interrupt::stoppable;
-use crate::output::{self, Place};
 use crate::progress::Steps;
 use crate::selftest::{self, Ask, cite, record::Record};
 

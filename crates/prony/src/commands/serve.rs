@@ -10,15 +10,15 @@ use prony_core::serve::{Serve, Served};
 use prony_core::shield::{Handshakes, Shield};
 use prony_core::units::Nanos;
 use prony_io::{Listen, Options};
+use prony_run::error::Error;
+use prony_run::exit::Exit;
+use prony_run::interrupt::stoppable;
+use prony_run::output;
 use serde::Serialize;
 
 use crate::cli::serve::ServeArgs;
 use crate::cli::tls;
-use crate::error::{self, Error};
-use crate::exit::Exit;
-use crate::interrupt::stoppable;
 use crate::means::driver;
-use crate::output;
 
 /// All that was served.
 #[derive(Serialize)]
@@ -31,7 +31,7 @@ struct Done<'a> {
 
 /// Serve until the time is over or somebody stops it, then print what was served.
 pub(super) fn serve(args: &ServeArgs) -> Result<Exit, Error> {
-    let listener = prony_io::bind(&listen(&args.address)?).map_err(refused)?;
+    let listener = prony_io::bind(&listen(&args.address)?)?;
     let control = stoppable()?;
     let identity = identity(args, listener.local())?;
     if !args.quiet {
@@ -56,8 +56,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<Exit, Error> {
         }
     };
     let options = Options { driver: driver(args.driver), ..Options::default() };
-    let served =
-        prony_io::serve(vec![machine], &[listener], &options, &control, &show).map_err(refused)?;
+    let served = prony_io::serve(vec![machine], &[listener], &options, &control, &show)?;
     for one in &served {
         if let Some(path) = &args.record_arrivals {
             write_arrivals(path, one.machine.inner().arrivals())?;
@@ -95,10 +94,6 @@ pub(super) fn url(listen: &Listen) -> String {
         Listen::Tcp(_) | Listen::Mptcp(_) | Listen::Sctp { .. } => format!("http://{listen}"),
         Listen::Unix(_) | Listen::UnixSeqpacket(_) => format!("unix:{listen}"),
     }
-}
-
-pub(super) fn refused(e: prony_io::SetupError) -> Error {
-    Error::Serve(error::plain(&e.to_string()))
 }
 
 /// An address as typed: a port, HOST:PORT, or unix:PATH.

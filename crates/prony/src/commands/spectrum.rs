@@ -8,20 +8,21 @@ use prony_core::record::Tally;
 use prony_core::rng::{Sequence, Stream};
 use prony_core::summary::Summary;
 use prony_io::Control;
+use prony_report::spectrum::Spectrum;
+use prony_report::{Format, units, words};
+use prony_run::environment::{Environment, drawn_seed};
+use prony_run::error::Error;
+use prony_run::exit::Exit;
+use prony_run::interrupt::{Ending, stoppable};
+use prony_run::output::{self, Outputs};
+use prony_run::run::{self, Provenance};
 
 use super::rtt::with_sockets;
-use crate::cli::plan::{check_sources, drawn_seed, means};
+use crate::cli::plan::{check_sources, means};
 use crate::cli::rtt::{Transport, exchange};
 use crate::cli::shown::command_line;
 use crate::cli::spectrum::SpectrumArgs;
 use crate::cli::tls;
-use crate::error::Error;
-use crate::exit::Exit;
-use crate::interrupt::{Ending, stoppable};
-use crate::output::{self, Outputs};
-use crate::report::spectrum::Spectrum;
-use crate::report::{Format, units, words};
-use crate::run;
 
 /// What is measured over and over: one length over one transport.
 struct Cell {
@@ -96,7 +97,7 @@ fn measure(
                     ending.say(control, live);
                 }
             };
-            let mut one = run::run(plan, &options, control, &mut watch, Vec::new(), Vec::new())?;
+            let mut one = run::run(plan, &options, control, &mut watch, Provenance::default())?;
             one.run.percentile = args.means.percentile;
             found.doubts.extend(doubt(&one, transport, *size, control.stop_request().is_some()));
             if one.main.started > 0 {
@@ -144,8 +145,8 @@ fn asked(args: &SpectrumArgs, seed: u64) -> Result<Asked, Error> {
     let named: Vec<_> = pairs.iter().map(|(transport, _)| *transport).collect();
     args.messages.check(&named, args.means.driver)?;
     let endpoints = pairs.iter().map(|(transport, place)| transport.endpoint(place));
-    let mut endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
-    tls::rename(&args.tls, &mut endpoints, "--transport tls")?;
+    let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
+    tls::check(&args.tls, &endpoints, "--transport tls")?;
     for (transport, endpoint) in named.into_iter().zip(endpoints) {
         let name = transport.name().to_owned();
         let fits = |size: &u32| *size <= Exchange::DATAGRAM_MAX || transport != Transport::Udp;
@@ -157,11 +158,13 @@ fn asked(args: &SpectrumArgs, seed: u64) -> Result<Asked, Error> {
             asked.left_out = asked.left_out.or_else(|| left_out(&too_long));
         }
         for size in sizes {
-            let mut plan = exchange(endpoint.clone(), &[size], &args.messages);
-            plan.stop.requests = Some(args.exchanges);
-            plan.stop.duration = args.duration;
-            plan.tls.clone_from(&secured);
-            plan.seed = seed;
+            let mut draft = exchange(endpoint.clone(), &[size], &args.messages);
+            draft.server_name.clone_from(&args.tls.sni);
+            draft.stop.requests = Some(args.exchanges);
+            draft.stop.duration = args.duration;
+            draft.tls.clone_from(&secured);
+            draft.seed = Some(seed);
+            let plan = draft.plan(&Environment::default()).plan;
             plan.check().map_err(|why| {
                 Error::Plan(format!(
                     "{name}, {}: {why}",
@@ -217,10 +220,11 @@ mod tests {
     use clap::Parser as _;
     use prony_core::serve::{Latency, ServeLaw};
     use prony_core::units::Span;
+    use prony_run::environment::Environment;
 
     use super::*;
     use crate::cli::Cli;
-    use crate::cli::plan::{Surroundings, plan};
+    use crate::cli::plan::plan;
 
     #[test]
     fn every_order_has_every_cell_once() {
@@ -249,7 +253,7 @@ mod tests {
     /// Runs of a world: requests one after another, to a server that takes that long.
     fn runs(times: &[(Span, Span)], seed: u64) -> Vec<Tally> {
         let cli = Cli::try_parse_from(["prony", "-c", "1", "-n", "100", "http://h/"]).unwrap();
-        let around = Surroundings { connections_max: 9, connections_why: String::new(), seed: 1 };
+        let around = Environment { connections_max: 9, connections_why: String::new(), seed: 1 };
         let plan = plan(&cli.load, &around).unwrap().plan;
         let run = |(&(least, most), seed)| {
             let law = ServeLaw { latency: Latency::Uniform(least, most), ..ServeLaw::default() };

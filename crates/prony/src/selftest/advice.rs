@@ -6,11 +6,11 @@ use prony_core::units::Span;
 use prony_io::host::Host;
 use serde::{Deserialize, Serialize};
 
-use crate::report::units;
+use prony_report::units;
 
 /// What would help, and how it is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Advice {
+pub(crate) struct Advice {
     /// What was found, in a sentence.
     pub finding: String,
     /// The command; `None` where no command of this host mends it.
@@ -19,7 +19,7 @@ pub struct Advice {
 
 /// What went on while the host was tested.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct GoneBy {
+pub(crate) struct GoneBy {
     /// How long that was.
     pub length: Span,
     /// Processor time that this process used.
@@ -42,7 +42,7 @@ const OTHERS_MANY: f64 = 0.05;
 const STOLEN_MUCH: f64 = 0.005;
 
 /// All that applies to this host, the weightiest first.
-pub fn advice(host: &Host, gone_by: &GoneBy) -> Vec<Advice> {
+pub(crate) fn advice(host: &Host, gone_by: &GoneBy) -> Vec<Advice> {
     let all = [
         stolen(gone_by),
         throttled(host, gone_by),

@@ -8,13 +8,15 @@ use prony_core::serve::{Latency, ServeLaw};
 use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_io::{Control, Options, cpu, limits};
+use prony_run::error::Error;
+use prony_run::interrupt::Ending;
+use prony_run::local_server::{LocalServer, Wish};
+use prony_run::run;
+use prony_run::run::Provenance;
 
+use crate::cli::refusal::of_clap;
 use crate::cli::{Cli, plan};
-use crate::error::{self, Error};
-use crate::interrupt::Ending;
 use crate::means;
-use crate::run;
-use crate::target::{Target, Wish};
 
 /// Who is where, and what ends it.
 #[derive(Clone, Debug)]
@@ -68,15 +70,15 @@ impl Bench {
     }
 
     /// A server with one worker, so that its law is one for all requests.
-    pub(super) fn target(&self, law: ServeLaw, arrivals: bool) -> Result<Target, Why> {
+    pub(super) fn target(&self, law: ServeLaw, arrivals: bool) -> Result<LocalServer, Why> {
         let cores = self.server.first().copied().into_iter().collect();
-        Ok(Target::start(Wish { law, cores, arrivals, tls: false })?)
+        Ok(LocalServer::start(Wish { law, cores, arrivals, tls: false })?)
     }
 
     /// A server with a worker on each of its cores, that answers after that time, over TLS or not.
-    pub(super) fn strong_target(&self, latency: Span, tls: bool) -> Result<Target, Why> {
+    pub(super) fn strong_target(&self, latency: Span, tls: bool) -> Result<LocalServer, Why> {
         let law = ServeLaw { latency: Latency::Fixed(latency), ..ServeLaw::default() };
-        Ok(Target::start(Wish { law, cores: self.server.clone(), arrivals: false, tls })?)
+        Ok(LocalServer::start(Wish { law, cores: self.server.clone(), arrivals: false, tls })?)
     }
 
     /// A load as a command line would ask for it (its words parted by blanks, without the URL);
@@ -91,12 +93,12 @@ impl Bench {
             return Err(Why::Ended);
         }
         let words: Vec<&str> = ["prony"].into_iter().chain(words.split(' ')).chain([url]).collect();
-        let cli = Cli::try_parse_from(words).map_err(|e| error::of_clap(&e))?;
+        let cli = Cli::try_parse_from(words).map_err(|e| of_clap(&e))?;
         let work = || {
             cpu::keep_to(&self.client).map_err(|e| {
-                Error::Setup(format!("the client cannot be kept on its cores: {e}"))
+                Error::Machine(format!("the client cannot be kept on its cores: {e}"))
             })?;
-            let planned = plan::plan(&cli.load, &means::surroundings(&cli.load.means, false))?;
+            let planned = plan::plan(&cli.load, &means::environment(&cli.load.means, false))?;
             let mut options = means::options(&cli.load.means);
             change(&mut options);
             let mut ending = Ending::default();
@@ -105,11 +107,11 @@ impl Bench {
                     ending.say(&self.control, live);
                 }
             };
-            run::run(&planned.plan, &options, &self.control, &mut watch, Vec::new(), Vec::new())
+            run::run(&planned.plan, &options, &self.control, &mut watch, Provenance::default())
         };
         let summary = thread::scope(|scope| scope.spawn(work).join());
         let died =
-            || Error::Setup("a thread of the client died of a defect in prony itself".into());
+            || Error::Machine("a thread of the client died of a defect in prony itself".into());
         let summary = summary.map_err(|_| died())??;
         if summary.run.interrupted { Err(Why::Ended) } else { Ok(summary) }
     }

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use prony_core::summary::SelfTested;
 use prony_io::host::Host;
+use prony_report::layout;
+use prony_run::error::Error;
 use serde::Deserialize;
 
 use super::record::{Record, SCHEMA};
-use crate::error::Error;
-use crate::report::layout;
 
 /// Where the last self-test is kept: `$XDG_STATE_HOME/prony/selftest.json`, by default under
 /// `~/.local/state`. `None` where there is no home.

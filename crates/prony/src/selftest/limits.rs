@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use prony_core::summary::{Limit, Summary};
 use prony_core::units::Span;
+use prony_report::{units, words};
 
 use super::bench::{Bench, Why};
 use super::record::{Lag, Rate};
-use crate::report::{units, words};
 
 /// How long the server takes for each request here. So the rate is the client's affair, not that of
 /// how fast the server answers.

@@ -1,13 +1,13 @@
 //! The self-test: what is known, held against what the meter says of it on this host; how far the
 //! meter goes here; and what would help. `docs/selftest.md` tells of it.
 
-pub mod advice;
+pub(crate) mod advice;
 mod bench;
 pub(crate) mod cite;
 mod floor;
 mod limits;
 mod proofs;
-pub mod record;
+pub(crate) mod record;
 mod text;
 
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use prony_io::cpu;
 use prony_io::held::Accounts;
 use prony_io::host::Host;
 
-use crate::error::Error;
 use advice::GoneBy;
 use bench::{Bench, Why};
 use limits::KINDS;
+use prony_run::error::Error;
 use record::{Record, SCHEMA};
 pub(crate) use text::text;
 

@@ -8,10 +8,10 @@ use prony_core::record::Observer;
 use prony_core::serve::{Latency, ServeLaw};
 use prony_core::summary::{Summary, Verdict};
 use prony_core::units::{Nanos, Span};
+use prony_run::local_server::{Done, LocalServer};
 
 use super::bench::{Bench, Why};
 use super::record::{Amount, Check, Proof};
-use crate::target::{Done, Target};
 
 /// A proof gets so many tries: a busy host can spoil a run, but it cannot make right times of wrong
 /// ones.
@@ -27,7 +27,7 @@ pub(super) struct Experiment {
 }
 
 /// Makes the load on the server, and compares.
-type Make = dyn Fn(&Bench, Target) -> Result<Vec<Check>, Why>;
+type Make = dyn Fn(&Bench, LocalServer) -> Result<Vec<Check>, Why>;
 
 /// All of them; the short ones take a third of the time.
 pub(super) fn experiments(quick: bool, connections: u64) -> Vec<Experiment> {

@@ -8,11 +8,11 @@ use super::advice::Advice;
 
 /// The version of the shape. It grows when a field changes its meaning or goes away, not when one
 /// is added.
-pub const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// All that a self-test found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub(crate) struct Record {
     /// [`SCHEMA`].
     pub schema: u32,
     /// prony's version.
@@ -47,7 +47,7 @@ pub struct Record {
 
 /// One law that is known, and what was measured of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Proof {
+pub(crate) struct Proof {
     /// Its name.
     pub name: String,
     /// What was done, in a sentence.
@@ -62,7 +62,7 @@ pub struct Proof {
 
 /// One figure of a proof.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Check {
+pub(crate) struct Check {
     /// What it is.
     pub what: String,
     /// What theory, arithmetic or the other side says.
@@ -78,7 +78,7 @@ pub struct Check {
 /// A figure with its unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Amount {
+pub(crate) enum Amount {
     /// Nanoseconds.
     Ns(f64),
     /// How many.
@@ -91,7 +91,7 @@ pub enum Amount {
 
 /// The smallest times that the host lets anybody measure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Floor {
+pub(crate) struct Floor {
     /// The step of the clock, as the kernel says it, in nanoseconds.
     pub clock_resolution_ns: u64,
     /// The smallest difference of two readings that was seen.
@@ -110,7 +110,7 @@ pub struct Floor {
 
 /// Round trips of one request at a time on one connection, to a server that takes no time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Loopback {
+pub(crate) struct Loopback {
     /// The driver.
     pub driver: String,
     /// How many there were.
@@ -125,7 +125,7 @@ pub struct Loopback {
 
 /// How late requests of an open loop went out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Lag {
+pub(crate) struct Lag {
     /// Requests per second.
     pub rate: f64,
     /// The median of the send lag; `None` where the sample cannot carry it, as below.
@@ -140,7 +140,7 @@ pub struct Lag {
 
 /// The highest rate at which the verdict was `VALID`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rate {
+pub(crate) struct Rate {
     /// The kind of load: `closed`, `open`, `pipelined`, `tls`.
     pub load: String,
     /// The driver.
@@ -157,20 +157,20 @@ pub struct Rate {
 
 impl Record {
     /// How many proofs held.
-    pub fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.proofs.iter().filter(|p| p.held).count()
     }
 }
 
 impl Check {
     /// It must be exactly that.
-    pub fn exact(what: &str, expected: Amount, measured: Option<Amount>) -> Self {
+    pub(crate) fn exact(what: &str, expected: Amount, measured: Option<Amount>) -> Self {
         let held = measured.as_ref() == Some(&expected);
         Self { what: what.to_owned(), expected, passes: None, measured, held }
     }
 
     /// It must lie between the two, ends included.
-    pub fn within(
+    pub(crate) fn within(
         what: &str,
         expected: Amount,
         passes: (f64, f64),
@@ -182,7 +182,7 @@ impl Check {
     }
 
     /// It must be that within 5 %.
-    pub fn near(what: &str, expected_ns: f64, measured_ns: Option<f64>) -> Self {
+    pub(crate) fn near(what: &str, expected_ns: f64, measured_ns: Option<f64>) -> Self {
         let passes = (expected_ns * 0.95, expected_ns * 1.05);
         Self::within(what, Amount::Ns(expected_ns), passes, measured_ns.map(Amount::Ns))
     }

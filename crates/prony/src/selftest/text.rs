@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use prony_core::units::Span;
+use prony_report::units;
 
 use super::record::{Amount, Check, Floor, Proof, Record};
-use crate::report::units;
 
 /// All of it.
 pub(crate) fn text(record: &Record) -> String {

@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use prony_core::record::series::bin_value;
 use prony_core::units::Span;
 use prony_io::Interval;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use prony_report::units;
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
 
 use super::look::{Ink, Look};
-use crate::report::units;
 
 /// Columns before a picture, for its scale.
 const GUTTER: u16 = 9;

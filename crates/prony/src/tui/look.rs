@@ -2,11 +2,11 @@
 
 use std::env;
 
-use ratatui::style::{Color, Modifier, Style};
+use ratatui_core::style::{Color, Modifier, Style};
 
 /// How the screen may look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub(crate) struct Look {
     /// Whether colours are wanted: never more than the sixteen that every terminal has.
     pub colour: bool,
     /// Whether there are more marks than ASCII has.
@@ -35,7 +35,7 @@ pub(super) enum Ink {
 
 impl Look {
     /// What the environment says: `NO_COLOR`, `TERM`, and the locale's character set.
-    pub fn of_environment() -> Self {
+    pub(crate) fn of_environment() -> Self {
         Self::of(&|name| env::var(name).ok().filter(|value| !value.is_empty()))
     }
 

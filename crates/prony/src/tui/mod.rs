@@ -19,23 +19,23 @@ use std::sync::Arc;
 use prony_core::plan::Plan;
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, cpu};
-use ratatui::Terminal;
+use ratatui_core::terminal::Terminal;
 
-pub use look::Look;
+pub(crate) use look::Look;
 use state::{State, Stopping};
 use terminal::Ansi;
-pub use terminal::restore;
+pub(crate) use terminal::restore;
 
 /// Between two frames: 8 a second, since glances come 20 times a second.
 const FRAME: Span = Span::from_millis(125);
 
 /// Whether a screen can be shown: standard error is a terminal, and no other job has it.
-pub fn can_show() -> bool {
+pub(crate) fn can_show() -> bool {
     terminal::is_ours()
 }
 
 /// The live view of one load.
-pub struct View {
+pub(crate) struct View {
     state: State,
     look: Look,
     control: Arc<Control>,
@@ -53,7 +53,7 @@ pub struct View {
 impl View {
     /// The view of a load of that plan, which `control` stops. It appears `after` the start of the
     /// load.
-    pub fn new(plan: &Plan, control: Arc<Control>, after: Span) -> Self {
+    pub(crate) fn new(plan: &Plan, control: Arc<Control>, after: Span) -> Self {
         Self {
             state: State::new(plan),
             look: Look::of_environment(),
@@ -67,7 +67,7 @@ impl View {
     }
 
     /// The load stands so: take in the keys, draw a frame where one is due.
-    pub fn show(&mut self, live: &Live) {
+    pub(crate) fn show(&mut self, live: &Live) {
         let (user, system) = cpu::thread_times();
         self.state.see(live, user + system);
         if self.over || live.now < self.after {
@@ -88,17 +88,17 @@ impl View {
     }
 
     /// Whether the screen is there.
-    pub fn is_shown(&self) -> bool {
+    pub(crate) fn is_shown(&self) -> bool {
         self.terminal.is_some() && !self.over && !self.away
     }
 
     /// The user has ended the load: from now on the screen says what is waited for.
-    pub fn end(&mut self, sentence: String) {
+    pub(crate) fn end(&mut self, sentence: String) {
         self.state.ending = Some(sentence);
     }
 
     /// The load has ended: the terminal is as it was.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         restore();
     }
 

@@ -3,14 +3,14 @@
 use prony_core::fault::Fault;
 use prony_core::units::{Nanos, Span};
 use prony_io::Interval;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::text::Line;
+use prony_report::{units, words};
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+use ratatui_core::text::Line;
 
 use super::charts;
 use super::look::{Ink, Look};
 use super::state::{Left, State, Stopping};
-use crate::report::{units, words};
 
 /// Below this there are no pictures, and figures alone.
 const PICTURES_MIN: (u16, u16) = (40, 12);

@@ -8,9 +8,9 @@ use prony_core::record::LagSoFar;
 use prony_core::schedule::{RatePlan, Steer};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Interval, Live};
+use prony_report::text;
 
 use super::wheel::Helm;
-use crate::report::text;
 
 /// How long a notice stands.
 const NOTICE: Span = Span::from_secs(4);

@@ -11,10 +11,11 @@ use std::time::Duration;
 use std::{panic, thread};
 
 use prony_io::quit;
-use ratatui::backend::{Backend, ClearType, WindowSize};
-use ratatui::buffer::Cell;
-use ratatui::layout::{Position, Size};
-use ratatui::style::{Color, Modifier};
+use prony_run::interrupt;
+use ratatui_core::backend::{Backend, ClearType, WindowSize};
+use ratatui_core::buffer::Cell;
+use ratatui_core::layout::{Position, Size};
+use ratatui_core::style::{Color, Modifier};
 use rustix::termios::{
     InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp,
     tcgetwinsize, tcsetattr,
@@ -49,7 +50,7 @@ pub(super) fn is_reset() -> bool {
 
 /// Give the terminal back as it was found; may be called at any time, from any thread, and does
 /// nothing where it was not entered.
-pub fn restore() {
+pub(crate) fn restore() {
     // A frame that hangs in its write (a terminal that takes nothing any more) must not keep the
     // process from ending.
     for _ in 0..50 {
@@ -71,7 +72,7 @@ pub fn restore() {
 
 impl Ansi {
     /// Enter the terminal. From now on [`restore`] is called when a thread panics, before that is
-    /// told, and before SIGQUIT ends the process.
+    /// told, and before a signal ends the process.
     pub(super) fn enter() -> io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -82,6 +83,7 @@ impl Ansi {
             }));
             // Without it the terminal stays as it is after a SIGQUIT, and nothing else is worse.
             let _ = quit::before_quit(restore);
+            interrupt::restore_by(restore);
         });
         let settings = tcgetattr(io::stderr())?;
         tcsetattr(io::stderr(), OptionalActions::Now, &quiet(&settings))?;

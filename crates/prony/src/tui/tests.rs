@@ -6,16 +6,17 @@ use prony_core::record::LagSoFar;
 use prony_core::record::series::{Cell, bin_of};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Detail, Interval, Live};
+use prony_run::environment::Environment;
 
 use super::state::State;
 use crate::cli::Cli;
-use crate::cli::plan::{Surroundings, plan};
+use crate::cli::plan::plan;
 
 /// The state before a load with those options has told anything.
 pub(super) fn before(options: &str) -> State {
     let words = ["prony", "http://localhost:8080/bytes/1024"];
     let words = words.into_iter().chain(options.split_whitespace());
-    let around = Surroundings { connections_max: 50, connections_why: String::new(), seed: 1 };
+    let around = Environment { connections_max: 50, connections_why: String::new(), seed: 1 };
     let planned = plan(&Cli::try_parse_from(words).unwrap().load, &around).unwrap();
     State::new(&planned.plan)
 }

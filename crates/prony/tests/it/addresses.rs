@@ -53,8 +53,10 @@ fn ports_that_run_out_are_reported_as_such() {
             "echo 40000 40009 > /proc/sys/net/ipv4/ip_local_port_range; \
              {PRONY} serve 127.0.0.1:8080 --latency fixed:20ms --quiet >/dev/null 2>&1 & S=$!; \
              for i in $(seq 200); do grep -q ' 0A ' /proc/self/net/tcp && break; sleep 0.05; done; \
+             {PRONY} -c 6 -d 30s --quiet http://127.0.0.1:8080/ >/dev/null 2>&1 & L=$!; \
+             for i in $(seq 200); do [ $(grep -c ' 01 ' /proc/self/net/tcp) -ge 12 ] && break; sleep 0.05; done; \
              {PRONY} --driver {driver} -n 60 -c 8 -t 1 --no-reuse --json --quiet http://127.0.0.1:8080/; \
-             kill $S"
+             kill -9 $L; kill $S"
         );
         let Some(out) = apart(&script) else { return };
         let report = report(&out);

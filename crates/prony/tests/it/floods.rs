@@ -87,7 +87,7 @@ fn a_flooded_meter_heeds_signals() {
     let _alone = rig::alone();
     let server = Serve::start(&[]);
     let url = server.url("/");
-    for driver in rig::drivers() {
+    rig::side_by_side(rig::drivers(), |driver| {
         for (rate, signal) in [("1m", Signal::INT), ("30m/s", Signal::TERM), ("1g/s", Signal::TERM)]
         {
             let args = ["-r", rate, "-d", "60s", "--driver", driver, &url];
@@ -104,5 +104,5 @@ fn a_flooded_meter_heeds_signals() {
             assert_eq!(report.verdict(), "CLIENT-LIMITED", "{what}");
             assert!(report.errors("dropped") > 0, "{what}: nothing was dropped");
         }
-    }
+    });
 }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::rig::{
-    Running, Serve, alone, descriptors, drivers, inherited_descriptors, served, slow,
+    Running, Serve, alone, descriptors, drivers, inherited_descriptors, served, side_by_side, slow,
 };
 
 /// The most descriptors that the client may have open with 200 connections.
@@ -46,11 +46,11 @@ fn sums_hold_and_nothing_leaks() {
     let _alone = alone();
     // The three loads last 30 s on each driver; with SLOW set, each of them does.
     let length = if slow() { 30 } else { 10 };
-    for driver in drivers() {
+    side_by_side(drivers(), |driver| {
         let length = Duration::from_secs(length);
         let connected: u64 = loads().iter().map(|load| hostile(driver, load, length)).sum();
         assert!(connected > 4 * DESCRIPTORS, "{connected} connections would not show a leak");
-    }
+    });
 }
 
 /// A load against such a server; how many connections it took.

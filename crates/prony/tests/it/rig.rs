@@ -24,6 +24,12 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Do it for all of them at once, each in a thread: what waits need not wait for the others.
+pub(crate) fn side_by_side<T: Send>(all: impl IntoIterator<Item = T>, test: impl Fn(T) + Sync) {
+    let test = &test;
+    thread::scope(|scope| all.into_iter().for_each(|one| drop(scope.spawn(move || test(one)))));
+}
+
 /// A test that measures times: it must hold once in three tries. A busy machine can spoil a run,
 /// but it cannot make the right times of wrong ones.
 pub(crate) fn once_of_three(test: impl Fn()) {

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::rig::{Ended, Running, Serve, alone, command, slow, wait_until};
+use crate::rig::{Ended, Running, Serve, alone, command, side_by_side, slow, wait_until};
 
 fn start(state: &Path, args: &[&str]) -> Running {
     let mut command = command(args);
@@ -253,7 +253,7 @@ fn it_is_saved_where_it_is_wanted() {
     let (file, folder) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
     fs::write(file.path().join("prony"), "").expect("written");
     fs::create_dir_all(folder.path().join("prony/selftest.json")).expect("a folder");
-    for state in [file, folder] {
+    side_by_side([file, folder], |state| {
         let ended = run(state.path(), &["selftest", "--quick"]);
         assert!([0, 98].contains(&ended.code), "{ended:?}");
         assert!(ended.stdout.contains("proof"), "{ended:?}");
@@ -261,5 +261,5 @@ fn it_is_saved_where_it_is_wanted() {
         assert!(ended.stderr.starts_with(warned), "{ended:?}");
         assert!(ended.stderr.contains("name a file by --output"), "{ended:?}");
         assert!(!ended.stderr.contains("saved in"), "{ended:?}");
-    }
+    });
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::rig::{Running, Serve, alone, command, descriptors, drivers, wait_until};
+use crate::rig::{Running, Serve, alone, command, descriptors, drivers, side_by_side, wait_until};
 use crate::scripted::{Deed, Scripted};
 
 fn sleep(ms: u64) {
@@ -22,35 +22,34 @@ fn most_at_100(started: Instant) -> u64 {
 #[test]
 fn once_drains_and_reports() {
     let _alone = alone();
-    for driver in drivers() {
-        for signal in [Signal::INT, Signal::TERM] {
-            let server = Serve::start(&["--latency", "300ms"]);
-            let url = server.url("/");
-            let load = ["-r", "100", "-d", "60s", "--driver", driver, "--json", "--quiet", &url];
-            let started = Instant::now();
-            let client = Running::start(&load);
-            sleep(1_500);
-            client.signal(signal);
-            let (begun, most) = (Instant::now(), most_at_100(started));
-            let ended = client.wait();
-            let took = begun.elapsed();
-            assert_eq!(ended.code, 130, "{ended:?}");
-            assert!((200..5_000).contains(&took.as_millis()), "{took:?} for a drain of 300 ms");
-            let report = ended.report();
-            report.check_sums();
-            assert_eq!(report.count("unfinished"), 0);
-            assert_eq!(report.count("failed"), 0);
-            let n = report.count("replies");
-            assert!((30..=most).contains(&n), "{n} requests at 100 a second, {most} at most");
-            assert_eq!(crate::rig::served(&server.stop(), "replies"), n);
-        }
-    }
+    let both = |driver| [Signal::INT, Signal::TERM].map(|signal| (driver, signal));
+    side_by_side(drivers().into_iter().flat_map(both), |(driver, signal)| {
+        let server = Serve::start(&["--latency", "300ms"]);
+        let url = server.url("/");
+        let load = ["-r", "100", "-d", "60s", "--driver", driver, "--json", "--quiet", &url];
+        let started = Instant::now();
+        let client = Running::start(&load);
+        sleep(1_500);
+        client.signal(signal);
+        let (begun, most) = (Instant::now(), most_at_100(started));
+        let ended = client.wait();
+        let took = begun.elapsed();
+        assert_eq!(ended.code, 130, "{ended:?}");
+        assert!((200..5_000).contains(&took.as_millis()), "{took:?} for a drain of 300 ms");
+        let report = ended.report();
+        report.check_sums();
+        assert_eq!(report.count("unfinished"), 0);
+        assert_eq!(report.count("failed"), 0);
+        let n = report.count("replies");
+        assert!((30..=most).contains(&n), "{n} requests at 100 a second, {most} at most");
+        assert_eq!(crate::rig::served(&server.stop(), "replies"), n);
+    });
 }
 
 #[test]
 fn twice_ends_at_once_and_reports() {
     let _alone = alone();
-    for driver in drivers() {
+    side_by_side(drivers(), |driver| {
         let server = Serve::start(&["--latency", "20s"]);
         let url = server.url("/");
         let load = ["-r", "100", "-d", "60s", "--driver", driver, "--json", "--quiet", &url];
@@ -70,7 +69,7 @@ fn twice_ends_at_once_and_reports() {
         assert_eq!(report.count("replies"), 0);
         let n = report.count("unfinished");
         assert!((10..=most).contains(&n), "{n} requests at 100 a second, {most} at most");
-    }
+    });
 }
 
 #[test]
@@ -119,36 +118,33 @@ fn requests(server: &Scripted, n: usize) {
 #[test]
 fn sigterm_and_sighup_wait_for_three_seconds_at_most() {
     let _alone = alone();
-    for driver in drivers() {
-        for signal in [Signal::TERM, Signal::HUP] {
-            let (server, dir) = (mute(), tempfile::tempdir().expect("a folder"));
-            let file = |name: &str| dir.path().join(name);
-            let (json, html) = (file("a.json"), file("a.html"));
-            let url = format!("http://{}/", server.address());
-            let outputs = [&json, &html].map(|p| p.to_str().expect("UTF-8"));
-            let [json_name, html_name] = outputs;
-            let load = ["-c", "5", "-d", "60s", "--driver", driver, "-o", json_name];
-            let mut client = Running::start(&[&load[..], &["-o", html_name, &url]].concat());
-            requests(&server, 5);
-            let begun = Instant::now();
-            client.signal(signal);
-            client.told(
-                "prony: ending: waiting for 5 replies, at most 3 s; once more ends at once\n",
-            );
-            assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-            let ended = client.wait();
-            let took = begun.elapsed();
-            assert_eq!(ended.code, 130, "{ended:?}");
-            assert!((2_900..8_000).contains(&took.as_millis()), "{took:?} for a drain of 3 s");
-            assert!(ended.stdout.contains("5 unfinished"), "{}", ended.stdout);
-            let text = std::fs::read_to_string(&json).expect("a report");
-            let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-            assert_eq!(report["run"]["interrupted"], true);
-            assert_eq!(report["measurement"]["tally"]["unfinished"], 5, "{text}");
-            let page = std::fs::read_to_string(&html).expect("a report");
-            assert!(page.trim_end().ends_with("</html>"));
-        }
-    }
+    let both = |driver| [Signal::TERM, Signal::HUP].map(|signal| (driver, signal));
+    side_by_side(drivers().into_iter().flat_map(both), |(driver, signal)| {
+        let (server, dir) = (mute(), tempfile::tempdir().expect("a folder"));
+        let file = |name: &str| dir.path().join(name);
+        let (json, html) = (file("a.json"), file("a.html"));
+        let url = format!("http://{}/", server.address());
+        let outputs = [&json, &html].map(|p| p.to_str().expect("UTF-8"));
+        let [json_name, html_name] = outputs;
+        let load = ["-c", "5", "-d", "60s", "--driver", driver, "-o", json_name];
+        let mut client = Running::start(&[&load[..], &["-o", html_name, &url]].concat());
+        requests(&server, 5);
+        let begun = Instant::now();
+        client.signal(signal);
+        client.told("prony: ending: waiting for 5 replies, at most 3 s; once more ends at once\n");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        let ended = client.wait();
+        let took = begun.elapsed();
+        assert_eq!(ended.code, 130, "{ended:?}");
+        assert!((2_900..8_000).contains(&took.as_millis()), "{took:?} for a drain of 3 s");
+        assert!(ended.stdout.contains("5 unfinished"), "{}", ended.stdout);
+        let text = std::fs::read_to_string(&json).expect("a report");
+        let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(report["run"]["interrupted"], true);
+        assert_eq!(report["measurement"]["tally"]["unfinished"], 5, "{text}");
+        let page = std::fs::read_to_string(&html).expect("a report");
+        assert!(page.trim_end().ends_with("</html>"));
+    });
 }
 
 #[test]
@@ -173,7 +169,8 @@ fn ctrl_c_waits_until_the_requests_own_timeouts() {
 #[test]
 fn the_second_signal_ends_at_once_whichever_it_is() {
     let _alone = alone();
-    for [first, second] in [[Signal::INT, Signal::TERM], [Signal::TERM, Signal::INT]] {
+    let orders = [[Signal::INT, Signal::TERM], [Signal::TERM, Signal::INT]];
+    side_by_side(orders, |[first, second]| {
         let server = mute();
         let url = format!("http://{}/", server.address());
         let client = Running::start(&["-c", "5", "-d", "60s", "--json", "--quiet", &url]);
@@ -186,7 +183,7 @@ fn the_second_signal_ends_at_once_whichever_it_is() {
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
         assert_eq!((ended.code, ended.stderr.as_str()), (130, ""), "--quiet says nothing");
         assert_eq!(ended.report().count("unfinished"), 5);
-    }
+    });
 }
 
 #[test]
@@ -203,7 +200,7 @@ fn every_command_says_what_it_waits_for() {
         (&["wrk", "-t", "1", "-c", "2", &url], told),
         (&["htstress", "-c", "2", &url], told),
     ];
-    for (load, told) in loads {
+    side_by_side(loads, |(load, told)| {
         // Those whose servers greet wait for that, which is no reply of the script's.
         let mut client = Running::start(load);
         sleep(1_500);
@@ -212,13 +209,14 @@ fn every_command_says_what_it_waits_for() {
         client.told(told);
         client.wait();
         assert!(begun.elapsed() < Duration::from_secs(8), "{load:?}: {:?}", begun.elapsed());
-    }
+    });
 }
 
 #[test]
 fn no_signal_leaves_a_file_beside_the_report() {
     let _alone = alone();
-    for signals in [&[Signal::KILL][..], &[Signal::USR1], &[Signal::ALARM], &[Signal::INT; 3]] {
+    let cases = [&[Signal::KILL][..], &[Signal::USR1], &[Signal::ALARM], &[Signal::INT; 3]];
+    side_by_side(cases, |signals| {
         let (server, dir) = (mute(), tempfile::tempdir().expect("a folder"));
         let old = dir.path().join("old.json");
         std::fs::write(&old, "older").expect("a file");
@@ -244,7 +242,7 @@ fn no_signal_leaves_a_file_beside_the_report() {
         if signals.len() == 1 {
             assert_eq!(std::fs::read_to_string(&old).expect("a file"), "older", "{signals:?}");
         }
-    }
+    });
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn what_is_not_good_is_counted_with_its_reason() {
         (&["--cacert", &ca, &expired], "has expired"),
         (&["--cacert", &ca, "--tls", "1.3", &good], "protocol_version"),
         (&["-k", "--ciphers", "ECDHE-RSA-AES128-GCM-SHA256", &good], "handshake_failure"),
-        (&["-k", "--groups", "MLKEM768", &good], "handshake_failure"),
+        (&["-k", "--groups", "X25519MLKEM768", &good], "handshake_failure"),
     ];
     for (args, why) in cases {
         let ended = prony(&[&["-c", "2", "-n", "6", "--json", "--quiet"], args].concat());

@@ -1,8 +1,8 @@
 //! What the formats tell, against the figures of the summary.
 
-use prony::report::{Format, Style, json, render};
 use prony_core::summary::Summary;
 use prony_core::units::Span;
+use prony_report::{Format, Style, json, render};
 
 use super::sample;
 

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use prony::report::{Format, Style, render};
 use prony_core::summary::Summary;
+use prony_report::{Format, Style, render};
 
 use super::sample;
 

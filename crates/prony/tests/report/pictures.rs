@@ -1,7 +1,7 @@
 //! The page and the plots, against the figures of the summary.
 
-use prony::report::{Format, Saved, Style, render, render_all};
 use prony_core::summary::Summary;
+use prony_report::{Format, Saved, Style, render, render_all};
 use serde_json::Value;
 
 use super::sample;
@@ -246,7 +246,7 @@ fn several_results_stand_side_by_side() {
         line.split("  ").map(str::trim).filter(|c| !c.is_empty()).map(str::to_owned).collect()
     };
     assert_eq!(cells("verdict"), ["VALID", "CLIENT-LIMITED"]);
-    let started = prony::report::units::count(sample::everything().main.started);
+    let started = prony_report::units::count(sample::everything().main.started);
     assert_eq!(cells("requests"), ["10,000", started.as_str()]);
     assert_eq!(cells("response p99")[0], "5.54 ms");
     assert!(text.contains("after: CLIENT-LIMITED"), "{text}");

@@ -284,7 +284,7 @@ fn open_share(shard: u64) -> (Option<Tally>, Tally) {
         let slow = [1, 3, 40][usize::from(draw(16) == 0) + usize::from(draw(512) == 0)];
         let first = sent + Span(slow * (MS + draw(MS)));
         let done = first + if k % 3 == 0 { Span(20_000 + draw(5_000)) } else { Span::ZERO };
-        let stamps = Stamps { intended, sent, first, done, queue, connect: Span::ZERO };
+        let stamps = Stamps { intended, sent, first, done, queue, ..Stamps::default() };
         r.started(intended);
         if k % 1_000 == 500 {
             r.failed(&refused(intended), Fault::ConnectRefused, false, Span::ZERO);

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use prony::report::{Format, Style, render};
 use prony_core::fault::Fault;
 use prony_core::plan::{Load, Think};
 use prony_core::schedule::{Arrivals, RatePlan};
@@ -12,6 +11,7 @@ use prony_core::script::{Extract, PickRow, Place, Table};
 use prony_core::summary::confidence::Until;
 use prony_core::summary::{RunInfo, Stalls, Summary, Turned, Withheld};
 use prony_core::units::{Nanos, Span};
+use prony_report::{Format, Style, render};
 use serde_json::Value;
 
 use super::sample;

@@ -191,19 +191,3 @@ fn a_trace_that_cannot_be_kept_up_with_ends_after_its_last_time() {
     e.on_tick(ms(1_030));
     assert!(turn(&mut e, ms(1_030)).0.contains(&Action::Finished));
 }
-
-/// A connection that lives for weeks is retired by no counter.
-#[test]
-fn a_connection_without_a_limit_is_kept_beyond_32_bits() {
-    let mut e = Engine::new(&closed(1, u64::MAX), Letters);
-    e.on_tick(ms(0));
-    let id = connect_of(&turn(&mut e, ms(0)).0)[0];
-    e.conns[id.slot].given += u64::from(u32::MAX) - 3;
-    e.conns[id.slot].served = u64::from(u32::MAX) - 3;
-    e.on_connected(id, ms(0));
-    turn(&mut e, ms(0));
-    for at in 1..10 {
-        e.on_recv(id, &mut b"!".to_vec(), ms(at));
-        assert_eq!(turn(&mut e, ms(at)), (vec![], "?".to_owned()), "request {at}");
-    }
-}

@@ -10,7 +10,9 @@ use proptest::prelude::*;
 use super::{Conn, H1, Phase};
 use crate::fault::Fault;
 use crate::fuzzing::{self, Outcome, plan, read};
-use crate::proto::{Protocol, Reply, ReplySink};
+use crate::proto::{Call, Carrier, Out, Reply, Sink};
+use crate::script::Filled;
+use crate::units::{Nanos, RequestId};
 use rows::{ROWS, Row};
 
 #[test]
@@ -210,17 +212,17 @@ fn the_last_call_ends_the_connection() {
     let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
     let mut h1 = H1::new(&plan(&["GET"]));
     let mut conn = Conn::default();
-    assert_eq!(h1.room(&conn, 1, 4), 3);
+    assert_eq!(h1.capacity(&conn, 1, 4), 3);
     h1.encode(&mut conn, 0, false, &mut Vec::new());
     h1.encode(&mut conn, 0, true, &mut Vec::new());
-    assert_eq!(h1.room(&conn, 2, 4), 0);
+    assert_eq!(h1.capacity(&conn, 2, 4), 0);
     let mut sink = Last { outstanding: 2, reply: None };
     h1.decode(&mut conn, bytes, &mut sink).expect("valid");
     assert!(sink.reply.expect("a reply").keeps_open, "another reply is to come");
-    assert_eq!(h1.room(&conn, 1, 4), 0);
+    assert_eq!(h1.capacity(&conn, 1, 4), 0);
     h1.decode(&mut conn, bytes, &mut sink).expect("valid");
     assert!(!sink.reply.expect("a reply").keeps_open);
-    assert_eq!(h1.room(&conn, 0, 4), 0);
+    assert_eq!(h1.capacity(&conn, 0, 4), 0);
 }
 
 /// A head seen before is read by comparing. That must not bring back what it meant for another
@@ -292,22 +294,48 @@ struct Last {
     reply: Option<Reply>,
 }
 
-impl ReplySink for Last {
-    fn awaited(&self) -> Option<u32> {
-        (self.outstanding > 0).then_some(0)
+impl Sink for Last {
+    fn oldest(&self) -> Option<(RequestId, u32)> {
+        (self.outstanding > 0).then_some((ID, 0))
     }
     fn outstanding(&self) -> u32 {
         self.outstanding
     }
-    fn began(&mut self) {}
-    fn wants_body(&self) -> bool {
+    fn began(&mut self, _: RequestId) {}
+    fn wants_body(&self, _: RequestId) -> bool {
         false
     }
-    fn body(&mut self, _: &[u8]) {
+    fn body(&mut self, _: RequestId, _: &[u8]) {
         panic!("nobody wants the body");
     }
-    fn reply(&mut self, reply: Reply) {
+    fn done(&mut self, _: RequestId, reply: Reply) {
         self.outstanding -= 1;
         self.reply = Some(reply);
+    }
+}
+
+/// The exchange of tests that have one.
+const ID: RequestId = RequestId { slot: 0, generation: 0 };
+
+impl H1 {
+    fn decode(
+        &mut self,
+        conn: &mut Conn,
+        data: &[u8],
+        sink: &mut impl Sink,
+    ) -> Result<usize, Fault> {
+        self.receive(conn, data, Nanos::ZERO, sink)
+    }
+
+    fn encode(&mut self, conn: &mut Conn, index: u32, last: bool, to: &mut Vec<u8>) {
+        let mut out = Out::default();
+        self.submit(conn, ID, Call { index, filled: None }, last, &mut out);
+        to.append(out.bytes());
+    }
+
+    fn encode_filled(&mut self, conn: &mut Conn, index: u32, filled: &Filled) -> Vec<u8> {
+        let mut out = Out::default();
+        self.submit(conn, ID, Call { index, filled: Some(filled) }, false, &mut out);
+        std::mem::take(out.bytes())
     }
 }

@@ -65,11 +65,12 @@ impl Hist {
 
     /// Add all that `other` has counted; the result is that of counting all in one (P10).
     pub fn merge(&mut self, other: &Self) {
-        self.bins.add(&other.bins).expect("same bounds");
-        self.sum_ns += other.sum_ns;
-        self.sum_sq_ns = self.sum_sq_ns.saturating_add(other.sum_sq_ns);
-        self.min_ns = self.min_ns.min(other.min_ns);
-        self.max_ns = self.max_ns.max(other.max_ns);
+        let &Self { ref bins, sum_ns, sum_sq_ns, min_ns, max_ns } = other;
+        self.bins.add(bins).expect("same bounds");
+        self.sum_ns += sum_ns;
+        self.sum_sq_ns = self.sum_sq_ns.saturating_add(sum_sq_ns);
+        self.min_ns = self.min_ns.min(min_ns);
+        self.max_ns = self.max_ns.max(max_ns);
     }
 
     /// How many times were counted.

@@ -47,9 +47,10 @@ impl Block {
     }
 
     fn merge(&mut self, other: &Self) {
-        self.replies += other.replies;
-        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
-        add_bins(&mut self.bins, other.bins.iter().copied());
+        let Self { replies, sum_ns, bins } = other;
+        self.replies += replies;
+        self.sum_ns = self.sum_ns.saturating_add(*sum_ns);
+        add_bins(&mut self.bins, bins.iter().copied());
     }
 }
 
@@ -85,11 +86,12 @@ impl Blocks {
     /// Add another worker's blocks, the first of one to the first of the other. Exact, whatever
     /// the lengths: those of the finer ones are joined first.
     pub fn merge(&mut self, other: &Self) {
-        while self.length < other.length {
+        let Self { length, blocks } = other;
+        while self.length < *length {
             self.fold();
         }
-        for (i, block) in other.blocks.iter().enumerate() {
-            self.add(other.length * i as u64, block.clone());
+        for (i, block) in blocks.iter().enumerate() {
+            self.add(*length * i as u64, block.clone());
         }
     }
 

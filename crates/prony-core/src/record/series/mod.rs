@@ -235,10 +235,21 @@ impl Series {
             self.cells.resize_with(other.cells.len(), Cell::default);
             self.set_current(other.cells.len() - 1);
         }
-        for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
+        // Closed, it holds nothing in its piece; its interval and begin are ours.
+        let Self {
+            begin: _,
+            interval: _,
+            cells,
+            current: _,
+            current_begin: _,
+            piece: _,
+            blocks,
+            sum: _,
+        } = other;
+        for (mine, theirs) in self.cells.iter_mut().zip(&cells) {
             mine.merge(theirs);
         }
-        self.blocks.merge(&other.blocks);
+        self.blocks.merge(&blocks);
     }
 
     /// A time of the current piece.
@@ -417,12 +428,13 @@ impl Cell {
 
     /// Add another cell of the same interval, or of its neighbour when intervals are joined.
     pub fn merge(&mut self, other: &Self) {
-        self.started += other.started;
-        self.replies += other.replies;
-        self.failed += other.failed;
-        self.bytes += other.bytes;
-        self.max = self.max.max(other.max);
-        add_bins(&mut self.bins, other.bins.iter().copied());
+        let Self { started, replies, failed, bytes, max, bins } = other;
+        self.started += started;
+        self.replies += replies;
+        self.failed += failed;
+        self.bytes += bytes;
+        self.max = self.max.max(*max);
+        add_bins(&mut self.bins, bins.iter().copied());
     }
 }
 

@@ -1,8 +1,8 @@
 use expect_test::{Expect, expect, expect_file};
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-use ratatui::buffer::Buffer;
-use ratatui::style::Modifier;
+use ratatui_core::backend::TestBackend;
+use ratatui_core::buffer::Buffer;
+use ratatui_core::style::Modifier;
+use ratatui_core::terminal::Terminal;
 
 use super::*;
 use crate::tui::tests::{after, before};
@@ -71,7 +71,7 @@ fn colours_say_nothing_that_marks_do_not_say() {
     let [colours, plain] = [COLOURS, PLAIN].map(|look| shown(&state, look, (60, 16)));
     assert_eq!(lines(&colours), lines(&plain));
     golden("inks-60x16", &(lines(&colours) + &inks(&colours) + &inks(&plain)));
-    assert!(plain.content.iter().all(|cell| cell.fg == ratatui::style::Color::Reset));
+    assert!(plain.content.iter().all(|cell| cell.fg == ratatui_core::style::Color::Reset));
 }
 
 #[test]

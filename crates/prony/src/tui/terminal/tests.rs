@@ -2,14 +2,14 @@ use std::env;
 use std::process::Command;
 use std::time::Instant;
 
-use ratatui::buffer::Buffer;
-use ratatui::style::Style;
+use ratatui_core::buffer::Buffer;
+use ratatui_core::style::Style;
 
 use super::*;
 
 #[test]
 fn cells_become_one_run_where_they_stand_together() {
-    let mut cells = Buffer::empty(ratatui::layout::Rect::new(0, 0, 6, 2));
+    let mut cells = Buffer::empty(ratatui_core::layout::Rect::new(0, 0, 6, 2));
     cells.set_string(1, 0, "ab", Style::new());
     cells.set_string(3, 0, "c", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
     cells.set_string(0, 1, "─", Style::new().fg(Color::DarkGray));

@@ -122,7 +122,7 @@ fn the_users_own_close_is_seen() {
         plan.calls[0].headers = vec![("connection".to_owned(), value.to_owned())].into();
         let (mut h1, mut conn) = (H1::new(&plan), Conn::default());
         h1.encode(&mut conn, 0, false, &mut Vec::new());
-        assert_eq!(h1.room(&conn, 1, 2), u32::from(!closes), "{version:?} {value}");
+        assert_eq!(h1.capacity(&conn, 1, 2), u32::from(!closes), "{version:?} {value}");
     }
 }
 
@@ -154,9 +154,7 @@ fn encode_filled(plan: &crate::plan::Plan, session: u64, cookies: &[&str]) -> Ve
     script
         .fill(0, 0, &locals, Some((&mut jar, false)), Nanos::ZERO, &mut filled)
         .expect("all has a value");
-    let mut out = Vec::new();
-    H1::new(plan).encode_filled(&mut Conn::default(), 0, &filled, false, &mut out);
-    out
+    H1::new(plan).encode_filled(&mut Conn::default(), 0, &filled)
 }
 
 #[test]

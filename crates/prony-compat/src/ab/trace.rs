@@ -1,0 +1,121 @@
+//! `-v 2` and above: the first request and the heads of replies on standard output, as ab shows
+//! them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use prony_core::fault::Fault;
+use prony_core::proto::Reply;
+use prony_core::units::ConnId;
+
+use crate::say;
+
+/// What is shown, over all workers.
+#[derive(Debug)]
+pub(super) struct Trace {
+    method: String,
+    /// From 3 on, the status of each reply too.
+    verbosity: u64,
+    shown: AtomicBool,
+}
+
+impl Trace {
+    pub(super) fn new(method: &str, verbosity: u64) -> Self {
+        Self { method: method.to_owned(), verbosity, shown: AtomicBool::new(false) }
+    }
+
+    /// The first request, without its body.
+    fn request(&self, bytes: &[u8]) {
+        if !self.shown.swap(true, Ordering::Relaxed) {
+            let head = String::from_utf8_lossy(&bytes[..end_of_head(bytes).unwrap_or(bytes.len())]);
+            say(&format!("INFO: {} header == \n---\n{head}\n---\n", self.method));
+        }
+    }
+}
+
+/// Shows requests and replies of a worker.
+#[derive(Debug)]
+pub(super) struct Tracer {
+    trace: Arc<Trace>,
+    conns: HashMap<ConnId, Conn>,
+    /// What is read just now.
+    arrived: Vec<u8>,
+    /// The status of the last reply in it.
+    status: Option<u16>,
+}
+
+/// What came on a connection of the reply whose head is not yet shown.
+#[derive(Debug, Default)]
+struct Conn {
+    head: Vec<u8>,
+    shown: bool,
+}
+
+impl Conn {
+    /// The head and what came with it, once the head is whole.
+    fn came(&mut self, bytes: &[u8]) {
+        if self.shown {
+            return;
+        }
+        self.head.extend_from_slice(bytes);
+        if end_of_head(&self.head).is_some() {
+            self.show();
+        }
+    }
+
+    fn show(&mut self) {
+        let head = String::from_utf8_lossy(&self.head);
+        say(&format!("LOG: header received:\n{head}\n"));
+        self.head.clear();
+        self.shown = true;
+    }
+}
+
+impl Tracer {
+    pub(super) fn new(trace: &Arc<Trace>) -> Self {
+        let trace = Arc::clone(trace);
+        Self { trace, conns: HashMap::new(), arrived: Vec::new(), status: None }
+    }
+
+    pub(super) fn submitted(&self, bytes: &[u8]) {
+        self.trace.request(bytes);
+    }
+
+    pub(super) fn arrived(&mut self, bytes: &[u8]) {
+        self.arrived.clear();
+        self.arrived.extend_from_slice(bytes);
+    }
+
+    pub(super) fn done(&mut self, reply: &Reply) {
+        self.status = Some(reply.status);
+    }
+
+    pub(super) fn read(&mut self, conn: ConnId, used: Result<usize, Fault>) {
+        let conn = self.conns.entry(conn).or_default();
+        // What is not used comes again.
+        conn.came(&self.arrived[..used.unwrap_or(self.arrived.len())]);
+        if let Some(status) = self.status.take() {
+            if self.trace.verbosity >= 3 {
+                say(&format!("LOG: Response code = {status}\n"));
+            }
+            conn.shown = false;
+        }
+    }
+
+    pub(super) fn ended(&mut self, conn: ConnId) {
+        let conn = self.conns.entry(conn).or_default();
+        if !conn.head.is_empty() {
+            conn.show();
+        }
+    }
+
+    pub(super) fn closed(&mut self, conn: ConnId) {
+        self.conns.remove(&conn);
+    }
+}
+
+/// Where the empty line after the headers ends.
+fn end_of_head(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4)
+}

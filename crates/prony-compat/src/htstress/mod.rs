@@ -1,0 +1,120 @@
+//! htstress: one HTTP/1.0 request per connection, a fixed number of connections per thread, a count
+//! or until Ctrl-C.
+
+mod options;
+mod plan;
+mod report;
+
+use prony_io::Options as Means;
+use prony_io::{Family, Live, Taps};
+use prony_report::Style;
+use prony_run::error::Error;
+use prony_run::interrupt::{Ending, stoppable};
+use prony_run::output;
+use prony_run::run;
+
+use self::options::{Asked, Options};
+use self::report::Ticks;
+use super::patience::{self, Patience};
+use super::{Call, say, tap};
+
+/// What htstress says of itself.
+const USAGE: &str = "\
+Usage: htstress [options] [http://]hostname[:port]/path
+Options:
+   -n, --number       total number of requests (0 for infinite, Ctrl-C to abort)
+   -c, --concurrency  number of concurrent connections
+   -t, --threads      number of threads (set this to the number of CPU cores)
+   -u, --udaddr       path to unix domain socket
+   -h, --host         host to use for http request
+   -d, --debug        debug HTTP response
+   --help             display this message
+";
+/// What was not in the original.
+const USAGE_MORE: &str = "   \
+   -4, -6             use addresses of IPv4 or IPv6 only
+   --no-extras        end with the lines of htstress: no latencies, no verdict
+The number of connections is that of each thread: -c 10 -t 2 opens 20.
+";
+
+/// Failures, and the word on the command line, end with this.
+const FAILED: u8 = 1;
+
+/// Do what the command line says.
+pub(super) fn main(call: &Call) -> u8 {
+    match options::read(&call.program, &call.args) {
+        Asked::Help => {
+            say(USAGE);
+            say(USAGE_MORE);
+            0
+        }
+        Asked::Refused { out, err } => {
+            if let Some(line) = err {
+                output::to_stderr(&line);
+            }
+            if let Some(line) = out {
+                say(&format!("{line}\n"));
+            }
+            FAILED
+        }
+        Asked::Run(options) => load(&options, call).unwrap_or_else(|e| {
+            output::to_stderr(&refusal(&e));
+            FAILED
+        }),
+    }
+}
+
+/// A refusal in the words that scripts may look for.
+fn refusal(e: &Error) -> String {
+    match super::unresolved(e) {
+        Some((host, why)) => format!("getaddrinfo: {why} ({host}; check the name in the URL)"),
+        None => format!("htstress: {e}"),
+    }
+}
+
+fn load(options: &Options, call: &Call) -> Result<u8, Error> {
+    let plan = plan::of(options)?;
+    let means = Means {
+        threads: Some(options.threads as usize),
+        family: match (options.ipv4, options.ipv6) {
+            (_, true) => Family::V6,
+            (true, _) => Family::V4,
+            _ => Family::Any,
+        },
+        taps: options.debug.then(|| Taps::new(tap::Copier::default)),
+        ..Means::default()
+    };
+    let control = stoppable()?;
+    if options.number == 0 {
+        say("[Press Ctrl-C to finish]\n");
+    }
+    let mut ticks = Ticks::new(options.number);
+    let mut patience = Patience::default();
+    let mut ending = Ending::default();
+    let mut watch = |live: &Live| {
+        ending.say(&control, live);
+        say(&ticks.until(live.answered()));
+        if patience.is_over(live) {
+            control.stop_now();
+        }
+    };
+    let provenance = call.provenance();
+    let summary = run::run(&plan, &means, &control, &mut watch, provenance)?;
+    let gave_up = patience.gave_up();
+    say(&ticks.until(report::requests(&summary)));
+    say(&report::block(&summary));
+    if options.extras {
+        say(&report::extras(&summary, Style { colour: false }));
+    }
+    // 0 after a result, whatever the statuses; a server that was not there at all, or went away
+    // for good, is a failure.
+    let nobody = report::requests(&summary) == 0 && !summary.run.interrupted;
+    match gave_up.or_else(|| nobody.then_some(patience::NOBODY)) {
+        None => Ok(0),
+        Some(sentence) => {
+            let reason = report::reason(&summary);
+            output::to_stderr(&format!("htstress: {sentence}{reason}; check host and port"));
+            Ok(FAILED)
+        }
+    }
+}

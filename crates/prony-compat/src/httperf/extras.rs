@@ -1,0 +1,122 @@
+//! What the classic report does not tell, behind its last line: each line begins with `prony: `.
+
+use std::fmt::Write as _;
+
+use prony_core::fault::Fault;
+use prony_core::record::Tally;
+use prony_core::record::hist::Hist;
+use prony_core::summary::{Figures, Limit, QUANTILES, Summary};
+use prony_core::units::Span;
+use prony_report::words;
+
+use super::options::Opts;
+
+/// The lines, each with its end; an empty one before the first.
+pub(super) fn extras(o: &Opts, summary: &Summary) -> String {
+    let t = &summary.main;
+    let mut out = String::from("\n");
+    let mut line = |text: String| {
+        out.push_str("prony: ");
+        out.push_str(&text);
+        out.push('\n');
+    };
+    for (what, hist) in [
+        ("from the schedule to the last byte", &t.times.response),
+        ("from the send to the last byte", &t.times.service),
+        ("behind the schedule when sent", &t.times.lag),
+    ] {
+        if hist.count() > 0 {
+            line(format!("{what} [ms]:{}", quantiles(hist)));
+        }
+    }
+    let hidden = hidden(o, t);
+    if !hidden.is_empty() {
+        line(format!("not told apart above: {}", hidden.join(", ")));
+    }
+    line(verdict(summary));
+    out
+}
+
+/// Every quantile that the sample carries, and the largest value.
+fn quantiles(h: &Hist) -> String {
+    let ms = |t: Span| t.as_secs_f64() * 1e3;
+    let figures = Figures::of(h);
+    let mut text = String::new();
+    for ((name, _), value) in QUANTILES.iter().zip(figures.quantiles) {
+        if let Some(value) = value {
+            let _ = write!(text, " {name} {:.3}", ms(value));
+        }
+    }
+    if let Some(largest) = figures.max {
+        let _ = write!(text, " largest {:.3}", ms(largest));
+    }
+    text
+}
+
+/// Errors that have no name of their own above.
+fn hidden(o: &Opts, t: &Tally) -> Vec<String> {
+    let link = |f: Fault| t.links.fault(f).max(t.fault(f));
+    let mut all = Vec::new();
+    let mut told = |n: u64, what: &str| {
+        if n > 0 {
+            all.push(format!("{what} {n}"));
+        }
+    };
+    let short = if o.more.truncated_as_reset { "connreset" } else { "neither replies nor errors" };
+    told(link(Fault::ShortBody), &format!("bodies cut off ({short})"));
+    told(link(Fault::Truncated), "heads and chunks cut off (connreset)");
+    for (fault, what) in [
+        (Fault::ConnectUnreachable, "unreachable"),
+        (Fault::TlsHandshake, "TLS handshakes failed"),
+        (Fault::TlsRecord, "TLS records broken"),
+        (Fault::HeaderTooLarge, "headers too long"),
+        (Fault::BadStatusLine, "no status line"),
+        (Fault::BadStatus, "status outside 100 to 599"),
+        (Fault::BadHeader, "bad header lines"),
+        (Fault::BadLength, "bad lengths"),
+        (Fault::BadChunk, "bad chunks"),
+        (Fault::BadCoding, "unknown transfer codings"),
+        (Fault::Surplus, "surplus bytes"),
+        (Fault::NoBuffers, "no memory"),
+        (Fault::Dropped, "dropped unsent"),
+        (Fault::Internal, "refused by the kernel"),
+    ] {
+        told(link(fault), &format!("{what} (other)"));
+    }
+    told(t.interim, "interim replies");
+    told(t.retries, "calls sent again");
+    told(t.unfinished, "calls not finished");
+    all
+}
+
+fn verdict(summary: &Summary) -> String {
+    let judgement = summary.verdict();
+    if judgement.is_valid() {
+        let failures = words::failures(summary).map(|failures| format!(" ({failures})"));
+        let failures = failures.unwrap_or_default();
+        return format!("verdict VALID{failures}: this client was not the limit");
+    }
+    let reasons = judgement.reasons.iter().map(|reason| match reason {
+        Limit::Busy { share, .. } => {
+            format!("a thread was busy for {:.0} % of the time", share * 100.0)
+        }
+        Limit::Rate { asked, achieved } => {
+            format!("{asked:.1} starts a second were asked for and {achieved:.1} were made")
+        }
+        Limit::Lag { p99, .. } => {
+            format!("1 % of the calls were sent {:.3} ms late or later", p99.as_secs_f64() * 1e3)
+        }
+        Limit::RanOut { fault, requests } => {
+            let what = match fault {
+                Fault::NoDescriptors => "file descriptors",
+                Fault::NoPorts => "local ports",
+                Fault::NoAddress => "local addresses",
+                _ => "memory",
+            };
+            format!("it ran out of {what} for {requests} calls")
+        }
+        other => words::limit(other, summary),
+    });
+    let reasons: Vec<_> = reasons.collect();
+    format!("verdict {}: {}", judgement.verdict.word(), reasons.join("; "))
+}

@@ -1,0 +1,88 @@
+//! One request before the run, whose reply is read.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prony_core::engine::Tap;
+use prony_core::fault::Fault;
+use prony_core::units::{ConnId, RequestId, Span};
+use prony_io::{Control, Taps};
+use prony_run::run::{self, Provenance};
+
+use super::super::options::{Opts, Uris, Workload};
+use super::super::values::{Period, Refusal};
+use super::super::{network, plan};
+use super::Fetched;
+
+/// What is read of a body.
+const BODY_MAX: usize = 1 << 20;
+/// How long is waited where the command line has no time limit.
+const PATIENCE: Span = Span::from_secs(30);
+
+/// Ask for a URI as a session would, with the same headers over the same TLS. The inner error is
+/// why there was no reply, in words.
+pub(super) fn fetch(o: &Opts, uri: &str) -> Result<Result<Fetched, String>, Refusal> {
+    let one = Opts {
+        workload: Workload::Sess(1, 1, 0.0),
+        uris: Uris::One,
+        uri: uri.into(),
+        period: Period::Sequential,
+        runtime: 0.0,
+        ..o.clone()
+    };
+    let mut plan = plan::plan(&one, &mut |_| {})?.0;
+    plan.timeout = plan.timeout.min(PATIENCE);
+    plan.connect_timeout = plan.connect_timeout.min(PATIENCE);
+    let mut options = network::options(&one, &plan)?;
+    options.threads = Some(1);
+    let seen = Arc::new(Mutex::new(Fetched::default()));
+    let shared = Arc::clone(&seen);
+    options.taps = Some(Taps::new(move || Scout { seen: Arc::clone(&shared) }));
+    let typed = Provenance::default();
+    let ended = run::run(&plan, &options, &Control::new(), &mut |_| {}, typed);
+    let summary = ended.map_err(|e| Refusal::new(e.to_string()))?;
+    if summary.main.statuses.is_empty() {
+        let faults = Fault::ALL.into_iter().filter(|&f| summary.main.fault(f) > 0);
+        let why = faults.map(prony_report::words::sentence).next();
+        return Ok(Err(why.unwrap_or("there was no reply").to_owned()));
+    }
+    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Ok(Ok(seen))
+}
+
+/// Reads the replies.
+struct Scout {
+    seen: Arc<Mutex<Fetched>>,
+}
+
+impl Scout {
+    fn note(&self, note: impl FnOnce(&mut Fetched)) {
+        note(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Tap for Scout {
+    fn wants_headers(&self) -> bool {
+        true
+    }
+
+    fn header(&mut self, _: ConnId, _: RequestId, name: &[u8], value: &[u8]) {
+        let text = || String::from_utf8_lossy(value.trim_ascii()).into_owned();
+        if name.eq_ignore_ascii_case(b"location") {
+            self.note(|seen| seen.location = Some(text()));
+        } else if name.eq_ignore_ascii_case(b"content-type") {
+            let is_html = text().to_ascii_lowercase().starts_with("text/html");
+            self.note(|seen| seen.is_html = is_html);
+        }
+    }
+
+    fn wants_body(&self) -> bool {
+        true
+    }
+
+    fn body(&mut self, _: ConnId, _: RequestId, piece: &[u8]) {
+        self.note(|seen| {
+            let room = BODY_MAX - seen.body.len();
+            seen.body.extend_from_slice(&piece[..piece.len().min(room)]);
+        });
+    }
+}

@@ -1,0 +1,116 @@
+//! wrk: so many connections that are kept open, for a time.
+
+mod options;
+mod plan;
+mod report;
+mod units;
+
+use prony_core::units::{Nanos, Span};
+use prony_io::{Live, Options as Means};
+use prony_report::{Style, appendix};
+use prony_run::error::Error;
+use prony_run::interrupt::{Ending, stoppable};
+use prony_run::{output, run};
+
+use self::options::{Asked, Options};
+use self::report::{Rates, Run};
+use super::{Call, say};
+
+const USAGE: &str = "\
+Usage: wrk <options> <url>
+  Options:
+    -c, --connections <N>  Connections in use at once (10)
+    -d, --duration    <T>  How long to load the server (10s)
+    -t, --threads     <N>  Threads (2)
+
+    -H, --header      <H>  A header line; may be repeated
+        --latency          Tell the distribution of the latencies
+        --timeout     <T>  Count replies that take longer (2s)
+    -v, --version          Tell the version
+        --no-extras        End with the lines of wrk: no latencies, no verdict
+
+  A number may have a unit (1k, 1M, 1G), a time too (2s, 2m, 2h)
+  Scripts (-s) are not run here: `prony load --help`, `prony run --help`
+";
+
+/// wrk knows only this one code for what went wrong.
+const FAILED: u8 = 1;
+/// How long a server that has never answered may refuse.
+const PATIENCE: Span = Span::from_secs(1);
+
+/// Do what the command line says.
+pub(super) fn main(call: &Call) -> u8 {
+    match options::read(&call.program, &call.args) {
+        Asked::Version => {
+            say(&format!("wrk [prony {}]\n{USAGE}", env!("CARGO_PKG_VERSION")));
+            FAILED
+        }
+        Asked::Refused { why, usage } => {
+            if let Some(why) = why {
+                output::to_stderr(&why);
+            }
+            if usage {
+                say(USAGE);
+            }
+            FAILED
+        }
+        Asked::Run(options) => load(&options, call).unwrap_or_else(|e| {
+            output::to_stderr(&refusal(&e, &options.url));
+            if matches!(e, Error::Url(_)) {
+                say(USAGE);
+            }
+            FAILED
+        }),
+    }
+}
+
+/// A refusal in the words that scripts may look for.
+fn refusal(e: &Error, url: &str) -> String {
+    match (super::unresolved(e), e) {
+        (Some((host, why)), _) => format!("unable to resolve {host} {why}"),
+        (None, Error::Url(_)) => format!("invalid URL: {}\nwrk: {e}", url.escape_debug()),
+        (None, _) => format!("wrk: {e}"),
+    }
+}
+
+fn load(options: &Options, call: &Call) -> Result<u8, Error> {
+    let (plan, at) = plan::of(options)?;
+    let means = Means { threads: Some(options.threads as usize), ..Means::default() };
+    let control = stoppable()?;
+    let mut rates = Rates::default();
+    let mut head = Some(report::head(options));
+    let mut ended = false;
+    let duration = Span::from_secs(options.duration);
+    let mut ending = Ending::default();
+    let mut watch = |live: &Live| {
+        ending.say(&control, live);
+        let now = live.now.since(Nanos::ZERO);
+        rates.sample(&live.workers, Nanos::ZERO + duration);
+        let nobody = live.answered() == 0 && live.lost > 0;
+        let there = live.answered() > 0 || (now >= PATIENCE && !nobody);
+        if there && let Some(head) = head.take() {
+            say(&head);
+        }
+        // What is under way when the time is over is not waited for.
+        if !ended && (now >= duration || (nobody && now >= PATIENCE)) {
+            ended = true;
+            control.stop_now();
+        }
+    };
+    let mut summary = run::run(&plan, &means, &control, &mut watch, call.provenance())?;
+    summary.run.interrupted &= !ended;
+    let t = &summary.main;
+    if t.lost() > 0 && t.replies + t.failed == t.lost() {
+        let why = report::refused(t);
+        output::to_stderr(&format!("unable to connect to {at} {why}"));
+        return Ok(FAILED);
+    }
+    say(&head.take().unwrap_or_default());
+    let run = Run { options, summary: &summary, rates: &rates };
+    say(&run.text());
+    if options.extras {
+        say("\n");
+        say(&appendix(&summary, Style { colour: false }, &run.remarks()));
+    }
+    Ok(0)
+}

@@ -1,0 +1,48 @@
+//! From the options to the plan: keep-alive, HTTP/1.1, wrk's short request.
+
+use prony_core::plan::{CallSpec, Plan, Stop};
+use prony_core::target::{Url, parse_header};
+use prony_core::units::Span;
+use prony_run::error::Error;
+
+use super::options::Options;
+use crate::plan::{closed, unverified};
+
+/// Longer than any run waits: wrk counts slow replies and goes on waiting for them.
+const PATIENT: Span = Span::from_secs(3_600);
+
+/// The plan that the options ask for, and where it goes, as `HOST:PORT`.
+pub(super) fn of(options: &Options) -> Result<(Plan, String), Error> {
+    let url = Url::parse(options.url.split('#').next().unwrap_or_default()).map_err(Error::Url)?;
+    let authority = url.authority();
+    let mut headers = Vec::new();
+    for line in &options.headers {
+        headers.push(parse_header(line).map_err(|e| Error::Value {
+            what: "-H",
+            value: line.clone(),
+            why: e.to_string(),
+        })?);
+    }
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        headers.insert(0, ("Host".into(), authority.clone()));
+    }
+    let (endpoint, tls) = (url.endpoint(), url.tls);
+    let at = format!("{}:{}", url.host, url.port);
+    let call = CallSpec {
+        method: "GET".into(),
+        path: url.path,
+        authority: authority.into(),
+        headers: headers.into(),
+        bare: true,
+        ..CallSpec::default()
+    };
+    let timeout = Span::from_secs(options.duration) + PATIENT;
+    let plan = Plan {
+        stop: Stop { duration: Some(Span::from_secs(options.duration)), ..Stop::default() },
+        timeout,
+        tls: tls.then(unverified),
+        ..closed(endpoint, call, options.connections)
+    };
+    plan.check().map_err(Error::Plan)?;
+    Ok((plan, at))
+}

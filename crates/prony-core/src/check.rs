@@ -1,0 +1,310 @@
+//! Whether a plan can be carried out: asked of every plan before a run, wherever it came from.
+
+use crate::plan::{
+    CallSpec, Expect, HttpVersion, Load, Pick, Plan, SessionKind, Think, TlsSpec, check_version,
+};
+use crate::rate::Arrivals;
+use crate::script::Script;
+use crate::secret::quoted_url;
+use crate::target::{Endpoint, check_header, check_method};
+use crate::units::Span;
+
+/// The most requests that a closed loop may have in flight, over all its connections: each is a
+/// user with a number of 32 bits.
+const USERS_MAX: u64 = 1 << 31;
+/// The most pairs of a closed loop's connection and a host to connect to: the engine has four bytes
+/// for each.
+const PAIRS_MAX: u64 = 1 << 27;
+
+impl Plan {
+    /// Whether the plan can be carried out. Front ends make valid plans; this catches what was
+    /// written or changed by hand.
+    ///
+    /// # Errors
+    /// One sentence on the first thing that is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        self.check_targets()?;
+        self.check_limits()?;
+        check_load(&self.load)?;
+        self.check_sessions()?;
+        self.exchange.as_deref().map_or(Ok(()), |exchange| self.check_exchange(exchange))?;
+        check_expect(&self.expect)?;
+        Script::new(self).map_err(|error| error.to_string())?;
+        self.tls.as_deref().map_or(Ok(()), check_tls)?;
+        self.check_stop()
+    }
+
+    fn check_targets(&self) -> Result<(), String> {
+        if self.endpoints.is_empty() {
+            return Err("the plan has no endpoint to connect to".into());
+        }
+        for (i, endpoint) in self.endpoints.iter().enumerate() {
+            check_endpoint(endpoint).map_err(|why| format!("endpoint {}: {why}", i + 1))?;
+        }
+        if self.calls.is_empty() {
+            return Err("the plan has no request to send".into());
+        }
+        for (i, call) in self.calls.iter().enumerate() {
+            let checked = if call.endpoint as usize >= self.endpoints.len() {
+                Err(format!("there is no endpoint {}", call.endpoint))
+            } else if self.exchange.is_some() {
+                self.check_call_name(call)
+            } else {
+                check_call(call)
+                    .and_then(|()| check_version(call, self.http))
+                    .and_then(|()| self.check_call_name(call))
+            };
+            checked.map_err(|why| format!("request {}: {why}", i + 1))?;
+        }
+        Ok(())
+    }
+
+    fn check_call_name(&self, call: &CallSpec) -> Result<(), String> {
+        if call.name.is_some_and(|name| name as usize >= self.names.len()) {
+            return Err("its name is not among those of the plan".into());
+        }
+        call.expect.as_deref().map_or(Ok(()), check_expect)
+    }
+
+    fn check_sessions(&self) -> Result<(), String> {
+        let Some(sessions) = &self.sessions else {
+            return match self.stop.sessions {
+                Some(_) => Err("a number of sessions can't end a run without sessions".into()),
+                None => Ok(()),
+            };
+        };
+        if self.stop.sessions == Some(0) {
+            return Err("the run must have at least 1 session".into());
+        }
+        if sessions.connections == 0 {
+            return Err("a session needs at least 1 connection".into());
+        }
+        if sessions.kinds.is_empty() {
+            return Err("the plan has no session to run".into());
+        }
+        if sessions.pick == Pick::Random && sessions.kinds.iter().all(|kind| kind.weight == 0) {
+            return Err("no session has a weight".into());
+        }
+        for (i, kind) in sessions.kinds.iter().enumerate() {
+            self.check_kind(kind).map_err(|why| format!("session {}: {why}", i + 1))?;
+        }
+        Ok(())
+    }
+
+    fn check_kind(&self, kind: &SessionKind) -> Result<(), String> {
+        if kind.bursts.is_empty() {
+            return Err("it has no burst of requests".into());
+        }
+        for (i, burst) in kind.bursts.iter().enumerate() {
+            let wrong = |why: String| Err(format!("burst {}: {why}", i + 1));
+            if burst.calls.is_empty() {
+                return wrong("it has no request".into());
+            }
+            if let Some(call) = burst.calls.iter().find(|&&c| c as usize >= self.calls.len()) {
+                return wrong(format!("there is no request {call}"));
+            }
+            if burst.repeat == 0 {
+                return wrong("it must be made at least once".into());
+            }
+            if let Err(why) = check_think(burst.think) {
+                return wrong(why);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_limits(&self) -> Result<(), String> {
+        if self.pipeline == 0 {
+            return Err("a connection needs a pipelining depth of at least 1".into());
+        }
+        if self.pipeline > 1 && self.http == HttpVersion::Http10 {
+            return Err("HTTP/1.0 knows no pipelining; use HTTP/1.1 or a depth of 1".into());
+        }
+        if self.requests_per_connection == Some(0) {
+            return Err("a connection must carry at least 1 request".into());
+        }
+        let (Load::Closed { connections, .. } | Load::Open { connections, .. }) = self.load;
+        let users = u64::from(connections) * u64::from(self.pipeline);
+        if matches!(self.load, Load::Closed { .. }) && users > USERS_MAX {
+            return Err(format!(
+                "{connections} connections with {} requests each in flight are {users} at once; \
+                 at most {USERS_MAX} are possible",
+                self.pipeline
+            ));
+        }
+        let pairs = u64::from(connections) * self.endpoints.len() as u64;
+        if matches!(self.load, Load::Closed { .. }) && pairs > PAIRS_MAX {
+            return Err(format!(
+                "{connections} connections, each to {} hosts, may become {pairs}; at most \
+                 {PAIRS_MAX} are possible: use fewer of either",
+                self.endpoints.len()
+            ));
+        }
+        if self.timeout == Span::ZERO || self.connect_timeout == Span::ZERO {
+            return Err("a timeout must be longer than no time".into());
+        }
+        if self.shard.of == 0 || self.shard.index >= self.shard.of {
+            return Err(format!(
+                "there is no share {} of {}; shares are counted from 0",
+                self.shard.index, self.shard.of
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_stop(&self) -> Result<(), String> {
+        if self.stop.requests == Some(0) {
+            return Err("the run must have at least 1 request".into());
+        }
+        let alone = matches!(self.load, Load::Closed { .. }) && self.sessions.is_none();
+        if self.replace_lost && !(alone && self.stop.requests.is_some()) {
+            return Err("only a closed loop of a number of requests, without sessions, can make \
+                        others in place of those that are lost"
+                .into());
+        }
+        if self.stop.duration == Some(Span::ZERO) {
+            return Err("the run must last longer than no time".into());
+        }
+        let own_length = match &self.load {
+            Load::Open { arrivals: Arrivals::Trace(times), .. } => times.last().copied(),
+            Load::Open { arrivals: Arrivals::Uniform(..), .. } | Load::Closed { .. } => None,
+            Load::Open { rate, .. } => rate.length(),
+        };
+        let counted = self.stop.requests.is_some() || self.stop.sessions.is_some();
+        if !counted && self.stop.duration.is_none() && own_length.is_none() {
+            return Err("nothing ends the run; give a number of requests or a duration".into());
+        }
+        let length = self.stop.duration.or(own_length).unwrap_or(Span::ZERO);
+        if self.warmup.0.checked_add(length.0).is_none() {
+            return Err("warm-up and run together last longer than 584 years".into());
+        }
+        Ok(())
+    }
+}
+
+impl CallSpec {
+    /// Whether the request can be sent.
+    ///
+    /// # Errors
+    /// One sentence on the first thing that is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        check_call(self)
+    }
+}
+
+fn check_endpoint(endpoint: &Endpoint) -> Result<(), String> {
+    match endpoint {
+        Endpoint::Tcp { host, .. } | Endpoint::Inet { host, .. } if host.is_empty() => {
+            Err("the host is missing".into())
+        }
+        Endpoint::Tcp { port: 0, .. } | Endpoint::Inet { port: 0, .. } => {
+            Err("nothing can listen on port 0".into())
+        }
+        Endpoint::Unix { path } | Endpoint::UnixSeqpacket { path } if path.is_empty() => {
+            Err("the socket's path is missing".into())
+        }
+        // sockaddr_un has room for 107 bytes and a zero.
+        Endpoint::Unix { path } | Endpoint::UnixSeqpacket { path } if path.len() > 107 => {
+            Err(format!("the socket's path has {} bytes, the kernel takes 107", path.len()))
+        }
+        Endpoint::Tls { name, .. } if name.is_empty() => {
+            Err("the name of the secured server is missing".into())
+        }
+        Endpoint::Tls { over, .. } if over.tls_name().is_some() => {
+            Err("TLS inside TLS is not spoken here".into())
+        }
+        Endpoint::Tls { over, .. } if over.keeps_boundaries() => {
+            Err("TLS needs a stream of bytes below it".into())
+        }
+        Endpoint::Tls { over, .. } => check_endpoint(over),
+        _ => Ok(()),
+    }
+}
+
+fn check_call(call: &CallSpec) -> Result<(), String> {
+    check_method(&call.method)?;
+    if !call.bare && !call.raw.is_empty() {
+        return Err("raw lines can be sent only where nothing is added to the headers".into());
+    }
+    // What is sent to the byte is sent as it stands: old tools do not look at it either.
+    if call.bare {
+        return call.headers.iter().try_for_each(|(name, value)| check_header(name, value));
+    }
+    // What is filled in is looked at when it is known.
+    let filled = call.template && call.path.starts_with("{{");
+    // A proxy is asked for a whole URL.
+    let absolute = ["http://", "https://"].iter().any(|scheme| call.path.starts_with(scheme));
+    if !call.path.starts_with('/') && call.path != "*" && !absolute && !filled {
+        return Err(format!("the path '{}' does not begin with '/'", quoted_url(&call.path)));
+    }
+    for (what, text) in [("path", &*call.path), ("host", &*call.authority)] {
+        let misfit = |b: u8| b.is_ascii_control() || (b == b' ' && !call.template);
+        // Looking at all of it is quicker than stopping early: it is done many bytes at a time.
+        let any = text.bytes().fold(false, |any, b| any | misfit(b));
+        if let Some(b) = text.bytes().find(|&b| any && misfit(b)) {
+            let c = char::from(b);
+            return Err(format!("the {what} contains {c:?}, which cannot be sent"));
+        }
+    }
+    for (name, value) in &call.headers {
+        check_header(name, value)?;
+    }
+    call.check_framing()
+}
+
+fn check_load(load: &Load) -> Result<(), String> {
+    match load {
+        Load::Closed { connections: 0, .. } | Load::Open { connections: 0, .. } => {
+            Err("the run needs at least 1 connection".into())
+        }
+        Load::Closed { think, .. } => check_think(*think),
+        Load::Open { rate, arrivals, .. } => match arrivals {
+            Arrivals::Fixed | Arrivals::Poisson => rate.check(),
+            Arrivals::Uniform(low, high) if low > high => {
+                Err(format!("the gaps' bounds {low}..{high} are in the wrong order"))
+            }
+            Arrivals::Uniform(_, Span::ZERO) => {
+                Err("gaps of no length have no end of arrivals".into())
+            }
+            Arrivals::Uniform(..) => Ok(()),
+            Arrivals::Trace(times) if times.is_empty() => Err("the trace has no times".into()),
+            Arrivals::Trace(times) => match times.windows(2).position(|pair| pair[0] > pair[1]) {
+                Some(i) => {
+                    Err(format!("time {} of the trace is earlier than the one before", i + 2))
+                }
+                None => Ok(()),
+            },
+        },
+    }
+}
+
+fn check_tls(tls: &TlsSpec) -> Result<(), String> {
+    if tls.cert.is_some() != tls.key.is_some() {
+        return Err("a client certificate and its key go together; give both".into());
+    }
+    match tls.alpn.iter().find(|p| p.is_empty() || p.len() > 255) {
+        Some(p) => Err(format!("an ALPN name has 1 to 255 bytes, and '{p}' has {}", p.len())),
+        None => Ok(()),
+    }
+}
+
+fn check_think(think: Think) -> Result<(), String> {
+    match think {
+        Think::Uniform(low, high) if low > high => {
+            Err(format!("the think time's bounds {low}..{high} are in the wrong order"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_expect(expect: &Expect) -> Result<(), String> {
+    if expect.statuses.is_empty() {
+        return Err("no status counts as success".into());
+    }
+    for &(low, high) in &expect.statuses {
+        if low > high || low < 100 || high > 599 {
+            return Err(format!("{low}-{high} is no range of statuses from 100 to 599"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! What the engine must know of each call while it runs, gathered from the plan once.
+
+use super::content::{BodyMatch, BodyPattern};
+use super::{Exchange, NONE};
+use crate::fault::Fault;
+use crate::plan::{Expect, Plan};
+use crate::proto::Reply;
+
+/// The plan's calls.
+#[derive(Debug)]
+pub(in crate::engine) struct Calls {
+    calls: Vec<Call>,
+    rules: Vec<Rule>,
+    /// Whether any rule looks at bodies.
+    looks: bool,
+    /// Whether any call has a name.
+    named: bool,
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Call {
+    pub(in crate::engine) endpoint: u32,
+    /// Index into the plan's names, or `NONE`.
+    name: u32,
+    /// Index into the rules.
+    rule: u32,
+    pub(in crate::engine) idempotent: bool,
+    /// Its replies have no body, whatever their headers say.
+    bodiless: bool,
+}
+
+/// What counts as success.
+#[derive(Debug)]
+struct Rule {
+    /// The first statuses that are a success, where nothing but the status counts: most replies
+    /// need no other look.
+    usual: Option<(u16, u16)>,
+    expect: Expect,
+    pattern: Option<BodyPattern>,
+}
+
+impl Calls {
+    pub(in crate::engine) fn new(plan: &Plan) -> Self {
+        let mut rules = vec![Rule::new(&plan.expect)];
+        let mut calls = Vec::with_capacity(plan.calls.len());
+        for spec in &plan.calls {
+            let rule = match spec.expect.as_deref() {
+                None => 0,
+                // Calls that are made from one template follow each other.
+                Some(expect) if rules.last().is_some_and(|r| r.expect == *expect) => {
+                    rules.len() - 1
+                }
+                Some(expect) => {
+                    rules.push(Rule::new(expect));
+                    rules.len() - 1
+                }
+            };
+            calls.push(Call {
+                endpoint: spec.endpoint,
+                name: spec.name.unwrap_or(NONE),
+                rule: rule as u32,
+                idempotent: spec.is_idempotent(),
+                bodiless: spec.is_head(),
+            });
+        }
+        let looks = rules.iter().any(|r| r.pattern.is_some());
+        let named = calls.iter().any(|c| c.name != NONE);
+        Self { calls, rules, looks, named }
+    }
+
+    #[inline]
+    pub(in crate::engine) fn get(&self, call: u32) -> &Call {
+        &self.calls[call as usize]
+    }
+
+    /// The name of a call, where it has one: an index into the plan's.
+    #[inline]
+    pub(in crate::engine) fn name(&self, call: u32) -> Option<u32> {
+        let name = if self.named { self.get(call).name } else { NONE };
+        (name != NONE).then_some(name)
+    }
+
+    /// Whether the bodies of any call's replies are looked at.
+    #[inline]
+    pub(in crate::engine) fn look_at_bodies(&self) -> bool {
+        self.looks
+    }
+
+    /// Whether the bodies of this call's replies are looked at.
+    pub(in crate::engine) fn looks_at_body(&self, call: u32) -> bool {
+        self.pattern(call).is_some()
+    }
+
+    /// A piece of the body of this call's reply.
+    pub(in crate::engine) fn body(&self, exchange: &mut Exchange, piece: &[u8]) {
+        if let Some(pattern) = self.pattern(exchange.call) {
+            pattern.feed(&mut exchange.body, piece);
+        }
+    }
+
+    /// Why a whole reply to this call is no success, if it is none. Readies `body` for the next.
+    #[inline]
+    pub(in crate::engine) fn judge(&self, exchange: &mut Exchange, reply: &Reply) -> Option<Fault> {
+        let &Call { rule, bodiless, .. } = self.get(exchange.call);
+        let rule = &self.rules[rule as usize];
+        if rule.usual.is_some_and(|(low, high)| (low..=high).contains(&reply.status)) {
+            return reply.fault;
+        }
+        rule.judge(bodiless, reply, &mut exchange.body)
+    }
+
+    fn pattern(&self, call: u32) -> Option<&BodyPattern> {
+        self.rules[self.calls[call as usize].rule as usize].pattern.as_ref()
+    }
+}
+
+impl Rule {
+    fn new(expect: &Expect) -> Self {
+        let only_status = expect.body.is_none() && expect.length.is_none();
+        let usual = expect.statuses.first().filter(|_| only_status);
+        Self {
+            usual: usual.copied(),
+            expect: expect.clone(),
+            pattern: expect.body.as_deref().map(BodyPattern::new),
+        }
+    }
+
+    /// The look at everything, apart because most replies need none.
+    #[inline(never)]
+    fn judge(&self, bodiless: bool, reply: &Reply, body: &mut BodyMatch) -> Option<Fault> {
+        let Self { expect, pattern, .. } = self;
+        // What is expected of bodies can't be asked of a reply to HEAD.
+        let found = pattern.as_ref().is_none_or(|p| p.finish(body)) || bodiless;
+        let right_length = bodiless || expect.length.is_none_or(|n| n == reply.body_bytes);
+        if reply.fault.is_some() {
+            reply.fault
+        } else if !expect.accepts(reply.status) {
+            Some(Fault::UnexpectedStatus)
+        } else if !found || !right_length {
+            Some(Fault::BodyMismatch)
+        } else {
+            None
+        }
+    }
+}

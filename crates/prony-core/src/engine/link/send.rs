@@ -1,0 +1,392 @@
+//! Exchanges on their way into the socket, and when each counts as sent.
+
+use super::{Conn, NOBODY, State, Tail, Tapped};
+use crate::engine::Engine;
+use crate::engine::exchange::{Exchanges, Sent};
+
+use crate::layer::Layer;
+use crate::machine::CloseHow;
+use crate::proto::{Call, Carrier};
+use crate::units::{ConnId, Nanos, RequestId};
+
+/// How many bytes of requests are encoded before they are offered to the kernel.
+pub(in crate::engine) const OUT_CHUNK: usize = 64 << 10;
+impl<P: Carrier> Engine<P> {
+    /// The connection's output goes out. Returns whether the kernel has taken all.
+    #[inline]
+    pub(in crate::engine) fn link_output(
+        &mut self,
+        id: ConnId,
+        now: Nanos,
+        send: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> bool {
+        let Some(conn) = self.links.get_mut(id) else {
+            return self.send_farewell(id, now, send);
+        };
+        let holds = conn.tail.is_some() || !matches!(conn.layer, Layer::Plain);
+        self.arm_from_send(id.slot, now);
+        if holds && !self.send_held(id.slot, now, send) {
+            return false;
+        }
+        if self.carrier.opens() && !self.send_opening(id.slot, now, send) {
+            return false;
+        }
+        let all = self.send_new(id.slot, now, send);
+        if !self.outcome.failed.is_empty() {
+            self.fail_unsent(now);
+        }
+        self.arm_carrier(id);
+        all
+    }
+
+    /// Deadlines that count from the send: something is about to be sent.
+    #[inline]
+    pub(super) fn arm_from_send(&mut self, slot: u32, now: Nanos) {
+        if self.plan.timeout_from_send {
+            self.arm(slot, now + self.plan.timeout);
+        }
+    }
+
+    /// What goes before new requests: what the kernel did not take before, and what the layer
+    /// itself has to send. Returns whether the kernel has taken all. Apart, as a plain connection
+    /// mostly has neither.
+    #[inline(never)]
+    pub(super) fn send_held(
+        &mut self,
+        slot: u32,
+        now: Nanos,
+        send: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> bool {
+        let was_full = self.links[slot].tail.is_some();
+        if !self.send_tail(slot, now, send) || !self.send_own(slot, now, send) {
+            return false;
+        }
+        if was_full {
+            // What is not even submitted waited behind it for room in the socket.
+            self.each_unsent(slot, |exchange| exchange.waited_in_queue(now));
+        }
+        true
+    }
+
+    /// What the kernel did not take before. Returns whether it has taken all.
+    fn send_tail(&mut self, slot: u32, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
+        let Conn { tail: Some(tail), carried, .. } = &mut self.links[slot] else {
+            return true;
+        };
+        let mut sent_bytes = 0;
+        let mut last_sent = None;
+        let (all, last) = loop {
+            let until = tail.cuts.front().copied().unwrap_or(tail.bytes.len());
+            let taken = send(&tail.bytes[tail.taken..until]);
+            sent_bytes += taken;
+            tail.taken += taken;
+            if tail.taken == until {
+                tail.cuts.pop_front();
+            }
+            if let Some(trails) =
+                self.trails.as_deref_mut().filter(|_| tail.taken < tail.bytes.len())
+            {
+                trails.gave(slot, taken);
+            }
+            while let Some(begin) = tail.begins.pop_front_if(|b| b.at < tail.taken) {
+                // It may have been given up meanwhile.
+                let Some(exchange) = self.exchanges.get_mut(begin.id) else { continue };
+                exchange.waited_in_queue(now);
+                exchange.went_in(0);
+                if exchange.goes_out(now) != Sent::Again {
+                    self.recorder.sent(&exchange.stamps(now));
+                }
+                carried.sent += 1;
+                last_sent = Some(begin.id);
+            }
+            if tail.taken == tail.bytes.len() {
+                break (true, taken);
+            }
+            if taken == 0 {
+                break (false, taken);
+            }
+        };
+        self.recorder.bytes_sent(now, sent_bytes as u64);
+        if all {
+            if let Some(trails) = &mut self.trails {
+                // Only the last of its requests is known to end with this write.
+                let last_sent =
+                    last_sent.or_else(|| last_sent_of(&self.exchanges, &self.links[slot]));
+                let in_flight = self.links[slot].carried.len() as usize;
+                let (exchanges, recorder) = (&mut self.exchanges, &mut self.recorder);
+                trails.gave_requests((slot, in_flight), last, last_sent, exchanges, recorder);
+            }
+            self.links[slot].tail = None;
+        }
+        all
+    }
+
+    /// What the layer itself has to send: handshakes, alerts. Returns whether the kernel has taken
+    /// all.
+    fn send_own(&mut self, slot: u32, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
+        let Layer::Tls(tls) = &mut self.links[slot].layer else { return true };
+        if !tls.wants_send() {
+            return true;
+        }
+        let (taken, all) = tls.flush(send);
+        self.recorder.bytes_sent(now, taken as u64);
+        if let Some(trails) = &mut self.trails {
+            trails.gave(slot, taken);
+        }
+        all
+    }
+
+    /// The last bytes of a connection that is let go of. What the kernel does not take at once is
+    /// lost: nobody waits for a farewell.
+    pub(super) fn send_farewell(
+        &mut self,
+        id: ConnId,
+        now: Nanos,
+        send: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> bool {
+        if let Some(bytes) = self.secure.take_farewell(id) {
+            let taken = send(&bytes);
+            self.recorder.bytes_sent(now, taken as u64);
+        }
+        true
+    }
+
+    /// Requests that could not be filled in have failed, and their session knows.
+    #[cold]
+    pub(super) fn fail_unsent(&mut self, now: Nanos) {
+        self.recorder.event(now);
+        self.fail_alone(now);
+        self.restart_ended(now);
+        self.check_over();
+    }
+
+    /// Exchanges that left their connection because they failed alone have failed.
+    pub(super) fn fail_alone(&mut self, now: Nanos) {
+        let mut failed = std::mem::take(&mut self.outcome.failed);
+        for (id, fault) in failed.drain(..) {
+            self.fail(id, fault, now);
+        }
+        self.outcome.failed = failed;
+    }
+
+    /// Encode and send what was not yet. Returns whether the kernel has taken all.
+    pub(super) fn send_new(
+        &mut self,
+        slot: u32,
+        now: Nanos,
+        send: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> bool {
+        if !self.links[slot].speaks() {
+            return true;
+        }
+        let is_prepared = std::mem::replace(&mut self.prepared, NOBODY) == slot;
+        if !is_prepared && !self.encode_new(slot, now) {
+            return true;
+        }
+        loop {
+            if !matches!(self.links[slot].layer, Layer::Plain) && !self.seal(slot, now) {
+                return true;
+            }
+            let (taken, whole) = match self.out.cuts().is_empty() {
+                true => {
+                    let taken = send(self.out.as_bytes());
+                    (taken, taken == self.out.len())
+                }
+                false => self.send_pieces(slot, send),
+            };
+            let carried = &mut self.links[slot].carried;
+            let mut on_time = 0;
+            let mut begun = 0;
+            for begin in self.out.begins() {
+                if begin.at >= taken {
+                    break;
+                }
+                begun += 1;
+                let exchange = &mut self.exchanges[begin.id];
+                match exchange.goes_out(now) {
+                    Sent::OnTime => on_time += 1,
+                    Sent::Late => self.recorder.sent(&exchange.stamps(now)),
+                    Sent::Again => {}
+                }
+            }
+            carried.sent += begun as u32;
+            let is_last = carried.waiting == 0;
+            self.recorder.bytes_sent(now, taken as u64);
+            self.recorder.sent_on_time(now, on_time);
+            if self.trails.is_some() && self.out.cuts().is_empty() {
+                self.follow(slot, begun, taken);
+            }
+            if !whole {
+                self.hold(slot, taken, now);
+                return false;
+            }
+            // Mostly one went out, and it was the last.
+            if is_last || !self.encode_new(slot, now) {
+                return true;
+            }
+        }
+    }
+
+    /// Offer each piece by itself. Returns how many bytes the kernel has taken, and whether all.
+    #[inline(never)]
+    fn send_pieces(&mut self, slot: u32, send: &mut dyn FnMut(&[u8]) -> usize) -> (usize, bool) {
+        let all = self.out.len();
+        let mut at = 0;
+        let mut begins = 0;
+        for &cut in self.out.cuts().iter().chain(&[all]) {
+            if at == cut {
+                continue;
+            }
+            let taken = send(&self.out.as_bytes()[at..cut]);
+            let begun = &self.out.begins()[begins..];
+            let n = begun.iter().take_while(|b| b.at < at + taken).count();
+            if let Some(trails) = &mut self.trails {
+                let ended = begun[..n].iter().map(|b| b.id).filter(|_| at + taken == cut);
+                let in_flight = self.links[slot].carried.len() as usize;
+                let (exchanges, recorder) = (&mut self.exchanges, &mut self.recorder);
+                trails.gave_requests((slot, in_flight), taken, ended, exchanges, recorder);
+            }
+            begins += n;
+            at += taken;
+            if at < cut {
+                return (at, false);
+            }
+        }
+        (at, true)
+    }
+
+    /// Put what was encoded into records. Returns `false` where that cannot be done any more; the
+    /// connection is gone then.
+    #[inline(never)]
+    fn seal(&mut self, slot: u32, now: Nanos) -> bool {
+        let conn = &mut self.links[slot];
+        let Layer::Tls(tls) = &mut conn.layer else { return true };
+        if self.secure.seal(tls, &mut self.out).is_ok() {
+            return true;
+        }
+        self.recorder.event(now);
+        // The keys are used up (TLS 1.2, after millions of records): a new connection has new ones.
+        for (id, _) in self.outcome.failed.drain(..) {
+            conn.carried.given += 1;
+            conn.carried.push(&mut self.exchanges, id);
+        }
+        self.abandon(slot, None, CloseHow::Orderly, now);
+        false
+    }
+
+    /// Have the kernel's notes of a write reported of the requests that it has begun.
+    #[cold]
+    fn follow(&mut self, slot: u32, begun: usize, taken: usize) {
+        let Some(trails) = &mut self.trails else { return };
+        let in_flight = self.links[slot].carried.len() as usize;
+        let mut begun = self.out.begins()[..begun].iter().map(|b| b.id);
+        if taken < self.out.len() {
+            for id in begun.by_ref() {
+                self.exchanges[id].went_in(0);
+            }
+        }
+        let (exchanges, recorder) = (&mut self.exchanges, &mut self.recorder);
+        trails.gave_requests((slot, in_flight), taken, begun, exchanges, recorder);
+    }
+
+    /// The kernel has taken so much of what was encoded and has no room for the rest.
+    #[cold]
+    fn hold(&mut self, slot: u32, taken: usize, now: Nanos) {
+        self.each_unsent(slot, |exchange| exchange.waits_from(now));
+        let mut tail = Tail { bytes: self.out.as_bytes()[taken..].to_vec(), ..Tail::default() };
+        for &begin in self.out.begins().iter().filter(|b| b.at >= taken) {
+            tail.begins.push_back(crate::proto::Begin { at: begin.at - taken, ..begin });
+        }
+        tail.cuts.extend(self.out.cuts().iter().filter(|&&at| at > taken).map(|at| at - taken));
+        self.links[slot].tail = Some(Box::new(tail));
+    }
+
+    /// Encode requests before the time of their sending is known, where nothing else is to be sent
+    /// before them and they do not depend on it.
+    #[inline(never)]
+    pub(in crate::engine) fn encode_early(&mut self, slot: u32) {
+        let conn = &self.links[slot];
+        let alone = conn.state == State::Open && conn.tail.is_none();
+        let timeless = self.dynamic.is_none() && !P::MULTIPLEXES;
+        if alone && timeless && matches!(conn.layer, Layer::Plain) {
+            self.prepared = if self.encode_new(slot, Nanos::ZERO) { slot } else { NOBODY };
+        }
+    }
+
+    /// What was submitted may owe more. What was not waits for the peer's limit of streams; what
+    /// goes out may have waited for a window.
+    fn finish_turn(&mut self, slot: u32, now: Nanos) {
+        let conn = &mut self.links[slot];
+        if self.carrier.owes(&conn.carrier) {
+            self.carrier.transmit(&mut conn.carrier, now, &mut self.out);
+        }
+        self.exchanges.block_rest(&self.links[slot].carried.all, now);
+        for (id, wait) in self.out.take_waits() {
+            if let Some(exchange) = self.exchanges.get_mut(id) {
+                exchange.waited_for_window(wait);
+            }
+        }
+    }
+
+    /// Encode what the connection owes and exchanges that were not yet submitted, as many as are
+    /// offered to the kernel at once. Returns whether there was anything.
+    fn encode_new(&mut self, slot: u32, now: Nanos) -> bool {
+        let per_connection = self.plan.requests_per_connection.map_or(u64::MAX, u64::from);
+        self.out.clear();
+        let conn = &mut self.links[slot];
+        if self.carrier.owes(&conn.carrier) {
+            self.carrier.transmit(&mut conn.carrier, now, &mut self.out);
+        }
+        if conn.state != State::Open {
+            return !self.out.is_empty();
+        }
+        let mut room = self.depths.to_submit(conn);
+        let Self { exchanges, carrier, depths, dynamic, outcome, out, tap, .. } = self;
+        while room > 0 && out.len() < OUT_CHUNK {
+            if P::MULTIPLEXES {
+                let (submitted, depth) = (conn.carried.submitted(), depths.of(conn));
+                if carrier.capacity(&conn.carrier, submitted, depth) == 0 {
+                    break;
+                }
+            }
+            let Some((id, exchange)) = conn.carried.submit(exchanges) else { break };
+            if P::MULTIPLEXES && exchange.is_blocked() {
+                exchange.waited_in_queue(now);
+            }
+            let before = conn.carried.given - u64::from(conn.carried.waiting);
+            let last = before == per_connection;
+            let index = exchange.call();
+            let filled = match dynamic.as_deref_mut().filter(|dynamic| dynamic.fills(index)) {
+                None => None,
+                Some(dynamic) => match dynamic.fill(exchange, now) {
+                    Ok(filled) => Some(filled),
+                    Err(fault) => {
+                        // It leaves the connection as if it had never been given to it.
+                        conn.carried.take_out(exchanges, id);
+                        conn.carried.given -= 1;
+                        outcome.failed.push((id, fault));
+                        continue;
+                    }
+                },
+            };
+            let call = Call { index, filled };
+            let begin = out.len();
+            carrier.submit(&mut conn.carrier, id, call, last, out);
+            if let Some(Tapped(tap)) = tap {
+                let conn = ConnId { slot, generation: conn.generation };
+                tap.submitted(conn, id, index, &out.as_bytes()[begin..]);
+            }
+            room -= 1;
+        }
+        if P::MULTIPLEXES {
+            self.finish_turn(slot, now);
+        }
+        !self.out.is_empty()
+    }
+}
+
+/// The last exchange of the connection of which the kernel has taken something.
+#[cold]
+fn last_sent_of<C>(exchanges: &Exchanges, conn: &Conn<C>) -> Option<RequestId> {
+    exchanges.of(&conn.carried.all).filter(|&id| exchanges[id].is_sent()).last()
+}

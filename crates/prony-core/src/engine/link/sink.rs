@@ -1,0 +1,184 @@
+//! What the carrier reports while it takes in bytes, turned into records and an outcome.
+
+use super::carried::Carried;
+use super::tap::Tap;
+use super::trail::Trail;
+use crate::engine::exchange::expect::Calls;
+use crate::engine::exchange::outcome::Outcome;
+use crate::engine::exchange::script::Dynamic;
+use crate::engine::exchange::{Exchange, Exchanges};
+use crate::fault::Fault;
+use crate::proto::{self, Odd, Reply};
+use crate::record::Recorder;
+use crate::units::{ConnId, Nanos, RequestId, Span};
+
+/// The sink of one connection for one batch of bytes.
+pub(in crate::engine) struct Sink<'a> {
+    pub(super) carried: &'a mut Carried,
+    pub(super) exchanges: &'a mut Exchanges,
+    /// Who looks at what goes by, and on which connection it does.
+    pub(super) tap: Option<(&'a mut (dyn Tap + 'static), ConnId)>,
+    pub(super) dynamic: Option<&'a mut Dynamic>,
+    /// What the kernel has noted of its bytes, where it is asked.
+    pub(super) trail: Option<&'a mut Trail>,
+    pub(super) connect_began: Nanos,
+    pub(super) calls: &'a Calls,
+    pub(super) recorder: &'a mut Recorder,
+    pub(super) outcome: &'a mut Outcome,
+    /// How often a request is sent again whose reply is not as expected.
+    pub(super) retries: u32,
+    pub(super) now: Nanos,
+}
+
+impl Sink<'_> {
+    /// A reply that is no success. Returns whether the request has another try.
+    #[cold]
+    fn no_success(&mut self, id: RequestId, reply: &Reply, fault: Fault) -> bool {
+        let exchange = &mut self.exchanges[id];
+        if reply.fault.is_some() {
+            self.recorder.link_fault(self.connect_began, fault);
+        } else if exchange.may_try_again(self.retries) {
+            self.recorder.tried(&exchange.stamps(self.now), reply);
+            if let Some(trail) = self.trail.as_deref_mut() {
+                trail.replied(None, self.recorder);
+            }
+            exchange.tries_again(self.now);
+            self.outcome.again.push(id);
+            return true;
+        }
+        self.outcome.missed = true;
+        false
+    }
+
+    /// The exchange, if it is one of this connection's that the carrier has.
+    fn is_submitted(&self, id: RequestId) -> bool {
+        self.exchanges.get(id).is_some_and(Exchange::is_submitted)
+    }
+}
+
+impl proto::Sink for Sink<'_> {
+    #[inline]
+    fn oldest(&self) -> Option<(RequestId, u32)> {
+        if self.carried.sent == 0 {
+            return None;
+        }
+        self.exchanges.oldest(&self.carried.all)
+    }
+
+    #[inline]
+    fn outstanding(&self) -> u32 {
+        self.carried.sent
+    }
+
+    fn call(&self, id: RequestId) -> Option<u32> {
+        self.is_submitted(id).then(|| self.exchanges[id].call())
+    }
+
+    fn began(&mut self, id: RequestId) {
+        if let Some(exchange) = self.exchanges.get_mut(id) {
+            exchange.begins(self.now);
+            if let Some(trail) = self.trail.as_deref_mut() {
+                trail.began();
+            }
+        }
+    }
+
+    #[inline]
+    fn wants_headers(&self, id: RequestId) -> bool {
+        let dynamic = self.dynamic.as_deref();
+        dynamic.is_some_and(|d| d.wants_headers(self.exchanges[id].call()))
+            || self.tap.as_ref().is_some_and(|(tap, _)| tap.wants_headers())
+    }
+
+    fn header(&mut self, id: RequestId, name: &[u8], value: &[u8]) {
+        let exchange = &mut self.exchanges[id];
+        if let Some(dynamic) =
+            self.dynamic.as_deref_mut().filter(|d| d.wants_headers(exchange.call()))
+        {
+            dynamic.header(exchange, name, value);
+        }
+        if let Some((tap, conn)) = &mut self.tap {
+            tap.header(*conn, id, name, value);
+        }
+    }
+
+    #[inline]
+    fn wants_body(&self, id: RequestId) -> bool {
+        self.calls.look_at_bodies() && self.calls.looks_at_body(self.exchanges[id].call())
+            || self.dynamic.as_deref().is_some_and(|d| d.wants_body(self.exchanges[id].call()))
+            || self.tap.as_ref().is_some_and(|(tap, _)| tap.wants_body())
+    }
+
+    fn body(&mut self, id: RequestId, piece: &[u8]) {
+        let exchange = &mut self.exchanges[id];
+        self.calls.body(exchange, piece);
+        if let Some(dynamic) = self.dynamic.as_deref_mut() {
+            dynamic.body(exchange, piece);
+        }
+        if let Some((tap, conn)) = &mut self.tap {
+            tap.body(*conn, id, piece);
+        }
+    }
+
+    #[inline]
+    fn done(&mut self, id: RequestId, reply: Reply) {
+        if let Some((tap, conn)) = &mut self.tap {
+            tap.done(*conn, id, &reply);
+        }
+        self.carried.take_out(self.exchanges, id);
+        self.carried.served += 1;
+        self.carried.retired |= !reply.keeps_open;
+        let exchange = &mut self.exchanges[id];
+        let mut fault = self.calls.judge(exchange, &reply);
+        if let Some(dynamic) = self.dynamic.as_deref_mut() {
+            fault = dynamic.replied(exchange, fault, self.now);
+        }
+        if let Some(fault) = fault
+            && self.no_success(id, &reply, fault)
+        {
+            return;
+        }
+        let exchange = &self.exchanges[id];
+        let stamps = exchange.stamps(self.now);
+        self.recorder.replied(&stamps, &reply, fault);
+        if let Some(trail) = self.trail.as_deref_mut() {
+            trail.replied(fault.is_none().then_some((exchange.write(), stamps)), self.recorder);
+        }
+        if let Some(name) = self.calls.name(exchange.call()) {
+            self.recorder.name_ended(name, stamps, fault);
+        }
+        if exchange.window() > Span::ZERO {
+            self.recorder.waited_for_window(exchange.intended(), exchange.window());
+        }
+        self.outcome.ended.push(exchange.user());
+        self.exchanges.remove(id);
+    }
+
+    fn failed(&mut self, id: RequestId, fault: Fault) {
+        if self.is_submitted(id) {
+            let was_sent = self.exchanges[id].is_sent();
+            self.carried.take_out(self.exchanges, id);
+            debug_assert!(was_sent, "only what was sent can fail at the peer");
+            self.outcome.failed.push((id, fault));
+        }
+    }
+
+    fn refused(&mut self, id: RequestId) {
+        if self.is_submitted(id) {
+            self.carried.take_out(self.exchanges, id);
+            let exchange = &mut self.exchanges[id];
+            exchange.goes_again();
+            exchange.waits_from(self.now);
+            self.recorder.retried(exchange.intended());
+            self.outcome.again.push(id);
+        }
+    }
+
+    fn draining(&mut self) {
+        self.carried.drains = true;
+    }
+
+    fn odd(&mut self, what: Odd) {
+        self.recorder.odd(self.now, what);
+    }
+}

@@ -1,0 +1,113 @@
+//! The hook for those who look at what goes by.
+
+use crate::engine::Engine;
+use crate::fault::Fault;
+use crate::proto::{Carrier, Reply};
+use crate::units::{ConnId, RequestId};
+
+/// Looks at what goes by on the connections of an engine, for front ends that print or count what
+/// no tally has. It changes nothing. A method that is not written does nothing.
+pub trait Tap: Send {
+    /// An exchange is on its way out, as these bytes (which are not encrypted yet). `call` is an
+    /// index into the plan's calls.
+    fn submitted(&mut self, conn: ConnId, id: RequestId, call: u32, bytes: &[u8]) {
+        let _ = (conn, id, call, bytes);
+    }
+
+    /// The carrier is about to read these bytes (which are decrypted). They begin with those that
+    /// it left when it read last.
+    fn arrived(&mut self, conn: ConnId, bytes: &[u8]) {
+        let _ = (conn, bytes);
+    }
+
+    /// The carrier has read `used` of them, or the connection is of no more use.
+    fn read(&mut self, conn: ConnId, used: Result<usize, Fault>) {
+        let _ = (conn, used);
+    }
+
+    /// The peer has ended its stream. What of it was not read has been by `arrived` and `read`.
+    fn ended(&mut self, conn: ConnId) {
+        let _ = conn;
+    }
+
+    /// Whether `header` is to be called.
+    fn wants_headers(&self) -> bool {
+        false
+    }
+
+    /// A header of the reply to an exchange: its name as it came, and its value with the blanks
+    /// around it.
+    fn header(&mut self, conn: ConnId, id: RequestId, name: &[u8], value: &[u8]) {
+        let _ = (conn, id, name, value);
+    }
+
+    /// Whether `body` is to be called.
+    fn wants_body(&self) -> bool {
+        false
+    }
+
+    /// A piece of the body of the reply to an exchange, without transfer coding.
+    fn body(&mut self, conn: ConnId, id: RequestId, piece: &[u8]) {
+        let _ = (conn, id, piece);
+    }
+
+    /// The exchange has ended with a whole reply.
+    fn done(&mut self, conn: ConnId, id: RequestId, reply: &Reply) {
+        let _ = (conn, id, reply);
+    }
+
+    /// Nobody waits any longer for the reply to an exchange; its connection goes on.
+    fn cancelled(&mut self, conn: ConnId, id: RequestId) {
+        let _ = (conn, id);
+    }
+
+    /// The connection is closed.
+    fn closed(&mut self, conn: ConnId) {
+        let _ = conn;
+    }
+}
+
+impl<P: Carrier> Engine<P> {
+    #[cold]
+    pub(in crate::engine) fn show_arrived(&mut self, slot: u32, bytes: &[u8]) {
+        if let Some(Tapped(tap)) = &mut self.tap {
+            tap.arrived(self.links.id(slot), bytes);
+        }
+    }
+
+    #[cold]
+    pub(in crate::engine) fn show_read(&mut self, slot: u32, used: Result<usize, Fault>) {
+        if let Some(Tapped(tap)) = &mut self.tap {
+            tap.read(self.links.id(slot), used);
+        }
+    }
+
+    #[cold]
+    pub(in crate::engine) fn show_ended(&mut self, slot: u32) {
+        if let Some(Tapped(tap)) = &mut self.tap {
+            tap.ended(self.links.id(slot));
+        }
+    }
+
+    #[cold]
+    pub(in crate::engine) fn show_closed(&mut self, id: ConnId) {
+        if let Some(Tapped(tap)) = &mut self.tap {
+            tap.closed(id);
+        }
+    }
+}
+
+/// A tap that can stand in a struct that is shown.
+pub(in crate::engine) struct Tapped(pub(super) Box<dyn Tap>);
+
+impl Tapped {
+    pub(in crate::engine) fn new(tap: Box<dyn Tap>) -> Self {
+        Self(tap)
+    }
+}
+
+impl std::fmt::Debug for Tapped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tapped")
+    }
+}

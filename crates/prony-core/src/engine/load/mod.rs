@@ -1,0 +1,246 @@
+//! Where requests come from: the users of a closed loop, the arrivals of an open one, or sessions.
+//! Knows no connection.
+
+mod arrivals;
+mod backlog;
+mod cycle;
+mod session_run;
+mod sessions;
+#[cfg(test)]
+mod tests;
+mod users;
+
+use crate::plan::{self, Lost, Plan};
+use crate::rate::Steer;
+use crate::schedule::Skipped;
+use crate::units::{Nanos, Span};
+use arrivals::Arrivals;
+pub(super) use backlog::Backlog;
+use sessions::Sessions;
+use users::Users;
+
+/// Where requests come from.
+#[derive(Debug)]
+pub(super) struct Load {
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Closed(Users),
+    Open(Arrivals),
+    Sessions(Box<Sessions>),
+}
+
+impl Load {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let kind = match (&plan.sessions, &plan.load) {
+            (Some(wanted), _) => Kind::Sessions(Box::new(Sessions::new(plan, wanted))),
+            (None, plan::Load::Closed { connections, think }) => {
+                Kind::Closed(Users::new(plan, *connections, *think))
+            }
+            (None, plan::Load::Open { .. }) => Kind::Open(Arrivals::new(plan)),
+        };
+        Self { kind }
+    }
+
+    #[inline]
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.kind, Kind::Closed(_))
+    }
+
+    /// When the load ends, where that is known.
+    pub(super) fn end_of(&self, plan: &Plan) -> Option<Nanos> {
+        match &self.kind {
+            Kind::Closed(_) => plan.stop.duration.map(|d| Nanos::ZERO + plan.warmup + d),
+            Kind::Open(a) => a.schedule.end(),
+            Kind::Sessions(s) => s.load_end(plan),
+        }
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        match &self.kind {
+            Kind::Closed(u) => u.has_begun(),
+            Kind::Open(a) => a.has_begun(),
+            Kind::Sessions(s) => s.has_begun(),
+        }
+    }
+
+    /// The users of a closed loop of sessions.
+    pub(super) fn users(&self) -> Option<usize> {
+        match &self.kind {
+            Kind::Sessions(s) => s.users(),
+            Kind::Closed(_) | Kind::Open(_) => None,
+        }
+    }
+
+    /// Users of a closed loop who have not begun.
+    pub(super) fn to_begin(&self) -> u32 {
+        match &self.kind {
+            Kind::Closed(u) => u.to_begin(),
+            Kind::Open(_) => 0,
+            Kind::Sessions(s) => s.to_begin(),
+        }
+    }
+
+    /// Nothing new may start that is wanted from `at` on.
+    pub(super) fn end(&mut self, at: Nanos) {
+        match &mut self.kind {
+            Kind::Closed(u) => u.end(),
+            Kind::Open(a) => a.end(at),
+            Kind::Sessions(s) => s.end(at),
+        }
+    }
+
+    /// The rate may be changed while the run goes on.
+    pub(super) fn expect_steers(&mut self) {
+        match &mut self.kind {
+            Kind::Open(a) => a.schedule.expect_steers(),
+            Kind::Sessions(s) => s.expect_steers(),
+            Kind::Closed(_) => {}
+        }
+    }
+
+    /// Change the rate of an open loop from a moment on.
+    pub(super) fn steer(&mut self, steer: Steer) {
+        match &mut self.kind {
+            Kind::Open(a) => a.schedule.steer(steer),
+            Kind::Sessions(s) => s.steer(steer),
+            Kind::Closed(_) => {}
+        }
+    }
+
+    /// When the next arrival is due.
+    #[inline]
+    pub(super) fn next_arrival(&self) -> Option<Nanos> {
+        match &self.kind {
+            Kind::Closed(_) => None,
+            Kind::Open(a) => a.next(),
+            Kind::Sessions(s) => s.next_arrival(),
+        }
+    }
+
+    #[inline]
+    fn arrival_is_due(&self, now: Nanos) -> bool {
+        self.next_arrival().is_some_and(|at| at <= now)
+    }
+
+    /// How many arrivals fall before that moment, of those that have not started.
+    fn due_before(&self, limit: Nanos) -> u64 {
+        match &self.kind {
+            Kind::Closed(_) => 0,
+            Kind::Open(a) => a.due_before(limit),
+            Kind::Sessions(s) => s.due_before(limit),
+        }
+    }
+
+    /// Whether no request, or session, will arrive any more in an open loop.
+    fn has_no_more_arrivals(&self) -> bool {
+        match &self.kind {
+            Kind::Closed(_) => false,
+            Kind::Open(a) => a.is_over(),
+            Kind::Sessions(s) => s.are_all_begun(),
+        }
+    }
+
+    /// Pass over arrivals before that moment; see [`crate::schedule::Schedule::skip_before`].
+    fn skip_before(&mut self, limit: Nanos) -> Option<Skipped> {
+        match &mut self.kind {
+            Kind::Closed(_) => None,
+            Kind::Open(a) => a.skip_before(limit),
+            Kind::Sessions(s) => s.skip_before(limit),
+        }
+    }
+
+    /// Whether nothing new will start.
+    pub(super) fn is_done(&self) -> bool {
+        match &self.kind {
+            Kind::Closed(u) => u.is_done(),
+            Kind::Open(a) => a.is_over(),
+            Kind::Sessions(s) => s.is_done(),
+        }
+    }
+
+    /// Whether a count, and not the time, has ended the load.
+    pub(super) fn ended_by_count(&self) -> bool {
+        match &self.kind {
+            Kind::Closed(u) => u.is_used_up(),
+            Kind::Open(a) => a.ended_by_count(),
+            Kind::Sessions(s) => s.ended_by_count(),
+        }
+    }
+
+    /// What becomes of the requests of a lost connection.
+    pub(super) fn lost(&self) -> Lost {
+        match &self.kind {
+            Kind::Closed(_) | Kind::Open(_) => Lost::Idempotent,
+            Kind::Sessions(s) => s.lost(),
+        }
+    }
+
+    /// How often a request is sent again whose reply is not as expected.
+    #[inline]
+    pub(super) fn retries(&self) -> u32 {
+        match &self.kind {
+            Kind::Sessions(s) => s.retries(),
+            Kind::Closed(_) | Kind::Open(_) => 0,
+        }
+    }
+
+    /// A request of this user, or session, has failed.
+    #[inline]
+    pub(super) fn missed(&mut self, user: u32) {
+        if let Kind::Sessions(s) = &mut self.kind {
+            s.missed(user);
+        }
+    }
+
+    /// A connection of the user's lane, or of the session, has opened, or failed to.
+    pub(super) fn connected(&mut self, owner: u32, opened: bool) {
+        match &mut self.kind {
+            Kind::Closed(users) if opened => users.connected(owner),
+            Kind::Closed(_) | Kind::Open(_) => {}
+            Kind::Sessions(s) => s.connected(owner, opened),
+        }
+    }
+
+    /// A connection of the session is gone that brought `replies`.
+    #[inline]
+    pub(super) fn lost_connection(&mut self, session: u32, replies: u64) {
+        if let Kind::Sessions(s) = &mut self.kind {
+            s.replied(session, replies);
+        }
+    }
+
+    /// A request of a closed loop that was intended then does not count: its user, who is about to
+    /// be freed, may make another one.
+    #[cold]
+    pub(super) fn refund(&mut self, intended: Nanos, warmup: Span) {
+        if let Kind::Closed(users) = &mut self.kind
+            && intended >= Nanos::ZERO + warmup
+        {
+            users.refund();
+        }
+    }
+
+    /// Whether the user, or session, wants nothing more because a request has failed.
+    #[inline]
+    pub(super) fn gives_up(&self, user: u32) -> bool {
+        match &self.kind {
+            Kind::Closed(_) | Kind::Open(_) => false,
+            Kind::Sessions(s) => s.gives_up(user),
+        }
+    }
+
+    /// Whether the session goes on.
+    pub(super) fn is_live(&self, session: u32) -> bool {
+        matches!(&self.kind, Kind::Sessions(s) if s.is_live(session))
+    }
+
+    fn sessions(&mut self) -> Option<&mut Sessions> {
+        match &mut self.kind {
+            Kind::Sessions(sessions) => Some(sessions),
+            Kind::Closed(_) | Kind::Open(_) => None,
+        }
+    }
+}

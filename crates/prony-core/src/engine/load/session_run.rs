@@ -1,0 +1,281 @@
+//! How sessions go: burst by burst, each request to a connection of the session's own, with pauses
+//! between.
+//!
+//! `Exchange::user` is the session's place in [`Sessions::all`], `Exchange::nth` the request's
+//! number in it. Where the plan has something dynamic, the session fills in what a call leaves open
+//! before it is encoded, and takes from replies what it wants (`exchange/script.rs`).
+
+use super::Kind;
+use super::sessions::{Arrivals, Session, Sessions};
+use super::users::back_off;
+use crate::engine::agenda::Timer;
+use crate::engine::exchange::New;
+use crate::engine::{Engine, Stage};
+use crate::fault::Fault;
+use crate::machine::CloseHow;
+use crate::proto::Carrier;
+use crate::record::SessionEnd;
+use crate::units::{Nanos, Span};
+
+impl<P: Carrier> Engine<P> {
+    /// A user wants the next session, from `intended` on.
+    pub(in crate::engine) fn next_session(&mut self, user: u32, intended: Nanos, now: Nanos) {
+        let measured = intended >= Nanos::ZERO + self.plan.warmup;
+        let Some(sessions) = self.sessions() else { return };
+        let Arrivals::Closed(guests) = &mut sessions.arrivals else { return };
+        if guests.alive > 0 && measured && guests.left() == Some(0) {
+            guests.alive -= 1;
+            return;
+        }
+        self.let_have_session(user, intended, now);
+    }
+
+    /// The same for one who may have what is kept for those who have not begun.
+    pub(super) fn let_have_session(&mut self, user: u32, intended: Nanos, now: Nanos) {
+        let measured = intended >= Nanos::ZERO + self.plan.warmup;
+        let late = self.is_late(intended);
+        let Some(sessions) = self.sessions() else { return };
+        let Arrivals::Closed(guests) = &mut sessions.arrivals else { return };
+        if guests.alive == 0 {
+            return;
+        }
+        let used_up = guests.quota == Some(0) || sessions.requests == Some(0);
+        if late || (measured && used_up) {
+            guests.alive -= 1;
+            return;
+        }
+        if measured && let Some(quota) = &mut guests.quota {
+            *quota -= 1;
+        }
+        let number = sessions.next_number();
+        self.begin_session(number, user, intended, now);
+    }
+
+    pub(in crate::engine) fn begin_session(
+        &mut self,
+        number: u64,
+        user: u32,
+        intended: Nanos,
+        now: Nanos,
+    ) {
+        let measured = intended >= Nanos::ZERO + self.plan.warmup;
+        let Some(sessions) = self.sessions() else { return };
+        if measured && sessions.requests == Some(0) {
+            sessions.retire();
+            return;
+        }
+        let slot = sessions.enter(number, user, intended);
+        self.dispatch.enter(slot, number);
+        if let Some(dynamic) = &mut self.dynamic {
+            dynamic.begin(slot, number);
+        }
+        self.secure.new_session(slot);
+        self.recorder.session_started(intended);
+        self.burst(slot, intended, now);
+    }
+
+    /// The session starts what its burst wants together: the lead, what follows it, or all.
+    fn burst(&mut self, slot: u32, intended: Nanos, now: Nanos) {
+        let Kind::Sessions(sessions) = &self.load.kind else { return };
+        let session = &sessions.all[slot as usize];
+        let burst = sessions.steps.bursts[session.burst as usize];
+        let until = if burst.lead && session.next == 0 { 1 } else { burst.len };
+        for next in session.next..until {
+            if !self.may_start(intended) {
+                let Some(session) = self.session(slot) else { return };
+                session.cut = true;
+                if session.open == 0 {
+                    self.end_session(slot, SessionEnd::Unfinished, now);
+                }
+                return;
+            }
+            let Kind::Sessions(sessions) = &mut self.load.kind else { return };
+            let session = &mut sessions.all[slot as usize];
+            let call = sessions.steps.calls[(burst.first + next) as usize];
+            let new = New { intended, call, user: slot, nth: session.started };
+            session.next += 1;
+            session.started += 1;
+            session.open += 1;
+            self.start(new, now);
+        }
+    }
+
+    /// Whether a request may start at that moment; it is counted against the plan's number.
+    fn may_start(&mut self, intended: Nanos) -> bool {
+        let late = self.is_late(intended);
+        let measured = intended >= Nanos::ZERO + self.plan.warmup;
+        let Some(sessions) = self.sessions() else { return false };
+        sessions.cut |= late;
+        match &mut sessions.requests {
+            _ if late => false,
+            Some(0) if measured => false,
+            Some(left) if measured => {
+                *left -= 1;
+                true
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether the load has ended before that moment.
+    fn is_late(&self, intended: Nanos) -> bool {
+        intended >= self.load_end
+    }
+
+    /// Requests of one session have ended: it goes on, or ends.
+    pub(in crate::engine) fn session_goes_on(&mut self, now: Nanos) {
+        let ended = &mut self.outcome.ended;
+        let (slot, n) = (ended[0], ended.len() as u32);
+        debug_assert!(ended.iter().all(|&other| other == slot));
+        ended.clear();
+        let Kind::Sessions(sessions) = &mut self.load.kind else { return };
+        let gives_up = sessions.gives_up(slot);
+        let session = &mut sessions.all[slot as usize];
+        session.open -= n;
+        if gives_up {
+            self.end_session(slot, SessionEnd::Failed, now);
+            return;
+        }
+        if session.open > 0 {
+            return;
+        }
+        if session.cut {
+            self.end_session(slot, SessionEnd::Unfinished, now);
+            return;
+        }
+        let burst = sessions.steps.bursts[session.burst as usize];
+        if session.next < burst.len {
+            self.burst(slot, now, now);
+            return;
+        }
+        // The pause is that after this burst.
+        let pause = sessions.pause(slot);
+        let session = &mut sessions.all[slot as usize];
+        session.next = 0;
+        session.made += 1;
+        session.round += 1;
+        if session.round == burst.repeat {
+            (session.round, session.burst) = (0, session.burst + 1);
+        }
+        if session.burst == session.end {
+            let failed = session.failed;
+            let how = if failed { SessionEnd::Failed } else { SessionEnd::Completed };
+            self.end_session(slot, how, now);
+        } else if pause == Span::ZERO {
+            self.burst(slot, now, now);
+        } else if self.stage != Stage::Running {
+            sessions.cut = true;
+            self.end_session(slot, SessionEnd::Unfinished, now);
+        } else {
+            session.wake = now + pause;
+            self.agenda.wake(session.wake, Timer::Think(slot));
+        }
+    }
+
+    /// A session has thought enough.
+    pub(in crate::engine) fn wake_session(&mut self, slot: u32, at: Nanos, now: Nanos) {
+        let Some(session) = self.session(slot) else { return };
+        if session.live && session.wake == at {
+            session.wake = Nanos::MAX;
+            self.burst(slot, at, now);
+        }
+    }
+
+    /// The session is over. What it still wanted is given up, its connections are closed, and the
+    /// next one may begin.
+    pub(in crate::engine) fn end_session(&mut self, slot: u32, how: SessionEnd, now: Nanos) {
+        let close = match self.give_up_rest(slot, now) {
+            0 => CloseHow::Orderly,
+            _ => CloseHow::Reset,
+        };
+        while let Some(conn) = self.dispatch.newest_of(slot) {
+            self.part(conn, close, now);
+        }
+        let Kind::Sessions(sessions) = &mut self.load.kind else { return };
+        let session = &sessions.all[slot as usize];
+        let (number, user, refused) = (session.number, session.user, session.refused);
+        self.recorder.session_ended(how, session.began, now, session.replies, session.connected);
+        sessions.leave(slot);
+        self.dispatch.leave(slot);
+        self.feed_waiting(now);
+        let Some(sessions) = self.sessions() else { return };
+        let mut rest = sessions.rest(number);
+        let Arrivals::Closed(guests) = &mut sessions.arrivals else { return };
+        let used_up = guests.left() == Some(0);
+        let failures = &mut guests.failures[user as usize];
+        if !refused {
+            *failures = 0;
+        }
+        if used_up {
+            // Nobody waits for what will not come.
+            rest = Span::ZERO;
+        } else if refused && guests.quota.is_none() {
+            // A number of sessions ends by itself; any other load must not turn the meter into a
+            // busy loop against a dead target.
+            rest += back_off(failures);
+        }
+        if rest == Span::ZERO {
+            self.next_session(user, now, now);
+        } else {
+            self.agenda.wake(now + rest, Timer::User(user));
+        }
+    }
+
+    /// What a session that ends had started and not ended fails with it: how many requests.
+    fn give_up_rest(&mut self, slot: u32, now: Nanos) -> usize {
+        let Some(session) = self.session(slot).filter(|session| session.open > 0) else {
+            return 0;
+        };
+        session.open = 0;
+        for id in self.dispatch.take_pending(slot) {
+            self.exchanges[id].waited_in_queue(now);
+            self.fail(id, Fault::GivenUp, now);
+        }
+        for conn in self.dispatch.all_of(slot) {
+            for id in self.take_all_of(conn) {
+                self.fail(id, Fault::GivenUp, now);
+            }
+        }
+        let given_up = self.outcome.ended.len();
+        self.outstanding -= given_up as u64;
+        self.outcome.ended.clear();
+        given_up
+    }
+
+    /// No session goes on that pauses: none of them could start anything.
+    pub(in crate::engine) fn cut_thinking(&mut self, now: Nanos) {
+        let Some(sessions) = self.sessions() else { return };
+        for slot in sessions.places() {
+            let Some(sessions) = self.sessions() else { return };
+            let session = &sessions.all[slot as usize];
+            if session.live && session.wake != Nanos::MAX {
+                sessions.cut = true;
+                self.end_session(slot, SessionEnd::Unfinished, now);
+            }
+        }
+    }
+
+    /// The run is over: what is under way is not finished.
+    pub(in crate::engine) fn cut_all(&mut self, now: Nanos) {
+        let Kind::Sessions(sessions) = &mut self.load.kind else { return };
+        for slot in sessions.places() {
+            let session = &sessions.all[slot as usize];
+            let (replies, connected) = (session.replies, session.connected);
+            let end = SessionEnd::Unfinished;
+            self.recorder.session_ended(end, session.began, now, replies, connected);
+            sessions.leave(slot);
+            sessions.cut = true;
+            self.dispatch.leave(slot);
+        }
+    }
+
+    #[inline]
+    pub(super) fn sessions(&mut self) -> Option<&mut Sessions> {
+        self.load.sessions()
+    }
+
+    #[inline]
+    fn session(&mut self, slot: u32) -> Option<&mut Session> {
+        self.sessions().and_then(|s| s.all.get_mut(slot as usize))
+    }
+}

@@ -1,0 +1,138 @@
+//! The load alone: how many start, and when.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::users::Users;
+use super::*;
+use crate::plan::{Load as PlanLoad, Stop, Think};
+
+fn users(connections: u32, depth: u32, requests: Option<u64>, think: Think) -> Users {
+    let mut plan = crate::engine::tests::closed(connections, 1);
+    plan.load = PlanLoad::Closed { connections, think };
+    plan.pipeline = depth;
+    plan.stop = Stop { requests, ..Stop::default() };
+    Users::new(&plan, connections, think)
+}
+
+#[test]
+fn users_begin_lane_by_lane() {
+    let mut users = users(3, 2, None, Think::None);
+    assert_eq!((users.to_begin(), users.has_begun()), (0, false));
+    users.begin();
+    assert_eq!(users.to_begin(), 6);
+    let order: Vec<u32> = std::iter::from_fn(|| users.next_to_begin()).collect();
+    assert_eq!(order, [0, 2, 4, 1, 3, 5]);
+    assert_eq!(order.iter().map(|&u| users.lane(u)).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
+}
+
+#[test]
+fn one_request_is_kept_for_each_who_has_not_begun() {
+    let mut users = users(2, 1, Some(2), Think::None);
+    users.begin();
+    let first = users.next_to_begin().unwrap();
+    assert_eq!(users.start(first, true, false, true), Some(0));
+    users.ended(users.lane(first), 1);
+    assert_eq!(users.start(first, true, false, false), None, "the last one is another's");
+    let second = users.next_to_begin().unwrap();
+    assert_eq!(users.start(second, true, false, true), Some(1));
+    assert!(users.is_used_up() && !users.is_done());
+    users.ended(users.lane(second), 1);
+    assert_eq!(users.start(second, true, false, false), None);
+    assert!(users.is_done());
+}
+
+#[test]
+fn a_window_is_refilled_when_half_of_it_is_free() {
+    let mut users = users(1, 4, None, Think::None);
+    users.begin();
+    for user in 0..4 {
+        assert!(users.start(user, false, false, true).is_some());
+    }
+    assert!(users.parks());
+    users.ended(0, 1);
+    users.park(0, &mut vec![3]);
+    assert_eq!(users.unpark(0), None);
+    users.ended(0, 1);
+    users.park(0, &mut vec![1]);
+    assert_eq!(users.unpark(0), Some(vec![3, 1]));
+    users.keep(0, vec![3, 1]);
+    assert_eq!(users.unpark(0), None);
+    users.ended(0, 2);
+    assert_eq!(users.unpark(0), Some(vec![]), "nothing is under way");
+}
+
+#[test]
+fn failures_in_a_row_wait_longer_and_longer() {
+    let mut users = users(2, 1, None, Think::None);
+    let waits: Vec<u64> = (0..10).map(|_| users.back_off(1).0 / 1_000_000).collect();
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 128, 128]);
+    assert_eq!(users.back_off(0), Span::from_millis(1), "another lane");
+    users.connected(1);
+    assert_eq!(users.back_off(1), Span::from_millis(1));
+}
+
+proptest! {
+    /// Whatever happens, never more requests start than the plan has, each has a number of its
+    /// own, and all that were refunded may start again.
+    #[test]
+    fn no_more_start_than_may(
+        quota in 0_u64..40,
+        lanes in 1_u32..4,
+        depth in 1_u32..4,
+        steps in vec((0_u8..5, any::<prop::sample::Index>(), any::<bool>()), 0..200),
+    ) {
+        let mut users = users(lanes, depth, Some(quota), Think::None);
+        users.begin();
+        let (mut measured, mut refunds, mut numbers) = (0, 0, Vec::new());
+        let mut busy: Vec<u32> = Vec::new();
+        let mut idle: Vec<u32> = Vec::new();
+        for (what, which, counts) in steps {
+            match what {
+                0 => if let Some(user) = users.next_to_begin() {
+                    match users.start(user, counts, false, true) {
+                        Some(n) => {
+                            (measured, _) = (measured + u64::from(counts), numbers.push(n));
+                            busy.push(user);
+                        }
+                        None => prop_assert!(counts && measured == quota + refunds),
+                    }
+                },
+                1 | 2 if !idle.is_empty() => {
+                    let user = idle.remove(which.index(idle.len()));
+                    if let Some(n) = users.start(user, counts, false, false) {
+                        (measured, _) = (measured + u64::from(counts), numbers.push(n));
+                        busy.push(user);
+                    }
+                }
+                3 if !busy.is_empty() => {
+                    let user = busy.remove(which.index(busy.len()));
+                    users.ended(users.lane(user), 1);
+                    idle.push(user);
+                }
+                4 if measured > refunds => {
+                    users.refund();
+                    refunds += 1;
+                }
+                _ => {}
+            }
+            prop_assert!(measured <= quota + refunds);
+        }
+        let expected: Vec<u64> = (0..numbers.len() as u64).collect();
+        prop_assert_eq!(numbers, expected);
+    }
+
+    /// A crowd is as many users one by one.
+    #[test]
+    fn a_crowd_is_its_users(quota in 0_u64..30, crowd in 0_usize..20) {
+        let (mut one, mut all) =
+            (users(1, 20, Some(quota), Think::None), users(1, 20, Some(quota), Think::None));
+        for users in [&mut one, &mut all] {
+            users.begin();
+            while users.next_to_begin().is_some() {}
+        }
+        let started = (0..crowd as u32).filter_map(|u| one.start(u, true, false, false)).count();
+        prop_assert_eq!(all.start_together(0, crowd, true), (0, started));
+        prop_assert_eq!(one.is_used_up(), all.is_used_up());
+    }
+}

@@ -1,0 +1,147 @@
+//! What a connection is about to send, and which exchanges begin in it.
+
+use crate::units::{RequestId, Span};
+
+/// Bytes on their way to one connection's socket, with the places where exchanges begin, and the
+/// places before and behind which they are offered to the kernel apart.
+#[derive(Clone, Debug, Default)]
+pub struct Out {
+    bytes: Vec<u8>,
+    begins: Vec<Begin>,
+    cuts: Vec<usize>,
+    waits: Vec<(RequestId, Span)>,
+}
+
+/// Where an exchange begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// How many bytes lie before it.
+    pub at: usize,
+    /// Which exchange.
+    pub id: RequestId,
+}
+
+impl Out {
+    /// Nothing, with memory for this number of bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
+    }
+
+    /// The first byte of an exchange is the next one that is appended.
+    #[inline]
+    pub fn begin(&mut self, id: RequestId) {
+        self.begins.push(Begin { at: self.bytes.len(), id });
+    }
+
+    /// What was appended so far; append more.
+    #[inline]
+    pub fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// What was appended since the last cut is offered to the kernel by itself: a message, or a
+    /// datagram.
+    pub fn cut(&mut self) {
+        self.cut_at(self.bytes.len());
+    }
+
+    /// The same of what lies before that place.
+    pub fn cut_at(&mut self, at: usize) {
+        if self.cuts.last().copied().unwrap_or(0) < at {
+            self.cuts.push(at);
+        }
+    }
+
+    /// What was appended since the last cut are datagrams of that size each; the last one may be
+    /// shorter.
+    ///
+    /// # Panics
+    /// Where the size is 0.
+    pub fn segments(&mut self, size: usize) {
+        assert!(size > 0, "a datagram holds something");
+        let mut at = self.cuts.last().copied().unwrap_or(0) + size;
+        while at < self.bytes.len() {
+            self.cuts.push(at);
+            at += size;
+        }
+        self.cut();
+    }
+
+    /// A part of the exchange, which goes out now, waited so long for the peer's permission.
+    pub fn waited_for_window(&mut self, id: RequestId, wait: Span) {
+        self.waits.push((id, wait));
+    }
+
+    /// How many bytes were appended so far.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing was appended.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.begins.clear();
+        if !self.cuts.is_empty() {
+            self.cuts.clear();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    #[inline]
+    pub(crate) fn begins(&self) -> &[Begin] {
+        &self.begins
+    }
+
+    #[inline]
+    pub(crate) fn cuts(&self) -> &[usize] {
+        &self.cuts
+    }
+
+    /// The waits for permission that were noted since the last call.
+    pub(crate) fn take_waits(&mut self) -> std::vec::Drain<'_, (RequestId, Span)> {
+        self.waits.drain(..)
+    }
+
+    /// Bytes and begins, to be replaced by what they become on the way (records).
+    pub(crate) fn parts(&mut self) -> (&mut Vec<u8>, &mut [Begin], &mut Vec<usize>) {
+        (&mut self.bytes, &mut self.begins, &mut self.cuts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_cut_what_was_appended_since_the_last_cut() {
+        let mut out = Out::default();
+        out.bytes().extend_from_slice(b"hello");
+        out.cut();
+        out.cut();
+        out.bytes().extend_from_slice(&[0; 25]);
+        out.segments(10);
+        assert_eq!(out.cuts(), [5, 15, 25, 30]);
+        out.bytes().extend_from_slice(&[0; 20]);
+        out.segments(10);
+        assert_eq!(out.cuts(), [5, 15, 25, 30, 40, 50]);
+    }
+
+    #[test]
+    fn nothing_is_cut_where_nothing_is() {
+        let mut out = Out::default();
+        out.cut();
+        out.segments(3);
+        assert!(out.is_empty() && out.cuts().is_empty());
+    }
+}

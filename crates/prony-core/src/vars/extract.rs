@@ -1,0 +1,287 @@
+//! Values taken out of replies, for later requests of the session.
+
+use memchr::memmem;
+use regex_automata::meta::Regex;
+use regex_automata::util::syntax;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The longest body in which something is looked for, in bytes.
+pub const BODY_LIMIT: usize = 1 << 20;
+
+/// A value of the reply that becomes a variable of the session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extract {
+    /// The variable's name.
+    pub variable: String,
+    /// Where the value stands.
+    pub place: Place,
+    /// The value where the reply has none; without it the request has failed then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+}
+
+/// Where in a reply a value stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// The first header of that name, or the first one that the expression matches.
+    Header {
+        /// Its name, in any case.
+        name: String,
+        /// What is taken of the value: the first group, or the whole match where there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        regex: Option<String>,
+    },
+    /// The first match of an expression in the body: its first group, or the whole where there is
+    /// none.
+    Regex(String),
+    /// A JSON pointer (RFC 6901) into the body. Strings come without quotes, `null` counts as
+    /// missing.
+    Json(String),
+    /// What stands in the body between the first occurrence of one text and the next of another.
+    Between(String, String),
+}
+
+/// Why an extract is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExtractError {
+    /// The expression is none; in a few words, on one line.
+    Regex(String),
+    /// A JSON pointer is empty or begins with `/`.
+    Pointer(String),
+    /// A header's name that is none.
+    Header(String),
+    /// One of the two texts is empty.
+    Delimiter,
+}
+
+impl std::fmt::Display for ExtractError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Regex(why) => write!(f, "the regular expression is none: {why}"),
+            Self::Pointer(text) => write!(
+                f,
+                "'{}' is no JSON pointer: write '/' before each key or index, as in '/items/0/id'",
+                text.escape_debug()
+            ),
+            Self::Header(why) => write!(f, "{why}"),
+            Self::Delimiter => write!(f, "the texts around the value may not be empty"),
+        }
+    }
+}
+
+/// An extract, ready for use.
+#[derive(Clone, Debug)]
+pub(crate) struct Extractor {
+    /// The variable, by its index.
+    pub(crate) variable: usize,
+    pub(crate) default: Option<String>,
+    search: Search,
+}
+
+#[derive(Clone, Debug)]
+enum Search {
+    Header { name: String, regex: Option<Regex> },
+    Regex(Regex),
+    Json(String),
+    Between(Vec<u8>, Vec<u8>),
+}
+
+/// A body in which several values are looked for; read as JSON at most once.
+#[derive(Debug)]
+pub(crate) struct Body<'a> {
+    pub(crate) bytes: &'a [u8],
+    json: Option<Option<Value>>,
+}
+
+impl Extract {
+    pub(crate) fn compile(&self, variable: usize) -> Result<Extractor, ExtractError> {
+        let search = match &self.place {
+            Place::Header { name, regex } => {
+                crate::target::check_header(name, "").map_err(ExtractError::Header)?;
+                let regex = regex.as_deref().map(expression).transpose()?;
+                Search::Header { name: name.clone(), regex }
+            }
+            Place::Regex(text) => Search::Regex(expression(text)?),
+            Place::Json(pointer) if pointer.is_empty() || pointer.starts_with('/') => {
+                Search::Json(pointer.clone())
+            }
+            Place::Json(pointer) => return Err(ExtractError::Pointer(pointer.clone())),
+            Place::Between(left, right) if left.is_empty() || right.is_empty() => {
+                return Err(ExtractError::Delimiter);
+            }
+            Place::Between(left, right) => {
+                Search::Between(left.clone().into_bytes(), right.clone().into_bytes())
+            }
+        };
+        Ok(Extractor { variable, default: self.default.clone(), search })
+    }
+}
+
+impl Extractor {
+    /// Whether it looks at headers (otherwise at the body).
+    pub(crate) fn wants_headers(&self) -> bool {
+        matches!(self.search, Search::Header { .. })
+    }
+
+    /// What it finds in a header.
+    pub(crate) fn in_header<'a>(&self, name: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
+        let Search::Header { name: wanted, regex } = &self.search else { return None };
+        if !name.eq_ignore_ascii_case(wanted.as_bytes()) {
+            return None;
+        }
+        match regex {
+            Some(regex) => first_group(regex, value),
+            None => Some(value),
+        }
+    }
+
+    /// Append to `out` what it finds in a body; whether it finds something.
+    pub(crate) fn in_body(&self, body: &mut Body<'_>, out: &mut Vec<u8>) -> bool {
+        let found = match &self.search {
+            Search::Header { .. } => None,
+            Search::Regex(regex) => first_group(regex, body.bytes),
+            Search::Between(left, right) => between(body.bytes, left, right),
+            Search::Json(pointer) => return body.json(pointer, out),
+        };
+        out.extend_from_slice(found.unwrap_or_default());
+        found.is_some()
+    }
+}
+
+impl<'a> Body<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, json: None }
+    }
+
+    fn json(&mut self, pointer: &str, out: &mut Vec<u8>) -> bool {
+        let json = self.json.get_or_insert_with(|| serde_json::from_slice(self.bytes).ok());
+        match json.as_ref().and_then(|json| json.pointer(pointer)) {
+            None | Some(Value::Null) => return false,
+            Some(Value::String(text)) => out.extend_from_slice(text.as_bytes()),
+            Some(other) => out.extend_from_slice(other.to_string().as_bytes()),
+        }
+        true
+    }
+}
+
+fn expression(text: &str) -> Result<Regex, ExtractError> {
+    // A body need not be UTF-8.
+    let config = Regex::config().utf8_empty(false);
+    let syntax = syntax::Config::new().utf8(false);
+    Regex::builder().configure(config).syntax(syntax).build(text).map_err(|error| {
+        // The message on the syntax shows the expression over several lines; its last one says what
+        // is wrong.
+        let text = error.syntax_error().map_or_else(|| error.to_string(), ToString::to_string);
+        let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
+        ExtractError::Regex(last.trim().trim_start_matches("error: ").to_owned())
+    })
+}
+
+fn first_group<'a>(regex: &Regex, text: &'a [u8]) -> Option<&'a [u8]> {
+    let mut groups = regex.create_captures();
+    regex.captures(text, &mut groups);
+    let wanted = usize::from(regex.captures_len() > 1);
+    groups.get_group(wanted).map(|place| &text[place])
+}
+
+fn between<'a>(text: &'a [u8], left: &[u8], right: &[u8]) -> Option<&'a [u8]> {
+    let begin = memmem::find(text, left)? + left.len();
+    let length = memmem::find(&text[begin..], right)?;
+    Some(&text[begin..begin + length])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(place: Place, body: &[u8]) -> Option<String> {
+        let extract = Extract { variable: "v".into(), place, default: None };
+        let mut out = Vec::new();
+        let extractor = extract.compile(0).expect("an extract");
+        assert!(!extractor.wants_headers());
+        let found = extractor.in_body(&mut Body::new(body), &mut out);
+        found.then(|| String::from_utf8(out).expect("text"))
+    }
+
+    #[test]
+    fn values_are_found_in_bodies() {
+        let json = br#"{"id":17,"a":[{"b":"x\"y"},null],"on":true,"o":{"k":[1,2.50]},"":"e"}"#;
+        for (pointer, value) in [
+            ("/id", Some("17")),
+            ("/a/0/b", Some("x\"y")),
+            ("/a/1", None),
+            ("/on", Some("true")),
+            ("/o", Some(r#"{"k":[1,2.5]}"#)),
+            ("/", Some("e")),
+            ("/none", None),
+            ("/a/7", None),
+        ] {
+            let got = found(Place::Json(pointer.into()), json);
+            assert_eq!(got.as_deref(), value, "{pointer}");
+        }
+        assert_eq!(found(Place::Json(String::new()), b"[1, 2]").as_deref(), Some("[1,2]"));
+        assert_eq!(found(Place::Json("/a".into()), b"<html>"), None);
+        let page = b"<input name=csrf value='a1'>\xff<input name=csrf value='b2'>";
+        for (regex, value) in [
+            ("name=csrf value='([^']*)'", Some("a1")),
+            ("value='b\\d'", Some("value='b2'")),
+            ("(?i)NAME=(?:csrf) VALUE='(b.)'", Some("b2")),
+            ("nothing", None),
+            ("(x)?<input", None),
+        ] {
+            assert_eq!(found(Place::Regex(regex.into()), page).as_deref(), value, "{regex}");
+        }
+        for (left, right, value) in [
+            ("value='", "'", Some("a1")),
+            ("b2'", ">", Some("")),
+            ("b2'", "<", None),
+            ("missing", "'", None),
+        ] {
+            let got = found(Place::Between(left.into(), right.into()), page);
+            assert_eq!(got.as_deref(), value, "{left}..{right}");
+        }
+    }
+
+    #[test]
+    fn values_are_found_in_headers() {
+        let extractor = |regex: Option<&str>| {
+            let place =
+                Place::Header { name: "Set-Cookie".into(), regex: regex.map(str::to_owned) };
+            let extract = Extract { variable: "v".into(), place, default: None };
+            extract.compile(0).expect("an extract")
+        };
+        let whole = extractor(None);
+        assert!(whole.wants_headers());
+        assert_eq!(whole.in_header(b"set-cookie", b"a=b; Path=/"), Some(&b"a=b; Path=/"[..]));
+        assert_eq!(whole.in_header(b"cookie", b"a=b"), None);
+        let part = extractor(Some("sid=([^;]+)"));
+        assert_eq!(part.in_header(b"SET-COOKIE", b"sid=42; Secure"), Some(&b"42"[..]));
+        assert_eq!(part.in_header(b"Set-Cookie", b"other=1"), None);
+    }
+
+    #[test]
+    fn what_is_no_extract_is_refused_in_one_line() {
+        for (place, what) in [
+            (Place::Regex("a(b".into()), "the regular expression is none: unclosed group"),
+            (
+                Place::Json("a/b".into()),
+                "'a/b' is no JSON pointer: write '/' before each key or index, as in '/items/0/id'",
+            ),
+            (
+                Place::Between("a".into(), String::new()),
+                "the texts around the value may not be empty",
+            ),
+            (
+                Place::Header { name: "a b".into(), regex: None },
+                "the header name contains ' ' after 'a'; names have letters, digits and \
+                 !#$%&'*+-.^_`|~",
+            ),
+        ] {
+            let extract = Extract { variable: "v".into(), place, default: None };
+            let error = extract.compile(0).expect_err("no extract").to_string();
+            assert_eq!(error, what);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Where the parts of a request that vary come from: templates with their fields, rows of tables,
+//! values taken from replies. Data and their evaluation; what a plan does with them is in
+//! [`script`](crate::script).
+
+mod extract;
+mod filter;
+mod random;
+mod table;
+pub(crate) mod template;
+
+pub use extract::{BODY_LIMIT, Extract, ExtractError, Place};
+pub(crate) use extract::{Body, Extractor};
+pub use table::{PickRow, Table, TableError};
+pub use template::{BUILT_IN, Moment, Scope, Template, TemplateError};
+
+use std::sync::Arc;
+
+/// Why a request could not be filled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsent {
+    /// A variable has no value.
+    NoValue,
+    /// A value has a line break, or another character that cannot stand where it should.
+    Unfit,
+}
+
+/// What one session knows.
+#[derive(Clone, Debug, Default)]
+pub struct Locals {
+    /// Its number in the whole run, from 0.
+    pub(crate) session: u64,
+    /// Which row of each table is its own.
+    pub(crate) rows: Vec<u32>,
+    /// The values of its variables; those without are marked so that their memory is kept.
+    pub(crate) values: Vec<(bool, Vec<u8>)>,
+}
+
+/// What a field may need: the request, the tables, the session.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// Which request is being filled in.
+    pub moment: Moment,
+    /// The tables of the plan.
+    pub tables: &'a [Arc<Table>],
+    /// What the session knows.
+    pub locals: &'a Locals,
+}
+
+impl Locals {
+    /// The value of a variable, if it has one.
+    #[inline]
+    pub fn get(&self, variable: usize) -> Option<&[u8]> {
+        self.values.get(variable).filter(|(set, _)| *set).map(|(_, value)| value.as_slice())
+    }
+
+    /// Take a variable's value away.
+    pub(crate) fn unset(&mut self, variable: usize) {
+        if let Some((set, _)) = self.values.get_mut(variable) {
+            *set = false;
+        }
+    }
+
+    /// Give a variable a value.
+    pub(crate) fn set(&mut self, variable: usize, value: &[u8]) {
+        if self.values.len() <= variable {
+            self.values.resize(variable + 1, (false, Vec::new()));
+        }
+        let (set, kept) = &mut self.values[variable];
+        *set = true;
+        kept.clear();
+        kept.extend_from_slice(value);
+    }
+}
+
+impl Source<'_> {
+    fn cell(&self, table: usize, column: usize) -> &str {
+        self.tables[table].cell(self.locals.rows[table], column)
+    }
+}
+
+/// Whether it can be the name of a variable or a table: a letter or `_`, then letters, digits, `_`
+/// and `-`.
+pub fn is_name(text: &str) -> bool {
+    let inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(inside)
+}

@@ -1,0 +1,256 @@
+//! Tables of values, as CSV files hold them. Each session has one row of each.
+
+use serde::{Deserialize, Serialize};
+
+use crate::rng::{self, Stream};
+
+/// A table, in one piece of memory. Never without rows or columns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Plain", into = "Plain")]
+pub struct Table {
+    name: String,
+    pick: PickRow,
+    columns: Vec<String>,
+    /// All cells, one behind the other.
+    text: String,
+    /// Where each cell ends in it.
+    ends: Vec<u32>,
+}
+
+/// Which row is a session's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PickRow {
+    /// Session k has row k, over and over.
+    #[default]
+    InTurn,
+    /// By the seed and the session's number alone, each with the same probability.
+    Random,
+}
+
+/// Why rows make no table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableError {
+    /// There is no column.
+    NoColumns,
+    /// There is no row.
+    NoRows,
+    /// Two columns have this name.
+    SameName(String),
+    /// A row (from 0) has so many cells.
+    Uneven {
+        /// The row.
+        row: usize,
+        /// Its cells.
+        cells: usize,
+    },
+    /// More than 4 GiB.
+    TooLarge,
+}
+
+impl std::fmt::Display for TableError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoColumns => write!(f, "the table has no columns"),
+            Self::NoRows => write!(f, "the table has no rows"),
+            Self::SameName(name) => write!(f, "two columns are called '{}'", name.escape_debug()),
+            Self::Uneven { row, cells } => {
+                write!(f, "row {} has {cells} cells, which is not one per column", row + 1)
+            }
+            Self::TooLarge => write!(f, "the table has more than 4 GiB"),
+        }
+    }
+}
+
+/// A table as it is written.
+#[derive(Serialize, Deserialize)]
+struct Plain {
+    name: String,
+    #[serde(default)]
+    pick: PickRow,
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table to be filled by [`Table::push`].
+    ///
+    /// # Errors
+    /// No columns, or two of one name.
+    pub fn new(name: &str, pick: PickRow, columns: Vec<String>) -> Result<Self, TableError> {
+        if columns.is_empty() {
+            return Err(TableError::NoColumns);
+        }
+        if let Some(i) = (1..columns.len()).find(|&i| columns[..i].contains(&columns[i])) {
+            return Err(TableError::SameName(columns[i].clone()));
+        }
+        let name = name.to_owned();
+        Ok(Self { name, pick, columns, text: String::new(), ends: Vec::new() })
+    }
+
+    /// Append a row.
+    ///
+    /// # Errors
+    /// Not one cell for each column; more text than 4 GiB, or more rows than 2^32.
+    pub fn push<'a>(&mut self, row: impl IntoIterator<Item = &'a str>) -> Result<(), TableError> {
+        let before = self.ends.len();
+        for cell in row {
+            self.text.push_str(cell);
+            let end = u32::try_from(self.text.len()).map_err(|_| TableError::TooLarge)?;
+            self.ends.push(end);
+        }
+        let cells = self.ends.len() - before;
+        if cells != self.columns.len() {
+            return Err(TableError::Uneven { row: before / self.columns.len(), cells });
+        }
+        u32::try_from(self.rows()).map(drop).map_err(|_| TableError::TooLarge)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Which row is a session's.
+    pub fn pick(&self) -> PickRow {
+        self.pick
+    }
+
+    /// The names of its columns.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.ends.len() / self.columns.len()
+    }
+
+    /// A cell, rows and columns counted from 0.
+    ///
+    /// # Panics
+    /// Where there is none.
+    pub fn cell(&self, row: u32, column: usize) -> &str {
+        let index = row as usize * self.columns.len() + column;
+        let begin = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[begin as usize..self.ends[index] as usize]
+    }
+
+    /// The same table with `text` in each cell of its only row: nothing of what was in it.
+    pub fn hidden(&self, text: &str) -> Self {
+        let columns = self.columns.clone();
+        let mut table =
+            Self::new(&self.name, self.pick, columns).expect("the columns are those of a table");
+        table.push(self.columns.iter().map(|_| text)).expect("one cell for each column");
+        table
+    }
+
+    /// The same table with so many of its rows, the first ones; at least one.
+    pub fn first_rows(&self, rows: u32) -> Self {
+        let cells = self.columns.len() * (rows.max(1) as usize).min(self.rows());
+        let ends = self.ends[..cells].to_vec();
+        let text = ends.last().map_or("", |&end| &self.text[..end as usize]).to_owned();
+        let (name, columns) = (self.name.clone(), self.columns.clone());
+        Self { name, pick: self.pick, columns, text, ends }
+    }
+
+    /// The row of session `session` (its number in the run, from 0); `index` is the table's in the
+    /// plan.
+    pub(crate) fn row_of(&self, session: u64, index: usize, seed: u64) -> u32 {
+        let rows = self.rows() as u64;
+        let row = match self.pick {
+            PickRow::InTurn => session % rows,
+            PickRow::Random => {
+                let bits = rng::keyed(seed, Stream::Rows, session, index as u64);
+                ((u128::from(bits) * u128::from(rows)) >> 64) as u64
+            }
+        };
+        row as u32
+    }
+}
+
+impl TryFrom<Plain> for Table {
+    type Error = TableError;
+
+    fn try_from(plain: Plain) -> Result<Self, TableError> {
+        let mut table = Self::new(&plain.name, plain.pick, plain.columns)?;
+        for row in &plain.rows {
+            table.push(row.iter().map(String::as_str))?;
+        }
+        if table.rows() == 0 { Err(TableError::NoRows) } else { Ok(table) }
+    }
+}
+
+impl From<Table> for Plain {
+    fn from(table: Table) -> Self {
+        let row = |row| {
+            let cell = |column| table.cell(row, column).to_owned();
+            (0..table.columns.len()).map(cell).collect()
+        };
+        let rows = (0..table.rows() as u32).map(row).collect();
+        let Table { name, pick, columns, .. } = table;
+        Self { name, pick, columns, rows }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn users(pick: PickRow) -> Table {
+        let columns = vec!["name".to_owned(), "mail".to_owned()];
+        let mut table = Table::new("users", pick, columns).expect("columns");
+        for row in [["ann", "a@x"], ["", ""], ["zoë", "z@x"]] {
+            table.push(row).expect("two cells");
+        }
+        table
+    }
+
+    #[test]
+    fn cells_are_where_they_were_put() {
+        let t = users(PickRow::InTurn);
+        assert_eq!((t.rows(), t.cell(0, 0), t.cell(0, 1)), (3, "ann", "a@x"));
+        assert_eq!(
+            (t.cell(1, 0), t.cell(1, 1), t.cell(2, 0), t.cell(2, 1)),
+            ("", "", "zoë", "z@x")
+        );
+        let text = serde_json::to_string(&t).expect("JSON");
+        assert_eq!(serde_json::from_str::<Table>(&text).expect("a table"), t);
+        let first = t.first_rows(2);
+        assert_eq!((first.rows(), first.cell(0, 1), t.first_rows(9)), (2, "a@x", t.clone()));
+        let hidden = t.hidden("-");
+        assert_eq!((hidden.rows(), hidden.cell(0, 1), hidden.columns()), (1, "-", t.columns()));
+    }
+
+    #[test]
+    fn rows_come_in_turn_or_by_chance() {
+        let in_turn = users(PickRow::InTurn);
+        let rows: Vec<_> = (0..7).map(|s| in_turn.row_of(s, 0, 1)).collect();
+        assert_eq!(rows, [0, 1, 2, 0, 1, 2, 0]);
+        let random = users(PickRow::Random);
+        let mut counts = [0_u32; 3];
+        for session in 0..3000 {
+            let row = random.row_of(session, 0, 1);
+            assert_eq!(row, random.row_of(session, 0, 1));
+            counts[row as usize] += 1;
+        }
+        // Three and a half standard deviations.
+        assert!(counts.iter().all(|n| (910..=1090).contains(n)), "{counts:?}");
+        assert!((0..50).any(|s| random.row_of(s, 0, 1) != random.row_of(s, 1, 1)), "by table");
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused() {
+        let new = |columns: &[&str]| {
+            let columns = columns.iter().map(|c| (*c).to_owned()).collect();
+            Table::new("t", PickRow::InTurn, columns)
+        };
+        assert_eq!(new(&[]).err(), Some(TableError::NoColumns));
+        assert_eq!(new(&["a", "b", "a"]).err(), Some(TableError::SameName("a".into())));
+        let mut table = new(&["a", "b"]).expect("columns");
+        assert_eq!(table.push(["1", "2"]), Ok(()));
+        assert_eq!(table.push(["1"]), Err(TableError::Uneven { row: 1, cells: 1 }));
+        let wrong = serde_json::from_str::<Table>(r#"{"name":"t","columns":["a"],"rows":[]}"#);
+        assert_eq!(wrong.expect_err("no rows").to_string(), "the table has no rows");
+    }
+}

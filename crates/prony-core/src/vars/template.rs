@@ -1,0 +1,312 @@
+//! Text with fields: `/users/{{users.id}}?token={{token | url}}`.
+//!
+//! A field stands between `{{` and `}}`. Of more than two braces in a row the inner ones make the
+//! field, so that JSON needs no escapes; a quoted text is itself, so `{{"{{"}}` is two braces.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::filter::{self, Filter};
+use super::random::{self, Draw};
+use super::{Locals, PickRow, Source, Table, Unsent};
+
+/// What the fields of a template may name.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// Variables, by their index.
+    pub variables: Vec<String>,
+    /// Tables with their columns, by their index.
+    pub tables: Vec<(String, Vec<String>)>,
+}
+
+/// Names that mean something without being declared.
+pub const BUILT_IN: [&str; 4] = ["session", "request", "counter", "random"];
+
+/// A text with fields, taken apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Template {
+    text: Vec<u8>,
+    pieces: Vec<Piece>,
+}
+
+/// Why a template is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateError {
+    /// The byte of the template at which it shows.
+    pub at: usize,
+    /// What is wrong, as the end of a sentence.
+    pub what: String,
+}
+
+/// Which request is being filled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The seed of the run.
+    pub seed: u64,
+    /// The session's number in the whole run, from 0.
+    pub session: u64,
+    /// The request's number in its session, from 0.
+    pub request: u64,
+    /// The request's number in the whole run, from 0: no other request has it.
+    pub counter: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    /// A part of the text.
+    Text(Range<usize>),
+    Field(What, Vec<Filter>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum What {
+    Quoted(String),
+    Variable(usize),
+    Cell {
+        table: usize,
+        column: usize,
+    },
+    Session,
+    Request,
+    Counter,
+    /// A draw, and which of its request it is.
+    Random(Draw, u64),
+}
+
+impl Template {
+    /// Whether a text has fields at all.
+    pub fn has_fields(text: &[u8]) -> bool {
+        text.windows(2).any(|pair| pair == b"{{")
+    }
+
+    /// Take a text apart. `draws` counts the random fields of a request, which draw each for
+    /// themselves.
+    ///
+    /// # Errors
+    /// A field that does not end, or names what `scope` does not know.
+    pub fn parse(text: &[u8], scope: &Scope, draws: &mut u64) -> Result<Self, TemplateError> {
+        let mut template = Self { text: text.to_vec(), pieces: Vec::new() };
+        let mut at = 0;
+        while let Some(open) = opening(text, at) {
+            template.plain(at..open);
+            let inner = open + 2;
+            let error = |at: usize, what: String| TemplateError { at, what };
+            let Some(end) = closing(&text[inner..]) else {
+                return Err(error(open, "'{{' is not followed by '}}'".into()));
+            };
+            let field = std::str::from_utf8(&text[inner..inner + end])
+                .map_err(|_| error(open, "the field is not text in UTF-8".into()))?;
+            let begins = inner + field.len() - field.trim_start().len();
+            let piece =
+                parse_field(field.trim(), scope, draws).map_err(|what| error(begins, what))?;
+            template.pieces.push(piece);
+            at = inner + end + 2;
+        }
+        template.plain(at..text.len());
+        Ok(template)
+    }
+
+    /// What stands between its fields, and where.
+    pub(crate) fn literals(&self) -> impl Iterator<Item = (usize, &[u8])> + '_ {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Text(range) => Some((range.start, &self.text[range.clone()])),
+            Piece::Field(..) => None,
+        })
+    }
+
+    /// Which variables it names, by their index.
+    pub fn variables(&self) -> impl Iterator<Item = usize> + '_ {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Field(What::Variable(index), _) => Some(*index),
+            _ => None,
+        })
+    }
+
+    /// Append the text with its fields filled in. `scratch` is any buffer.
+    ///
+    /// # Errors
+    /// A variable has no value.
+    pub fn fill(
+        &self,
+        source: Source<'_>,
+        out: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), Unsent> {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(range) => out.extend_from_slice(&self.text[range.clone()]),
+                Piece::Field(what, filters) => {
+                    let start = out.len();
+                    what.write(source, out)?;
+                    for filter in filters {
+                        scratch.clear();
+                        scratch.extend_from_slice(&out[start..]);
+                        out.truncate(start);
+                        filter.apply(scratch, out);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The text for a session that has row 0 of a table `users` with two columns, and perhaps a
+    /// value for the first variable: for the fuzz target.
+    pub(crate) fn sample(&self, seed: u64, value: Option<&[u8]>) -> Result<Vec<u8>, Unsent> {
+        let columns = vec!["id".to_owned(), "first name".to_owned()];
+        let mut table = Table::new("users", PickRow::InTurn, columns).expect("columns");
+        table.push(["7", "Zo\u{eb} B"]).expect("two cells");
+        let mut locals = Locals { rows: vec![0], ..Locals::default() };
+        if let Some(value) = value {
+            locals.set(0, value);
+        }
+        let moment = Moment { seed, session: 0, request: 0, counter: 0 };
+        let source = Source { moment, tables: &[Arc::new(table)], locals: &locals };
+        let mut out = Vec::new();
+        self.fill(source, &mut out, &mut Vec::new()).map(|()| out)
+    }
+
+    fn plain(&mut self, range: Range<usize>) {
+        if !range.is_empty() {
+            self.pieces.push(Piece::Text(range));
+        }
+    }
+}
+
+impl What {
+    fn write(&self, source: Source<'_>, out: &mut Vec<u8>) -> Result<(), Unsent> {
+        let Source { moment, locals, .. } = source;
+        match self {
+            Self::Quoted(text) => out.extend_from_slice(text.as_bytes()),
+            Self::Variable(index) => {
+                out.extend_from_slice(locals.get(*index).ok_or(Unsent::NoValue)?);
+            }
+            Self::Cell { table, column } => {
+                out.extend_from_slice(source.cell(*table, *column).as_bytes());
+            }
+            Self::Session => random::number(moment.session.saturating_add(1), out),
+            Self::Request => random::number(moment.request.saturating_add(1), out),
+            Self::Counter => random::number(moment.counter.saturating_add(1), out),
+            Self::Random(draw, index) => draw.write(moment, *index, out),
+        }
+        Ok(())
+    }
+}
+
+/// Where the next field opens, from `at` on.
+fn opening(text: &[u8], at: usize) -> Option<usize> {
+    let open = at + text[at..].windows(2).position(|pair| pair == b"{{")?;
+    let more = text[open + 2..].iter().take_while(|&&b| b == b'{').count();
+    Some(open + more)
+}
+
+/// How long the field is that begins here: up to the first `}}` outside quotes.
+fn closing(text: &[u8]) -> Option<usize> {
+    let mut quote = None;
+    for (i, &byte) in text.iter().enumerate() {
+        match quote {
+            Some(q) if byte == q => quote = None,
+            Some(_) => {}
+            None if byte == b'"' || byte == b'\'' => quote = Some(byte),
+            None if text[i..].starts_with(b"}}") => return Some(i),
+            None => {}
+        }
+    }
+    None
+}
+
+fn parse_field(field: &str, scope: &Scope, draws: &mut u64) -> Result<Piece, String> {
+    let mut parts = split(field, '|').into_iter();
+    let value = parts.next().unwrap_or_default().trim();
+    let what = parse_value(value, scope, draws)?;
+    let filters = parts.map(|name| filter::parse(name.trim())).collect::<Result<_, _>>()?;
+    Ok(Piece::Field(what, filters))
+}
+
+fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result<What, String> {
+    if value.is_empty() {
+        return Err(format!("the field is empty; {}", scope.known()));
+    }
+    if let Some(text) = quoted(value) {
+        return Ok(What::Quoted(text.to_owned()));
+    }
+    if let Some(index) = scope.variables.iter().position(|name| name == value) {
+        return Ok(What::Variable(index));
+    }
+    if value == "random" || value.starts_with("random.") {
+        let draw = random::parse(&split(value, ' '))?;
+        *draws += 1;
+        return Ok(What::Random(draw, *draws - 1));
+    }
+    if let Some((name, column)) = value.split_once('.')
+        && let Some(table) = scope.tables.iter().position(|(table, _)| table == name)
+    {
+        let columns = &scope.tables[table].1;
+        return match columns.iter().position(|c| c == column) {
+            Some(column) => Ok(What::Cell { table, column }),
+            None => Err(format!(
+                "'{name}' has no column '{}'; its columns are: {}",
+                column.escape_debug(),
+                columns.join(", ")
+            )),
+        };
+    }
+    match value {
+        "session" => Ok(What::Session),
+        "request" => Ok(What::Request),
+        "counter" => Ok(What::Counter),
+        _ => Err(format!("'{}' is not known; {}", value.escape_debug(), scope.known())),
+    }
+}
+
+impl Scope {
+    /// The names that there are, for a message.
+    fn known(&self) -> String {
+        let mut names = self.variables.clone();
+        for (table, columns) in &self.tables {
+            names.extend(columns.iter().map(|column| format!("{table}.{column}")));
+        }
+        if names.len() > 12 {
+            names.truncate(12);
+            names.push("...".to_owned());
+        }
+        names.extend(["session", "request", "counter", "random.int LOW HIGH"].map(str::to_owned));
+        names.extend(["random.hex DIGITS", "random.text LENGTH"].map(str::to_owned));
+        names.extend(["random.uuid", "random.pick A B ..."].map(str::to_owned));
+        format!("there are: {}", names.join(", "))
+    }
+}
+
+/// The text in quotes, if it is a quoted text and nothing else.
+pub(super) fn quoted(text: &str) -> Option<&str> {
+    ['"', '\''].into_iter().find_map(|quote| {
+        let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
+        (!inner.contains(quote)).then_some(inner)
+    })
+}
+
+/// The parts between separators outside quotes; blanks in a row separate once.
+fn split(text: &str, separator: char) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut start, mut quote) = (0, None);
+    for (i, c) in text.char_indices() {
+        match quote {
+            Some(q) if c == q => quote = None,
+            Some(_) => {}
+            None if c == '"' || c == '\'' => quote = Some(c),
+            None if c == separator || (separator == ' ' && c.is_whitespace()) => {
+                parts.push(&text[start..i]);
+                start = i + c.len_utf8();
+            }
+            None => {}
+        }
+    }
+    parts.push(&text[start..]);
+    if separator == ' ' {
+        parts.retain(|part| !part.is_empty());
+    }
+    parts
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

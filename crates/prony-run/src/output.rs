@@ -1,0 +1,250 @@
+//! Output files: proved writable before the load, written whole or not at all.
+
+mod place;
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use prony_core::summary::Summary;
+use prony_report::{self as report, Format, Saved, Style};
+
+use crate::error::Error;
+pub use place::{Place, abandon, place};
+
+/// The files to which a run's results go.
+#[derive(Debug)]
+pub struct Outputs {
+    files: Vec<Output>,
+}
+
+#[derive(Debug)]
+struct Output {
+    /// As typed.
+    name: PathBuf,
+    format: Format,
+    place: Place,
+}
+
+impl Outputs {
+    /// Open what is needed to write the files later. Nothing that exists is touched.
+    pub fn prepare(paths: &[PathBuf]) -> Result<Self, Error> {
+        let mut files: Vec<Output> = Vec::with_capacity(paths.len());
+        for path in paths {
+            if path.as_os_str() == "-" {
+                return Err(Error::OutputStdout);
+            }
+            let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+            let format =
+                Format::from_extension(ending).ok_or_else(|| Error::OutputEnding(path.clone()))?;
+            let place =
+                place(path).map_err(|why| Error::OutputPlace { path: path.clone(), why })?;
+            let is_same = |f: &Output| f.place.path() == place.path();
+            if place.path().is_some() && files.iter().any(is_same) {
+                return Err(Error::OutputTwice(path.clone()));
+            }
+            files.push(Output { name: path.clone(), format, place });
+        }
+        Ok(Self { files })
+    }
+
+    /// Refuse files in a format that cannot tell of so many runs.
+    pub fn tell_of(&self, runs: usize) -> Result<(), Error> {
+        let refused = self.files.iter().find(|f| runs > 1 && !f.format.compares());
+        refused
+            .map_or(Ok(()), |f| Err(Error::OneOnly(format!("--output {}", f.name.display()), runs)))
+    }
+
+    /// Refuse files in other formats than these.
+    pub fn only(&self, formats: &[Format]) -> Result<(), Error> {
+        match self.files.iter().find(|f| !formats.contains(&f.format)) {
+            None => Ok(()),
+            Some(f) => Err(Error::Value {
+                what: "--output",
+                value: f.name.display().to_string(),
+                why: "a spectrum is told in .svg, .png, .json and .csv".into(),
+            }),
+        }
+    }
+
+    /// Write all files. Every one is tried; the first failure is returned.
+    pub fn write(self, summary: &Summary) -> Result<(), Error> {
+        let plain = Style { colour: false };
+        self.write_with(|format| report::render(format, summary, &plain))
+    }
+
+    /// The same of several results, if the formats can tell of several.
+    pub fn write_all(self, results: &[Saved<'_>]) -> Result<(), Error> {
+        self.tell_of(results.len())?;
+        let plain = Style { colour: false };
+        self.write_with(|format| report::render_all(format, results, &plain).unwrap_or_default())
+    }
+
+    /// Write all files, as `render` makes them.
+    pub fn write_with(self, render: impl Fn(Format) -> Vec<u8>) -> Result<(), Error> {
+        let mut result = Ok(());
+        for file in self.files {
+            if let Err(why) = file.place.write(&render(file.format)) {
+                let error = Error::Report { what: file.name.display().to_string(), why };
+                result = result.and(Err(error));
+            }
+        }
+        result
+    }
+}
+
+/// Print the report of a run on standard output. A reader that has gone away (`| head`) is no
+/// error.
+pub fn print(format: Format, summary: &Summary, style: &Style) -> Result<(), Error> {
+    to_stdout(&report::render(format, summary, style)).map_err(|e| match e {
+        Error::Stdout(why) => Error::Report { what: "the report".into(), why },
+        e => e,
+    })
+}
+
+/// Write a line to standard error. That nobody reads it must not end a run, nor keep its report
+/// from being written.
+pub fn to_stderr(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Write bytes to standard output. A reader that has gone away is no error; an output that was
+/// closed from the start is one.
+pub fn to_stdout(bytes: &[u8]) -> Result<(), Error> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    with_stdout(|| io::stdout().lock().write_all(bytes))
+}
+
+/// The same of what `write` writes there itself.
+pub fn with_stdout(write: impl FnOnce() -> io::Result<()>) -> Result<(), Error> {
+    if prony_io::stdio::stdout_was_closed() {
+        return Err(Error::Stdout(io::Error::other("standard output is closed")));
+    }
+    match write().and_then(|()| io::stdout().lock().flush()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(why) => Err(Error::Stdout(why)),
+        Ok(()) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use expect_test::expect;
+    use prony_core::record::Tally;
+    use prony_core::summary::{Meter, RunInfo};
+
+    use super::*;
+    use crate::plan_file;
+
+    fn summary() -> Summary {
+        let parts = vec![(None, Tally::default(), Meter::default())];
+        Summary::from_parts(plan_file::tests::plan("url = 'http://h/'"), RunInfo::default(), parts)
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// The refusal, in lines.
+    fn refused(dir: &Path, files: &[&str]) -> String {
+        let paths: Vec<_> = files.iter().map(|f| dir.join(f)).collect();
+        let error = Outputs::prepare(&paths).unwrap_err().to_string();
+        error.replace(dir.to_str().unwrap(), "DIR").replace(": ", ":\n  ") + "\n"
+    }
+
+    #[test]
+    fn files_appear_whole_and_keep_nothing_beside_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = ["a.json", "b.csv", "c.hgrm", "d.hlog", "e.html", "f.svg", "g.png"];
+        let paths = files.map(|f| dir.path().join(f));
+        fs::write(&paths[0], "older").unwrap();
+        let outputs = Outputs::prepare(&paths).unwrap();
+        assert_eq!(fs::read_to_string(&paths[0]).unwrap(), "older", "untouched before the run");
+        outputs.write(&summary()).unwrap();
+        assert_eq!(names(dir.path()), files);
+        let json: serde_json::Value =
+            serde_json::from_slice(&fs::read(&paths[0]).unwrap()).unwrap();
+        assert_eq!(json["schema"], 1);
+    }
+
+    #[test]
+    fn a_run_that_is_refused_leaves_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Outputs::prepare(&[dir.path().join("a.json")]).unwrap());
+        assert!(names(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn a_link_stays_and_its_file_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link.json"));
+        fs::write(&file, "older").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        Outputs::prepare(std::slice::from_ref(&link)).unwrap().write(&summary()).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(fs::read_to_string(&file).unwrap().starts_with('{'));
+    }
+
+    #[test]
+    fn a_device_is_written_and_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("null.json");
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        Outputs::prepare(&[link]).unwrap().write(&summary()).unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+
+    #[test]
+    fn a_file_that_fails_later_is_told_and_the_others_are_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (gone, kept) = (dir.path().join("gone"), dir.path().join("kept.json"));
+        fs::create_dir(&gone).unwrap();
+        let outputs = Outputs::prepare(&[gone.join("a.json"), kept.clone()]).unwrap();
+        fs::remove_dir_all(&gone).unwrap();
+        let error = outputs.write(&summary()).unwrap_err();
+        assert_eq!(error.exit(), crate::exit::Exit::Output);
+        expect![
+            "the run was made, but DIR/gone/a.json could not be written: no such file or directory"
+        ]
+        .assert_eq(&error.to_string().replace(dir.path().to_str().unwrap(), "DIR"));
+        assert!(kept.exists());
+    }
+
+    #[test]
+    fn places_that_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("folder.json")).unwrap();
+        let cases: [&[&str]; 5] = [
+            &["a.txt"],
+            &["a"],
+            &["nowhere/a.json"],
+            &["folder.json"],
+            &["a.json", "b.csv", "./a.json"],
+        ];
+        expect![[r#"
+            --output DIR/a.txt:
+              the ending says the format:
+              .html, .svg, .png, .json, .csv, .hgrm or .hlog
+            --output DIR/a:
+              the ending says the format:
+              .html, .svg, .png, .json, .csv, .hgrm or .hlog
+            --output DIR/nowhere/a.json:
+              cannot be written:
+              no such file or directory; give a file in a folder that exists and is writable
+            --output DIR/folder.json:
+              cannot be written:
+              is a directory; give a file in a folder that exists and is writable
+            --output DIR/./a.json:
+              named twice; give each file once
+        "#]]
+        .assert_eq(&cases.map(|files| refused(dir.path(), files)).concat());
+    }
+}

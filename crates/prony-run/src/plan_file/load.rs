@@ -1,0 +1,245 @@
+//! The load of a plan file: how much, when, how long, within which limits.
+
+use std::sync::Arc;
+
+use prony_core::plan::{Load, Pick, Shard, Stop, Think};
+use prony_core::schedule::{self, Arrivals, ArrivalsArg};
+use prony_core::target::Url;
+use prony_core::units::Span;
+use prony_io::ConnectTo;
+use toml::de::DeValue;
+
+use super::reader::{Item, Problems, Section};
+use super::request::Requests;
+use super::words::{HTTP, PICK, TIMEOUT_FROM};
+use crate::builder::{Draft, Instead, LoadDraft, is_rate};
+use crate::values;
+
+const TIME: &str = "a time, as \"1m30s\"";
+const NUMBER: &str = "a number";
+const ARRIVALS: &str =
+    "\"fixed\", \"poisson\", \"uniform:LO..HI\", \"trace:FILE\" or an array of times";
+
+/// How requests are picked where there are no sessions.
+pub(super) fn pick(top: &mut Section<'_>, problems: &mut Problems<'_>) -> Pick {
+    let item = top.take("pick").filter(|_| !top.has("session"));
+    item.and_then(|i| i.word(problems, PICK)).unwrap_or(Pick::InTurn)
+}
+
+impl<'a> Requests<'a> {
+    /// The target and what all requests have in common.
+    pub(super) fn common(&mut self, top: &mut Section<'a>) {
+        if let Some(item) = top.take("endpoints") {
+            self.listed = true;
+            let items = item.list(&mut self.problems, "a list of endpoints");
+            for item in items.into_iter().flatten() {
+                let endpoint = self.listed_endpoint(item);
+                self.endpoints.extend(endpoint);
+            }
+        }
+        if let Some(item) = top.take("url") {
+            let parse = |text: &str| Url::parse(text).map_err(|e| e.to_string());
+            let text = item.string(&mut self.problems, "a URL");
+            let url = text.and_then(|_| item.parse(&mut self.problems, "a URL", parse));
+            self.common.url = url;
+            if self.listed {
+                let what = "`url` and `endpoints` exclude each other; leave one out";
+                self.problems.add(item.at, what);
+            }
+        }
+        self.common.host = top.take("host").and_then(|item| self.host(item)).map(Into::into);
+        self.own_headers(top);
+        let bare = top.take("bare").and_then(|item| item.boolean(&mut self.problems));
+        self.common.bare = bare.unwrap_or(false);
+    }
+
+    /// The headers of all requests and the names that some have, after those of a command line.
+    pub(super) fn own_headers(&mut self, top: &mut Section<'a>) {
+        if let Some(item) = top.take("names") {
+            let names = item.list(&mut self.problems, "a list of names").into_iter().flatten();
+            for name in names {
+                if let Some(name) = name.string(&mut self.problems, "a name") {
+                    self.names.intern(name);
+                }
+            }
+        }
+        if let Some(item) = top.take("headers") {
+            let headers = self.headers(item);
+            let own = |name: &str| headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
+            let kept = self.common.headers.iter().filter(|(name, _)| !own(name)).cloned();
+            self.common.headers = kept.chain(headers.iter().cloned()).collect();
+        }
+    }
+
+    pub(super) fn load(&mut self, top: &mut Section<'a>, sessions: bool) -> LoadDraft {
+        let problems = &mut self.problems;
+        let connections = top.take("connections");
+        let users = top.take("users");
+        let rate = top.take("rate");
+        let think = top.take("think");
+        let arrivals = top.take("arrivals");
+        let open = rate.or(arrivals);
+        if let (Some(open), Some(other)) = (open, think.or(users)) {
+            let why = format!(
+                "`{}` belongs to a closed loop, and `{}` makes the loop an open one; leave one out",
+                other.key, open.key
+            );
+            problems.add(other.at, why);
+        }
+        if let (Some(users), Some(_)) = (users, connections) {
+            let why = "`users` and `connections` of a closed loop are the same; leave one out";
+            problems.add(users.at, why);
+        }
+        if let Some(users) = users.filter(|_| !sessions) {
+            problems.add(users.at, "`users` needs sessions; write `connections` instead");
+        }
+        let connections =
+            users.or(connections).and_then(|i| i.parse(problems, NUMBER, values::connections));
+        if open.is_none() {
+            let think = think.and_then(|i| i.parse(problems, TIME, values::think));
+            return LoadDraft { connections, think, ..LoadDraft::default() };
+        }
+        let read = rate.and_then(|i| i.parse(problems, "a rate, as \"20k\"", values::rate_plan));
+        let drawn = arrivals.map(|item| self.arrivals(item));
+        // What is wrong with arrivals that cannot be read has been reported.
+        if let Some(drawn) = drawn.as_ref().map_or(Some(&Arrivals::Fixed), Option::as_ref) {
+            self.check_rate(rate, arrivals, drawn);
+        }
+        LoadDraft { connections, think: None, rate: read, arrivals: drawn.flatten() }
+    }
+
+    /// Whether rate and law of arrivals go together.
+    fn check_rate(&mut self, rate: Option<Item<'_>>, arrivals: Option<Item<'_>>, law: &Arrivals) {
+        let needs_rate = !is_rate(law);
+        match (rate, arrivals) {
+            (Some(rate), Some(_)) if !needs_rate => {
+                let why = "`arrivals` says the rate as well; leave `rate` out";
+                self.problems.add(rate.at, why);
+            }
+            (None, Some(arrivals)) if needs_rate => {
+                let why = "`arrivals` says how arrivals fall, but not how many; add `rate`";
+                self.problems.add(arrivals.at, why);
+            }
+            _ => {}
+        }
+    }
+
+    fn arrivals(&mut self, item: Item<'a>) -> Option<Arrivals> {
+        let problems = &mut self.problems;
+        if let DeValue::Array(_) = item.value {
+            let times: Vec<_> = item.list(problems, ARRIVALS)?.collect();
+            let at: Vec<_> = times.iter().map(|time| time.at).collect();
+            // All are read, so that everything that is wrong is told.
+            let times: Vec<_> =
+                times.into_iter().map(|time| time.parse(problems, TIME, values::span)).collect();
+            let times: Arc<[Span]> = times.into_iter().collect::<Option<_>>()?;
+            if let Some(early) = times.windows(2).position(|pair| pair[0] > pair[1]) {
+                let what = format!("{} is earlier than the time before it", times[early + 1]);
+                problems.add(at[early + 1], what);
+            }
+            return Some(Arrivals::Trace(times));
+        }
+        match item.parse(problems, ARRIVALS, values::arrivals)? {
+            ArrivalsArg::Law(law) => Some(law),
+            ArrivalsArg::TraceFile(file) => self.trace(item, &file),
+        }
+    }
+
+    fn trace(&mut self, item: Item<'a>, file: &str) -> Option<Arrivals> {
+        let (name, bytes) = self.file(item, file)?;
+        let trace = match String::from_utf8(bytes) {
+            Ok(text) => schedule::parse_trace(&text).map_err(|e| e.to_string()),
+            Err(_) => Err("this is not UTF-8 text".into()),
+        };
+        let wrong = |why| self.problems.add(item.at, format!("`arrivals`: {name}: {why}"));
+        trace.map_err(wrong).ok()
+    }
+
+    /// The stop rules.
+    pub(super) fn stop(&mut self, top: &mut Section<'a>, sessions: bool) -> Stop {
+        let problems = &mut self.problems;
+        let requests =
+            top.take("requests").and_then(|i| i.parse(problems, NUMBER, values::positive));
+        // Without sessions the key has been refused already.
+        let wanted = top.take("sessions").filter(|_| sessions);
+        let sessions = wanted.and_then(|i| i.parse(problems, NUMBER, values::positive));
+        let duration =
+            top.take("duration").and_then(|i| i.parse(problems, TIME, values::positive_span));
+        Stop { requests, sessions, duration }
+    }
+
+    /// How connections are used, and for how long something is waited for.
+    pub(super) fn limits(&mut self, top: &mut Section<'a>, draft: &mut Draft) {
+        let problems = &mut self.problems;
+        let mut span = |key, parse: fn(&str) -> Result<Span, String>| {
+            top.take(key).and_then(|i| i.parse(problems, TIME, parse))
+        };
+        draft.warmup = span("warmup", values::span);
+        draft.timeout = span("timeout", values::positive_span);
+        draft.connect_timeout = span("connect-timeout", values::positive_span);
+        let from = top.take("timeout-from").and_then(|i| i.word(problems, TIMEOUT_FROM));
+        draft.timeout_from_send = from.unwrap_or(false);
+        let replace_lost = top.take("replace-lost").and_then(|i| i.boolean(problems));
+        draft.replace_lost = replace_lost.unwrap_or(false);
+        draft.pipeline =
+            top.take("pipeline").and_then(|i| i.parse(problems, NUMBER, values::pipeline));
+        draft.requests_per_connection = top
+            .take("requests-per-connection")
+            .and_then(|i| i.parse(problems, NUMBER, values::per_connection));
+        draft.http = top.take("http").and_then(|i| i.word(problems, HTTP));
+    }
+
+    pub(super) fn seed(&mut self, top: &mut Section<'a>) -> Option<u64> {
+        top.take("seed").and_then(|i| i.parse(&mut self.problems, "a whole number", values::seed))
+    }
+
+    /// `{ index = 0, of = 4 }`.
+    pub(super) fn shard(&mut self, top: &mut Section<'a>) -> Option<Shard> {
+        let item = top.take("shard")?;
+        let DeValue::Table(table) = item.value else {
+            item.wrong_type(&mut self.problems, "{ index = 0, of = 4 }");
+            return None;
+        };
+        let mut section = Section::new("a share", item.at, table);
+        let mut number = |key| {
+            section.take(key).and_then(|i| i.parse(&mut self.problems, NUMBER, values::number))
+        };
+        let (index, of) = (number("index").unwrap_or(0), number("of").unwrap_or(1));
+        section.finish(&mut self.problems);
+        Some(Shard { index, of })
+    }
+
+    /// `connect-to` and `unix-socket`: where the bytes go instead.
+    pub(super) fn redirect(&mut self, top: &mut Section<'a>) -> Option<Instead> {
+        let (unix, tcp) = (top.take("unix-socket"), top.take("connect-to"));
+        if let (Some(unix), Some(_)) = (unix, tcp) {
+            let what = "`unix-socket` and `connect-to` exclude each other; leave one out";
+            self.problems.add(unix.at, what);
+        }
+        if let Some(item) = unix.or(tcp).filter(|_| self.listed) {
+            let what = format!("`{}` and `endpoints` exclude each other; leave one out", item.key);
+            self.problems.add(item.at, what);
+        }
+        let problems = &mut self.problems;
+        let unix = unix.and_then(|i| i.string(problems, "a path"));
+        let to =
+            tcp.and_then(|i| i.parse(problems, "\"HOST:PORT\"", |text| text.parse::<ConnectTo>()));
+        unix.map(|path| Instead::Unix(path.to_owned())).or_else(|| to.map(Instead::Tcp))
+    }
+}
+
+/// The load in a few words.
+pub(super) fn summary(load: &Load) -> String {
+    match load {
+        Load::Closed { connections, think: Think::None } => {
+            format!("closed loop of {connections}")
+        }
+        Load::Closed { connections, think } => {
+            format!("closed loop of {connections}, think {think}")
+        }
+        Load::Open { rate, arrivals: law @ (Arrivals::Fixed | Arrivals::Poisson), .. } => {
+            format!("open loop, {}/s, {law}", rate.to_string().trim_end_matches("/s"))
+        }
+        Load::Open { arrivals, .. } => format!("open loop, {arrivals}"),
+    }
+}

@@ -1,0 +1,326 @@
+//! Plan files: a whole run in TOML, as users write it and as `--explain` prints it.
+//!
+//! Everything that is wrong with a file is found in one go, each with its place. docs/plan-files.md
+//! tells users of all keys.
+
+mod dynamic;
+mod explain;
+pub mod fuzzing;
+mod load;
+mod reader;
+mod request;
+mod session;
+mod tls;
+mod words;
+
+use std::path::Path;
+
+use prony_core::plan::{Calls, Plan, Sessions, Think};
+use prony_core::target::Url;
+use toml::Spanned;
+use toml::de::DeTable;
+
+use crate::builder::{Draft, Planned, Targets};
+use crate::environment::Environment;
+use crate::error::Error;
+use crate::files::{read, read_text};
+use reader::{Problems, Section};
+use request::{Names, Requests};
+
+pub use explain::explain;
+pub use request::Common;
+
+/// Keys of a plan that a file of sessions leaves to the command line.
+const OF_PLANS: [&str; 27] = [
+    "url",
+    "endpoints",
+    "host",
+    "bare",
+    "unix-socket",
+    "connect-to",
+    "users",
+    "connections",
+    "think",
+    "rate",
+    "arrivals",
+    "requests",
+    "sessions",
+    "duration",
+    "warmup",
+    "pipeline",
+    "requests-per-connection",
+    "timeout",
+    "timeout-from",
+    "connect-timeout",
+    "http",
+    "expect",
+    "expect-body",
+    "expect-length",
+    "seed",
+    "shard",
+    "tls",
+];
+
+/// Read a plan file.
+///
+/// # Errors
+/// The file cannot be read, or everything that is wrong with it.
+pub fn open(path: &Path, around: &Environment) -> Result<Planned, Error> {
+    let text = read_text("plan", path)?;
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+    parse(&path.display().to_string(), &text, Some(folder), around).map_err(Error::PlanFile)
+}
+
+/// The plan that a text tells of. `name` is the file's in errors, `folder` where the files lie that
+/// it names; without one, none is read.
+///
+/// # Errors
+/// Everything that is wrong with it, each as `NAME:LINE:COLUMN: sentence`.
+pub fn parse(
+    name: &str,
+    text: &str,
+    folder: Option<&Path>,
+    around: &Environment,
+) -> Result<Planned, Vec<String>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let document = document(name, text)?;
+    let problems = Problems::new(name, text);
+    let mut requests = Requests::new(problems, folder, Common::default());
+    let mut top = Section::new("a plan", 0, document.get_ref());
+    let planned = requests.plan(&mut top, around);
+    top.finish(&mut requests.problems);
+    match planned {
+        Some(planned) if requests.problems.is_empty() => Ok(planned),
+        _ => {
+            debug_assert!(!requests.problems.is_empty(), "no plan and no reason");
+            Err(requests.problems.into_sentences())
+        }
+    }
+}
+
+/// Read a file of sessions: the session part of a plan file, or httperf's format. `connections`
+/// stands in for the file's own `session-connections`.
+///
+/// # Errors
+/// The file cannot be read, or everything that is wrong with it.
+pub fn session_file(
+    path: &Path,
+    common: Common,
+    connections: Option<u32>,
+) -> Result<Targets, Error> {
+    let bytes = read("--session", path)?;
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+    let name = path.display().to_string();
+    let mut targets =
+        parse_sessions(&name, &bytes, Some(folder), common).map_err(Error::PlanFile)?;
+    if let (Some(connections), Some(sessions)) = (connections, &mut targets.sessions) {
+        sessions.connections = connections;
+    }
+    Ok(targets)
+}
+
+/// The sessions that a text tells of, in either format.
+fn parse_sessions(
+    name: &str,
+    bytes: &[u8],
+    folder: Option<&Path>,
+    common: Common,
+) -> Result<Targets, Vec<String>> {
+    if !is_text(bytes) {
+        let what = "this is not text; expected a plan file (TOML) or a session file";
+        return Err(vec![format!("{name}: {what}")]);
+    }
+    let toml = std::str::from_utf8(bytes).ok().filter(|text| is_toml(name, text));
+    let Some(text) = toml else {
+        let mut requests = Requests::new(Problems::new(name, ""), folder, common);
+        let kinds = requests.log(name, bytes, Think::None);
+        let sessions = kinds.map(Sessions::plain);
+        return requests.targets(sessions);
+    };
+    let document = document(name, text)?;
+    let mut requests = Requests::new(Problems::new(name, text), folder, common);
+    let mut top = Section::new("a file of sessions", 0, document.get_ref());
+    for key in OF_PLANS {
+        if let Some(item) = top.take(key) {
+            let what = format!(
+                "`{key}` belongs to a plan, not to sessions; give it as an option, or carry the \
+                 file out with `prony run`"
+            );
+            requests.problems.add(item.at, what);
+        }
+    }
+    requests.own_headers(&mut top);
+    requests.list(&mut top);
+    let sessions = requests.sessions(&mut top);
+    let data = requests.data(&mut top);
+    if sessions.is_none() && requests.problems.is_empty() {
+        requests.problems.add(0, "there is no session in the file; add [[session]]");
+    }
+    top.finish(&mut requests.problems);
+    Ok(Targets { data, ..requests.targets(sessions)? })
+}
+
+/// Whether that can be a text in any encoding that has ASCII in it.
+fn is_text(bytes: &[u8]) -> bool {
+    !bytes.iter().any(|&b| b.is_ascii_control() && !matches!(b, b'\t' | b'\n' | b'\r' | 0x0c))
+}
+
+/// Whether a file of sessions is TOML: by its name, or else by its first line that says something.
+fn is_toml(name: &str, text: &str) -> bool {
+    if let Some((_, ending)) = name.rsplit_once('.')
+        && ["toml", "wsesslog"].contains(&ending)
+    {
+        return ending == "toml";
+    }
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default();
+    let key = first.split_once('=').map(|(key, _)| key.trim_end());
+    let is_key = |key: &str| key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    first.is_empty() || first.starts_with('[') || key.is_some_and(is_key)
+}
+
+/// The file as TOML.
+fn document<'a>(name: &str, text: &'a str) -> Result<Spanned<DeTable<'a>>, Vec<String>> {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        return Ok(document);
+    }
+    let mut problems = Problems::new(name, text);
+    for error in errors {
+        let at = error.span().map_or(0, |span| span.start);
+        problems.add(at, format!("this is not TOML: {}", error.message()));
+    }
+    Err(problems.into_sentences())
+}
+
+impl<'a> Requests<'a> {
+    fn new(problems: Problems<'a>, folder: Option<&'a Path>, common: Common) -> Self {
+        Self {
+            problems,
+            folder,
+            common,
+            base: None,
+            endpoints: Vec::new(),
+            listed: false,
+            calls: Calls::default(),
+            places: Vec::new(),
+            names: Names::default(),
+        }
+    }
+
+    /// What has been read, if all of it is right.
+    fn targets(self, sessions: Option<Sessions>) -> Result<Targets, Vec<String>> {
+        match sessions {
+            Some(sessions) if self.problems.is_empty() => Ok(Targets {
+                endpoints: self.endpoints,
+                calls: self.calls.into_vec(),
+                names: self.names.into_vec(),
+                sessions: Some(sessions),
+                ..Targets::default()
+            }),
+            _ => Err(self.problems.into_sentences()),
+        }
+    }
+
+    /// The list of requests at the top; whether there is one.
+    fn list(&mut self, top: &mut Section<'a>) -> bool {
+        let Some(list) = top.take("request") else { return false };
+        let items = list.list(&mut self.problems, "a list of requests");
+        let items: Vec<_> = items.into_iter().flatten().collect();
+        items.into_iter().for_each(|item| self.listed_call(item));
+        true
+    }
+
+    fn plan(&mut self, top: &mut Section<'a>, around: &Environment) -> Option<Planned> {
+        self.common(top);
+        let listed = self.list(top);
+        let has_sessions = top.has("session");
+        let sessions = self.sessions(top);
+        let data = self.data(top);
+        let pick = load::pick(top, &mut self.problems);
+        if !listed && !has_sessions {
+            self.call_of_url();
+        }
+        let expect = self.expect(top);
+        let load = self.load(top, has_sessions);
+        let stop = self.stop(top, has_sessions);
+        let mut draft = Draft { pick: Some(pick), expect, load, stop, ..Draft::default() };
+        self.limits(top, &mut draft);
+        draft.seed = self.seed(top);
+        draft.shard = self.shard(top);
+        draft.instead = self.redirect(top);
+        self.tls(top, &mut draft);
+        // What is missing has been reported; sentences on the whole would mislead.
+        let refused = !self.problems.is_empty() || (has_sessions && sessions.is_none());
+        draft.targets = Targets {
+            endpoints: std::mem::take(&mut self.endpoints),
+            calls: std::mem::take(&mut self.calls).into_vec(),
+            names: std::mem::take(&mut self.names).into_vec(),
+            sessions,
+            data,
+        };
+        let planned = draft.plan(around);
+        let plan = &planned.plan;
+        if refused {
+            self.check_fields(plan);
+            return None;
+        }
+        if self.check_script(plan) {
+            return None;
+        }
+        match plan.check() {
+            Ok(()) => Some(planned),
+            Err(why) => {
+                self.problems.add(0, format!("this run cannot be made: {why}"));
+                None
+            }
+        }
+    }
+}
+
+/// Whether a plan file, or a session file in httperf's format, is right: what it is, in one line.
+///
+/// # Errors
+/// The file cannot be read, or everything that is wrong with it.
+pub fn check(path: &Path, around: &Environment) -> Result<String, Error> {
+    let bytes = read("plan", path)?;
+    let name = path.display().to_string();
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+    match std::str::from_utf8(&bytes) {
+        Ok(text) if is_toml(&name, text) => {
+            let planned = parse(&name, text, Some(folder), around).map_err(Error::PlanFile)?;
+            Ok(summary(&planned.plan))
+        }
+        _ => {
+            let url = Url::parse("http://localhost/").ok();
+            let common = Common { url, ..Common::default() };
+            let targets = parse_sessions(&name, &bytes, Some(folder), common);
+            let targets = targets.map_err(Error::PlanFile)?;
+            Ok(targets.sessions.as_ref().map_or_else(String::new, of_sessions))
+        }
+    }
+}
+
+/// What a plan is, in one line.
+pub fn summary(plan: &Plan) -> String {
+    let what = match &plan.sessions {
+        None => counted(plan.calls.len() as u64, "request"),
+        Some(sessions) => of_sessions(sessions),
+    };
+    let servers = counted(plan.endpoints.len() as u64, "server");
+    format!("{what} to {servers}, {}", load::summary(&plan.load))
+}
+
+fn of_sessions(sessions: &Sessions) -> String {
+    let total = sessions.kinds.iter().map(|kind| kind.len()).sum();
+    let kinds = counted(sessions.kinds.len() as u64, "session");
+    format!("{kinds} of {} in all", counted(total, "request"))
+}
+
+fn counted(n: u64, what: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{plural}")
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

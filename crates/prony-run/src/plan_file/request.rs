@@ -1,0 +1,564 @@
+//! Requests of a plan file: what is sent and what is expected.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use prony_core::plan::{CallSpec, Calls, Expect, LoggedRequest, Secret, Shared};
+use prony_core::secret::quoted_url;
+use prony_core::target::{self, Endpoint, Url};
+use toml::de::{DeTable, DeValue};
+
+use super::dynamic;
+use super::reader::{Item, Problems, Section};
+use crate::files;
+use crate::values;
+
+/// What a request is, for sentences.
+const REQUEST: &str = "a request: \"/path\", \"POST /path\" or { path = \"/path\", ... }";
+const BODY: &str = "a text, \"@FILE\", { text = ... }, { file = ... } or { base64 = ... }";
+const HEADERS: &str = "{ Name = \"value\", ... } or [\"Name: value\", ...]";
+
+/// Where requests go if they do not say it, and what they all have.
+#[derive(Debug, Default)]
+pub struct Common {
+    /// The base of paths: endpoint, `Host` and path where the request has none.
+    pub url: Option<Url>,
+    /// The `Host` header.
+    pub host: Option<Arc<str>>,
+    /// Headers that come before the request's own, unless it has one of the same name.
+    pub headers: Shared<(String, String)>,
+    /// Whether nothing is added to the headers.
+    pub bare: bool,
+}
+
+/// Takes requests and remembers what they need.
+#[derive(Debug)]
+pub(super) struct Requests<'a> {
+    pub(super) problems: Problems<'a>,
+    /// The folder from which files are named; `None`: none is read.
+    pub(super) folder: Option<&'a Path>,
+    pub(super) common: Common,
+    /// Where paths go, once one has been asked for.
+    pub(super) base: Option<Goal>,
+    pub(super) endpoints: Vec<Endpoint>,
+    /// Whether the file lists its endpoints, so that requests may name them by number.
+    pub(super) listed: bool,
+    pub(super) calls: Calls,
+    /// Where each of them stands, as far as it is known.
+    pub(super) places: Vec<usize>,
+    pub(super) names: Names,
+}
+
+/// The names of requests, each once.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    list: Vec<String>,
+    index: HashMap<String, u32>,
+}
+
+impl Names {
+    /// The index of the name, which is added where it is new.
+    pub(super) fn intern(&mut self, name: &str) -> u32 {
+        if let Some(&index) = self.index.get(name) {
+            return index;
+        }
+        let index = self.list.len() as u32;
+        self.index.insert(name.to_owned(), index);
+        self.list.push(name.to_owned());
+        index
+    }
+
+    pub(super) fn into_vec(self) -> Vec<String> {
+        self.list
+    }
+}
+
+/// Where one request goes.
+#[derive(Debug)]
+pub(super) struct Goal {
+    endpoint: u32,
+    path: String,
+    authority: Arc<str>,
+    user: Option<(String, Secret)>,
+}
+
+impl<'a> Requests<'a> {
+    /// A request in any of its forms. Its number, where it is right.
+    pub(super) fn call(&mut self, item: Item<'a>) -> Option<u32> {
+        match item.value {
+            DeValue::String(text) => self.short(item, text),
+            DeValue::Integer(_) => self.number(item),
+            DeValue::Table(table) => {
+                let mut section = Section::new("a request", item.at, table);
+                let call = self.spec(&mut section);
+                section.finish(&mut self.problems);
+                call.map(|call| self.intern(call, item.at))
+            }
+            _ => {
+                item.wrong_type(&mut self.problems, REQUEST);
+                None
+            }
+        }
+    }
+
+    /// A request that is added even where there is one like it.
+    pub(super) fn listed_call(&mut self, item: Item<'a>) {
+        let call = match item.value {
+            DeValue::String(text) => self.short_spec(item, text),
+            DeValue::Table(table) => {
+                let mut section = Section::new("a request", item.at, table);
+                let call = self.spec(&mut section);
+                section.finish(&mut self.problems);
+                call
+            }
+            _ => {
+                item.wrong_type(&mut self.problems, REQUEST);
+                None
+            }
+        };
+        if let Some(call) = call {
+            self.place(self.calls.len(), item.at);
+            self.calls.push(call);
+        }
+    }
+
+    /// The number of a request, which is added where it is new.
+    pub(super) fn intern(&mut self, call: CallSpec, at: usize) -> u32 {
+        let (known, index) = (self.calls.len(), self.calls.intern(call));
+        if index as usize == known {
+            self.place(known, at);
+        }
+        index
+    }
+
+    fn place(&mut self, call: usize, at: usize) {
+        self.places.resize(call, 0);
+        self.places.push(at);
+    }
+
+    /// The request of a table; keys that are not a request's are left.
+    pub(super) fn spec(&mut self, section: &mut Section<'a>) -> Option<CallSpec> {
+        let body = section.take("body").and_then(|item| self.body(item)).unwrap_or_default();
+        let method = section
+            .take("method")
+            .and_then(|item| item.parse(&mut self.problems, "a method, as \"PUT\"", values::method))
+            .unwrap_or_else(|| if body.is_empty() { "GET".into() } else { "POST".into() });
+        let headers = section.take("headers").map(|item| self.headers(item)).unwrap_or_default();
+        let bare = section.take("bare").and_then(|item| item.boolean(&mut self.problems));
+        let name = section.take("name").and_then(|item| self.name(item));
+        let host = section.take("host").and_then(|item| self.host(item));
+        let expect = self.expect(section);
+        let extract = self.extracts(section);
+        let templates = section.take("templates").and_then(|i| i.boolean(&mut self.problems));
+        let raw = section.take("raw").and_then(|i| bytes(&mut self.problems, i, "a text"));
+        let goal = self.goal(section)?;
+        let mut call = self.finish(goal, method.into(), headers, body);
+        call.extract = extract;
+        call.bare = bare.unwrap_or(self.common.bare);
+        call.authority = host.map_or(call.authority, Into::into);
+        call.raw = raw.unwrap_or_default();
+        call.name = name;
+        call.expect = expect.map(Box::new);
+        call.template = templates.unwrap_or_else(|| dynamic::looks_like_template(&call));
+        self.checked(section.at, call)
+    }
+
+    /// The one request of a plan that lists none: that of its URL.
+    pub(super) fn call_of_url(&mut self) {
+        let goal = match self.common.url.clone() {
+            Some(url) => self.of_url(url),
+            None if self.endpoints.is_empty() => {
+                let what = "there is nothing to request; write `url = \"http://host:port/path\"`";
+                // Where an endpoint or URL was refused, that has been told.
+                if self.problems.is_empty() {
+                    self.problems.add(0, what);
+                }
+                return;
+            }
+            None => self.of_endpoint(0, "/".into()),
+        };
+        let call = self.finish(goal, "GET".into(), Vec::new(), Vec::new());
+        if let Some(call) = self.checked(0, call) {
+            self.calls.push(call);
+        }
+    }
+
+    /// A request of a session file.
+    pub(super) fn logged(&mut self, request: &LoggedRequest<'_>) -> Result<CallSpec, String> {
+        let goal = if request.uri.contains("://") && !request.uri.starts_with('/') {
+            let url = Url::parse(request.uri).map_err(|e| e.to_string())?;
+            self.of_url(url)
+        } else {
+            self.of_path(request.uri.to_owned())?
+        };
+        let method = CallSpec::method_of(request.method);
+        let mut call = self.finish(goal, method, request.headers.clone(), request.body.to_vec());
+        call.name = request.name.as_ref().map(|name| self.names.intern(name));
+        call.check()?;
+        Ok(call)
+    }
+
+    /// What counts as success; `None` where the section does not say it.
+    pub(super) fn expect(&mut self, section: &mut Section<'a>) -> Option<Expect> {
+        let problems = &mut self.problems;
+        let statuses = section.take("expect").and_then(|item| statuses(problems, item));
+        let body = section.take("expect-body").and_then(|item| bytes(problems, item, "a text"));
+        let length = section
+            .take("expect-length")
+            .and_then(|item| item.parse(problems, "a number of bytes", values::count));
+        if statuses.is_none() && body.is_none() && length.is_none() {
+            return None;
+        }
+        let statuses = statuses.unwrap_or_else(|| Expect::default().statuses);
+        Some(Expect { statuses, body, length })
+    }
+
+    /// Headers in either form, in order.
+    pub(super) fn headers(&mut self, item: Item<'a>) -> Vec<(String, String)> {
+        match item.value {
+            DeValue::Table(table) => self.header_table(table),
+            DeValue::Array(_) => {
+                let lines = item.list(&mut self.problems, HEADERS).into_iter().flatten();
+                lines.filter_map(|line| self.header_line(line)).collect()
+            }
+            _ => {
+                item.wrong_type(&mut self.problems, HEADERS);
+                Vec::new()
+            }
+        }
+    }
+
+    /// `unix` or `host` and `port`, with `tls` where it is secured.
+    pub(super) fn listed_endpoint(&mut self, item: Item<'a>) -> Option<Endpoint> {
+        const EXPECTED: &str = "{ host = \"name\", port = 80 } or { unix = \"/path\" }";
+        let DeValue::Table(table) = item.value else {
+            item.wrong_type(&mut self.problems, EXPECTED);
+            return None;
+        };
+        let mut section = Section::new("an endpoint", item.at, table);
+        let problems = &mut self.problems;
+        let unix = section.take("unix").and_then(|i| i.string(problems, "a path"));
+        let host = section.take("host").and_then(|i| i.string(problems, "a name or address"));
+        let port = section.take("port").and_then(|i| i.parse(problems, "a port", port));
+        let tls = section.take("tls").and_then(|i| i.string(problems, "the server's name"));
+        section.finish(problems);
+        let endpoint = match (unix, host, port) {
+            (Some(path), None, None) => Endpoint::Unix { path: path.to_owned() },
+            (None, Some(host), Some(port)) => Endpoint::Tcp { host: host.to_owned(), port },
+            _ => {
+                problems.add(item.at, format!("an endpoint is either {EXPECTED}"));
+                return None;
+            }
+        };
+        Some(match tls {
+            Some(name) => endpoint.secured(name),
+            None => endpoint,
+        })
+    }
+
+    /// The index of the endpoint, which is added where it is new.
+    pub(super) fn endpoint(&mut self, endpoint: Endpoint) -> u32 {
+        let known = self.endpoints.iter().position(|e| *e == endpoint);
+        known.unwrap_or_else(|| {
+            self.endpoints.push(endpoint);
+            self.endpoints.len() - 1
+        }) as u32
+    }
+
+    /// `"/path"`, `"METHOD /path"`, or the same with a URL.
+    fn short(&mut self, item: Item<'a>, text: &str) -> Option<u32> {
+        self.short_spec(item, text).map(|call| self.intern(call, item.at))
+    }
+
+    fn short_spec(&mut self, item: Item<'a>, text: &str) -> Option<CallSpec> {
+        // Blanks in fields do not count.
+        let method_ends = text.find(' ').filter(|&at| !text[..at].contains('/'));
+        let (method, goal) = method_ends.map_or(("GET", text), |at| (&text[..at], &text[at + 1..]));
+        let goal = if goal.starts_with('/') || goal == "*" {
+            self.of_path(goal.to_owned())
+        } else if goal.contains("://") {
+            Url::parse(goal).map(|url| self.of_url(url)).map_err(|e| e.to_string())
+        } else {
+            let goal = quoted_url(goal);
+            Err(format!("'{goal}' is neither a path (/...) nor a URL (http://...)"))
+        };
+        match goal {
+            Ok(goal) => {
+                let mut call =
+                    self.finish(goal, CallSpec::method_of(method), Vec::new(), Vec::new());
+                call.template = dynamic::looks_like_template(&call);
+                self.checked(item.at, call)
+            }
+            Err(why) => {
+                self.problems.add(item.at, format!("`{}`: {why}", item.key));
+                None
+            }
+        }
+    }
+
+    /// A request of the list at the top.
+    fn number(&mut self, item: Item<'a>) -> Option<u32> {
+        let listed = self.calls.len() as u64;
+        let number = item.parse(&mut self.problems, REQUEST, values::count)?;
+        if number < listed {
+            return Some(number as u32);
+        }
+        let what = match listed {
+            0 => "there is no list `request` at the top of the file".into(),
+            _ => format!("the list `request` at the top of the file ends with {}", listed - 1),
+        };
+        self.problems.add(item.at, format!("there is no request {number}: {what}"));
+        None
+    }
+
+    fn checked(&mut self, at: usize, call: CallSpec) -> Option<CallSpec> {
+        match call.check() {
+            Ok(()) => Some(call),
+            Err(why) => {
+                self.problems.add(at, why);
+                None
+            }
+        }
+    }
+
+    fn finish(
+        &self,
+        goal: Goal,
+        method: Cow<'static, str>,
+        own: Vec<(String, String)>,
+        body: Vec<u8>,
+    ) -> CallSpec {
+        let has = |headers: &[(String, String)], name: &str| {
+            headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
+        };
+        let mut headers = self.common.headers.clone();
+        if !own.is_empty() {
+            let common = headers.iter().filter(|(name, _)| !has(&own, name)).cloned();
+            headers = common.chain(own.iter().cloned()).collect();
+        }
+        if let Some((name, password)) = goal.user
+            && !has(&headers, "authorization")
+        {
+            let secret = BASE64.encode(format!("{name}:{}", password.expose()));
+            headers.push(("Authorization".into(), format!("Basic {secret}")));
+        }
+        CallSpec {
+            endpoint: goal.endpoint,
+            method,
+            path: goal.path,
+            authority: self.common.host.clone().unwrap_or(goal.authority),
+            headers,
+            body,
+            bare: self.common.bare,
+            ..CallSpec::default()
+        }
+    }
+
+    /// From `url`, or from `path` and `endpoint`.
+    fn goal(&mut self, section: &mut Section<'a>) -> Option<Goal> {
+        let url = section.take("url");
+        let path = section.take("path");
+        let endpoint = section.take("endpoint");
+        if let Some(url) = url {
+            if let Some(other) = path.or(endpoint) {
+                let what = format!("`url` says it all; leave `{}` out", other.key);
+                self.problems.add(other.at, what);
+            }
+            let parse = |text: &str| Url::parse(text).map_err(|e| e.to_string());
+            let url = url.parse(&mut self.problems, "a URL", parse)?;
+            return Some(self.of_url(url));
+        }
+        let path = match path {
+            Some(item) => item.string(&mut self.problems, "a path, as \"/x\"")?.to_owned(),
+            None => self.common.url.as_ref().map_or("/", |url| &url.path).to_owned(),
+        };
+        let goal = match endpoint {
+            Some(item) => {
+                let n = item.parse(&mut self.problems, "a number", values::count)?;
+                let found = usize::try_from(n).ok().filter(|&n| n < self.endpoints.len());
+                let Some(n) = found.filter(|_| self.listed) else {
+                    let what = format!("there is no endpoint {n} in the list `endpoints`");
+                    self.problems.add(item.at, what);
+                    return None;
+                };
+                Ok(self.of_endpoint(n, path))
+            }
+            None => self.of_path(path),
+        };
+        goal.map_err(|why| self.problems.add(section.at, why)).ok()
+    }
+
+    fn of_url(&mut self, url: Url) -> Goal {
+        let endpoint = self.endpoint(url.endpoint());
+        Goal { endpoint, authority: url.authority().into(), path: url.path, user: url.user }
+    }
+
+    /// The path on the server that the file names at its top.
+    fn of_path(&mut self, path: String) -> Result<Goal, String> {
+        if self.base.is_none()
+            && let Some(url) = self.common.url.clone()
+        {
+            self.base = Some(self.of_url(url));
+        }
+        if let Some(base) = &self.base {
+            let (authority, user) = (base.authority.clone(), base.user.clone());
+            return Ok(Goal { endpoint: base.endpoint, path, authority, user });
+        }
+        if self.listed && !self.endpoints.is_empty() {
+            return Ok(self.of_endpoint(0, path));
+        }
+        Err("the request has no server; write `url = \"http://host:port\"` at the top of the file"
+            .into())
+    }
+
+    fn of_endpoint(&self, n: usize, path: String) -> Goal {
+        let authority = authority(&self.endpoints[n]).into();
+        Goal { endpoint: n as u32, path, authority, user: None }
+    }
+
+    fn body(&mut self, item: Item<'a>) -> Option<Vec<u8>> {
+        if let DeValue::String(text) = item.value
+            && let Some(file) = text.strip_prefix('@')
+        {
+            return self.file(item, file).map(|(_, bytes)| bytes);
+        }
+        if let DeValue::Table(table) = item.value
+            && let Some((_, file)) = table.get_key_value("file").filter(|_| table.len() == 1)
+        {
+            let item = Item::new(item.key, file);
+            let file = item.string(&mut self.problems, "a file's name")?;
+            return self.file(item, file).map(|(_, bytes)| bytes);
+        }
+        bytes(&mut self.problems, item, BODY)
+    }
+
+    /// A file that is named from the plan's folder: how it is shown, and its bytes.
+    pub(super) fn file(&mut self, item: Item<'_>, name: &str) -> Option<(String, Vec<u8>)> {
+        let Some(folder) = self.folder else {
+            let what = format!("`{}`: no files are read for this plan", item.key);
+            self.problems.add(item.at, what);
+            return None;
+        };
+        let path = folder.join(name);
+        match files::read("the file", &path) {
+            Ok(bytes) => Some((path.display().to_string(), bytes)),
+            Err(why) => {
+                self.problems.add(item.at, format!("`{}`: {why}", item.key));
+                None
+            }
+        }
+    }
+
+    fn header_table(&mut self, table: &'a DeTable<'a>) -> Vec<(String, String)> {
+        let mut lines: Vec<_> = table.iter().collect();
+        lines.sort_by_key(|(name, _)| name.span().start);
+        let mut headers = Vec::with_capacity(lines.len());
+        for (name, value) in lines {
+            let item = Item::new(name.get_ref(), value);
+            let Some(value) = item.scalar() else {
+                item.wrong_type(&mut self.problems, "a text");
+                continue;
+            };
+            match target::check_header(name.get_ref(), &value) {
+                Ok(()) => headers.push((name.get_ref().to_string(), value.into_owned())),
+                Err(why) => self.problems.add(name.span().start, why),
+            }
+        }
+        headers
+    }
+
+    /// `"Name: value"`, or `["Name", "value"]` where every blank counts.
+    fn header_line(&mut self, item: Item<'a>) -> Option<(String, String)> {
+        if let DeValue::Array(pair) = item.value
+            && let [Some(name), Some(value), None] = [0, 1, 2].map(|i| pair.get(i))
+            && let (Some(name), Some(value)) = (name.get_ref().as_str(), value.get_ref().as_str())
+        {
+            return match target::check_header(name, value) {
+                Ok(()) => Some((name.to_owned(), value.to_owned())),
+                Err(why) => {
+                    self.problems.add(item.at, why);
+                    None
+                }
+            };
+        }
+        item.parse(&mut self.problems, "\"Name: value\"", values::header)
+    }
+
+    /// The `Host` header; it may be empty.
+    pub(super) fn host(&mut self, item: Item<'a>) -> Option<String> {
+        let host = item.string(&mut self.problems, "a name")?;
+        if host.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            let what = format!("`host`: '{host}' is no host; write a name, without blanks");
+            self.problems.add(item.at, what);
+            return None;
+        }
+        Some(host.to_owned())
+    }
+
+    fn name(&mut self, item: Item<'a>) -> Option<u32> {
+        let name = item.string(&mut self.problems, "a name")?;
+        Some(self.names.intern(name))
+    }
+}
+
+/// The `Host` header of requests to an endpoint that no URL named.
+pub(super) fn authority(endpoint: &Endpoint) -> String {
+    let tls = endpoint.tls_name().is_some();
+    match endpoint.transport() {
+        Endpoint::Tcp { host, port } => {
+            let url = Url { tls, host: host.clone(), port: *port, path: "/".into(), user: None };
+            url.authority()
+        }
+        _ => "localhost".into(),
+    }
+}
+
+/// Text, or bytes in base64.
+fn bytes(problems: &mut Problems<'_>, item: Item<'_>, expected: &str) -> Option<Vec<u8>> {
+    let table = match item.value {
+        DeValue::String(text) => return Some(text.as_bytes().to_vec()),
+        DeValue::Table(table) if table.len() == 1 => table,
+        _ => {
+            item.wrong_type(problems, expected);
+            return None;
+        }
+    };
+    if let Some(text) = table.get("text") {
+        let text = Item::new(item.key, text).string(problems, "a text")?;
+        return Some(text.as_bytes().to_vec());
+    }
+    let Some(code) = table.get("base64") else {
+        item.wrong_type(problems, expected);
+        return None;
+    };
+    let decode = |text: &str| {
+        let text: String = text.split_ascii_whitespace().collect();
+        let wrong = |_| "this is not base64: letters, digits, + and /, padded with =".to_owned();
+        BASE64.decode(text).map_err(wrong)
+    };
+    Item::new(item.key, code).parse(problems, "a text in base64", decode)
+}
+
+fn statuses(problems: &mut Problems<'_>, item: Item<'_>) -> Option<Vec<(u16, u16)>> {
+    const EXPECTED: &str = "statuses, as \"2xx,404\" or [200, 404]";
+    let one = |item: Item<'_>, problems: &mut Problems<'_>| {
+        item.parse(problems, EXPECTED, values::statuses).map(|s| s.0)
+    };
+    if !matches!(item.value, DeValue::Array(_)) {
+        return one(item, problems);
+    }
+    let parts: Vec<_> = item.list(problems, EXPECTED)?.collect();
+    let ranges = parts.into_iter().map(|part| one(part, problems));
+    ranges.collect::<Option<Vec<_>>>().map(|ranges| ranges.concat())
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("ports are numbers from 1 to 65535".into()),
+        Ok(port) => Ok(port),
+    }
+}

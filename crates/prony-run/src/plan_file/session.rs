@@ -1,0 +1,192 @@
+//! Sessions of a plan file: bursts of requests with pauses between.
+
+use prony_core::plan::{Burst, CallSpec, Dialect, Pick, SessionKind, Sessions, Think};
+use toml::de::{DeTable, DeValue};
+
+use super::reader::{Item, Section};
+use super::request::Requests;
+use super::words::{COOKIES, LOST, ON_FAILURE, PICK};
+use crate::values;
+
+const STEP: &str = "a request, an array of them or { burst = [...], ... }";
+const SESSION: &str = "a session: [[session]], or the name of a session file";
+
+/// The keys that only sessions give a meaning.
+const NEED_SESSIONS: [&str; 7] = [
+    "sessions",
+    "session-connections",
+    "session-think",
+    "cookies",
+    "lost",
+    "on-failure",
+    "retries",
+];
+
+impl<'a> Requests<'a> {
+    /// The sessions, and all keys that tell of them.
+    pub(super) fn sessions(&mut self, top: &mut Section<'a>) -> Option<Sessions> {
+        let Some(session) = top.take("session") else {
+            for key in NEED_SESSIONS {
+                if let Some(item) = top.take(key) {
+                    let what = format!("`{key}` needs sessions; add [[session]], or leave it out");
+                    self.problems.add(item.at, what);
+                }
+            }
+            return None;
+        };
+        let problems = &mut self.problems;
+        let think = top
+            .take("session-think")
+            .and_then(|i| i.parse(problems, "a time, as \"2s\" or \"exp:2s\"", values::think))
+            .unwrap_or(Think::None);
+        let connections = top
+            .take("session-connections")
+            .and_then(|i| i.parse(problems, "a number", values::connections))
+            .unwrap_or(1);
+        let cookies = top.take("cookies").and_then(|i| i.word(problems, COOKIES));
+        let lost = top.take("lost").and_then(|i| i.word(problems, LOST));
+        let on_failure = top.take("on-failure").and_then(|i| i.word(problems, ON_FAILURE));
+        let retries = top
+            .take("retries")
+            .and_then(|i| i.parse(problems, "a number", values::number))
+            .unwrap_or(0);
+        let pick = top.take("pick").and_then(|i| i.word(problems, PICK));
+        let kinds = self.kinds(session, think)?;
+        let weighted = kinds.iter().any(|kind| kind.weight != 1);
+        Some(Sessions {
+            pick: pick.unwrap_or(if weighted { Pick::Random } else { Pick::InTurn }),
+            kinds: kinds.into(),
+            connections,
+            cookies: cookies.unwrap_or_default(),
+            lost: lost.unwrap_or_default(),
+            on_failure: on_failure.unwrap_or_default(),
+            retries,
+        })
+    }
+
+    fn kinds(&mut self, item: Item<'a>, think: Think) -> Option<Vec<SessionKind>> {
+        if let DeValue::String(file) = item.value {
+            return self.log_file(item, file, think);
+        }
+        let kinds: Vec<_> = item.list(&mut self.problems, SESSION)?.collect();
+        if kinds.is_empty() {
+            self.problems.add(item.at, "there is no session in the list");
+        }
+        // All are read, so that everything that is wrong is told.
+        let kinds: Vec<_> = kinds.into_iter().map(|kind| self.kind(kind, think)).collect();
+        kinds.into_iter().collect()
+    }
+
+    fn kind(&mut self, item: Item<'a>, think: Think) -> Option<SessionKind> {
+        let DeValue::Table(table) = item.value else {
+            item.wrong_type(&mut self.problems, SESSION);
+            return None;
+        };
+        let mut section = Section::new("a session", item.at, table);
+        let problems = &mut self.problems;
+        let name = section.take("name").and_then(|i| i.string(problems, "a name"));
+        let weight = section
+            .take("weight")
+            .and_then(|i| i.parse(problems, "a number", values::per_connection))
+            .unwrap_or(1);
+        let steps = section.take("request");
+        if steps.is_none() {
+            let what = "the session has no request; add [[session.request]] or request = [...]";
+            problems.add(item.at, what);
+        }
+        section.finish(problems);
+        let steps: Vec<_> = steps?.list(problems, "an array of requests")?.collect();
+        if steps.is_empty() {
+            problems.add(item.at, "the session has no request");
+        }
+        let bursts: Vec<_> = steps.into_iter().map(|step| self.step(step, think)).collect();
+        let bursts = bursts.into_iter().collect::<Option<Vec<_>>>()?;
+        Some(SessionKind { name: name.unwrap_or_default().to_owned(), weight, bursts })
+    }
+
+    /// One request or burst, with the pause after it.
+    fn step(&mut self, item: Item<'a>, think: Think) -> Option<Burst> {
+        match item.value {
+            DeValue::Table(table) => self.table_step(item, table, think),
+            DeValue::Array(_) => {
+                let calls = self.burst(item)?;
+                Some(Burst { calls, lead: false, think, repeat: 1 })
+            }
+            _ => {
+                let call = self.call(item)?;
+                Some(Burst { calls: vec![call], lead: false, think, repeat: 1 })
+            }
+        }
+    }
+
+    fn table_step(
+        &mut self,
+        item: Item<'a>,
+        table: &'a DeTable<'a>,
+        think: Think,
+    ) -> Option<Burst> {
+        let what = if table.contains_key("burst") { "a burst" } else { "a request" };
+        let mut section = Section::new(what, item.at, table);
+        let problems = &mut self.problems;
+        let own = section
+            .take("think")
+            .and_then(|i| i.parse(problems, "a time, as \"2s\" or \"exp:2s\"", values::think));
+        let repeat = section
+            .take("repeat")
+            .and_then(|i| i.parse(problems, "a number", values::per_connection))
+            .unwrap_or(1);
+        let mut lead = None;
+        let calls = match section.take("burst") {
+            Some(burst) => {
+                lead = section.take("lead").and_then(|i| i.boolean(problems));
+                self.burst(burst)
+            }
+            None => self.spec(&mut section).map(|call| vec![self.intern(call, item.at)]),
+        };
+        section.finish(&mut self.problems);
+        let lead = lead.unwrap_or(false);
+        Some(Burst { calls: calls?, lead, think: own.unwrap_or(think), repeat })
+    }
+
+    fn burst(&mut self, item: Item<'a>) -> Option<Vec<u32>> {
+        let parts: Vec<_> = item.list(&mut self.problems, STEP)?.collect();
+        if parts.is_empty() {
+            self.problems.add(item.at, "the burst has no request");
+            return None;
+        }
+        let calls: Vec<_> = parts.into_iter().map(|part| self.call(part)).collect();
+        calls.into_iter().collect()
+    }
+
+    /// The sessions of a file in httperf's grammar.
+    fn log_file(&mut self, item: Item<'a>, file: &str, think: Think) -> Option<Vec<SessionKind>> {
+        let (name, text) = self.file(item, file)?;
+        self.log(&name, &text, think)
+    }
+
+    /// The sessions of a text in httperf's grammar.
+    pub(super) fn log(
+        &mut self,
+        name: &str,
+        text: &[u8],
+        think: Think,
+    ) -> Option<Vec<SessionKind>> {
+        let mut calls = std::mem::take(&mut self.calls);
+        let mut wrong = Vec::new();
+        // What is wrong with one request does not keep the others from being looked at.
+        let kinds = calls.add_log(text, Dialect::Prony, think, |request| {
+            self.logged(request).unwrap_or_else(|why| {
+                wrong.push(format!("{name}:{}:{}: {why}", request.line, request.column));
+                CallSpec::default()
+            })
+        });
+        self.calls = calls;
+        let kinds = kinds.map_err(|errors| {
+            // Where the grammar is wrong, that is told alone.
+            let told = errors.iter().map(|e| format!("{name}:{}:{}: {}", e.line, e.column, e.kind));
+            wrong = told.collect();
+        });
+        wrong.into_iter().for_each(|sentence| self.problems.add_foreign(sentence));
+        kinds.ok()
+    }
+}

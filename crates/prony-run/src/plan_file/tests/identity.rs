@@ -1,0 +1,341 @@
+//! Any plan, written and read again, is the same plan.
+
+use std::sync::{Arc, OnceLock};
+
+use prony_core::plan::{
+    Burst, CallSpec, Cookies, Data, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Placement,
+    Plan, Resume, SessionKind, Sessions, Shard, Stop, Think, TlsSpec, TlsVersion,
+};
+use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
+use prony_core::script::{Extract, PickRow, Place, Table};
+use prony_core::target::Endpoint;
+use prony_core::units::Span;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::{explain, plan};
+
+/// Text with what may stand in a header's value and TOML may stumble over.
+fn text() -> impl Strategy<Value = String> {
+    "([ -~]|[\"'\\\\@#=\t{}\\[\\]äé\u{200b}\u{1f600}]){0,12}"
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![text(), ".{0,12}", "(\n|\r|\0|\u{7f}|\u{85}|a|\"\"\"|'''){0,12}"]
+}
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        any_text().prop_map(String::into_bytes),
+        any_text().prop_map(|text| format!("@{text}").into_bytes()),
+        prop::collection::vec(any::<u8>(), 0..30),
+    ]
+}
+
+fn span() -> impl Strategy<Value = Span> {
+    prop_oneof![1..2_000_000_000u64, 1..=u64::MAX / 4].prop_map(Span)
+}
+
+fn endpoint() -> impl Strategy<Value = Endpoint> {
+    let tcp = (select(vec!["h", "a.b", "::1", "1.2.3.4", "we ird", "fe80::1%lo"]), 1..=u16::MAX)
+        .prop_map(|(host, port)| Endpoint::Tcp { host: host.into(), port });
+    let unix = text().prop_map(|path| Endpoint::Unix { path: format!("/{path}") });
+    (prop_oneof![3 => tcp, 1 => unix], option::weighted(0.2, text())).prop_map(
+        |(to, tls)| match tls {
+            Some(name) => to.secured(&format!("n{name}")),
+            None => to,
+        },
+    )
+}
+
+fn expectation() -> impl Strategy<Value = Expect> {
+    let range = (100u16..600, 100u16..600).prop_map(|(a, b)| (a.min(b), a.max(b)));
+    (prop::collection::vec(range, 1..3), option::of(bytes()), option::of(any::<u64>()))
+        .prop_map(|(statuses, body, length)| Expect { statuses, body, length })
+}
+
+fn header() -> impl Strategy<Value = (String, String)> {
+    (select(vec!["A", "a", "Host", "X-!#$%&'*+-.^_`|~0"]).prop_map(str::to_owned), text())
+}
+
+fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
+    let path = prop_oneof![
+        Just("/".to_owned()),
+        Just("*".to_owned()),
+        text().prop_map(|t| format!("/{}", t.replace([' ', '\t'], "")))
+    ];
+    (
+        (0..endpoints, select(vec!["GET", "POST", "HEAD", "M-SEARCH", "get"]), path),
+        select(vec!["h", "a.b:1", "", "x'y"]),
+        prop::collection::vec(header(), 0..4),
+        prop_oneof![2 => Just(Vec::new()), 1 => bytes()],
+        option::weighted(0.3, (bytes(), option::of(any_text()))),
+        option::of(0..names.max(1)).prop_map(move |name| name.filter(|&n| n < names)),
+        option::weighted(0.2, expectation().prop_map(Box::new)),
+        (field(), any::<bool>(), prop::collection::vec(extract(), 0..2)),
+    )
+        .prop_map(|(line, authority, headers, body, bare, name, expect, dynamic)| {
+            let ((endpoint, method, path), (field, template, extract)) = (line, dynamic);
+            // What is sent to the byte may be anything.
+            let (raw, any_path) = bare.clone().unwrap_or_default();
+            let path = any_path.unwrap_or(path);
+            CallSpec {
+                endpoint,
+                method: method.into(),
+                path: if path == "*" { path } else { path + field },
+                authority: authority.into(),
+                headers: headers.into(),
+                body: [&body, field.as_bytes()].concat(),
+                bare: bare.is_some(),
+                raw,
+                name,
+                expect,
+                template,
+                extract,
+            }
+        })
+}
+
+/// Fields, and what only looks like one.
+fn field() -> impl Strategy<Value = &'static str> {
+    select(vec!["", "", "{{session}}", "{{v | url}}", "{{t.c d}}", "{{random.pick 'a b'}}", "{{"])
+}
+
+fn extract() -> impl Strategy<Value = Extract> {
+    let place = prop_oneof![
+        option::of(Just("a(\"')".to_owned()))
+            .prop_map(|regex| Place::Header { name: "X".into(), regex }),
+        select(vec!["a+", "'\"\\\\"]).prop_map(|text| Place::Regex(text.into())),
+        any_text().prop_map(|text| Place::Json(format!("/{text}"))),
+        (text(), text()).prop_map(|(a, b)| Place::Between(a + "<", b + ">")),
+    ];
+    (select(vec!["v", "w-2"]), place, option::of(any_text())).prop_map(
+        |(variable, place, default)| Extract { variable: variable.into(), place, default },
+    )
+}
+
+fn data() -> impl Strategy<Value = Data> {
+    let row = (any_text(), any_text());
+    let rows = (prop::collection::vec(row, 1..4), select(vec![PickRow::InTurn, PickRow::Random]));
+    let table = rows.prop_map(|(rows, pick)| {
+        let columns = vec!["a".to_owned(), "c d".to_owned()];
+        let mut table = Table::new("t", pick, columns).expect("columns");
+        for (a, b) in &rows {
+            table.push([a.as_str(), b]).expect("two cells");
+        }
+        Arc::new(table)
+    });
+    let variables = select(vec!["x", "{{random.uuid}}", "'\""])
+        .prop_map(|value| vec![("v".to_owned(), value.to_owned())]);
+    (prop::collection::vec(table, 1..=1), option::of(variables))
+        .prop_map(|(tables, variables)| Data { tables, variables: variables.unwrap_or_default() })
+}
+
+fn think() -> impl Strategy<Value = Think> {
+    prop_oneof![
+        Just(Think::None),
+        span().prop_map(Think::Fixed),
+        span().prop_map(Think::Exponential),
+        (span(), span()).prop_map(|(a, b)| Think::Uniform(a.min(b), a.max(b))),
+    ]
+}
+
+fn sessions(calls: u32) -> impl Strategy<Value = Sessions> {
+    let burst = (prop::collection::vec(0..calls, 1..4), any::<bool>(), think(), 1..9u32)
+        .prop_map(|(calls, lead, think, repeat)| Burst { calls, lead, think, repeat });
+    let kind = (any_text(), 1..4u32, prop::collection::vec(burst, 1..4))
+        .prop_map(|(name, weight, bursts)| SessionKind { name, weight, bursts });
+    (
+        prop::collection::vec(kind, 1..4),
+        select(vec![Pick::InTurn, Pick::Random]),
+        1..5u32,
+        select(vec![Cookies::Off, Cookies::Session, Cookies::Shared, Cookies::Always]),
+        select(vec![Lost::Idempotent, Lost::Resend, Lost::Fail]),
+        select(vec![OnFailure::End, OnFailure::Continue]),
+        0..3u32,
+    )
+        .prop_map(|(kinds, pick, connections, cookies, lost, on_failure, retries)| Sessions {
+            kinds: kinds.into(),
+            pick,
+            connections,
+            cookies,
+            lost,
+            on_failure,
+            retries,
+        })
+}
+
+fn rate() -> impl Strategy<Value = RatePlan> {
+    let number = || {
+        let whole = (0..1000u32).prop_map(f64::from);
+        prop_oneof![0.0..1e9f64, whole, select(vec![1e9, 1.1e3, 0.1, 1e-9])]
+    };
+    let piece = (number(), number(), 1..u64::MAX / 9);
+    (prop::collection::vec(piece, 0..3), number()).prop_map(|(pieces, last)| {
+        let ramps = pieces.into_iter().map(|(from, to, length)| RatePiece {
+            from,
+            to,
+            length: Some(Span(length)),
+        });
+        let last = RatePiece { from: last, to: last, length: None };
+        RatePlan { pieces: ramps.chain([last]).collect() }
+    })
+}
+
+fn load() -> impl Strategy<Value = Load> {
+    let open = |rate, arrivals, connections| Load::Open { rate, arrivals, connections };
+    prop_oneof![
+        (1..1000u32, think()).prop_map(|(connections, think)| Load::Closed { connections, think }),
+        (rate(), select(vec![Arrivals::Fixed, Arrivals::Poisson]), 1..1000u32)
+            .prop_map(move |(rate, law, n)| open(rate, law, n)),
+        (span(), span(), 1..1000u32).prop_map(move |(a, b, n)| {
+            open(RatePlan::default(), Arrivals::Uniform(a.min(b), a.max(b)), n)
+        }),
+        (prop::collection::vec(span(), 1..25), 1..1000u32).prop_map(move |(mut times, n)| {
+            times.sort();
+            open(RatePlan::default(), Arrivals::Trace(times.into()), n)
+        }),
+    ]
+}
+
+/// A certificate and its key, made once.
+fn pem() -> (String, String) {
+    static PEM: OnceLock<(String, String)> = OnceLock::new();
+    let make = || {
+        let made = rcgen::generate_simple_self_signed(["h".to_owned()]).unwrap();
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    };
+    PEM.get_or_init(make).clone()
+}
+
+fn tls() -> impl Strategy<Value = TlsSpec> {
+    (
+        any::<[bool; 4]>(),
+        select(vec![None, Some(TlsVersion::Tls12), Some(TlsVersion::Tls13)]),
+        select(vec![Resume::On, Resume::Off, Resume::Session]),
+    )
+        .prop_map(|([verify, ca, cert, more], version, resume)| TlsSpec {
+            verify,
+            ca: ca.then(|| pem().0),
+            cert: cert.then(|| pem().0),
+            key: cert.then(|| pem().1.into()),
+            version,
+            groups: if more { vec!["secp256r1".into(), "x25519".into()] } else { vec![] },
+            suites: if more { vec!["TLS_AES_128_GCM_SHA256".into()] } else { vec![] },
+            alpn: if more { vec!["a".into(), "b".into()] } else { vec![] },
+            resume,
+        })
+        .prop_filter("the default is told by no table", |spec| *spec != TlsSpec::default())
+}
+
+fn stop() -> impl Strategy<Value = Stop> {
+    (option::of(1..=u64::MAX), option::of(span()), any::<bool>()).prop_map(|(n, time, which)| {
+        Stop {
+            requests: if which { n.or(Some(1)) } else { n },
+            sessions: None,
+            duration: if which { time } else { time.or(Some(Span(1))) },
+        }
+    })
+}
+
+/// Calls are often the same in part, as those of real plans are.
+fn alike(mut calls: Vec<CallSpec>, same: [bool; 5]) -> Vec<CallSpec> {
+    let first = calls[0].clone();
+    for call in &mut calls {
+        if same[0] {
+            call.authority.clone_from(&first.authority);
+        }
+        if same[1] {
+            call.bare = first.bare;
+            call.raw.clear();
+            call.path = "/same".into();
+        }
+        if same[2] {
+            call.headers.clone_from(&first.headers);
+        }
+        if same[3] {
+            (call.name, call.expect) = (None, None);
+        }
+        if same[4] {
+            (call.method, call.body) = ("GET".into(), Vec::new());
+        }
+    }
+    calls
+}
+
+fn any_plan() -> impl Strategy<Value = Plan> {
+    let names = prop::collection::btree_set(any_text(), 0..3);
+    let base = (prop::collection::hash_set(endpoint(), 1..3), names);
+    let parts = base.prop_flat_map(|(endpoints, names)| {
+        let calls = prop::collection::vec(call(endpoints.len() as u32, names.len() as u32), 1..5);
+        let calls = (calls, any::<[bool; 5]>()).prop_map(|(calls, same)| alike(calls, same));
+        let sessions = calls.prop_flat_map(|calls| {
+            let sessions = option::of(sessions(calls.len() as u32));
+            (Just(calls), sessions)
+        });
+        (Just(endpoints), Just(names), sessions)
+    });
+    let limits = (1..4u32, option::of(1..9u32), span(), any::<bool>(), span(), any::<bool>());
+    let rest = (
+        load(),
+        stop(),
+        span(),
+        limits,
+        expectation(),
+        any::<u64>(),
+        (0..3u32, 3..5u32),
+        select(vec![Pick::InTurn, Pick::Random]),
+        (option::of(1..=u64::MAX), data(), option::of(tls().prop_map(Box::new))),
+    );
+    (parts, rest).prop_map(|((endpoints, names, (mut calls, sessions)), rest)| {
+        let (load, stop, warmup, limits, expect, seed, (index, of), pick, more) = rest;
+        let (session_count, data, tls) = more;
+        let tls = tls.filter(|_| endpoints.iter().any(|e| e.tls_name().is_some()));
+        if sessions.is_none() {
+            for call in &mut calls {
+                (call.template, call.extract) = (false, Vec::new());
+            }
+        }
+        let (pipeline, requests_per_connection, timeout, from_send, connect_timeout, old) = limits;
+        let old = old && pipeline == 1;
+        let counted = matches!(load, Load::Closed { .. }) && stop.requests.is_some();
+        let replace_lost = from_send && counted && sessions.is_none();
+        Plan {
+            endpoints: endpoints.into_iter().collect(),
+            calls: calls.into(),
+            // It is not asked where there are sessions.
+            pick: if sessions.is_some() { Pick::InTurn } else { pick },
+            stop: Stop { sessions: session_count.filter(|_| sessions.is_some()), ..stop },
+            sessions,
+            data,
+            names: names.into_iter().rev().collect(),
+            load,
+            warmup,
+            pipeline,
+            // No plan file says anything else yet.
+            placement: Placement::Spread,
+            requests_per_connection,
+            timeout,
+            timeout_from_send: from_send,
+            replace_lost,
+            exchange: None,
+            connect_timeout,
+            expect,
+            http: if old { HttpVersion::Http10 } else { HttpVersion::Http11 },
+            tls,
+            seed,
+            shard: Shard { index, of },
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn a_plan_survives_its_file(any in any_plan()) {
+        prop_assume!(any.check().is_ok());
+        let written = explain(&any, &[]);
+        prop_assert_eq!(plan(&written), any, "{}", written);
+    }
+}

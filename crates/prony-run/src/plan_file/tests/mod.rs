@@ -1,0 +1,279 @@
+//! Plan files read and written.
+
+mod dynamic;
+mod identity;
+mod refused;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use expect_test::{Expect, expect};
+use prony_core::plan::Plan;
+
+use super::{Common, explain, parse, session_file, summary};
+use crate::environment::Environment;
+
+fn around() -> Environment {
+    Environment { connections_max: 9, connections_why: "a reason".into(), seed: 1 }
+}
+
+pub(crate) fn plan(text: &str) -> Plan {
+    match parse("p.toml", text, Some(Path::new("/nowhere")), &around()) {
+        Ok(planned) => planned.plan,
+        Err(sentences) => panic!("{}", sentences.join("\n")),
+    }
+}
+
+/// What the text comes to, as a plan file; which is the same plan again.
+fn check(text: &str, explained: Expect) {
+    let first = plan(text);
+    let written = explain(&first, &[]);
+    assert_eq!(plan(&written), first, "{written}");
+    explained.assert_eq(&written);
+}
+
+#[test]
+fn a_url_is_a_plan() {
+    check(
+        "url = \"http://h:81/a?b\"",
+        expect![[r##"
+            # Run it with: prony run FILE
+            url = "http://h:81/a?b"
+            connections = 50
+            duration = "10s"
+            seed = 1
+            timeout = "30s"
+            connect-timeout = "5s"
+            expect = "200-399"
+        "##]],
+    );
+}
+
+#[test]
+fn requests_in_all_forms() {
+    check(
+        r#"
+            endpoints = [{ host = "h", port = 80 }, { unix = "/s" }, { host = "::1", port = 1, tls = "n" }]
+            connections = 1
+            requests = "10k"
+            headers = { B = "b", A = 1, Accept = "x" }
+            expect = [200, "404", "5xx"]
+            expect-body = { base64 = "/w==" }
+            pick = "random"
+            request = [
+              "/a",
+              "DELETE /b",
+              "http://h/c",
+              { path = "/d", endpoint = 1, headers = ["a: own", ["C", " c "]] },
+              { endpoint = 2, body = { text = "@@" }, bare = true },
+              { url = "http://u:p@i:8080/e", method = "PUT", body = { text = "@" }, expect-length = 0 },
+              { path = "*", method = "OPTIONS", host = "x", name = "o", body = '''"'''},
+            ]
+        "#,
+        expect![[r##"
+            # Run it with: prony run FILE
+            endpoints = [{ host = "h", port = 80 }, { unix = "/s" }, { host = "::1", port = 1, tls = "n" }, { host = "i", port = 8080 }]
+            headers = ["B: b"]
+            connections = 1
+            requests = 10000
+            pick = "random"
+            seed = 1
+            timeout = "30s"
+            connect-timeout = "5s"
+            expect = "200,404,5xx"
+            expect-body = { base64 = "/w==" }
+
+            request = [
+              { path = "/a", headers = ["A: 1", "Accept: x"] },
+              { path = "/b", method = "DELETE", headers = ["A: 1", "Accept: x"] },
+              { path = "/c", headers = ["A: 1", "Accept: x"] },
+              { path = "/d", endpoint = 1, headers = ["Accept: x", "a: own", ["C", " c "]] },
+              { path = "/", endpoint = 2, headers = ["A: 1", "Accept: x"], bare = true, body = { text = "@@" } },
+              { path = "/e", method = "PUT", endpoint = 3, headers = ["A: 1", "Accept: x", "Authorization: Basic dTpw"], body = { text = "@" }, expect = "200-399", expect-length = 0 },
+              { path = "*", method = "OPTIONS", host = "x", headers = ["A: 1", "Accept: x"], body = '"', name = "o" },
+            ]
+        "##]],
+    );
+}
+
+const SESSIONS: &str = r#"
+            url = "http://h"
+            duration = "1m"
+            users = 3
+            session-think = "1s"
+            session-connections = 4
+            cookies = "session"
+            lost = "resend"
+            on-failure = "continue"
+            retries = 2
+
+            [[session]]
+            name = "look"
+            request = [
+              "/",
+              ["/a", "/b"],
+              { burst = ["/c", { path = "/d", name = "d" }], lead = true, think = "exp:2s", repeat = 3 },
+              { path = "/e", think = "uniform:1s..2s" },
+              { path = "/f", think = 0 },
+              { path = "/g", method = "PUT", body = "x", repeat = 2 },
+              "/",
+            ]
+
+            [[session]]
+            weight = 3
+            [[session.request]]
+            path = "/a"
+            think = 0.5
+            [[session.request]]
+            [[session.request.burst]]
+            path = "/a"
+            [[session.request.burst]]
+            url = "http://h/h"
+        "#;
+
+#[test]
+fn sessions_in_all_forms() {
+    check(
+        SESSIONS,
+        expect![[r##"
+            # Run it with: prony run FILE
+            url = "http://h"
+            users = 3
+            duration = "1m"
+            seed = 1
+            timeout = "30s"
+            connect-timeout = "5s"
+            expect = "200-399"
+            session-connections = 4
+            cookies = "session"
+            lost = "resend"
+            on-failure = "continue"
+            retries = 2
+
+            [[session]]
+            name = "look"
+            request = [
+              { path = "/", think = "1s" },
+              { burst = ["/a", "/b"], think = "1s" },
+              { burst = ["/c", { path = "/d", name = "d" }], lead = true, think = "exp:2s", repeat = 3 },
+              { path = "/e", think = "uniform:1s..2s" },
+              "/f",
+              { path = "/g", method = "PUT", body = "x", think = "1s", repeat = 2 },
+              { path = "/", think = "1s" },
+            ]
+
+            [[session]]
+            weight = 3
+            request = [
+              { path = "/a", think = "500ms" },
+              { burst = ["/a", "/h"], think = "1s" },
+            ]
+        "##]],
+    );
+}
+
+#[test]
+fn loads_in_all_forms() {
+    let load = |text: &str| {
+        let plan = plan(&format!("url = \"http://h\"\n{text}"));
+        assert_eq!(self::plan(&explain(&plan, &[])), plan, "{text}");
+        summary(&plan)
+    };
+    expect![[r#"
+        1 request to 1 server, closed loop of 50
+        1 request to 1 server, closed loop of 1000, think 1.5s
+        1 request to 1 server, open loop, 1k/s, fixed
+        1 request to 1 server, open loop, 1k..2k@10s/s, poisson
+        1 request to 1 server, open loop, uniform:1ms..2ms
+        1 request to 1 server, open loop, trace of 4"#]]
+    .assert_eq(
+        &[
+            "",
+            "connections = \"1k\"\nthink = 1.5",
+            "rate = 1_000",
+            "rate = \"1k..2k@10s\"\narrivals = \"poisson\"",
+            "arrivals = \"uniform:1ms..2ms\"",
+            "arrivals = [0, 0.000_000_001, \"1ms\", 12345678.987654321]",
+        ]
+        .map(load)
+        .join("\n"),
+    );
+}
+
+#[test]
+fn files_are_found_beside_the_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).unwrap();
+    write("body", b"\xff");
+    write("times", b"0.5\n1.5\n");
+    write("s.wsesslog", b"/a\n /b think=2\n\n/c contents='x' method=POST name=c\n");
+    let text = "url = \"http://h\"\narrivals = \"trace:times\"\nsession-think = \"1s\"\nsession = \"s.wsesslog\"";
+    let with_body =
+        "url = \"http://h\"\nrequest = [{ body = \"@body\" }, { body = { file = \"body\" } }]";
+    let of = |text: &str| parse("p", text, Some(folder.path()), &around()).unwrap().plan;
+    expect![[r##"
+        # Run it with: prony run FILE
+        url = "http://h"
+        arrivals = [
+          0.5, 1.5,
+        ]
+        connections = 9
+        seed = 1
+        timeout = "30s"
+        connect-timeout = "5s"
+        expect = "200-399"
+
+        [[session]]
+        request = [
+          { burst = ["/a", "/b"], lead = true, think = "2s" },
+        ]
+
+        [[session]]
+        request = [
+          { path = "/c", body = "x", name = "c", think = "1s" },
+        ]
+    "##]]
+    .assert_eq(&explain(&of(text), &[]));
+    let bodies: Vec<_> = of(with_body).calls.iter().map(|call| call.body.clone()).collect();
+    assert_eq!(bodies, [b"\xff", b"\xff"]);
+}
+
+#[test]
+fn large_plans_are_told_by_number() {
+    // Long requests that are made again and again stand in the file once.
+    let long = "x".repeat(10_000);
+    let text = format!(
+        "url = \"http://h\"\nduration = 1\n[[session]]\nrequest = [{}]",
+        format!("{{ path = \"/a\", body = \"{long}\" }}, \"/b\", ").repeat(100)
+    );
+    let first = plan(&text);
+    let written = explain(&first, &["A note\nof two lines.".into()]);
+    assert!(written.len() < 12_000, "{} bytes", written.len());
+    assert!(written.starts_with("# Run it with: prony run FILE\n# A note of two lines.\n"));
+    assert_eq!(plan(&written), first);
+}
+
+#[test]
+fn a_hundred_thousand_requests_are_read_in_no_time() {
+    let mut text = String::new();
+    for session in 0..1_000 {
+        for request in 0..100 {
+            let indent = if request % 10 == 0 { "" } else { " " };
+            text +=
+                &format!("{indent}/shop/{session}/item{request}.html?user={session} think=1.5\n");
+        }
+        text.push('\n');
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("large.wsesslog");
+    std::fs::write(&file, text).unwrap();
+    let common = Common { url: Some("http://h/".parse().unwrap()), ..Common::default() };
+    let start = Instant::now();
+    let targets = session_file(&file, common, None).unwrap();
+    let took = start.elapsed();
+    assert_eq!(targets.calls.len(), 100_000);
+    println!("{took:?}");
+    // A release build takes less than 100 ms for it on a quiet machine.
+    let most = if cfg!(debug_assertions) { 10_000 } else { 500 };
+    assert!(took < Duration::from_millis(most), "{took:?}");
+}

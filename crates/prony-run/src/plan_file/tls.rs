@@ -1,0 +1,120 @@
+//! How connections are secured: the table `[tls]` of a plan file.
+
+use std::fmt::Write as _;
+
+use prony_core::layer::{check_certificates, check_key};
+use prony_core::plan::{Resume, TlsSpec, TlsVersion};
+use prony_core::units::ParseError;
+use toml::de::DeValue;
+
+use super::explain::{array, line, quoted};
+use super::reader::{Item, Section};
+use super::request::Requests;
+use super::words::{RESUME, TLS_VERSION, word};
+use crate::builder::Draft;
+use crate::values;
+
+const FILE: &str = "the name of a file, or its text (PEM)";
+
+impl<'a> Requests<'a> {
+    /// The table `[tls]`, if it is there.
+    pub(super) fn tls(&mut self, top: &mut Section<'a>, draft: &mut Draft) {
+        let Some(item) = top.take("tls") else { return };
+        let DeValue::Table(table) = item.value else {
+            item.wrong_type(&mut self.problems, "a table: [tls]");
+            return;
+        };
+        if !self.endpoints.iter().any(|e| e.tls_name().is_some()) {
+            let what = "there is nothing to secure: no URL of the plan begins with https://";
+            self.problems.add(item.at, what);
+        }
+        let mut section = Section::new("[tls]", item.at, table);
+        let spec = self.tls_spec(&mut section);
+        let name = section.take("sni").and_then(|i| i.string(&mut self.problems, "a name"));
+        draft.server_name = name.map(str::to_owned);
+        section.finish(&mut self.problems);
+        draft.tls = (spec != TlsSpec::default()).then(|| Box::new(spec));
+    }
+
+    fn tls_spec(&mut self, section: &mut Section<'a>) -> TlsSpec {
+        let (cert, key) = (section.take("cert"), section.take("key"));
+        if let (Some(key), None) = (key, cert) {
+            self.problems.add(key.at, "a `key` belongs to a `cert`; give both");
+        }
+        // One file may have both.
+        let key = key.or(cert).filter(|_| cert.is_some());
+        let key = key.and_then(|item| self.pem(item, check_key));
+        let cert = cert.and_then(|item| self.pem(item, check_certificates));
+        let ca = section.take("cacert").and_then(|item| self.pem(item, check_certificates));
+        let problems = &mut self.problems;
+        let insecure = section.take("insecure").and_then(|item| item.boolean(problems));
+        let version = section.take("version").and_then(|item| item.word(problems, TLS_VERSION));
+        let resume = section.take("resume").and_then(|item| item.word(problems, RESUME));
+        let mut names = |key, what, parse: fn(&str) -> Result<Vec<String>, ParseError>| {
+            let item = section.take(key)?;
+            let all = item.texts(problems, what)?.join(",");
+            item.taken(problems, &all, parse(&all).map_err(|e| e.to_string()))
+        };
+        let suites = names("ciphers", "cipher suites", TlsSpec::parse_suites);
+        let groups = names("groups", "key exchange groups", TlsSpec::parse_groups);
+        let alpn = section.take("alpn").and_then(|item| {
+            item.texts(problems, "protocols").and_then(|all| {
+                let text = if all.is_empty() { "none".to_owned() } else { all.join(",") };
+                item.taken(problems, &text, values::alpn(&text))
+            })
+        });
+        TlsSpec {
+            verify: !insecure.unwrap_or(false),
+            ca,
+            cert,
+            key: key.map(Into::into),
+            version,
+            suites: suites.unwrap_or_default(),
+            groups: groups.unwrap_or_default(),
+            alpn: alpn.unwrap_or_else(|| TlsSpec::default().alpn),
+            resume: resume.unwrap_or_default(),
+        }
+    }
+
+    /// The text of a file, or the text itself.
+    fn pem(&mut self, item: Item<'a>, check: fn(&str) -> Result<(), String>) -> Option<String> {
+        let text = item.string(&mut self.problems, FILE)?;
+        let text = if text.contains("-----BEGIN ") {
+            text.to_owned()
+        } else {
+            String::from_utf8_lossy(&self.file(item, text)?.1).into_owned()
+        };
+        let wrong = |why| self.problems.add(item.at, format!("`{}`: {why}", item.key));
+        check(&text).map_err(wrong).ok()?;
+        Some(text)
+    }
+}
+
+/// The table that tells of it.
+pub(super) fn explain(spec: &TlsSpec, out: &mut String) {
+    out.push_str("\n[tls]\n");
+    if !spec.verify {
+        line(out, "insecure", "true");
+    }
+    let secret = spec.key.as_ref().map(|key| key.expose().to_owned());
+    for (key, pem) in [("cacert", &spec.ca), ("cert", &spec.cert), ("key", &secret)] {
+        if let Some(pem) = pem {
+            let _ = writeln!(out, "{key} = {}", quoted(pem));
+        }
+    }
+    if let Some(version) = &spec.version {
+        line(out, "version", quoted(word::<TlsVersion>(TLS_VERSION, version)));
+    }
+    let texts = |list: &[String]| array(&list.iter().map(|s| quoted(s)).collect::<Vec<_>>());
+    for (key, names) in [("ciphers", &spec.suites), ("groups", &spec.groups)] {
+        if !names.is_empty() {
+            line(out, key, texts(names));
+        }
+    }
+    if spec.alpn != TlsSpec::default().alpn {
+        line(out, "alpn", texts(&spec.alpn));
+    }
+    if spec.resume != Resume::On {
+        line(out, "resume", quoted(word(RESUME, &spec.resume)));
+    }
+}
