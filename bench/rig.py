@@ -1,4 +1,4 @@
-"""What compare and idle share: the rig's servers, their counters, and what a run used of the machine."""
+"""Shared by compare and idle: the servers of the rig, their counters, and the resource usage of a run."""
 import os
 import socket
 import struct
@@ -14,7 +14,7 @@ RUN = os.path.join(DIR, "run")
 CLIENT_CPU = os.environ.get("CLIENT_CPU", "0")
 os.environ["PATH"] = os.path.join(DIR, "bin") + ":" + os.environ["PATH"] + ":/usr/sbin"
 
-# name: port, path, whose counters
+# name: port, path, server with the counters
 SERVERS = {
     "nginx": (19080, "/128", "nginx"),
     "nginxtls": (19443, "/128", "nginx"),
@@ -26,7 +26,7 @@ SERVERS = {
 
 
 def machine_cpu():
-    """CPU time used by anybody since boot, and stolen by the hypervisor, in seconds."""
+    """CPU time since boot of all processes, and CPU time stolen by the hypervisor, in seconds."""
     with open("/proc/stat") as f:
         v = [int(x) / 100 for x in f.readline().split()[1:]]
     return v[0] + v[1] + v[2] + v[5] + v[6], v[7]
@@ -52,9 +52,9 @@ def server_cpu(pid):
 
 
 class Counter:
-    """Requests that a server says it has answered."""
+    """Number of requests that a server reports as answered."""
 
-    asked = 0  # nginx counts our own questions too
+    asked = 0  # nginx also counts the requests for its counters
 
     def read(self, server):
         if server == "nginx":
@@ -88,7 +88,7 @@ def wait_until_quiet(seconds):
 
 
 def measure(argv, server, timeout):
-    """Run a client on its CPU. Returns what it used, what it said, and what else went on."""
+    """Run a client on its CPU. Returns its resource usage, its output, and the load of the machine."""
     pid = server_pid(server)
     n0, s0 = COUNTER.read(server), server_cpu(pid)
     (b0, st0), w0 = machine_cpu(), time.time()

@@ -1,8 +1,8 @@
-"""Every tool that compare knows: how to ask it for a case, and how to read its answer.
+"""The tools that compare knows: the command line for a case, and the parser of the output.
 
-A case is a dict: kind (closed, fresh, pipe, open, wsess), url, host, port, path, conns, secs, depth, rate, n (a number of
-requests, for tools that only count), tls (None, keep, full or resume). `cmd` returns an argv, or None where the tool cannot do the case; `read` returns
-what it said: rps, requests, errors, p50, p99, p999, max (times in microseconds).
+A case is a dict: kind (closed, fresh, pipe, open, wsess), url, host, port, path, conns, secs, depth, rate, n (number of
+requests, for tools without a duration), tls (None, keep, full or resume). `cmd` returns an argv, or None if the tool
+does not support the case. `read` returns the results: rps, requests, errors, p50, p99, p999, max (times in us).
 """
 import json
 import os
@@ -26,7 +26,7 @@ def tool(name, binary=None, counted=False):
 
 
 def resumes(c):
-    """Only prony can be told whether to resume TLS sessions; of the others none does."""
+    """Only prony can resume TLS sessions; the other tools cannot."""
     return c["tls"] == "resume"
 
 
@@ -139,11 +139,11 @@ class Httperf:
             ["--ssl"] if c["tls"] else [])
         if c["kind"] == "closed":
             return a + [f"--wsess={c['conns']},{max(1, c['n'] // c['conns'])},0", "--rate", "1000000"]
-        if c["kind"] in ("pipe", "wsess"):  # a session that is no whole number of bursts ends in a failed assertion
+        if c["kind"] in ("pipe", "wsess"):  # httperf fails an assertion unless a session is a whole number of bursts
             calls = max(1, c["n"] // c["conns"] // c["depth"]) * c["depth"]
             return a + [f"--wsess={c['conns']},{calls},0", "--burst-length", str(c["depth"])] + (
                 ["--rate", "1000000"] if c["kind"] == "pipe" or c["rate"] else [])
-        # It has no closed loop of fresh connections: offer more than it can do.
+        # It has no closed loop of fresh connections: use a rate above its capacity.
         rate, n = (15000, c["n"]) if c["kind"] == "fresh" else (c["rate"], c["rate"] * c["secs"])
         return a + ["--num-conns", str(n), "--num-calls", "1", "--rate", str(rate), "--timeout", "5"]
 
@@ -213,7 +213,7 @@ class Vegeta:
             f.write(f"GET {c['url']}\n")
         return a
 
-    report = ["vegeta", "report", "-type=json", RUN + "/vegeta.bin"]  # not charged to the client
+    report = ["vegeta", "report", "-type=json", RUN + "/vegeta.bin"]  # not counted as CPU of the client
 
     def read(self, out, err):
         j = json.loads(out)
@@ -266,7 +266,7 @@ class FloorUringStamped(Floor):
 
 @tool("floor_open")
 class FloorOpen:
-    """Sends each request of an open loop at its own time, and does nothing else."""
+    """Sends each request of an open loop at its time, and does nothing else."""
 
     def cmd(self, c):
         if c["kind"] != "open":
@@ -296,7 +296,7 @@ class Prony:
 
     def read(self, out, err):
         j = json.loads(out)
-        lag = j["measurement"]["times"]["lag"]
+        lag = j["measurement"]["times"]["send_lag"]
         said = {k: j.get(k) for k in ("rps", "requests", "errors", "p50", "p99", "p999", "max")}
         return dict(said, lag_p50=scaled(lag.get("p50_ns"), 1e-3), lag_p99=scaled(lag.get("p99_ns"), 1e-3))
 
@@ -313,7 +313,7 @@ class PronyUring(Prony):
 
 @tool("prony --precision 1ms", binary=PRONY)
 class PronyGrain(Prony):
-    """Looks at its schedule as often as wrk2 does."""
+    """Checks its schedule as often as wrk2."""
     more = "--precision 1ms"
 
     def cmd(self, c):

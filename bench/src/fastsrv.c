@@ -1,8 +1,8 @@
-// fastsrv: the cheapest honest HTTP/1.1 server we could write, to take the server out of the measurement.
+// fastsrv: an HTTP/1.1 server with minimal CPU cost per request, so that the client is the bottleneck.
 // One thread, epoll. Every "\r\n\r\n" it receives is one request; each gets the same fixed reply, so pipelined
-// requests are answered in one send(). It reads no request line and no header: GET without a body only.
+// requests are answered in one send(). It parses neither request line nor headers, so it supports only GET without a body.
 //   fastsrv -p PORT [-q CLOSE_PORT] [-b BODY_BYTES] [-m COUNTERS_FILE]
-//   -p  keep-alive port;  -q  port that closes the connection after its first reply(ies)
+//   -p  keep-alive port;  -q  port that closes each connection after the first batch of replies
 //   -m  file mapped shared: u64[0] requests answered, u64[1] connections accepted
 // With -S it becomes the stalling server (open-loop truth test):
 //   -S STALL_MS:PERIOD_MS:SERVICE_US  every PERIOD the whole process sleeps STALL ms; each request costs SERVICE us

@@ -1,7 +1,7 @@
-// floor_open: the least that an open-loop HTTP/1.1 client can do which sends each request at its own time: sleep until
-// the next is due or a reply is there, send fixed bytes on a free connection, count reply bytes. It parses nothing.
+// floor_open: a minimal open-loop HTTP/1.1 client that sends each request at its own time: sleep until
+// the next is due or a reply arrives, send fixed bytes on a free connection, count reply bytes. It parses nothing.
 //   floor_open -p PORT -r RATE [-c CONNS] [-s SECONDS] [-u URI] [-z]
-//   -z  sleep only: neither sends nor receives, so that what remains is what the sleeping alone takes
+//   -z  sleep only: neither sends nor receives, to measure the cost of sleeping alone
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -49,6 +49,6 @@ int main(int argc, char **argv) {
             if ((c->got += r) >= rlen) { c->got -= rlen; done++; free_[idle++] = c; }
         }
     }
-    o.lat = 1; // what the histogram holds is the send lag
+    o.lat = 1; // the histogram has the send lag
     report("floor_open", &o, done, now() - t0);
 }

@@ -1,7 +1,7 @@
-// floor_rtt: the least that a ping-pong of 128 bytes can do, on both sides: one write and one read an exchange, and the
+// floor_rtt: a minimal ping-pong of 128 bytes, both sides: one write and one read per exchange, and the
 // clock read before and after. It parses nothing.
-//   floor_rtt client tcp|udp wait|poll PORT SECONDS   nanoseconds, how many there were, seconds of CPU
-//   floor_rtt server tcp|udp PORT [AWAY_US]           answers prony's messages and sockperf's, AWAY_US after they came
+//   floor_rtt client tcp|udp wait|poll PORT SECONDS   prints times in ns, their number, seconds of CPU
+//   floor_rtt server tcp|udp PORT [AWAY_US]           answers prony's messages and sockperf's, AWAY_US after arrival
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,7 +22,7 @@ static uint8_t buf[65536];
 static uint32_t times[MOST];
 
 static void answer(uint8_t *message) {
-    if (message[0] == 0xEC) { message[3] |= 0x80; memset(message + 8, 0, 4); } // prony's: a reply that wants none
+    if (message[0] == 0xEC) { message[3] |= 0x80; memset(message + 8, 0, 4); } // prony's header: a reply that requests none
     else message[9] &= ~1;                                                     // sockperf's: not from a client
 }
 
@@ -40,7 +40,7 @@ static void serve(int fd, int udp, struct sockaddr_in *at, long away) {
         wait_for(away); answer(buf); sendto(fd, buf, n, 0, (void *)&from, len);
     }
     if (listen(fd, 16)) die("listen");
-    for (;;) { // one client after the other
+    for (;;) { // one client at a time
         int peer = accept(fd, NULL, NULL); if (peer < 0) die("accept");
         setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         while (recv(peer, buf, BYTES, MSG_WAITALL) == BYTES) { wait_for(away); answer(buf); send(peer, buf, BYTES, MSG_NOSIGNAL); }
@@ -54,7 +54,7 @@ static int by_length(const void *a, const void *b) {
 }
 
 static void ask(int fd, int flags, double seconds) {
-    // prony's header: a request of 108 bytes behind it that wants as many.
+    // prony's header: 108 bytes follow, and the reply has as many.
     uint8_t message[BYTES] = {0xEC, 'H', 'O', 1, 0, 0, 0, BYTES - HEADER, 0, 0, 0, BYTES - HEADER};
     uint64_t n = 0, sent, done = 0, end = now() + (uint64_t)(seconds * 1e9);
     for (uint32_t sequence = 0; done < end && n < MOST; sequence++) {
@@ -64,7 +64,7 @@ static void ask(int fd, int flags, double seconds) {
         ssize_t got; do got = recv(fd, buf, sizeof buf, flags); while (got < 0 && errno == EAGAIN);
         done = now();
         if (got != BYTES) { fprintf(stderr, "floor_rtt: a reply of %zd bytes\n", got); exit(1); }
-        if (sequence < 100) continue; // as prony's warm-up
+        if (sequence < 100) continue; // warm-up, as in prony
         times[n++] = done - sent;
     }
     if (!n) { fprintf(stderr, "floor_rtt: no more than a hundred exchanges\n"); exit(1); }

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""A small service that is slow, for docs/guide/testing-a-post-service.md.
+"""A small slow service, for docs/guide/testing-a-post-service.md.
 
-It answers POST / with the names of the services that have said yes to its two parameters. It asks eight of them, one after
-another, and each takes its time: 200 ms together. With --workers 4 it asks four at a time, which is the improvement that
-the guide measures. Like many small services it works on one request at a time; others wait.
+It answers POST / with the names of the services that accept its two parameters. It asks eight of them one after another,
+which takes 200 ms in total. With --workers 4 it asks four at a time: the improvement that the guide measures. Like many
+small services it handles one request at a time; other requests wait.
 
 usage: service.py [--port 5000] [--workers 1]
 
-Only the standard library is needed. The eight other services are threads of this program.
+It needs only the standard library. The eight other services are threads of this program.
 """
 
 import argparse
@@ -19,16 +19,16 @@ import threading
 import time
 from urllib.parse import parse_qs, urlencode
 
-# How long each of the other services takes, in seconds. One of them says no.
+# The response time of each of the other services in seconds. One of them refuses.
 OTHERS = {"stock": 0.03, "prices": 0.02, "reviews": 0.04, "images": 0.03,
           "delivery": 0.02, "offers": 0.01, "history": 0.03, "returns": 0.02}
-SAYS_NO = "offers"
-# What a form may have, in bytes.
-LONGEST_FORM = 10_000
+REFUSES = "offers"
+# The maximum size of a form in bytes.
+FORM_MAX = 10_000
 
 
 class Handler(BaseHTTPRequestHandler):
-    """HTTP/1.1 with connections that are kept, and each reply in one write."""
+    """HTTP/1.1 with persistent connections, and each reply in one write."""
 
     protocol_version = "HTTP/1.1"
     wbufsize = -1
@@ -52,11 +52,11 @@ class Other(Handler):
     def do_GET(self):
         name = self.path.split("/")[1].split("?")[0]
         time.sleep(OTHERS[name])
-        self.reply(404 if name == SAYS_NO else 200, name)
+        self.reply(404 if name == REFUSES else 200, name)
 
 
 class Service(Handler):
-    """The service that is to be tested."""
+    """The service to test."""
 
     others = None
     workers = 1
@@ -64,7 +64,7 @@ class Service(Handler):
 
     def do_POST(self):
         length = int(self.headers.get("Content-Length", 0))
-        if length > LONGEST_FORM:
+        if length > FORM_MAX:
             self.close_connection = True
             return self.reply(413, "form too long")
         form = parse_qs(self.rfile.read(length).decode("utf-8", "replace"))

@@ -1,11 +1,11 @@
-//! `cargo xtask bars`: how often confidence intervals hold the truth, in many runs at stations
-//! whose law is known. The table of `docs/confidence.md`.
+//! `cargo xtask bars`: the coverage of confidence intervals, in many runs at stations with known
+//! distributions. Prints the table of `docs/confidence.md`.
 
 use anyhow::{Result, bail};
 
 use crate::shell::{cargo, run};
 
-/// Runs of each line, and the first one's seed, where nothing is said.
+/// The default number of runs for each row, and the default first seed.
 const RUNS: &str = "1000";
 const SEED: &str = "0";
 

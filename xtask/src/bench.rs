@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: the rig of bench/, with prony as it is shipped beside the other tools.
+//! `cargo xtask bench`: runs the rig in bench/, which compares a release build of prony with other
+//! tools.
 
 use anyhow::{Result, bail};
 
@@ -13,7 +14,7 @@ cargo xtask bench freeze [--places LIST]   what each tool tells of a server that
 
 /// `cargo xtask bench`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
-    let Some((what, rest)) = args.split_first() else { bail!("say what to do:\n{USAGE}") };
+    let Some((what, rest)) = args.split_first() else { bail!("no command given\n{USAGE}") };
     let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
     match what.as_str() {
         "rig" => shell::run(&mut program("bench/rig", &rest)),
@@ -22,6 +23,6 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
             let script = format!("bench/{what}");
             shell::run(program("python3", &[&script]).args(rest).env("PRONY", prony))
         }
-        other => bail!("bench has no `{other}`:\n{USAGE}"),
+        other => bail!("unknown command `{other}`\n{USAGE}"),
     }
 }

@@ -1,6 +1,6 @@
-//! `cargo xtask ci`: every check there is, in the order in which failures are cheapest.
+//! `cargo xtask ci`: all checks, the quickest first.
 
-mod foreign;
+mod readers;
 mod tools;
 
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::shell::{self, cargo, run};
-use crate::{instructions, licences, options, sctp, tidy, truth, verdicts};
+use crate::{instructions, licenses, options, sctp, spelling, tidy, truth, verdicts};
 
 struct Step {
     name: &'static str,
@@ -17,11 +17,12 @@ struct Step {
     act: fn() -> Result<()>,
 }
 
-const STEPS: [Step; 14] = [
-    Step { name: "tools", what: "what the tests need is installed", act: tools::install },
+const STEPS: [Step; 15] = [
+    Step { name: "tools", what: "install the programs that the tests need", act: tools::install },
     Step { name: "format", what: "rustfmt", act: format },
     Step { name: "tidy", what: "the rules of the tree", act: || tidy::main(&[]) },
-    Step { name: "licences", what: "licences of all dependencies", act: || licences::main(&[]) },
+    Step { name: "spelling", what: "the spelling of every file", act: spelling::step },
+    Step { name: "licenses", what: "licenses of all dependencies", act: || licenses::main(&[]) },
     Step { name: "lints", what: "clippy, warnings are errors", act: lints },
     Step { name: "docs", what: "rustdoc, warnings are errors", act: docs },
     Step { name: "compile", what: "the tests", act: compile },
@@ -29,25 +30,24 @@ const STEPS: [Step; 14] = [
     Step { name: "whole", what: "simulation, golden and end-to-end tests", act: whole },
     Step {
         name: "release",
-        what: "the program as it is installed; SCTP, and known delays, in guests",
-        act: apart,
+        what: "build the release; test SCTP and known delays in virtual machines",
+        act: release_and_guests,
     },
     Step { name: "options", what: "docs/options.md against --help", act: || options::main(&[]) },
     Step { name: "demo", what: "the README's first command", act: demo },
     Step {
         name: "verdicts",
-        what: "runs that are spoilt in known ways: none may be called VALID",
-        act: spoilt,
+        what: "runs with a known fault: none may be called VALID",
+        act: faulty,
     },
     Step {
         name: "instructions",
-        what: "instructions per request against the recorded ones",
+        what: "instructions per request, compared with the recorded ones",
         act: || instructions::main(&[]),
     },
 ];
 
-/// Tests are built near release speed, since they run millions of virtual requests, but with all
-/// assertions on.
+/// Tests run millions of virtual requests, so this profile optimizes, and keeps assertions.
 const PROFILE: &str = "--profile=ci";
 
 /// `cargo xtask ci`.
@@ -59,16 +59,19 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         return Ok(());
     }
     if let Some(unknown) = args.iter().find(|a| !STEPS.iter().any(|s| s.name == **a)) {
-        bail!("ci has no step `{unknown}`: `cargo xtask ci --list` names them");
+        bail!("unknown step `{unknown}`: see `cargo xtask ci --list`");
     }
-    let begin = Instant::now();
+    let started = Instant::now();
     let mut times = Vec::new();
     for step in STEPS.iter().filter(|s| args.is_empty() || args.iter().any(|a| a == s.name)) {
         println!("==> {}: {}", step.name, step.what);
         let start = Instant::now();
         if let Err(e) = (step.act)() {
             let secs = start.elapsed().as_secs();
-            bail!("step `{0}` failed after {secs} s: {e:#}\nAlone: cargo xtask ci {0}", step.name);
+            bail!(
+                "step `{0}` failed after {secs} s: {e:#}\nTo run only this step: cargo xtask ci {0}",
+                step.name
+            );
         }
         times.push((step.name, start.elapsed()));
     }
@@ -76,11 +79,12 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     for (name, time) in times {
         println!("{name:13} {}", shown(time));
     }
-    println!("{:13} {}", "in all", shown(begin.elapsed()));
-    sctp::confess();
-    truth::confess();
-    verdicts::confess();
-    foreign::confess()
+    println!("{:13} {}", "total", shown(started.elapsed()));
+    spelling::report_skipped();
+    sctp::report_skipped();
+    truth::report_skipped();
+    verdicts::report_skipped();
+    readers::report_skipped()
 }
 
 fn shown(time: Duration) -> String {
@@ -92,7 +96,7 @@ fn format() -> Result<()> {
     run(&mut cargo(&["fmt", "--manifest-path=fuzz/Cargo.toml", "--check"]))
 }
 
-/// In the profile of the tests, for which build scripts and procedural macros are built anyway.
+/// In the profile of the tests, which needs the same build scripts and procedural macros.
 fn lints() -> Result<()> {
     let all = ["clippy", "--locked", "--workspace", "--all-targets", "--quiet", PROFILE];
     run(cargo(&all).args(["--", "-D", "warnings"]))
@@ -116,21 +120,21 @@ fn whole() -> Result<()> {
     run(tests()?.args(["--test", "*"]))
 }
 
-/// `CI=1` tells the tests that a missing program is a failure and no reason to leave something out.
+/// With `CI=1`, a test fails if a program that it needs is missing; without, it is skipped.
 fn tests() -> Result<Command> {
     let mut command =
         cargo(&["test", "--locked", "--workspace", "--quiet", "--no-fail-fast", PROFILE]);
     command.env("CI", "1").env("RUST_BACKTRACE", "1");
-    foreign::tell(&mut command)?;
+    readers::set_variables(&mut command)?;
     Ok(command)
 }
 
-/// The guests have one processor: the release build has the others meanwhile.
-fn apart() -> Result<()> {
+/// Build the release while the virtual machines run: each uses only one processor.
+fn release_and_guests() -> Result<()> {
     std::thread::scope(|s| {
         let build = s.spawn(release);
         let tests = sctp::step(PROFILE).and_then(|()| truth::step(PROFILE));
-        build.join().expect("a build's end")?;
+        build.join().expect("the build thread does not panic")?;
         tests
     })
 }
@@ -139,7 +143,7 @@ fn release() -> Result<()> {
     shell::prony("release").map(drop)
 }
 
-fn spoilt() -> Result<()> {
+fn faulty() -> Result<()> {
     release()?;
     verdicts::step()
 }

@@ -1,15 +1,16 @@
-//! User instructions per request, by callgrind, against the recorded figures.
+//! Counts user instructions per request with callgrind, and compares them with the recorded
+//! figures.
 //!
-//! Each case runs twice, with a small and a large number of requests; the difference of the
-//! instruction counts over the difference of the requests leaves out what each run begins and ends
-//! with. The binary of the profile `release` is measured over real sockets; the kernel's part is
-//! not counted, nor what the report takes, which grows with the time of the run and so with all
-//! that the machine does besides.
+//! Each case runs twice, with a small and a large number of requests. The difference of the
+//! instruction counts, divided by the difference of the requests, excludes startup and shutdown.
+//! The binary of the profile `release` is measured over real sockets. The kernel's instructions are
+//! not counted, nor are those of the report, which depend on the duration of the run and so on
+//! other load.
 //!
-//! What one wake-up of the client finds, and so its cost per request, depends on who runs when.
-//! Client and server therefore share one processor, as batch tasks, which do not preempt each other
-//! when they wake up: the server answers all that there is, then the client takes in all the
-//! replies. That holds whatever else the machine does, and runs agree within half a percent.
+//! The cost per request depends on how many replies each wake-up of the client finds. Client and
+//! server therefore share one processor as batch tasks, which do not preempt each other: the server
+//! replies to all requests, then the client reads all replies. So other load has no influence, and
+//! runs agree within half a percent.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,8 +25,8 @@ use crate::shell::{self, which};
 
 const RECORD: &str = "bench/instructions.toml";
 
-/// What is counted: the worker's loop, with all that it calls. The compiler makes copies of it for
-/// the kinds of machines that it knows of, whose names go on behind that.
+/// The function to count, with everything that it calls: the worker's loop. The compiler makes a
+/// copy for each type of machine; the copies' names start with this.
 const COUNTED: &str = "prony_io::drivers::Driver::run*";
 
 /// How much a figure may grow, in percent.
@@ -34,7 +35,7 @@ const TOLERANCE: f64 = 5.0;
 struct Case {
     name: &'static str,
     options: &'static str,
-    /// Requests of the two runs.
+    /// The numbers of requests of the two runs.
     requests: [u64; 2],
 }
 
@@ -77,7 +78,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The beginning of a command that runs as a batch task on the first processor that we may use.
+/// The start of a command that runs as a batch task on the first processor available to us.
 fn share_processor() -> Result<Command> {
     let status = fs::read_to_string("/proc/self/status").context("cannot read our own status")?;
     let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
@@ -86,7 +87,7 @@ fn share_processor() -> Result<Command> {
     Ok(shell::program("taskset", &["-c", first, "chrt", "--batch", "0"]))
 }
 
-/// The difference quotient of a case.
+/// The instructions per request of a case.
 fn per_request(prony: &Path, url: &str, case: &Case) -> Result<f64> {
     let mut counts = [0; 2];
     for (count, n) in counts.iter_mut().zip(case.requests) {
@@ -161,7 +162,7 @@ fn updated(text: &str, measured: &BTreeMap<String, f64>) -> String {
     out
 }
 
-/// A table, and whether anything has grown too much or has no recorded figure.
+/// A table, and whether a figure has grown too much or has no record.
 fn compare(recorded: &BTreeMap<String, f64>, measured: &BTreeMap<String, f64>) -> (String, bool) {
     let mut report = String::new();
     let mut grown = false;
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_beyond_the_tolerance_fails() {
+    fn rejects_growth_beyond_the_tolerance() {
         let then = recorded("# words = no number\nkeep-alive = 1000\n").unwrap();
         for (now, want) in [(900.0, false), (1049.0, false), (1051.0, true)] {
             assert_eq!(compare(&then, &figures(&[("keep-alive", now)])).1, want, "{now}");
@@ -200,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn an_update_keeps_the_words() {
+    fn update_keeps_the_comments() {
         let text = updated("# why\na = 1\n\nb = 2\n", &figures(&[("a", 5.4), ("c", 7.0)]));
         assert_eq!(text, "# why\na = 5\n\nb = 2\nc = 7\n");
         assert!(recorded("a = many\n").is_err());
     }
 
     #[test]
-    fn callgrinds_total_is_read() {
+    fn reads_callgrinds_total() {
         let said = "==7== Events    : Ir\n==7== Collected : 123456\n==7==\n";
         assert_eq!(collected(said), Some(123_456));
         assert_eq!(collected("==7== refs"), None);

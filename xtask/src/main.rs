@@ -1,15 +1,18 @@
-//! Automation for prony: every check, measurement and chore is a subcommand, so that a person and
-//! the build server type the same.
+//! Automation for prony. Every check and measurement is a subcommand, so that people and the build
+//! server run the same commands.
 
 mod bars;
 mod bench;
 mod ci;
 mod instructions;
-mod licences;
+mod licenses;
 mod options;
+mod pictures;
 mod sctp;
 mod server;
 mod shell;
+mod soak;
+mod spelling;
 mod tidy;
 mod truth;
 mod verdicts;
@@ -21,19 +24,25 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 const USAGE: &str = "\
-cargo xtask ci [--list] [STEP...]      every check there is, or only the named steps
-cargo xtask tidy [--update | --graph]  the rules of the tree; --update lowers the ratchets, --graph
-                                       prints which module imports which, and the circles
-cargo xtask licences                   licences of all dependencies
+cargo xtask ci [--list] [STEP...]      all checks, or only the named steps
+cargo xtask tidy [--update | --graph | --words]
+                                       the rules of the tree; --update lowers the ratchets, --graph
+                                       prints the imports of each module and the import cycles,
+                                       --words lists the retired words
+cargo xtask licenses                   licenses of all dependencies
+cargo xtask spelling [--write]         the spelling of every file; --write corrects it
 cargo xtask options                    docs/options.md against --help
 cargo xtask instructions [--update]    instructions per request; --update records new figures
-cargo xtask sctp [FILTER]              the tests that need SCTP, in a guest that has it
-cargo xtask truth                      known delays, measured in a guest with a virtual clock
-cargo xtask bars [RUNS [SEED]]         how often confidence intervals hold the truth
+cargo xtask sctp [FILTER]              the tests that need SCTP, in a virtual machine that has it
+cargo xtask truth                      known delays, measured in a virtual machine
+cargo xtask bars [RUNS [SEED]]         how often confidence intervals contain the true figure
 cargo xtask verdicts [--quick | --only WORD]
-                                       runs that are spoilt in known ways: none may be VALID
+                                       runs with a known fault: none may be VALID
+cargo xtask soak [--list] [--shard K/N] [STEP...]
+                                       the checks that take hours
+cargo xtask pictures [PRONY]           the pictures of the README, from a real run of 70 s
 cargo xtask bench ...                  the rig for measurements beside other tools
-cargo xtask freeze                     what each tool tells of a server that stands still
+cargo xtask freeze                     what each installed tool reports of a server that freezes
 ";
 
 fn main() -> ExitCode {
@@ -50,16 +59,19 @@ fn run() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
     env::set_current_dir(root).with_context(|| format!("cannot enter {}", root.display()))?;
     let args: Vec<String> = env::args().skip(1).collect();
-    let Some((command, args)) = args.split_first() else { bail!("say what to do:\n{USAGE}") };
+    let Some((command, args)) = args.split_first() else { bail!("no command given\n{USAGE}") };
     match command.as_str() {
         "bars" => bars::main(args),
         "bench" => bench::main(args),
         "ci" => ci::main(args),
         "freeze" => bench::main(&[vec!["freeze".to_owned()], args.to_vec()].concat()),
         "instructions" => instructions::main(args),
-        "licences" => licences::main(args),
+        "licenses" => licenses::main(args),
         "options" => options::main(args),
+        "pictures" => pictures::main(args),
         "sctp" => sctp::main(args),
+        "spelling" => spelling::main(args),
+        "soak" => soak::main(args),
         "tidy" => tidy::main(args),
         "truth" => truth::main(args),
         "verdicts" => verdicts::main(args),
@@ -67,6 +79,6 @@ fn run() -> Result<()> {
             print!("{USAGE}");
             Ok(())
         }
-        other => bail!("no subcommand `{other}`:\n{USAGE}"),
+        other => bail!("unknown command `{other}`\n{USAGE}"),
     }
 }

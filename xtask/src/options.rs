@@ -1,4 +1,4 @@
-//! Whether docs/options.md and the `--help` texts name the same options.
+//! `cargo xtask options`: checks that docs/options.md and the `--help` texts have the same options.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,8 +36,7 @@ fn compare(helped: &BTreeSet<String>, documented: &BTreeSet<String>) -> Vec<Stri
     missing.chain(surplus).collect()
 }
 
-/// All words that look like `--option`. Calls of other programs (`cargo run --release`) are no
-/// options of ours.
+/// All words that look like `--option`, except in calls of cargo.
 fn long_options(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for line in text.lines().filter(|l| !l.contains("cargo ")) {
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_found_in_help_and_tables() {
+    fn finds_options_in_help_and_tables() {
         let help =
             "  -c, --connections <N>   so many, see --http2\n      --[no-]x  a--b  --- --1\n";
         assert_eq!(Vec::from_iter(long_options(help)), ["--connections", "--http2"]);
@@ -72,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn both_directions_are_compared() {
+    fn reports_options_missing_on_either_side() {
         let found = compare(&long_options("--a --b"), &long_options("--b --c"));
         assert_eq!(
             found,

@@ -1,5 +1,5 @@
-//! `cargo xtask sctp`: the tests that need a kernel with SCTP, in a throw-away guest that has one
-//! (`tools/sctp-guest`), so that the machine's own needs neither the module nor root.
+//! `cargo xtask sctp`: runs the tests that need a kernel with SCTP in a temporary virtual machine
+//! (`tools/sctp-guest`), so that this machine needs neither the kernel module nor root.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell::{cargo, is_set, output, program, run, strict};
 
-/// The tool that runs a guest.
+/// The program that runs a virtual machine.
 pub(crate) const GUEST: &str = "tools/sctp-guest";
 
 const USAGE: &str = "\
@@ -29,27 +29,27 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         _ => bail!("{USAGE}"),
     };
     if !can_run() {
-        bail!("no guest can be run here: `{GUEST} --check` says what is missing");
+        bail!("cannot run a virtual machine: `{GUEST} --check` lists what is missing");
     }
     in_guest(&[&format!("--profile={profile}")], filter)
 }
 
-/// The same as a step of `ci`, where a machine that cannot have a guest is told of at the end.
+/// The step of `ci`: if no virtual machine can be run, `ci` reports that at its end.
 pub(crate) fn step(profile: &str) -> Result<()> {
     if can_run() {
         return in_guest(&[profile], "");
     }
     if is_set("CI") || strict() {
-        bail!("no guest with SCTP can be run here: `{GUEST} --check` says what is missing");
+        bail!("cannot run a virtual machine with SCTP: `{GUEST} --check` lists what is missing");
     }
-    confess();
+    report_skipped();
     Ok(())
 }
 
-/// Say, where it is so, that nothing of SCTP was tested.
-pub(crate) fn confess() {
+/// Report if SCTP was not tested.
+pub(crate) fn report_skipped() {
     if !can_run() {
-        println!("not covered: SCTP on a real kernel; `{GUEST} --check` says what is missing");
+        println!("not covered: SCTP on a real kernel; `{GUEST} --check` lists what is missing");
     }
 }
 
@@ -75,7 +75,7 @@ fn in_guest(build: &[&str], filter: &str) -> Result<()> {
     for file in [&prony, &sockets, &tests] {
         guest.arg("--add").arg(file);
     }
-    // One thread: the guest has one CPU, and its tests wait for each other's timeouts otherwise.
+    // One thread: the virtual machine has one CPU, and concurrent tests would time out.
     let line = [(&sockets, "sctp::tests"), (&tests, "sctp::")]
         .map(|(tests, all)| {
             let only = if filter.is_empty() { all } else { filter };
@@ -85,12 +85,12 @@ fn in_guest(build: &[&str], filter: &str) -> Result<()> {
     run(guest.args(["--sh", &line]))
 }
 
-/// The programs that cargo has built.
+/// The programs built by cargo.
 pub(crate) struct Built(Vec<serde_json::Value>);
 
 impl Built {
     pub(crate) fn new(args: &[&str]) -> Result<Self> {
-        // Of the whole workspace, so that no crate is built again with other features.
+        // The whole workspace, so that no crate is built again with other features.
         let test = ["test", "--locked", "--workspace", "--no-run", "--quiet"];
         let what = ["--lib", "--test", "ace", "--message-format=json"];
         let text = output(cargo(&test).args(what).args(args))?;
@@ -104,6 +104,6 @@ impl Built {
             target["name"] == name && target["kind"][0] == kind && m["executable"].is_string()
         };
         let found = self.0.iter().find(is_it).and_then(|m| m["executable"].as_str());
-        found.map(PathBuf::from).with_context(|| format!("cargo has built no {kind} {name}"))
+        found.map(PathBuf::from).with_context(|| format!("cargo did not build the {kind} {name}"))
     }
 }

@@ -1,4 +1,4 @@
-//! A `prony serve` of our own, ended when we are done with it, however that comes about.
+//! A `prony serve` process that is killed when its value is dropped.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -12,13 +12,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Start it on a free port of the loopback. `prony` is the command so far, which may begin with
-    /// a program that sets the scene.
+    /// Start it on a free port of the loopback. `prony` is the command before its options, and may
+    /// start with another program, such as `taskset`.
     pub(crate) fn start(prony: &mut Command) -> Result<Self> {
         Self::start_with(prony, &[])
     }
 
-    /// The same with further options.
+    /// The same with more options.
     pub(crate) fn start_with(prony: &mut Command, options: &[&str]) -> Result<Self> {
         let mut child = prony
             .args(["serve", "127.0.0.1:0"])
@@ -38,18 +38,18 @@ impl Server {
             }
             line.clear();
         }
-        bail!("prony serve has ended without saying where it listens");
+        bail!("prony serve exited before it printed its address");
     }
 
-    /// Where it listens, with the path `/`.
+    /// Its URL, with the path `/`.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// End it; an error if it had ended by itself.
+    /// Kill it; an error if it had exited already.
     pub(crate) fn stop(mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
-            bail!("prony serve has ended by itself: {status}");
+            bail!("prony serve exited: {status}");
         }
         Ok(())
     }
@@ -57,7 +57,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be gone already; then there is nothing to do.
+        // An error means that it has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

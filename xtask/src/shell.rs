@@ -1,4 +1,4 @@
-//! Running other programs: say what is run, and what it meant when it failed.
+//! Runs other programs, prints their command lines, and reports their failures.
 
 use std::env;
 use std::ffi::OsStr;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// `cargo` as the caller's, so that a toolchain chosen with `cargo +x` stays chosen.
+/// The caller's `cargo`, so that `cargo +TOOLCHAIN` has an effect.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
@@ -21,7 +21,8 @@ pub(crate) fn program(name: impl AsRef<OsStr>, args: &[&str]) -> Command {
     command
 }
 
-/// Run with our own output; an exit status other than 0 is an error that repeats the command.
+/// Run a command with our standard output. An exit status other than 0 is an error with the
+/// command.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command
         .stdin(Stdio::null())
@@ -33,7 +34,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Run and return its standard output; its standard error is ours.
+/// Run a command and return its standard output. It shares our standard error.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let out = command
         .stdin(Stdio::null())
@@ -46,8 +47,8 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(out.stdout).with_context(|| format!("{}: not UTF-8", shown(command)))
 }
 
-/// The path of a program, if it is installed. `/usr/sbin` is where Debian keeps servers, and not on
-/// everybody's PATH.
+/// The path of a program, if it is installed. Also looks in `/usr/sbin`, where Debian installs
+/// servers.
 pub(crate) fn which(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
@@ -56,7 +57,7 @@ pub(crate) fn which(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Build prony in that profile, and say where it is.
+/// Build prony in this profile, and return its path.
 pub(crate) fn prony(profile: &str) -> Result<PathBuf> {
     run(&mut cargo(&["build", "--locked", "--quiet", "--profile", profile]))?;
     Ok(target_dir()?.join(profile).join("prony"))
@@ -67,17 +68,17 @@ pub(crate) fn is_root() -> bool {
     output(&mut program("id", &["-u"])).is_ok_and(|id| id.trim() == "0")
 }
 
-/// Whether an environment variable says yes.
+/// Whether an environment variable is set to yes.
 pub(crate) fn is_set(name: &str) -> bool {
     env::var_os(name).is_some_and(|v| !v.is_empty() && v != *"0")
 }
 
-/// Whether what a machine may lack is a failure there.
+/// Whether skipped tests are a failure.
 pub(crate) fn strict() -> bool {
     is_set("PRONY_CI_STRICT")
 }
 
-/// Where cargo builds.
+/// cargo's target directory.
 pub(crate) fn target_dir() -> Result<PathBuf> {
     let metadata = metadata()?;
     let dir =
@@ -85,7 +86,18 @@ pub(crate) fn target_dir() -> Result<PathBuf> {
     Ok(PathBuf::from(dir))
 }
 
-/// What cargo knows of the workspace and of all that it depends on, on this platform.
+/// The Python of our virtual environment, which is created if needed.
+pub(crate) fn venv() -> Result<PathBuf> {
+    let folder = target_dir()?.join("xtask-venv");
+    let python = folder.join("bin/python");
+    let works = Command::new(&python).arg("--version").stdout(Stdio::null()).status();
+    if !works.is_ok_and(|status| status.success()) {
+        run(program("python3", &["-m", "venv", "--clear"]).arg(folder))?;
+    }
+    Ok(python)
+}
+
+/// cargo's metadata of the workspace and all its dependencies on this platform.
 pub(crate) fn metadata() -> Result<serde_json::Value> {
     let host = output(Command::new("rustc").args(["--print", "host-tuple"]))?;
     let args = ["metadata", "--format-version=1", "--locked", "--filter-platform", host.trim()];

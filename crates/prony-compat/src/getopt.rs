@@ -1,42 +1,41 @@
-//! Command lines as glibc's `getopt_long` reads them: options and operands in any order, grouped
-//! letters, shortened long names, and its messages.
+//! Reads command lines as glibc's `getopt_long` does: options and operands in any order, grouped
+//! letters, abbreviated long names, and the same messages.
 
 /// Whether an option takes an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
     /// None.
     Nothing,
-    /// Always one: the rest of the word, behind `=`, or else the next word whatever it is.
+    /// Required: the rest of the word, the part after `=`, or the next word, whatever it is.
     Argument,
-    /// Perhaps one: only the rest of the word, or behind `=`.
+    /// Optional: only the rest of the word, or the part after `=`.
     Perhaps,
 }
 
-/// The options of a program; `K` tells the caller which one it was.
+/// The options of a program; `K` identifies an option for the caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table<K: 'static> {
     /// One-letter options.
     pub letters: &'static [(char, Takes, K)],
-    /// Long options that the old program had: what is shortened means one of these first.
+    /// Long options of the old program. Abbreviations mean these first.
     pub words: &'static [(&'static str, Takes, K)],
-    /// Long options that came later. A shortened name that meant something before never means one
-    /// of these.
+    /// Long options of prony. Abbreviations that the old program accepted never mean these.
     pub newer: &'static [(&'static str, Takes, K)],
 }
 
-/// What was found, in the order of the words.
+/// An item, in the order of the words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item<K> {
     /// An option, and its argument.
     Option(K, Option<String>),
-    /// A word that is no option.
+    /// An operand.
     Operand(String),
-    /// What `getopt_long` would print, without the line's end, for what it returns as `?`.
+    /// The message that `getopt_long` prints when it returns `?`, without the newline.
     Refused(String),
 }
 
 impl<K: Copy + PartialEq> Table<K> {
-    /// Read the words that follow the program's name, which stands in messages.
+    /// Read the words after the program's name, which is used in messages.
     pub(crate) fn read(&self, program: &str, words: &[String]) -> Vec<Item<K>> {
         let mut items = Vec::new();
         let mut words = words.iter();
@@ -88,8 +87,7 @@ impl<K: Copy + PartialEq> Table<K> {
         }
     }
 
-    /// The long option of that name or with that beginning; else the names of those that it could
-    /// mean, which may be none.
+    /// The long option with this name or prefix; else all candidates, possibly none.
     fn find(&self, name: &str) -> Result<(&'static str, Takes, K), Vec<&'static str>> {
         let mut all = self.words.iter().chain(self.newer);
         if let Some(exact) = all.find(|w| w.0 == name) {
@@ -98,7 +96,7 @@ impl<K: Copy + PartialEq> Table<K> {
         for words in [self.words, self.newer] {
             let fit: Vec<_> = words.iter().filter(|w| w.0.starts_with(name)).collect();
             if let Some((first, more)) = fit.split_first() {
-                // Two names of the same thing are no doubt.
+                // Two names of the same option are not ambiguous.
                 let same = more.iter().all(|w| (w.1, w.2) == (first.1, first.2));
                 return if same { Ok(**first) } else { Err(fit.iter().map(|w| w.0).collect()) };
             }
@@ -106,7 +104,7 @@ impl<K: Copy + PartialEq> Table<K> {
         Err(Vec::new())
     }
 
-    /// `-abc`: letters in one word, the last of which may have an argument.
+    /// `-abc`: grouped letters; the last can have an argument.
     fn group<'a>(
         &self,
         program: &str,
@@ -192,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn shortened_words_mean_what_they_meant_before() {
+    fn abbreviations_keep_their_meaning() {
         assert_eq!(
             check("--num=1"),
             "[prog: option '--num=1' is ambiguous; possibilities: '--number' '--num-calls']"

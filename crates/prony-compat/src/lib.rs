@@ -64,7 +64,7 @@ impl Call {
     /// What a report says of where the plan comes from.
     fn provenance(&self) -> Provenance {
         let command = CommandLine::new(self.typed.clone(), self.shown());
-        Provenance { command, notes: Vec::new() }
+        Provenance { command, ..Provenance::default() }
     }
 
     /// The command line without secrets. Of the tools that save no command line, it is hidden as a

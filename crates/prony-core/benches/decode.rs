@@ -31,7 +31,7 @@ impl Sink for Null {
         false
     }
     fn body(&mut self, _: RequestId, _: &[u8]) {}
-    fn done(&mut self, _: RequestId, reply: Reply) {
+    fn done(&mut self, _: RequestId, reply: &Reply) {
         self.outstanding -= 1;
         let sum = reply.head_bytes + reply.body_bytes + u64::from(reply.status);
         self.checksum = self.checksum.wrapping_mul(31).wrapping_add(sum);

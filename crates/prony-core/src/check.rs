@@ -1,4 +1,4 @@
-//! Whether a plan can be carried out: asked of every plan before a run, wherever it came from.
+//! Validation of plans. Every plan is checked before a run, wherever it came from.
 
 use crate::plan::{
     CallSpec, Expect, HttpVersion, Load, Pick, Plan, SessionKind, Think, TlsSpec, check_version,
@@ -9,19 +9,19 @@ use crate::secret::quoted_url;
 use crate::target::{Endpoint, check_header, check_method};
 use crate::units::Span;
 
-/// The most requests that a closed loop may have in flight, over all its connections: each is a
-/// user with a number of 32 bits.
+/// The maximum concurrency of a closed loop over all its connections: each request in flight is a
+/// user with a 32-bit number.
 const USERS_MAX: u64 = 1 << 31;
-/// The most pairs of a closed loop's connection and a host to connect to: the engine has four bytes
-/// for each.
+/// The maximum number of pairs of connection and target host in a closed loop: the engine needs
+/// four bytes for each.
 const PAIRS_MAX: u64 = 1 << 27;
 
 impl Plan {
-    /// Whether the plan can be carried out. Front ends make valid plans; this catches what was
-    /// written or changed by hand.
+    /// Check whether the plan can be run. Front ends build valid plans; this catches plans that
+    /// were written or changed by hand.
     ///
     /// # Errors
-    /// One sentence on the first thing that is wrong.
+    /// One sentence about the first defect.
     pub fn check(&self) -> Result<(), String> {
         self.check_targets()?;
         self.check_limits()?;
@@ -61,7 +61,7 @@ impl Plan {
 
     fn check_call_name(&self, call: &CallSpec) -> Result<(), String> {
         if call.name.is_some_and(|name| name as usize >= self.names.len()) {
-            return Err("its name is not among those of the plan".into());
+            return Err("its name is not in the plan's list of names".into());
         }
         call.expect.as_deref().map_or(Ok(()), check_expect)
     }
@@ -69,7 +69,7 @@ impl Plan {
     fn check_sessions(&self) -> Result<(), String> {
         let Some(sessions) = &self.sessions else {
             return match self.stop.sessions {
-                Some(_) => Err("a number of sessions can't end a run without sessions".into()),
+                Some(_) => Err("the plan has a number of sessions to run, but no sessions".into()),
                 None => Ok(()),
             };
         };
@@ -83,7 +83,7 @@ impl Plan {
             return Err("the plan has no session to run".into());
         }
         if sessions.pick == Pick::Random && sessions.kinds.iter().all(|kind| kind.weight == 0) {
-            return Err("no session has a weight".into());
+            return Err("all sessions have a weight of 0".into());
         }
         for (i, kind) in sessions.kinds.iter().enumerate() {
             self.check_kind(kind).map_err(|why| format!("session {}: {why}", i + 1))?;
@@ -96,18 +96,18 @@ impl Plan {
             return Err("it has no burst of requests".into());
         }
         for (i, burst) in kind.bursts.iter().enumerate() {
-            let wrong = |why: String| Err(format!("burst {}: {why}", i + 1));
+            let fail = |why: String| Err(format!("burst {}: {why}", i + 1));
             if burst.calls.is_empty() {
-                return wrong("it has no request".into());
+                return fail("it has no request".into());
             }
             if let Some(call) = burst.calls.iter().find(|&&c| c as usize >= self.calls.len()) {
-                return wrong(format!("there is no request {call}"));
+                return fail(format!("there is no request {call}"));
             }
             if burst.repeat == 0 {
-                return wrong("it must be made at least once".into());
+                return fail("the number of repetitions must be at least 1".into());
             }
             if let Err(why) = check_think(burst.think) {
-                return wrong(why);
+                return fail(why);
             }
         }
         Ok(())
@@ -115,10 +115,10 @@ impl Plan {
 
     fn check_limits(&self) -> Result<(), String> {
         if self.pipeline == 0 {
-            return Err("a connection needs a pipelining depth of at least 1".into());
+            return Err("the pipelining depth must be at least 1".into());
         }
         if self.pipeline > 1 && self.http == HttpVersion::Http10 {
-            return Err("HTTP/1.0 knows no pipelining; use HTTP/1.1 or a depth of 1".into());
+            return Err("HTTP/1.0 has no pipelining; use HTTP/1.1 or a depth of 1".into());
         }
         if self.requests_per_connection == Some(0) {
             return Err("a connection must carry at least 1 request".into());
@@ -127,25 +127,25 @@ impl Plan {
         let users = u64::from(connections) * u64::from(self.pipeline);
         if matches!(self.load, Load::Closed { .. }) && users > USERS_MAX {
             return Err(format!(
-                "{connections} connections with {} requests each in flight are {users} at once; \
-                 at most {USERS_MAX} are possible",
+                "{connections} connections with a pipelining depth of {} have {users} requests in \
+                 flight; the limit is {USERS_MAX}",
                 self.pipeline
             ));
         }
         let pairs = u64::from(connections) * self.endpoints.len() as u64;
         if matches!(self.load, Load::Closed { .. }) && pairs > PAIRS_MAX {
             return Err(format!(
-                "{connections} connections, each to {} hosts, may become {pairs}; at most \
-                 {PAIRS_MAX} are possible: use fewer of either",
+                "{connections} connections to each of {} hosts are {pairs} connections; the limit \
+                 is {PAIRS_MAX}",
                 self.endpoints.len()
             ));
         }
         if self.timeout == Span::ZERO || self.connect_timeout == Span::ZERO {
-            return Err("a timeout must be longer than no time".into());
+            return Err("a timeout must be longer than 0".into());
         }
         if self.shard.of == 0 || self.shard.index >= self.shard.of {
             return Err(format!(
-                "there is no share {} of {}; shares are counted from 0",
+                "share {} of {} does not exist; shares are counted from 0",
                 self.shard.index, self.shard.of
             ));
         }
@@ -158,12 +158,12 @@ impl Plan {
         }
         let alone = matches!(self.load, Load::Closed { .. }) && self.sessions.is_none();
         if self.replace_lost && !(alone && self.stop.requests.is_some()) {
-            return Err("only a closed loop of a number of requests, without sessions, can make \
-                        others in place of those that are lost"
+            return Err("only a closed loop with a number of requests, without sessions, can \
+                        replace lost requests"
                 .into());
         }
         if self.stop.duration == Some(Span::ZERO) {
-            return Err("the run must last longer than no time".into());
+            return Err("the duration must be longer than 0".into());
         }
         let own_length = match &self.load {
             Load::Open { arrivals: Arrivals::Trace(times), .. } => times.last().copied(),
@@ -172,21 +172,21 @@ impl Plan {
         };
         let counted = self.stop.requests.is_some() || self.stop.sessions.is_some();
         if !counted && self.stop.duration.is_none() && own_length.is_none() {
-            return Err("nothing ends the run; give a number of requests or a duration".into());
+            return Err("the run has no end; give a number of requests or a duration".into());
         }
         let length = self.stop.duration.or(own_length).unwrap_or(Span::ZERO);
         if self.warmup.0.checked_add(length.0).is_none() {
-            return Err("warm-up and run together last longer than 584 years".into());
+            return Err("warm-up and run together are longer than 584 years".into());
         }
         Ok(())
     }
 }
 
 impl CallSpec {
-    /// Whether the request can be sent.
+    /// Check whether the request can be sent.
     ///
     /// # Errors
-    /// One sentence on the first thing that is wrong.
+    /// One sentence about the first defect.
     pub fn check(&self) -> Result<(), String> {
         check_call(self)
     }
@@ -198,23 +198,23 @@ fn check_endpoint(endpoint: &Endpoint) -> Result<(), String> {
             Err("the host is missing".into())
         }
         Endpoint::Tcp { port: 0, .. } | Endpoint::Inet { port: 0, .. } => {
-            Err("nothing can listen on port 0".into())
+            Err("port 0 is not a valid port".into())
         }
         Endpoint::Unix { path } | Endpoint::UnixSeqpacket { path } if path.is_empty() => {
-            Err("the socket's path is missing".into())
+            Err("the path of the socket is missing".into())
         }
-        // sockaddr_un has room for 107 bytes and a zero.
+        // sockaddr_un has space for 107 bytes and a terminating zero.
         Endpoint::Unix { path } | Endpoint::UnixSeqpacket { path } if path.len() > 107 => {
-            Err(format!("the socket's path has {} bytes, the kernel takes 107", path.len()))
+            Err(format!("the path of the socket has {} bytes; the limit is 107", path.len()))
         }
         Endpoint::Tls { name, .. } if name.is_empty() => {
-            Err("the name of the secured server is missing".into())
+            Err("the name of the TLS server is missing".into())
         }
         Endpoint::Tls { over, .. } if over.tls_name().is_some() => {
-            Err("TLS inside TLS is not spoken here".into())
+            Err("TLS inside TLS is not supported".into())
         }
         Endpoint::Tls { over, .. } if over.keeps_boundaries() => {
-            Err("TLS needs a stream of bytes below it".into())
+            Err("TLS needs a byte stream below it".into())
         }
         Endpoint::Tls { over, .. } => check_endpoint(over),
         _ => Ok(()),
@@ -224,26 +224,26 @@ fn check_endpoint(endpoint: &Endpoint) -> Result<(), String> {
 fn check_call(call: &CallSpec) -> Result<(), String> {
     check_method(&call.method)?;
     if !call.bare && !call.raw.is_empty() {
-        return Err("raw lines can be sent only where nothing is added to the headers".into());
+        return Err("raw lines need a request to which no headers are added".into());
     }
-    // What is sent to the byte is sent as it stands: old tools do not look at it either.
+    // Requests of older tools are sent byte for byte, and those tools do not check the path either.
     if call.bare {
         return call.headers.iter().try_for_each(|(name, value)| check_header(name, value));
     }
-    // What is filled in is looked at when it is known.
+    // A path from a template is checked when it has been filled in.
     let filled = call.template && call.path.starts_with("{{");
-    // A proxy is asked for a whole URL.
+    // Requests to a proxy have an absolute URL.
     let absolute = ["http://", "https://"].iter().any(|scheme| call.path.starts_with(scheme));
     if !call.path.starts_with('/') && call.path != "*" && !absolute && !filled {
-        return Err(format!("the path '{}' does not begin with '/'", quoted_url(&call.path)));
+        return Err(format!("the path '{}' does not start with '/'", quoted_url(&call.path)));
     }
     for (what, text) in [("path", &*call.path), ("host", &*call.authority)] {
-        let misfit = |b: u8| b.is_ascii_control() || (b == b' ' && !call.template);
-        // Looking at all of it is quicker than stopping early: it is done many bytes at a time.
-        let any = text.bytes().fold(false, |any, b| any | misfit(b));
-        if let Some(b) = text.bytes().find(|&b| any && misfit(b)) {
+        let is_bad = |b: u8| b.is_ascii_control() || (b == b' ' && !call.template);
+        // Testing all bytes is faster than stopping early, because it is vectorized.
+        let any = text.bytes().fold(false, |any, b| any | is_bad(b));
+        if let Some(b) = text.bytes().find(|&b| any && is_bad(b)) {
             let c = char::from(b);
-            return Err(format!("the {what} contains {c:?}, which cannot be sent"));
+            return Err(format!("the {what} contains {c:?}, which is not allowed"));
         }
     }
     for (name, value) in &call.headers {
@@ -261,16 +261,14 @@ fn check_load(load: &Load) -> Result<(), String> {
         Load::Open { rate, arrivals, .. } => match arrivals {
             Arrivals::Fixed | Arrivals::Poisson => rate.check(),
             Arrivals::Uniform(low, high) if low > high => {
-                Err(format!("the gaps' bounds {low}..{high} are in the wrong order"))
+                Err(format!("the bounds of the inter-arrival times, {low} and {high}, are swapped"))
             }
-            Arrivals::Uniform(_, Span::ZERO) => {
-                Err("gaps of no length have no end of arrivals".into())
-            }
+            Arrivals::Uniform(_, Span::ZERO) => Err("the inter-arrival times are all zero".into()),
             Arrivals::Uniform(..) => Ok(()),
             Arrivals::Trace(times) if times.is_empty() => Err("the trace has no times".into()),
             Arrivals::Trace(times) => match times.windows(2).position(|pair| pair[0] > pair[1]) {
                 Some(i) => {
-                    Err(format!("time {} of the trace is earlier than the one before", i + 2))
+                    Err(format!("time {} of the trace is earlier than the previous one", i + 2))
                 }
                 None => Ok(()),
             },
@@ -280,10 +278,10 @@ fn check_load(load: &Load) -> Result<(), String> {
 
 fn check_tls(tls: &TlsSpec) -> Result<(), String> {
     if tls.cert.is_some() != tls.key.is_some() {
-        return Err("a client certificate and its key go together; give both".into());
+        return Err("a client certificate needs its key, and a key its certificate".into());
     }
     match tls.alpn.iter().find(|p| p.is_empty() || p.len() > 255) {
-        Some(p) => Err(format!("an ALPN name has 1 to 255 bytes, and '{p}' has {}", p.len())),
+        Some(p) => Err(format!("an ALPN name has 1 to 255 bytes, but '{p}' has {}", p.len())),
         None => Ok(()),
     }
 }
@@ -291,7 +289,7 @@ fn check_tls(tls: &TlsSpec) -> Result<(), String> {
 fn check_think(think: Think) -> Result<(), String> {
     match think {
         Think::Uniform(low, high) if low > high => {
-            Err(format!("the think time's bounds {low}..{high} are in the wrong order"))
+            Err(format!("the bounds of the think time, {low} and {high}, are swapped"))
         }
         _ => Ok(()),
     }
@@ -299,11 +297,11 @@ fn check_think(think: Think) -> Result<(), String> {
 
 fn check_expect(expect: &Expect) -> Result<(), String> {
     if expect.statuses.is_empty() {
-        return Err("no status counts as success".into());
+        return Err("the list of expected statuses is empty".into());
     }
     for &(low, high) in &expect.statuses {
         if low > high || low < 100 || high > 599 {
-            return Err(format!("{low}-{high} is no range of statuses from 100 to 599"));
+            return Err(format!("{low}-{high} is not a range of statuses within 100 to 599"));
         }
     }
     Ok(())

@@ -1,103 +1,106 @@
-//! What can go wrong, as an index into counters. Words for users live in the `prony` crate only.
+//! The kinds of failure, used as indices of counters. Their texts for users are in the crate
+//! `prony-report`.
 
 use serde::{Deserialize, Serialize};
 
-/// One way for a request (or a connection) to fail.
+/// A kind of failure of a request or connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Fault {
-    /// Nobody listens there.
+    /// Connection refused: nothing listens at the address.
     ConnectRefused,
-    /// No connection within the connect timeout.
+    /// Not connected within the connect timeout.
     ConnectTimeout,
-    /// Network or host unreachable, or any other refusal by the network on the way.
+    /// Network or host unreachable, or another error that the network reported.
     ConnectUnreachable,
     /// The connection was reset while connecting.
     ConnectReset,
-    /// The TLS handshake failed; the tally of TLS says for what reasons.
+    /// The TLS handshake failed; the TLS tally has the reasons.
     TlsHandshake,
-    /// No whole reply within the request timeout, counted from the intended start.
+    /// No complete reply within the request timeout, counted from the intended start.
     RequestTimeout,
     /// The peer reset an established connection.
     Reset,
     /// The peer closed before the first byte of the reply.
     ClosedEarly,
-    /// The peer closed inside the reply: its head cut off, or a body that says where it ends.
+    /// The peer closed within the reply: within its head, or within a body that marks its own end.
     Truncated,
-    /// The peer closed before all of the body was there that its content length announced.
+    /// The peer closed before it had sent the whole content length.
     ShortBody,
-    /// What came over an open connection is not what TLS allows, or an alert.
+    /// A TLS alert or invalid TLS data on an open connection.
     TlsRecord,
     /// Status line and headers over the limit (64 KiB).
     HeaderTooLarge,
-    /// Bytes where a status line should be that are none.
+    /// A malformed status line.
     BadStatusLine,
     /// A status outside 100 to 599.
     BadStatus,
-    /// A header line that is none.
+    /// A malformed header line.
     BadHeader,
-    /// Two different content lengths, or one that is no number.
+    /// A malformed content length, or two different ones.
     BadLength,
-    /// A chunk size that is no number, too large, or not ended as it must.
+    /// A malformed chunk size, one that is too large, or a missing line end after a chunk.
     BadChunk,
-    /// A transfer coding that this client did not ask for.
+    /// A transfer coding other than chunked.
     BadCoding,
-    /// What should be a reply of the echo protocol is none, or not of the length asked for.
+    /// A malformed reply of the echo protocol, or one with the wrong length.
     BadFrame,
-    /// More bytes than the reply was to have, or bytes that nobody asked for.
+    /// Bytes after the end of the reply, or without a request.
     Surplus,
     /// A status that the plan does not count as success.
     UnexpectedStatus,
-    /// A body that is not as the plan expects (text or length).
+    /// A body without the text or length that the plan expects.
     BodyMismatch,
-    /// A reply that lacks what the session takes out of it.
+    /// A reply without the value that the session extracts from it.
     ExtractMissing,
-    /// A body over 1 MiB, out of which the session takes something.
+    /// A body over 1 MiB from which the session extracts a value.
     ExtractTooLong,
-    /// Not sent: a variable that the request names has no value.
+    /// Not sent: a variable of the request has no value.
     NoValue,
-    /// Not sent: a filled-in value has a line break or another character that cannot stand there.
+    /// Not sent: the value of a variable has a line break or another character that is not allowed
+    /// at its place in the request.
     UnfitValue,
-    /// Given up because an earlier request of its session has failed.
+    /// Given up because an earlier request of its session failed.
     GivenUp,
-    /// The meter's own: no file descriptor was free.
+    /// In the client: no file descriptor was free.
     NoDescriptors,
-    /// The meter's own: no local port was free.
+    /// In the client: no local port was free.
     NoPorts,
-    /// The meter's own: its host has no address of the target's family, or not the one asked for.
+    /// In the client: its host has no address of the target's family, or lacks the local address
+    /// of the plan.
     NoAddress,
-    /// The meter's own: the kernel had no buffer or memory.
+    /// In the client: the kernel had no buffer or memory.
     NoBuffers,
-    /// The meter's own: never sent, as there was no connection and no room to wait for one, or as
-    /// the meter had not come to it when the run ended.
+    /// In the client: never sent, because the backlog was full or the load ended before the client
+    /// could start the request.
     Dropped,
-    /// The meter's own: the kernel refused for a reason that has no class here.
+    /// In the client: any other error of a system call.
     Internal,
 }
 
-/// The classes under which reports count faults.
+/// The classes by which reports group faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultClass {
-    /// No connection could be made.
+    /// A connection could not be opened.
     Connect,
-    /// Too slow.
+    /// A timeout expired.
     Timeout,
     /// The connection broke.
     Connection,
-    /// The peer does not speak the protocol as it should.
+    /// The peer violated the protocol.
     Protocol,
     /// A valid reply that the plan does not count as success.
     Unexpected,
-    /// A request that could not be made from what its session knew.
+    /// A request could not be built from the variables of its session.
     Script,
-    /// The meter ran out of something: never the server's fault, voids the verdict.
+    /// The client ran out of a resource. Never caused by the target; makes the run invalid.
     Meter,
 }
 
 impl Fault {
-    /// How many faults there are; `fault as usize` is below it.
+    /// The number of faults; every `fault as usize` is below it.
     pub const COUNT: usize = 33;
 
     /// All faults in the order of their index.
@@ -172,15 +175,15 @@ impl Fault {
         }
     }
 
-    /// Whether the request was lost: the peer has neither answered it, rightly or wrongly, nor
-    /// ended the connection in good order.
+    /// Whether the request was lost: the peer sent no reply to it, valid or not, and did not close
+    /// the connection orderly.
     pub fn is_lost(self) -> bool {
         let class = self.class();
         let lost = [FaultClass::Connect, FaultClass::Timeout, FaultClass::Meter];
         lost.contains(&class) || self == Self::Reset
     }
 
-    /// Whether the meter itself, and not the target, is to blame.
+    /// Whether the meter itself, and not the target, caused the failure.
     pub fn is_meters_own(self) -> bool {
         self.class() == FaultClass::Meter
     }

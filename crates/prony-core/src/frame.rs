@@ -1,22 +1,23 @@
-//! The echo protocol on the wire, for both sides: `docs/echo-protocol.md` tells it in words.
+//! The echo protocol on the wire, for both sides. `docs/echo-protocol.md` describes it.
 //!
-//! Two framings. The short one is that of the ACE performance tests: 8 bytes open the connection,
-//! each message has a length of 4 bytes before it, each reply is 2 bytes. The long one has a header
-//! of [`HEADER`] bytes before every message and every reply. The first byte of a connection tells
-//! them apart: 0 or 1 in the short framing, [`MAGIC`]'s first in the long one.
+//! There are two framings. The short one is that of the ACE performance tests: 8 bytes open the
+//! connection, each message has its length of 4 bytes before it, each reply is 2 bytes. The long
+//! one has a header of [`HEADER`] bytes before every message and every reply. The first byte of a
+//! connection distinguishes them: 0 or 1 in the short framing, the first byte of [`MAGIC`] in the
+//! long one.
 
-/// What the header of the long framing begins with: of a request, and with the last byte's highest
-/// bit set, of a reply. The last byte is the version.
+/// The first bytes of the header of the long framing: of a request, and with the highest bit of the
+/// last byte set, of a reply. The last byte is the version.
 pub const MAGIC: [u8; 4] = [0xEC, b'H', b'O', 1];
 const REPLY_BIT: u8 = 0x80;
 
-/// Bytes of the long framing's header.
+/// The length of the header of the long framing, in bytes.
 pub const HEADER: usize = 20;
-/// Bytes with which a connection in the short framing begins.
+/// The length of the opening of a connection in the short framing, in bytes.
 pub const OPENING: usize = 8;
-/// Bytes of the length before each message in the short framing.
+/// The size of the length field before each message in the short framing, in bytes.
 pub const LENGTH: usize = 4;
-/// Bytes of each reply in the short framing.
+/// The length of each reply in the short framing, in bytes.
 pub const SHORT_REPLY: u32 = 2;
 
 /// The header of one message in the long framing.
@@ -24,7 +25,7 @@ pub const SHORT_REPLY: u32 = 2;
 pub struct Header {
     /// Which side has sent it.
     pub kind: Kind,
-    /// Bytes that follow it.
+    /// How many bytes follow it.
     pub length: u32,
     /// The sender's number of the request; a reply has that of its request.
     pub sequence: u64,
@@ -33,7 +34,7 @@ pub struct Header {
 /// Which side a message comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The client, which wants a reply of so many bytes behind its header.
+    /// The client, which requests a reply of `reply` bytes after its header.
     Request {
         /// Bytes of the reply.
         reply: u32,
@@ -58,10 +59,10 @@ impl Header {
         [m0, m1, m2, m3, l0, l1, l2, l3, r0, r1, r2, r3, s0, s1, s2, s3, s4, s5, s6, s7]
     }
 
-    /// The header at the beginning of `data`; `None` where there is none (of this version).
+    /// The header at the start of `data`; `None` if there is none (of this version).
     ///
     /// # Panics
-    /// Where `data` is shorter than [`HEADER`].
+    /// If `data` is shorter than [`HEADER`].
     #[inline]
     pub fn read(data: &[u8]) -> Option<Self> {
         let data: &[u8; HEADER] = data.first_chunk().expect("a whole header");
@@ -87,8 +88,8 @@ pub fn opening(exchanges: u32) -> [u8; OPENING] {
     [1, 0, 0, 0, a, b, c, d]
 }
 
-/// How many exchanges such an opening announces. Bytes 1 to 3 are padding, which senders leave as
-/// they find it.
+/// How many exchanges such an opening announces. Bytes 1 to 3 are padding, which senders do not
+/// initialize.
 pub fn announced(opening: [u8; OPENING]) -> u64 {
     let [order, _, _, _, count @ ..] = opening;
     let n = if order == 0 { u32::from_be_bytes(count) } else { u32::from_le_bytes(count) };
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_are_read_as_they_are_written() {
+    fn reads_headers_as_they_are_written() {
         for kind in [Kind::Request { reply: 0 }, Kind::Request { reply: 70_000 }, Kind::Reply] {
             let header = Header { kind, length: 65_536, sequence: 0x0102_0304_0506_0708 };
             assert_eq!(Header::read(&header.bytes()), Some(header));
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_none() {
+    fn rejects_malformed_headers() {
         let good = Header { kind: Kind::Reply, length: 2, sequence: 1 }.bytes();
         for (at, byte) in [(0, 1), (1, b'h'), (3, 2), (3, 0x82), (11, 1)] {
             let mut bad = good;
@@ -121,10 +122,10 @@ mod tests {
         }
     }
 
-    /// The recorded opening of the old client with 2 exchanges and its 100 primers, and the same
-    /// from a machine of the other byte order, with padding that nobody has cleared.
+    /// The recorded opening of the old client with 100 warm-up exchanges and 2 more, and the same
+    /// from a machine of the other byte order, with uninitialized padding.
     #[test]
-    fn openings_come_in_both_byte_orders() {
+    fn reads_openings_in_both_byte_orders() {
         assert_eq!(opening(102), [1, 0, 0, 0, 0x66, 0, 0, 0]);
         assert_eq!(announced(opening(102)), 102);
         assert_eq!(announced([0, 9, 8, 7, 0, 0, 0, 0x66]), 102);

@@ -1,7 +1,7 @@
 //! What the fuzz targets do with their input, in one place with the tests that replay the committed
 //! corpora.
 
-use crate::echo::{self, Echo, EchoLaw};
+use crate::echo::{self, Echo, EchoBehavior};
 use crate::fault::Fault;
 use crate::layer::TlsContext;
 use crate::machine::{Action, Machine};
@@ -158,6 +158,7 @@ pub fn template(data: &[u8]) {
     let scope = Scope {
         variables: vec!["token".to_owned()],
         tables: vec![("users".to_owned(), vec!["id".to_owned(), "first name".to_owned()])],
+        environment: vec![("KEY".to_owned(), "value".into())],
     };
     let mut draws = 0;
     match Template::parse(data, &scope, &mut draws) {
@@ -196,8 +197,8 @@ pub fn tls_records(data: &[u8]) {
         let mut pieces = bytes.chunks_mut(piece);
         let fault = pieces.find_map(|piece| tls.receive(piece, &mut plain).err());
         assert!(plain.len() <= data.len(), "more than came");
-        let farewell = tls.farewell();
-        assert!(farewell.len() < 4_096, "{} bytes at the end", farewell.len());
+        let alert = tls.close_notify();
+        assert!(alert.len() < 4_096, "{} bytes at the end", alert.len());
         (plain, fault.map(|why| why.to_string()))
     };
     let whole = read(usize::MAX);
@@ -394,11 +395,11 @@ impl proto::Sink for Sink {
         self.body.extend_from_slice(piece);
     }
 
-    fn done(&mut self, id: RequestId, reply: Reply) {
+    fn done(&mut self, id: RequestId, reply: &Reply) {
         assert_eq!(id.slot as usize, self.replies.len(), "replies come in order");
         assert_eq!(self.body.len() as u64, reply.body_bytes, "bytes of body");
         assert!(matches!(reply.status, 101 | 200..=599), "status {}", reply.status);
-        self.replies.push((reply, std::mem::take(&mut self.body)));
+        self.replies.push((*reply, std::mem::take(&mut self.body)));
     }
 }
 
@@ -423,7 +424,7 @@ pub fn echo(data: &[u8]) {
 
 /// Messages and refusals, and what the responder has sent.
 fn respond(stream: &[u8], cut: usize) -> ((u64, u64), Vec<u8>) {
-    let law = EchoLaw { length_max: 4_096, ..EchoLaw::default() };
+    let law = EchoBehavior { length_max: 4_096, ..EchoBehavior::default() };
     let mut echo = Echo::new(law, vec![false]);
     let mut heard = Vec::new();
     let Some(id) = echo.on_accepted(0, Nanos::ZERO) else { return ((0, 0), heard) };

@@ -1,11 +1,10 @@
-//! The pure part of prony: given a [`plan::Plan`], a seed and a sequence of (input, time), its
-//! outputs are fixed.
+//! The pure part of prony: a [`plan::Plan`], a seed and a sequence of (input, time) determine its
+//! outputs.
 //!
-//! Nothing here opens a socket, reads a clock, starts a thread or iterates a hash map in its random
-//! order. A driver (prony-io on a real kernel, prony-sim in virtual time) owns the bytes' way to
-//! the network and calls a [`machine::Machine`]; `engine::Engine` is the client side,
-//! `serve::Serve` the target server, `echo::Echo` the responder of the round-trip tests;
-//! `shield::Shield` puts either of the latter behind TLS.
+//! Nothing here opens a socket, reads a clock, starts a thread or iterates over a hash map in
+//! random order. A driver (prony-io on a real kernel, prony-sim in virtual time) does the I/O and
+//! calls a [`machine::Machine`]: `engine::Engine` is the client, `serve::Serve` the target server,
+//! `echo::Echo` the responder of round trips. `tls_server::TlsServer` adds TLS to the latter two.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::iter_over_hash_type)]
@@ -28,8 +27,9 @@ pub mod schedule;
 pub mod script;
 pub mod secret;
 pub mod serve;
-pub mod shield;
 pub mod summary;
 pub mod target;
+pub mod threshold;
+pub mod tls_server;
 pub mod units;
 pub mod vars;

@@ -1,17 +1,17 @@
-//! What reports and messages must not show: credentials, and every value that may be one.
+//! Redaction of credentials, and of every value that may be one, in reports and messages.
 //!
-//! A URL shows its host, path and the names in its query. A header shows its value only where its
-//! name is on a list of harmless ones.
+//! A URL is shown with its host, its path and the names in its query. The value of a header is
+//! shown only if its name is on an allowlist.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What stands in the place of a hidden value.
+/// The replacement for a hidden value.
 pub const HIDDEN: &str = "(hidden)";
 
-/// Headers whose values carry no credentials, in lower case and in order.
+/// The allowlist: headers without credentials, in lower case, sorted.
 pub const HARMLESS_HEADERS: [&str; 31] = [
     "accept",
     "accept-charset",
@@ -46,19 +46,19 @@ pub const HARMLESS_HEADERS: [&str; 31] = [
     "user-agent",
 ];
 
-/// A text that neither `{}` nor `{:?}` shows. A plan that can be run keeps it (serde writes it as
-/// it is); [`Plan::hidden`](crate::plan::Plan::hidden) takes it out of a plan that is shown.
+/// A text that `{}` and `{:?}` do not show. serde writes it in full, because a saved plan must run;
+/// [`Plan::hidden`](crate::plan::Plan::hidden) removes it from a plan that is shown.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The text, for those who send it.
+    /// The text itself, to be sent.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// The same with [`HIDDEN`] as its text.
+    /// A secret with [`HIDDEN`] as its text.
     #[must_use]
     pub fn hidden() -> Self {
         Self(HIDDEN.into())
@@ -89,19 +89,19 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Whether the value of a header of that name may be shown.
+/// Whether the value of this header may be shown.
 pub fn is_harmless_header(name: &str) -> bool {
     let name = name.trim().to_ascii_lowercase();
     HARMLESS_HEADERS.binary_search(&&*name).is_ok()
 }
 
-/// The value of a header as it may be shown.
+/// The value of a header, or [`HIDDEN`] if it may not be shown.
 pub fn shown_header<'a>(name: &str, value: &'a str) -> &'a str {
     if value.is_empty() || is_harmless_header(name) { value } else { HIDDEN }
 }
 
-/// Path and query with the names of the query's parameters, and without their values. A parameter
-/// without a name is a value, and a path's segment may have parameters too (`;jsessionid=...`).
+/// Path and query without the values of parameters. A query parameter without a name counts as a
+/// value. Path segments may have parameters too (`;jsessionid=...`).
 pub fn shown_path(path: &str) -> Cow<'_, str> {
     if !path.contains(['?', ';']) {
         return path.into();
@@ -136,7 +136,7 @@ fn parameter(text: &str) -> String {
     }
 }
 
-/// A URL, with or without a scheme, without user information and the values of its query.
+/// A URL, with or without a scheme, without user information and parameter values.
 pub fn shown_url(text: &str) -> String {
     let (scheme, rest) = split_scheme(text);
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -145,9 +145,9 @@ pub fn shown_url(text: &str) -> String {
     format!("{scheme}{user}{host}{}", shown_path(path))
 }
 
-/// A text that is no URL, as a message about it may quote it. Nobody knows where its parts end, so
-/// whatever may belong to user information, a port that is none, what follows a blank, a fragment
-/// and the values of a query are hidden.
+/// Quote an invalid URL in an error message. Its parts cannot be told apart with certainty, so this
+/// hides everything that may be user information, an invalid port, text after a space, a fragment
+/// and parameter values.
 pub fn quoted_url(text: &str) -> String {
     let (scheme, rest) = split_scheme(text);
     let rest = rest.rsplit('@').next().unwrap_or_default();
@@ -166,7 +166,7 @@ pub fn quoted_url(text: &str) -> String {
     format!("{scheme}{user}{authority}{}{more}", shown_path(path)).escape_debug().to_string()
 }
 
-/// The scheme with its `://`, empty where there is none, and the rest.
+/// Split off the scheme with its `://`; empty if there is none.
 fn split_scheme(text: &str) -> (&str, &str) {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     match text.find("://").filter(|&at| text[..at].chars().all(is_scheme)) {
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_not_formatted() {
+    fn formatting_hides_secrets() {
         let secret = Secret::from("pw");
         assert_eq!(format!("{secret} {secret:?} {:?}", Some(&secret)), {
             "(hidden) (hidden) Some((hidden))"
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn only_headers_of_the_list_are_shown() {
+    fn only_allowlisted_headers_are_shown() {
         assert!(HARMLESS_HEADERS.is_sorted());
         for name in ["Accept", "CONTENT-TYPE", "If-None-Match", " Host "] {
             assert_eq!(shown_header(name, "v"), "v", "{name}");
@@ -228,12 +228,12 @@ mod tests {
             ("http://[::1]:80/", "http://[::1]:80/"),
         ] {
             assert_eq!(shown_url(url), shown);
-            assert_eq!(shown_url(shown), shown, "once more");
+            assert_eq!(shown_url(shown), shown, "shown twice");
         }
     }
 
     #[test]
-    fn what_is_no_url_is_quoted_without_credentials() {
+    fn invalid_urls_are_quoted_without_credentials() {
         for (text, quoted) in [
             ("http://me:pw@h:99999/", "http://(hidden)@h:99999/"),
             ("http://me:p/w@h:99999/", "http://(hidden)@h:99999/"),

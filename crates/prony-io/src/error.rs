@@ -1,209 +1,219 @@
-//! Why something cannot start, in whole sentences.
+//! Why a load or a server cannot start, as sentences for the user.
 
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// Why a load (or a server) cannot start.
+use prony_core::units::Span;
+
+/// Why a load or a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// A name is unknown.
-    #[error("host {host} does not resolve: {error}; check the name, or give an address")]
+    /// The resolver does not know a host name.
+    #[error("host {host} does not resolve: {error}; check the name, or use an IP address")]
     Resolve {
         /// The name.
         host: String,
-        /// The resolver's words.
+        /// The resolver's error message.
         error: String,
     },
-    /// A name has no address of the wanted family.
-    #[error("host {host} has no {family} address; leave out -4 or -6, or give an address")]
+    /// A host has no address of the requested family.
+    #[error("host {host} has no {family} address; remove -4 or -6, or use an IP address")]
     NoAddress {
         /// The name.
         host: String,
         /// `IPv4` or `IPv6`.
         family: &'static str,
     },
-    /// The source addresses are of the other family.
-    #[error("host {host} cannot be reached from the --source addresses: IPv4 and IPv6 do not mix")]
+    /// The source addresses belong to the other address family.
+    #[error(
+        "host {host} cannot be reached from the --source addresses: IPv4 and IPv6 cannot be mixed"
+    )]
     SourceFamily {
         /// The name.
         host: String,
     },
-    /// A source address is not this machine's.
+    /// A source address does not belong to this machine.
     #[error(
-        "source address {source_addr} cannot be used: {error}; it must be one of this machine's"
+        "source address {source_addr} cannot be used: {error}; it must be an address of this machine"
     )]
     Source {
         /// The address.
         source_addr: IpAddr,
-        /// The kernel's words.
+        /// The kernel's error.
         error: io::Error,
     },
-    /// The kernel takes paths of at most 107 bytes.
-    #[error("unix socket path {} is too long; the kernel takes at most 107 bytes", path.display())]
+    /// The path is too long for a unix socket address (107 bytes).
+    #[error("unix socket path {} is too long; the maximum is 107 bytes", path.display())]
     UnixPath {
         /// The path.
         path: PathBuf,
     },
-    /// The kernel cannot make sockets of that kind.
+    /// The kernel has no SCTP.
     #[error(
-        "this kernel has no SCTP ({error}): load its module (modprobe sctp, as root), or take the \
-         SCTP that prony brings along: --sctp udp (the other side must have it over UDP, too) or \
-         --sctp raw"
+        "this kernel has no SCTP ({error}): load its module (modprobe sctp, as root), or use \
+         prony's own SCTP: --sctp udp (the other side must use SCTP over UDP, too) or --sctp raw"
     )]
     NoSctp {
-        /// The kernel's words.
+        /// The kernel's error.
         error: io::Error,
     },
-    /// SCTP without the kernel's cannot do that, or not here.
+    /// Userspace SCTP cannot be used.
     #[error(transparent)]
     Userspace(#[from] Refusal),
-    /// More connections than descriptors.
+    /// The limit of open files is too low for the connections.
     #[error(
-        "{asked} connections need more than the limit of {limit} open files, under which {fit} \
-         fit; raise it (ulimit -n) or ask for fewer"
+        "{asked} connections exceed the limit of {limit} open files, which allows {fit}; raise the \
+         limit (ulimit -n) or use fewer connections"
     )]
     Descriptors {
-        /// Connections asked for.
+        /// Connections requested.
         asked: u64,
         /// Connections that fit.
         fit: u64,
-        /// The limit in force.
+        /// The current limit.
         limit: u64,
     },
-    /// More connections than local ports.
+    /// Too few local ports for the connections.
     #[error(
-        "{asked} connections need more than the {fit} local ports there are towards the target; \
-         give several --source addresses or widen net.ipv4.ip_local_port_range"
+        "{asked} connections exceed the {fit} local ports available towards the target; use several \
+         --source addresses or widen net.ipv4.ip_local_port_range"
     )]
     Ports {
-        /// Connections asked for.
+        /// Connections requested.
         asked: u64,
         /// Connections that fit.
         fit: u64,
     },
-    /// A core that may not be used.
-    #[error("cannot keep a worker on core {core}: {error}; leave out --pin")]
+    /// The agreed start is in the past.
+    #[error(
+        "the start instant passed {passed} before this shard was ready: nothing was sent; agree on \
+         a later instant (--start-at)"
+    )]
+    StartPassed {
+        /// How long ago it was.
+        passed: Span,
+    },
+    /// The process may not use a core.
+    #[error("cannot pin a worker to core {core}: {error}; remove --pin")]
     Pin {
         /// The core.
         core: usize,
-        /// The kernel's words.
+        /// The kernel's error.
         error: io::Error,
     },
     /// The real-time scheduler is not permitted.
     #[error(
-        "the real-time scheduler cannot be had: {0}; leave out --realtime, or get the right to it \
-         (ulimit -r 1, or CAP_SYS_NICE)"
+        "cannot use the real-time scheduler: {0}; remove --realtime, or get the permission (ulimit -r \
+         1, or CAP_SYS_NICE)"
     )]
     Realtime(io::Error),
-    /// The kernel has no sockets of that kind.
-    #[error("this kernel cannot open the sockets for {to}: {error}; take another transport")]
+    /// The kernel does not support this kind of socket.
+    #[error("this kernel cannot open the sockets for {to}: {error}; use another transport")]
     Lacks {
-        /// Where they were to go.
+        /// The target.
         to: String,
-        /// The kernel's words.
+        /// The kernel's error.
         error: io::Error,
     },
-    /// The kernel does not do as its sockets are told.
-    #[error("{option} cannot be had: {reason}")]
+    /// The kernel refuses a socket option, or sets another value.
+    #[error("{option} cannot be used: {reason}")]
     SocketOption {
-        /// The option, as it is typed.
+        /// The command-line option.
         option: &'static str,
-        /// What the kernel says, and what to do.
+        /// The kernel's error and advice for the user.
         reason: String,
     },
-    /// There are no time stamps.
+    /// The kernel cannot take timestamps.
     #[error(transparent)]
     Unstamped(#[from] Unstamped),
-    /// io_uring is asked for but cannot be had.
-    #[error("io_uring cannot be used here: {reason}; take --driver epoll or auto")]
+    /// io_uring was requested but is not available.
+    #[error("io_uring cannot be used here: {reason}; use --driver epoll or auto")]
     Uring {
         /// What is missing.
         reason: String,
     },
-    /// The kernel refused what every driver needs.
-    #[error("the kernel refused to set up the event loop: {0}")]
+    /// The kernel refused to create the event loop.
+    #[error("the kernel refused to create the event loop: {0}")]
     Driver(io::Error),
-    /// The kernel refused a thread.
-    #[error("the kernel refused a worker thread: {0}; ask for fewer with --threads")]
+    /// The kernel refused to start a thread.
+    #[error("the kernel refused to start a worker thread: {0}; use fewer with --threads")]
     Thread(io::Error),
-    /// An address cannot be listened on.
+    /// The kernel refused to listen on an address.
     #[error("cannot listen on {addr}: {error}; {advice}")]
     Listen {
         /// The address.
         addr: String,
-        /// The kernel's words.
+        /// The kernel's error.
         error: io::Error,
-        /// What to do.
+        /// Advice for the user.
         advice: &'static str,
     },
-    /// No worker came back.
-    #[error("all workers died of a defect in prony itself; please report it")]
+    /// All workers panicked.
+    #[error("all workers panicked; this is a bug in prony, please report it")]
     Died,
 }
 
-/// Why SCTP without the kernel's cannot be had.
+/// Why userspace SCTP cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The kernel has SCTP, too.
+    /// The kernel has SCTP, too, and would reply to the same packets.
     #[error(
-        "--sctp raw cannot be used where the kernel has SCTP, which answers the same packets: take \
-         --sctp kernel, or unload its module (rmmod sctp, as root)"
+        "--sctp raw cannot be used while the kernel has SCTP, because both would reply to the same \
+         packets: use --sctp kernel, or unload its module (rmmod sctp, as root)"
     )]
     RawBesideKernel,
-    /// No right to speak IP without the kernel.
+    /// The process may not open raw sockets.
     #[error(
-        "--sctp raw needs a raw socket, which cannot be had: {0}; run it as root or with \
-         CAP_NET_RAW, or take --sctp udp"
+        "--sctp raw needs a raw socket, but the kernel refuses it: {0}; run prony as root or with \
+         CAP_NET_RAW, or use --sctp udp"
     )]
     Raw(io::Error),
-    /// Retransmission timeouts that cannot be.
-    #[error(
-        "--rto-min of {min} ms is above --rto-max of {max} ms; without them they are 1s and 60s"
-    )]
+    /// The minimum retransmission timeout exceeds the maximum.
+    #[error("--rto-min of {min} ms is above --rto-max of {max} ms; the defaults are 1s and 60s")]
     RtoLimits {
         /// The lower limit, in ms.
         min: u32,
         /// The upper limit, in ms.
         max: u32,
     },
-    /// A message that is too long.
+    /// A message is too long.
     #[error(
-        "a message of {size} bytes is too long: without the kernel, SCTP carries at most {max} \
-         here; ask for less, or take --sctp kernel"
+        "a message of {size} bytes is too long: prony's own SCTP carries at most {max} bytes; use \
+         shorter messages, or --sctp kernel"
     )]
     TooLong {
-        /// Bytes asked for.
+        /// Bytes requested.
         size: u32,
-        /// The most.
+        /// The longest message, in bytes.
         max: u32,
     },
-    /// Several addresses where there can be one.
+    /// Several addresses were given for one side of an association.
     #[error(
-        "without the kernel, an association has one path: name one address of {what}, or take \
-         --sctp kernel"
+        "an association of prony's own SCTP has one path: use one address of {what}, or --sctp \
+         kernel"
     )]
     OnePath {
-        /// Whose addresses.
+        /// The side with several addresses.
         what: &'static str,
     },
 }
 
-/// Why there are no time stamps.
+/// Why the kernel cannot take timestamps.
 #[derive(Debug, thiserror::Error)]
 pub enum Unstamped {
-    /// The kernel notes no times of such sockets.
+    /// The kernel takes no timestamps on this kind of socket.
     #[error(
-        "the kernel notes no times of what goes to {to} over {over}; leave out --timestamps, or \
-         take TCP or UDP"
+        "the kernel takes no timestamps of packets to {to} over {over}; remove --timestamps, or use \
+         TCP or UDP"
     )]
     Socket {
-        /// Where they were to go.
+        /// The target.
         to: String,
-        /// Over what.
+        /// The transport.
         over: &'static str,
     },
-    /// The kernel notes no times at all.
-    #[error("this kernel cannot note times (SO_TIMESTAMPING: {0}); leave out --timestamps")]
+    /// The kernel takes no timestamps at all.
+    #[error("this kernel cannot take timestamps (SO_TIMESTAMPING: {0}); remove --timestamps")]
     Kernel(io::Error),
 }

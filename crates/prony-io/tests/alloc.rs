@@ -1,7 +1,7 @@
-//! Once a run is under way, requests allocate nothing: engine, codec and recorder, and the target
-//! server, are driven by hand through a counting allocator, round trips by the drivers. Loading a
-//! large session file allocates little more than what its requests differ in. (Here and not in the
-//! core's tests, because a counting allocator is unsafe code.)
+//! After the warm-up, requests allocate no memory. A counting allocator measures the engine, the
+//! codec, the recorder and the target server, called directly, and round trips with their drivers.
+//! Loading a large session file allocates little more than what its requests differ in. (These
+//! tests are here and not in prony-core, because a counting allocator is unsafe code.)
 
 #[path = "../../prony-core/tests/identity/mod.rs"]
 mod identity;
@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use prony_core::echo::{self, EchoLaw};
+use prony_core::echo::{self, EchoBehavior};
 use prony_core::engine::Engine;
 use prony_core::layer::TlsContext;
 use prony_core::machine::{Action, Machine};
@@ -33,23 +33,23 @@ struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call is handed on to the system's allocator as it came; counting touches no memory
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting touches no memory
 // of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise about `layout` is handed on.
+        // SAFETY: the caller's guarantees for `layout` are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise about `at` and `layout` is handed on.
+        // SAFETY: the caller's guarantees for `at` and `layout` are passed on.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise about all three is handed on.
+        // SAFETY: the caller's guarantees for all three are passed on.
         unsafe { System.realloc(at, layout, size) }
     }
 }
@@ -93,14 +93,13 @@ fn sessions(plan: Plan) -> Plan {
     Plan { sessions: Some(sessions), stop, ..plan }
 }
 
-/// A server on the other end of nothing: every turn each connection gets the replies to what it
-/// sent.
+/// A simulated server: in each iteration every connection gets the replies to its requests.
 struct Peer {
     connecting: Vec<ConnId>,
-    asked: Vec<(ConnId, usize)>,
+    requested: Vec<(ConnId, usize)>,
     bytes: Vec<u8>,
     replies: u64,
-    yields: bool,
+    yielded: bool,
 }
 
 impl Peer {
@@ -114,11 +113,11 @@ impl Peer {
                         requests += bytes.windows(4).filter(|w| w == b"\r\n\r\n").count();
                         bytes.len()
                     });
-                    self.asked.push((id, requests));
+                    self.requested.push((id, requests));
                 }
-                Action::Close { id, .. } => self.asked.retain(|(other, _)| *other != id),
-                Action::Yield => self.yields = true,
-                Action::Finished => unreachable!("the plan has no end"),
+                Action::Close { id, .. } => self.requested.retain(|(other, _)| *other != id),
+                Action::Yield => self.yielded = true,
+                Action::Finished => unreachable!("the plan is unlimited"),
             }
         }
     }
@@ -132,8 +131,8 @@ impl Peer {
             engine.on_connected(id, now);
             self.poll(engine, now);
         }
-        for _ in 0..self.asked.len() {
-            let (id, n) = self.asked.remove(0);
+        for _ in 0..self.requested.len() {
+            let (id, n) = self.requested.remove(0);
             self.bytes.clear();
             for _ in 0..n {
                 self.bytes.extend_from_slice(REPLY);
@@ -146,31 +145,30 @@ impl Peer {
             }
             self.bytes = bytes;
         }
-        if std::mem::take(&mut self.yields) {
+        if std::mem::take(&mut self.yielded) {
             engine.on_turn(now);
             self.poll(engine, now);
         }
     }
 }
 
-/// Runs that many requests after two seconds of warm-up; how many allocations there were per
-/// second.
+/// Runs `requests` requests after a warm-up of two seconds. Returns the allocations per second.
 fn allocations(plan: &Plan, step: Span, chunk: usize, requests: u64) -> f64 {
     let mut engine = Engine::new(plan, H1::new(plan));
     let mut peer = Peer {
         connecting: Vec::with_capacity(1024),
-        asked: Vec::with_capacity(1024),
+        requested: Vec::with_capacity(1024),
         bytes: Vec::with_capacity(1 << 20),
         replies: 0,
-        yields: false,
+        yielded: false,
     };
     let mut now = Nanos::ZERO;
     while now < Nanos(2_000_000_000) {
         peer.turn(&mut engine, now, chunk);
         now = now + step;
     }
-    let (before, begun, from) = (ALLOCATIONS.load(Ordering::Relaxed), peer.replies, now);
-    while peer.replies < begun + requests {
+    let (before, start, from) = (ALLOCATIONS.load(Ordering::Relaxed), peer.replies, now);
+    while peer.replies < start + requests {
         peer.turn(&mut engine, now, chunk);
         now = now + step;
     }
@@ -180,9 +178,9 @@ fn allocations(plan: &Plan, step: Span, chunk: usize, requests: u64) -> f64 {
     made as f64 / seconds.max(1.0)
 }
 
-/// One test, so that no other one allocates meanwhile.
+/// A single test, so that no other test allocates meanwhile.
 #[test]
-fn a_run_allocates_per_second_and_not_per_request() {
+fn requests_allocate_no_memory_after_the_warm_up() {
     let closed = |connections| Load::Closed { connections, think: Think::None };
     let rate = RatePlan { pieces: vec![RatePiece { from: 50e3, to: 50e3, length: None }] };
     let open = Load::Open { rate, arrivals: Arrivals::Poisson, connections: 100 };
@@ -199,32 +197,32 @@ fn a_run_allocates_per_second_and_not_per_request() {
     ];
     for (name, plan, step, chunk) in cases {
         let per_second = allocations(&plan, step, chunk, 100_000);
-        // The series may allocate a few times for each of the 32 blocks of a second, in which there
-        // are 1,000 requests at least.
-        assert!(per_second <= 96.0, "{name}: {per_second} allocations a second");
+        // The series may allocate a few times for each of the 32 blocks of a second, which has at
+        // least 1,000 requests.
+        assert!(per_second <= 96.0, "{name}: {per_second} allocations per second");
     }
     let station = r#"{"latency": "exp:1ms", "workers": 3, "size": 700}"#;
-    for (name, law, chunk) in [
+    for (name, behavior, chunk) in [
         ("plain", "{}", usize::MAX),
         ("plain, cut in pieces", "{}", 50),
         ("a station", station, usize::MAX),
     ] {
-        let made = allocations_of_the_server(law, chunk);
+        let made = allocations_of_the_server(behavior, chunk);
         assert_eq!(made, 0, "{name}: allocations over 100,000 requests");
     }
-    loading_a_session_file_allocates_what_requests_differ_in();
+    loading_a_session_file_allocates_only_for_differences();
     round_trips_allocate_nothing();
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
         let made = allocations_over_tls(version);
-        assert!(made <= OF_RUSTLS, "{version:?}: {made} allocations a request");
+        assert!(made <= BY_RUSTLS, "{version:?}: {made} allocations per request");
     }
 }
 
-/// Allocations a request on a warm connection over TLS, all of them rustls' own: the record that is
-/// sent is made in new memory, and so is the text of the one that comes. The engine adds none.
-const OF_RUSTLS: f64 = 2.001;
+/// Allocations per request on a warm TLS connection, all by rustls: it allocates the sent record
+/// and the text of the received record. The engine adds none.
+const BY_RUSTLS: f64 = 2.001;
 
-/// Ten thousand requests on one connection, after a thousand to warm up.
+/// Ten thousand requests on one connection, after a warm-up of one thousand.
 fn allocations_over_tls(version: TlsVersion) -> f64 {
     let identity = identity::identity(|_| {});
     let mut server = ServerConnection::new(Arc::new(identity.config)).expect("a server");
@@ -271,11 +269,11 @@ fn allocations_over_tls(version: TlsVersion) -> f64 {
         let mut rest = &up[..];
         while !rest.is_empty() {
             server.read_tls(&mut rest).expect("room");
-            server.process_new_packets().expect("what a server can read");
+            server.process_new_packets().expect("a valid record");
         }
         up.clear();
         request.clear();
-        // An error only says that there is no more.
+        // An error only means that there is no more data.
         drop(server.reader().read_to_end(&mut request));
         if request.ends_with(b"\r\n\r\n") {
             replies += 1;
@@ -289,14 +287,14 @@ fn allocations_over_tls(version: TlsVersion) -> f64 {
     made as f64 / 10_000.0
 }
 
-/// A path has memory of its own, a burst its lists; the shares of a plan have all of it in common.
-fn loading_a_session_file_allocates_what_requests_differ_in() {
+/// Each path has its own memory, and each burst its lists; the shards of a plan share everything.
+fn loading_a_session_file_allocates_only_for_differences() {
     const REQUESTS: u64 = 10_000;
     let mut text = String::new();
     for n in 0..REQUESTS {
         let (indent, end) = if n % 10 == 0 { ("", "\n") } else { (" ", "") };
-        let gap = if n % 100 == 0 { end } else { "" };
-        writeln!(text, "{gap}{indent}/shop/item{n}.html think=1.5").expect("room");
+        let separator = if n % 100 == 0 { end } else { "" };
+        writeln!(text, "{separator}{indent}/shop/item{n}.html think=1.5").expect("room");
     }
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     let mut calls = Calls::default();
@@ -305,10 +303,10 @@ fn loading_a_session_file_allocates_what_requests_differ_in() {
         path: request.uri.to_owned(),
         ..CallSpec::default()
     });
-    let kinds = kinds.expect("the file is right");
+    let kinds = kinds.expect("a valid file");
     let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
     assert_eq!((kinds.len() as u64, calls.len() as u64), (REQUESTS / 100, REQUESTS));
-    // One for each path; five for each burst of ten, whose lists grow twice.
+    // One allocation for each path; five for each burst of ten, whose lists grow twice.
     let most = REQUESTS + REQUESTS / 10 * 6;
     assert!((REQUESTS..most).contains(&made), "{made} allocations for {REQUESTS} requests");
 
@@ -323,10 +321,10 @@ fn loading_a_session_file_allocates_what_requests_differ_in() {
     drop(engine);
 }
 
-/// Allocations of the target server over 100,000 requests on ten connections, after as many to warm
-/// up.
-fn allocations_of_the_server(law: &str, chunk: usize) -> u64 {
-    let mut serve = Serve::new(serde_json::from_str(law).expect("a law"), 1);
+/// Allocations of the target server over 100,000 requests on ten connections, after a warm-up of as
+/// many.
+fn allocations_of_the_server(behavior: &str, chunk: usize) -> u64 {
+    let mut serve = Serve::new(serde_json::from_str(behavior).expect("a behavior"), 1);
     let ids: Vec<_> = (0..10).filter_map(|_| serve.on_accepted(0, Nanos::ZERO)).collect();
     let mut requests = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(20);
     let mut now = Nanos::ZERO;
@@ -342,7 +340,7 @@ fn allocations_of_the_server(law: &str, chunk: usize) -> u64 {
             }
         }
         while serve.served().outstanding > 0 {
-            now = serve.deadline().expect("what is outstanding will be done");
+            now = serve.deadline().expect("outstanding requests have a deadline");
             serve.on_tick(now);
             poll_server(&mut serve, now);
         }
@@ -351,8 +349,8 @@ fn allocations_of_the_server(law: &str, chunk: usize) -> u64 {
     ALLOCATIONS.load(Ordering::Relaxed) - before
 }
 
-/// Client and responder, over loopback and by the drivers that they get. A longer run allocates
-/// more, so many times a second, but not by the exchange.
+/// Client and responder over loopback, with their usual drivers. A longer run allocates more, a few
+/// times per second, but not per exchange.
 fn round_trips_allocate_nothing() {
     let few = allocations_of_round_trips(1_000);
     let many = allocations_of_round_trips(20_000);
@@ -362,23 +360,24 @@ fn round_trips_allocate_nothing() {
 
 fn allocations_of_round_trips(exchanges: u64) -> u64 {
     let listener = bind(&Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())).expect("a listener");
-    let Listen::Tcp(at) = *listener.local() else { unreachable!("a listener of TCP") };
+    let Listen::Tcp(at) = *listener.local() else { unreachable!("a TCP listener") };
     let mut plan = plan(Load::Closed { connections: 1, think: Think::None }, 1, None);
     plan.endpoints = vec![Endpoint::Tcp { host: at.ip().to_string(), port: at.port() }];
     plan.stop.requests = Some(exchanges);
     plan.expect = Expect::default();
     let messages = vec![Message { request: 128, reply: 2 }];
-    plan.exchange = Some(Box::new(Exchange { framing: Framing::Short, primers: 10, messages }));
+    plan.exchange =
+        Some(Box::new(Exchange { framing: Framing::Short, warmup_exchanges: 10, messages }));
     let control = Control::new();
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     std::thread::scope(|s| {
         let responder = s.spawn(|| {
-            let machine = echo::Echo::new(EchoLaw::default(), vec![false]);
+            let machine = echo::Echo::new(EchoBehavior::default(), vec![false]);
             serve(vec![machine], &[listener], &Options::default(), &control, &|_, _| {})
         });
         let outcome = run(&plan, &Options::default(), &Control::new(), &mut |_| {}).expect("a run");
         control.stop_now();
-        responder.join().expect("a responder").expect("its end");
+        responder.join().expect("a responder").expect("its result");
         assert_eq!((outcome.merged().1.replies, outcome.driver), (exchanges, "direct"));
     });
     ALLOCATIONS.load(Ordering::Relaxed) - before

@@ -1,12 +1,12 @@
-//! The measurement over time, one line for each interval. Times in microseconds, with a point; a
-//! field is empty where the interval has nothing to tell or too few replies to tell it.
+//! The measurement over time, one line per interval. Times in microseconds, with a decimal point. A
+//! field is empty if the interval has no value or too few replies for it.
 
 use std::fmt::Write as _;
 
 use prony_core::summary::Summary;
 use prony_core::units::Span;
 
-/// The first line. Documented in `docs/json.md` beside the series of the JSON report.
+/// The header line. `docs/json.md` documents it with the series of the JSON report.
 pub(super) const HEADER: &str =
     "start_s,length_s,started,replies,failed,bytes,p50_us,p99_us,max_us";
 

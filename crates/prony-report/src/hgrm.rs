@@ -1,11 +1,11 @@
-//! The response time's percentile distribution in the text form of the HdrHistogram tools and
-//! plotters, in milliseconds.
+//! The percentile distribution of the response time in the text format of the HdrHistogram tools
+//! and plotters, in milliseconds.
 
 use std::fmt::Write as _;
 
 use prony_core::summary::Summary;
 
-/// Lines per halving of the distance to 100 %, the tools' own choice.
+/// Lines per halving of the distance to 100 %, as in the HdrHistogram tools.
 const TICKS: u32 = 5;
 
 pub(super) fn render(summary: &Summary) -> String {

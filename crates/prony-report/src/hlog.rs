@@ -1,5 +1,5 @@
 //! The histograms of response and service time as an HdrHistogram interval log (V2, tagged), in
-//! nanoseconds; the warm-up under tags of its own.
+//! nanoseconds. The warm-up has tags of its own.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +14,7 @@ pub(super) fn render(summary: &Summary) -> Vec<u8> {
     builder
         .add_comment("[Histogram log format version 1.3]")
         .add_comment(&format!("[Logged with prony {version}; values in nanoseconds]"))
-        // The maximum beside each histogram is in milliseconds, as the tools' own writer has it.
+        // The maximum column is in milliseconds, as in the logs of HdrHistogram's own writer.
         .with_max_value_divisor(1e6);
     let started = summary.run.started_unix.and_then(|s| Duration::try_from_secs_f64(s).ok());
     if let Some(since_1970) = started {
@@ -36,10 +36,10 @@ fn write(
     tally: &Tally,
     tags: [&str; 2],
 ) {
-    let begin = Duration::from_nanos(tally.begin.0);
+    let start = Duration::from_nanos(tally.start.0);
     let length = Duration::from_nanos(tally.window().0);
     for (tag, hist) in tags.into_iter().zip([&tally.times.response, &tally.times.service]) {
-        log.write_histogram(hist.bins(), begin, length, Tag::new(tag))
+        log.write_histogram(hist.bins(), start, length, Tag::new(tag))
             .expect("writing to memory does not fail");
     }
 }

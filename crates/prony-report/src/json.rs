@@ -1,5 +1,9 @@
-//! The complete report for programs: documented field by field in `docs/json.md`, described by
-//! `docs/schema/report-1.json`. A saved report can be read back, merged and told in another format.
+//! The complete report for programs. `docs/json.md` documents each field,
+//! `docs/schema/report-1.json` is its JSON schema. A saved report can be loaded and rendered in
+//! another format.
+
+mod sessions;
+mod stages;
 
 use std::collections::BTreeMap;
 
@@ -7,35 +11,41 @@ use prony_core::fault::{Fault, FaultClass};
 use prony_core::plan::Plan;
 use prony_core::record::hist::Hist;
 use prony_core::record::{NameTally, Tally};
-use prony_core::summary::confidence::{Confidence, Interval, Lack};
+use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_core::summary::{
-    Bound, Figures, Limit, Meter, QUANTILES, Row, RunInfo, Summary, Verdict,
+    Bottleneck, Checked, Figures, METER_ADDED, Outcome, QUANTILES, Reason, Row, RunInfo, Summary,
+    Verdict, WorkerStats,
 };
+use prony_core::threshold::Unit;
 use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::{layout, phases, words};
+use sessions::Sessions;
+use stages::Stage;
 
-/// The version of the shape. It grows when a field changes its meaning or goes away, not when one
-/// is added.
+/// The schema version. It increases when a field is removed or changes its meaning, not when one is
+/// added.
 pub const SCHEMA: u32 = 1;
 
-/// The whole document.
+/// The complete document.
 #[derive(Serialize)]
 struct Report<'a> {
     schema: u32,
     #[serde(flatten)]
     flat: Brief,
     brief: Brief,
-    verdict: Judgement,
+    verdict: Judgment,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    thresholds: Vec<Decided>,
     run: &'a RunInfo,
     plan: &'a Plan,
-    meters: &'a [Meter],
+    workers: &'a [WorkerStats],
     measurement: Section<'a>,
     warmup: Option<Section<'a>>,
 }
 
-/// What one looks at first. Times in microseconds.
+/// The most important figures. Times in microseconds.
 #[derive(Clone, Serialize)]
 struct Brief {
     rps: f64,
@@ -49,17 +59,43 @@ struct Brief {
 }
 
 #[derive(Serialize)]
-struct Judgement {
+struct Judgment {
     verdict: Verdict,
-    reasons: Vec<Reason>,
+    reasons: Vec<ReasonLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<Failures>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shared_host: Option<String>,
-    limited_by: Option<LimitedBy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meter_added: Option<MeterAdded>,
+    bottleneck: Option<Limiting>,
 }
 
-/// Failed requests, whatever the verdict.
+/// A threshold and its outcome.
+#[derive(Serialize)]
+struct Decided {
+    threshold: String,
+    outcome: Outcome,
+    unit: &'static str,
+    limit: f64,
+    value: Option<f64>,
+    lo: Option<f64>,
+    hi: Option<f64>,
+    #[serde(flatten)]
+    missing: Option<NoInterval>,
+    sentence: String,
+}
+
+/// Upper bounds of what the meter added to quantiles of the response time.
+#[derive(Serialize)]
+struct MeterAdded {
+    p50_ns: Option<u64>,
+    p90_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    max_ns: Option<u64>,
+}
+
+/// Failed requests, in any verdict.
 #[derive(Serialize)]
 struct Failures {
     share: f64,
@@ -68,20 +104,20 @@ struct Failures {
 }
 
 #[derive(Serialize)]
-struct LimitedBy {
+struct Limiting {
     #[serde(flatten)]
-    bound: Bound,
+    bottleneck: Bottleneck,
     sentence: String,
 }
 
 #[derive(Serialize)]
-struct Reason {
+struct ReasonLine {
     #[serde(flatten)]
-    limit: Limit,
+    reason: Reason,
     sentence: String,
 }
 
-/// Warm-up or measurement: what is derived, and all that was counted.
+/// Warm-up or measurement: derived figures, and the complete tally.
 #[derive(Serialize)]
 struct Section<'a> {
     rates: Rates,
@@ -89,6 +125,8 @@ struct Section<'a> {
     ci95: Intervals,
     errors: Vec<Error>,
     rows: Vec<Line>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stages: Vec<Stage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     phases: Option<Phases>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,7 +136,7 @@ struct Section<'a> {
     tally: &'a Tally,
 }
 
-/// What the kernel's time stamps tell apart.
+/// The parts of response times from kernel timestamps.
 #[derive(Serialize)]
 struct Phases {
     stamped: u64,
@@ -107,13 +145,6 @@ struct Phases {
     clock_steps: u64,
     shares: BTreeMap<&'static str, Option<f64>>,
     times: BTreeMap<&'static str, Times>,
-}
-
-#[derive(Serialize)]
-struct Sessions {
-    rate: f64,
-    lifetime: Times,
-    failtime: Times,
 }
 
 #[derive(Serialize)]
@@ -130,12 +161,12 @@ struct Named<'a> {
 struct Rates {
     window_ns: u64,
     rate: f64,
-    asked_rate: Option<f64>,
+    target_rate: Option<f64>,
     sent_rate: Option<f64>,
     bytes_per_second: f64,
     error_share: Option<f64>,
     concurrency: f64,
-    under_way: Option<f64>,
+    in_flight_mean: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -163,16 +194,16 @@ struct Intervals {
     service: Option<Figured>,
 }
 
-/// Both ends, or why there are none.
+/// Both ends, or the reason why there is no interval.
 #[derive(Serialize)]
 struct Between {
     lo: Option<f64>,
     hi: Option<f64>,
     #[serde(flatten)]
-    lack: Option<Lack>,
+    lack: Option<NoInterval>,
 }
 
-/// That of each figure.
+/// The interval of each figure.
 #[derive(Serialize)]
 struct Figured {
     mean_ns: Between,
@@ -209,57 +240,82 @@ struct Line {
 
 pub(super) fn render(summary: &Summary) -> String {
     let brief = Brief::of(&summary.main);
-    let names = &summary.plan.names;
     let report = Report {
         schema: SCHEMA,
         flat: brief.clone(),
         brief,
-        verdict: Judgement::of(summary),
+        verdict: Judgment::of(summary),
+        thresholds: summary.thresholds().iter().map(Decided::of).collect(),
         run: &summary.run,
         plan: &summary.plan,
-        meters: &summary.meters,
-        measurement: Section {
-            phases: Phases::of(summary, &summary.main),
-            ..Section::of(&summary.main, names, summary.asked_rate(), summary.sent_rate())
-        },
+        workers: &summary.workers,
+        measurement: measurement(summary),
         warmup: summary.warmup.as_ref().map(|w| Section {
             phases: Phases::of(summary, w),
-            ..Section::of(w, names, None, None)
+            ..Section::of(w, &summary.plan, None, None)
         }),
     };
     layout::json(&report)
 }
 
-/// Why a text is no saved report.
+fn measurement(summary: &Summary) -> Section<'_> {
+    let (t, plan) = (&summary.main, &summary.plan);
+    let mut section = Section::of(t, plan, summary.target_rate(), summary.sent_rate());
+    section.phases = Phases::of(summary, t);
+    section.ci95.rate = summary.rate_interval().into();
+    section.stages = stages::stages(summary);
+    section
+}
+
+/// Why a text is not a saved report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It is no JSON, or has not the fields of a report.
+    /// It is not JSON, or does not have the fields of a report.
     #[error("this is not a JSON report of prony: {}", place(.0))]
     Shape(#[from] serde_json::Error),
-    /// A later version's.
+    /// A later version saved it.
     #[error("this report has schema {0}, but this prony reads schema {SCHEMA}: use a newer one")]
     Schema(u64),
-    /// Nobody has counted that.
-    #[error("this is no report of prony: its counts contradict each other")]
+    /// Its counters contradict each other.
+    #[error("this is not a valid report of prony: its counts contradict each other")]
     Counts,
 }
 
-/// Where a text is no report; and which field is not one's, where it is JSON.
+/// The position of the error, with the field if the text is valid JSON.
 fn place(e: &serde_json::Error) -> String {
     let at = format!("line {}, column {}", e.line(), e.column());
     let text = e.to_string();
     match text.rsplit_once(" at line ") {
-        Some((what, _)) if e.is_data() => format!("{what} ({at})"),
+        Some((what, _)) if e.is_data() => format!("{} ({at})", plain(what)),
         _ => at,
     }
 }
 
-/// The part of a saved report from which all else can be derived again.
+/// The parser's message without type names, which mean nothing to users.
+fn plain(what: &str) -> String {
+    let what = what.split_once(", expected").map_or(what, |(found, _)| found);
+    for (prefix, is) in [
+        ("missing field ", "is missing"),
+        ("unknown field ", "is unknown"),
+        ("duplicate field ", "occurs twice"),
+        ("unknown variant ", "is unknown"),
+        ("invalid type: ", "has the wrong type"),
+        ("invalid value: ", "is out of range"),
+        ("invalid length ", "is the wrong length"),
+    ] {
+        if let Some(found) = what.strip_prefix(prefix) {
+            return format!("{found} {is}");
+        }
+    }
+    what.to_owned()
+}
+
+/// The part of a saved report from which everything else is derived.
 #[derive(Deserialize)]
 struct Saved {
     run: RunInfo,
     plan: Plan,
-    meters: Vec<Meter>,
+    workers: Vec<WorkerStats>,
     measurement: SavedSection,
     warmup: Option<SavedSection>,
 }
@@ -269,8 +325,8 @@ struct SavedSection {
     tally: Tally,
 }
 
-/// Read a saved report back. What `docs/json.md` says to be left out of a saved plan stays out;
-/// every figure is that of the run.
+/// Load a saved report. Parts of the plan that `docs/json.md` lists as omitted stay omitted; every
+/// figure equals that of the run.
 pub fn read(text: &str) -> Result<Summary, ReadError> {
     #[derive(Deserialize)]
     struct Version {
@@ -281,6 +337,10 @@ pub fn read(text: &str) -> Result<Summary, ReadError> {
         return Err(ReadError::Schema(schema));
     }
     let saved: Saved = serde_json::from_str(text)?;
+    let shard = saved.plan.shard;
+    if shard.index >= shard.of {
+        return Err(ReadError::Counts);
+    }
     let sections = saved.warmup.iter().chain([&saved.measurement]);
     if !sections.map(|s| &s.tally).all(agrees) {
         return Err(ReadError::Counts);
@@ -290,12 +350,12 @@ pub fn read(text: &str) -> Result<Summary, ReadError> {
         run: saved.run,
         warmup: saved.warmup.map(|s| s.tally),
         main: saved.measurement.tally,
-        meters: saved.meters,
+        workers: saved.workers,
     })
 }
 
-/// Whether every part is at most its whole, on which the derived figures rely.
-fn agrees(t: &Tally) -> bool {
+/// Whether every part is at most its total; the derived figures rely on it.
+pub fn agrees(t: &Tally) -> bool {
     let whole = t.bytes_head.checked_add(t.bytes_body);
     let received = whole.map(|whole| whole.max(t.bytes_received));
     t.sent <= t.started
@@ -305,7 +365,7 @@ fn agrees(t: &Tally) -> bool {
             .is_some_and(|n| n <= t.started)
         && t.replies_in_drain <= t.replies
         && received.is_some_and(|n| t.bytes_in_drain <= n)
-        && t.begin <= t.end
+        && t.start <= t.end
 }
 
 impl Brief {
@@ -325,43 +385,46 @@ impl Brief {
     }
 }
 
-impl Judgement {
+impl Judgment {
     fn of(summary: &Summary) -> Self {
-        let judgement = summary.verdict();
-        let limited_by = summary.bound(&judgement).map(|bound| {
-            let sentence = words::bound(&bound);
-            LimitedBy { bound, sentence }
+        let judgment = summary.verdict();
+        let bottleneck = summary.bottleneck(&judgment).map(|bottleneck| {
+            let sentence = words::bottleneck(&bottleneck);
+            Limiting { bottleneck, sentence }
         });
         let failed = words::failures(summary).map(|sentence| {
             let (share, requests) = (summary.main.error_share(), summary.main.failed);
             Failures { share: share.unwrap_or_default(), requests, sentence }
         });
-        let shared_host = words::shared_host(&judgement, summary);
-        let told = |limit: Limit| {
-            let sentence = words::limit(&limit, summary);
-            Reason { limit, sentence }
+        let shared_host = words::shared_host(&judgment, summary);
+        let added = METER_ADDED.map(|(_, q)| summary.main.meter_added(q).map(|t| t.0));
+        let [p50_ns, p90_ns, p99_ns, max_ns] = added;
+        let meter_added = max_ns.map(|_| MeterAdded { p50_ns, p90_ns, p99_ns, max_ns });
+        let line = |reason: Reason| {
+            let sentence = words::reason(&reason, summary);
+            ReasonLine { reason, sentence }
         };
-        let reasons = judgement.reasons.into_iter().map(told).collect();
-        Self { verdict: judgement.verdict, reasons, failed, shared_host, limited_by }
+        let reasons = judgment.reasons.into_iter().map(line).collect();
+        Self { verdict: judgment.verdict, reasons, failed, shared_host, meter_added, bottleneck }
     }
 }
 
 impl<'a> Section<'a> {
     fn of(
         tally: &'a Tally,
-        names: &'a [String],
-        asked_rate: Option<f64>,
+        plan: &'a Plan,
+        target_rate: Option<f64>,
         sent_rate: Option<f64>,
     ) -> Self {
         let t = &tally.times;
-        // Waits that only some protocols know are there where something waited.
+        // Waits of some protocols only are shown if there were any.
         let is_shown = |name: &str, hist: &Hist| !name.ends_with("_wait") || !hist.is_empty();
         let times = [
             ("response", &t.response),
             ("service", &t.service),
             ("first_byte", &t.first_byte),
             ("transfer", &t.transfer),
-            ("lag", &t.lag),
+            ("send_lag", &t.lag),
             ("queue", &t.queue),
             ("stream_wait", &t.stream_wait),
             ("flow_wait", &t.flow_wait),
@@ -372,12 +435,12 @@ impl<'a> Section<'a> {
         let rates = Rates {
             window_ns: tally.window().0,
             rate: tally.rate(),
-            asked_rate,
+            target_rate,
             sent_rate,
             bytes_per_second: tally.bytes_per_second(),
             error_share: tally.error_share(),
             concurrency: tally.concurrency(),
-            under_way: tally.under_way(),
+            in_flight_mean: tally.in_flight_mean(),
         };
         Self {
             rates,
@@ -389,13 +452,15 @@ impl<'a> Section<'a> {
             ci95: Intervals::of(tally),
             errors: errors(tally),
             rows: tally.rows().map(Line::from).collect(),
+            stages: Vec::new(),
             phases: None,
-            sessions: tally.sessions.as_ref().map(|s| Sessions {
-                rate: tally.session_rate().unwrap_or(0.0),
-                lifetime: Times::of(&s.lifetime),
-                failtime: Times::of(&s.failtime),
-            }),
-            names: names.iter().zip(&tally.names).map(|(name, t)| Named::of(name, t)).collect(),
+            sessions: Sessions::of(plan, tally),
+            names: plan
+                .names
+                .iter()
+                .zip(&tally.names)
+                .map(|(name, t)| Named::of(name, t))
+                .collect(),
             tally,
         }
     }
@@ -421,9 +486,31 @@ impl Figured {
     }
 }
 
-impl From<Result<Interval, Lack>> for Between {
-    fn from(told: Result<Interval, Lack>) -> Self {
-        match told {
+impl Decided {
+    fn of(checked: &Checked) -> Self {
+        Self {
+            threshold: checked.threshold.to_string(),
+            outcome: checked.outcome,
+            unit: match checked.threshold.unit {
+                Unit::Time => "ns",
+                Unit::Rate => "per-second",
+                Unit::ByteRate => "bytes-per-second",
+                Unit::Count => "count",
+                Unit::Share => "share",
+            },
+            limit: checked.threshold.limit,
+            value: checked.value,
+            lo: checked.interval.map(|i| i.lo),
+            hi: checked.interval.map(|i| i.hi),
+            missing: checked.no_interval,
+            sentence: words::decided(checked),
+        }
+    }
+}
+
+impl From<Result<Interval, NoInterval>> for Between {
+    fn from(interval: Result<Interval, NoInterval>) -> Self {
+        match interval {
             Ok(Interval { lo, hi }) => Self { lo: Some(lo), hi: Some(hi), lack: None },
             Err(lack) => Self { lo: None, hi: None, lack: Some(lack) },
         }
@@ -502,12 +589,12 @@ fn ns(t: Option<Span>) -> Option<u64> {
 }
 
 fn errors(t: &Tally) -> Vec<Error> {
-    let told = |error: Fault| Error {
+    let line = |error: Fault| Error {
         error,
         class: error.class(),
         requests: t.fault(error),
         stray: t.stray[error as usize],
         sentence: words::sentence(error),
     };
-    Fault::ALL.into_iter().map(told).filter(|e| e.requests + e.stray > 0).collect()
+    Fault::ALL.into_iter().map(line).filter(|e| e.requests + e.stray > 0).collect()
 }

@@ -1,5 +1,5 @@
-//! How JSON is laid out: the outer levels line by line for people, the inner ones compact, or a
-//! long run's intervals would fill a line with each number.
+//! The layout of JSON: the outer levels on separate lines for people, the inner ones compact,
+//! because each number of a long run's intervals would otherwise take a line.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
-/// Levels that are laid out line by line.
+/// Outer levels on separate lines.
 const LEVELS: usize = 3;
 
 /// A value as JSON, with a line feed at its end.
@@ -26,7 +26,7 @@ struct Layout {
     depth: usize,
 }
 
-/// Passes a call on to the layout of the current level.
+/// Delegate a call to the formatter of the current level.
 macro_rules! pass {
     ($self:ident, $name:ident, $out:ident $(, $arg:ident)*) => {
         if $self.depth <= LEVELS {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outer_levels_have_lines_and_inner_ones_have_none() {
+    fn puts_outer_levels_on_separate_lines_and_keeps_inner_ones_compact() {
         let value = json!({"a": {"b": [{"c": [1, 2], "d": {}}, []]}, "e": "x"});
         let text = json(&value);
         let lines = [

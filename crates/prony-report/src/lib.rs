@@ -1,14 +1,16 @@
-//! A finished run in the formats that people and tools read. Each format is one file here and one
-//! golden file in the tests; all of them tell the figures of `prony_core::summary` and compute
-//! none.
+//! The reports of a finished run. Each format is one file here and one golden file in the tests.
+//! All of them show the figures of `prony_core::summary` and compute none.
 
 mod compare;
 mod csv;
 mod hgrm;
 mod hlog;
+mod hosts;
 mod html;
 pub mod json;
+mod junit;
 pub mod layout;
+mod markdown;
 mod phases;
 mod plot;
 pub mod redact;
@@ -21,7 +23,7 @@ pub mod words;
 pub use plot::{OverSize, over_size};
 use prony_core::summary::Summary;
 
-/// A form of the report.
+/// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// For people: one screen.
@@ -30,19 +32,23 @@ pub enum Format {
     Json,
     /// The run over time.
     Csv,
-    /// The response time's percentiles, as the HdrHistogram plotters read them.
+    /// The percentile distribution of the response time, for HdrHistogram plotters.
     Hgrm,
-    /// The histograms, as the HdrHistogram log tools read them.
+    /// The histograms, for HdrHistogram log tools.
     Hlog,
     /// For people: a page for a browser, with plots.
     Html,
-    /// The percentile plot, for pages and papers.
+    /// The percentile plot as a vector image.
     Svg,
-    /// The percentile plot in pixels.
+    /// The percentile plot as a bitmap.
     Png,
+    /// The verdict and the thresholds as test cases, for build servers.
+    Junit,
+    /// The main figures, for pull requests.
+    Markdown,
 }
 
-/// A finished run under the name by which it is told from others.
+/// A finished run with a name that distinguishes it from others.
 #[derive(Clone, Copy, Debug)]
 pub struct Saved<'a> {
     /// Its name, such as that of its file.
@@ -54,12 +60,14 @@ pub struct Saved<'a> {
 /// How the text report looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// Whether it may use colours (ANSI escapes).
-    pub colour: bool,
+    /// Whether it may use colors (ANSI escapes).
+    pub color: bool,
+    /// Whether it has a histogram of the response times.
+    pub histogram: bool,
 }
 
 impl Format {
-    /// The format of a file whose name ends so (without the dot).
+    /// The format for a file extension (without the dot).
     pub fn from_extension(extension: &str) -> Option<Self> {
         match extension {
             "json" => Some(Self::Json),
@@ -69,25 +77,26 @@ impl Format {
             "html" => Some(Self::Html),
             "svg" => Some(Self::Svg),
             "png" => Some(Self::Png),
+            "xml" => Some(Self::Junit),
+            "md" => Some(Self::Markdown),
             _ => None,
         }
     }
 
-    /// Whether it can tell of several runs at once.
+    /// Whether it can show several runs at once.
     pub fn compares(self) -> bool {
         matches!(self, Self::Text | Self::Html | Self::Svg | Self::Png)
     }
 }
 
-/// What the text report tells of times, errors, the meter and the verdict, under a line of its own:
-/// for the end of a report that was laid out by somebody else. `remarks` are whole sentences on
-/// that report.
+/// The parts of the text report about times, errors, the meter and the verdict, after a separator:
+/// an appendix to another tool's report. `remarks` are complete sentences about that report.
 pub fn appendix(summary: &Summary, style: Style, remarks: &[String]) -> String {
     text::appendix(summary, style, remarks)
 }
 
-/// The report, ready to be written; every format that is text ends with a line feed. Only the text
-/// report looks at the style. Secrets are hidden, unless [`RunInfo::secrets_shown`] says otherwise.
+/// The complete report. Text formats end with a line feed. Only the text report uses the style.
+/// Secrets are hidden unless [`RunInfo::secrets_shown`] is set.
 ///
 /// [`RunInfo::secrets_shown`]: prony_core::summary::RunInfo::secrets_shown
 pub fn render(format: Format, summary: &Summary, style: &Style) -> Vec<u8> {
@@ -98,14 +107,16 @@ pub fn render(format: Format, summary: &Summary, style: &Style) -> Vec<u8> {
         Format::Csv => csv::render(summary).into_bytes(),
         Format::Hgrm => hgrm::render(summary).into_bytes(),
         Format::Hlog => hlog::render(summary),
+        Format::Junit => junit::render(summary).into_bytes(),
+        Format::Markdown => markdown::render(summary).into_bytes(),
         Format::Html | Format::Svg | Format::Png => {
             pictured(format, &[Saved { name: "", summary }])
         }
     }
 }
 
-/// The same of several runs, side by side and over each other; of one, its ordinary report. `None`
-/// where the format cannot tell of several.
+/// The report of several runs, side by side and in shared plots; of one run, its ordinary report.
+/// `None` if the format cannot show several.
 pub fn render_all(format: Format, results: &[Saved<'_>], style: &Style) -> Option<Vec<u8>> {
     if let [one] = results {
         return Some(render(format, one.summary, style));

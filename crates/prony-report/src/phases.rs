@@ -1,4 +1,4 @@
-//! The parts of response times that the kernel's time stamps tell apart, as all formats name them.
+//! The names of the parts of response times from kernel timestamps, for all formats.
 
 use prony_core::record::Phases;
 use prony_core::record::hist::Hist;
@@ -7,7 +7,7 @@ use prony_core::units::Span;
 
 use super::units;
 
-/// What the parts are called, in the order in which they happen: to programs and to people.
+/// The names of the parts in chronological order: the JSON key and the label.
 const NAMES: [(&str, &str); Phases::PARTS] = [
     ("waiting", "waiting"),
     ("to_scheduler", "to scheduler"),
@@ -20,9 +20,9 @@ const NAMES: [(&str, &str); Phases::PARTS] = [
 /// One part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part<'a> {
-    /// Its name for programs.
+    /// Its JSON key.
     pub(super) field: &'static str,
-    /// Its name for people.
+    /// Its label.
     pub(super) label: &'static str,
     /// Its times.
     pub(super) times: &'a Hist,
@@ -30,7 +30,7 @@ pub(super) struct Part<'a> {
     pub(super) share: Option<f64>,
 }
 
-/// The parts in the order in which they happen.
+/// The parts in chronological order.
 pub(super) fn parts(phases: &Phases) -> impl Iterator<Item = Part<'_>> {
     NAMES.into_iter().zip(phases.parts()).map(|((field, label), times)| Part {
         field,
@@ -40,7 +40,7 @@ pub(super) fn parts(phases: &Phases) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// What is told besides the parts, each by its names for programs and for people.
+/// The other times, each with JSON key and label.
 pub(super) fn others(phases: &Phases) -> impl Iterator<Item = (&'static str, &'static str, &Hist)> {
     let by_card = ("by_card", "by the card", &phases.by_card);
     [("whole", "whole", &phases.whole), ("acknowledged", "acknowledged", &phases.acknowledged)]
@@ -48,19 +48,17 @@ pub(super) fn others(phases: &Phases) -> impl Iterator<Item = (&'static str, &'s
         .chain((!phases.by_card.is_empty()).then_some(by_card))
 }
 
-/// The largest error that the kernel's clock can have had, and how often it was set, over all
-/// workers.
+/// The maximum error of the clock offset and the number of clock steps, over all workers.
 pub(super) fn clock(summary: &Summary) -> (Span, u64) {
-    let stamps = summary.meters.iter().filter_map(|m| m.stamps);
+    let stamps = summary.workers.iter().filter_map(|m| m.timestamps);
     stamps.fold((Span::ZERO, 0), |(error, steps), s| (error.max(s.error), steps + s.steps))
 }
 
-/// How many requests carried all stamps, what became of the others, and how well the clock was
-/// known.
-pub(super) fn told(summary: &Summary, phases: &Phases) -> Vec<String> {
+/// The numbers of requests with and without all timestamps, and the error of the clock offset.
+pub(super) fn remarks(summary: &Summary, phases: &Phases) -> Vec<String> {
     let (count, without) = (phases.whole.count(), phases.without());
     let all = count + without;
-    let mut told = vec![match without {
+    let mut remarks = vec![match without {
         0 => format!("all {} with the kernel's time stamps", successes(all)),
         _ => format!("{} of {} with the kernel's time stamps", units::count(count), successes(all)),
     }];
@@ -70,20 +68,21 @@ pub(super) fn told(summary: &Summary, phases: &Phases) -> Vec<String> {
         (phases.contradicting, "with stamps that contradict each other"),
     ] {
         if n > 0 {
-            told.push(format!("{} {what}", units::count(n)));
+            remarks.push(format!("{} {what}", units::count(n)));
         }
     }
     if !phases.by_card.is_empty() {
-        told.push(format!("{} with the network card's too", units::count(phases.by_card.count())));
+        remarks
+            .push(format!("{} with the network card's too", units::count(phases.by_card.count())));
     }
     let (error, steps) = clock(summary);
     if error > Span::ZERO {
-        told.push(format!("clock known to {}", units::span(error)));
+        remarks.push(format!("clock known to {}", units::span(error)));
     }
     if steps > 0 {
-        told.push(units::counted(steps, "step of the clock", "steps of the clock"));
+        remarks.push(units::counted(steps, "step of the clock", "steps of the clock"));
     }
-    told
+    remarks
 }
 
 fn successes(n: u64) -> String {

@@ -1,11 +1,11 @@
-//! Reports are passed on, so they hide what may be a secret, unless the run says that it shows it:
-//! every format is made of what `shown` leaves.
+//! Reports are shared, so they hide possible secrets unless the run allows showing them. Every
+//! format is rendered from the result of `shown`.
 
 use prony_core::plan::Plan;
 use prony_core::summary::Summary;
 
-/// The run as reports show it: an excerpt of its plan with the size of the whole, and without
-/// secrets in plan and command line.
+/// The run as reports show it: with an excerpt of a large plan and the size of the full one, and
+/// without secrets in plan and command line.
 pub(super) fn shown(summary: &Summary) -> Summary {
     let mut run = summary.run.clone();
     let mut size = run.plan_size.take().unwrap_or_else(|| summary.plan.size());
@@ -21,11 +21,11 @@ pub(super) fn shown(summary: &Summary) -> Summary {
         run,
         warmup: summary.warmup.clone(),
         main: summary.main.clone(),
-        meters: summary.meters.clone(),
+        workers: summary.workers.clone(),
     }
 }
 
-/// A plan without secrets, for those who show one that is no report's.
+/// A plan without secrets, for output other than reports.
 pub fn plan(plan: &Plan) -> Plan {
     plan.excerpt().hidden()
 }

@@ -1,5 +1,5 @@
-//! Round trips over lengths of messages and over transports: the figures of each, and their table,
-//! CSV, JSON and plot.
+//! Round-trip times by message size and transport: the figures, and their table, CSV, JSON and
+//! plot.
 
 use std::fmt::Write as _;
 
@@ -11,13 +11,13 @@ use serde::Serialize;
 
 use super::units;
 
-/// The version of the JSON report's shape.
+/// The schema version of the JSON report.
 const SCHEMA: u32 = 1;
 
-/// All that was measured.
+/// The results of a sweep.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Spectrum {
-    /// The version of this shape.
+    /// The schema version.
     schema: u32,
     /// prony's version.
     pub version: String,
@@ -25,44 +25,45 @@ pub struct Spectrum {
     pub command: Vec<String>,
     /// Operating system, kernel, cores.
     pub host: String,
-    /// The seed of the order in which the cells were measured.
+    /// The seed of the random order of the measurements.
     pub seed: u64,
-    /// Whether the user ended it before its time.
+    /// Whether the user stopped it early.
     pub interrupted: bool,
-    /// What the reader must know, in whole sentences.
+    /// Facts that the reader must know, as complete sentences.
     pub notes: Vec<String>,
-    /// The measurements that are not valid, each with the reason in a sentence.
+    /// The measurements that are not valid, each with its reason.
     pub doubts: Vec<String>,
-    /// By transport, then by length.
+    /// The results, by transport, then by message size.
     pub cells: Vec<Cell>,
 }
 
-/// One length over one transport.
+/// The result for one message size over one transport.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cell {
     /// The transport's name.
     pub transport: String,
-    /// Bytes of a message.
+    /// Size of a message in bytes.
     pub size: u32,
-    /// Bytes of a reply.
+    /// Size of a reply in bytes.
     pub reply: u32,
-    /// Repetitions that were made.
+    /// Number of repetitions.
     pub repetitions: u32,
-    /// Round trips that were made.
+    /// Number of round trips.
     pub exchanges: u64,
-    /// Messages without a reply in time.
+    /// Number of messages without a reply within the timeout.
     pub lost: u64,
-    /// Exchanges that failed otherwise.
+    /// Number of exchanges that failed otherwise.
     pub failed: u64,
-    /// The shortest round trip, in nanoseconds; this and the others of all repetitions together.
+    /// The minimum round-trip time in nanoseconds; this and the following figures are for all
+    /// repetitions together.
     pub min_ns: Option<u64>,
-    /// Their mean.
+    /// The mean round-trip time.
     pub mean_ns: Option<f64>,
-    /// The median, and how sure it is.
+    /// The median with its confidence band.
     pub p50: Figure,
-    /// The 99th percentile, and how sure it is.
+    /// The 99th percentile with its confidence band.
     pub p99: Figure,
-    /// The longest.
+    /// The maximum.
     pub max_ns: Option<u64>,
     #[serde(skip)]
     times: Hist,
@@ -73,12 +74,13 @@ pub struct Cell {
 /// A quantile with its confidence band.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Figure {
-    /// Of all repetitions together, in nanoseconds; `None` where there are too few round trips.
+    /// The quantile of all repetitions together, in nanoseconds; `None` if there are too few round
+    /// trips.
     pub ns: Option<u64>,
-    /// The ends of the 95 % band for the mean of the repetitions' own quantiles (Student's t),
-    /// which reaches as far as `ns` at least; `None` for fewer than two repetitions.
+    /// The lower end of the 95 % confidence interval of the mean of the repetitions' own quantiles
+    /// (Student's t), extended to `ns` if that lies outside; `None` for fewer than two repetitions.
     pub low_ns: Option<f64>,
-    /// See `low_ns`.
+    /// The upper end.
     pub high_ns: Option<f64>,
 }
 
@@ -88,16 +90,16 @@ const STUDENT: [f64; 30] = [
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
     2.052, 2.048, 2.045, 2.042,
 ];
-/// The quantiles that are told with a band.
+/// The quantiles with a band.
 const QUANTILES: [f64; 2] = [0.5, 0.99];
 
 impl Spectrum {
-    /// Nothing measured yet.
+    /// An empty result.
     pub fn new() -> Self {
         Self { schema: SCHEMA, ..Self::default() }
     }
 
-    /// Say in a note how many of the `all` measurements are not valid, and why the first is not.
+    /// Add a note with the number of invalid measurements among `all`, and the reason of the first.
     pub fn tell_doubts(&mut self, all: usize) {
         let Some(first) = self.doubts.first() else { return };
         let n = self.doubts.len();
@@ -131,13 +133,13 @@ impl Spectrum {
         self.cells.push(cell);
     }
 
-    /// Put the cells in order: transports as they are given, lengths ascending.
+    /// Sort the cells: by transport in the given order, then by message size.
     pub fn sort(&mut self, transports: &[String]) {
         let place = |c: &Cell| transports.iter().position(|t| *t == c.transport);
         self.cells.sort_by_key(|c| (place(c), c.size));
     }
 
-    /// Whether any round trip was made.
+    /// Whether there was any round trip.
     pub fn is_empty(&self) -> bool {
         self.cells.iter().all(|c| c.times.count() == 0)
     }
@@ -247,9 +249,9 @@ impl Cell {
 impl Figure {
     fn of(all: &Hist, q: f64, each: &[f64]) -> Self {
         let ns = all.quantile(q).map(|t| t.0);
-        // No figure of the distribution lies below its shortest time.
+        // No quantile is below the minimum.
         let shortest = all.min().map_or(0.0, |t| t.0 as f64);
-        // Where a few repetitions are far off, the quantile of all can lie beyond.
+        // If a few repetitions are outliers, the quantile of all can lie outside.
         let reach =
             |end: f64, further: fn(f64, f64) -> f64| ns.map_or(end, |n| further(end, n as f64));
         let band = band(each);
@@ -270,7 +272,7 @@ impl Figure {
     }
 }
 
-/// The 95 % confidence band of the mean of a few values; it does not go below zero.
+/// The 95 % confidence interval of the mean of a few values (Student's t), clamped at zero.
 fn band(values: &[f64]) -> Option<(f64, f64)> {
     let n = values.len();
     let t = *STUDENT.get(n.checked_sub(2)?).unwrap_or(&1.96);
@@ -287,7 +289,7 @@ mod tests {
 
     /// 10, 12, 14, 16, 18: mean 14, standard deviation sqrt(10), t for 4 degrees 2.776.
     #[test]
-    fn bands_are_students() {
+    fn bands_match_students_t() {
         let (low, high) = band(&[10.0, 12.0, 14.0, 16.0, 18.0]).unwrap();
         assert!((low - (14.0 - 2.776 * 2_f64.sqrt())).abs() < 1e-9);
         assert!((high - (14.0 + 2.776 * 2_f64.sqrt())).abs() < 1e-9);
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_lies_in_its_band() {
+    fn band_contains_its_figure() {
         let mut s = Spectrum::new();
         for k in 0..30 {
             s.add("tcp", 64, 2, &tally(&[if k % 3 == 0 { 20 } else { 10 }; 100]));
@@ -309,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_band_does_not_reach_below_the_shortest_time() {
+    fn band_is_not_below_the_minimum() {
         let mut s = Spectrum::new();
         for us in [5, 900, 5, 6] {
             s.add("unix", 1_024, 2, &tally(&[us; 100]));
@@ -341,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_add_up_and_stand_in_order() {
+    fn merges_repetitions_and_sorts_cells() {
         let s = sample();
         let order: Vec<_> = s.cells.iter().map(|c| (c.transport.as_str(), c.size)).collect();
         assert_eq!(order, [("tcp", 64), ("tcp", 128), ("udp", 64)]);
@@ -351,12 +353,12 @@ mod tests {
             (3, 3_000, Some(10_000), Some(22_000))
         );
         assert!(c.p50.low_ns < c.p50.ns.map(|n| n as f64) && c.p50.high_ns > c.p50.low_ns);
-        // One round trip in each repetition carries no quantile.
+        // One round trip per repetition is too few for a quantile.
         assert_eq!(s.cells[0].p99, Figure::default());
     }
 
     #[test]
-    fn every_format_tells_every_cell() {
+    fn every_format_contains_every_cell() {
         let s = sample();
         let text = |f| String::from_utf8(s.render(f).unwrap()).unwrap();
         assert_eq!(text(Format::Csv).lines().count(), 4);
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_tells_of_every_field_and_column() {
+    fn documentation_lists_every_field_and_column() {
         let s = sample();
         let document = include_str!("../../../docs/json.md");
         let header = s.csv().lines().next().map(str::to_owned);

@@ -1,10 +1,10 @@
-//! A spectrum in every format that it has.
+//! Renders a spectrum in each of its formats.
 
 use super::spectrum::Spectrum;
-use super::{Format, layout, plot};
+use super::{Format, html, layout, plot};
 
 impl Spectrum {
-    /// The whole in that format; `None` where it cannot be told in it.
+    /// The complete report; `None` if it has no such format.
     pub fn render(&self, format: Format) -> Option<Vec<u8>> {
         Some(match format {
             Format::Text => self.text().into_bytes(),
@@ -12,7 +12,8 @@ impl Spectrum {
             Format::Json => layout::json(self).into_bytes(),
             Format::Svg => plot::spectrum_svg(self).into_bytes(),
             Format::Png => plot::spectrum_png(self),
-            Format::Html | Format::Hgrm | Format::Hlog => return None,
+            Format::Html => html::spectrum(self).into_bytes(),
+            Format::Hgrm | Format::Hlog | Format::Junit | Format::Markdown => return None,
         })
     }
 }

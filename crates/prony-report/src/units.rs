@@ -1,4 +1,4 @@
-//! Numbers as people read them: three digits and a unit.
+//! Numbers for people: three significant digits and a unit.
 
 use prony_core::units::Span;
 
@@ -22,13 +22,16 @@ pub fn nanos(ns: f64) -> String {
     if ns < 0.5 {
         return "0".to_owned();
     }
-    // Below a microsecond only a mean has digits after the point, and they say nothing.
+    // Below a microsecond only a mean has decimals, and they carry no information.
     let (value, unit) = scaled(ns, &TIMES);
     if unit == "ns" { format!("{} ns", ns.round()) } else { format!("{value} {unit}") }
 }
 
-/// A time that was asked for, to the last digit: `30 s`, `1.5 ms`, `2 min`.
+/// A time of the plan, to the last digit: `30 s`, `1.5 ms`, `2 min`, `8 h`.
 pub fn exact(t: Span) -> String {
+    if t.0 > 0 && t.0.is_multiple_of(3_600_000_000_000) {
+        return format!("{} h", count(t.0 / 3_600_000_000_000));
+    }
     if t.0 > 0 && t.0.is_multiple_of(60_000_000_000) {
         return format!("{} min", count(t.0 / 60_000_000_000));
     }
@@ -85,7 +88,7 @@ pub fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
-/// A share of one: `12.3 %`, `0.004 %`, never `0 %` of something that is not nothing.
+/// A share of one: `12.3 %`, `0.004 %`; `0 %` only for zero.
 pub fn percent(share: f64) -> String {
     let p = share * 100.0;
     match p {
@@ -98,7 +101,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// How far a figure may be off, as a share of it: `1.23 %`.
+/// The half-width of an interval as a share of the figure: `1.23 %`.
 pub fn bar(share: f64) -> String {
     format!("{} %", three(share * 100.0))
 }
@@ -110,7 +113,7 @@ pub fn date(unix: f64) -> String {
     let mut year = 1970;
     let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
     let length = |y: u64| if leap(y) { 366 } else { 365 };
-    // A year that no clock shows ends the search.
+    // The limit ends the loop for absurd dates.
     while days >= length(year) && year < 10_000 {
         days -= length(year);
         year += 1;
@@ -127,7 +130,7 @@ pub fn date(unix: f64) -> String {
 
 fn scaled<'a>(value: f64, units: &[(f64, &'a str)]) -> (String, &'a str) {
     let mut at = units.iter().rposition(|&(size, _)| value >= size).unwrap_or(0);
-    // What rounds up to the next unit is told in it.
+    // Values that round up to the next unit are shown in that unit.
     if let Some(&(next, _)) = units.get(at + 1)
         && (value / units[at].0).round() * units[at].0 >= next
     {
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn asked_times_lose_nothing() {
+    fn times_of_the_plan_are_exact() {
         let cases = [
             (0, "0 ns"),
             (30_000_000_000, "30 s"),
@@ -197,8 +200,8 @@ mod tests {
     fn rates_bytes_and_counts() {
         assert_eq!([rate(0.0), rate(0.5), rate(95.0)], ["0.00/s", "0.50/s", "95.0/s"]);
         assert_eq!([rate(999.6), rate(55_280.0), rate(2.5e6)], ["1.00k/s", "55.3k/s", "2.50M/s"]);
-        let asked = [0.5, 500.0, 1e3, 2_500.0, 12_345.0, 2e6].map(round);
-        assert_eq!(asked, ["0.5", "500", "1k", "2.5k", "12.345k", "2M"]);
+        let rounded = [0.5, 500.0, 1e3, 2_500.0, 12_345.0, 2e6].map(round);
+        assert_eq!(rounded, ["0.5", "500", "1k", "2.5k", "12.345k", "2M"]);
         assert_eq!([bytes(0.0), bytes(412.0), bytes(1023.9)], ["0 B", "412 B", "1.00 KiB"]);
         assert_eq!([bytes(1536.0), bytes(3.2 * 1048576.0)], ["1.50 KiB", "3.20 MiB"]);
         let counts = [0, 999, 1_000, 1_234_567].map(count);
@@ -217,14 +220,14 @@ mod tests {
 
     #[test]
     fn dates() {
-        for (unix, told) in [
+        for (unix, shown) in [
             (0.0, "1970-01-01 00:00:00"),
             (951_782_400.0, "2000-02-29 00:00:00"),
             (1_700_000_000.25, "2023-11-14 22:13:20"),
             (1_735_689_599.0, "2024-12-31 23:59:59"),
             (4_107_542_400.0, "2100-03-01 00:00:00"),
         ] {
-            assert_eq!(date(unix), told);
+            assert_eq!(date(unix), shown);
         }
     }
 }

@@ -1,16 +1,18 @@
-//! What the core counts, in words: one name and one sentence for each error, and what limited the
-//! meter with what to do about it.
+//! Names and sentences for what the core counts: each error, each reason of a verdict with what to
+//! do about it, and the bottleneck.
 
 use prony_core::fault::Fault;
-use prony_core::summary::confidence::{Goal, Lack};
+use prony_core::summary::confidence::{Goal, Interval, NoInterval};
 use prony_core::summary::{
-    Bound, Change, Figure, Judgement, Limit, Queued, SelfTested, Summary, Verdict, Waiting,
+    Bottleneck, Change, Checked, Figure, Judgment, METER_ADDED, Outcome, Queued, Reason,
+    SelfTested, Summary, Verdict, Waiting,
 };
+use prony_core::threshold::Unit;
 use prony_core::units::Span;
 
-use super::units;
+use super::{hosts, units};
 
-/// The name under which a fault is counted in every format.
+/// The name of an error in every format.
 pub fn name(fault: Fault) -> &'static str {
     match fault {
         Fault::ConnectRefused => "connect-refused",
@@ -49,113 +51,122 @@ pub fn name(fault: Fault) -> &'static str {
     }
 }
 
-/// What a fault means, short enough for one line of the report.
+/// What an error means, short enough for one line of the report.
 pub fn sentence(fault: Fault) -> &'static str {
     match fault {
-        Fault::ConnectRefused => "nobody listens at the address",
+        Fault::ConnectRefused => "no server listens at the address",
         Fault::ConnectTimeout => "no connection within the connect timeout",
         Fault::ConnectUnreachable => "the network or the host could not be reached",
         Fault::ConnectReset => "the connection was reset while it was being opened",
         Fault::TlsHandshake => "the TLS handshake failed",
-        Fault::RequestTimeout => "no whole reply within the timeout",
+        Fault::RequestTimeout => "no complete reply within the timeout",
         Fault::Reset => "the peer reset the connection",
-        Fault::ClosedEarly => "the peer closed before the first byte of the reply",
-        Fault::Truncated => "the peer closed inside the reply",
-        Fault::ShortBody => "the peer closed before the whole body was there",
-        Fault::TlsRecord => "what came is not what TLS allows",
-        Fault::HeaderTooLarge => "status line and headers over 64 KiB",
-        Fault::BadStatusLine => "bytes where a status line should be",
-        Fault::BadStatus => "a status outside 100 to 599",
-        Fault::BadHeader => "a header line that is none",
-        Fault::BadLength => "content lengths that differ or are no number",
-        Fault::BadChunk => "a chunk of the body was not framed as it must be",
-        Fault::BadCoding => "a transfer coding that was not asked for",
-        Fault::BadFrame => "no reply of the echo protocol, or of another length",
-        Fault::Surplus => "more bytes than the reply was to have",
-        Fault::UnexpectedStatus => "a status that does not count as success",
-        Fault::BodyMismatch => "a body that is not as expected",
-        Fault::ExtractMissing => "a reply without the value that was to be extracted",
-        Fault::ExtractTooLong => "a body over 1 MiB, too long to extract from",
+        Fault::ClosedEarly => "the peer closed before the reply's first byte",
+        Fault::Truncated => "the peer closed within the reply",
+        Fault::ShortBody => "the peer closed before the end of the body",
+        Fault::TlsRecord => "the peer violated the TLS protocol",
+        Fault::HeaderTooLarge => "status line and headers longer than 64 KiB",
+        Fault::BadStatusLine => "the reply does not start with a status line",
+        Fault::BadStatus => "a status code outside 100 to 599",
+        Fault::BadHeader => "a malformed header line",
+        Fault::BadLength => "conflicting or malformed Content-Length headers",
+        Fault::BadChunk => "malformed chunked encoding",
+        Fault::BadCoding => "an unsupported Transfer-Encoding",
+        Fault::BadFrame => "not a reply of the echo protocol, or a wrong length",
+        Fault::Surplus => "extra bytes after the reply",
+        Fault::UnexpectedStatus => "a status code that does not count as success",
+        Fault::BodyMismatch => "the body is not the expected one",
+        Fault::ExtractMissing => "the reply lacks the value to extract",
+        Fault::ExtractTooLong => "a body over 1 MiB is too long to extract from",
         Fault::NoValue => "not sent: a variable of the request had no value",
         Fault::UnfitValue => "not sent: a filled-in value would break the request",
-        Fault::GivenUp => "given up, its session having failed",
-        Fault::NoDescriptors => "the meter had no file descriptor left",
-        Fault::NoPorts => "the meter had no local port left",
+        Fault::GivenUp => "not sent: the session had already failed",
+        Fault::NoDescriptors => "the meter ran out of file descriptors",
+        Fault::NoPorts => "the meter ran out of local ports",
         Fault::NoAddress => "the meter's host has no address to connect from",
-        Fault::NoBuffers => "the meter's kernel had no buffer or memory left",
+        Fault::NoBuffers => "the meter's kernel ran out of buffers or memory",
         Fault::Dropped => "not sent: the meter could not keep up with arrivals",
-        Fault::Internal => "the meter's kernel refused for a reason of its own",
+        Fault::Internal => "the meter's kernel refused the operation",
     }
 }
 
 /// Why the meter was the bottleneck, and what to do about it.
-pub fn limit(limit: &Limit, summary: &Summary) -> String {
-    match limit {
-        Limit::Busy { worker, share } => format!(
+pub fn reason(reason: &Reason, summary: &Summary) -> String {
+    match reason {
+        Reason::CpuSaturated { worker, share } => format!(
             "thread {worker} was busy for {} of its time: use more threads (--threads) \
              or a lower load",
             units::percent(*share)
         ),
-        Limit::Rate { asked, achieved } => format!(
-            "only {} of {} were sent in time: use more threads (--threads), a lower rate, \
+        Reason::RateMissed { target, sent } => format!(
+            "the sent rate was {}, the target rate {}: use more threads (--threads), a lower rate, \
              or a quieter machine",
-            units::rate(*achieved),
-            units::rate(*asked)
+            units::rate(*sent),
+            units::rate(*target)
         ),
-        Limit::Lag { p99, response_p50 } => lag(*p99, *response_p50, summary),
-        Limit::Throttled { time, share } => format!(
-            "a quota of its control group stopped the meter for {}, {} of the run: raise the quota \
-             (cpu.max, --cpus), or lower the load",
+        Reason::SendLag { p99, response_p50 } => lag(*p99, *response_p50, summary),
+        Reason::CpuThrottled { time, share } => format!(
+            "the CPU quota of its control group throttled the meter for {}, {} of the run: raise the \
+             quota (cpu.max, --cpus), or lower the load",
             units::span(*time),
             units::percent(*share)
         ),
-        Limit::Stolen { time, share } => format!(
-            "the host took {} of the processor time that there was work for, {} in all: use a \
-             quieter host, or dedicated processors",
+        Reason::CpuStolen { time, share } => format!(
+            "the hypervisor stole {} of the CPU time that this machine needed, {} in total: use a \
+             quieter host, or dedicated CPUs",
             units::percent(*share),
             units::span(*time)
         ),
-        Limit::Waited { worker, share, wait } => format!(
-            "thread {worker} was ready to run but waited for a processor for {} of its time, {} on \
-             average: use a quieter machine, or fewer threads (--threads)",
+        Reason::RunQueueDelay { worker, share, wait } => format!(
+            "thread {worker} was ready to run but waited for a CPU {} of the time, {} on average: use \
+             a quieter machine, or fewer threads (--threads)",
             units::percent(*share),
             units::span(*wait)
         ),
-        Limit::Stalled { worker, share, late, longest } => format!(
+        Reason::EventLoopStall { worker, share, late, longest } => format!(
             "thread {worker} woke late {} of the time, by {} on average, {} at most: use a quieter \
              machine, more threads (--threads), or a lower load",
             units::percent(*share),
             units::span(*late),
             units::span(*longest)
         ),
-        Limit::Audit { counted, timed } => format!(
-            "{counted:.3} requests were under way on average, but their times add up to \
-             {timed:.3}: time was lost, or prony has a defect; please report it"
+        Reason::LittlesLawMismatch { counted, timed } => format!(
+            "{counted:.3} requests were in flight on average, but by Little's law their times give \
+             {timed:.3}: prony lost time or has a defect; please report it"
         ),
-        Limit::RanOut { fault, requests } => {
+        Reason::ResourceExhausted { fault, requests } => {
             let requests = units::counted(*requests, "request", "requests");
-            ran_out(*fault, &requests, summary)
+            exhausted(*fault, &requests, summary)
         }
-        Limit::Failed { share, sessions, fault } => failed(*share, *sessions, *fault, summary),
-        Limit::Gone { share, fault } => gone(*share, *fault),
-        Limit::Stopped => "the user ended the run before its time".into(),
-        Limit::Changed(change) => changed(change),
-        Limit::Correlated { redness } => format!(
-            "response times hang together over a good part of the run (the slowest waves in them \
-             are {} times as strong as faster ones), so that it is like a single one of them: run \
-             much longer (-d)",
+        Reason::Failures { share, sessions, fault } => failed(*share, *sessions, *fault, summary),
+        Reason::TargetUnavailable { share, fault } => unavailable(*share, *fault),
+        Reason::Interrupted => "the user stopped the run early".into(),
+        Reason::OnHost { host, reason } => on_host(host, reason, summary),
+        Reason::Partial { offered, missing, shards, lost } => {
+            hosts::partial(*offered, missing, *shards, lost)
+        }
+        Reason::LevelShift(change) => level_shift(change),
+        Reason::Autocorrelated { redness } => format!(
+            "response times are autocorrelated over a large part of the run (slow fluctuations are {} \
+             times as strong as fast ones), so the run is too short to average over them: run much \
+             longer (-d)",
             units::three(*redness)
         ),
-        Limit::Short { percentile, needs, samples } => format!(
-            "p{percentile} needs {} and there are {}: run longer, or ask for a lower percentile",
+        Reason::TooFewSamples { percentile, needs, samples } => format!(
+            "p{percentile} needs {}, and there are {}: run longer, or choose a lower percentile",
             units::counted(*needs, "sample", "samples"),
             units::count(*samples)
         ),
-        Limit::Loose { goal, reach } => loose(goal, *reach, summary),
+        Reason::IntervalTooWide { goal, reach } => too_wide(goal, *reach, summary),
     }
 }
 
-/// That most requests failed, or sessions, and of what.
+/// The reason of one host.
+fn on_host(host: &str, why: &Reason, summary: &Summary) -> String {
+    format!("host {host}: {}", reason(why, summary))
+}
+
+/// The share of requests and sessions that failed, and the most frequent cause.
 fn failed(share: f64, sessions: Option<f64>, fault: Fault, summary: &Summary) -> String {
     let sessions = sessions.map_or_else(String::new, |sessions| {
         format!(" and {} of the sessions", units::percent(sessions))
@@ -177,8 +188,8 @@ fn unexpected_status(summary: &Summary) -> Option<u16> {
 /// Kinds of failures that are named beside a verdict.
 const FAILURES_MAX: usize = 3;
 
-/// How many requests failed and of what, for the line of a verdict that other words leave at
-/// `VALID`.
+/// The share of requests that failed and the most frequent causes, for the verdict line; `None`
+/// where none failed.
 pub fn failures(summary: &Summary) -> Option<String> {
     let t = &summary.main;
     let share = t.error_share().filter(|_| t.failed > 0)?;
@@ -194,14 +205,30 @@ pub fn failures(summary: &Summary) -> Option<String> {
     Some(format!("{} of the requests failed: {}", units::percent(share), kinds.join(", ")))
 }
 
-/// The likely cause of a meter without time, which none of its own figures shows.
-pub fn shared_host(judgement: &Judgement, summary: &Summary) -> Option<String> {
-    let here = summary.run.target_here.as_ref()?;
-    let of_time = |limit: &Limit| {
-        limit.verdict() == Verdict::ClientLimited
-            && !matches!(limit, Limit::RanOut { .. } | Limit::Audit { .. } | Limit::Stolen { .. })
+/// Upper bounds of what the meter itself added to the response times; `None` where unknown.
+pub fn meter_added(summary: &Summary) -> Option<String> {
+    let added = |(name, q)| {
+        let most = summary.main.meter_added(q)?;
+        Some(format!("{} of {name}", units::span(most)))
     };
-    judgement.reasons.iter().any(of_time).then(|| {
+    let figures: Vec<String> = METER_ADDED.into_iter().filter_map(added).collect();
+    (!figures.is_empty()).then(|| format!("at most {}", figures.join(", ")))
+}
+
+/// Advice for a `CLIENT-LIMITED` run against a target on the same machine: the two share its cores,
+/// which no other figure of the report shows.
+pub fn shared_host(judgment: &Judgment, summary: &Summary) -> Option<String> {
+    let here = summary.run.local_target.as_ref()?;
+    let of_time = |limit: &Reason| {
+        limit.verdict() == Verdict::ClientLimited
+            && !matches!(
+                limit,
+                Reason::ResourceExhausted { .. }
+                    | Reason::LittlesLawMismatch { .. }
+                    | Reason::CpuStolen { .. }
+            )
+    };
+    judgment.reasons.iter().any(of_time).then(|| {
         let cores = units::counted(here.cores.into(), "core", "cores");
         format!(
             "the target runs on this machine ({}) and shares its {cores}: run it on another \
@@ -211,142 +238,187 @@ pub fn shared_host(judgement: &Judgement, summary: &Summary) -> Option<String> {
     })
 }
 
-/// What goes out together waits for as long as was chosen; what is not much later than that is owed
-/// to nothing else.
+/// With `--precision T`, arrivals wait up to T to be sent together. A send lag of about T comes
+/// from that option, so the advice names it.
 fn lag(p99: Span, response_p50: Span, summary: &Summary) -> String {
-    let advice = match summary.run.grain {
-        Some(grain) if p99 <= grain + grain / 4 => format!(
-            "--precision {grain} lets what is due wait for so long: choose a finer one, or auto"
+    let advice = match summary.run.precision {
+        Some(precision) if p99 <= precision + precision / 4 => format!(
+            "--precision {precision} delays requests by up to that time: choose a finer one, or auto"
         ),
         _ => "use more threads (--threads), a lower rate, or a quieter machine".into(),
     };
     format!(
-        "the meter sent late: send lag p99 {} against a median response of {}: {advice}",
+        "the meter sent late: the p99 of the send lag is {}, the median response time {}: {advice}",
         units::span(p99),
         units::span(response_p50)
     )
 }
 
-fn loose(goal: &Goal, reach: Option<f64>, summary: &Summary) -> String {
+fn too_wide(goal: &Goal, reach: Option<f64>, summary: &Summary) -> String {
     let known = match reach {
-        Some(reach) => format!("is known to {} only", units::bar(reach)),
-        None => "has no interval".into(),
+        Some(reach) => format!("is known only to {}", units::bar(reach)),
+        None => "has no confidence interval".into(),
     };
     let advice = match &summary.run.until {
-        Some(until) if until.ended => "what came after the last look widened it: run it again",
+        Some(until) if until.ended => "samples after the last check widened it: run again",
         _ => "run longer (-d)",
     };
-    format!("{goal} was asked for, and it {known}: {advice}")
+    format!("the goal was {goal}, but the figure {known}: {advice}")
 }
 
-fn changed(change: &Change) -> String {
-    let (what, tell): (_, fn(f64) -> String) = match change.figure {
+fn level_shift(change: &Change) -> String {
+    let (what, show): (_, fn(f64) -> String) = match change.figure {
         Figure::Rate => ("the rate", units::rate),
         Figure::P50 => ("the median response time", |ns| units::span(Span(ns as u64))),
         Figure::P90 => ("the p90 of the response time", |ns| units::span(Span(ns as u64))),
     };
-    let (from, to) = (tell(change.from), tell(change.to));
+    let (from, to) = (show(change.from), show(change.to));
     match change.at {
         Some(at) => format!(
-            "{what} stepped from {from} to {to} after {}: find out what changed, and measure \
-             before it or after it",
+            "{what} shifted from {from} to {to} after {}: find out what changed, and measure \
+             before or after it",
             units::span(at)
         ),
         None => format!(
-            "{what} drifted from {from} to {to}: warm up for longer (--warmup), or find out what \
+            "{what} drifted from {from} to {to}: warm up longer (--warmup), or find out what \
              grows"
         ),
     }
 }
 
-/// What a verdict means for the figures; of a valid run, for the meter.
+/// What a verdict means for the figures of the report.
 pub fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Valid => "the meter had time and means to spare",
+        Verdict::Valid => "the meter was not the bottleneck",
         Verdict::ClientLimited => "these figures measure this machine as well as the target",
+        Verdict::Partial => "a part of the planned load was never offered",
         Verdict::TargetFailed => {
-            "the target failed for half of the run or more, or was unavailable"
+            "half of the requests or more failed, or the target was unavailable"
         }
-        Verdict::Interrupted => "the figures are those until then",
-        Verdict::NotStationary => "the target was not the same all along",
-        Verdict::TooShort => "the sample is too small for what was asked of it",
+        Verdict::Interrupted => "the figures cover the run until it was stopped",
+        Verdict::NotStationary => "the target changed during the run",
+        Verdict::TooShort => "the sample is too small for the requested percentile or goal",
     }
 }
 
 /// Why a figure has no confidence interval.
-pub fn lack(lack: Lack) -> String {
-    match lack {
-        Lack::Empty => "nothing was measured".into(),
-        Lack::Samples { needs } => format!("too few times, it needs {}", units::count(needs)),
-        Lack::Short => "the run is shorter than a second".into(),
-        Lack::Dependent { independent } => format!(
-            "the times hang together: they count for {} independent ones",
-            units::three(independent)
+pub fn no_interval(why: NoInterval) -> String {
+    match why {
+        NoInterval::Empty => "no samples".into(),
+        NoInterval::TooFewSamples { needs } => {
+            format!("too few samples: it needs {}", units::count(needs))
+        }
+        NoInterval::TooShort => "the run is shorter than a second".into(),
+        NoInterval::Autocorrelated { effective } => format!(
+            "latencies close in time are correlated: the effective sample size is {}",
+            units::three(effective)
         ),
-        Lack::NotKept => "not kept by the version that measured it".into(),
+        NoInterval::RateChanges => "the target rate changes during the run".into(),
+        NoInterval::NotRecorded => "not recorded by the version that measured it".into(),
     }
 }
 
-/// What the last self-test on the run's host came to, in one line.
+/// The word for what a threshold came to.
+pub fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Met => "met",
+        Outcome::Missed => "missed",
+        Outcome::Undecided => "undecided",
+    }
+}
+
+/// A threshold, what it came to, and by which figure.
+pub fn decided(checked: &Checked) -> String {
+    let (word, figure) = (outcome(checked.outcome), threshold(checked));
+    format!("{word}: {} ({figure})", checked.threshold)
+}
+
+/// The figure of a threshold with its interval, or why it is not known.
+pub fn threshold(checked: &Checked) -> String {
+    let unit = checked.threshold.unit;
+    let shown = |value: f64| match unit {
+        Unit::Time => units::nanos(value),
+        Unit::Rate => units::rate(value),
+        Unit::ByteRate => format!("{}/s", units::bytes(value)),
+        Unit::Count => units::round((value * 100.0).round() / 100.0),
+        Unit::Share => units::percent(value),
+    };
+    match (checked.value, checked.interval, checked.no_interval) {
+        (Some(value), Some(Interval { lo, hi }), _) => {
+            format!("{}, 95 % CI {} to {}", shown(value), shown(lo), shown(hi))
+        }
+        (Some(value), None, Some(why)) => format!("{}, {}", shown(value), no_interval(why)),
+        (Some(value), None, None) => shown(value),
+        (None, _, why) => why.map_or_else(|| "no samples".into(), no_interval),
+    }
+}
+
+/// The result of the last self-test on the run's host, in one line.
 pub fn self_test(tested: &SelfTested) -> String {
-    let SelfTested { started_unix, host, kernel, proofs, held, passed, changed } = tested;
+    let SelfTested { started_unix, host, kernel, checks, checks_passed, passed, changed } = tested;
     let date = units::date(*started_unix);
     let day = date.split(' ').next().unwrap_or_default();
     if !changed.is_empty() {
-        return format!(
-            "of {day} is stale ({changed} changed since): `prony selftest` makes it anew"
-        );
+        return format!("stale, from {day} ({changed} changed since): run `prony selftest` again");
     }
     let word = if *passed { "passed" } else { "failed" };
-    format!("{word} on {day} on this host ({host}, Linux {kernel}): {held} of {proofs} proofs held")
+    format!(
+        "{word} on {day} on this host ({host}, Linux {kernel}): {checks_passed} of {checks} checks passed"
+    )
 }
 
-/// What limited the run, in one line.
-pub fn bound(bound: &Bound) -> String {
-    let under_way = |n: f64| format!("{n:.1} requests were under way on average");
-    match *bound {
-        Bound::Client => "the meter itself, as the verdict says".into(),
-        Bound::Network { share } => {
+/// The bottleneck of the run, in one line.
+pub fn bottleneck(bottleneck: &Bottleneck) -> String {
+    let in_flight = |n: f64| format!("{n:.1} requests were in flight on average");
+    match *bottleneck {
+        Bottleneck::Client => "the meter itself (see the verdict)".into(),
+        Bottleneck::Network { share } => {
             let share = units::percent(share);
-            format!("the network: a segment was sent again for {share} of the requests")
+            format!("the network: {share} of the requests had a retransmission")
         }
-        Bound::Failures => "failures: half of the requests or more did not succeed".into(),
-        Bound::AskedRate { failed, waiting } => asked_rate(failed, waiting),
-        Bound::Cap { connections } => format!(
-            "the cap of {}: requests waited for one (-c raises it)",
+        Bottleneck::Failures => "failures: half of the requests or more failed".into(),
+        Bottleneck::TargetRate { failed, waiting } => target_rate(failed, waiting),
+        Bottleneck::ConnectionLimit { connections } => format!(
+            "the limit of {}: requests waited for one (-c raises it)",
             units::counted(connections.into(), "connection", "connections")
         ),
-        Bound::Server { queued: None } => "the target: it fell behind the asked rate".into(),
-        Bound::Server { queued: Some(Queued { fastest, median }) } => format!(
-            "the target: requests waited in it for others (the fastest took {}, the median {})",
+        Bottleneck::Server { queued: None } => "the target: it fell behind the target rate".into(),
+        Bottleneck::Server { queued: Some(Queued { fastest, median }) } => format!(
+            "the target: requests queued in it (service time: fastest {}, median {})",
             units::span(fastest),
             units::span(median)
         ),
-        Bound::Connections { connections, concurrency } => format!(
+        Bottleneck::Connections { connections, concurrency } => format!(
             "the {}: {}",
             units::counted(connections.into(), "connection", "connections"),
-            under_way(concurrency)
+            in_flight(concurrency)
         ),
-        Bound::Window { requests, concurrency } => {
+        Bottleneck::Pipeline { requests, concurrency } => {
             format!(
-                "the pipelines, which hold {}: {}",
+                "the pipelines of {} requests in total: {}",
                 units::count(requests),
-                under_way(concurrency)
+                in_flight(concurrency)
             )
         }
-        Bound::Users { users, concurrency } => format!(
-            "the pauses and replies of {}: {}",
+        Bottleneck::Users { users, concurrency } => format!(
+            "the think times of {}: {}",
             units::counted(users.into(), "user", "users"),
-            under_way(concurrency)
+            in_flight(concurrency)
         ),
     }
 }
 
-/// That the target kept up is said only where it did: nothing failed, and nobody waited long.
-fn asked_rate(failed: Option<f64>, waiting: Option<Waiting>) -> String {
-    let mut line = "the asked rate".to_owned();
+/// The longest response time of a run in which requests waited long, for the verdict line.
+pub fn longest_wait(bottleneck: &Bottleneck) -> Option<String> {
+    let Bottleneck::TargetRate { waiting: Some(waiting), .. } = bottleneck else { return None };
+    Some(format!("the longest response took {}", units::span(waiting.longest)))
+}
+
+/// The line claims that the target kept up only where no request failed or waited long.
+fn target_rate(failed: Option<f64>, waiting: Option<Waiting>) -> String {
+    let mut line = "the target rate".to_owned();
     if failed.is_none() && waiting.is_none() {
-        line += ": the target kept up with it";
+        line += ": the target kept up";
     }
     if let Some(Waiting { concurrency, longest }) = waiting {
         let (n, longest) = (units::three(concurrency), units::span(longest));
@@ -358,13 +430,13 @@ fn asked_rate(failed: Option<f64>, waiting: Option<Waiting>) -> String {
     line
 }
 
-fn gone(share: f64, fault: Fault) -> String {
+fn unavailable(share: f64, fault: Fault) -> String {
     let share = units::percent(share);
     let why = sentence(fault);
-    format!("for {share} of the time there was no connection to ask by, because of this: {why}")
+    format!("no connection could be opened for {share} of the time: {why}")
 }
 
-fn ran_out(fault: Fault, requests: &str, summary: &Summary) -> String {
+fn exhausted(fault: Fault, requests: &str, summary: &Summary) -> String {
     let descriptors = match summary.run.descriptor_limit {
         0 => String::new(),
         n => format!(" (limit {})", units::count(n)),
@@ -379,9 +451,8 @@ fn ran_out(fault: Fault, requests: &str, summary: &Summary) -> String {
              or add addresses with --source"
         ),
         Fault::NoAddress => format!(
-            "this host has no address to connect from for {requests}: give --source only \
-             addresses that `ip address` lists here, and where there is no IPv6, use the target's \
-             IPv4 address"
+            "this host has no address to connect from for {requests}: pass --source only addresses \
+             that `ip address` lists; without IPv6, use the target's IPv4 address"
         ),
         Fault::NoBuffers => format!(
             "the meter's kernel ran out of buffers for {requests}: lower -c, \
@@ -392,8 +463,7 @@ fn ran_out(fault: Fault, requests: &str, summary: &Summary) -> String {
              lower the rate, or use more threads or machines"
         ),
         _ => format!(
-            "the meter's kernel refused {requests} for a reason that is not the target's: \
-             see its log"
+            "the meter's kernel refused {requests}; the target is not the cause: see the kernel's log"
         ),
     }
 }
@@ -403,7 +473,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_saved_results() {
+    fn names_match_those_in_saved_reports() {
         for fault in Fault::ALL {
             let saved = serde_json::to_value(fault).expect("a fault has a name");
             assert_eq!(saved, name(fault));
@@ -411,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_has_a_sentence_of_its_own_that_fits_on_a_line() {
+    fn fault_sentences_are_distinct_and_fit_on_a_line() {
         let sentences: std::collections::BTreeSet<_> = Fault::ALL.map(sentence).into();
         assert_eq!(sentences.len(), Fault::COUNT);
         assert!(sentences.iter().all(|s| s.len() <= 53));

@@ -1,6 +1,5 @@
-//! The one way to a plan: a front end says in a [`Draft`] what it was asked for; the defaults of
-//! everything else stand here. Front ends read options, keys or something else, and refuse in their
-//! own words what cannot be; none of them makes a plan by itself.
+//! The only way to a plan: a front end fills a [`Draft`] from its options or keys, and this module
+//! adds the defaults. Front ends check their own input, and have their own error messages.
 
 use std::mem;
 
@@ -10,97 +9,100 @@ use prony_core::plan::{
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::Endpoint;
+use prony_core::threshold::Threshold;
 use prony_core::units::Span;
 use prony_io::ConnectTo;
 
 use crate::environment::Environment;
 
-/// Connections of a closed loop where nothing is said (as hey and oha have it).
+/// The default number of connections of a closed loop, as in hey and oha.
 const CONNECTIONS: u32 = 50;
-/// How long a run lasts that nothing else ends.
+/// The default duration of a run that nothing else ends.
 pub const DURATION: Span = Span::from_secs(10);
 
-/// A plan and what the reader should know about how it came to be.
+/// A plan, with notes for its report.
 #[derive(Debug)]
 pub struct Planned {
     /// The run.
     pub plan: Plan,
-    /// What the report must say of how the run was set up, in whole sentences.
+    /// Notes about the setup for the report, in full sentences.
     pub notes: Vec<String>,
-    /// Why an open loop may open so many connections and no more, as the end of a sentence; `None`
-    /// where the user said how many.
+    /// The reason for the default connection limit of an open loop, as the end of a sentence;
+    /// `None` if the user set the limit.
     pub cap: Option<String>,
 }
 
-/// A plan as far as a front end has been asked for it. What is not given gets its default.
+/// The given parts of a plan. All others get their defaults.
 #[derive(Debug, Default)]
 pub struct Draft {
-    /// Where requests go and what they are.
+    /// The servers and requests.
     pub targets: Targets,
-    /// Where connections go in place of their endpoints.
+    /// The address to connect to instead of the endpoints.
     pub instead: Option<Instead>,
-    /// The name that secured servers must prove to have, in place of their hosts.
+    /// The server name for TLS, instead of the hosts.
     pub server_name: Option<String>,
-    /// How connections are secured.
+    /// The TLS options.
     pub tls: Option<Box<TlsSpec>>,
-    /// How the next request is picked.
+    /// How to choose the next request.
     pub pick: Option<Pick>,
-    /// How much, and when.
+    /// The load.
     pub load: LoadDraft,
-    /// What ends the run.
+    /// The stop rules.
     pub stop: Stop,
-    /// How long a run lasts that nothing else ends; by default [`DURATION`].
+    /// The duration of a run that nothing else ends; by default [`DURATION`].
     pub duration: Option<Span>,
-    /// Loads for that time before it measures.
+    /// The duration of the warm-up.
     pub warmup: Option<Span>,
-    /// Requests in flight on a connection.
+    /// Requests in flight per connection.
     pub pipeline: Option<u32>,
-    /// After how many requests a connection is closed.
+    /// Requests per connection.
     pub requests_per_connection: Option<u32>,
-    /// A request fails after that time,
+    /// The thresholds of the run's figures.
+    pub thresholds: Vec<Threshold>,
+    /// The timeout of requests.
     pub timeout: Option<Span>,
-    /// which counts from the send and not from the intended start.
+    /// Whether the timeout counts from the send instead of the intended start.
     pub timeout_from_send: bool,
     /// Whether a lost connection is replaced at once.
     pub replace_lost: bool,
-    /// A connect fails after that time.
+    /// The timeout of connects.
     pub connect_timeout: Option<Span>,
     /// What counts as success.
     pub expect: Option<Expect>,
-    /// The version of HTTP.
+    /// The HTTP version.
     pub http: Option<HttpVersion>,
-    /// What is exchanged where that is not HTTP.
+    /// The exchanges of a protocol other than HTTP.
     pub exchange: Option<Box<Exchange>>,
-    /// The seed of all random draws.
+    /// The seed of the random numbers.
     pub seed: Option<u64>,
-    /// Which share of the plan this is.
+    /// The share of the plan.
     pub shard: Option<Shard>,
 }
 
-/// How much is asked for, and when.
+/// The given parts of a load.
 #[derive(Debug, Default)]
 pub struct LoadDraft {
-    /// Connections; of an open loop the most.
+    /// The number of connections; the maximum for an open loop.
     pub connections: Option<u32>,
-    /// The pause after a reply, in a closed loop.
+    /// The think time, in a closed loop.
     pub think: Option<Think>,
-    /// The rate. It makes the loop an open one,
+    /// The rate of an open loop.
     pub rate: Option<RatePlan>,
-    /// and so does a distribution of arrivals.
+    /// The arrival process of an open loop.
     pub arrivals: Option<Arrivals>,
 }
 
-/// Where connections go in place of their endpoints.
+/// The address to connect to instead of the endpoints.
 #[derive(Clone, Debug)]
 pub enum Instead {
-    /// To a Unix domain socket.
+    /// A Unix domain socket.
     Unix(String),
-    /// To another host, and to another port where one is given.
+    /// Another host, and another port if it is given.
     Tcp(ConnectTo),
 }
 
 impl Draft {
-    /// The plan. Whether it can be carried out is for [`Plan::check`] to say.
+    /// The plan. [`Plan::check`] decides whether it can be run.
     pub fn plan(self, around: &Environment) -> Planned {
         let mut targets = self.targets;
         if let Some(instead) = &self.instead {
@@ -110,7 +112,7 @@ impl Draft {
             targets.rename(name);
         }
         let (load, cap) = self.load.load(around);
-        let stop = ended(self.stop, &load, self.duration.unwrap_or(DURATION));
+        let stop = stop_rules(self.stop, &load, self.duration.unwrap_or(DURATION));
         let plan = Plan::new(targets.endpoints, targets.calls, load, stop);
         let plan = Plan {
             pick: self.pick.unwrap_or(plan.pick),
@@ -127,6 +129,7 @@ impl Draft {
             connect_timeout: self.connect_timeout.unwrap_or(plan.connect_timeout),
             expect: self.expect.unwrap_or(plan.expect),
             http: self.http.unwrap_or(plan.http),
+            thresholds: self.thresholds,
             tls: self.tls,
             seed: self.seed.unwrap_or(around.seed),
             shard: self.shard.unwrap_or(plan.shard),
@@ -137,8 +140,7 @@ impl Draft {
 }
 
 impl LoadDraft {
-    /// The load; and where nobody has limited the connections of an open loop, why there are no
-    /// more of them.
+    /// The load, and the reason for the default connection limit of an open loop.
     fn load(self, around: &Environment) -> (Load, Option<String>) {
         if self.rate.is_none() && self.arrivals.is_none() {
             let connections = self.connections.unwrap_or(CONNECTIONS);
@@ -152,13 +154,13 @@ impl LoadDraft {
     }
 }
 
-/// Whether a distribution of arrivals says how many there are, so that a rate would say it twice.
+/// Whether the arrival process sets the rate itself.
 pub fn is_rate(arrivals: &Arrivals) -> bool {
     matches!(arrivals, Arrivals::Uniform(..) | Arrivals::Trace(_))
 }
 
-/// The stop rules; that time where neither they nor the load itself end the run.
-fn ended(given: Stop, load: &Load, otherwise: Span) -> Stop {
+/// The stop rules; the duration `otherwise` if neither they nor the load end the run.
+fn stop_rules(given: Stop, load: &Load, otherwise: Span) -> Stop {
     let ends = match load {
         Load::Closed { .. } => false,
         Load::Open { arrivals: Arrivals::Trace(_), .. } => true,
@@ -171,23 +173,23 @@ fn ended(given: Stop, load: &Load, otherwise: Span) -> Stop {
     Stop { duration: Some(otherwise), ..given }
 }
 
-/// Where requests go and what they are.
+/// The servers and requests of a plan.
 #[derive(Debug, Default)]
 pub struct Targets {
     /// The servers.
     pub endpoints: Vec<Endpoint>,
     /// The requests.
     pub calls: Vec<CallSpec>,
-    /// The names that some of them have.
+    /// The names of requests.
     pub names: Vec<String>,
-    /// The sessions, where there are any.
+    /// The sessions.
     pub sessions: Option<Sessions>,
     /// Tables and variables.
     pub data: Data,
 }
 
 impl Targets {
-    /// The index of the endpoint, which is added where it is new.
+    /// The index of the endpoint, which is added if it is new.
     pub fn endpoint(&mut self, endpoint: Endpoint) -> u32 {
         let index = self.endpoints.iter().position(|e| *e == endpoint).unwrap_or_else(|| {
             self.endpoints.push(endpoint);
@@ -196,7 +198,7 @@ impl Targets {
         index as u32
     }
 
-    /// Send all connections elsewhere. Endpoints that become one share their connections then.
+    /// Redirects all connections. Endpoints that become equal share their connections.
     fn redirect(&mut self, to: &Instead) {
         let endpoints = mem::take(&mut self.endpoints);
         let indices = endpoints.iter().map(|old| self.endpoint(redirected(old, to)));
@@ -206,7 +208,7 @@ impl Targets {
         }
     }
 
-    /// Have all secured servers prove to have that name.
+    /// Sets the server name of all TLS endpoints.
     fn rename(&mut self, to: &str) {
         for endpoint in &mut self.endpoints {
             if let Endpoint::Tls { name, .. } = endpoint {
@@ -216,7 +218,7 @@ impl Targets {
     }
 }
 
-/// Where a connection goes. Where TLS was spoken it still is, for the same name.
+/// The new endpoint of a redirected connection. TLS and its server name are kept.
 fn redirected(old: &Endpoint, to: &Instead) -> Endpoint {
     let new = match (to, old.transport()) {
         (Instead::Unix(path), _) => Endpoint::Unix { path: path.clone() },
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_in_what_is_not_given() {
+    fn fills_in_defaults() {
         let draft = Draft { targets: targets(&["http://h/"]), ..Draft::default() };
         let Planned { plan, cap, .. } = draft.plan(&around());
         assert_eq!(plan.load, Load::Closed { connections: CONNECTIONS, think: Think::None });
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn explains_only_a_limit_that_nobody_gave() {
+    fn explains_only_default_connection_limits() {
         let load = |connections| LoadDraft {
             connections,
             arrivals: Some(Arrivals::Poisson),
@@ -278,11 +280,11 @@ mod tests {
     }
 
     #[test]
-    fn ends_by_itself_only_where_nothing_else_ends_it() {
+    fn adds_a_duration_only_if_nothing_else_ends_the_run() {
         let ends = |rate: &str, stop| {
             let rate = RatePlan::parse(rate).unwrap();
             let load = Load::Open { rate, arrivals: Arrivals::Fixed, connections: 1 };
-            ended(stop, &load, DURATION)
+            stop_rules(stop, &load, DURATION)
         };
         let requests = Stop { requests: Some(5), ..Stop::default() };
         let otherwise = Stop { duration: Some(DURATION), ..Stop::default() };
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn redirected_endpoints_keep_ports_and_names_and_may_become_one() {
+    fn redirected_endpoints_keep_ports_and_names_and_merge() {
         let all = targets(&["http://a:81/", "https://b/", "http://c:81/", "http://a:81/"]);
         let to = Instead::Tcp("x".parse().unwrap());
         let draft = Draft {

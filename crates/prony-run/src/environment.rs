@@ -1,4 +1,4 @@
-//! What of the machine goes into a plan.
+//! The values that the machine adds to a plan.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -8,29 +8,29 @@ use std::thread;
 use prony_io::limits;
 use prony_report::units;
 
-/// The connections of an open loop that nobody has limited are still limited, for the sake of the
-/// target and of the memory that their tables take.
+/// The maximum of the default connection limit of an open loop. It protects the target, and bounds
+/// the memory of the tables.
 const CONNECTIONS_MAX: u64 = 65_536;
-/// The same in virtual time.
+/// The default connection limit in a simulation.
 const SIMULATED_MAX: u32 = 1_000;
-/// Descriptors that are taken before the load begins: output files and the like. The worker, which
-/// counts anew, would otherwise find room for fewer connections than the plan says.
+/// File descriptors that are opened before the load starts, such as output files. The worker checks
+/// the limit again then.
 const OPENED_LATER: u64 = 8;
 
-/// What of the machine goes into a plan where nothing is said.
+/// The machine's values for the parts of a plan that are not given.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// The most connections that an open loop may open.
+    /// The connection limit of an open loop.
     pub connections_max: u32,
-    /// Why so many, as the end of a sentence.
+    /// The reason for that limit, as the end of a sentence.
     pub connections_why: String,
     /// The seed.
     pub seed: u64,
 }
 
 impl Environment {
-    /// That of this machine, for so many worker threads (`None`: one for each core) and connections
-    /// from these addresses, or over a Unix socket. Raises the limit of open files.
+    /// The environment of this machine, for a number of worker threads (`None`: one per core) and
+    /// connections from these addresses or over a Unix socket. Raises the limit of open files.
     pub fn of_machine(threads: Option<usize>, sources: &[IpAddr], unix_socket: bool) -> Self {
         let (limit, _) = limits::raise_descriptors();
         let cores = || thread::available_parallelism().map_or(1, usize::from);
@@ -42,23 +42,32 @@ impl Environment {
         };
         let most = fit.min(ports).clamp(1, CONNECTIONS_MAX);
         let connections_why = if most == ports {
-            "what the local ports allow".into()
+            "the local ports allow no more".into()
         } else if most == fit {
-            format!("what the limit of {} open files allows", units::count(limit))
+            format!("the limit of {} open files allows no more", units::count(limit))
         } else {
-            "the most that prony opens unless --connections says otherwise".into()
+            "the default maximum; --connections sets another".into()
         };
         Self { connections_max: most as u32, connections_why, seed: drawn_seed() }
     }
 
-    /// That of the virtual world of a seed, in which nothing of this machine may show.
+    /// The environment of a share of a plan. It does not depend on the machine, because all shares
+    /// must be of one plan.
+    #[must_use]
+    pub fn of_share(self) -> Self {
+        let connections_why =
+            "the most that prony opens unless --connections says otherwise".into();
+        Self { connections_max: CONNECTIONS_MAX as u32, connections_why, seed: 1 }
+    }
+
+    /// The environment of a simulation, which does not depend on this machine.
     pub fn simulated(seed: u64) -> Self {
-        let connections_why = "what the simulation allows".into();
+        let connections_why = "the simulation allows no more".into();
         Self { connections_max: SIMULATED_MAX, connections_why, seed }
     }
 }
 
-/// A seed that nobody has chosen; short enough to be typed again.
+/// A random seed, short enough to be typed.
 pub fn drawn_seed() -> u64 {
     RandomState::new().build_hasher().finish() >> 32
 }

@@ -1,4 +1,4 @@
-//! Every sentence with which something is refused, whatever the front end: what, where, what to do.
+//! The error messages of all front ends: the problem, its place, and how to fix it.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use thiserror::Error;
 
 use crate::exit::Exit;
 
-/// Why there is no run, or no report of it.
+/// Why a run could not start, or its report could not be written.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// What a front end refuses in words of its own; the sentence is complete.
+    /// An error of a front end, with its complete message.
     #[error("{0}")]
     Argument(String),
-    /// A URL that is none.
+    /// An invalid URL.
     #[error("{0}")]
     Url(ParseError),
     /// A file that cannot be read.
@@ -29,7 +29,7 @@ pub enum Error {
         /// Why.
         why: io::Error,
     },
-    /// A plan file that is none: each sentence with its place.
+    /// An invalid plan file: its errors, each with its position.
     #[error("{}", .0.join("\nprony: "))]
     PlanFile(Vec<String>),
     /// Options that exclude each other.
@@ -43,32 +43,31 @@ pub enum Error {
     Value {
         /// The option.
         what: &'static str,
-        /// As typed.
+        /// The value as given.
         value: String,
-        /// What is wrong and what to write instead.
+        /// The problem, and what to write instead.
         why: String,
     },
-    /// The pieces are right, the whole is not.
-    #[error("this run cannot be made: {0}")]
+    /// A combination of valid values that cannot be run.
+    #[error("this plan cannot be run: {0}")]
     Plan(String),
-    /// An output file whose format is not known.
+    /// An output file with an unknown format.
     #[error(
-        "--output {}: the ending says the format: .html, .svg, .png, .json, .csv, .hgrm or .hlog",
+        "--output {}: unknown file name extension; use .html, .svg, .png, .json, .csv, .xml, .md, .hgrm or .hlog",
         .0.display()
     )]
     OutputEnding(PathBuf),
-    /// Standard output in the place of an output file.
+    /// Standard output as an output file.
     #[error(
-        "--output -: standard output has the report already; --format FORMAT says how it looks, \
-         and --json is --format json"
+        "--output -: the report is always printed to standard output; set its format with --format"
     )]
     OutputStdout,
-    /// Two outputs, one file.
-    #[error("--output {}: named twice; give each file once", .0.display())]
+    /// The same output file twice.
+    #[error("--output {}: given twice; give each file once", .0.display())]
     OutputTwice(PathBuf),
-    /// An output file that cannot be written, found before the load.
+    /// An output file that cannot be written, detected before the load.
     #[error(
-        "--output {}: cannot be written: {}; give a file in a folder that exists and is writable",
+        "--output {}: cannot be written: {}; choose an existing, writable directory",
         .path.display(), sentence(.why)
     )]
     OutputPlace {
@@ -77,10 +76,10 @@ pub enum Error {
         /// Why.
         why: io::Error,
     },
-    /// The place where self-tests are kept cannot be written.
+    /// The default file of the self-test cannot be written.
     #[error(
-        "the self-test will not be saved, and later reports will not cite it: {}: {}; to save it, \
-         name a file by --output",
+        "the self-test will not be saved, and later reports cannot refer to it: {}: {}; choose \
+         another file with --output",
         .path.display(), sentence(.why)
     )]
     SelftestPlace {
@@ -89,46 +88,40 @@ pub enum Error {
         /// Why.
         why: io::Error,
     },
-    /// A file that is no saved result.
+    /// A file that is not a saved result.
     #[error("{}: {why}", .path.display())]
     Result {
         /// Which file.
         path: PathBuf,
-        /// What is wrong, and what was expected.
+        /// The problem, and the expected content.
         why: String,
     },
-    /// A format that tells of one run only.
+    /// A format that can show only one run.
     #[error(
-        "{0}: that format tells of one run, not of {1}: give one FILE, or take text, html, svg or png"
+        "{0}: this format can show one run, not {1}; give one FILE, or use text, html, svg or png"
     )]
     OneOnly(String, usize),
     /// A load or a server could not be started: names, addresses, limits, kernel.
     #[error("{}", plain(&.0.to_string()))]
     Setup(#[from] SetupError),
-    /// What a plan's secured connections need cannot be had.
+    /// The TLS part of a plan cannot be used.
     #[error("{}", of_tls(.0))]
     Tls(#[from] ContextError),
-    /// No certificate can be made for a server.
-    #[error("no certificate can be made for {host}: {why}")]
+    /// A certificate for a server could not be created.
+    #[error("cannot create a certificate for {host}: {why}")]
     Certificate {
         /// The server's host.
         host: String,
         /// Why.
         why: String,
     },
-    /// Something else that the machine refuses; the sentence is complete.
+    /// Another error of the system, with its complete message.
     #[error("{0}")]
     Machine(String),
-    /// A saved result that is not valid was to be compared; which, and why not.
-    #[error(
-        "{0}; what is not valid is no ground for a comparison: measure again, or add \
-             --accept-invalid"
-    )]
-    Doubtful(String),
-    /// Standard output that could not be written, whatever it was to have.
+    /// Standard output could not be written.
     #[error("standard output could not be written: {}", sentence(.0))]
     Stdout(io::Error),
-    /// A file that could not be written, of a command that makes no run.
+    /// A file of a command without a run could not be written.
     #[error("{what} could not be written: {}", sentence(.why))]
     Written {
         /// Which file.
@@ -136,8 +129,8 @@ pub enum Error {
         /// Why.
         why: io::Error,
     },
-    /// A report that could not be written after the run.
-    #[error("the run was made, but {what} could not be written: {}", sentence(.why))]
+    /// A report could not be written after the run.
+    #[error("the run finished, but {what} could not be written: {}", sentence(.why))]
     Report {
         /// `the report` or the file.
         what: String,
@@ -147,8 +140,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The sentence as it is printed: in one line whatever stands in names and values, but one line
-    /// for each problem of a plan file.
+    /// The printed message: one line, with control characters escaped. A plan file has one line for
+    /// each of its errors.
     pub fn printed(&self) -> String {
         match self {
             Self::PlanFile(_) => self.to_string(),
@@ -156,41 +149,40 @@ impl Error {
         }
     }
 
-    /// The exit code that says so.
+    /// The exit code of this error.
     pub fn exit(&self) -> Exit {
         match self {
             Self::Report { .. } | Self::Stdout(_) | Self::Written { .. } => Exit::Output,
-            Self::Doubtful(_) => Exit::NotValid,
             _ => Exit::Usage,
         }
     }
 }
 
-/// A sentence without the numbers of the system's errors in it, which help nobody.
+/// The message without the numbers of system errors, which do not help users.
 pub fn plain(sentence: &str) -> String {
     let mut parts = sentence.split(" (os error ");
     let head = parts.next().unwrap_or_default().to_owned();
     parts.fold(head, |text, part| text + part.split_once(')').map_or(part, |(_, rest)| rest))
 }
 
-/// An error of the system as part of a sentence: in small letters, without its number.
+/// A system error as part of a sentence: in lower case, without its number.
 fn sentence(e: &io::Error) -> String {
     let text = plain(&e.to_string());
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |c| c.to_lowercase().chain(chars).collect())
 }
 
-/// Why connections cannot be secured, and what to do.
+/// The message for a TLS error.
 fn of_tls(e: &ContextError) -> String {
     match e {
-        ContextError::Roots(why) => format!("certificates to trust: {why}"),
+        ContextError::Roots(why) => format!("CA certificates: {why}"),
         ContextError::Client(why) => format!("client certificate: {why}"),
-        ContextError::Suites(why) => format!("{why}; name others, or another version"),
-        ContextError::Name(_) => format!("{e}; give the right one with --sni"),
+        ContextError::Suites(why) => format!("{why}; choose others, or another TLS version"),
+        ContextError::Name(_) => format!("{e}; set the server name with --sni"),
     }
 }
 
-/// A character that cannot break a line or paint a terminal.
+/// The character, escaped if it is a control character.
 pub fn visible(c: char) -> String {
     if c.is_control() { c.escape_default().to_string() } else { c.into() }
 }

@@ -1,91 +1,126 @@
-//! The exit codes, one table: the help text, `docs/options.md` and the tests read it.
+//! The exit codes. The help text, `docs/options.md` and the tests use this table.
 
-use prony_core::summary::{Limit, Summary};
+use prony_core::summary::{Outcome, Reason, Summary};
 
-/// How prony ends.
+/// An exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// The run was made and its figures can be defended.
+    /// The run finished and is valid.
     Done = 0,
     /// No request succeeded.
     NoAnswer = 1,
-    /// Bad usage or input: no load was started.
+    /// Invalid usage or input; no load was started.
     Usage = 2,
-    /// The run was made, but a report could not be written.
+    /// The run finished, but a report could not be written.
     Output = 3,
-    /// The run was made, but its figures cannot be defended.
+    /// The run is valid, but a threshold is undecided.
+    Undecided = 97,
+    /// The run finished, but is invalid.
     NotValid = 98,
-    /// The user ended the run before its time.
+    /// The run is valid, and a threshold is missed.
+    Missed = 99,
+    /// The user stopped the run early.
     Interrupted = 130,
 }
 
 impl Exit {
-    /// All of them, in the order of their codes.
-    pub const ALL: [Self; 6] =
-        [Self::Done, Self::NoAnswer, Self::Usage, Self::Output, Self::NotValid, Self::Interrupted];
+    /// All exit codes, in ascending order.
+    pub const ALL: [Self; 8] = [
+        Self::Done,
+        Self::NoAnswer,
+        Self::Usage,
+        Self::Output,
+        Self::Undecided,
+        Self::NotValid,
+        Self::Missed,
+        Self::Interrupted,
+    ];
 
-    /// The number that the shell sees.
+    /// The number for the shell.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// What it means, for users.
+    /// The meaning, for users.
     pub const fn meaning(self) -> &'static str {
         match self {
-            Self::Done => "the run was made and is valid",
+            Self::Done => "the run finished and is valid",
             Self::NoAnswer => "no request succeeded",
-            Self::Usage => "bad usage or input; no load was started",
-            Self::Output => "the run was made, but a report could not be written",
+            Self::Usage => "invalid usage or input; no load was started",
+            Self::Output => "the run finished, but a report could not be written",
             Self::NotValid => {
-                "the run is not valid, for the reasons of its verdict (unless --accept-invalid)"
+                "the run is invalid; the verdict gives the reasons (with --accept-invalid: 0)"
             }
-            Self::Interrupted => "interrupted; what was measured is reported",
+            Self::Undecided => "a threshold is undecided (with --undecided pass: 0)",
+            Self::Missed => "a threshold is missed",
+            Self::Interrupted => "interrupted; the report covers the time until then",
         }
     }
 
-    /// How a finished run ends. An interruption comes first, then a meter that ran out of means
-    /// (which is never the target's fault), then a silent target, then every other doubt.
-    pub fn of(summary: &Summary, accept_invalid: bool) -> Self {
+    /// The exit code of a finished run. In order of precedence: interrupted, resources of the
+    /// client exhausted (never the target's fault), no successful request, any other reason; then
+    /// the thresholds, which only a valid run can decide.
+    pub fn of(summary: &Summary, accepted: Accepted) -> Self {
         if summary.run.interrupted {
             return Self::Interrupted;
         }
-        let judgement = summary.verdict();
-        let ran_out = |l: &Limit| matches!(l, Limit::RanOut { .. });
-        if !accept_invalid && judgement.reasons.iter().any(ran_out) {
-            Self::NotValid
-        } else if summary.main.replies == 0 {
-            Self::NoAnswer
-        } else if accept_invalid || judgement.is_valid() {
-            Self::Done
+        let verdict = summary.verdict();
+        let is_exhausted = |r: &Reason| matches!(r, Reason::ResourceExhausted { .. });
+        if !accepted.invalid && verdict.reasons.iter().any(is_exhausted) {
+            return Self::NotValid;
+        }
+        if summary.main.replies == 0 {
+            return Self::NoAnswer;
+        }
+        if !accepted.invalid && !verdict.is_valid() {
+            return Self::NotValid;
+        }
+        let outcomes: Vec<Outcome> = summary.thresholds().iter().map(|t| t.outcome).collect();
+        if outcomes.contains(&Outcome::Missed) {
+            Self::Missed
+        } else if outcomes.contains(&Outcome::Undecided) && !accepted.undecided {
+            Self::Undecided
         } else {
-            Self::NotValid
+            Self::Done
         }
     }
+}
+
+/// What the user accepts, so that the exit code is 0 all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// Runs that are not valid.
+    pub invalid: bool,
+    /// Thresholds that are undecided.
+    pub undecided: bool,
 }
 
 #[cfg(test)]
 mod tests {
     use prony_core::fault::Fault;
     use prony_core::record::Tally;
-    use prony_core::summary::{Meter, RunInfo};
+    use prony_core::summary::{RunInfo, WorkerStats};
     use prony_core::units::Span;
 
     use super::*;
     use crate::plan_file;
 
-    /// A run with so many successes; what else happened is up to the caller.
-    fn run(replies: u64, change: impl FnOnce(&mut Tally, &mut Meter, &mut RunInfo)) -> Summary {
+    /// A run with this number of successes, and with the caller's changes.
+    fn run(
+        replies: u64,
+        change: impl FnOnce(&mut Tally, &mut WorkerStats, &mut RunInfo),
+    ) -> Summary {
         let plan = plan_file::tests::plan("url = 'http://h/'");
         let (mut tally, mut meter, mut info) =
-            (Tally::default(), Meter::default(), RunInfo::default());
+            (Tally::default(), WorkerStats::default(), RunInfo::default());
         (tally.started, tally.sent, tally.replies) = (replies, replies, replies);
         meter.wall = Span::from_secs(10);
         change(&mut tally, &mut meter, &mut info);
         Summary::from_parts(plan, info, vec![(None, tally, meter)])
     }
 
-    fn busy(meter: &mut Meter) {
+    fn busy(meter: &mut WorkerStats) {
         meter.cpu_user = meter.wall;
     }
 
@@ -96,14 +131,17 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_as_the_table_says() {
-        let of = |summary: Summary| (Exit::of(&summary, false), Exit::of(&summary, true));
+    fn chooses_the_exit_code_of_a_run() {
+        let of = |summary: Summary| {
+            let accepted = |invalid| Accepted { invalid, ..Accepted::default() };
+            (Exit::of(&summary, accepted(false)), Exit::of(&summary, accepted(true)))
+        };
         assert_eq!(of(run(5, |_, _, _| {})), (Exit::Done, Exit::Done));
         assert_eq!(of(run(0, |_, _, _| {})), (Exit::NoAnswer, Exit::NoAnswer));
         assert_eq!(of(run(50, |_, m, _| busy(m))), (Exit::NotValid, Exit::Done));
-        // Nobody answered: that the meter was busy as well is the lesser news.
+        // No replies take precedence over a busy client.
         assert_eq!(of(run(0, |_, m, _| busy(m))), (Exit::NoAnswer, Exit::NoAnswer));
-        // The meter ran out of means: not the target's fault.
+        // Exhausted resources of the client are not the target's fault.
         let out = |replies| run(replies, |t, _, _| without_descriptors(t));
         assert_eq!(of(out(5)), (Exit::NotValid, Exit::Done));
         assert_eq!(of(out(0)), (Exit::NotValid, Exit::NoAnswer));
@@ -114,5 +152,24 @@ mod tests {
         let interrupted = |replies| run(replies, |_, _, info| info.interrupted = true);
         assert_eq!(of(interrupted(5)), (Exit::Interrupted, Exit::Interrupted));
         assert_eq!(of(interrupted(0)), (Exit::Interrupted, Exit::Interrupted));
+    }
+
+    #[test]
+    fn thresholds_decide_the_exit_code_of_a_valid_run_only() {
+        let of = |replies: u64, threshold: &str, undecided: bool| {
+            let mut summary = run(replies, |_, _, _| {});
+            summary.plan.thresholds = vec![threshold.parse().expect("a threshold")];
+            Exit::of(&summary, Accepted { invalid: false, undecided })
+        };
+        assert_eq!(of(50, "errors = 0", false), Exit::Done);
+        assert_eq!(of(50, "requests > 50", false), Exit::Missed);
+        assert_eq!(of(50, "p99 < 3ms", false), Exit::Undecided);
+        assert_eq!(of(50, "p99 < 3ms", true), Exit::Done);
+        assert_eq!(of(0, "requests > 50", false), Exit::NoAnswer);
+        let mut busy_run = run(50, |_, meter, _| busy(meter));
+        busy_run.plan.thresholds = vec!["requests > 50".parse().expect("a threshold")];
+        assert_eq!(Exit::of(&busy_run, Accepted::default()), Exit::NotValid);
+        let accepted = Accepted { invalid: true, undecided: false };
+        assert_eq!(Exit::of(&busy_run, accepted), Exit::Missed);
     }
 }

@@ -1,4 +1,4 @@
-//! Files that a front end names, read whole.
+//! Reads complete files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// The largest file or body that is read into memory: 64 MiB.
+/// The maximum size of a file: 64 MiB.
 const FILE_MAX: u64 = 64 << 20;
 
-/// A whole file that is text, or standard input for `-`. `what` names it in a refusal.
+/// Reads a text file, or standard input for `-`. `what` names it in error messages.
 ///
 /// # Errors
 /// It cannot be read, is longer than 64 MiB, or is not UTF-8.
@@ -21,7 +21,7 @@ pub fn read_text(what: &'static str, path: &Path) -> Result<String, Error> {
     })
 }
 
-/// A whole file, or standard input for `-`. `what` names it in a refusal.
+/// Reads a file, or standard input for `-`. `what` names it in error messages.
 ///
 /// # Errors
 /// It cannot be read, or is longer than 64 MiB.

@@ -4,12 +4,12 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::thread;
 
 use prony_core::plan::Plan;
-use prony_core::summary::TargetHere;
+use prony_core::summary::LocalTarget;
 use prony_core::target::Endpoint;
 
-/// The first endpoint whose address is one of this machine's, if there is one. `addresses` are
-/// those of the plan's endpoints.
-pub(crate) fn target(plan: &Plan, addresses: &[Vec<String>]) -> Option<TargetHere> {
+/// The first endpoint with an address of this machine. `addresses` are the resolved addresses of
+/// the endpoints.
+pub(crate) fn target(plan: &Plan, addresses: &[Vec<String>]) -> Option<LocalTarget> {
     let mut endpoints = plan.endpoints.iter().zip(addresses);
     let address = endpoints.find_map(|(endpoint, addresses)| {
         socket(endpoint).or_else(|| {
@@ -17,10 +17,10 @@ pub(crate) fn target(plan: &Plan, addresses: &[Vec<String>]) -> Option<TargetHer
         })
     })?;
     let cores = thread::available_parallelism().map_or(1, |n| n.get() as u32);
-    Some(TargetHere { address, cores })
+    Some(LocalTarget { address, cores })
 }
 
-/// The path of a Unix domain socket.
+/// The path of an endpoint that is a Unix domain socket.
 fn socket(endpoint: &Endpoint) -> Option<String> {
     match endpoint {
         Endpoint::Unix { path } | Endpoint::UnixSeqpacket { path } => Some(path.clone()),
@@ -29,12 +29,12 @@ fn socket(endpoint: &Endpoint) -> Option<String> {
     }
 }
 
-/// An address with or without a port.
+/// Parses an address with or without a port.
 fn ip(address: &str) -> Option<IpAddr> {
     address.parse::<SocketAddr>().map(|a| a.ip()).or_else(|_| address.parse()).ok()
 }
 
-/// Whether an address is this machine's: only then a socket can be bound to it.
+/// Whether an address belongs to this machine: only then a socket can bind to it.
 fn is_own(ip: IpAddr) -> bool {
     ip.is_loopback() || (!ip.is_multicast() && UdpSocket::bind((ip, 0)).is_ok())
 }
@@ -44,15 +44,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_addresses_are_known_from_others() {
+    fn recognizes_addresses_of_this_machine() {
         let own = |text: &str| ip(text).is_some_and(is_own);
         assert!(own("127.0.0.1:80") && own("127.3.2.1:1") && own("[::1]:80") && own("127.0.0.1"));
-        // Kept for documentation, so nobody's (RFC 5737, RFC 3849).
+        // Reserved for documentation (RFC 5737, RFC 3849).
         assert!(!own("192.0.2.7:80") && !own("[2001:db8::7]:80") && !own("a name"));
     }
 
     #[test]
-    fn a_unix_socket_is_here() {
+    fn unix_sockets_are_local() {
         let unix = Endpoint::Unix { path: "/run/s".into() };
         let secured = Endpoint::Tls { name: "h".into(), over: Box::new(unix.clone()) };
         assert_eq!(

@@ -1,4 +1,4 @@
-//! How a user or a supervisor ends a run: signals, what they do, and what prony says of it.
+//! Signals that stop a run, and the message about what the run waits for.
 
 use std::process;
 use std::sync::{Arc, OnceLock};
@@ -13,28 +13,28 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::output;
 
-/// How long replies are waited for after SIGTERM or SIGHUP. Who sends them kills the process before
-/// long (`docker stop` after 10 s), and there is nobody to press Ctrl-C again.
+/// The maximum time to wait for replies after SIGTERM or SIGHUP. Their senders usually kill the
+/// process soon (`docker stop` after 10 s).
 pub const TERM_DRAIN: Span = Span::from_secs(3);
-/// How long a worker may take to report its drain.
-const PATIENCE: Span = Span::from_millis(250);
+/// The maximum time to wait until the workers report their drain.
+const REPORT_TIMEOUT: Span = Span::from_millis(250);
 
-/// What gives the terminal back, where a front end has taken it.
+/// Restores the terminal, if a front end has changed its settings.
 static RESTORE: OnceLock<fn()> = OnceLock::new();
 
-/// Have that called before a signal ends the process. Only the first call counts.
+/// Sets the function to call before a signal ends the process. Only the first call has an effect.
 pub fn restore_by(restore: fn()) {
     let _ = RESTORE.set(restore);
 }
 
-/// A control that signals set: once to drain, twice to end at once. A third one ends the process:
-/// then something hangs that knows nothing of the control, such as a name's resolution.
+/// A control that signals set: the first signal drains, the second stops at once. A third one ends
+/// the process, in case something hangs that does not check the control, such as a name resolution.
 pub fn stoppable() -> Result<Arc<Control>, Error> {
     let control = Arc::new(Control::new());
     let handler = Arc::clone(&control);
     catch(Exit::Interrupted.code(), 3, move |signal| {
         handler.interrupt(match signal {
-            // Somebody is there who reads what is waited for, and can press it again.
+            // A user can see what the run waits for, and press Ctrl-C again.
             EndSignal::Interrupt => Span::MAX,
             EndSignal::Terminate | EndSignal::Hangup => TERM_DRAIN,
         });
@@ -42,7 +42,7 @@ pub fn stoppable() -> Result<Arc<Control>, Error> {
     Ok(control)
 }
 
-/// Do that at each signal that asks for the end; at the one of that number, end the process.
+/// Calls `then` at each stop signal, and ends the process at the signal with the number `last`.
 pub fn catch(
     code: u8,
     last: u32,
@@ -60,10 +60,10 @@ pub fn catch(
             process::exit(code.into());
         }
     };
-    signals::on_end(handle).map_err(|e| Error::Machine(format!("signals cannot be caught: {e}")))
+    signals::on_end(handle).map_err(|e| Error::Machine(format!("cannot catch signals: {e}")))
 }
 
-/// Says once what an interrupted run waits for.
+/// The message about what an interrupted run waits for, shown once.
 #[derive(Debug, Default)]
 pub struct Ending {
     since: Option<Nanos>,
@@ -71,19 +71,19 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// The sentence, once, as soon as it is known what is waited for; none where it is nothing.
+    /// The message, once it is known and if there is something to wait for.
     pub fn sentence(&mut self, control: &Control, live: &Live) -> Option<String> {
         let drains = control.stop_request() == Some(StopRequest::Drain);
         if self.said || !drains || !control.is_interrupted() {
             return None;
         }
         let waited = live.now.since(*self.since.get_or_insert(live.now));
-        if live.in_flight == 0 || (live.drain_end.is_none() && waited < PATIENCE) {
+        if live.in_flight == 0 || (live.drain_end.is_none() && waited < REPORT_TIMEOUT) {
             return None;
         }
         self.said = true;
         let timeouts = live.drain_end.map_or(Span::MAX, |end| end.since(live.now));
-        // The limit runs since the workers heard of the signal, a little later than that.
+        // The limit counts from the moment at which the workers saw the signal, slightly later.
         let limit = control.drain_limit();
         let most = timeouts.min(if limit == Span::MAX { limit } else { limit - waited });
         let replies = units::counted(live.in_flight, "reply", "replies");
@@ -91,10 +91,10 @@ impl Ending {
             Span::MAX => String::new(),
             most => format!(", at most {} s", units::count(most.0.div_ceil(1_000_000_000).max(1))),
         };
-        Some(format!("ending: waiting for {replies}{at_most}; once more ends at once"))
+        Some(format!("stopping: waiting for {replies}{at_most}; press Ctrl-C to stop at once"))
     }
 
-    /// Say it on standard error, where no view of the run does.
+    /// Prints the message to standard error, for runs without a live view.
     pub fn say(&mut self, control: &Control, live: &Live) {
         if let Some(sentence) = self.sentence(control, live) {
             output::to_stderr(&format!("prony: {sentence}"));
@@ -112,20 +112,20 @@ mod tests {
     }
 
     #[test]
-    fn says_once_what_is_waited_for() {
+    fn shows_the_message_once() {
         let (control, mut ending) = (Control::new(), Ending::default());
         assert_eq!(ending.sentence(&control, &live(900, 5, None)), None);
         control.interrupt(Span::MAX);
-        assert_eq!(ending.sentence(&control, &live(1_000, 5, None)), None, "not known yet");
+        assert_eq!(ending.sentence(&control, &live(1_000, 5, None)), None, "unknown so far");
         let known = live(1_050, 5, Some(28_900));
         let sentence = ending.sentence(&control, &known);
-        let wanted = "ending: waiting for 5 replies, at most 28 s; once more ends at once";
+        let wanted = "stopping: waiting for 5 replies, at most 28 s; press Ctrl-C to stop at once";
         assert_eq!(sentence.as_deref(), Some(wanted));
         assert_eq!(ending.sentence(&control, &known), None, "once");
     }
 
     #[test]
-    fn the_limit_of_sigterm_counts_where_it_is_less() {
+    fn uses_the_shorter_of_timeouts_and_sigterm_limit() {
         let sentence = |in_flight, end| {
             let (control, mut ending) = (Control::new(), Ending::default());
             control.interrupt(TERM_DRAIN);
@@ -133,11 +133,11 @@ mod tests {
         };
         assert!(sentence(1, Some(28_000)).contains("for 1 reply, at most 3 s;"));
         assert!(sentence(1_234, Some(2_000)).contains("for 1,234 replies, at most 1 s;"));
-        assert_eq!(sentence(0, Some(28_000)), "", "nothing is waited for");
+        assert_eq!(sentence(0, Some(28_000)), "", "nothing to wait for");
     }
 
     #[test]
-    fn what_a_rule_of_the_run_ends_says_nothing() {
+    fn shows_no_message_for_other_stops() {
         let (control, mut ending) = (Control::new(), Ending::default());
         control.stop();
         assert_eq!(ending.sentence(&control, &live(1_000, 5, Some(28_000))), None);
@@ -148,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_do_not_answer_are_not_waited_for() {
+    fn shows_the_message_without_a_report_from_the_workers() {
         let (control, mut ending) = (Control::new(), Ending::default());
         control.interrupt(Span::MAX);
         assert_eq!(ending.sentence(&control, &live(1_000, 5, None)), None);
         let sentence = ending.sentence(&control, &live(1_250, 5, None));
-        let wanted = "ending: waiting for 5 replies; once more ends at once";
+        let wanted = "stopping: waiting for 5 replies; press Ctrl-C to stop at once";
         assert_eq!(sentence.as_deref(), Some(wanted));
     }
 }

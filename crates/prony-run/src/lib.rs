@@ -1,6 +1,8 @@
-//! What every front end of prony shares: values, options and plan files to a plan, a plan to a
-//! summary ([`run::run`]), a summary to output files. No command line and no terminal.
+//! The common parts of prony's front ends: from values, options and plan files to a plan, from a
+//! plan to a summary ([`run::run`]), and from a summary to output files. Knows neither command
+//! lines nor terminals.
 
+pub mod abort;
 pub mod builder;
 pub mod environment;
 pub mod error;
@@ -10,6 +12,7 @@ pub mod goals;
 mod here;
 pub mod interrupt;
 pub mod local_server;
+pub mod merge;
 pub mod output;
 pub mod plan_file;
 pub mod progress;

@@ -1,4 +1,4 @@
-//! Output files: proved writable before the load, written whole or not at all.
+//! Output files: checked before the load, and written completely or not at all.
 
 mod place;
 
@@ -11,7 +11,7 @@ use prony_report::{self as report, Format, Saved, Style};
 use crate::error::Error;
 pub use place::{Place, abandon, place};
 
-/// The files to which a run's results go.
+/// The output files of a run.
 #[derive(Debug)]
 pub struct Outputs {
     files: Vec<Output>,
@@ -19,23 +19,23 @@ pub struct Outputs {
 
 #[derive(Debug)]
 struct Output {
-    /// As typed.
+    /// The name as given.
     name: PathBuf,
     format: Format,
     place: Place,
 }
 
 impl Outputs {
-    /// Open what is needed to write the files later. Nothing that exists is touched.
+    /// Prepares the files for writing. Does not change existing files.
     pub fn prepare(paths: &[PathBuf]) -> Result<Self, Error> {
         let mut files: Vec<Output> = Vec::with_capacity(paths.len());
         for path in paths {
             if path.as_os_str() == "-" {
                 return Err(Error::OutputStdout);
             }
-            let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
-            let format =
-                Format::from_extension(ending).ok_or_else(|| Error::OutputEnding(path.clone()))?;
+            let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+            let format = Format::from_extension(extension)
+                .ok_or_else(|| Error::OutputEnding(path.clone()))?;
             let place =
                 place(path).map_err(|why| Error::OutputPlace { path: path.clone(), why })?;
             let is_same = |f: &Output| f.place.path() == place.path();
@@ -47,39 +47,39 @@ impl Outputs {
         Ok(Self { files })
     }
 
-    /// Refuse files in a format that cannot tell of so many runs.
-    pub fn tell_of(&self, runs: usize) -> Result<(), Error> {
+    /// Refuses formats that cannot show this number of runs.
+    pub fn check_runs(&self, runs: usize) -> Result<(), Error> {
         let refused = self.files.iter().find(|f| runs > 1 && !f.format.compares());
         refused
             .map_or(Ok(()), |f| Err(Error::OneOnly(format!("--output {}", f.name.display()), runs)))
     }
 
-    /// Refuse files in other formats than these.
+    /// Refuses all other formats.
     pub fn only(&self, formats: &[Format]) -> Result<(), Error> {
         match self.files.iter().find(|f| !formats.contains(&f.format)) {
             None => Ok(()),
             Some(f) => Err(Error::Value {
                 what: "--output",
                 value: f.name.display().to_string(),
-                why: "a spectrum is told in .svg, .png, .json and .csv".into(),
+                why: "a spectrum can be written as .html, .svg, .png, .json or .csv".into(),
             }),
         }
     }
 
-    /// Write all files. Every one is tried; the first failure is returned.
+    /// Writes all files. Tries each one, and returns the first error.
     pub fn write(self, summary: &Summary) -> Result<(), Error> {
-        let plain = Style { colour: false };
+        let plain = Style::default();
         self.write_with(|format| report::render(format, summary, &plain))
     }
 
-    /// The same of several results, if the formats can tell of several.
+    /// Writes several results, if the formats can show several.
     pub fn write_all(self, results: &[Saved<'_>]) -> Result<(), Error> {
-        self.tell_of(results.len())?;
-        let plain = Style { colour: false };
+        self.check_runs(results.len())?;
+        let plain = Style::default();
         self.write_with(|format| report::render_all(format, results, &plain).unwrap_or_default())
     }
 
-    /// Write all files, as `render` makes them.
+    /// Writes all files with the contents from `render`.
     pub fn write_with(self, render: impl Fn(Format) -> Vec<u8>) -> Result<(), Error> {
         let mut result = Ok(());
         for file in self.files {
@@ -92,8 +92,7 @@ impl Outputs {
     }
 }
 
-/// Print the report of a run on standard output. A reader that has gone away (`| head`) is no
-/// error.
+/// Prints the report of a run to standard output. A closed pipe (`| head`) is not an error.
 pub fn print(format: Format, summary: &Summary, style: &Style) -> Result<(), Error> {
     to_stdout(&report::render(format, summary, style)).map_err(|e| match e {
         Error::Stdout(why) => Error::Report { what: "the report".into(), why },
@@ -101,14 +100,13 @@ pub fn print(format: Format, summary: &Summary, style: &Style) -> Result<(), Err
     })
 }
 
-/// Write a line to standard error. That nobody reads it must not end a run, nor keep its report
-/// from being written.
+/// Writes a line to standard error. Ignores errors, which must not end a run or prevent its report.
 pub fn to_stderr(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// Write bytes to standard output. A reader that has gone away is no error; an output that was
-/// closed from the start is one.
+/// Writes bytes to standard output. A closed pipe is not an error, but an output that was closed
+/// from the start is.
 pub fn to_stdout(bytes: &[u8]) -> Result<(), Error> {
     if bytes.is_empty() {
         return Ok(());
@@ -116,7 +114,7 @@ pub fn to_stdout(bytes: &[u8]) -> Result<(), Error> {
     with_stdout(|| io::stdout().lock().write_all(bytes))
 }
 
-/// The same of what `write` writes there itself.
+/// Runs `write`, which writes to standard output itself.
 pub fn with_stdout(write: impl FnOnce() -> io::Result<()>) -> Result<(), Error> {
     if prony_io::stdio::stdout_was_closed() {
         return Err(Error::Stdout(io::Error::other("standard output is closed")));
@@ -135,13 +133,13 @@ mod tests {
 
     use expect_test::expect;
     use prony_core::record::Tally;
-    use prony_core::summary::{Meter, RunInfo};
+    use prony_core::summary::{RunInfo, WorkerStats};
 
     use super::*;
     use crate::plan_file;
 
     fn summary() -> Summary {
-        let parts = vec![(None, Tally::default(), Meter::default())];
+        let parts = vec![(None, Tally::default(), WorkerStats::default())];
         Summary::from_parts(plan_file::tests::plan("url = 'http://h/'"), RunInfo::default(), parts)
     }
 
@@ -153,7 +151,7 @@ mod tests {
         names
     }
 
-    /// The refusal, in lines.
+    /// The error message, split into lines.
     fn refused(dir: &Path, files: &[&str]) -> String {
         let paths: Vec<_> = files.iter().map(|f| dir.join(f)).collect();
         let error = Outputs::prepare(&paths).unwrap_err().to_string();
@@ -161,9 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn files_appear_whole_and_keep_nothing_beside_them() {
+    fn writes_complete_files_and_leaves_no_temporary_files() {
         let dir = tempfile::tempdir().unwrap();
-        let files = ["a.json", "b.csv", "c.hgrm", "d.hlog", "e.html", "f.svg", "g.png"];
+        let files =
+            ["a.json", "b.csv", "c.hgrm", "d.hlog", "e.html", "f.svg", "g.png", "h.xml", "i.md"];
         let paths = files.map(|f| dir.path().join(f));
         fs::write(&paths[0], "older").unwrap();
         let outputs = Outputs::prepare(&paths).unwrap();
@@ -176,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_refused_leaves_no_file() {
+    fn leaves_no_file_without_a_run() {
         let dir = tempfile::tempdir().unwrap();
         drop(Outputs::prepare(&[dir.path().join("a.json")]).unwrap());
         assert!(names(dir.path()).is_empty());
     }
 
     #[test]
-    fn a_link_stays_and_its_file_is_replaced() {
+    fn replaces_the_target_of_a_symbolic_link() {
         let dir = tempfile::tempdir().unwrap();
         let (file, link) = (dir.path().join("file"), dir.path().join("link.json"));
         fs::write(&file, "older").unwrap();
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_written_and_not_replaced() {
+    fn writes_to_devices_without_replacing_them() {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("null.json");
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_fails_later_is_told_and_the_others_are_written() {
+    fn reports_a_failed_file_and_writes_the_others() {
         let dir = tempfile::tempdir().unwrap();
         let (gone, kept) = (dir.path().join("gone"), dir.path().join("kept.json"));
         fs::create_dir(&gone).unwrap();
@@ -212,14 +211,14 @@ mod tests {
         let error = outputs.write(&summary()).unwrap_err();
         assert_eq!(error.exit(), crate::exit::Exit::Output);
         expect![
-            "the run was made, but DIR/gone/a.json could not be written: no such file or directory"
+            "the run finished, but DIR/gone/a.json could not be written: no such file or directory"
         ]
         .assert_eq(&error.to_string().replace(dir.path().to_str().unwrap(), "DIR"));
         assert!(kept.exists());
     }
 
     #[test]
-    fn places_that_are_refused() {
+    fn rejects_invalid_output_files() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("folder.json")).unwrap();
         let cases: [&[&str]; 5] = [
@@ -231,19 +230,17 @@ mod tests {
         ];
         expect![[r#"
             --output DIR/a.txt:
-              the ending says the format:
-              .html, .svg, .png, .json, .csv, .hgrm or .hlog
+              unknown file name extension; use .html, .svg, .png, .json, .csv, .xml, .md, .hgrm or .hlog
             --output DIR/a:
-              the ending says the format:
-              .html, .svg, .png, .json, .csv, .hgrm or .hlog
+              unknown file name extension; use .html, .svg, .png, .json, .csv, .xml, .md, .hgrm or .hlog
             --output DIR/nowhere/a.json:
               cannot be written:
-              no such file or directory; give a file in a folder that exists and is writable
+              no such file or directory; choose an existing, writable directory
             --output DIR/folder.json:
               cannot be written:
-              is a directory; give a file in a folder that exists and is writable
+              is a directory; choose an existing, writable directory
             --output DIR/./a.json:
-              named twice; give each file once
+              given twice; give each file once
         "#]]
         .assert_eq(&cases.map(|files| refused(dir.path(), files)).concat());
     }

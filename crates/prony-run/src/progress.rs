@@ -1,72 +1,72 @@
-//! How far a load is and how it goes, as figures; front ends draw them.
+//! The progress of a load as figures, for front ends to display.
 
 use prony_core::plan::Plan;
 use prony_core::units::{Nanos, Span};
 use prony_io::Live;
 
-/// How a load stands.
+/// The state of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Snapshot {
-    /// How far it is.
+    /// Its phase.
     pub phase: Phase,
-    /// The rate that its plan asks for now, per second; `None` in a closed loop.
+    /// The current target rate, per second; `None` in a closed loop.
     pub target_rate: Option<f64>,
-    /// The rate of successes in the last second; `None` before its first is over.
+    /// The rate of successes in the last second; `None` during the first second.
     pub rate: Option<f64>,
     /// Requests in flight.
     pub in_flight: u64,
-    /// Response times of the last second; `None` where it had no success.
+    /// Response times of the last second; `None` without a success.
     pub latencies: Option<Latencies>,
     /// Failures so far.
     pub failed: u64,
 }
 
-/// How far a load is.
+/// The phase of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It warms up.
+    /// Warm-up.
     Warmup {
-        /// For so long already,
+        /// The elapsed time.
         elapsed: Span,
-        /// of so long.
+        /// The duration.
         whole: Span,
     },
-    /// It is measured.
+    /// Measurement.
     Measurement {
-        /// For so long already,
+        /// The elapsed time.
         elapsed: Span,
-        /// of so long, where that is known.
+        /// The duration, if it is known.
         whole: Option<Span>,
     },
-    /// Nothing more starts; the last replies are waited for.
+    /// Waiting for the last replies.
     Drain {
-        /// Since the measurement began.
+        /// The time since the start of the measurement.
         elapsed: Span,
     },
 }
 
-/// Response times of a second: a quantile is left out where the second has too few for it.
+/// Response times of one second; quantiles only with enough samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latencies {
     /// The median.
     pub p50: Option<Span>,
     /// The 99th percentile.
     pub p99: Option<Span>,
-    /// The longest.
+    /// The maximum.
     pub max: Span,
 }
 
 impl Snapshot {
-    /// How the load of that plan stands.
+    /// The state of the load of a plan.
     pub fn of(plan: &Plan, live: &Live) -> Self {
         let last = live.last.as_ref();
-        let answered = last.map(|last| &last.cell).filter(|cell| cell.replies > 0);
+        let cell = last.map(|last| &last.cell).filter(|cell| cell.replies > 0);
         Self {
             phase: Phase::of(plan, live),
             target_rate: plan.target_rate(live.now),
             rate: last.map(|last| last.cell.replies as f64 / last.length.as_secs_f64()),
             in_flight: live.in_flight,
-            latencies: answered.map(|cell| Latencies {
+            latencies: cell.map(|cell| Latencies {
                 p50: cell.quantile(0.5),
                 p99: cell.quantile(0.99),
                 max: cell.max,

@@ -1,39 +1,42 @@
-//! A plan to a summary: on the network, or in the virtual world.
+//! Runs a plan, on the network or in a simulation, and returns its summary.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
 use prony_core::plan::{Cookies, Load, Plan, Stop};
-use prony_core::schedule::Steer;
-use prony_core::serve::ServeLaw;
+use prony_core::schedule::RateChange;
+use prony_core::serve::ServerBehavior;
 use prony_core::summary::confidence::{Goal, Until, Watch};
-use prony_core::summary::{CommandLine, RunInfo, Summary};
+use prony_core::summary::{CommandLine, Part, RunInfo, Sequential, Summary};
+use prony_core::threshold::{Figure, Threshold, Timed};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, Options, Outcome, Precision};
 use prony_report::units;
 
+use crate::abort;
 use crate::error::Error;
 use crate::here;
 use crate::tls;
 
-/// What the report must say of where a plan comes from.
+/// The origin of a plan, for the report.
 #[derive(Clone, Debug, Default)]
 pub struct Provenance {
-    /// What was typed.
+    /// The command line.
     pub command: CommandLine,
-    /// How the plan came to be, in whole sentences.
+    /// Notes, in full sentences.
     pub notes: Vec<String>,
+    /// Which run the plan is a share of, where it is one.
+    pub part: Option<Part>,
 }
 
-/// How long a run in virtual time is tried first.
+/// The duration of the first attempt of a simulated run with goals.
 const TRY: Span = Span::from_secs(16);
 
-/// Carry out the plan on the network. Everything that can be refused is refused before the load
-/// starts. `control` ends the run before its time; `watch` is told how the load goes, about 20
-/// times a second.
+/// Runs the plan on the network. Reports all errors before the load starts. `control` stops the run
+/// early; `watch` gets a snapshot about 20 times per second.
 ///
 /// # Errors
-/// The machine refuses what the plan needs.
+/// The machine lacks a resource that the plan needs.
 pub fn run(
     plan: &Plan,
     options: &Options,
@@ -41,51 +44,81 @@ pub fn run(
     watch: &mut dyn FnMut(&Live),
     provenance: Provenance,
 ) -> Result<Summary, Error> {
-    let begun = SystemTime::now();
+    let start =
+        options.start_at.map_or_else(SystemTime::now, |at| UNIX_EPOCH + Duration::from_nanos(at));
     let options = &with_tls(plan, options)?;
     let outcome = prony_io::run(plan, options, control, watch);
-    let mut summary = summary(outcome?, begun, options, provenance);
+    let mut summary = summary(outcome?, start, options, provenance);
     summary.run.notes.extend(steered(&summary, control));
     Ok(summary)
 }
 
-/// Whether that could be run here.
+/// Names each unnamed request after its method and path, so that the report has a row for each. The
+/// name omits the query, which may contain a secret. A single request needs no row, and more than
+/// [`Plan::EXCERPT`] requests are too many for a table.
+#[must_use]
+pub fn with_names(mut plan: Plan) -> Plan {
+    let count = plan.calls.len();
+    if plan.exchange.is_some() || !(2..=Plan::EXCERPT).contains(&count) {
+        return plan;
+    }
+    let mut calls = plan.calls.to_vec();
+    for call in calls.iter_mut().filter(|call| call.name.is_none()) {
+        let path = call.path.split('?').next().unwrap_or_default();
+        let name = format!("{} {path}", call.method);
+        let known = plan.names.iter().position(|n| *n == name);
+        let index = known.unwrap_or_else(|| {
+            plan.names.push(name);
+            plan.names.len() - 1
+        });
+        call.name = u32::try_from(index).ok();
+    }
+    plan.calls = calls.into();
+    plan
+}
+
+/// Checks that the plan can run on this machine.
 ///
 /// # Errors
-/// The machine refuses what the plan needs.
+/// The machine lacks a resource that the plan needs.
 pub fn check(plan: &Plan, options: &Options) -> Result<(), Error> {
     Ok(prony_io::check(plan, &with_tls(plan, options)?)?)
 }
 
-/// The options with what the plan's secured connections need.
+/// The options with the TLS context of the plan, and what its thresholds need.
 fn with_tls(plan: &Plan, options: &Options) -> Result<Options, Error> {
-    Ok(Options { tls: tls::context(plan)?, ..options.clone() })
+    let keep_service = options.keep_service || needs_service(&[], plan);
+    Ok(Options { tls: tls::context(plan)?, keep_service, ..options.clone() })
 }
 
 fn summary(
     outcome: Outcome,
-    begun: SystemTime,
+    start: SystemTime,
     options: &Options,
-    Provenance { command, mut notes }: Provenance,
+    provenance: Provenance,
 ) -> Summary {
-    let started = begun.duration_since(UNIX_EPOCH).ok().map(|d| d.as_secs_f64());
+    let Provenance { command, mut notes, part } = provenance;
+    let started = start.duration_since(UNIX_EPOCH).ok().map(|d| d.as_secs_f64());
     notes.extend(outcome.notes);
+    let part = part.map(|part| Part { start_late: outcome.start_late, ..part });
     let info = RunInfo {
         version: env!("CARGO_PKG_VERSION").into(),
         command,
         started_unix: started,
         driver: outcome.driver.into(),
-        target_here: here::target(&outcome.plan, &outcome.addresses),
+        local_target: here::target(&outcome.plan, &outcome.addresses),
         addresses: outcome.addresses,
         host: host(),
         descriptor_limit: outcome.descriptor_limit,
         interrupted: outcome.interrupted,
         percentile: None,
-        grain: match options.precision {
+        part,
+        hosts: None,
+        precision: match options.precision {
             Precision::Grain(grain) => Some(grain),
             Precision::Sleep | Precision::Auto | Precision::Spin => None,
         },
-        withheld: outcome.withheld,
+        cpu_pressure: outcome.cpu_pressure,
         until: None,
         self_test: None,
         connections_as_sessions: false,
@@ -93,7 +126,7 @@ fn summary(
         secrets_shown: false,
         notes,
     };
-    let parts = outcome.tallies.into_iter().zip(outcome.meters);
+    let parts = outcome.tallies.into_iter().zip(outcome.workers);
     let parts = parts.map(|((warmup, main), meter)| (warmup, main, meter)).collect();
     noted(Summary::from_parts(outcome.plan, info, parts))
 }
@@ -105,16 +138,17 @@ pub fn simulate(
     plan: &Plan,
     threads: u32,
     seed: u64,
-    server: &ServeLaw,
+    server: &ServerBehavior,
     goals: &[Goal],
     provenance: Provenance,
 ) -> Summary {
-    let parts = prony_sim::simulate(plan, threads, seed, server, of_service(goals));
+    let parts = prony_sim::simulate(plan, threads, seed, server, needs_service(goals, plan));
     let info = RunInfo {
         version: env!("CARGO_PKG_VERSION").into(),
         command: provenance.command,
         driver: "simulation".into(),
         notes: provenance.notes,
+        part: provenance.part,
         ..RunInfo::default()
     };
     noted(Summary::from_parts(plan.clone(), info, parts))
@@ -152,47 +186,93 @@ pub fn until(plan: &Plan, goals: &[Goal], simulate: &dyn Fn(&Plan) -> Summary) -
     summary
 }
 
-/// Whether one of the goals is of the service times.
-pub fn of_service(goals: &[Goal]) -> bool {
-    goals.iter().any(Goal::is_of_service)
+/// A simulated run that a threshold may end early: simulated again up to that time.
+pub fn aborted(plan: &Plan, simulate: &dyn Fn(&Plan) -> Summary) -> Summary {
+    let whole = simulate(plan);
+    let Some((at, threshold)) = Sequential::end_of(&plan.thresholds, &whole.main) else {
+        return whole;
+    };
+    let stop = Stop { duration: Some(at), ..plan.stop };
+    let mut summary = simulate(&Plan { stop, ..plan.clone() });
+    summary.plan.stop = plan.stop;
+    summary.run.notes.push(abort::sentence(at, &threshold));
+    summary
 }
 
-/// The summary with what its own figures call for.
-fn noted(mut summary: Summary) -> Summary {
+/// Whether a goal or a threshold needs the service times over time.
+pub fn needs_service(goals: &[Goal], plan: &Plan) -> bool {
+    let of_service = |threshold: &Threshold| threshold.figure.is_of_service();
+    goals.iter().any(Goal::is_of_service) || plan.thresholds.iter().any(of_service)
+}
+
+/// Checks that the plan has the requests, sessions and handshakes that its thresholds name.
+///
+/// # Errors
+/// The first threshold that can never be decided, in one sentence.
+pub fn check_thresholds(plan: &Plan) -> Result<(), Error> {
+    for threshold in &plan.thresholds {
+        let refused = |why: &str| Err(Error::Argument(format!("threshold '{threshold}': {why}")));
+        if let Some(name) = &threshold.request
+            && !plan.names.contains(name)
+        {
+            let names: Vec<String> = plan.names.iter().map(|n| format!("'{n}'")).collect();
+            return match &names[..] {
+                [] => refused("the plan has no named requests; leave the name out"),
+                _ => refused(&format!(
+                    "no request has the name '{name}'; there are {}",
+                    names.join(", ")
+                )),
+            };
+        }
+        if threshold.figure.is_of_sessions() && plan.sessions.is_none() {
+            return refused("the plan has no sessions");
+        }
+        let is_secured = plan.endpoints.iter().any(|e| e.tls_name().is_some());
+        if matches!(threshold.figure, Figure::Time(Timed::Handshake, _)) && !is_secured {
+            return refused("there are no TLS handshakes without https://");
+        }
+    }
+    Ok(())
+}
+
+/// Adds notes that follow from the figures of the whole plan. A share gets them when it is merged.
+pub(crate) fn noted(mut summary: Summary) -> Summary {
+    if summary.run.part.is_some() {
+        return summary;
+    }
     let notes = cap_reached(&summary).into_iter().chain(one_jar(&summary.plan));
     let notes: Vec<_> = notes.chain(redirected(&summary)).collect();
     summary.run.notes.extend(notes);
     summary
 }
 
-/// Say why an open loop could not open more connections, where that held requests back and the user
-/// did not say how many.
+/// Adds a note with the reason for the default connection limit, if it delayed requests.
 pub fn explain_cap(summary: &mut Summary, why: Option<&str>) {
     if let (Some(connections), Some(why)) = (cap_held(summary), why) {
         let most = units::counted(u64::from(connections), "connection", "connections");
-        let note = format!("No more than {most} could be open at once: {why}.");
+        let note = format!("At most {most} could be open at once: {why}.");
         summary.run.notes.push(note);
     }
 }
 
-/// The cap on an open loop's connections, where requests waited because all were taken.
+/// The connection limit of an open loop, if requests waited because all connections were in use.
 fn cap_held(summary: &Summary) -> Option<u32> {
     let (plan, t) = (&summary.plan, &summary.main);
     let Load::Open { connections, .. } = plan.load else { return None };
-    // More in flight than the connections can carry: then some stood in the queue. (Others may have
-    // stood there because they lost their connection.)
+    // With more requests in flight than the connections can carry, some waited in the queue.
+    // (Others may have waited there because their connection was lost.)
     let carried = u64::from(connections) * u64::from(plan.pipeline);
     let held = t.in_flight_max > carried && t.times.queue.count() > 0;
     (plan.sessions.is_none() && held).then_some(connections)
 }
 
-/// That an open loop's requests waited because all connections that it may open were taken. It is
-/// what was asked for, so it does not touch the verdict; but whoever reads the times must know.
+/// The note that requests of an open loop waited because of the connection limit. The user set this
+/// limit, so it does not affect the verdict, but it explains the response times.
 fn cap_reached(summary: &Summary) -> Option<String> {
     let (connections, t) = (cap_held(summary)?, &summary.main);
     Some(format!(
-        "The cap of {} held requests back: {} of {} waited in the client's queue, the longest for \
-         {}, which is part of their response times; -c raises it.",
+        "The limit of {} delayed requests: {} of {} waited in the client's queue, for up to {}. This \
+         is part of their response times; -c raises the limit.",
         units::counted(u64::from(connections), "connection", "connections"),
         units::count(t.times.queue.count()),
         units::count(t.started),
@@ -200,44 +280,45 @@ fn cap_reached(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// How the user has changed the rate while the run went on; the rates themselves stand in the plan.
+/// Notes about rate changes by the user during the run. The plan contains the rates themselves.
 fn steered(summary: &Summary, control: &Control) -> Vec<String> {
-    let begin = Nanos::ZERO + summary.plan.warmup;
+    let start = Nanos::ZERO + summary.plan.warmup;
     let end = summary.main.end;
-    let steers: Vec<Steer> = control.steers().into_iter().filter(|s| s.from < end).collect();
-    if steers.is_empty() {
+    let rate_changes: Vec<RateChange> =
+        control.rate_changes().into_iter().filter(|s| s.from < end).collect();
+    if rate_changes.is_empty() {
         return Vec::new();
     }
-    let told = steers.iter().map(|steer| {
-        let what = match steer.factor {
-            0.0 => "a pause".to_owned(),
+    let changes = rate_changes.iter().map(|change| {
+        let what = match change.factor {
+            0.0 => "paused".to_owned(),
             factor => units::percent(factor),
         };
-        format!("{what} from {:.2} s on", steer.from.since(begin).as_secs_f64())
+        format!("{what} from {:.2} s", change.from.since(start).as_secs_f64())
     });
-    let told: Vec<String> = told.collect();
+    let changes: Vec<String> = changes.collect();
     let mut notes = vec![format!(
-        "The rate was changed by hand while the run went on: {}. The plan above has it so.",
-        told.join(", ")
+        "The user changed the rate during the run: {}. The plan above includes these changes.",
+        changes.join(", ")
     )];
-    if control.heard_late() {
+    if control.applied_late() {
         notes.push(
-            "A thread was too busy to hear of a change before its moment: some requests behind it \
-             were still started at the rate before."
+            "A busy thread applied a rate change late, and so started some requests at the previous \
+             rate."
                 .into(),
         );
     }
     notes
 }
 
-/// Why a run in which all sessions share their cookies has one thread.
+/// The note that shared cookies need a single thread.
 fn one_jar(plan: &Plan) -> Option<String> {
     let shared = plan.sessions.as_ref().is_some_and(|s| s.cookies == Cookies::Shared);
-    shared.then(|| "All sessions share one jar of cookies, so one thread runs them.".to_owned())
+    shared.then(|| "All sessions share their cookies, so one thread runs them.".to_owned())
 }
 
-/// That many replies were redirects, which are replies like any other here: a tool that follows
-/// them measures other pages.
+/// The note that many replies were redirects. prony does not follow them, so a tool that does
+/// measures other pages.
 fn redirected(summary: &Summary) -> Option<String> {
     let statuses = &summary.main.statuses;
     let redirects: u64 = [301, 302, 303, 307, 308].iter().filter_map(|s| statuses.get(s)).sum();
@@ -251,7 +332,7 @@ fn redirected(summary: &Summary) -> Option<String> {
     })
 }
 
-/// Operating system, kernel and processors, for the report.
+/// Operating system, kernel and number of cores, for the report.
 fn host() -> String {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let cores = thread::available_parallelism().map_or(0, usize::from);
@@ -261,41 +342,56 @@ fn host() -> String {
 #[cfg(test)]
 mod tests {
     use prony_core::record::Tally;
-    use prony_core::summary::Meter;
+    use prony_core::summary::WorkerStats;
 
     use super::*;
     use crate::plan_file;
 
-    /// An open loop of at most 5 connections, with these replies by status.
+    /// An open loop with at most 5 connections and these replies by status.
     fn open(statuses: &[(u16, u64)], in_flight_max: u64) -> Summary {
         let plan = plan_file::tests::plan("url = 'http://h/'\nrate = 100\nconnections = 5");
         let mut tally = Tally { in_flight_max, ..Tally::default() };
         tally.statuses = statuses.iter().copied().collect();
         tally.times.queue.record(Span::from_millis(3));
-        Summary::from_parts(plan, RunInfo::default(), vec![(None, tally, Meter::default())])
+        Summary::from_parts(plan, RunInfo::default(), vec![(None, tally, WorkerStats::default())])
     }
 
     #[test]
-    fn redirects_are_noted_where_they_are_many() {
+    fn unnamed_requests_are_named_after_method_and_path() {
+        let named = |text: &str| {
+            let plan = with_names(plan_file::tests::plan(text));
+            let of =
+                |call: &prony_core::plan::CallSpec| Some(plan.names[call.name? as usize].clone());
+            plan.calls.iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(named("url = 'http://h/'"), [None]);
+        let several = "url = 'http://h/'\nrequest = [{path = '/a?token=x'}, {path = '/b', name = 'look'}, \
+                       {path = '/a?token=y'}, {path = '/b', method = 'POST'}]";
+        let names = ["GET /a", "look", "GET /a", "POST /b"].map(|n| Some(n.to_owned()));
+        assert_eq!(named(several), names);
+    }
+
+    #[test]
+    fn notes_redirects_if_there_are_many() {
         let noted = |statuses: &[(u16, u64)]| redirected(&open(statuses, 0));
         let all = "4,000 of 4,000 replies were redirects (3xx), which are not followed.";
         assert_eq!(noted(&[(302, 4_000)]).as_deref(), Some(all));
         assert!(noted(&[(200, 90), (301, 4), (308, 6)]).is_some());
         assert_eq!(noted(&[(200, 91), (307, 9)]), None);
-        // Not modified is no redirect.
+        // 304 Not Modified is not a redirect.
         assert_eq!(noted(&[(304, 100)]), None);
         assert_eq!(noted(&[]), None);
     }
 
     #[test]
-    fn a_cap_is_explained_only_where_it_held_requests_back() {
+    fn explains_connection_limits_only_if_they_delayed_requests() {
         let notes = |in_flight_max, why| {
             let mut summary = open(&[], in_flight_max);
             explain_cap(&mut summary, why);
             summary.run.notes
         };
-        let why = Some("what the local ports allow");
-        let note = "No more than 5 connections could be open at once: what the local ports allow.";
+        let why = Some("the local ports allow no more");
+        let note = "At most 5 connections could be open at once: the local ports allow no more.";
         assert_eq!(notes(6, why), [note]);
         assert_eq!(notes(5, why), [""; 0]);
         assert_eq!(notes(6, None), [""; 0]);

@@ -1,5 +1,5 @@
-//! What the surroundings add to a plan's TLS: the certificates that the system trusts, and the file
-//! to which keys are told. And a certificate for servers that were given none.
+//! TLS from the environment: the system's CA certificates, the key log file, and self-signed
+//! certificates for servers.
 
 use std::env;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use prony_core::plan::Plan;
 
 use crate::error::Error;
 
-/// The context of the plan's secured connections; `None` where it has none.
+/// The TLS context of a plan; `None` without TLS endpoints.
 ///
 /// # Errors
-/// A certificate, key, suite or name that cannot be used; no certificate to trust.
+/// A certificate, key, cipher suite or name is invalid; or there are no CA certificates.
 pub fn context(plan: &Plan) -> Result<Option<TlsContext>, Error> {
     if plan.endpoints.iter().all(|e| e.tls_name().is_none()) {
         return Ok(None);
     }
-    // What the system has and cannot be read is told only if nothing is left.
+    // Unreadable certificates are an error only if no others remain.
     let roots = match TlsContext::needs_system_roots(plan) {
         true => rustls_native_certs::load_native_certs().certs,
         false => Vec::new(),
@@ -28,10 +28,10 @@ pub fn context(plan: &Plan) -> Result<Option<TlsContext>, Error> {
     Ok(Some(TlsContext::new(plan, roots, key_log)?))
 }
 
-/// A certificate made for this process alone, for that host and the loopback's names.
+/// A new self-signed certificate for this host and for localhost.
 ///
 /// # Errors
-/// A host that no certificate can be for.
+/// No certificate is possible for this host.
 pub fn own_identity(host: &str) -> Result<Identity, Error> {
     let wrong = |why| Error::Certificate { host: host.to_owned(), why };
     let names = ["localhost", "127.0.0.1", "::1", host].map(str::to_owned);

@@ -1,32 +1,57 @@
-//! Single values of a plan as a front end reads them: each parser returns one sentence of what is
-//! wrong.
+//! Parsers of single values of a plan, for all front ends. Each error is one sentence.
 
 use prony_core::plan::{Expect, Think};
 use prony_core::schedule::{Arrivals, ArrivalsArg, RatePlan};
 use prony_core::target;
 use prony_core::units::{self, Span};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
-/// The most connections of a run: their tables must fit into memory.
+/// The maximum number of connections, whose tables must fit into memory.
 const CONNECTIONS_MAX: u64 = 1_000_000;
-/// The deepest pipelining.
+/// The maximum depth of pipelining.
 const PIPELINE_MAX: u64 = 4_096;
 
-/// Statuses that count as success: inclusive ranges.
+/// Status codes that count as success, as inclusive ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statuses(pub Vec<(u16, u16)>);
 
-/// A number with its unit: `10k`.
+/// Parses a count with an optional suffix: `10k`.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn count(text: &str) -> Result<u64, String> {
     units::parse_count(text).map_err(|e| e.to_string())
 }
 
-/// The same, but not zero.
+/// Parses an instant: `2026-11-24T09:00:00Z` (RFC 3339), or seconds since 1970 with or without a
+/// fraction. Returns nanoseconds since 1970.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
+pub fn instant(text: &str) -> Result<u64, String> {
+    let wrong = || {
+        "write an instant such as 2026-11-24T09:00:00Z or 2026-11-24T10:00:00.5+01:00, or seconds \
+         since 1970 (date +%s)"
+            .to_owned()
+    };
+    if let Ok(at) = OffsetDateTime::parse(text, &Rfc3339) {
+        return u64::try_from(at.unix_timestamp_nanos()).map_err(|_| wrong());
+    }
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(seconds) || !is_number(fraction) {
+        return Err(wrong());
+    }
+    let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
+    let seconds = seconds.parse::<u64>().ok().and_then(|s| s.checked_mul(1_000_000_000));
+    seconds.and_then(|ns| ns.checked_add(digits.parse().ok()?)).ok_or_else(wrong)
+}
+
+/// Parses a positive count.
+///
+/// # Errors
+/// The value is invalid; the error is one sentence.
 pub fn positive(text: &str) -> Result<u64, String> {
     match count(text)? {
         0 => Err("must be at least 1".into()),
@@ -34,42 +59,42 @@ pub fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A number that may be zero.
+/// Parses a number, which may be zero.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn number(text: &str) -> Result<u32, String> {
     u32::try_from(count(text)?).map_err(|_| format!("must be at most {}", u32::MAX))
 }
 
-/// A number of connections.
+/// Parses a number of connections.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn connections(text: &str) -> Result<u32, String> {
     at_most(text, CONNECTIONS_MAX)
 }
 
-/// Requests in flight on a connection.
+/// Parses a number of requests in flight per connection.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn pipeline(text: &str) -> Result<u32, String> {
     at_most(text, PIPELINE_MAX)
 }
 
-/// A number of requests on a connection, or the like.
+/// Parses a number of requests per connection, or a similar number.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn per_connection(text: &str) -> Result<u32, String> {
     at_most(text, u64::from(u32::MAX))
 }
 
-/// A number from 1 to that one.
+/// Parses a number from 1 to `max`.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn at_most(text: &str, max: u64) -> Result<u32, String> {
     let n = positive(text)?;
     if n > max {
@@ -78,95 +103,118 @@ pub fn at_most(text: &str, max: u64) -> Result<u32, String> {
     Ok(n as u32)
 }
 
-/// A time: `1m30s`.
+/// Parses a time: `1m30s`.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn span(text: &str) -> Result<Span, String> {
     text.parse::<Span>().map_err(|e| e.to_string())
 }
 
-/// A time that is longer than nothing.
+/// Parses a positive time.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn positive_span(text: &str) -> Result<Span, String> {
     match span(text)? {
-        Span::ZERO => Err("must be longer than nothing".into()),
+        Span::ZERO => Err("must be longer than 0".into()),
         span => Ok(span),
     }
 }
 
-/// A rate, or a plan of steps and ramps.
+/// Parses a rate, or a list of steps and ramps.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn rate_plan(text: &str) -> Result<RatePlan, String> {
     RatePlan::parse(text).map_err(|e| e.to_string())
 }
 
-/// How arrivals fall.
+/// Parses an arrival process.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn arrivals(text: &str) -> Result<ArrivalsArg, String> {
     Arrivals::parse(text).map_err(|e| e.to_string())
 }
 
-/// A pause after a reply.
+/// Parses a think time.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn think(text: &str) -> Result<Think, String> {
     text.parse::<Think>().map_err(|e| e.to_string())
 }
 
-/// Statuses that count as success.
+/// Parses status codes that count as success.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn statuses(text: &str) -> Result<Statuses, String> {
     Expect::parse_statuses(text).map(Statuses).map_err(|e| e.to_string())
 }
 
-/// A method goes out as typed.
+/// Checks a method, which is sent unchanged.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn method(text: &str) -> Result<String, String> {
     target::check_method(text).map(|()| text.to_owned())
 }
 
-/// `Name: value`, as it stands in a request.
+/// Parses a header: `Name: value`.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn header(text: &str) -> Result<(String, String), String> {
     target::parse_header(text).map_err(|e| e.to_string())
 }
 
-/// The seed of all random draws.
+/// Parses the seed of the random numbers.
 ///
 /// # Errors
-/// What is wrong, in one sentence.
+/// The value is invalid; the error is one sentence.
 pub fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("'{text}' is not a seed; write a whole number, as 42"))
+    text.parse().map_err(|_| format!("'{text}' is not a seed; write a whole number, such as 42"))
 }
 
-/// Application protocols by their names, with commas between them; `none` is none.
+/// Parses the names of application protocols, separated by commas; `none` is an empty list.
 ///
 /// # Errors
-/// A name that is none, or that of a protocol that prony does not speak.
+/// An invalid name, or a protocol that prony does not support.
 pub fn alpn(text: &str) -> Result<Vec<String>, String> {
     if text == "none" {
         return Ok(Vec::new());
     }
     let names: Vec<String> = text.split(',').map(|p| p.trim().to_owned()).collect();
     if names.iter().any(|p| p.is_empty() || p.len() > 255) {
-        return Err("a protocol's name has 1 to 255 bytes; write http/1.1, or none".into());
+        return Err("the name of a protocol has 1 to 255 bytes; write http/1.1, or none".into());
     }
     if names.iter().any(|p| p == "h2" || p == "h3") {
-        return Err("prony speaks no HTTP/2 or HTTP/3 yet; write http/1.1 or http/1.0".into());
+        return Err(
+            "prony does not support HTTP/2 or HTTP/3 yet; write http/1.1 or http/1.0".into()
+        );
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_dates_or_seconds() {
+        for (text, ns) in [
+            ("2026-11-24T09:00:00Z", 1_795_510_800_000_000_000),
+            ("2026-11-24T10:00:00.5+01:00", 1_795_510_800_500_000_000),
+            ("1795510800", 1_795_510_800_000_000_000),
+            ("1795510800.000000001", 1_795_510_800_000_000_001),
+            ("1.5", 1_500_000_000),
+        ] {
+            assert_eq!(instant(text), Ok(ns), "{text}");
+        }
+        for text in ["", "now", "-1", "1.", ".5", "1e9", "09:00", "2026-11-24", "99999999999999"] {
+            assert!(instant(text).is_err(), "{text}");
+        }
+    }
 }

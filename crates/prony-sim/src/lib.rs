@@ -1,14 +1,14 @@
-//! prony's virtual world: a seeded network, servers whose truth is known, and an oracle that knows
-//! what every figure of a run must be. Nothing here waits: a minute of load takes as long as its
-//! events.
+//! prony's virtual world: a simulated network, servers with known behavior, and an oracle that
+//! records the true times of every request. Time is virtual, so a run takes only as long as its
+//! events take to compute.
 
 #![forbid(unsafe_code)]
 
-pub mod dice;
 pub mod link;
 pub mod oracle;
-pub mod plant;
+pub mod rng;
 mod run;
+pub mod server;
 pub mod world;
 
-pub use run::{Outcome, load, load_over, simulate};
+pub use run::{Outcome, load, load_with_carrier, simulate};

@@ -1,97 +1,97 @@
-//! The network between a client and a server: what it delays, cuts up, holds back and breaks.
+//! The network between a client and a server: latency, segmentation, flow control and failures.
 
 use std::collections::VecDeque;
 
 use prony_core::fault::Fault;
 use prony_core::units::{Nanos, Span};
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
-/// What a network does to the connections that cross it. The default is perfect: no delay, no loss,
-/// no limit.
+/// The properties of the network, the same for each of its connections. The default is a perfect
+/// network: no delay, no failure, no limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// One way.
+    /// Latency in one direction.
     pub latency: Span,
-    /// Added to the latency, uniform from zero; bytes never overtake each other.
+    /// The maximum of a uniform random addition to the latency. Bytes are never reordered.
     pub jitter: Span,
     /// Bytes per second in each direction of each connection; `None` = no limit.
     pub rate: Option<u64>,
-    /// Bytes arrive in pieces of 1 to this many; `None` = as they were written.
+    /// Bytes arrive in segments of 1 to this many bytes; `None` = as they were written.
     pub segment: Option<usize>,
-    /// The most bytes that a sender may have under way; `None` = no limit.
+    /// The maximum number of bytes that a sender may have in flight; `None` = no limit.
     pub window: Option<usize>,
-    /// A write takes 1 to this many bytes at once, then the socket is full for a moment; `None` =
-    /// no limit.
+    /// A write accepts 1 to this many bytes, then the socket buffer is full for a short time;
+    /// `None` = no limit.
     pub write: Option<usize>,
-    /// Probability, per delivered piece, that the connection is reset instead.
+    /// Probability, per segment, that the connection is reset instead of delivering it.
     pub reset: f64,
-    /// Probability, per piece on its way to the client, that the server's stream ends instead (a
-    /// half-close: what the client sends still arrives).
+    /// Probability, per segment to the client, that the server's stream ends instead (a half-close:
+    /// bytes from the client still arrive).
     pub half_close: f64,
-    /// What can happen to a connect.
-    pub connect: ConnectOdds,
-    /// Nothing is delivered from the moment on, for the span; it comes afterwards. Ascending and
-    /// disjoint.
+    /// How connects can fail.
+    pub connect: ConnectFaults,
+    /// Start and length of the stalls: nothing is delivered during a stall, and everything is
+    /// delivered after it. In ascending order, without overlaps.
     pub stalls: Vec<(Nanos, Span)>,
 }
 
-/// Probabilities of a connect's fates; the rest succeeds.
+/// The probabilities of each failure of a connect. All other connects succeed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ConnectOdds {
+pub struct ConnectFaults {
     /// Refused after a round trip.
     pub refused: f64,
     /// Reset after a round trip.
     pub reset: f64,
     /// Unreachable after a round trip.
     pub unreachable: f64,
-    /// Never answered.
+    /// No reply, ever.
     pub unanswered: f64,
-    /// The client has no descriptor (EMFILE), told at once.
+    /// The client has no descriptor (EMFILE); fails immediately.
     pub no_descriptors: f64,
-    /// The client has no local port (EADDRNOTAVAIL), told at once.
+    /// The client has no local port (EADDRNOTAVAIL); fails immediately.
     pub no_ports: f64,
 }
 
-/// What becomes of a connect.
+/// The result of a connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum ConnectResult {
     Opens,
-    Never,
-    AtOnce(Fault),
-    AfterRoundTrip(Fault),
+    NoReply,
+    FailsImmediately(Fault),
+    FailsAfterRoundTrip(Fault),
 }
 
-/// What travels in one direction of a connection.
+/// A segment in one direction of a connection.
 #[derive(Debug)]
-pub(crate) enum Piece {
+pub(crate) enum Segment {
     Bytes(Vec<u8>),
-    /// The sender's orderly end.
+    /// The sender has closed its direction.
     Fin,
-    /// All is over.
+    /// The connection is reset.
     Rst,
     /// Does not arrive.
     Lost,
 }
 
-/// One direction of one connection: a queue in which nothing overtakes.
+/// One direction of one connection: a first-in, first-out queue.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
-    /// Under way, in the order of their arrival.
-    pub(crate) pieces: VecDeque<Piece>,
-    /// Bytes that the sender has given and that count against the window.
+    /// In flight, in the order of their arrival.
+    pub(crate) segments: VecDeque<Segment>,
+    /// Bytes sent that count against the window.
     pub(crate) unacked: usize,
-    /// The sender was told "no more" and waits to be called.
+    /// The sender's last write was short: it waits until the socket is writable.
     pub(crate) blocked: bool,
-    /// Nothing may be sent in this direction any more.
+    /// Nothing more can be sent in this direction.
     pub(crate) ended: bool,
-    /// Bytes of which the sender's kernel has noted times, modulo 2^32.
-    pub(crate) noted: u32,
-    /// What the sender's network card has noted and not told: write and time.
-    pub(crate) on_card: Vec<(u32, u64)>,
-    /// When the last piece arrives.
+    /// Bytes that have kernel timestamps, modulo 2^32.
+    pub(crate) stamped: u32,
+    /// The network card's timestamps that the client has not received yet: write and time.
+    pub(crate) card_stamps: Vec<(u32, u64)>,
+    /// When the last segment arrives.
     last_arrival: Nanos,
-    /// When the line has passed on what was given to it.
+    /// When the line has finished transmitting what it was given, at the link's rate.
     line_free: Nanos,
 }
 
@@ -106,31 +106,31 @@ impl Default for Link {
             write: None,
             reset: 0.0,
             half_close: 0.0,
-            connect: ConnectOdds::default(),
+            connect: ConnectFaults::default(),
             stalls: Vec::new(),
         }
     }
 }
 
 impl Link {
-    /// A perfect link with that one-way latency.
+    /// A link with this one-way latency, perfect otherwise.
     pub fn with_latency(latency: Span) -> Self {
         Self { latency, ..Self::default() }
     }
 
-    /// A link with every kind of trouble that leaves the bytes as they were: delays, pieces, full
-    /// sockets, stalls.
-    pub fn rough(dice: &mut Dice) -> Self {
-        let start = Nanos(dice.below(200_000_000));
+    /// A random link that is slow but loses nothing: delays, small segments, full socket buffers,
+    /// stalls.
+    pub fn rough(rng: &mut Rng) -> Self {
+        let start = Nanos(rng.below(200_000_000));
         Self {
-            latency: dice.up_to(Span::from_millis(2)),
-            jitter: dice.up_to(Span::from_millis(1)),
-            rate: dice.chance(0.3).then(|| dice.between(20_000, 10_000_000)),
-            segment: dice.chance(0.7).then(|| dice.between(1, 64) as usize),
-            window: dice.chance(0.4).then(|| dice.between(1, 400) as usize),
-            write: dice.chance(0.4).then(|| dice.between(1, 100) as usize),
-            stalls: if dice.chance(0.3) {
-                vec![(start, dice.up_to(Span::from_millis(50)))]
+            latency: rng.up_to(Span::from_millis(2)),
+            jitter: rng.up_to(Span::from_millis(1)),
+            rate: rng.chance(0.3).then(|| rng.between(20_000, 10_000_000)),
+            segment: rng.chance(0.7).then(|| rng.between(1, 64) as usize),
+            window: rng.chance(0.4).then(|| rng.between(1, 400) as usize),
+            write: rng.chance(0.4).then(|| rng.between(1, 100) as usize),
+            stalls: if rng.chance(0.3) {
+                vec![(start, rng.up_to(Span::from_millis(50)))]
             } else {
                 Vec::new()
             },
@@ -138,27 +138,27 @@ impl Link {
         }
     }
 
-    /// A rough link that also breaks connections and refuses them.
-    pub fn broken(dice: &mut Dice) -> Self {
-        let mut odds = |p: f64| if dice.chance(0.4) { dice.unit() * p } else { 0.0 };
-        let connect = ConnectOdds {
-            refused: odds(0.3),
-            reset: odds(0.1),
-            unreachable: odds(0.1),
-            unanswered: odds(0.1),
-            no_descriptors: odds(0.1),
-            no_ports: odds(0.1),
+    /// A rough link on which connects also fail and connections break.
+    pub fn broken(rng: &mut Rng) -> Self {
+        let mut probability = |most: f64| if rng.chance(0.4) { rng.unit() * most } else { 0.0 };
+        let connect = ConnectFaults {
+            refused: probability(0.3),
+            reset: probability(0.1),
+            unreachable: probability(0.1),
+            unanswered: probability(0.1),
+            no_descriptors: probability(0.1),
+            no_ports: probability(0.1),
         };
-        let (reset, half_close) = (odds(0.05), odds(0.05));
-        Self { reset, half_close, connect, ..Self::rough(dice) }
+        let (reset, half_close) = (probability(0.05), probability(0.05));
+        Self { reset, half_close, connect, ..Self::rough(rng) }
     }
 
-    /// One way through the network, as this piece meets it.
-    pub(crate) fn delay(&self, dice: &mut Dice) -> Span {
-        self.latency + dice.up_to(self.jitter)
+    /// A random one-way delay.
+    pub(crate) fn delay(&self, rng: &mut Rng) -> Span {
+        self.latency + rng.up_to(self.jitter)
     }
 
-    /// `at`, or the end of the stall in which it lies.
+    /// `at`, or the end of the stall that contains it.
     pub(crate) fn after_stalls(&self, at: Nanos) -> Nanos {
         self.stalls.iter().fold(
             at,
@@ -166,37 +166,38 @@ impl Link {
         )
     }
 
-    pub(crate) fn fate(&self, dice: &mut Dice) -> Fate {
+    pub(crate) fn connect_result(&self, rng: &mut Rng) -> ConnectResult {
+        use ConnectResult::{FailsAfterRoundTrip, FailsImmediately, NoReply, Opens};
         let c = &self.connect;
-        let fates = [
-            (c.refused, Fate::AfterRoundTrip(Fault::ConnectRefused)),
-            (c.reset, Fate::AfterRoundTrip(Fault::ConnectReset)),
-            (c.unreachable, Fate::AfterRoundTrip(Fault::ConnectUnreachable)),
-            (c.unanswered, Fate::Never),
-            (c.no_descriptors, Fate::AtOnce(Fault::NoDescriptors)),
-            (c.no_ports, Fate::AtOnce(Fault::NoPorts)),
+        let failures = [
+            (c.refused, FailsAfterRoundTrip(Fault::ConnectRefused)),
+            (c.reset, FailsAfterRoundTrip(Fault::ConnectReset)),
+            (c.unreachable, FailsAfterRoundTrip(Fault::ConnectUnreachable)),
+            (c.unanswered, NoReply),
+            (c.no_descriptors, FailsImmediately(Fault::NoDescriptors)),
+            (c.no_ports, FailsImmediately(Fault::NoPorts)),
         ];
-        let total: f64 = fates.iter().map(|&(p, _)| p).sum();
-        if !dice.chance(total) {
-            return Fate::Opens;
+        let total: f64 = failures.iter().map(|&(p, _)| p).sum();
+        if !rng.chance(total) {
+            return Opens;
         }
-        let mut left = dice.unit() * total;
-        for (p, fate) in fates {
+        let mut left = rng.unit() * total;
+        for (p, failure) in failures {
             if left < p {
-                return fate;
+                return failure;
             }
             left -= p;
         }
-        Fate::Opens
+        Opens
     }
 }
 
 impl Pipe {
-    /// When `bytes` bytes that are given to the line now arrive at the other end.
+    /// When `bytes` bytes that are sent now arrive at the other end.
     pub(crate) fn arrival(
         &mut self,
         link: &Link,
-        dice: &mut Dice,
+        rng: &mut Rng,
         now: Nanos,
         bytes: usize,
     ) -> Nanos {
@@ -206,14 +207,14 @@ impl Pipe {
             self.line_free = self.line_free.max(now) + busy;
             leaves = self.line_free;
         }
-        let at = link.after_stalls(leaves + link.delay(dice)).max(self.last_arrival);
+        let at = link.after_stalls(leaves + link.delay(rng)).max(self.last_arrival);
         self.last_arrival = at;
         at
     }
 
-    /// Lose what is under way and all that will be sent.
+    /// Lose everything that is in flight, and everything that is sent from now on.
     pub(crate) fn cut(&mut self) {
-        self.pieces.iter_mut().for_each(|p| *p = Piece::Lost);
+        self.segments.iter_mut().for_each(|s| *s = Segment::Lost);
         self.ended = true;
     }
 
@@ -222,9 +223,9 @@ impl Pipe {
         self.last_arrival = self.last_arrival.max(at);
     }
 
-    /// How many bytes one write may take now.
-    pub(crate) fn budget(&self, link: &Link, dice: &mut Dice) -> usize {
+    /// How many bytes a write can accept now.
+    pub(crate) fn budget(&self, link: &Link, rng: &mut Rng) -> usize {
         let room = link.window.map_or(usize::MAX, |w| w.saturating_sub(self.unacked));
-        link.write.map_or(room, |w| room.min(dice.between(1, w as u64) as usize))
+        link.write.map_or(room, |w| room.min(rng.between(1, w as u64) as usize))
     }
 }

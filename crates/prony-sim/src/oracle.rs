@@ -1,9 +1,8 @@
-//! What was true: the world follows every request on the wires and knows each one's real times,
-//! independently of the client's own records, and holds a [`Tally`](prony_core::record::Tally)
-//! against them.
+//! The oracle records the true times of every request on the network, independently of the client.
+//! A [`Tally`](prony_core::record::Tally) can be compared with them.
 //!
-//! A request is recognised by its path: where the k-th request of a run asks for `/k`,
-//! the oracle knows which arrival of the schedule it is.
+//! The oracle identifies a request by its path: if the k-th request of a run is for `/k`, it knows
+//! the request's arrival in the schedule.
 
 mod truth;
 pub(crate) mod wire;
@@ -12,122 +11,134 @@ use std::collections::VecDeque;
 
 use prony_core::units::{Nanos, Span};
 
-pub use truth::{Truth, conserves, differs};
+pub use truth::{Truth, histogram_mismatch, violated_invariants};
 use wire::{Mark, Parser};
 
-/// One request, as the wires saw it.
+/// One request, as observed on the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedRequest {
     /// Which client sent it.
     pub client: usize,
-    /// Its number, if its path says it.
+    /// The number in its path, if any.
     pub number: Option<u64>,
-    /// When its first byte was taken from the client.
+    /// When the client sent its first byte.
     pub sent: Nanos,
     /// When its last byte arrived at the server.
     pub arrived: Option<Nanos>,
-    /// When the first byte of its reply was given to the client.
+    /// When the client read the first byte of its reply.
     pub first: Option<Nanos>,
-    /// When the last byte of its reply was given to the client.
+    /// When the client read the last byte of its reply.
     pub done: Option<Nanos>,
-    /// The reply's status; 0 while there is none.
+    /// When the last byte of its reply arrived at the client's host.
+    pub reached_host: Option<Nanos>,
+    /// How long its connection was open before the client read the event. Zero if the request was
+    /// not sent at that moment.
+    pub connect_unread: Span,
+    /// The reply's status; 0 without a reply.
     pub status: u16,
-    /// Bytes of the reply that are no body.
+    /// Bytes of the reply's head, interim replies included.
     pub head_bytes: u64,
     /// Bytes of the reply's body.
     pub body_bytes: u64,
 }
 
-/// What the wires saw of one client.
+/// The traffic of one client, as observed on the network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wires {
-    /// Connections that it asked for.
+pub struct ClientTraffic {
+    /// Connects that it started.
     pub connects: u64,
-    /// How long each connection took that opened.
+    /// The connect times of the connections that opened.
     pub opened: Vec<Span>,
-    /// Bytes taken from it.
+    /// Bytes that it sent.
     pub bytes_sent: u64,
-    /// Bytes given to it.
+    /// Bytes that it received.
     pub bytes_received: u64,
 }
 
-/// Follows the wires.
+/// Observes the network.
 #[derive(Debug)]
 pub struct Oracle {
     watch: bool,
-    seen: Vec<Seen>,
-    clients: Vec<Wires>,
-    lines: Vec<Line>,
+    requests: Vec<ObservedRequest>,
+    clients: Vec<ClientTraffic>,
+    conns: Vec<Conn>,
 }
 
 /// One connection.
 #[derive(Debug, Default)]
-struct Line {
+struct Conn {
     client: usize,
-    asked: Nanos,
+    requested: Nanos,
+    /// When the connection opened, and when the client read the event.
+    opened: (Nanos, Nanos),
     sent: Parser,
     arrived: Parser,
     replies: Parser,
-    /// Sent and not yet whole at the server; the last may be sent in part.
+    /// Requests that have not arrived completely; the last may have been sent in part.
     to_arrive: VecDeque<usize>,
-    /// Sent and not yet answered.
-    to_answer: VecDeque<usize>,
-    /// The request that is being sent.
+    /// Requests without a complete reply.
+    to_reply: VecDeque<usize>,
+    /// The request that has been sent in part.
     sending: Option<usize>,
 }
 
 impl Oracle {
     pub(crate) fn new(watch: bool) -> Self {
-        Self { watch, seen: Vec::new(), clients: Vec::new(), lines: Vec::new() }
+        Self { watch, requests: Vec::new(), clients: Vec::new(), conns: Vec::new() }
     }
 
-    /// All requests in the order in which they were sent.
-    pub fn seen(&self) -> &[Seen] {
-        &self.seen
+    /// All requests, in the order in which they were sent.
+    pub fn requests(&self) -> &[ObservedRequest] {
+        &self.requests
     }
 
-    /// What the wires saw of each client.
-    pub fn clients(&self) -> &[Wires] {
+    /// The traffic of each client.
+    pub fn clients(&self) -> &[ClientTraffic] {
         &self.clients
     }
 
     pub(crate) fn connecting(&mut self, c: usize, client: usize, now: Nanos) {
-        if self.lines.len() <= c {
-            self.lines.resize_with(c + 1, Line::default);
+        if self.conns.len() <= c {
+            self.conns.resize_with(c + 1, Conn::default);
         }
         if self.clients.len() <= client {
-            self.clients.resize_with(client + 1, Wires::default);
+            self.clients.resize_with(client + 1, ClientTraffic::default);
         }
-        self.lines[c] = Line { client, asked: now, ..Line::default() };
+        self.conns[c] = Conn { client, requested: now, ..Conn::default() };
         self.clients[client].connects += 1;
     }
 
-    pub(crate) fn opened(&mut self, c: usize, now: Nanos) {
+    pub(crate) fn opened(&mut self, c: usize, at: Nanos, now: Nanos) {
+        self.conns[c].opened = (at, now);
         if self.watch {
-            let line = &self.lines[c];
-            self.clients[line.client].opened.push(now.since(line.asked));
+            let conn = &self.conns[c];
+            self.clients[conn.client].opened.push(now.since(conn.requested));
         }
     }
 
     pub(crate) fn sent(&mut self, c: usize, data: &[u8], now: Nanos) {
-        let line = &mut self.lines[c];
-        self.clients[line.client].bytes_sent += data.len() as u64;
+        let conn = &mut self.conns[c];
+        self.clients[conn.client].bytes_sent += data.len() as u64;
         if !self.watch {
             return;
         }
-        let (seen, client) = (&mut self.seen, line.client);
-        let (to_arrive, to_answer) = (&mut line.to_arrive, &mut line.to_answer);
-        let sending = &mut line.sending;
-        line.sent.feed(data, false, |mark| match mark {
-            Mark::Begins => {
-                to_arrive.push_back(seen.len());
-                to_answer.push_back(seen.len());
-                *sending = Some(seen.len());
-                seen.push(Seen::new(client, now));
+        let (requests, client) = (&mut self.requests, conn.client);
+        let (to_arrive, to_reply) = (&mut conn.to_arrive, &mut conn.to_reply);
+        let (sending, opened) = (&mut conn.sending, conn.opened);
+        conn.sent.feed(data, false, |mark| match mark {
+            Mark::Start => {
+                to_arrive.push_back(requests.len());
+                to_reply.push_back(requests.len());
+                *sending = Some(requests.len());
+                let mut new = ObservedRequest::new(client, now);
+                if opened.1 == now {
+                    new.connect_unread = opened.1.since(opened.0);
+                }
+                requests.push(new);
             }
-            Mark::Ends { head, .. } => {
+            Mark::End { head, .. } => {
                 if let Some(k) = sending.take() {
-                    seen[k].number = wire::number_of(head);
+                    requests[k].number = wire::number_of(head);
                 }
             }
         });
@@ -135,51 +146,52 @@ impl Oracle {
 
     pub(crate) fn arrived(&mut self, c: usize, data: &[u8], now: Nanos) {
         if self.watch {
-            let line = &mut self.lines[c];
-            let (seen, to_arrive) = (&mut self.seen, &mut line.to_arrive);
-            line.arrived.feed(data, false, |mark| {
-                if let Mark::Ends { .. } = mark
+            let conn = &mut self.conns[c];
+            let (requests, to_arrive) = (&mut self.requests, &mut conn.to_arrive);
+            conn.arrived.feed(data, false, |mark| {
+                if let Mark::End { .. } = mark
                     && let Some(k) = to_arrive.pop_front()
                 {
-                    seen[k].arrived = Some(now);
+                    requests[k].arrived = Some(now);
                 }
             });
         }
     }
 
-    pub(crate) fn received(&mut self, c: usize, data: &[u8], now: Nanos) {
-        let line = &mut self.lines[c];
-        self.clients[line.client].bytes_received += data.len() as u64;
+    pub(crate) fn received(&mut self, c: usize, data: &[u8], reached_host: Nanos, now: Nanos) {
+        let conn = &mut self.conns[c];
+        self.clients[conn.client].bytes_received += data.len() as u64;
         if !self.watch {
             return;
         }
-        let (seen, to_answer) = (&mut self.seen, &mut line.to_answer);
-        line.replies.feed(data, true, |mark| {
-            let Some(&k) = to_answer.front() else { return };
+        let (requests, to_reply) = (&mut self.requests, &mut conn.to_reply);
+        conn.replies.feed(data, true, |mark| {
+            let Some(&k) = to_reply.front() else { return };
             match mark {
-                Mark::Begins => {
-                    seen[k].first.get_or_insert(now);
+                Mark::Start => {
+                    requests[k].first.get_or_insert(now);
                 }
-                Mark::Ends { status, head, body } => {
-                    seen[k].head_bytes += head.len() as u64;
-                    seen[k].body_bytes += body;
+                Mark::End { status, head, body } => {
+                    requests[k].head_bytes += head.len() as u64;
+                    requests[k].body_bytes += body;
                     if status >= 200 {
-                        seen[k].status = status;
-                        seen[k].done = Some(now);
-                        to_answer.pop_front();
+                        requests[k].status = status;
+                        (requests[k].done, requests[k].reached_host) =
+                            (Some(now), Some(reached_host));
+                        to_reply.pop_front();
                     }
                 }
             }
         });
     }
 
-    /// The client knows of the end of the server's stream: a reply without a length ends here.
+    /// The connection has ended for the client: a request that was sent in part stays incomplete.
     pub(crate) fn ended(&mut self, c: usize) {
-        self.lines[c].sending = None;
+        self.conns[c].sending = None;
     }
 }
 
-impl Seen {
+impl ObservedRequest {
     fn new(client: usize, sent: Nanos) -> Self {
         Self {
             client,
@@ -188,6 +200,8 @@ impl Seen {
             arrived: None,
             first: None,
             done: None,
+            reached_host: None,
+            connect_unread: Span::ZERO,
             status: 0,
             head_bytes: 0,
             body_bytes: 0,

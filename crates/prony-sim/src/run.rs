@@ -1,6 +1,6 @@
-//! Loads in the virtual world: a plan's engines, one per share, side by side.
+//! Runs a plan in the virtual world, with one engine for each share.
 
-use prony_core::echo::{self, EchoLaw};
+use prony_core::echo::{self, EchoBehavior};
 use prony_core::engine::Engine;
 use prony_core::machine::Machine;
 use prony_core::plan::Plan;
@@ -8,36 +8,36 @@ use prony_core::proto::Carrier;
 use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
 use prony_core::record::Tally;
-use prony_core::serve::{Serve, ServeLaw};
-use prony_core::summary::Meter;
+use prony_core::serve::{Serve, ServerBehavior};
+use prony_core::summary::WorkerStats;
 use prony_core::units::{Nanos, Span};
 
 use crate::link::Link;
-use crate::world::{Ran, Setup};
+use crate::world::{Setup, WorldOutcome};
 
-/// How long bytes are under way in [`simulate`], each way.
+/// The one-way latency in [`simulate`].
 const ONE_WAY: Span = Span::from_micros(50);
 
-/// What has come of a load.
+/// The result of a load.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Each share's tallies: warm-up, where the plan has one, and measurement.
+    /// For each share, the tally of the warm-up, if the plan has one, and that of the measurement.
     pub tallies: Vec<(Option<Tally>, Tally)>,
     /// What happened in the world.
-    pub ran: Ran,
+    pub world: WorldOutcome,
 }
 
-/// Run a plan, split into so many shares, against these servers: HTTP, or the messages that it
-/// tells.
+/// Run a plan against these servers, split into `shares` shares: HTTP, or round trips if the plan
+/// has an exchange.
 pub fn load(plan: &Plan, shares: u32, setup: &Setup, servers: &mut [&mut dyn Machine]) -> Outcome {
     match plan.exchange {
-        None => load_over(plan, shares, setup, servers, H1::new),
-        Some(_) => load_over(plan, shares, setup, servers, Echo::new),
+        None => load_with_carrier(plan, shares, setup, servers, H1::new),
+        Some(_) => load_with_carrier(plan, shares, setup, servers, Echo::new),
     }
 }
 
-/// The same over the caller's own carrier, of which `make` makes one for each share.
-pub fn load_over<P: Carrier>(
+/// Like [`load`], but with the carrier that `make` returns for each share.
+pub fn load_with_carrier<P: Carrier>(
     plan: &Plan,
     shares: u32,
     setup: &Setup,
@@ -51,6 +51,9 @@ pub fn load_over<P: Carrier>(
             if setup.kernel.is_some() {
                 engine.expect_stamps();
             }
+            if setup.keep_requests {
+                engine.keep_requests();
+            }
             if setup.keep_service {
                 engine.keep_service();
             }
@@ -61,44 +64,47 @@ pub fn load_over<P: Carrier>(
     for engine in &mut engines {
         clients.push(engine);
     }
-    let ran = setup.run(&mut clients, servers);
-    Outcome { tallies: engines.into_iter().map(Engine::finish).collect(), ran }
+    let world = setup.run(&mut clients, servers);
+    Outcome { tallies: engines.into_iter().map(Engine::finish).collect(), world }
 }
 
-/// The whole run of `prony --simulate`: the plan on so many threads (no more than it can be split
-/// into) against prony's own target server under that law (the responder, where the plan exchanges
-/// messages), 50 us away, on a machine that costs nothing and is never late. Per thread: warm-up,
-/// where the plan has one, measurement (with service times over time, where they are wanted), and
-/// the meter's account of itself. Same arguments, same result to the byte.
+/// The run of `prony --simulate`: the plan on `threads` threads (at most as many as it can be split
+/// into) against prony's target server with this behavior (or against the responder, if the plan
+/// has an exchange), with a one-way latency of 50 us and a meter that is never late. Returns for
+/// each thread the tally of the warm-up, if the plan has one, the tally of the measurement (with
+/// the service times over time if `keep_service`), and the statistics of the worker. The same
+/// arguments give the same result to the byte.
 pub fn simulate(
     plan: &Plan,
     threads: u32,
     seed: u64,
-    server: &ServeLaw,
+    server: &ServerBehavior,
     keep_service: bool,
-) -> Vec<(Option<Tally>, Tally, Meter)> {
+) -> Vec<(Option<Tally>, Tally, WorkerStats)> {
     let setup = Setup {
         watch: false,
-        steps: u64::MAX,
+        // This meter adds no time.
+        report_polls: false,
+        max_events: u64::MAX,
         keep_service,
         ..Setup::new(Link::with_latency(ONE_WAY), seed)
     };
     let mut serve = Serve::new(server.clone(), seed);
-    let mut responder = echo::Echo::new(EchoLaw::default(), Vec::new());
+    let mut responder = echo::Echo::new(EchoBehavior::default(), Vec::new());
     let target: &mut dyn Machine =
         if plan.exchange.is_some() { &mut responder } else { &mut serve };
     let shares = threads.clamp(1, plan.shards_max());
-    let Outcome { tallies, ran } = load(plan, shares, &setup, &mut [target]);
-    let accounts = ran.finished.iter().zip(&ran.turns).map(|(&end, &turns)| Meter {
+    let Outcome { tallies, world } = load(plan, shares, &setup, &mut [target]);
+    let stats = world.finished.iter().zip(&world.turns).map(|(&end, &turns)| WorkerStats {
         wall: end.since(Nanos::ZERO),
-        turns,
-        ..Meter::default()
+        loop_iterations: turns,
+        ..WorkerStats::default()
     });
-    tallies.into_iter().zip(accounts).map(|((warm, main), meter)| (warm, main, meter)).collect()
+    tallies.into_iter().zip(stats).map(|((warm, main), meter)| (warm, main, meter)).collect()
 }
 
 impl Outcome {
-    /// The measurement of all shares in one.
+    /// The merged tally of all shares' measurement.
     pub fn main(&self) -> Tally {
         let mut tallies = self.tallies.iter().map(|(_, main)| main);
         let mut all = tallies.next().expect("there is at least one share").clone();
@@ -106,7 +112,7 @@ impl Outcome {
         all
     }
 
-    /// The warm-up of all shares in one, where there was one.
+    /// The merged tally of all shares' warm-up, if there was one.
     pub fn warmup(&self) -> Option<Tally> {
         let mut tallies = self.tallies.iter().filter_map(|(warm, _)| warm.as_ref());
         let mut all = tallies.next()?.clone();

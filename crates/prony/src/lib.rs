@@ -2,8 +2,8 @@
 
 pub mod cli;
 pub mod commands;
+mod exec_options;
 mod live_line;
-mod means;
 mod progress;
 mod selftest;
 mod tui;

@@ -5,6 +5,7 @@ use prony_run::environment::Environment;
 
 use crate::cli::Driver;
 use crate::cli::means::MeansArgs;
+use crate::cli::shard::ShardArgs;
 
 /// The driver by its name in prony-io.
 pub(crate) fn driver(driver: Driver) -> DriverChoice {
@@ -31,6 +32,21 @@ pub(crate) fn options(means: &MeansArgs) -> Options {
         },
         // --connect-to and --unix-socket are in the plan already.
         ..Options::default()
+    }
+}
+
+/// The same where it may be a share that is carried out.
+pub(crate) fn environment_of(
+    means: &MeansArgs,
+    unix_socket: bool,
+    shard: &ShardArgs,
+) -> Environment {
+    let around = environment(means, unix_socket);
+    match (shard.shard, shard.hosts, means.simulate) {
+        (Some(_), _, None) => around.of_share(),
+        // The driver alone draws the seed.
+        (None, Some(_), None) => Environment { seed: around.seed, ..around.of_share() },
+        _ => around,
     }
 }
 

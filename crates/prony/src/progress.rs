@@ -1,5 +1,5 @@
-//! What is told while a load runs: a whole screen, or one live line on a terminal, else a plain
-//! line every second.
+//! Progress of a load: a full screen or a live line on a terminal, otherwise a plain line every
+//! second.
 
 use std::env;
 use std::io::{self, IsTerminal as _};
@@ -18,55 +18,55 @@ use crate::cli::output::OutputArgs;
 use crate::live_line;
 use crate::tui::{self, View};
 
-/// Between two updates of the live line.
+/// The interval between updates of the live line.
 const LIVE_EVERY: Span = Span::from_millis(100);
-/// Between two plain lines.
+/// The interval between plain lines.
 const PLAIN_EVERY: Span = Span::from_secs(1);
 
-/// A screen that nobody has asked for does not appear for a load that is over by then.
-const UNASKED_AFTER: Span = Span::from_millis(400);
+/// Loads shorter than this do not open the full screen, unless `--tui` is given.
+const SCREEN_AFTER: Span = Span::from_millis(400);
 
-/// What is wanted.
+/// The kind of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Telling {
+pub(crate) enum ProgressMode {
     /// Nothing.
     Nothing,
     /// Lines on standard error.
     Lines,
-    /// A screen, which appears so long after the start of the load.
+    /// A full screen, which appears this long after the start of the load.
     Screen(Span),
 }
 
-/// Who is told what while the load runs; refuses a screen where there is no terminal for it.
-pub(crate) fn telling(output: &OutputArgs) -> Result<Telling, Error> {
+/// The kind of progress for these options; refuses a full screen without a terminal.
+pub(crate) fn mode(output: &OutputArgs) -> Result<ProgressMode, Error> {
     if output.quiet || output.no_progress {
-        return Ok(Telling::Nothing);
+        return Ok(ProgressMode::Nothing);
     }
     let can = tui::can_show();
     if output.tui {
         let what = "a terminal on standard error";
-        let advice = "leave it out, or start prony in the foreground of one";
+        let advice = "omit it, or run prony in the foreground of a terminal";
         let refusal = Error::Needs("--tui", what, advice);
-        return if can { Ok(Telling::Screen(Span::ZERO)) } else { Err(refusal) };
+        return if can { Ok(ProgressMode::Screen(Span::ZERO)) } else { Err(refusal) };
     }
     let smart = env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != *"dumb");
     let wanted = !output.no_tui && smart && can && io::stdout().is_terminal();
-    Ok(if wanted { Telling::Screen(UNASKED_AFTER) } else { Telling::Lines })
+    Ok(if wanted { ProgressMode::Screen(SCREEN_AFTER) } else { ProgressMode::Lines })
 }
 
-/// Tells how a load goes, on standard error.
+/// Shows the progress of a load on standard error.
 #[derive(Debug)]
 pub(crate) struct Progress {
     plan: Plan,
-    way: Way,
-    /// What the load is still to reach, at the end of a line.
+    display: Display,
+    /// The goals of the load, for the end of a line.
     aim: String,
     control: Arc<Control>,
     ending: Ending,
 }
 
 #[derive(Debug)]
-enum Way {
+enum Display {
     Silent,
     Screen(Box<View>),
     Live { next: Nanos },
@@ -74,40 +74,42 @@ enum Way {
 }
 
 impl Progress {
-    /// Progress of that plan. `control` is what stops its load.
-    pub(crate) fn new(plan: &Plan, telling: Telling, control: &Arc<Control>) -> Self {
-        let way = match telling {
-            Telling::Nothing => Way::Silent,
-            Telling::Screen(after) => {
-                Way::Screen(Box::new(View::new(plan, Arc::clone(control), after)))
+    /// Progress of this plan. `control` stops its load.
+    pub(crate) fn new(plan: &Plan, mode: ProgressMode, control: &Arc<Control>) -> Self {
+        let display = match mode {
+            ProgressMode::Nothing => Display::Silent,
+            ProgressMode::Screen(after) => {
+                Display::Screen(Box::new(View::new(plan, Arc::clone(control), after)))
             }
-            Telling::Lines if io::stderr().is_terminal() => Way::Live { next: Nanos::ZERO },
-            Telling::Lines => Way::Plain { next: Nanos::ZERO + PLAIN_EVERY },
+            ProgressMode::Lines if io::stderr().is_terminal() => {
+                Display::Live { next: Nanos::ZERO }
+            }
+            ProgressMode::Lines => Display::Plain { next: Nanos::ZERO + PLAIN_EVERY },
         };
         let control = Arc::clone(control);
-        Self { plan: plan.clone(), way, aim: String::new(), control, ending: Ending::default() }
+        Self { plan: plan.clone(), display, aim: String::new(), control, ending: Ending::default() }
     }
 
-    /// What the load is still to reach, as the end of a line.
+    /// Sets the goals of the load, for the end of a line.
     pub(crate) fn aim(&mut self, aim: String) {
         self.aim = aim;
     }
 
-    /// The load stands so.
+    /// Shows the current state of the load.
     pub(crate) fn show(&mut self, live: &Live) {
         if let Some(sentence) = self.ending.sentence(&self.control, live) {
-            self.way.end(sentence);
+            self.display.end(sentence);
         }
-        match &mut self.way {
-            Way::Silent => {}
-            Way::Screen(view) => view.show(live),
-            Way::Live { next } => {
+        match &mut self.display {
+            Display::Silent => {}
+            Display::Screen(view) => view.show(live),
+            Display::Live { next } => {
                 if live.now >= *next {
                     *next = live.now + LIVE_EVERY;
                     live_line::show(&(line(&Snapshot::of(&self.plan, live)) + &self.aim));
                 }
             }
-            Way::Plain { next } => {
+            Display::Plain { next } => {
                 if live.now >= *next {
                     *next = live.now + PLAIN_EVERY;
                     let line = line(&Snapshot::of(&self.plan, live));
@@ -117,18 +119,18 @@ impl Progress {
         }
     }
 
-    /// The load has ended: the live line goes away.
+    /// Removes the live line or screen at the end of the load.
     pub(crate) fn finish(self) {
-        match self.way {
-            Way::Screen(view) => view.finish(),
-            Way::Live { .. } => live_line::clear(),
-            Way::Silent | Way::Plain { .. } => {}
+        match self.display {
+            Display::Screen(view) => view.finish(),
+            Display::Live { .. } => live_line::clear(),
+            Display::Silent | Display::Plain { .. } => {}
         }
     }
 }
 
-impl Way {
-    /// The user has ended the load, and that is waited for.
+impl Display {
+    /// Shows what a load that the user stopped waits for.
     fn end(&mut self, sentence: String) {
         let say = |sentence: &str| output::to_stderr(&format!("prony: {sentence}"));
         match self {
@@ -143,8 +145,8 @@ impl Way {
     }
 }
 
-/// Tells what comes next where several things are done one after another: one live line on a
-/// terminal, else a plain line for each.
+/// Shows the current step of a sequence: a live line on a terminal, otherwise a plain line for each
+/// step.
 #[derive(Debug)]
 pub(crate) struct Steps {
     live: bool,
@@ -152,12 +154,12 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// On standard error, unless it is to be quiet.
+    /// Steps on standard error, unless `quiet`.
     pub(crate) fn new(quiet: bool) -> Self {
         Self { live: !quiet && io::stderr().is_terminal(), quiet }
     }
 
-    /// That comes next.
+    /// Shows the step that starts now.
     pub(crate) fn show(&self, what: &str) {
         if self.live {
             live_line::show(what);
@@ -166,7 +168,7 @@ impl Steps {
         }
     }
 
-    /// All is done: the live line goes away.
+    /// Removes the live line.
     pub(crate) fn finish(self) {
         if self.live {
             live_line::clear();
@@ -174,21 +176,21 @@ impl Steps {
     }
 }
 
-/// One line: elapsed, rates, in flight, latencies of the last second, errors.
+/// One line: elapsed time, rates, requests in flight, latencies of the last second, errors.
 fn line(now: &Snapshot) -> String {
     let mut parts = vec![elapsed(now.phase)];
     parts.extend(match (now.rate, now.target_rate) {
-        (Some(rate), Some(asked)) => {
-            Some(format!("{} of {} asked", units::rate(rate), units::rate(asked)))
+        (Some(rate), Some(target)) => {
+            Some(format!("{} (target {})", units::rate(rate), units::rate(target)))
         }
         (Some(rate), None) => Some(units::rate(rate)),
-        (None, Some(asked)) => Some(format!("{} asked", units::rate(asked))),
+        (None, Some(target)) => Some(format!("target {}", units::rate(target))),
         (None, None) => None,
     });
     parts.push(format!("{} in flight", now.in_flight));
     if let Some(latencies) = &now.latencies {
         parts.extend(latencies.p50.map(|p50| format!("p50 {}", units::span(p50))));
-        // Too few for a p99 in this second: its longest is the honest figure.
+        // With too few samples for a p99, show the maximum.
         parts.push(match latencies.p99 {
             Some(p99) => format!("p99 {}", units::span(p99)),
             None => format!("max {}", units::span(latencies.max)),
@@ -200,7 +202,7 @@ fn line(now: &Snapshot) -> String {
     parts.join(", ")
 }
 
-/// How far the run is: of its time, or just how long it has lasted.
+/// The elapsed time, and the duration if it is known.
 fn elapsed(phase: Phase) -> String {
     match phase {
         Phase::Warmup { elapsed, whole } => {
@@ -235,7 +237,7 @@ mod tests {
         format!("{options}\n  {}\n", line(&Snapshot::of(&planned.plan, live)))
     }
 
-    /// A second with so many replies of 400 us and one of 2 ms.
+    /// A second with this number of replies of 400 us and one of 2 ms.
     fn last(replies: u32) -> Option<Interval> {
         let bin = |us| bin_of(Span::from_micros(us));
         let cell = Cell {
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn lines() {
+    fn formats_progress_lines() {
         let lines = [
             check("", &at(0, None, 0)),
             check("", &at(3, last(20_000), 0)),
@@ -264,7 +266,7 @@ mod tests {
             check("-r 500", &at(0, None, 0)),
             check("-r 1k..3k@20s --warmup 5s", &at(4, last(999), 0)),
             check("-r 1k..3k@20s --warmup 5s", &at(15, last(1_999), 0)),
-            check("--arrivals uniform:1ms..3ms", &at(1, last(499), 0)),
+            check("--arrivals uniform:1ms:3ms", &at(1, last(499), 0)),
             check(
                 "-d 1h",
                 &at(1_200, last(999).map(|i| Interval { length: i.length * 2, ..i }), 0),
@@ -284,13 +286,13 @@ mod tests {
             -n 1m
               75 s, 100/s, 50 in flight, p50 397 us, max 2.00 ms
             -r 500
-              0 of 10 s, 500/s asked, 50 in flight
+              0 of 10 s, target 500/s, 50 in flight
             -r 1k..3k@20s --warmup 5s
-              4 s of 5.00 s warm-up, 1.00k/s of 1.00k/s asked, 50 in flight, p50 397 us, p99 397 us
+              4 s of 5.00 s warm-up, 1.00k/s (target 1.00k/s), 50 in flight, p50 397 us, p99 397 us
             -r 1k..3k@20s --warmup 5s
-              10 of 20 s, 2.00k/s of 2.00k/s asked, 50 in flight, p50 397 us, p99 397 us
-            --arrivals uniform:1ms..3ms
-              1 of 10 s, 500/s of 500/s asked, 50 in flight, p50 397 us, max 2.00 ms
+              10 of 20 s, 2.00k/s (target 2.00k/s), 50 in flight, p50 397 us, p99 397 us
+            --arrivals uniform:1ms:3ms
+              1 of 10 s, 500/s (target 500/s), 50 in flight, p50 397 us, max 2.00 ms
             -d 1h
               1200 of 3600 s, 500/s, 50 in flight, p50 397 us, p99 397 us
         "#]]

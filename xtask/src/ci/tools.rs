@@ -1,11 +1,11 @@
-//! What the tests need from outside, and how to get it.
+//! The programs that the tests need, and how to install them.
 
 use anyhow::{Result, bail};
 
-use super::foreign;
+use super::readers;
 use crate::shell::{is_root, program, run, which};
 
-/// A program and the Debian package that brings it.
+/// A program and its Debian package.
 type Tool = (&'static str, &'static str);
 
 const TOOLS: [Tool; 10] = [
@@ -21,8 +21,8 @@ const TOOLS: [Tool; 10] = [
     ("tmux", "tmux"),
 ];
 
-/// What not every machine can have: what needs it is left out there, which is said.
-const WELCOME: [Tool; 6] = [
+/// Programs that not every machine can have. Without them, some tests are skipped and listed.
+const OPTIONAL: [Tool; 6] = [
     ("node", "nodejs"),
     ("npm", "npm"),
     ("pip3", "python3-pip"),
@@ -31,30 +31,30 @@ const WELCOME: [Tool; 6] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
 ];
 
-/// Install by apt-get, npm and pip what is missing, or say what is.
+/// Install missing programs with apt-get, npm and pip, or fail with their names.
 pub(super) fn install() -> Result<()> {
     let missing = missing(&TOOLS);
     if !missing.is_empty() {
         let packages = missing.join(" ");
         if !can_install() {
             bail!(
-                "missing, and only root on a Debian can install it here: {packages}\n\
-                 Run `apt-get install {packages}` as root, or name the steps that you want to run"
+                "missing packages: {packages}\n\
+                 Run `apt-get install {packages}` as root (on Debian), or run single steps"
             );
         }
         apt(&missing)?;
         if let still @ [_, ..] = &self::missing(&TOOLS)[..] {
-            bail!("apt-get has run, but still missing: {}", still.join(" "));
+            bail!("still missing after apt-get: {}", still.join(" "));
         }
     }
-    let welcome = self::missing(&WELCOME);
-    if !welcome.is_empty()
+    let optional = self::missing(&OPTIONAL);
+    if !optional.is_empty()
         && can_install()
-        && let Err(e) = apt(&welcome)
+        && let Err(e) = apt(&optional)
     {
         println!("{e:#}");
     }
-    foreign::install()
+    readers::install()
 }
 
 pub(super) fn can_install() -> bool {
@@ -63,8 +63,7 @@ pub(super) fn can_install() -> bool {
 
 pub(super) fn apt(packages: &[&str]) -> Result<()> {
     let quiet = ["-q", "-y", "--no-install-recommends"];
-    // The tests start their own servers, so the packages' are not to be started: in run level 1
-    // they are not.
+    // Run level 1 keeps the packages from starting their servers. The tests start their own.
     let apt = |args: &[&str]| {
         let mut command = program("apt-get", args);
         command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");

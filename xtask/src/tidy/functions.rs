@@ -1,24 +1,24 @@
-//! The length of functions and files.
+//! The lengths of functions and files.
 
 use super::lexer::Source;
 use super::{FILE_LINES, FUNCTION_LINES, Measures};
 
-/// Enter what is over the limits.
+/// Measure functions and files that are over the limits.
 pub(super) fn measure(path: &str, source: &Source<'_>, measures: &mut Measures) {
     if source.lines.len() > FILE_LINES {
         measures.insert(("file-lines", path.to_owned()), source.lines.len());
     }
     for (name, lines) in functions(source) {
         if lines > FUNCTION_LINES {
-            // Two functions of one name in one file share an entry: the longer one counts.
+            // Of functions with the same name in a file, the longest counts.
             let entry = measures.entry(("function-lines", format!("{path}:{name}"))).or_default();
             *entry = lines.max(*entry);
         }
     }
 }
 
-/// Every function with a body, with its length. Relies on rustfmt: a body ends at the first closing
-/// brace that stands as far to the left as its `fn`.
+/// Every function with a body, and its length. Relies on rustfmt: a body ends at the first closing
+/// brace with the same indentation as its `fn`.
 fn functions<'a>(source: &'a Source<'_>) -> Vec<(&'a str, usize)> {
     let mut found = Vec::new();
     for (i, line) in source.code.iter().enumerate() {
@@ -38,7 +38,7 @@ fn functions<'a>(source: &'a Source<'_>) -> Vec<(&'a str, usize)> {
     found
 }
 
-/// The name of the function that begins on this line.
+/// The name of the function that starts on this line.
 fn name_of(line: &str) -> Option<&str> {
     let at = line.find("fn ")?;
     let before_is_modifiers = line[..at].split_whitespace().all(|w| {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_counted_from_fn_to_brace() {
+    fn counts_lines_from_fn_to_closing_brace() {
         let text = "impl A {\n    pub(crate) const fn a(\n        x: u8,\n    ) -> u8 {\n        x\n    }\n\n    fn one() {}\n\
                     \n    unsafe extern \"C\" fn b() {\n        if x {\n        }\n    }\n}\ntrait T {\n    fn c();\n}\n";
         assert_eq!(lengths(text), [("a".to_owned(), 5), ("b".to_owned(), 4)]);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_the_limit_is_measured() {
+    fn measures_functions_and_files_over_the_limits() {
         let body = "    x();\n".repeat(FUNCTION_LINES - 1);
         let text = format!("fn long() {{\n{body}}}\n");
         let mut measures = Measures::new();

@@ -1,13 +1,12 @@
-//! Which module imports which: a graph for each crate.
+//! The import graph of each crate: which top-level module imports which.
 //!
-//! A node is a file: `a.rs` or `a/mod.rs` is `a`, `a/b.rs` is `a::b`. An arrow goes from a file to
-//! the deepest file on a path that it names, so a type counts for the module through which it is
-//! named. Only the root of a crate is looked through: `crate::Name` leads where `lib.rs` takes
-//! `Name` from. `mod x;` is no arrow.
+//! The file `a.rs` or `a/mod.rs` is the module `a`, `a/b.rs` is `a::b`. An import leads to the
+//! deepest module on its path, so an item counts for the module through which it is named.
+//! Re-exports are followed at the root of the crate only: `crate::Name` leads to the module from
+//! which `lib.rs` re-exports `Name`. `mod x;` is not an import.
 //!
-//! A room is a module at the top of a crate with all that is below it. Circles are looked for
-//! between rooms: within one, a front door (`x.rs`, `x/mod.rs`) and its children may name each
-//! other, and so may the root and its rooms, for a front door is there to put its room together.
+//! The nodes of the graph are the top-level modules, each with all of its submodules. Imports
+//! within a top-level module are free, and so are those between the root and the top-level modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,32 +16,32 @@ use super::lexer::Source;
 /// The path of a module below the root of its crate; empty for the root.
 pub(super) type Module = Vec<String>;
 
-/// Where an import stands: a file and a line, from 1.
+/// The place of an import: a file and a line, from 1.
 pub(super) type Place = (String, usize);
 
-/// The sources of a crate, then its graph.
+/// The sources of all crates, from which the graphs are made.
 #[derive(Default)]
 pub(super) struct Files {
-    /// Folder of the sources (`crates/x/src`) to modules, each with its file.
+    /// For each source folder (`crates/x/src`), the modules with their files.
     crates: BTreeMap<String, BTreeMap<Module, (String, Imports)>>,
 }
 
-/// Which room of a crate imports which.
+/// The imports between the top-level modules of a crate.
 #[derive(Debug, Default)]
-pub(super) struct Rooms {
+pub(super) struct CrateGraph {
     /// The folder of its sources.
     pub(super) folder: String,
-    /// All of them, those without imports too.
+    /// All top-level modules.
     pub(super) names: BTreeSet<String>,
-    /// The first import of each arrow.
-    pub(super) arrows: BTreeMap<(String, String), Place>,
+    /// For each pair of modules, the place of the first import.
+    pub(super) imports_between: BTreeMap<(String, String), Place>,
 }
 
 impl Files {
-    /// Take in a file, if it belongs to a crate and not to the tests.
+    /// Add a file, if it belongs to a crate and not to the tests.
     pub(super) fn gather(&mut self, path: &str, source: &Source<'_>) {
         let Some((name, file)) = place_in_crate(path) else { return };
-        // The binary beside a library is a crate of its own, without rooms.
+        // The binary next to a library is a separate crate with a single module.
         if imports::is_test(path) || file == "main" {
             return;
         }
@@ -52,8 +51,8 @@ impl Files {
     }
 
     /// The graph of each crate.
-    pub(super) fn rooms(&self) -> Vec<Rooms> {
-        self.crates.iter().map(|(folder, modules)| rooms(folder, modules)).collect()
+    pub(super) fn graph(&self) -> Vec<CrateGraph> {
+        self.crates.iter().map(|(folder, modules)| graph(folder, modules)).collect()
     }
 }
 
@@ -72,7 +71,7 @@ pub(super) fn module_of(file: &str) -> Module {
     parts
 }
 
-fn rooms(folder: &str, modules: &BTreeMap<Module, (String, Imports)>) -> Rooms {
+fn graph(folder: &str, modules: &BTreeMap<Module, (String, Imports)>) -> CrateGraph {
     let tests: Vec<Module> = modules
         .iter()
         .flat_map(|(own, (_, i))| i.test_modules.iter().map(|m| [&own[..], m].concat()))
@@ -80,25 +79,27 @@ fn rooms(folder: &str, modules: &BTreeMap<Module, (String, Imports)>) -> Rooms {
     let is_test = |m: &Module| tests.iter().any(|t| m.starts_with(t));
     let known = |m: &[String]| modules.contains_key(m);
     let root = Root::new(modules);
-    let mut rooms = Rooms { folder: folder.to_owned(), ..Rooms::default() };
+    let mut graph = CrateGraph { folder: folder.to_owned(), ..CrateGraph::default() };
     for (own, (path, imports)) in modules.iter().filter(|(m, _)| !m.is_empty() && !is_test(m)) {
-        rooms.names.insert(own[0].clone());
+        graph.names.insert(own[0].clone());
         for named in &imports.named {
             let Some(full) = resolve(&[&own[..], &named.within].concat(), &named.path, known)
             else {
                 continue;
             };
-            let Some(to) = root.look_through(full).filter(|to| known(&to[..1])) else { continue };
+            let Some(to) = root.follow_reexport(full).filter(|to| known(&to[..1])) else {
+                continue;
+            };
             if to[0] != own[0] {
                 let place = (path.clone(), named.line);
-                rooms.arrows.entry((own[0].clone(), to[0].clone())).or_insert(place);
+                graph.imports_between.entry((own[0].clone(), to[0].clone())).or_insert(place);
             }
         }
     }
-    rooms
+    graph
 }
 
-/// The path from the root of the crate; `None` for what belongs to another crate or cannot be told.
+/// The path from the root of the crate; `None` if it leads to another crate, or is ambiguous.
 pub(super) fn resolve(
     own: &[String],
     path: &[String],
@@ -130,7 +131,7 @@ pub(super) fn resolve(
     Some(at)
 }
 
-/// What the root of a crate takes from its modules under which name.
+/// The re-exports at the root of a crate.
 struct Root(BTreeMap<String, Module>);
 
 impl Root {
@@ -144,35 +145,39 @@ impl Root {
         Self(taken.filter(|(_, path)| known(&path[..1.min(path.len())])).collect())
     }
 
-    /// Where a path leads that may name a re-export of the root; `None` for the root itself.
-    fn look_through(&self, path: Module) -> Option<Module> {
+    /// Resolve a path that may name a re-export at the root; `None` for the root itself.
+    fn follow_reexport(&self, path: Module) -> Option<Module> {
         let first = path.first()?;
         Some(self.0.get(first).cloned().unwrap_or(path))
     }
 }
 
 #[cfg(test)]
-pub(super) fn of_sources(sources: &[(&str, &str)]) -> Rooms {
+pub(super) fn of_sources(sources: &[(&str, &str)]) -> CrateGraph {
     let mut files = Files::default();
     for (path, text) in sources {
         files.gather(&format!("crates/x/src/{path}"), &Source::new(text));
     }
-    files.rooms().pop().unwrap_or_default()
+    files.graph().pop().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn arrows(sources: &[(&str, &str)]) -> Vec<String> {
-        let rooms = of_sources(sources);
+    fn imports_between(sources: &[(&str, &str)]) -> Vec<String> {
+        let graph = of_sources(sources);
         let place = |(path, line): &Place| format!("{}:{line}", path.replace("crates/x/src/", ""));
-        rooms.arrows.iter().map(|((a, b), p)| format!("{a} -> {b} ({})", place(p))).collect()
+        graph
+            .imports_between
+            .iter()
+            .map(|((a, b), p)| format!("{a} -> {b} ({})", place(p)))
+            .collect()
     }
 
     #[test]
-    fn imports_become_arrows_between_rooms() {
-        let found = arrows(&[
+    fn finds_imports_between_top_level_modules() {
+        let found = imports_between(&[
             ("lib.rs", "mod a;\nmod b;\npub use b::Thing as Renamed;\npub use c::run;\nmod c;\n"),
             ("a.rs", "mod inner;\nuse crate::b::{self, X};\nuse inner::Y;\nuse std::b::Z;\n"),
             (
@@ -198,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_no_part_of_the_graph() {
-        let found = arrows(&[
+    fn ignores_imports_of_tests() {
+        let found = imports_between(&[
             (
                 "a.rs",
                 "#[cfg(test)]\nmod tests {\n    use crate::b::X;\n}\n#[cfg(test)]\nmod extra;\n",
@@ -214,8 +219,8 @@ mod tests {
     }
 
     #[test]
-    fn inline_modules_are_steps_for_super() {
-        let found = arrows(&[
+    fn resolves_super_in_inline_modules() {
+        let found = imports_between(&[
             ("a.rs", "mod inline {\n    use super::super::b::X;\n    use super::Own;\n}\n"),
             ("b.rs", ""),
         ]);

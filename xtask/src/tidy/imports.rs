@@ -1,40 +1,40 @@
-//! The paths that a source file names, with the lines where they stand.
+//! Finds the paths in a source file, with their lines.
 //!
-//! Only paths that are written out are seen. A name in a macro's output, in a literal (such as
-//! serde's `with = "…"`), or behind a `use` of its module adds nothing: that `use` is already an
-//! import.
+//! Paths in a macro's output and in literals (such as serde's `with = "…"`) are not found. Names
+//! that are qualified with an imported module are not needed, because the `use` of the module
+//! counts.
 
 use std::ops::Range;
 
 use super::lexer::Source;
 
-/// One path, as it is written but with groups taken apart: `use a::{b, c}` is two.
+/// A path. A group is split into its paths: `use a::{b, c}` is two.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Named {
     /// Its segments, from `crate`, `self`, `super` or a name; never a trailing `self` or `*`.
     pub(super) path: Vec<String>,
-    /// The name under which a `use` makes it known.
+    /// The name that a `use` gives it.
     pub(super) known_as: Option<String>,
-    /// The inline modules around it, outermost first.
+    /// The enclosing inline modules, outermost first.
     pub(super) within: Vec<String>,
     /// From 1.
     pub(super) line: usize,
 }
 
-/// What one file names.
+/// The paths in a file.
 #[derive(Debug, Default)]
 pub(super) struct Imports {
     pub(super) named: Vec<Named>,
-    /// Modules declared for tests only (`#[cfg(test)] mod x;`), below the module of the file.
+    /// Submodules that are declared for tests only (`#[cfg(test)] mod x;`).
     pub(super) test_modules: Vec<Vec<String>>,
 }
 
-/// Whether all of a file belongs to the tests.
+/// Whether the whole file belongs to the tests.
 pub(super) fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.contains("/benches/") || path.ends_with("/tests.rs")
 }
 
-/// All paths of a file but those in items that are compiled for tests only.
+/// All paths in a file, except in items that are compiled for tests only.
 pub(super) fn read(source: &Source<'_>) -> Imports {
     let code = source.code.join("\n");
     let tests = test_items(&code);
@@ -68,12 +68,12 @@ pub(super) fn read(source: &Source<'_>) -> Imports {
     imports
 }
 
-/// One path of a group.
+/// A path of a group.
 #[derive(Debug)]
 struct Leaf {
     path: Vec<String>,
     alias: Option<String>,
-    /// Where its last segment stands, in bytes from the beginning of the group.
+    /// The offset of its last segment from the start of the group, in bytes.
     offset: usize,
 }
 
@@ -86,7 +86,8 @@ impl Leaf {
     }
 }
 
-/// Every path with two segments or in a `use`: where it begins, whether in a `use`, its leaves.
+/// Every path with two segments or in a `use`: its offset, whether it is in a `use`, and its
+/// leaves.
 fn paths(code: &str) -> Vec<(usize, bool, Vec<Leaf>)> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -98,7 +99,7 @@ fn paths(code: &str) -> Vec<(usize, bool, Vec<Leaf>)> {
         }
         let is_use = &code[at..at + len] == "use" && code[at + len..].starts_with([' ', '\n']);
         let is_path = code[at + len..].starts_with("::");
-        // A field, a method, or the rest of `<T as Trait>::name`; and who may see an item.
+        // Skip fields, methods, the rest of `<T as Trait>::name`, and visibilities.
         let before = &code[..at];
         let goes_on = before.ends_with("::") || before.ends_with('.') && !before.ends_with("..");
         if !(is_use || is_path) || goes_on || before.ends_with("pub(in ") {
@@ -117,7 +118,7 @@ fn paths(code: &str) -> Vec<(usize, bool, Vec<Leaf>)> {
     found
 }
 
-/// How long the word is at the beginning of a text, `r#` included.
+/// The length of the word at the start of a text, `r#` included.
 fn word_len(text: &str) -> usize {
     let raw = if text.starts_with("r#") { 2 } else { 0 };
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -129,8 +130,8 @@ fn skip_space(code: &str, at: usize) -> usize {
     code.len() - code[at..].trim_start_matches(is_space).len()
 }
 
-/// Take the path or the group of paths at `at` apart; returns where it ends. Outside a `use`, what
-/// follows an `as` is a type.
+/// Parse the path or the group of paths at `at`; returns its end. Outside a `use`, a type follows
+/// `as`.
 fn expand(
     code: &str,
     at: usize,
@@ -174,7 +175,7 @@ fn expand(
     at
 }
 
-/// The items under `#[cfg(test)]`, each from its attribute to its end.
+/// The ranges of the items with `#[cfg(test)]`, attributes included.
 fn test_items(code: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for attribute in ["#[cfg(test)]", "#[cfg(all(test"] {
@@ -185,8 +186,8 @@ fn test_items(code: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Where the item ends whose first attribute stands at `at`: after its `;`, its body, or (a field,
-/// an arm) its comma.
+/// The end of the item with its first attribute at `at`: after its `;`, its body, or (of a field or
+/// a match arm) its comma.
 fn item_end(code: &str, at: usize) -> usize {
     let mut at = at;
     while code[at..].starts_with("#[") {
@@ -212,7 +213,7 @@ fn item_end(code: &str, at: usize) -> usize {
     code.len()
 }
 
-/// Behind the bracket that closes the one at `at`.
+/// The offset after the bracket that closes the one at `at`.
 fn closing(code: &str, at: usize) -> usize {
     let mut depth = 0_usize;
     for (i, b) in code.bytes().enumerate().skip(at) {
@@ -234,7 +235,7 @@ fn declared_module(item: &str) -> Option<&str> {
     (word_len(name) == name.len()).then_some(name)
 }
 
-/// The bodies of inline modules, with their names, outer ones first.
+/// The ranges of inline modules with their names, outer ones first.
 fn inline_modules(code: &str) -> Vec<(Range<usize>, String)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("mod ") {
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_taken_apart() {
+    fn splits_paths_and_groups() {
         for (text, want) in [
             (
                 "use crate::{a, b::C as D, e::{self, f::G}};\nfn f() { x(crate::h::i(1), crate::j::K::<u8>::new()); }",
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_tests_is_left_out() {
+    fn ignores_items_for_tests() {
         let text = "use crate::a::A;\n#[cfg(test)]\nuse crate::b::{B, C};\n#[cfg(test)]\nmod tests;\n\
                     #[cfg(test)]\npub(crate) fn f<A, B>(x: [u8; 3]) {\n    crate::c::d();\n}\nfn g() { crate::e::f() }\n\
                     struct S {\n    #[cfg(test)]\n    x: crate::h::X,\n    y: crate::i::Y,\n}\n\
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_modules_and_aliases_are_kept() {
+    fn keeps_lines_modules_and_aliases() {
         let text = "mod inner {\n    use super::super::{\n        a::A as B,\n        c,\n    };\n}\nuse crate::d;\n";
         let named = read(&Source::new(text)).named;
         let seen: Vec<_> = named

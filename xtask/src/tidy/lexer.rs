@@ -1,21 +1,21 @@
-//! Just enough of Rust's lexical structure to tell code from comments and literals.
+//! A minimal lexer for Rust that separates code from comments and literals.
 
-/// A source file, and the same text with everything that is not code blanked out.
+/// A source file, and a copy with comments and literals replaced.
 pub(crate) struct Source<'a> {
-    /// The text as it is, by lines.
+    /// The lines of the text.
     pub(crate) lines: Vec<&'a str>,
-    /// The same lines, where each character of a comment is `COMMENT` and each of a literal
-    /// `LITERAL`.
+    /// The same lines, with `COMMENT` for each character of a comment and `LITERAL` for each of a
+    /// literal.
     pub(crate) code: Vec<String>,
 }
 
-/// Stands for a character of a comment.
+/// Replaces a character of a comment.
 pub(crate) const COMMENT: char = '\u{1}';
-/// Stands for a character of a string, character or byte literal, its quotes included.
+/// Replaces a character of a string, character or byte literal, quotes included.
 pub(crate) const LITERAL: char = '\u{2}';
 
 impl<'a> Source<'a> {
-    /// Tell code from the rest.
+    /// Separate code from the rest.
     pub(crate) fn new(text: &'a str) -> Self {
         let code = blank(text);
         Self { lines: text.lines().collect(), code: code.lines().map(str::to_owned).collect() }
@@ -39,7 +39,7 @@ fn blank(text: &str) -> String {
     out
 }
 
-/// Where the token that begins at `at` ends, and what to write in its place.
+/// The end of the token at `at`, and the replacement of its characters.
 fn token(chars: &[char], at: usize) -> (usize, Option<char>) {
     let next = chars.get(at + 1);
     match chars[at] {
@@ -121,7 +121,7 @@ fn char_literal(chars: &[char], at: usize) -> Option<usize> {
     }
 }
 
-/// A raw string whose hashes begin at `at`; `None` for a raw identifier.
+/// A raw string with its hashes at `at`; `None` for a raw identifier.
 fn raw(chars: &[char], at: usize) -> Option<usize> {
     let hashes = chars[at..].iter().take_while(|&&c| c == '#').count();
     if chars.get(at + hashes) != Some(&'"') {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_told_from_the_rest() {
+    fn separates_code_from_comments_and_literals() {
         for (text, want) in [
             ("a // b\nc", "a ////\nc"),
             ("a /* b /* c */ d */ e", "a ///////////////// e"),

@@ -1,10 +1,10 @@
-//! Whether the files that our documents point to are there.
+//! Checks that the relative links of the documents lead to existing files.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::Finding;
 
-/// Check the relative links of one document; what is on the web is not asked.
+/// Check the relative links of a document. Links to the web are not followed.
 pub(super) fn check(
     path: &str,
     text: &str,
@@ -19,19 +19,19 @@ pub(super) fn check(
             }
             let file = target.split('#').next().unwrap_or_default();
             if !exists(&plain(&folder.join(file))) {
-                let what = format!("points to {target}, which is not there");
+                let what = format!("broken link to {target}");
                 findings.push(Finding { path: path.to_owned(), line: i + 1, what });
             }
         }
     }
 }
 
-/// What stands between `](` and `)`.
+/// The text between `](` and `)`.
 fn targets(line: &str) -> Vec<&str> {
     line.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect()
 }
 
-/// The path without its `..`, so that it is right even where a folder in between is not there.
+/// The path with its `..` resolved, even if a folder in between does not exist.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -49,12 +49,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_to_nowhere_is_found() {
+    fn reports_broken_links() {
         let text = "[a](b.md), [c](../d.md#e), [f](#g), [h](https://i/j.md)\n[k](nowhere.md)\n";
         let exists = |path: &Path| ["docs/b.md", "d.md"].iter().any(|p| Path::new(p) == path);
         let mut findings = Vec::new();
         check("docs/x.md", text, exists, &mut findings);
         let shown: Vec<String> = findings.iter().map(ToString::to_string).collect();
-        assert_eq!(shown, ["docs/x.md:2: points to nowhere.md, which is not there"]);
+        assert_eq!(shown, ["docs/x.md:2: broken link to nowhere.md"]);
     }
 }

@@ -1,21 +1,22 @@
-//! The rules of the tree that neither rustfmt nor clippy knows, over all files that git knows (or
-//! would add).
+//! `cargo xtask tidy`: checks rules that neither rustfmt nor clippy has, for all files that git
+//! tracks (or would add).
 //!
-//! A rule that the tree does not yet keep everywhere is a ratchet: `xtask/tidy-ratchet.txt` holds
-//! today's number for each offender. A number may fall and an entry may go, never the other way
-//! round.
+//! Rules that the sources do not follow everywhere yet are ratchets: `xtask/tidy-ratchet.txt` has
+//! the current number of each file that breaks one. A number may only fall, and an entry may only
+//! be removed.
 
-mod circles;
-mod floors;
+mod cycles;
 mod functions;
 mod graph;
 mod imports;
+mod layers;
 mod lexer;
 mod links;
 mod modules;
 mod ratchet;
 mod text;
 mod truth;
+mod words;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,25 +27,25 @@ use anyhow::{Context, Result, bail};
 
 use lexer::Source;
 
-/// The most columns of a line of Rust.
+/// The maximum width of a line of Rust, in columns.
 const COLUMNS: usize = 100;
-/// The most lines of a file of Rust.
+/// The maximum length of a Rust file, in lines.
 const FILE_LINES: usize = 600;
-/// The most lines of a function, from its `fn` to its closing brace.
+/// The maximum length of a function, from its `fn` to its closing brace, in lines.
 const FUNCTION_LINES: usize = 70;
-/// The largest file, in bytes.
+/// The maximum size of a file, in bytes.
 const BLOB_BYTES: usize = 100 * 1024;
 
-/// One breach of a rule.
+/// A place that breaks a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
-    /// From 1; 0 where the whole file is meant.
+    /// From 1; 0 for the whole file.
     line: usize,
     what: String,
 }
 
-/// What a ratchet measures: `(rule, where)` to a number.
+/// The numbers that the ratchets limit, by rule and place.
 type Measures = BTreeMap<(&'static str, String), usize>;
 
 /// `cargo xtask tidy`.
@@ -54,23 +55,24 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         [] => false,
         ["--update"] => true,
         ["--graph"] => return print_graph(),
-        _ => bail!("usage: cargo xtask tidy [--update | --graph]"),
+        ["--words"] => return explain_words(),
+        _ => bail!("usage: cargo xtask tidy [--update | --graph | --words]"),
     };
     let paths = listed_files()?;
     let document = fs::read_to_string(modules::DOCUMENT).context(modules::DOCUMENT)?;
     let rules = modules::Rules::parse(&document)?;
-    let floors = floors::Floors::parse(&document)?;
+    let layers = layers::Layers::parse(&document)?;
     let mut findings = Vec::new();
     rules.check_names(&paths, &mut findings);
     let mut measures = Measures::new();
     let mut numbered = Vec::new();
     let mut files = graph::Files::default();
     for path in &paths {
-        // A file that is deleted but still listed is none of our business.
+        // git also lists files that are deleted.
         let Ok(bytes) = fs::read(path) else { continue };
         check(path, &bytes, &rules, &mut findings, &mut measures);
         if path.ends_with("Cargo.toml") {
-            floors.check(path, &String::from_utf8_lossy(&bytes), &mut findings);
+            layers.check(path, &String::from_utf8_lossy(&bytes), &mut findings);
         }
         if path.ends_with(".rs") {
             let text = String::from_utf8_lossy(&bytes);
@@ -80,10 +82,10 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     }
     let table = fs::read_to_string(truth::TABLE).context(truth::TABLE)?;
     truth::check(&table, &numbered, &mut findings);
-    let rooms = files.rooms();
-    circles::measure(&rooms, &mut measures);
+    let graph = files.graph();
+    cycles::measure(&graph, &mut measures);
     findings.extend(ratchet::settle(&measures, update)?);
-    circles::explain(&rooms, &mut findings);
+    cycles::explain(&graph, &mut findings);
     findings.sort();
     for f in &findings {
         eprintln!("{f}");
@@ -95,7 +97,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// `cargo xtask tidy --graph`: which room of each crate imports which.
+/// `cargo xtask tidy --graph`: the imports between the top-level modules of each crate.
 fn print_graph() -> Result<()> {
     let mut files = graph::Files::default();
     for path in listed_files()?.iter().filter(|p| p.ends_with(".rs")) {
@@ -103,7 +105,21 @@ fn print_graph() -> Result<()> {
             files.gather(path, &Source::new(&text));
         }
     }
-    print!("{}", circles::drawn(&files.rooms()));
+    print!("{}", cycles::drawn(&files.graph()));
+    Ok(())
+}
+
+/// `cargo xtask tidy --words`: lists the retired words, and what to write instead.
+fn explain_words() -> Result<()> {
+    let is_prose = |path: &&String| path.ends_with(".rs") || path.ends_with(".md");
+    for path in listed_files()?.iter().filter(is_prose) {
+        if let Ok(text) = fs::read_to_string(path)
+            && !path.starts_with("docs/design/")
+            && !path.starts_with("xtask/src/tidy/")
+        {
+            words::explain(path, &text);
+        }
+    }
     Ok(())
 }
 
@@ -135,7 +151,7 @@ fn check(
         let what = format!("{} bytes: no file over {BLOB_BYTES}", bytes.len());
         findings.push(Finding { path: path.to_owned(), line: 0, what });
     }
-    // Corpora and goldens are data: what stands in them is what it has to be.
+    // Corpora and golden files are data, and not checked.
     if path.starts_with("fuzz/corpus/") || path.contains("/golden/") {
         return;
     }
@@ -143,12 +159,14 @@ fn check(
     text::check_any(path, text, findings);
     if path.ends_with(".md") {
         links::check(path, text, |target| fs::exists(target).unwrap_or(false), findings);
+        words::measure(path, text, measures);
     }
     if !path.ends_with(".rs") {
         return;
     }
     let source = Source::new(text);
     text::check_rust(path, &source, findings, measures);
+    words::measure_rust(path, &source, measures);
     functions::measure(path, &source, measures);
     rules.check(path, &source, findings);
 }

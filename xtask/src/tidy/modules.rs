@@ -1,9 +1,9 @@
-//! Who may name whom: the table in ARCHITECTURE.md is the rule, and the sources are held against
-//! it.
+//! Who may name whom: checks the imports in the sources against the table in ARCHITECTURE.md.
 //!
-//! A row has modules on the left (of prony-core, or of the crate in parentheses) and on the right
-//! what they may name of prony-core: `nothing`, a list of modules and of items (`plan::Think`), or
-//! `all but` a list. Every module of prony-core needs a row; its root and its tests are free.
+//! A row has modules on the left (of prony-core, or of the crate in parentheses), and on the right
+//! what they may import of prony-core: `nothing`, a list of modules and items (`plan::Think`), or
+//! `all but` a list. Every module of prony-core needs a row. The root and the tests are not
+//! checked.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,20 @@ use super::lexer::Source;
 
 /// The document with the table.
 pub(super) const DOCUMENT: &str = "ARCHITECTURE.md";
-/// The head of the table.
+/// The header of the table.
 const HEAD: &str = "| module | may name (of prony-core) |";
 const CORE: &str = "prony-core";
 
 /// The table.
 pub(super) struct Rules {
-    /// Crate and module, with the rule.
+    /// The rule of each crate and module.
     rules: BTreeMap<(String, String), Rule>,
 }
 
-/// One row, for one of its modules.
+/// The rule of a module.
 #[derive(Clone)]
 struct Rule {
-    /// Whether the list is what it may not name.
+    /// Whether the list has what it may not import.
     not: bool,
     list: Vec<Vec<String>>,
     /// The line of the row, from 1.
@@ -88,18 +88,18 @@ impl Rules {
             return;
         };
         let own = module_of(file);
-        let Some(room) = own.first() else { return };
+        let Some(top) = own.first() else { return };
         let is_core = package == CORE;
-        let Some(rule) = self.rules.get(&(package.to_owned(), room.clone())) else {
+        let Some(rule) = self.rules.get(&(package.to_owned(), top.clone())) else {
             if is_core {
-                let what = format!("module `{room}` has no row in the table of {DOCUMENT}");
+                let what = format!("module `{top}` has no row in the table of {DOCUMENT}");
                 findings.push(Finding { path: path.to_owned(), line: 0, what });
             }
             return;
         };
         for named in imports::read(source).named {
             let full = if is_core {
-                // A module of its own is never out of bounds, so bare names do not matter.
+                // Its own submodules are always allowed, so bare names do not matter.
                 resolve(&[&own[..], &named.within].concat(), &named.path, |_| false)
             } else {
                 named.path.strip_prefix(&["prony_core".to_owned()][..]).map(<[String]>::to_vec)
@@ -108,9 +108,9 @@ impl Rules {
             if full.is_empty() {
                 full.push("*".to_owned());
             }
-            // What stands at the root of the crate is told from a module by its capital.
+            // An item at the root of the crate starts with a capital letter, a module does not.
             let is_root_item = full[0].starts_with(|c: char| c.is_uppercase());
-            let is_free = is_root_item || is_core && full[0] == *room;
+            let is_free = is_root_item || is_core && full[0] == *top;
             if !is_free && !rule.permits(&full) {
                 let what =
                     format!("may not name {} ({DOCUMENT}: who may name whom)", full.join("::"));
@@ -126,7 +126,7 @@ impl Rule {
     }
 }
 
-/// The left cell: modules, and their crate.
+/// Parse the left cell: modules, and their crate.
 fn subjects(cell: &str) -> Result<(Vec<String>, &str)> {
     let (modules, package) = match cell.strip_suffix(')').and_then(|c| c.rsplit_once('(')) {
         Some((modules, package)) => (modules.trim(), package),
@@ -135,7 +135,7 @@ fn subjects(cell: &str) -> Result<(Vec<String>, &str)> {
     Ok((list(modules)?, package))
 }
 
-/// The right cell.
+/// Parse the right cell.
 fn permission(cell: &str, line: usize) -> Result<Rule> {
     if cell == "nothing" {
         return Ok(Rule { not: false, list: Vec::new(), line });
@@ -145,7 +145,7 @@ fn permission(cell: &str, line: usize) -> Result<Rule> {
     Ok(Rule { not, list: list(entries)?.into_iter().map(split).collect(), line })
 }
 
-/// "`a`, `b`" and nothing else.
+/// Parse a list such as "`a`, `b`".
 pub(super) fn list(text: &str) -> Result<Vec<String>> {
     let is_name = |c: char| c.is_alphanumeric() || "_:-".contains(c);
     let mut found = Vec::new();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn table_is_the_rule() {
+    fn checks_imports_against_the_table() {
         for (path, text, named) in [
             ("prony-core/src/a.rs", "use crate::b::B;\n", "b::B"),
             ("prony-core/src/a/mod.rs", "use super::d;\n", "d"),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn table_of_modules_that_are_not_there_is_found() {
+    fn reports_modules_that_do_not_exist() {
         let paths: Vec<String> =
             ["prony-core/src/a.rs", "prony-core/src/b/mod.rs", "prony-core/src/d.rs"]
                 .map(|p| format!("crates/{p}"))
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_in_other_words_are_refused() {
+    fn refuses_malformed_cells() {
         for row in [
             "| `a` | `b` and its kin |",
             "| `a` | all |",
@@ -248,9 +248,9 @@ mod tests {
         assert!(Rules::parse("no table\n").is_err());
     }
 
-    /// The aims for which the table is there, whatever else changes in it.
+    /// Boundaries that the table must always have.
     #[test]
-    fn table_of_the_project_keeps_its_walls() {
+    fn refuses_imports_across_the_main_boundaries() {
         for (path, text) in [
             (format!("{SRC}proto/h1.rs"), "use crate::record::Recorder;\n"),
             (format!("{SRC}proto/h1/head.rs"), "use crate::{units::Span, schedule::{RatePlan}};\n"),
@@ -261,7 +261,10 @@ mod tests {
                 "crates/prony-io/src/drivers/epoll/mod.rs".to_owned(),
                 "use prony_core::{machine::Machine, record::Tally};\n",
             ),
-            ("crates/prony-io/src/drivers/desk.rs".to_owned(), "use prony_core::engine::Engine;\n"),
+            (
+                "crates/prony-io/src/drivers/dedicated.rs".to_owned(),
+                "use prony_core::engine::Engine;\n",
+            ),
         ] {
             assert_eq!(findings_in(&path, text).len(), 1, "{text}");
         }

@@ -1,4 +1,5 @@
-//! Numbers that may only fall: `xtask/tidy-ratchet.txt`, one `RULE WHERE NUMBER` a line.
+//! The ratchets: numbers that may only fall, in `xtask/tidy-ratchet.txt`, with a line
+//! `RULE PLACE NUMBER` for each.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,14 +11,14 @@ use super::{Finding, Measures};
 
 const FILE: &str = "xtask/tidy-ratchet.txt";
 const HEAD: &str = "\
-# What does not keep the rules yet, and by how much. A number may fall and a line may go (`cargo xtask tidy --update`
-# sees to it); a number that would have to rise is a reason to mend the code.
+# Places that still break a rule of `cargo xtask tidy`, with their numbers. The numbers may only fall:
+# `cargo xtask tidy --update` lowers them and removes lines that are no longer needed.
 ";
 
-/// What the table allows: `(rule, where)` to a number.
+/// The numbers in the file, by rule and place.
 type Allowed = BTreeMap<(String, String), usize>;
 
-/// Compare with the table; with `update`, lower the table first.
+/// Compare with the file; with `update`, lower the numbers in the file first.
 pub(super) fn settle(measures: &Measures, update: bool) -> Result<Vec<Finding>> {
     let mut allowed =
         parse(&fs::read_to_string(FILE).with_context(|| format!("cannot read {FILE}"))?)?;
@@ -33,7 +34,7 @@ fn parse(text: &str) -> Result<Allowed> {
     for line in text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [rule, place, number] = words[..] else {
-            bail!("{FILE}: not `RULE WHERE NUMBER`: {line}")
+            bail!("{FILE}: not `RULE PLACE NUMBER`: {line}")
         };
         let number = number.parse().with_context(|| format!("{FILE}: no number: {line}"))?;
         allowed.insert((rule.to_owned(), place.to_owned()), number);
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_may_fall_but_not_rise() {
+    fn refuses_numbers_that_rise() {
         let allowed = parse("# x\nfile-lines a.rs 700\n").unwrap();
         assert_eq!(compare(&allowed, &measured(&[("file-lines", "a.rs", 700)])), []);
         for (n, word) in [(701, "stands at 700"), (699, "--update")] {
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_lowers_and_never_adds() {
+    fn update_lowers_numbers_and_adds_none() {
         let mut allowed =
             parse("file-lines a.rs 700\nfile-lines b.rs 700\nfile-lines c.rs 700\n").unwrap();
         let now = measured(&[
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_none_is_refused() {
+    fn refuses_malformed_lines() {
         assert!(parse("file-lines a.rs\n").is_err());
         assert!(parse("file-lines a.rs many\n").is_err());
     }

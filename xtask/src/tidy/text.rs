@@ -3,7 +3,7 @@
 use super::lexer::{COMMENT, LITERAL, Source};
 use super::{COLUMNS, Finding, Measures};
 
-/// Unfinished business and tools of the moment, as they stand in code.
+/// Unfinished work and debugging aids in code.
 const BANNED_CODE: [(&str, &str); 6] = [
     ("dbg!", "leftover of a debugging session"),
     ("todo!", "finish it"),
@@ -13,33 +13,15 @@ const BANNED_CODE: [(&str, &str); 6] = [
     ("#![allow(", "use #![expect(..., reason = \"...\")]"),
 ];
 
-/// The same in comments, where the tidy rules themselves do not name them.
+/// The same in comments.
 const BANNED_NOTES: [&str; 2] = ["FIXME", "XXX:"];
 
-/// Words that are always a slip of the finger.
-const MISSPELT: [&str; 14] = [
-    "teh",
-    "recieve",
-    "recieved",
-    "seperate",
-    "seperately",
-    "occured",
-    "occurence",
-    "adress",
-    "wich",
-    "lenght",
-    "thier",
-    "succesful",
-    "succesfully",
-    "neccessary",
-];
-
-/// Folders of one particular machine.
+/// Folders of a particular machine.
 const MACHINE: [&str; 3] = ["/work/", "/root/", "/Users/"];
 
 /// Rules for every text file.
 pub(super) fn check_any(path: &str, text: &str, findings: &mut Vec<Finding>) {
-    // This folder and its tests must be able to name what they forbid.
+    // The sources of the rules name the words that they forbid.
     if path.starts_with("xtask/src/tidy/") {
         return;
     }
@@ -57,11 +39,6 @@ pub(super) fn check_any(path: &str, text: &str, findings: &mut Vec<Finding>) {
         if line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ") {
             find(n, "a merge was not finished".to_owned());
         }
-        for word in line.split(|c: char| !c.is_alphabetic()) {
-            if MISSPELT.contains(&word.to_lowercase().as_str()) {
-                find(n, format!("misspelt: {word}"));
-            }
-        }
         for folder in MACHINE.iter().chain(is_doc.then_some(&"/tmp/")) {
             if begins_a_path(line, folder) {
                 find(n, format!("a path of one machine: {folder}"));
@@ -73,7 +50,7 @@ pub(super) fn check_any(path: &str, text: &str, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether `folder` occurs where a path begins, and not inside a longer one or a URL.
+/// Whether a path in the line starts with `folder`.
 fn begins_a_path(line: &str, folder: &str) -> bool {
     line.match_indices(folder)
         .any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || "._-/}".contains(c)))
@@ -113,13 +90,13 @@ pub(super) fn check_rust(
     }
 }
 
-/// A line is too wide where it would be even without its literals, unless it holds a URL.
+/// Whether a line is too wide without its literals. Lines with a URL never are.
 fn is_too_wide(line: &str, code: &str) -> bool {
     let literal = code.chars().filter(|&c| c == LITERAL).count();
     line.chars().count() - literal > COLUMNS && !line.contains("://")
 }
 
-/// A counting allocator cannot be written without unsafe code, and is a test.
+/// The test with a counting allocator, which needs unsafe code.
 fn may_be_unsafe(path: &str) -> bool {
     path.starts_with("crates/prony-io/") || path.ends_with("/tests/alloc.rs")
 }
@@ -141,7 +118,7 @@ mod tests {
     use crate::tidy::{Measures, check, findings_in, our_rules};
 
     #[test]
-    fn bad_lines_are_found() {
+    fn reports_lines_that_break_a_rule() {
         for (path, text, want) in [
             ("a.rs", "fn f() { dbg!(1) }\n", "a.rs:1: dbg!: leftover of a debugging session"),
             ("a.rs", "\nfn f() { todo!() }\n", "a.rs:2: todo!: finish it"),
@@ -165,7 +142,6 @@ mod tests {
             ),
             ("a.md", "see /work/x\n", "a.md:1: a path of one machine: /work/"),
             ("a.md", "see `/tmp/x`\n", "a.md:1: a path of one machine: /tmp/"),
-            ("a.md", "They recieve\n", "a.md:1: misspelt: recieve"),
             ("a.md", "end \nx\n", "a.md:1: space at the end of the line"),
             ("a.md", "end", "a.md:1: a file ends with one line feed"),
             ("a.txt", "<<<<<<< HEAD\n", "a.txt:1: a merge was not finished"),
@@ -175,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn good_lines_are_not() {
+    fn accepts_lines_that_break_no_rule() {
         for (path, text) in [
             ("a.rs", "// dbg!(1)\nlet s = \"todo!()\";\n"),
             ("a.rs", "#[expect(dead_code, reason = \"x\")]\n#![forbid(unsafe_code)]\n"),
@@ -189,13 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_is_found() {
+    fn reports_large_files() {
         let text = "x".repeat(100 * 1024) + "\n";
         assert_eq!(findings_in("a.bin", &text).len(), 1);
     }
 
     #[test]
-    fn wide_lines_are_counted_but_literals_and_urls_are_free() {
+    fn counts_wide_lines_without_literals_and_urls() {
         let wide = format!("// {}\n", "x".repeat(98));
         let literal = format!("let x = \"{}\";\n", "x".repeat(98));
         let url = format!("// https://{}\n", "x".repeat(98));

@@ -1,11 +1,11 @@
-//! Whether the tests that docs/truth.md names are there, and whether it names all of their kind.
+//! Checks that the tests in docs/truth.md exist, and that it lists all tests of a property.
 
 use super::Finding;
 
 /// The document with the table.
 pub(super) const TABLE: &str = "docs/truth.md";
 
-/// A test that bears the number of a property: `p07_gaps` of P7.
+/// A test with the number of a property in its name: `p07_gaps` of P7.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Numbered {
     path: String,
@@ -13,7 +13,7 @@ pub(super) struct Numbered {
     name: String,
 }
 
-/// The tests of a file that bear a number.
+/// Add the tests of a file that have such a number.
 pub(super) fn gather(path: &str, text: &str, tests: &mut Vec<Numbered>) {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     for (i, line) in lines.iter().enumerate() {
@@ -28,7 +28,7 @@ pub(super) fn gather(path: &str, text: &str, tests: &mut Vec<Numbered>) {
     }
 }
 
-/// Hold the table against the tests.
+/// Compare the table with the tests.
 pub(super) fn check(table: &str, tests: &[Numbered], findings: &mut Vec<Finding>) {
     let mut named = vec![false; tests.len()];
     let mut find = |path: &str, line: usize, what: String| {
@@ -51,16 +51,16 @@ pub(super) fn check(table: &str, tests: &[Numbered], findings: &mut Vec<Finding>
         }
     }
     for (test, _) in tests.iter().zip(named).filter(|(_, named)| !named) {
-        find(&test.path, test.line, format!("{} does not stand in {TABLE}", test.name));
+        find(&test.path, test.line, format!("{} is missing in {TABLE}", test.name));
     }
 }
 
-/// The number of the property that a row is about.
+/// The number of the property of a row.
 fn property(row: &str) -> Option<u32> {
     row.strip_prefix("| P")?.split(' ').next()?.parse().ok()
 }
 
-/// The number that a test's name begins with.
+/// The number at the start of a test's name.
 fn number(name: &str) -> Option<u32> {
     let (digits, rest) = name.strip_prefix('p')?.split_at_checked(2)?;
     rest.strip_prefix('_')?;
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_and_the_tests_are_held_against_each_other() {
+    fn compares_the_table_with_the_tests() {
         let text = "#[test]\nfn p01_a() {}\n#[test]\nfn p02_b() {}\nfn p99(h: u8) {}\n\
                     fn p03_helper() {}\n    #[test]\n    fn p04_d(x in y()) {}\n";
         let mut tests = Vec::new();
@@ -89,7 +89,7 @@ mod tests {
             "docs/truth.md:1: there is no test p01_b in Some(\"a.rs\")",
             "docs/truth.md:2: there is no test p04_d in Some(\"b.rs\")",
             "docs/truth.md:3: p02_b is no test of P5",
-            "a.rs:8: p04_d does not stand in docs/truth.md",
+            "a.rs:8: p04_d is missing in docs/truth.md",
         ];
         assert_eq!(shown, expected);
     }

@@ -1,58 +1,58 @@
-//! A delay of so and so many microseconds in each direction is told as twice that, and what an
-//! exchange takes without one.
+//! With a known network delay in each direction, an exchange must take twice the delay, plus the
+//! time of an exchange without delay.
 //!
-//! The latter depends on whether it begins from rest, as all do that have a delay to wait for: the
-//! kernel then wakes the processor, which now and then costs more. So it is measured both ways,
-//! back to back and at a thousand exchanges a second, and the truth lies between the two. That the
-//! fastest of them all is the least of any figure leaves the kernel free to do better at waiting.
+//! The time without delay depends on whether the processor is idle before the exchange, because the
+//! kernel then has to wake it. It is therefore measured back to back and at a thousand exchanges a
+//! second, and the expected figure is between the two. The lower limit of every figure is the
+//! fastest of all these exchanges.
 
 use anyhow::Result;
 
 use super::{Board, Reports, time_us};
 
-/// Delays of loopback in each direction, in microseconds.
+/// The delays of the loopback device in each direction, in microseconds.
 const DELAYS_US: [u64; 2] = [200, 5_000];
-/// Exchanges of a measurement: p99 is told from a thousand on.
+/// Exchanges of a measurement: enough for a p99.
 const EXCHANGES: u32 = 1_000;
-/// The figures that are held against the truth, from the least on.
+/// The figures to check, in ascending order.
 const FIGURES: [&str; 3] = ["min_ns", "p50_ns", "p99_ns"];
-/// How far from the truth a figure may lie, as a share of the delay.
+/// The tolerance, as a share of the delay.
 const TOLERANCE: f64 = 0.01;
 
-/// A way to measure: its name, how its server is started, and the client.
-struct Way {
+/// A measurement: its name, and the options of its server and client.
+struct Measurement {
     name: &'static str,
     server: &'static str,
     client: &'static str,
 }
 
-const WAYS: [Way; 4] = [
-    Way {
+const MEASUREMENTS: [Measurement; 4] = [
+    Measurement {
         name: "load, HTTP",
         server: "serve 127.0.0.1:8001",
         client: "http://127.0.0.1:8001/ -c 1",
     },
-    Way {
+    Measurement {
         name: "rtt, TCP",
         server: "echo 127.0.0.1:8002 --transport tcp",
         client: "rtt 127.0.0.1:8002",
     },
-    Way {
+    Measurement {
         name: "rtt, UDP",
         server: "echo 127.0.0.1:8003 --transport udp",
         client: "rtt 127.0.0.1:8003 --transport udp",
     },
-    Way {
+    Measurement {
         name: "rtt, SCTP",
         server: "echo 127.0.0.1:8004 --transport sctp",
         client: "rtt 127.0.0.1:8004 --transport sctp",
     },
 ];
 
-/// One server at a time: others that only wait would disturb it twenty times a second.
+/// One server at a time: even an idle one would disturb it twenty times a second.
 pub(super) fn lines() -> String {
     let mut all = String::new();
-    for (i, Way { server, client, .. }) in WAYS.iter().enumerate() {
+    for (i, Measurement { server, client, .. }) in MEASUREMENTS.iter().enumerate() {
         let measure = |name: &str, more: &str| {
             let how = format!("-n {EXCHANGES} {more} --json --accept-invalid");
             format!("$PRONY {client} {how} >/out/delay-{i}-{name}.json\n")
@@ -70,7 +70,7 @@ pub(super) fn lines() -> String {
 }
 
 pub(super) fn check(reports: &Reports, board: &mut Board) -> Result<()> {
-    for (i, way) in WAYS.iter().enumerate() {
+    for (i, way) in MEASUREMENTS.iter().enumerate() {
         let mut fastest = f64::INFINITY;
         for figure in FIGURES {
             let told = |name: &str| {
@@ -86,7 +86,7 @@ pub(super) fn check(reports: &Reports, board: &mut Board) -> Result<()> {
                 let room = truth * TOLERANCE;
                 let (least, most) = (truth + fastest - room, truth + none.max(rest) + room);
                 let what = format!("{} {truth:.0} us injected, {shown}", way.name);
-                board.hold(&what, told(&delay.to_string())?, least, most);
+                board.check(&what, told(&delay.to_string())?, least, most);
             }
         }
     }

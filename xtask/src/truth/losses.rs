@@ -1,18 +1,18 @@
-//! Packets are lost, one of a hundred: prony counts as lost what the kernel has dropped, and that
-//! is as much as chance allows. Of a closed loop over TCP, where they are sent again, it says that
-//! the network was the limit.
+//! With a packet loss of 1 %, prony must report as many lost exchanges as the kernel dropped
+//! packets, and the number must be in a plausible range. For a closed loop over TCP, which
+//! retransmits, it must report the network as the bottleneck.
 
 use anyhow::{Context, Result, bail};
 
 use super::{Board, Reports};
 
 const EXCHANGES: u32 = 5_000;
-/// The share of packets that get lost, in either direction.
+/// The share of packets that are lost, in each direction.
 const LOSS: f64 = 0.01;
-/// Requests over TCP, of which a larger share has to be sent again.
+/// The number of requests over TCP.
 const REQUESTS: u32 = 2_000;
 const LOSS_TCP: f64 = 0.03;
-/// Standard deviations within which a count lies but once in sixteen thousand times.
+/// The width of the range in standard deviations: one count in 16,000 is outside.
 const DEVIATIONS: f64 = 4.0;
 
 pub(super) fn lines() -> String {
@@ -38,30 +38,30 @@ pub(super) fn check(reports: &Reports, board: &mut Board) -> Result<()> {
     let tally = &report["measurement"]["tally"];
     let count = |of: &serde_json::Value| of.as_f64().context("no such count");
     let lost = count(&tally["faults"]["request-timeout"])?;
-    let dropped = dropped(&reports.text("loss.txt")?).context("tc tells of no dropped packets")?;
-    board.hold("udp, lost, of dropped packets", lost, dropped, dropped);
-    board.hold("udp, failed in all", count(&tally["failed"])?, dropped, dropped);
+    let dropped = dropped(&reports.text("loss.txt")?).context("tc reports no dropped packets")?;
+    board.check("udp, lost, of dropped packets", lost, dropped, dropped);
+    board.check("udp, failed in all", count(&tally["failed"])?, dropped, dropped);
     let n = f64::from(EXCHANGES);
     let share = 1.0 - (1.0 - LOSS).powi(2);
     let room = DEVIATIONS * (n * share * (1.0 - share)).sqrt();
-    board.hold("udp, lost, by chance", lost, n * share - room, n * share + room);
+    board.check("udp, lost, by chance", lost, n * share - room, n * share + room);
     network(reports, board)
 }
 
-/// Requests that get lost are sent again; replies that do bring the acknowledgement later, and some
-/// requests are then sent again for nothing.
+/// Lost requests are retransmitted. If a reply is lost, its acknowledgement is late, and the
+/// request may be retransmitted too.
 fn network(reports: &Reports, board: &mut Board) -> Result<()> {
     let report = reports.json("loss-tcp.json", false)?;
     let verdict = &report["verdict"];
-    let bound = verdict["limited_by"]["bound"].as_str();
+    let bound = verdict["bottleneck"]["kind"].as_str();
     if bound != Some("network") {
-        bail!("limited by the network, but told as {bound:?}: {verdict}");
+        bail!("limited by the network, but reported as {bound:?}: {verdict}");
     }
-    let share = verdict["limited_by"]["share"].as_f64().context("no share")?;
+    let share = verdict["bottleneck"]["share"].as_f64().context("no share")?;
     let n = f64::from(REQUESTS);
     let room = DEVIATIONS * (n * LOSS_TCP * (1.0 - LOSS_TCP)).sqrt();
     let (least, most) = (n * LOSS_TCP - room, 3.0 * n * LOSS_TCP + room);
-    board.hold("tcp, segments sent again", share * n, least, most);
+    board.check("tcp, segments sent again", share * n, least, most);
     Ok(())
 }
 

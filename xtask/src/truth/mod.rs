@@ -1,6 +1,6 @@
-//! `cargo xtask truth`: prony measures delays, stalls and losses that are known, and keeps its own
-//! schedule, in a guest whose clock counts executed instructions, so that the machine may be as
-//! busy as it likes.
+//! `cargo xtask truth`: prony measures known delays, stalls and losses, and its own send times, in
+//! a virtual machine with a clock that counts executed instructions, so that other load on this
+//! machine has no influence.
 
 mod delays;
 mod losses;
@@ -22,15 +22,15 @@ usage: cargo xtask truth [--profile NAME] [SCENE...]
   --profile NAME  how to build (fast)
   SCENE           delays, stalls, losses, sends; all if none is named
 ";
-/// After so many seconds of the wall the guest is given up; it takes about one minute alone.
+/// The timeout of the virtual machine in seconds; it takes about a minute on an idle machine.
 const TIMEOUT: &str = "900";
 
-/// Something whose outcome is known beforehand.
+/// A test with a known result.
 struct Scene {
     name: &'static str,
-    /// The guest's shell commands; reports go to `/out`.
+    /// The shell commands to run in the virtual machine; reports go to `/out`.
     lines: fn() -> String,
-    /// Hold the reports in that folder against the truth.
+    /// Check the reports.
     check: fn(&Reports, &mut Board) -> Result<()>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         rest => ("fast", rest),
     };
     if let Some(unknown) = named.iter().find(|a| !SCENES.iter().any(|s| s.name == **a)) {
-        bail!("no scene `{unknown}`\n{USAGE}");
+        bail!("unknown scene `{unknown}`\n{USAGE}");
     }
     run(cargo(&["build", "--locked", "--quiet"]).arg(format!("--profile={profile}")))?;
     let folder = if profile == "dev" { "debug" } else { profile };
@@ -57,24 +57,24 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     play(&target_dir()?.join(folder).join("prony"), &scenes)
 }
 
-/// The same as a step of `ci`, with the program that its tests have built.
+/// The step of `ci`, with the program that was built for the tests.
 pub(crate) fn step(profile: &str) -> Result<()> {
     if can_run() {
         let prony = Built::new(&[profile])?.path("prony", "bin")?;
         return play(&prony, &SCENES.iter().collect::<Vec<_>>());
     }
     if strict() {
-        bail!("no guest with a clock of its own can be run here: qemu-system-x86 is missing");
+        bail!("cannot run a virtual machine with a virtual clock: qemu-system-x86 is missing");
     }
-    confess();
+    report_skipped();
     Ok(())
 }
 
-/// Say, where it is so, that nothing was held against the truth.
-pub(crate) fn confess() {
+/// Report if the figures were not checked.
+pub(crate) fn report_skipped() {
     if !can_run() {
         println!(
-            "not covered: known delays in virtual time; `{GUEST} --check` says what is missing"
+            "not covered: known delays in virtual time; `{GUEST} --check` lists what is missing"
         );
     }
 }
@@ -96,18 +96,19 @@ fn play(prony: &Path, scenes: &[&Scene]) -> Result<()> {
     let mut guest = Command::new(GUEST);
     guest.args(["--virtual-time", "--timeout", TIMEOUT, "--times", "--add"]).arg(prony);
     guest.arg("--out").arg(&out).args(["--sh", &script]);
-    run(&mut guest).context("the guest needs `apt-get install busybox-static qemu-system-x86`")?;
+    run(&mut guest)
+        .context("the virtual machine needs `apt-get install busybox-static qemu-system-x86`")?;
     let mut board = Board::default();
     for scene in scenes {
         (scene.check)(&Reports(out.clone()), &mut board)?;
     }
     if board.wrong > 0 {
-        bail!("{} of {} figures are not the truth", board.wrong, board.figures);
+        bail!("{} of {} figures are wrong", board.wrong, board.figures);
     }
     Ok(())
 }
 
-/// What the guest has brought.
+/// The folder with the reports from the virtual machine.
 struct Reports(PathBuf);
 
 impl Reports {
@@ -116,7 +117,7 @@ impl Reports {
         fs::read_to_string(&path).with_context(|| path.display().to_string())
     }
 
-    /// A report of prony's; every request in it that failed must be one that `losses` explains.
+    /// A report of prony. It must have no errors, except with `losses`.
     fn json(&self, name: &str, losses: bool) -> Result<Value> {
         let report: Value =
             serde_json::from_str(&self.text(name)?).with_context(|| format!("{name}: not JSON"))?;
@@ -133,7 +134,7 @@ fn time_us(report: &Value, from: &str, figure: &str) -> Result<f64> {
     ns.map(|ns| ns / 1e3).with_context(|| format!("no {figure} of {from}"))
 }
 
-/// Every figure is told beside the truth.
+/// Prints every figure with its expected range, and counts the wrong ones.
 #[derive(Default)]
 struct Board {
     figures: usize,
@@ -141,8 +142,8 @@ struct Board {
 }
 
 impl Board {
-    /// `figure` has to lie in `least..=most`.
-    fn hold(&mut self, what: &str, figure: f64, least: f64, most: f64) {
+    /// Check that `figure` is in `least..=most`.
+    fn check(&mut self, what: &str, figure: f64, least: f64, most: f64) {
         let is_true = (least..=most).contains(&figure);
         self.figures += 1;
         self.wrong += usize::from(!is_true);

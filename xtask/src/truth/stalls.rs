@@ -1,21 +1,20 @@
-//! A server that stands still for a known time, under a load that keeps its schedule: of the
-//! requests that were due meanwhile each waited for what was left of the stall, and the percentiles
-//! follow from counting them.
+//! A server that stalls for a known time, under an open loop: each request that is due during the
+//! stall waits for the rest of it, and the percentiles follow from the number of these requests.
 
 use anyhow::Result;
 
 use super::{Board, Reports, time_us};
 
-/// How long the server stands still, in milliseconds.
+/// The length of the stall, in milliseconds.
 const STALL_MS: u64 = 1_000;
-/// How far apart requests are due.
+/// The inter-arrival time.
 const APART_MS: u64 = 5;
 const REQUESTS: u64 = 2_000;
-/// What a percentile may be off: the figures of a stall are as far apart as requests are, and what
-/// has gathered meanwhile takes its time to be answered.
+/// The tolerance of a percentile: the waits differ by the inter-arrival time, and the server needs
+/// some time to clear the backlog.
 const ROOM: f64 = 0.01;
 
-/// Stopped from outside: the responder of round trips.
+/// The responder of round trips, stopped by a signal.
 const ECHOES: [&str; 2] = ["tcp", "udp"];
 
 pub(super) fn lines() -> String {
@@ -48,12 +47,12 @@ pub(super) fn check(reports: &Reports, board: &mut Board) -> Result<()> {
         for (figure, slower) in
             [("max_ns", 0.0), ("p99_ns", 0.01), ("p95_ns", 0.05), ("p50_ns", 0.5)]
         {
-            // So many requests waited for longer, each for as much longer as it was due earlier.
+            // This number of requests waited longer, each by one inter-arrival time.
             let truth = (stall - slower * REQUESTS as f64 * apart).max(0.0);
             let told = time_us(&report, "response", figure)?;
             let what =
                 format!("{name}, a stall of {STALL_MS} ms, {}", figure.trim_end_matches("_ns"));
-            board.hold(&what, told, truth - stall * ROOM, truth + stall * ROOM);
+            board.check(&what, told, truth - stall * ROOM, truth + stall * ROOM);
         }
     }
     Ok(())

@@ -1,103 +1,108 @@
-//! The cases: every way to spoil a run, by every model of load and driver.
+//! The cases: every fault, with every load model and driver.
 
 use std::collections::BTreeMap;
 
-use super::spoil::{Hold, Spoil};
+use super::faults::{Fault, Throttle};
 
 /// Options of a load.
 struct Model {
     name: &'static str,
-    /// As much as the meter can do; `RATE` stands for a rate that it can keep up with for the most
-    /// of a processor.
+    /// As much load as the meter can send. `RATE` stands for a rate that takes most of a processor,
+    /// and that the meter can keep.
     full: &'static str,
-    /// Little, against a server that takes its time.
-    calm: &'static str,
-    /// Under twenty connections at once, again and again.
+    /// A small load, against a slow server.
+    concurrent: &'static str,
+    /// Fewer than 20 connections at the same time, with many connects.
     few: &'static str,
 }
 
 const MODELS: [Model; 5] = [
-    Model { name: "closed", full: "-c 32", calm: "-c 4", few: "-c 16" },
-    Model { name: "pipelined", full: "-c 8 -p 16", calm: "-c 2 -p 4", few: "-c 16 -p 4" },
+    Model { name: "closed", full: "-c 32", concurrent: "-c 4", few: "-c 16" },
+    Model { name: "pipelined", full: "-c 8 -p 16", concurrent: "-c 2 -p 4", few: "-c 16 -p 4" },
     Model {
         name: "thinking",
         full: "-c 400 --think 1ms",
-        calm: "-c 8 --think 20ms",
+        concurrent: "-c 8 --think 20ms",
         few: "-c 19 --think 1ms",
     },
-    Model { name: "open", full: "-r RATE -c 64 --timeout 1s", calm: "-r 150", few: "-r 2k -c 19" },
+    Model {
+        name: "open",
+        full: "-r RATE -c 64 --timeout 1s",
+        concurrent: "-r 150",
+        few: "-r 2k -c 19",
+    },
     Model {
         name: "poisson",
         full: "-r RATE -c 64 --timeout 1s --arrivals poisson",
-        calm: "-r 150 --arrivals poisson",
+        concurrent: "-r 150 --arrivals poisson",
         few: "-r 2k -c 19 --arrivals poisson",
     },
 ];
 
 pub(super) const DRIVERS: [&str; 2] = ["epoll", "uring"];
 
-/// Shares of a processor that a meter is held to, in percent.
+/// The shares of a processor that a throttled meter gets, in percent.
 pub(super) const PERCENTS: [u32; 3] = [5, 20, 50];
 
-/// Servers that change or fail: what they do, their options, how long the run is, and what it must
-/// be called.
+/// Servers that change or fail: the fault, the server's options, the duration of the run, and the
+/// expected verdict.
 const SERVERS: [(&str, &str, &str, &str); 7] = [
-    ("steps up", "--latency uniform:15ms..25ms --step 3@5s", "10s", CHANGED),
-    ("steps down", "--latency uniform:35ms..45ms --step 0.4@5s", "10s", CHANGED),
-    ("drifts up", "--latency uniform:15ms..25ms --drift 4@10s", "10s", CHANGED),
-    ("drifts down", "--latency uniform:55ms..65ms --drift 0.2@10s", "10s", CHANGED),
-    ("answers 503", "--latency 10ms --status 200:1,503:3", "1500ms", FAILED),
+    ("steps up", "--latency uniform:15ms:25ms --step 3@5s", "10s", NOT_STATIONARY),
+    ("steps down", "--latency uniform:35ms:45ms --step 0.4@5s", "10s", NOT_STATIONARY),
+    ("drifts up", "--latency uniform:15ms:25ms --drift 4@10s", "10s", NOT_STATIONARY),
+    ("drifts down", "--latency uniform:55ms:65ms --drift 0.2@10s", "10s", NOT_STATIONARY),
+    ("replies 503", "--latency 10ms --status 200:1,503:3", "1500ms", FAILED),
     ("resets", "--latency 10ms --reset 80%", "1500ms", FAILED),
-    ("cuts off", "--latency 10ms --truncate 80%", "1500ms", FAILED),
+    ("truncates replies", "--latency 10ms --truncate 80%", "1500ms", FAILED),
 ];
-const CHANGED: &str = "NOT-STATIONARY";
+const NOT_STATIONARY: &str = "NOT-STATIONARY";
 const FAILED: &str = "TARGET-FAILED";
 
-/// Servers that do nothing wrong.
+/// Servers without a fault.
 const CLEAN: [&str; 5] = [
     "--latency 20ms",
-    "--latency uniform:15ms..45ms",
-    "--latency bimodal:10ms,60ms,10%",
+    "--latency uniform:15ms:45ms",
+    "--latency bimodal:10ms:60ms:10%",
     "--latency exp:25ms",
-    "--latency lognormal:20ms,0.5",
+    "--latency lognormal:20ms:0.5",
 ];
 
-/// One run.
+/// A run.
 pub(super) struct Case {
-    pub(super) spoil: Spoil,
+    pub(super) fault: Fault,
     pub(super) model: &'static str,
     pub(super) driver: &'static str,
-    /// What it must be called.
-    pub(super) deserves: &'static str,
-    /// What is wrong with the server.
-    trouble: Option<&'static str>,
+    /// The expected verdict.
+    pub(super) expected: &'static str,
+    /// The fault of the server.
+    server_fault: Option<&'static str>,
     serve: &'static str,
     load: String,
 }
 
 impl Case {
-    /// What distinguishes it.
+    /// A name for messages.
     pub(super) fn name(&self) -> String {
         format!("{}, {}, {}", self.kind(), self.model, self.driver)
     }
 
-    /// What is done to the run.
+    /// The name of the fault.
     pub(super) fn kind(&self) -> String {
-        match self.trouble {
-            Some(trouble) => format!("the server {trouble}"),
-            None => self.spoil.name(),
+        match self.server_fault {
+            Some(server_fault) => format!("the server {server_fault}"),
+            None => self.fault.name(),
         }
     }
 
-    /// Whether nothing is wrong with it.
+    /// Whether it has no fault.
     pub(super) fn is_clean(&self) -> bool {
-        self.spoil == Spoil::None && self.trouble.is_none()
+        self.fault == Fault::None && self.server_fault.is_none()
     }
 
-    /// Whether it needs little of a processor, and others may run beside it.
-    pub(super) fn is_calm(&self) -> bool {
-        let calm = [Spoil::None, Spoil::Short, Spoil::Interrupted];
-        calm.contains(&self.spoil)
+    /// Whether it needs little processor time, so that others can run at the same time.
+    pub(super) fn can_run_concurrently(&self) -> bool {
+        let concurrent = [Fault::None, Fault::Short, Fault::Interrupted];
+        concurrent.contains(&self.fault)
     }
 
     /// The server's options.
@@ -115,26 +120,26 @@ fn words(line: &str) -> Vec<&str> {
     line.split(' ').filter(|s| !s.is_empty()).collect()
 }
 
-/// The rate at which each open loop can keep up for the most of a processor, by model and driver;
-/// without one, it is not asked for all that it can do.
+/// For each model and driver of an open loop, a rate that takes most of a processor. Without one,
+/// the cases that need such a rate are left out.
 pub(super) type Rates = BTreeMap<(&'static str, &'static str), u64>;
 
-/// The loads for which such a rate is looked for.
+/// The loads that need such a rate.
 pub(super) fn open_loops() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let open = MODELS.iter().filter(|m| m.full.contains("RATE"));
     open.flat_map(|m| DRIVERS.map(|driver| (m.name, driver, m.full)))
 }
 
-/// A closed loop that does what it can.
+/// A closed loop at its maximum rate.
 pub(super) fn closed_loop(driver: &str) -> String {
     format!("{} --driver {driver}", MODELS[0].full)
 }
 
 impl Model {
-    fn case(&self, driver: &'static str, spoil: Spoil, load: &str, serve: &'static str) -> Case {
+    fn case(&self, driver: &'static str, fault: Fault, load: &str, serve: &'static str) -> Case {
         let load = format!("{load} --driver {driver}");
-        let deserves = spoil.deserves();
-        Case { spoil, model: self.name, driver, deserves, trouble: None, serve, load }
+        let expected = fault.expected();
+        Case { fault, model: self.name, driver, expected, server_fault: None, serve, load }
     }
 
     fn full(&self, driver: &'static str, rates: &Rates) -> Option<String> {
@@ -145,49 +150,51 @@ impl Model {
         Some(self.full.replace("RATE", &rate.to_string()))
     }
 
-    /// Held back while it does all that it can.
+    /// Cases with a throttled meter at its maximum rate.
     fn held(&self, driver: &'static str, full: &str) -> Vec<Case> {
         let mut cases = Vec::new();
         for percent in PERCENTS {
-            for (hold, threads) in [(Hold::Quota, 1), (Hold::Quota, 2), (Hold::Signals, 1)] {
+            for (hold, threads) in
+                [(Throttle::Quota, 1), (Throttle::Quota, 2), (Throttle::Signals, 1)]
+            {
                 let load = format!("{full} -t {threads} -d 1500ms");
-                cases.push(self.case(driver, Spoil::Held(hold, percent), &load, ""));
+                cases.push(self.case(driver, Fault::Throttled(hold, percent), &load, ""));
             }
         }
         let load = format!("{full} -t 1 -d 1500ms");
-        cases.push(self.case(driver, Spoil::SecondLoad, &load, ""));
+        cases.push(self.case(driver, Fault::SecondLoad, &load, ""));
         cases
     }
 
-    /// Against servers that spoil it.
+    /// Cases with a faulty server.
     fn against(&self, driver: &'static str) -> impl Iterator<Item = Case> {
-        SERVERS.into_iter().map(move |(trouble, serve, length, deserves)| {
-            let load = format!("{} -d {length}", self.calm);
-            let case = self.case(driver, Spoil::None, &load, serve);
-            Case { trouble: Some(trouble), deserves, ..case }
+        SERVERS.into_iter().map(move |(server_fault, serve, length, expected)| {
+            let load = format!("{} -d {length}", self.concurrent);
+            let case = self.case(driver, Fault::None, &load, serve);
+            Case { server_fault: Some(server_fault), expected, ..case }
         })
     }
 
-    /// Too short, interrupted, without descriptors or ports.
+    /// Cases that are too short, interrupted, or without descriptors or ports.
     fn otherwise(&self, driver: &'static str) -> Vec<Case> {
-        let short = format!("{} -d 1s --percentile 99.9", self.calm);
-        let long = format!("{} -d 5s", self.calm);
+        let short = format!("{} -d 1s --percentile 99.9", self.concurrent);
+        let long = format!("{} -d 5s", self.concurrent);
         let ports = format!("{} -d 1s", self.few);
         let mut cases = vec![
-            self.case(driver, Spoil::Short, &short, CLEAN[0]),
-            self.case(driver, Spoil::Interrupted, &long, CLEAN[0]),
-            self.case(driver, Spoil::Ports, &ports, ""),
+            self.case(driver, Fault::Short, &short, CLEAN[0]),
+            self.case(driver, Fault::Interrupted, &long, CLEAN[0]),
+            self.case(driver, Fault::Ports, &ports, ""),
         ];
-        // Pipelines keep their connections.
+        // Pipelines reuse their connections.
         if self.name != "pipelined" {
             let again = format!("{} --no-reuse -t 1 -d 2s", self.few);
-            cases.push(self.case(driver, Spoil::Descriptors, &again, "--latency 5ms"));
+            cases.push(self.case(driver, Fault::Descriptors, &again, "--latency 5ms"));
         }
         cases
     }
 }
 
-/// All of them.
+/// All cases.
 pub(super) fn all(rates: &Rates) -> Vec<Case> {
     let mut all = Vec::new();
     for model in &MODELS {
@@ -198,28 +205,28 @@ pub(super) fn all(rates: &Rates) -> Vec<Case> {
             all.extend(model.against(driver));
             all.extend(model.otherwise(driver));
             for serve in CLEAN {
-                let load = format!("{} -d 9s", model.calm);
-                all.push(model.case(driver, Spoil::None, &load, serve));
+                let load = format!("{} -d 9s", model.concurrent);
+                all.push(model.case(driver, Fault::None, &load, serve));
             }
         }
     }
     all
 }
 
-/// A few that can be called valid by no means, however busy the machine is besides: loads without
-/// a schedule by quotas, as they take all that they get, and the others by signals.
+/// A few cases that other load on the machine cannot distort. Closed loops are throttled with
+/// quotas, because they use all of their processor time, and open loops with signals.
 pub(super) fn quick() -> Vec<Case> {
     let mut few = Vec::new();
     for (i, model) in MODELS.iter().enumerate() {
         let (driver, other) = (DRIVERS[i % 2], DRIVERS[(i + 1) % 2]);
         let is_open = model.full.contains("RATE");
         let full = if is_open { model.few } else { model.full };
-        let hold = if is_open { Hold::Signals } else { Hold::Quota };
+        let hold = if is_open { Throttle::Signals } else { Throttle::Quota };
         let load = format!("{full} -t 1 -d 1200ms");
-        few.push(model.case(driver, Spoil::Held(hold, PERCENTS[i % 2]), &load, ""));
-        few.extend(model.against(driver).filter(|c| c.deserves == FAILED));
-        few.extend(model.otherwise(other).into_iter().filter(|c| c.spoil == Spoil::Short));
+        few.push(model.case(driver, Fault::Throttled(hold, PERCENTS[i % 2]), &load, ""));
+        few.extend(model.against(driver).filter(|c| c.expected == FAILED));
+        few.extend(model.otherwise(other).into_iter().filter(|c| c.fault == Fault::Short));
     }
-    few.extend(MODELS[0].otherwise(DRIVERS[0]).into_iter().filter(|c| c.spoil == Spoil::Ports));
+    few.extend(MODELS[0].otherwise(DRIVERS[0]).into_iter().filter(|c| c.fault == Fault::Ports));
     few
 }

@@ -1,8 +1,8 @@
-//! `cargo xtask verdicts`: runs that are spoilt in known ways, for real. None may be called valid,
-//! and hardly any of the clean ones between them something else.
+//! `cargo xtask verdicts`: runs with known faults, on a real kernel. None may be called VALID, and
+//! nearly all runs without a fault must be.
 
 mod cases;
-mod spoil;
+mod faults;
 mod table;
 
 use std::collections::BTreeMap;
@@ -19,16 +19,16 @@ use serde_json::Value;
 use crate::server::Server;
 use crate::shell::{cargo, output, program, run, target_dir};
 use cases::{Case, Rates};
-use spoil::{Holder, Spoil};
-use table::Told;
+use faults::{Environment, Fault};
+use table::Row;
 
-/// Cases that leave the processors alone run so many at a time.
-const SIDE_BY_SIDE: usize = 5;
-/// No case is begun any more after that time.
+/// How many cases that need little processor time run at the same time.
+const CONCURRENT: usize = 5;
+/// No case starts after this time.
 const TIME_MAX: Duration = Duration::from_secs(14 * 60);
-/// A rate at which an open loop is to be held back must take this share of a processor ...
+/// The rate of a throttled open loop must take at least this share of a processor.
 const BUSY_MIN: f64 = 0.55;
-/// ... and be looked for so often at most.
+/// How often to try other rates.
 const TRIES: usize = 8;
 
 /// `cargo xtask verdicts`.
@@ -45,21 +45,21 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     if is_quick { quick(&prony) } else { whole(&prony, only) }
 }
 
-/// The part that no busy machine can mislead, in less than 20 s: spoilt runs, of which none may be
-/// called valid. The program is that of `release`.
+/// The step of `ci`: faulty runs that other load on the machine cannot distort, in less than 20 s,
+/// with the program of the step `release`. None may be called VALID.
 pub(crate) fn step() -> Result<()> {
     quick(&target_dir()?.join("release/prony"))
 }
 
-/// Say what this machine does not allow.
-pub(crate) fn confess() {
-    for lack in lacks(&Holder::new()) {
+/// Report the faults that cannot be tested on this machine.
+pub(crate) fn report_skipped() {
+    for lack in lacks(&Environment::new()) {
         println!("not covered: {lack}");
     }
 }
 
-fn lacks(holder: &Holder) -> impl Iterator<Item = &'static str> {
-    [holder.lacks(), spoil::lacks_networks()].into_iter().flatten()
+fn lacks(environment: &Environment) -> impl Iterator<Item = &'static str> {
+    [environment.lacks(), faults::lacks_networks()].into_iter().flatten()
 }
 
 fn quick(prony: &Path) -> Result<()> {
@@ -68,8 +68,8 @@ fn quick(prony: &Path) -> Result<()> {
 
 fn whole(prony: &Path, only: &str) -> Result<()> {
     let begin = Instant::now();
-    // What can be asked of it without a rate shall not wait for one.
-    let wants_rates = |c: &Case| matches!(c.spoil, Spoil::Held(..) | Spoil::SecondLoad);
+    // Do not search for rates if no case needs one.
+    let wants_rates = |c: &Case| matches!(c.fault, Fault::Throttled(..) | Fault::SecondLoad);
     let stand_ins: Rates = cases::open_loops().map(|(m, driver, _)| ((m, driver), 1)).collect();
     let wanted = |c: &Case| c.name().contains(only);
     let rates = if cases::all(&stand_ins).iter().any(|c| wanted(c) && wants_rates(c)) {
@@ -81,87 +81,91 @@ fn whole(prony: &Path, only: &str) -> Result<()> {
     if cases.is_empty() {
         bail!("no case has `{only}` in its name");
     }
-    let judged = judge(cases, prony);
-    println!("{} s in all", begin.elapsed().as_secs());
-    judged
+    let result = judge(cases, prony);
+    println!("total: {} s", begin.elapsed().as_secs());
+    result
 }
 
-/// Run them and say what they were called.
+/// Run the cases and report their verdicts.
 fn judge(cases: Vec<Case>, prony: &Path) -> Result<()> {
     let begin = Instant::now();
-    let holder = Holder::new();
-    lacks(&holder).for_each(|lack| println!("NOTE: {lack}"));
-    let has_networks = spoil::lacks_networks().is_none();
-    let can = |c: &Case| c.spoil != Spoil::Ports || has_networks;
-    let (calm, alone): (Vec<Case>, Vec<Case>) =
-        cases.into_iter().filter(can).partition(Case::is_calm);
-    let mut told = side_by_side(&calm, prony, &holder)?;
+    let environment = Environment::new();
+    lacks(&environment).for_each(|lack| println!("NOTE: {lack}"));
+    let has_networks = faults::lacks_networks().is_none();
+    let can_run = |c: &Case| c.fault != Fault::Ports || has_networks;
+    let (concurrent, alone): (Vec<Case>, Vec<Case>) =
+        cases.into_iter().filter(can_run).partition(Case::can_run_concurrently);
+    let mut reported = run_concurrently(&concurrent, prony, &environment)?;
     for case in &alone {
         if begin.elapsed() > TIME_MAX {
-            bail!("out of time after {} cases of {}", told.len(), calm.len() + alone.len());
+            bail!(
+                "out of time after {} cases of {}",
+                reported.len(),
+                concurrent.len() + alone.len()
+            );
         }
-        told.push(judged(case, prony, &holder)?);
+        reported.push(run_case(case, prony, &environment)?);
     }
-    let cases: Vec<Case> = calm.into_iter().chain(alone).collect();
-    table::print(&cases, &told);
-    table::save(&cases, &told)?;
+    let cases: Vec<Case> = concurrent.into_iter().chain(alone).collect();
+    table::print(&cases, &reported);
+    table::save(&cases, &reported)?;
     println!("{} cases in {} s", cases.len(), begin.elapsed().as_secs());
-    table::weigh(&cases, &told)
+    table::check(&cases, &reported)
 }
 
-fn side_by_side(cases: &[Case], prony: &Path, holder: &Holder) -> Result<Vec<Told>> {
+fn run_concurrently(cases: &[Case], prony: &Path, environment: &Environment) -> Result<Vec<Row>> {
     let next = AtomicUsize::new(0);
-    let told = Mutex::new(BTreeMap::new());
+    let reported = Mutex::new(BTreeMap::new());
     thread::scope(|scope| {
-        for _ in 0..SIDE_BY_SIDE {
+        for _ in 0..CONCURRENT {
             scope.spawn(|| {
                 while let i = next.fetch_add(1, Ordering::Relaxed)
                     && let Some(case) = cases.get(i)
                 {
-                    let verdict = judged(case, prony, holder);
-                    told.lock().expect("nobody panics with it").insert(i, verdict);
+                    let verdict = run_case(case, prony, environment);
+                    reported.lock().expect("nobody panics with it").insert(i, verdict);
                 }
             });
         }
     });
-    told.into_inner().expect("nobody panics with it").into_values().collect()
+    reported.into_inner().expect("nobody panics with it").into_values().collect()
 }
 
-/// Run a case against a server of its own.
-fn judged(case: &Case, prony: &Path, holder: &Holder) -> Result<Told> {
+/// Run a case with its own server.
+fn run_case(case: &Case, prony: &Path, environment: &Environment) -> Result<Row> {
     let name = case.name();
-    // What shall run out of ports runs in a network of its own, with its server.
-    if case.spoil == Spoil::Ports {
-        return told(&name, &spoil::without_ports(prony, case)?);
+    // To run out of ports, client and server run in a separate network namespace.
+    if case.fault == Fault::Ports {
+        return reported(&name, &faults::without_ports(prony, case)?);
     }
     let server = Server::start_with(&mut Command::new(prony), &case.serve())?;
-    let mut client = holder.command(case.spoil, prony);
+    let mut client = environment.command(case.fault, prony);
     client.args(case.load()).args(["--json", "--quiet"]).arg(server.url()).stdin(Stdio::null());
     client.stdout(Stdio::piped()).stderr(Stdio::inherit());
     let child = client.spawn().with_context(|| format!("{name}: cannot be started"))?;
-    let text = spoil::meanwhile(case.spoil, holder, child)?;
+    let text = faults::inject(case.fault, environment, child)?;
     server.stop()?;
-    told(&name, &text)
+    reported(&name, &text)
 }
 
-fn told(name: &str, text: &str) -> Result<Told> {
+fn reported(name: &str, text: &str) -> Result<Row> {
     let report = report(text).with_context(|| name.to_owned())?;
     let verdict = &report["verdict"];
     let of = |v: &Value| v.as_str().unwrap_or("-").to_owned();
-    let told = Told {
+    let reported = Row {
         word: of(&verdict["verdict"]),
-        limit: of(&verdict["reasons"][0]["limit"]),
-        bound: of(&verdict["limited_by"]["bound"]),
+        limit: of(&verdict["reasons"][0]["kind"]),
+        bound: of(&verdict["bottleneck"]["kind"]),
     };
-    println!("{name:58} {:15} {}", told.word, told.limit);
-    Ok(told)
+    println!("{name:58} {:15} {}", reported.word, reported.limit);
+    Ok(reported)
 }
 
 fn report(text: &str) -> Result<Value> {
     serde_json::from_str(text).with_context(|| format!("no report: {text}"))
 }
 
-/// For each open loop a rate that takes most of a processor, and at which nothing holds it back.
+/// Find for each open loop a rate that takes most of a processor, and at which the run is valid.
 fn rates(prony: &Path) -> Result<Rates> {
     let mut rates = Rates::new();
     for (model, driver, load) in cases::open_loops() {
@@ -171,7 +175,7 @@ fn rates(prony: &Path) -> Result<Rates> {
             let options = format!("{load} --driver {driver}").replace("RATE", &whole_of(rate));
             let report = clean(prony, &options)?;
             let is_valid = report["verdict"]["verdict"] == "VALID";
-            let busy = busy(&report["meters"][0]);
+            let busy = busy(&report["workers"][0]);
             println!("{model}, {driver}, {rate:.0}/s: valid {is_valid}, busy {:.0} %", busy * 1e2);
             match (is_valid, busy >= BUSY_MIN) {
                 (true, true) => {
@@ -183,7 +187,7 @@ fn rates(prony: &Path) -> Result<Rates> {
             }
         }
         if !rates.contains_key(&(model, driver)) {
-            println!("NOTE: {model}, {driver}: no rate keeps it busy and is kept; not held back");
+            println!("NOTE: {model}, {driver}: found no such rate; cases with throttling left out");
         }
     }
     Ok(rates)
@@ -193,7 +197,7 @@ fn whole_of(rate: f64) -> String {
     format!("{rate:.0}")
 }
 
-/// A second of that load with nothing in its way.
+/// Run this load for a second without a fault.
 fn clean(prony: &Path, load: &str) -> Result<Value> {
     let server = Server::start(&mut Command::new(prony))?;
     let end = ["-t", "1", "-d", "1s", "--json", "--quiet", "--accept-invalid", server.url()];
@@ -203,7 +207,7 @@ fn clean(prony: &Path, load: &str) -> Result<Value> {
     report(&text)
 }
 
-/// The share of its time in which a worker was at work.
+/// The share of the time in which a worker was busy.
 fn busy(meter: &Value) -> f64 {
     let of = |field: &str| meter[field].as_f64().unwrap_or_default();
     (of("cpu_user") + of("cpu_system") - of("spin")) / of("wall").max(1.0)

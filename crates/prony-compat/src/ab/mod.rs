@@ -28,10 +28,10 @@ use self::trace::Trace;
 use super::{Call, say};
 
 const USAGE: &str = include_str!("usage.txt");
-/// Bad usage, as the system's EINVAL.
+/// The exit code for wrong usage: EINVAL.
 const USAGE_CODE: u8 = 22;
 
-/// Do what the command line says.
+/// Run the command line.
 pub(super) fn main(call: &Call) -> u8 {
     match options::read(&call.args) {
         Asked::Help => {
@@ -70,7 +70,7 @@ fn refuse_with_usage(program: &str, why: Option<&str>) {
     output::to_stderr((why + &first + USAGE).trim_end());
 }
 
-/// A refusal in the words that scripts may look for.
+/// A refusal, with ab's own message, which scripts may look for.
 fn refusal(e: &Error) -> String {
     match super::unresolved(e) {
         Some((host, why)) => format!("apr_sockaddr_info_get() for {host}: {why} (670002)"),
@@ -78,7 +78,7 @@ fn refusal(e: &Error) -> String {
     }
 }
 
-/// In the place of ab's own three lines.
+/// Printed instead of ab's own three lines.
 fn banner() -> String {
     format!(
         "This is ApacheBench, Version 2.3 <prony {}>\n\
@@ -134,9 +134,9 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     files.write(&run)?;
     if options.extras {
         say("\n");
-        say(&appendix(&summary, Style { colour: false }, &run.remarks()));
+        say(&appendix(&summary, Style::default(), &run.remarks()));
     }
-    // The limit on the time is no interruption.
+    // The time limit is not an interruption.
     let interrupted = summary.run.interrupted && !watch.ended;
     Ok(u8::from(interrupted))
 }
@@ -164,12 +164,12 @@ fn carry_out(
     let mut show = |live: &Live| watch.show(live);
     let told = call.provenance();
     let mut summary = run::run(&planned.plan, &means, control, &mut show, told)?;
-    // It was ended by its own rules and not by the user.
+    // The run was ended by ab's rules, not by the user.
     summary.run.interrupted &= !watch.ended;
     Ok(summary)
 }
 
-/// ab ends at the first request that is lost, unless `-r`.
+/// Whether the run must end: without `-r`, ab ends at the first lost request.
 fn give_up(fault: Fault, run: &Run<'_>) -> u8 {
     let (words, number) = report::last_words(fault);
     output::to_stderr(&format!("{words} ({number})"));
@@ -180,14 +180,14 @@ fn give_up(fault: Fault, run: &Run<'_>) -> u8 {
     number as u8
 }
 
-/// Looks after a load: lines of progress, and when to end it.
+/// Watches a load: prints lines of progress, and ends it when ab would.
 struct Watch<'a> {
     options: &'a Options,
     control: &'a Control,
     heartbeat: Option<u64>,
-    /// The number of the last line of progress.
+    /// The number of requests in the last line of progress.
     told: u64,
-    /// Whether the load was ended by a rule of ab's.
+    /// Whether one of ab's rules has ended the load.
     ended: bool,
     ending: Ending,
 }

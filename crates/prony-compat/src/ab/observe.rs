@@ -1,5 +1,5 @@
-//! What ab looks at in replies beyond what every run counts: who serves, and whether all documents
-//! have the length of the first.
+//! What ab records about replies beyond the counters of every run: the server's name, and whether
+//! all documents have the length of the first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,14 +11,14 @@ use prony_core::units::{ConnId, RequestId};
 
 use super::trace::{Trace, Tracer};
 
-/// What was seen, over all workers.
+/// The observations of all workers.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// The first word of the first `Server` header.
     server: OnceLock<String>,
-    /// The body's length of the first reply.
+    /// The body length of the first reply.
     length: OnceLock<u64>,
-    /// Replies of another length.
+    /// Replies with another length.
     other_lengths: AtomicU64,
     /// Replies after which the connection could be used again.
     kept_alive: AtomicU64,
@@ -29,7 +29,7 @@ impl Seen {
         self.server.get().map_or("", String::as_str)
     }
 
-    /// The length of the document, 0 where there was no reply.
+    /// The length of the document; 0 without a reply.
     pub(super) fn length(&self) -> u64 {
         self.length.get().copied().unwrap_or(0)
     }
@@ -52,7 +52,7 @@ impl Seen {
     }
 }
 
-/// Looks at the replies of a worker, and shows what is to be shown.
+/// Observes the replies of a worker.
 #[derive(Debug)]
 pub(super) struct Looker {
     seen: Arc<Seen>,

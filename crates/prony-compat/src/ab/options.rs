@@ -1,16 +1,15 @@
-//! What may be typed. Letters as APR's getopt reads them: options first, then one URL.
+//! ab's command line, as APR's getopt reads it: options first, then one URL.
 
 use prony_core::plan::TlsVersion;
 
-/// What a command line asks for.
+/// What a command line requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// The usage.
+    /// Print the usage.
     Help,
-    /// The version.
+    /// Print the version.
     Version,
-    /// Something that cannot be, in words; with the usage after it, and exit code 22, or without,
-    /// and 1.
+    /// An error message: with the usage after it and exit code 22, or without it and exit code 1.
     Refused { why: String, usage: bool },
     /// A run.
     Run(Box<Options>),
@@ -23,10 +22,10 @@ pub(super) struct Options {
     pub(super) concurrency: u32,
     /// In seconds.
     pub(super) time_limit: Option<u64>,
-    /// For each reply, in seconds.
+    /// The timeout of each reply, in seconds.
     pub(super) timeout: u64,
     pub(super) bind: Option<std::net::IpAddr>,
-    /// The method, and where the body comes from, if there is one.
+    /// The method, and the file with the body, if any.
     pub(super) method: String,
     pub(super) body: Option<String>,
     pub(super) content_type: Option<String>,
@@ -44,35 +43,35 @@ pub(super) struct Options {
     pub(super) keep_going: bool,
     pub(super) gnuplot: Option<String>,
     pub(super) csv: Option<String>,
-    /// The attributes of the HTML table, its rows and its cells, where one is wanted.
+    /// The attributes of the HTML table, its rows and its cells, if a table is requested.
     pub(super) table: Option<[String; 3]>,
-    /// In bytes; 0: as the kernel likes.
+    /// In bytes; 0: the kernel's default.
     pub(super) buffer: u32,
     pub(super) ssl: Ssl,
     pub(super) threads: u32,
     pub(super) extras: bool,
-    /// The letter that is no option, at which the options ended.
+    /// An unknown option, at which the options ended.
     pub(super) illegal: Option<char>,
     pub(super) url: String,
 }
 
-/// What is asked of TLS.
+/// The options of TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ssl {
     pub(super) version: Option<TlsVersion>,
-    /// Names of OpenSSL's.
+    /// Names of OpenSSL.
     pub(super) suites: Option<String>,
-    /// The file of the client's certificate and key.
+    /// The file with the client's certificate and key.
     pub(super) certificate: Option<String>,
 }
 
-/// Letters that have an argument.
+/// Options with an argument.
 const WITH_ARGUMENT: &str = "ncstbBpuTvxyzCHAPXgemZfE";
-/// Letters that have none.
+/// Options without an argument.
 const ALONE: &str = "wiVkdSqlrhI";
-/// The most connections that ab opens.
+/// The maximum number of connections.
 const CONCURRENCY_MAX: u32 = 20_000;
-/// Requests where only a time is given.
+/// The number of requests if only a time is given.
 const REQUESTS_TIMED: u64 = 50_000;
 
 /// Why a command line is refused.
@@ -112,8 +111,8 @@ fn failure<T>(why: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal { why: why.into(), usage: false })
 }
 
-/// One that ab itself would not have: its program's name goes before it, as before all that it says
-/// of options.
+/// A refusal that ab does not have. The program's name precedes it, as in ab's own messages about
+/// options.
 fn own_failure<T>(why: impl Into<String>) -> Result<T, Refusal> {
     failure(format!("ab: {}", why.into()))
 }
@@ -124,7 +123,7 @@ impl Options {
         let mut operands = Vec::new();
         while let Some(word) = words.next() {
             match word.as_str() {
-                // ab reads no option after one that it does not know.
+                // ab reads no options after an unknown one.
                 _ if self.illegal.is_some() => operands.push(word),
                 "--" => operands.extend(words.by_ref()),
                 "--no-extras" => self.extras = false,
@@ -251,12 +250,12 @@ impl Options {
         Ok(())
     }
 
-    /// Those of the table, which is wanted now.
+    /// The attributes of the table, which is then printed.
     fn attributes(&mut self) -> &mut [String; 3] {
         self.table.get_or_insert_with(|| ["", "", "bgcolor=white"].map(Into::into))
     }
 
-    /// `-i`, `-p` and `-u` exclude each other; `-m` goes before and after all of them.
+    /// `-i`, `-p` and `-u` exclude each other; `-m` can be combined with each.
     fn set_method(&mut self, method: &str) -> Result<(), Refusal> {
         let fixed = ["HEAD", "POST", "PUT"].contains(&self.method.as_str());
         if fixed && self.method != method {
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_alone_grouped_and_with_arguments() {
+    fn reads_single_and_grouped_letters_and_arguments() {
         let o = run("-kqn10 -c 5 -SdlrCa=b -H X:1 -C c=d --no-extras --threads 3 u");
         assert!(o.keep_alive && o.variable_length && o.keep_going);
         assert!(!(o.progress || o.confidence || o.percentiles || o.extras));
@@ -335,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_means_fifty_thousand_requests_unless_a_number_follows() {
+    fn a_time_limit_implies_fifty_thousand_requests_unless_a_number_follows() {
         let of = |line| {
             let o = run(line);
             (o.requests, o.time_limit)
@@ -367,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_letter_ends_the_options() {
+    fn an_unknown_option_ends_the_options() {
         let o = run("-n 5 -kQ u");
         assert_eq!((o.requests, o.keep_alive, o.illegal), (5, true, Some('Q')));
         assert_eq!(run("-n 5 u").illegal, None);

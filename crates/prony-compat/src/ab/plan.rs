@@ -1,4 +1,5 @@
-//! From the options to the plan: ab's request, byte by byte but for the blank behind a colon.
+//! From the options to the plan. ab's request is kept byte for byte, except for a space after a
+//! colon.
 
 use std::fs;
 
@@ -13,7 +14,7 @@ use prony_run::error::Error;
 use super::options::{Options, Ssl};
 use crate::plan::{closed, suites, unverified};
 
-/// A plan, and what the report says of its target.
+/// A plan, and what the report shows of its target.
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) plan: Plan,
@@ -22,7 +23,7 @@ pub(super) struct Planned {
     pub(super) through: Option<String>,
 }
 
-/// The plan that the options ask for; reads the body's file.
+/// The plan of these options; reads the file of the body.
 pub(super) fn of(options: &Options) -> Result<Planned, Error> {
     let url = Url::parse(&options.url).map_err(Error::Url)?;
     let (endpoint, through) = match &options.proxy {
@@ -55,15 +56,15 @@ pub(super) fn of(options: &Options) -> Result<Planned, Error> {
     Ok(Planned { plan, url, through })
 }
 
-/// TLS as the options ask for it.
+/// The TLS settings of these options.
 fn tls(ssl: &Ssl) -> Result<Box<TlsSpec>, Error> {
     let mut spec = unverified();
     spec.version = ssl.version;
     if let Some(list) = &ssl.suites {
         let wrong = |why| Error::Value { what: "-Z", value: list.clone(), why };
         let listed = suites(list).map_err(wrong)?;
-        // The list is one of TLS 1.2, beside which the suites of TLS 1.3 are always there, unless
-        // that is the only one.
+        // The list is for TLS 1.2. The suites of TLS 1.3 are always enabled too, unless TLS 1.2 is
+        // the only version.
         if ssl.version == Some(TlsVersion::Tls13) && !listed.is_empty() {
             spec.suites = listed;
         } else if !listed.is_empty() {
@@ -112,7 +113,7 @@ fn call(options: &Options, url: &Url) -> Result<CallSpec, Error> {
     })
 }
 
-/// ab's headers in ab's order; those of the user's take the place of the last three.
+/// ab's headers in ab's order. The user's headers replace the last three.
 fn headers(
     options: &Options,
     authority: &str,

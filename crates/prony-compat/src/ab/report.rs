@@ -1,4 +1,4 @@
-//! ab's report, line by line, its two kinds of files, and what prony has to add.
+//! ab's report, its two kinds of files, and prony's additions.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -13,25 +13,25 @@ use super::observe::Seen;
 use super::options::Options;
 use super::plan::Planned;
 
-/// The shares of the table, in percent.
+/// The percentages of the table.
 const PERCENTS: [u64; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
 
-/// A finished run, as ab sees it.
+/// A finished run, with ab's figures.
 pub(super) struct Run<'a> {
     pub(super) options: &'a Options,
     pub(super) planned: &'a Planned,
     pub(super) summary: &'a Summary,
     pub(super) seen: &'a Seen,
-    /// Successes within the time, the fastest first.
+    /// Successes within the time limit, the fastest first.
     pub(super) rows: Vec<Row>,
 }
 
 /// One request, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Row {
-    /// Since the begin of the run.
+    /// Since the start of the run.
     start: u64,
-    /// For its connection, 0 where that was there already.
+    /// The connect time; 0 if the connection was open already.
     connect: u64,
     total: u64,
     /// From the send to the first byte.
@@ -75,7 +75,7 @@ impl<'a> Run<'a> {
         Self { options, planned, summary, seen, rows }
     }
 
-    /// Requests that ended, well or not.
+    /// Finished requests, failed ones included.
     pub(super) fn done(&self) -> u64 {
         self.rows.len() as u64 + self.summary.main.failed
     }
@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
         out
     }
 
-    /// The times of a run without a reply are zeros, as ab's.
+    /// The times of a run without a reply are zeros, as in ab.
     fn without_replies(&self) -> Self {
         let Self { options, planned, summary, seen, .. } = *self;
         let failed = usize::from(summary.main.failed > 0);
@@ -144,7 +144,7 @@ impl<'a> Run<'a> {
         )
     }
 
-    /// What the first connection has agreed on with the server.
+    /// The TLS parameters of the first connection.
     fn tls(&self) -> String {
         let tally = self.summary.main.tls.as_ref();
         let Some(first) = tally.and_then(|tls| tls.first.as_ref()) else { return String::new() };
@@ -199,19 +199,19 @@ impl<'a> Run<'a> {
         line("HTML transferred", format!("{} bytes", t.bytes_body));
     }
 
-    /// Requests that failed, in ab's view.
+    /// Failed requests, by ab's definition.
     pub(super) fn failed(&self) -> u64 {
         self.summary.main.failed + self.other_lengths()
     }
 
-    /// Replies with a status that is not one of 200 to 299.
+    /// Replies with a status outside of 200 to 299.
     pub(super) fn other_statuses(&self) -> u64 {
         let other = |s: &u16| !(200..300).contains(s);
         self.summary.main.statuses.iter().filter(|(s, _)| other(s)).map(|(_, n)| n).sum()
     }
 
-    /// Failed requests under ab's four names: connecting, receiving, a body cut off or of another
-    /// length than the first, the rest.
+    /// Failed requests by ab's four names: connect, receive, length (a truncated body, or another
+    /// length than the first), exceptions (the rest).
     pub(super) fn failures(&self) -> [u64; 4] {
         let mut kinds = [0, 0, self.other_lengths(), 0];
         for fault in Fault::ALL {
@@ -229,7 +229,7 @@ impl<'a> Run<'a> {
         kinds
     }
 
-    /// The rates; `None` where nothing was done.
+    /// The rates; `None` if no request finished.
     pub(super) fn rates_of(&self) -> Option<Rates> {
         let (taken, done) = (self.taken(), self.done() as f64);
         let kbytes = |bytes: u64| bytes as f64 / 1024.0 / taken;
@@ -304,7 +304,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The file of `-e`: the time within which each percentage was served.
+    /// The file of `-e`: the time within which each percentage of the requests was served.
     pub(super) fn csv(&self) -> String {
         let mut out = "Percentage served,Time in ms\n".to_owned();
         let last = self.rows.len().saturating_sub(1);
@@ -336,7 +336,7 @@ impl<'a> Run<'a> {
         out
     }
 
-    /// What ab's own lines do not tell, or not rightly.
+    /// What ab's own lines do not report, or not correctly.
     pub(super) fn remarks(&self) -> Vec<String> {
         let t = &self.summary.main;
         let mut remarks = Vec::new();
@@ -373,7 +373,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The key of the exchange as OpenSSL's programs tell it.
+/// The key of the key exchange, in the form of OpenSSL's programs.
 fn temporary_key(group: &str) -> String {
     match group.to_ascii_lowercase().as_str() {
         "x25519" => "X25519 253 bits".into(),
@@ -384,7 +384,7 @@ fn temporary_key(group: &str) -> String {
     }
 }
 
-/// What was done each second.
+/// The rates per second.
 pub(super) struct Rates {
     pub(super) requests: f64,
     /// In KiB.
@@ -392,7 +392,7 @@ pub(super) struct Rates {
     pub(super) sent: f64,
 }
 
-/// What ab tells of one kind of time, in milliseconds.
+/// ab's figures of one kind of time, in milliseconds.
 pub(super) struct Figures {
     pub(super) min: u64,
     pub(super) mean: u64,
@@ -402,7 +402,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Of sorted times, at least one.
+    /// From sorted times; there must be at least one.
     fn of(all: &[u64]) -> Self {
         let n = all.len();
         let mean = all.iter().map(|&t| t as f64).sum::<f64>() / n as f64;
@@ -474,7 +474,7 @@ fn day_and_time(seconds: u64) -> String {
     )
 }
 
-/// What ab says where it gives up: the sentence and the system's number.
+/// ab's message when it gives up: the sentence and the system's error number.
 pub(super) fn last_words(fault: Fault) -> (&'static str, u32) {
     match fault {
         Fault::ConnectRefused => ("apr_socket_recv: Connection refused", 111),
@@ -492,12 +492,12 @@ pub(super) fn last_words(fault: Fault) -> (&'static str, u32) {
     }
 }
 
-/// The time that lies between two lines of progress, in requests; `None`: there are none.
+/// The number of requests between two lines of progress; `None`: there are none.
 pub(super) fn heartbeat(options: &Options) -> Option<u64> {
     (options.progress && options.requests > 150).then(|| (options.requests / 10).max(100))
 }
 
-/// Whether the limit on the time has ended the run.
+/// Whether the time limit ended the run.
 pub(super) fn time_is_over(options: &Options, since: Span) -> bool {
     options.time_limit.is_some_and(|limit| since >= Span::from_secs(limit))
 }
@@ -530,7 +530,7 @@ mod tests {
         assert_eq!(ms(&[7]), (7, 7, 0.0, 7, 7));
         assert_eq!(ms(&[1, 2, 3, 10]), (1, 4, 4.1, 3, 10));
         assert_eq!(ms(&[1, 2, 9]), (1, 4, 4.4, 2, 9));
-        // Half a millisecond rounds up, as ab has it.
+        // Half a millisecond is rounded up, as in ab.
         assert_eq!(Figures::of(&[499_999, 500_000]).max, 1);
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::report::{Figures, Row, Run};
 
-/// The lines of the banner as a paragraph, and the begin of the next one.
+/// The banner as a paragraph, and the start of the next one.
 pub(super) fn head(banner: &str) -> String {
     let mut out = "<p>\n".to_owned();
     for line in banner.lines().filter(|line| !line.is_empty()) {
@@ -14,7 +14,7 @@ pub(super) fn head(banner: &str) -> String {
     out + "</p>\n<p>\n"
 }
 
-/// A table in the making, and the attributes of its rows and cells.
+/// A table under construction, with the attributes of its rows and cells.
 struct Table<'a> {
     out: String,
     row: &'a str,
@@ -30,7 +30,7 @@ impl Table<'_> {
         );
     }
 
-    /// A line that goes on with the one before.
+    /// A line that continues the one before.
     fn more(&mut self, value: &str) {
         let Self { out, row, cell } = self;
         let _ = writeln!(

@@ -1,5 +1,5 @@
-//! `-v 2` and above: the first request and the heads of replies on standard output, as ab shows
-//! them.
+//! `-v 2` and above: prints the first request and the heads of replies on standard output, in ab's
+//! form.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use prony_core::units::ConnId;
 
 use crate::say;
 
-/// What is shown, over all workers.
+/// The output, shared by all workers.
 #[derive(Debug)]
 pub(super) struct Trace {
     method: String,
-    /// From 3 on, the status of each reply too.
+    /// Whether the status of each reply is printed too (`-v 3` and above).
     verbosity: u64,
     shown: AtomicBool,
 }
@@ -34,18 +34,18 @@ impl Trace {
     }
 }
 
-/// Shows requests and replies of a worker.
+/// Prints requests and replies of a worker.
 #[derive(Debug)]
 pub(super) struct Tracer {
     trace: Arc<Trace>,
     conns: HashMap<ConnId, Conn>,
-    /// What is read just now.
+    /// The bytes of the current read.
     arrived: Vec<u8>,
-    /// The status of the last reply in it.
+    /// The status of the last reply in them.
     status: Option<u16>,
 }
 
-/// What came on a connection of the reply whose head is not yet shown.
+/// The bytes received on a connection of a reply whose head is not printed yet.
 #[derive(Debug, Default)]
 struct Conn {
     head: Vec<u8>,
@@ -53,7 +53,7 @@ struct Conn {
 }
 
 impl Conn {
-    /// The head and what came with it, once the head is whole.
+    /// The head and the bytes after it, once the head is complete.
     fn came(&mut self, bytes: &[u8]) {
         if self.shown {
             return;
@@ -93,7 +93,7 @@ impl Tracer {
 
     pub(super) fn read(&mut self, conn: ConnId, used: Result<usize, Fault>) {
         let conn = self.conns.entry(conn).or_default();
-        // What is not used comes again.
+        // Bytes that are not consumed are passed again.
         conn.came(&self.arrived[..used.unwrap_or(self.arrived.len())]);
         if let Some(status) = self.status.take() {
             if self.trace.verbosity >= 3 {
@@ -115,7 +115,7 @@ impl Tracer {
     }
 }
 
-/// Where the empty line after the headers ends.
+/// The end of the empty line after the headers.
 fn end_of_head(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4)
 }

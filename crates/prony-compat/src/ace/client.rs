@@ -1,5 +1,5 @@
-//! The clients: one connection, 100 exchanges to warm up, then those that are measured, one after
-//! the other; the histogram at the end.
+//! The clients: one connection, 100 warm-up exchanges, then the measured ones, one after the other;
+//! then the histogram.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,16 +23,16 @@ use super::{FAILED, Socket, Test, tuning};
 use crate::plan::closed;
 use crate::{Call, say};
 
-/// Exchanges before the measured ones.
-const PRIMERS: u32 = 100;
-/// Longer than any reply takes from a server that is there.
+/// The number of warm-up exchanges.
+const WARMUP_EXCHANGES: u32 = 100;
+/// Longer than any reply of a working server takes.
 const TIMEOUT: Span = Span::from_secs(60);
 
-/// Why there is no connection.
+/// Why the connect failed.
 const CONNECTING: [Fault; 4] =
     [Fault::ConnectRefused, Fault::ConnectTimeout, Fault::ConnectReset, Fault::ConnectUnreachable];
 
-/// Do what the command line says.
+/// Run the command line.
 pub(super) fn main(test: Test, options: &Options, call: &Call) -> u8 {
     let measured = stoppable()
         .map_err(|e| e.to_string())
@@ -41,7 +41,7 @@ pub(super) fn main(test: Test, options: &Options, call: &Call) -> u8 {
         Ok(measured) => {
             say(&measured.histogram);
             if options.report {
-                to_stderr(&appendix(&measured.summary, Style { colour: false }, &[]));
+                to_stderr(&appendix(&measured.summary, Style::default(), &[]));
             }
             0
         }
@@ -52,7 +52,7 @@ pub(super) fn main(test: Test, options: &Options, call: &Call) -> u8 {
     }
 }
 
-/// A run that came to its end.
+/// A finished run.
 pub(super) struct Measured {
     /// Its histogram, as it is printed.
     pub(super) histogram: String,
@@ -60,7 +60,7 @@ pub(super) struct Measured {
     pub(super) summary: Summary,
 }
 
-/// Make all exchanges; what there is to say where that failed.
+/// Run all exchanges; the error is the message to print.
 pub(super) fn measure(
     test: Test,
     options: &Options,
@@ -94,7 +94,7 @@ pub(super) fn measure(
         observer: Some(observer),
         ..Means::default()
     };
-    // The first failure is the end: the exchanges are those of one connection.
+    // The first failure ends the run, because all exchanges use the same connection.
     let mut ended = false;
     let mut ending = Ending::default();
     let mut watch = |live: &Live| {
@@ -114,7 +114,7 @@ pub(super) fn measure(
     Ok(Measured { histogram: render(&bins, &frame), summary })
 }
 
-/// The server's address, which the old programs want to be one of IPv4.
+/// The server's address, which must be IPv4 in the old programs.
 fn resolved(options: &Options) -> Result<SocketAddr, String> {
     let all = (options.host.as_str(), options.port).to_socket_addrs();
     let found = all.ok().and_then(|mut all| all.find(SocketAddr::is_ipv4));
@@ -139,7 +139,7 @@ fn plan(test: Test, options: &Options, server: SocketAddr) -> Plan {
     Plan {
         exchange: Some(Box::new(Exchange {
             framing: Framing::Short,
-            primers: PRIMERS,
+            warmup_exchanges: WARMUP_EXCHANGES,
             messages: vec![message],
         })),
         stop: Stop { requests: Some(u64::from(options.iterations)), ..Stop::default() },
@@ -148,7 +148,7 @@ fn plan(test: Test, options: &Options, server: SocketAddr) -> Plan {
     }
 }
 
-/// Why a run is none, in the words of the old programs; theirs printed them and ended well.
+/// Why a run failed, in the words of the old programs, which printed the message and exited with 0.
 fn broken(summary: &Summary, iterations: u32) -> Option<String> {
     let t = &summary.main;
     if t.replies == u64::from(iterations) && t.failed == 0 {
@@ -162,7 +162,7 @@ fn broken(summary: &Summary, iterations: u32) -> Option<String> {
     let told = |what: &str| format!("{what} (after {done} of {iterations} iterations)");
     Some(match fault {
         _ if t.stray[Fault::BadFrame as usize] > 0 => told("recv_n: more than a reply has come"),
-        // That which was lost was to be made good on another connection, which nobody wanted.
+        // The failed exchange would be sent again on another connection, which is not wanted here.
         Some(f) if t.connected > 0 && CONNECTING.contains(&f) => {
             told("recv_n: the server has closed")
         }

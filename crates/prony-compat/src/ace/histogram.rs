@@ -1,4 +1,4 @@
-//! The histogram as the ACE tests print it, to the byte. All times are microseconds.
+//! The histogram of the ACE tests, byte for byte. All times are in microseconds.
 
 use std::fmt::Write as _;
 
@@ -6,19 +6,19 @@ use prony_core::record::bins::Bins;
 
 use crate::printf::general;
 
-/// What stands around the figures.
+/// The header fields.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frame {
     /// Bytes of one message, without its length prefix.
     pub message_size: u64,
-    /// Whether to tell skew and kurtosis, which makes it version 1.3 of the format. The old
-    /// programs never do.
+    /// Whether to print skew and kurtosis, which is version 1.3 of the format. The old programs
+    /// never do.
     pub shape: bool,
-    /// Further fields of the header, in order.
+    /// More fields of the header, in order.
     pub fields: Vec<(String, String)>,
 }
 
-/// The whole text.
+/// The complete text.
 pub(crate) fn render(bins: &Bins, frame: &Frame) -> String {
     let title = format!(
         "ACE Unmarshalled Msg Synchronous Latency Test\n\
@@ -66,8 +66,8 @@ fn header(out: &mut String, bins: &Bins, frame: &Frame) {
     out.push('\n');
 }
 
-/// Of one value the old programs write `-nan`, which is what dividing zero by zero gives on their
-/// machines; the sign of such a quotient is not the same everywhere.
+/// With a single value, the old programs print `-nan`, the result of 0/0 on their machines; its
+/// sign depends on the machine.
 fn variance(bins: &Bins) -> String {
     let variance = bins.variance();
     if variance.is_nan() { "-nan".into() } else { general(variance) }
@@ -78,7 +78,7 @@ fn rows(out: &mut String, bins: &Bins) {
     let mut so_far = 0;
     let mut counts = |count: u64| {
         so_far += count;
-        // The share is rounded, the sum cut off: a row may show 0.286 and 0.285.
+        // The share is rounded, the sum is truncated: a row can have 0.286 and 0.285.
         let cumulative = (1000.0 * so_far as f64 / n).floor() / 1000.0;
         format!("{count:5}    {:.3}    {cumulative:.3}\n", count as f64 / n)
     };
@@ -112,7 +112,7 @@ mod tests {
         };
     }
 
-    /// Histograms that the real code has printed of known values: parameters, values, text.
+    /// Histograms that the original code printed for known values: parameters, values, text.
     const REAL: [(&str, &str, &str); 12] = [
         real!("01-empty"),
         real!("02-single"),
@@ -129,7 +129,7 @@ mod tests {
     ];
 
     #[test]
-    fn text_is_that_of_the_real_code() {
+    fn text_equals_that_of_the_original_code() {
         for (args, values, text) in REAL {
             let words: Vec<&str> =
                 args.lines().nth(1).expect("parameters").split_whitespace().collect();

@@ -10,8 +10,8 @@ mod usage;
 use std::io;
 use std::process;
 
-use prony_io::sock::Mode;
-use prony_io::sock::sctp::{self, Rto, Style, Tuning};
+use prony_io::socket::Mode;
+use prony_io::socket::sctp::{self, Rto, Style, Tuning};
 
 use self::options::{Options, Transport};
 use super::Call;
@@ -19,9 +19,9 @@ use super::Call;
 use prony_run::output::to_stderr;
 pub(super) use spectrum::main as spectrum;
 
-/// What the old programs end with when they cannot do what they are asked.
+/// The exit code of the old programs when they cannot run.
 const FAILED: u8 = 1;
-/// More bins would be a page of zeros for each value.
+/// More bins would only add zeros.
 const BINS_MAX: u32 = 10_000_000;
 
 /// One of the four programs.
@@ -31,7 +31,7 @@ struct Test {
     role: Role,
 }
 
-/// Which sockets it opens.
+/// The kind of its sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Socket {
     /// TCP, or one-to-one SCTP.
@@ -63,7 +63,7 @@ impl Test {
         }
     }
 
-    /// The style of its sockets where it speaks SCTP.
+    /// The style of its SCTP sockets.
     fn style(self) -> Style {
         match self.socket {
             Socket::Stream => Style::OneToOne,
@@ -72,7 +72,7 @@ impl Test {
     }
 }
 
-/// `SOCK_STREAM_clt` and the three others.
+/// The names: `SOCK_STREAM_clt` and three others.
 pub(super) fn main(call: &Call) -> u8 {
     let test = Test::named(call.tool);
     match wanted(test, &call.program, &call.args) {
@@ -90,7 +90,7 @@ pub(super) fn main(call: &Call) -> u8 {
     }
 }
 
-/// What a command line asks for, or what is to be said of it.
+/// What a command line requests, or the message to print.
 fn wanted(test: Test, program: &str, args: &[String]) -> Result<Options, String> {
     let only_leading = std::env::var_os("POSIXLY_CORRECT").is_some();
     let asked = options::read(test, args, only_leading);
@@ -110,8 +110,8 @@ fn wanted(test: Test, program: &str, args: &[String]) -> Result<Options, String>
     Ok(options)
 }
 
-/// The old programs can be built without SCTP, and say this then; ours always has it, but not every
-/// kernel. The last line is ours.
+/// The message of the old programs when they are built without SCTP. Ours always has it, but not
+/// every kernel does. The last line is ours.
 fn no_sctp(test: Test, e: &io::Error) -> String {
     let why = words(e);
     let ways = "load its module (modprobe sctp), as root, or take prony rtt with --sctp udp or raw";
@@ -130,14 +130,14 @@ fn no_sctp(test: Test, e: &io::Error) -> String {
     }
 }
 
-/// A line with the process's number in front, twice, as the old programs have it on Linux, where
-/// their thread is the only one that says something.
+/// A line with the process id in front, twice, as the old programs print it on Linux, where only
+/// their thread prints.
 fn log(line: &str) {
     let id = process::id();
     to_stderr(&format!("({id}|{id}) {line}"));
 }
 
-/// The kernel's words alone.
+/// The kernel's message only.
 fn words(e: &io::Error) -> String {
     let text = e.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()

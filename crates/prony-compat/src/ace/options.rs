@@ -1,5 +1,5 @@
-//! Command lines of the four tests, as the old programs read them: what is wrong in form is passed
-//! over, what is wrong in value is checked at the end, and of several complaints the last counts.
+//! The command lines of the four tests, as the old programs read them: malformed words are ignored,
+//! invalid values are checked at the end, and the last of several errors is reported.
 
 use std::net::Ipv4Addr;
 
@@ -7,13 +7,13 @@ use super::{Role, Test};
 use crate::getopt::{Item, Table, Takes};
 use crate::strto;
 
-/// Letters that an address list may have; the old programs cut it there.
+/// The maximum length of an address list; the old programs truncate it.
 const LIST_MAX: usize = 100;
-/// The same of a host's name.
+/// The maximum length of a host name.
 const HOST_MAX: usize = 99;
-/// The largest power of two for the payload that is not refused, whatever the message says.
+/// The largest accepted power of two for the payload, whatever the message says.
 const POWER_MAX: u16 = 17;
-/// What stands for a payload that was not given.
+/// The value of a payload that is not given.
 const UNSET: u16 = 31;
 
 /// The transport.
@@ -23,7 +23,7 @@ pub(super) enum Transport {
     Sctp,
 }
 
-/// What a test's command line asks for.
+/// The options of a test.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Options {
     pub(super) iterations: u32,
@@ -34,24 +34,24 @@ pub(super) struct Options {
     pub(super) outliers: u32,
     pub(super) bins: u32,
     pub(super) client_port: u16,
-    /// Addresses of this side; empty = any.
+    /// Local addresses; empty = any.
     pub(super) own: Vec<Ipv4Addr>,
     pub(super) port: u16,
     pub(super) host: String,
     /// Bytes of the payload.
     pub(super) size: u32,
-    /// Retransmission timeouts of SCTP in milliseconds; 0 = as the kernel has it.
+    /// Retransmission timeouts of SCTP in milliseconds; 0 = the kernel's default.
     pub(super) rto: [u32; 3],
-    /// Whether prony's own report is printed beside the histogram, on standard error.
+    /// Whether prony's own report is printed too, on standard error.
     pub(super) report: bool,
 }
 
-/// What came of reading a command line. `error` and `sctp` hold for the help, too, which goes
-/// before everything.
+/// The result of reading a command line. `error` and `sctp` also apply with the help, which takes
+/// precedence.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Asked {
     pub(super) help: bool,
-    /// What is wrong, if anything is.
+    /// The error message, if any.
     pub(super) error: Option<String>,
     pub(super) options: Options,
 }
@@ -79,8 +79,8 @@ enum Key {
 }
 use Takes::{Argument, Nothing};
 
-/// The names that the old programs understand, and behind them those that they only tell of, with
-/// dashes, and ours.
+/// The names that the old programs understand; then those that they only print in their usage, with
+/// dashes; then ours.
 const CLIENT: Table<Key> = Table {
     letters: &[
         ('c', Argument, Key::Iterations),
@@ -161,7 +161,7 @@ const SERVER: Table<Key> = Table {
     ],
 };
 
-/// Read the words after the program's name. `only_leading`: an operand ends the options.
+/// Read the words after the program's name. `only_leading`: the first operand ends the options.
 pub(super) fn read(test: Test, words: &[String], only_leading: bool) -> Asked {
     let table = match test.role {
         Role::Client => CLIENT,
@@ -172,19 +172,19 @@ pub(super) fn read(test: Test, words: &[String], only_leading: bool) -> Asked {
         match item {
             Item::Option(key, value) => given.take(key, &value.unwrap_or_default()),
             Item::Operand(_) if only_leading => break,
-            // The old programs say nothing of either.
+            // The old programs report neither.
             Item::Operand(_) | Item::Refused(_) => {}
         }
     }
     given.checked(test.role)
 }
 
-/// Values as they were given.
+/// The values as given.
 struct Given {
     help: bool,
-    /// A complaint about an address.
+    /// An error about an address.
     address: Option<String>,
-    /// `None`: neither of the two words.
+    /// `None`: neither of the two values.
     transport: Option<Transport>,
     power: u16,
     options: Options,
@@ -274,13 +274,13 @@ impl Given {
             "test_transport_protocol may only take 'sctp' and 'tcp' as values",
         );
         options.size = 1_u32.checked_shl(u32::from(self.power)).unwrap_or(0);
-        // Whoever names neither is told so, whether there is SCTP or not.
+        // A missing transport is reported, with and without SCTP.
         options.transport = self.transport.unwrap_or(Transport::Tcp);
         Asked { help: self.help, error, options }
     }
 }
 
-/// Dotted addresses with commas between them.
+/// Dotted addresses, separated by commas.
 fn addresses(list: &str) -> Result<Vec<Ipv4Addr>, String> {
     let list: String = list.chars().take(LIST_MAX).collect();
     let mut all = Vec::new();
@@ -292,13 +292,13 @@ fn addresses(list: &str) -> Result<Vec<Ipv4Addr>, String> {
     Ok(all)
 }
 
-/// A number as C's `atoi` reads it: what comes first of a text, 0 if that is no number.
+/// A number as C's `atoi` reads it: the digits at the start of the text, or 0.
 fn atoi(text: &str) -> i32 {
     let body = text.trim_start_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']);
     let unsigned = body.strip_prefix(['+', '-']).unwrap_or(body);
     let digits = unsigned.bytes().take_while(u8::is_ascii_digit);
     let value = digits.fold(0_i64, |n, d| n.saturating_mul(10).saturating_add(i64::from(d - b'0')));
-    // It is a long that is cut to an int.
+    // It is a long that is truncated to an int.
     (if body.starts_with('-') { -value } else { value }) as i32
 }
 

@@ -1,7 +1,7 @@
-//! The servers: one thread for each client, so that nobody waits for anybody else.
+//! The servers, with one thread for each client, so that clients do not delay each other.
 //!
-//! Unlike the old ones they live through whatever a client does: one that says nothing, that goes
-//! away in the middle, or that does not speak the protocol loses its own connection only.
+//! Unlike the old programs, they survive any client: one that sends nothing, disconnects early, or
+//! violates the protocol loses only its own connection.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -9,29 +9,29 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::thread;
 use std::time::Duration;
 
-use prony_core::echo::{Echo, EchoLaw};
+use prony_core::echo::{Echo, EchoBehavior};
 use prony_core::frame::{self, OPENING};
 use prony_core::machine::{Action, Machine as _};
 use prony_core::units::{ConnId, Nanos};
 use prony_io::resolve;
-use prony_io::sock::Mode;
-use prony_io::sock::sctp;
+use prony_io::socket::Mode;
+use prony_io::socket::sctp;
 use prony_run::output::to_stderr;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::options::{Options, Transport};
 use super::{FAILED, Socket, Test, log, tuning, words};
 
-/// How long the listening socket is watched before that is told.
+/// How long the server waits for a client before it prints a message.
 const WATCH: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
-/// How long a client may take to say how many iterations it wants.
+/// The timeout of the client's first message, the number of iterations.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Where no descriptor is free, the kernel would be asked in vain again and again.
+/// The pause when no descriptor is free, so that the server does not retry without end.
 const SHORTAGE: Duration = Duration::from_millis(100);
-/// What is read at once.
+/// The size of a read.
 const BUFFER: usize = 64 << 10;
 
-/// Serve until somebody ends the process.
+/// Serve until the process is killed.
 pub(super) fn main(test: Test, options: &Options) -> u8 {
     let server = match Server::open(test, options) {
         Ok(server) => server,
@@ -52,7 +52,7 @@ pub(super) struct Server {
     port: u16,
 }
 
-/// How clients are taken from the listening socket.
+/// How clients are accepted from the listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Tcp,
@@ -61,7 +61,7 @@ enum Kind {
 }
 
 impl Server {
-    /// Listen, and say so.
+    /// Listen, and print the message.
     pub(super) fn open(test: Test, options: &Options) -> io::Result<Self> {
         let kind = match (test.socket, options.transport) {
             (Socket::Stream, Transport::Tcp) => Kind::Tcp,
@@ -110,13 +110,13 @@ impl Server {
         Ok(Self { listener, kind, nagle: options.nagle, port })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub(super) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Take clients as long as `goes_on` says so, which is asked every five seconds and after each
-    /// client.
+    /// Accept clients while `goes_on` returns true, which is checked every five seconds and after
+    /// each client.
     pub(super) fn run(&self, goes_on: impl Fn() -> bool) {
         while goes_on() {
             let mut watched = [PollFd::new(&self.listener, PollFlags::IN)];
@@ -162,14 +162,14 @@ impl Server {
     }
 }
 
-/// One client. Its socket is used as a stream of bytes, whatever it is.
+/// A client. Its socket is used as a stream of bytes, with every transport.
 struct Client {
     stream: TcpStream,
     kind: Kind,
 }
 
 impl Client {
-    /// Answer all; else what there is to say of its end.
+    /// Reply to all messages. The error is the message to print.
     fn serve(mut self, nagle: bool) -> Result<(), String> {
         let said = |what: &'static str| move |e: io::Error| format!("{what}: {}", words(&e));
         match self.kind {
@@ -189,7 +189,7 @@ impl Client {
             _ => said("hdrCDR")(e),
         })?;
         self.stream.set_read_timeout(None).map_err(said("hdrCDR"))?;
-        // Any number but 0 means the same byte order.
+        // Any number except 0 means the same byte order.
         opening[0] = u8::from(opening[0] != 0);
         let iterations = frame::announced(opening);
         log(&format!("Test for {} iterations", iterations as u32));
@@ -197,9 +197,9 @@ impl Client {
     }
 
     fn answer(&mut self, mut opening: [u8; OPENING], iterations: u64) -> Result<(), String> {
-        // The time plays no part: who has said how much it wants may take as long as it likes.
+        // There is no timeout after the first message.
         let now = Nanos::ZERO;
-        let mut echo = Echo::new(EchoLaw::default(), vec![self.kind != Kind::Tcp]);
+        let mut echo = Echo::new(EchoBehavior::default(), vec![self.kind != Kind::Tcp]);
         let Some(id) = echo.on_accepted(0, now) else { return Ok(()) };
         echo.on_recv(id, &mut opening, now);
         let mut buffer = vec![0; BUFFER];
@@ -217,14 +217,14 @@ impl Client {
             };
             echo.on_recv(id, &mut buffer[..n], now);
             if echo.echoed().refused > 0 {
-                let most = EchoLaw::default().length_max;
+                let most = EchoBehavior::default().length_max;
                 return Err(format!("recv_n: the client announces more than {most} bytes"));
             }
         }
         Ok(())
     }
 
-    /// Carry out what the responder wants; whether it goes on.
+    /// Carry out the responder's actions; returns whether to continue.
     fn act(&mut self, echo: &mut Echo, id: ConnId) -> Result<bool, String> {
         let mut broken = None;
         while let Some(action) = echo.poll_action() {

@@ -1,5 +1,5 @@
-//! `run_spectrum`: a client's test with every power of two as the size of its messages, and a
-//! picture of what it found.
+//! `run_spectrum`: runs a client's test with every power of two as the message size, and plots the
+//! results.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -21,12 +21,12 @@ use super::server::Server;
 use super::{FAILED, Role, Socket, Test, wanted, words};
 use crate::{Call, say};
 
-/// What the old script ends with when it is called wrongly.
+/// The exit code of the old script for wrong usage.
 const WRONG: u8 = 2;
-/// The sizes begin with 2 to this ...
+/// The first size is 2 to the power of this ...
 const FIRST: u32 = 2;
-/// ... and end with 2 to this, over TCP and SCTP. The old script left out the last one of SCTP,
-/// which was too long for the stacks of its time.
+/// ... and the last one 2 to the power of this, over TCP and SCTP. The old script left out the last
+/// size over SCTP, which was too long for the stacks of its time.
 const LAST: (u32, u32) = (16, 15);
 
 const SYNOPSIS: &str = "\
@@ -58,7 +58,7 @@ const MANUAL: &str = "
     With --serve the servers' options -p, -n and -t are the clients'.
 ";
 
-/// What is asked for.
+/// The options.
 #[derive(Clone, Debug, PartialEq)]
 struct Wish {
     socket: Socket,
@@ -68,7 +68,7 @@ struct Wish {
     pause: Option<u64>,
 }
 
-/// What came of reading the command line.
+/// The result of reading the command line.
 #[derive(Clone, Debug, PartialEq)]
 enum Asked {
     Help,
@@ -77,7 +77,7 @@ enum Asked {
     Run(Wish),
 }
 
-/// Do what the command line says.
+/// Run the command line.
 pub(crate) fn main(call: &Call) -> u8 {
     let (asked, strange) = read(&call.args);
     for name in strange {
@@ -103,11 +103,11 @@ pub(crate) fn main(call: &Call) -> u8 {
     FAILED
 }
 
-/// Read the words after the program's name; also the names of options that there are not.
+/// Read the words after the program's name; also returns the unknown option names.
 fn read(words: &[String]) -> (Asked, Vec<String>) {
     const NAMES: [&str; 7] =
         ["help", "manual", "service", "protocol", "config_file", "serve", "pause"];
-    // Newer ones are not what something short meant before.
+    // Abbreviations that the old script accepted never mean a newer option.
     const OLD: usize = 5;
     let mut strange = Vec::new();
     let (mut help, mut manual, mut serve) = (false, false, false);
@@ -123,7 +123,7 @@ fn read(words: &[String]) -> (Asked, Vec<String>) {
             None => (name.to_lowercase(), None),
         };
         let fits = |n: &&&str| !name.is_empty() && n.starts_with(name.as_str());
-        // Two of the old names never begin alike but for these letters, which are names, too.
+        // No two of the old names share a prefix, except single letters, which are names too.
         let exact = NAMES.iter().find(|n| **n == name);
         let found =
             exact.or_else(|| NAMES[..OLD].iter().find(fits)).or_else(|| NAMES.iter().find(fits));
@@ -175,7 +175,7 @@ fn wish(
 }
 
 impl Wish {
-    /// With what the configuration file says.
+    /// Apply the configuration file.
     fn given(self) -> Result<Given, String> {
         let text = fs::read_to_string(&self.config)
             .map_err(|_| format!("cannot open file: {}", self.config))?;
@@ -185,7 +185,7 @@ impl Wish {
     }
 }
 
-/// The first string between double quotes on a line on which no `#` stands before it.
+/// The first string in double quotes on a line without a `#` before it.
 fn quoted(text: &str) -> String {
     let on_line = |line: &str| {
         let (before, rest) = line.split_once('"')?;
@@ -195,15 +195,15 @@ fn quoted(text: &str) -> String {
     text.lines().find_map(on_line).unwrap_or_default()
 }
 
-/// A spectrum about to be taken.
+/// A spectrum, ready to run.
 struct Given {
     wish: Wish,
     further: String,
-    /// The time, which is the files' name.
+    /// The time, which is part of the files' names.
     stamp: String,
 }
 
-/// A size and its mean.
+/// A size and its mean time.
 type Point = (u32, Span);
 
 impl Given {
@@ -223,7 +223,7 @@ impl Given {
         })
     }
 
-    /// Start a server where that is asked: its port.
+    /// Start a server if requested; returns its port.
     fn serve(&self) -> Result<Option<u16>, String> {
         if !self.wish.serve {
             return Ok(None);
@@ -241,7 +241,8 @@ impl Given {
         let protocol = if self.wish.transport == Transport::Tcp { "tcp" } else { "sctp" };
         let power = power.to_string();
         let own = ["-t", protocol, "-s", &power].map(str::to_owned);
-        // What the file says comes last, and so wins; without a shell blanks part the words.
+        // The options in the file come last, so they take precedence. They are split at spaces,
+        // without a shell.
         own.into_iter().chain(self.further.split_whitespace().map(str::to_owned)).collect()
     }
 
@@ -295,7 +296,7 @@ impl Given {
         Ok(if failed || control.stop_request().is_some() { FAILED } else { 0 })
     }
 
-    /// The mean over the size, as pictures beside the file.
+    /// Save plots of the mean over the size next to the file.
     fn draw(&self, points: &[Point]) -> Result<(), String> {
         if points.is_empty() {
             return Ok(());
@@ -313,7 +314,7 @@ impl Given {
         Ok(())
     }
 
-    /// The pause between two sizes, which the end of the run cuts short.
+    /// The pause between two sizes, which ends early when the run is stopped.
     fn rest(&self, control: &Control) {
         let seconds = self.wish.pause.unwrap_or(if self.wish.serve { 0 } else { 5 });
         let until = Instant::now() + Duration::from_secs(seconds);

@@ -1,4 +1,4 @@
-//! What `-h` prints, to the byte of the old programs.
+//! The output of `-h`, byte for byte that of the old programs.
 
 use super::{Role, Socket, Test};
 
@@ -20,13 +20,13 @@ const CLIENT: &str = "
 
 ";
 
-/// Text of a test that is called by that name.
+/// The usage of a test with this name.
 pub(super) fn text(test: Test, program: &str) -> String {
     let socket = match test.socket {
         Socket::Stream => "SOCK_Stream",
         Socket::Seqpack => "SOCK_SEQPACK",
     };
-    // The second line begins under the first word behind the name.
+    // The second line is aligned with the first word after the name.
     let indent = " ".repeat(program.chars().count() + 3);
     let protocol = match test.socket {
         Socket::Stream => "   -t   str (sctp|tcp) test-transport-protocol     sctp\n",
@@ -55,7 +55,7 @@ fn server(socket: Socket) -> String {
         Socket::Stream => {
             "   -a   w.x.y.z        server-accept-addr          INADDR_ANY\n".to_owned()
         }
-        // The old text has blanks at the ends of these lines.
+        // The old text has spaces at the ends of these lines.
         Socket::Seqpack => format!(
             "   -a   w.x.y.z,a.b.c.d,...  server-accept-addr    INADDR_ANY\n\
              {pad:8}(comma-separated{pad:36}\n\

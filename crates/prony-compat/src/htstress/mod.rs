@@ -1,5 +1,5 @@
-//! htstress: one HTTP/1.0 request per connection, a fixed number of connections per thread, a count
-//! or until Ctrl-C.
+//! htstress: one HTTP/1.0 request for each connection, with a fixed number of connections per
+//! thread, for a number of requests or until Ctrl-C.
 
 mod options;
 mod plan;
@@ -18,7 +18,7 @@ use self::report::Ticks;
 use super::patience::{self, Patience};
 use super::{Call, say, tap};
 
-/// What htstress says of itself.
+/// htstress's usage.
 const USAGE: &str = "\
 Usage: htstress [options] [http://]hostname[:port]/path
 Options:
@@ -30,17 +30,17 @@ Options:
    -d, --debug        debug HTTP response
    --help             display this message
 ";
-/// What was not in the original.
+/// The options that the original does not have.
 const USAGE_MORE: &str = "   \
    -4, -6             use addresses of IPv4 or IPv6 only
    --no-extras        end with the lines of htstress: no latencies, no verdict
 The number of connections is that of each thread: -c 10 -t 2 opens 20.
 ";
 
-/// Failures, and the word on the command line, end with this.
+/// The exit code of failures and of wrong usage.
 const FAILED: u8 = 1;
 
-/// Do what the command line says.
+/// Run the command line.
 pub(super) fn main(call: &Call) -> u8 {
     match options::read(&call.program, &call.args) {
         Asked::Help => {
@@ -64,7 +64,7 @@ pub(super) fn main(call: &Call) -> u8 {
     }
 }
 
-/// A refusal in the words that scripts may look for.
+/// A refusal, with htstress's own message, which scripts may look for.
 fn refusal(e: &Error) -> String {
     match super::unresolved(e) {
         Some((host, why)) => format!("getaddrinfo: {why} ({host}; check the name in the URL)"),
@@ -104,10 +104,10 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     say(&ticks.until(report::requests(&summary)));
     say(&report::block(&summary));
     if options.extras {
-        say(&report::extras(&summary, Style { colour: false }));
+        say(&report::extras(&summary, Style::default()));
     }
-    // 0 after a result, whatever the statuses; a server that was not there at all, or went away
-    // for good, is a failure.
+    // The exit code is 0 after a result, whatever the statuses. It is a failure if the server was
+    // never available, or became unavailable for good.
     let nobody = report::requests(&summary) == 0 && !summary.run.interrupted;
     match gave_up.or_else(|| nobody.then_some(patience::NOBODY)) {
         None => Ok(0),

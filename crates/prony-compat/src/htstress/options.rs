@@ -1,14 +1,14 @@
-//! What may be typed, and what it means.
+//! htstress's command line.
 
 use crate::getopt::Takes::{Argument, Nothing};
 use crate::getopt::{Item, Table};
 
-/// What a command line asks for.
+/// What a command line requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// The usage.
+    /// Print the usage.
     Help,
-    /// Something that cannot be: what htstress says on standard output, and on standard error.
+    /// An error: the texts for standard output and for standard error.
     Refused { out: Option<String>, err: Option<String> },
     /// A run.
     Run(Options),
@@ -28,7 +28,7 @@ pub(super) struct Options {
     pub(super) host: Option<String>,
     pub(super) ipv4: bool,
     pub(super) ipv6: bool,
-    /// Whether latencies and verdict follow the classic lines.
+    /// Whether latencies and the verdict are printed after the classic lines.
     pub(super) extras: bool,
     pub(super) url: String,
 }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn options_and_url_in_any_order() {
+    fn accepts_options_and_url_in_any_order() {
         let all = "-n 5 -c 6 --thr 7 --deb -u /s --host h -4 -6 --no-e u ignored";
         let Asked::Run(options) = check(all) else { panic!("{:?}", check(all)) };
         let expected = Options {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_none() {
+    fn rejects_malformed_numbers() {
         for line in ["-n x u", "-n -1 u", "-n 5k u", "-c 0 u", "-c 4294967296 u", "-t many u"] {
             let Asked::Refused { out: None, err: Some(why) } = check(line) else {
                 panic!("{line}: {:?}", check(line))

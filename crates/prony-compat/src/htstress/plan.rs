@@ -1,5 +1,5 @@
-//! From the options to the plan: a closed loop, a connection for each request, the same bytes
-//! every time.
+//! From the options to the plan: a closed loop with a connection for each request, and always the
+//! same bytes.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
@@ -10,7 +10,7 @@ use prony_run::error::Error;
 use super::options::Options;
 use crate::plan::closed;
 
-/// The plan that the options ask for.
+/// The plan of these options.
 pub(super) fn of(options: &Options) -> Result<Plan, Error> {
     let too_many = || Error::Argument("-c times -t is more connections than can be counted".into());
     let connections = options.concurrency.checked_mul(options.threads).ok_or_else(too_many)?;
@@ -32,7 +32,7 @@ pub(super) fn of(options: &Options) -> Result<Plan, Error> {
         bare: true,
         ..CallSpec::default()
     };
-    // Without end is as many as can be counted.
+    // Unlimited is the largest number.
     let requests = Some(if options.number == 0 { u64::MAX } else { options.number });
     let plan = Plan {
         stop: Stop { requests, ..Stop::default() },
@@ -46,21 +46,19 @@ pub(super) fn of(options: &Options) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// A URL, taken apart as htstress does it: everything behind the host's end is the path, and goes
-/// out as it is.
+/// A URL, split as htstress does: everything after the host is the path, and is sent unchanged.
 struct Target {
     tls: bool,
     host: String,
     port: u16,
-    /// What the Host header says: the host as typed, without the port.
+    /// The Host header: the host as typed, without the port.
     header: String,
     path: String,
 }
 
 impl Target {
     fn of(text: &str) -> Result<Self, Error> {
-        // A fragment has no place in a request, but the original sends it, so it is no reason to
-        // refuse a command line.
+        // A fragment does not belong into a request, but the original sends it, so it is accepted.
         let (whole, fragment) = match text.split_once('#') {
             Some((head, fragment)) => (head, format!("#{fragment}")),
             None => (text, String::new()),
@@ -78,13 +76,13 @@ impl Target {
     }
 }
 
-/// The name to look up. With `-6` a host that has addresses of IPv4 only is reached by one that is
-/// mapped into IPv6, as the resolver of the original does it.
+/// The name to resolve. With `-6`, a host that has only IPv4 addresses is reached by a mapped
+/// address, as in the original's resolver.
 fn address(host: &str, port: u16, ipv6: bool) -> String {
     if !ipv6 {
         return host.to_owned();
     }
-    // A host without any address is refused later, with the reason.
+    // A host without an address is refused later, with the reason.
     let all: Vec<SocketAddr> = (host, port).to_socket_addrs().into_iter().flatten().collect();
     match all.first() {
         Some(SocketAddr::V4(v4)) if all.iter().all(SocketAddr::is_ipv4) => {

@@ -1,4 +1,4 @@
-//! What htstress prints, to the byte, and what prony adds.
+//! htstress's output, byte for byte, and prony's additions.
 
 use std::fmt::Write as _;
 
@@ -8,22 +8,22 @@ use prony_core::units::Span;
 
 use prony_report::{self, Style, words};
 
-/// Lines of progress without a number of requests come after so many.
+/// The distance of the lines of progress if there is no number of requests.
 const ENDLESS_EVERY: u64 = 1_000;
 
-/// The lines of progress: `N requests`, when the request after the N-th has ended.
+/// The lines of progress: `N requests` is printed after request N + 1 has ended.
 #[derive(Clone, Debug)]
 pub(super) struct Ticks {
     /// The distance of the lines; 0 = there are none.
     every: u64,
     /// The count of the next line.
     next: u64,
-    /// The greatest count that gets a line: the last request of all ends without one.
+    /// The last count with a line: there is none after the last request.
     last: u64,
 }
 
 impl Ticks {
-    /// Those of a run of so many requests; 0 = without end.
+    /// The lines of a run with this number of requests; 0 = unlimited.
     pub(super) fn new(number: u64) -> Self {
         let (every, last) = match number {
             0 => (ENDLESS_EVERY, u64::MAX),
@@ -32,7 +32,7 @@ impl Ticks {
         Self { every, next: 0, last }
     }
 
-    /// The lines that are due when so many requests have ended, and were not told before.
+    /// The lines that are due when this number of requests has ended, without those printed before.
     pub(super) fn until(&mut self, ended: u64) -> String {
         let mut lines = String::new();
         while self.every > 0 && self.next < ended && self.next <= self.last {
@@ -43,7 +43,7 @@ impl Ticks {
     }
 }
 
-/// Requests that were answered: what htstress counts.
+/// Requests with a reply, as htstress counts them.
 pub(super) fn requests(summary: &Summary) -> u64 {
     good(summary) + bad(summary)
 }
@@ -52,17 +52,17 @@ fn good(summary: &Summary) -> u64 {
     summary.main.replies
 }
 
-/// Statuses from 400 on, and what is no reply at all: junk, nothing, or one that is cut off.
+/// Replies with a status of 400 or more, and invalid ones: malformed, empty or truncated.
 fn bad(summary: &Summary) -> u64 {
     summary.main.failed - errors(summary)
 }
 
-/// Requests that no server has answered: refused, reset, timed out.
+/// Requests without a reply: refused, reset, timed out.
 fn errors(summary: &Summary) -> u64 {
     summary.main.lost()
 }
 
-/// What most of the lost requests were lost of, as the end of a sentence.
+/// The most frequent error of the lost requests, as the end of a sentence.
 pub(super) fn reason(summary: &Summary) -> String {
     let lost = Fault::ALL.into_iter().filter(|f| f.is_lost());
     let most = lost.map(|f| (summary.main.fault(f), f)).max_by_key(|&(n, _)| n);
@@ -92,17 +92,17 @@ pub(super) fn block(summary: &Summary) -> String {
     )
 }
 
-/// From the first connect to the end of the last request. Where the user ended the run, the
-/// replies that were waited for count, and so does their time.
+/// From the first connect to the end of the last request. If the user stopped the run, the replies
+/// during the drain count, and so does its time.
 fn length(summary: &Summary) -> Span {
     let window = summary.main.window();
     if !summary.run.interrupted {
         return window;
     }
-    summary.meters.iter().map(|m| m.wall).max().unwrap_or(window).max(window)
+    summary.workers.iter().map(|m| m.wall).max().unwrap_or(window).max(window)
 }
 
-/// Latencies, kinds of errors, what the meter says of itself.
+/// Latencies, kinds of errors, and what prony reports of the meter.
 pub(super) fn extras(summary: &Summary, style: Style) -> String {
     prony_report::appendix(summary, style, &[])
 }
@@ -111,7 +111,7 @@ pub(super) fn extras(summary: &Summary, style: Style) -> String {
 mod tests {
     use super::*;
 
-    /// The counts that get a line when the count of ended requests goes these steps.
+    /// The counts with a line, if the number of ended requests takes these values.
     fn check(number: u64, steps: &[u64]) -> String {
         let mut ticks = Ticks::new(number);
         let lines: Vec<String> = steps.iter().map(|&n| ticks.until(n)).collect();
@@ -119,13 +119,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_after_the_request_that_follows_their_number() {
+    fn prints_a_line_after_the_next_request() {
         assert_eq!(check(100, &[0, 1, 10, 11, 50, 100]), "|0 ||10 |20 30 40 |50 60 70 80 90 ");
         assert_eq!(check(0, &[0, 1, 1_000, 1_001, 3_000]), "|0 ||1000 |2000 ");
     }
 
     #[test]
-    fn the_last_request_has_none() {
+    fn prints_no_line_after_the_last_request() {
         assert_eq!(check(10, &[10]), "0 1 2 3 4 5 6 7 8 ");
         assert_eq!(check(25, &[25]), "0 2 4 6 8 10 12 14 16 18 20 22 ");
         assert_eq!(check(9, &[9]), "");

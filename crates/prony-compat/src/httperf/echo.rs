@@ -1,14 +1,14 @@
-//! The first line of every run: the command as httperf understood it.
+//! The first line of every run: the command line as httperf parsed it.
 
 use super::options::{Opts, Uris, Workload};
 use super::values::{Period, Print};
 use crate::printf::general as g;
 
-/// What httperf's buffers are where nothing is said.
+/// httperf's default buffer sizes.
 const SEND_BUFFER: u64 = 4_096;
 const RECV_BUFFER: u64 = 16_384;
 
-/// The line, without its end.
+/// The line, without the newline.
 pub(super) fn echo(o: &Opts) -> String {
     let mut line = o.program.clone();
     let mut word = |text: String| {
@@ -184,7 +184,7 @@ mod tests {
     use super::super::options::{self, Wish};
     use super::*;
 
-    /// What a line for the shell means, quotes and all.
+    /// The words of a shell command line, with its quotes removed.
     fn words(line: &str) -> Vec<String> {
         let parts = line.split('\'');
         let quoted = |i: usize| i % 2 == 1;
@@ -212,9 +212,9 @@ mod tests {
         }
     }
 
-    /// Real command lines and what httperf made of them.
+    /// Real command lines, and the lines that httperf printed for them.
     #[test]
-    fn recorded_commands_are_echoed_to_the_byte() {
+    fn echoes_recorded_commands_to_the_byte() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/httperf");
         let mut seen = 0;
         for entry in fs::read_dir(folder).unwrap() {
@@ -223,9 +223,9 @@ mod tests {
             let mut lines = text.lines();
             let (command, echoed) = (lines.next().unwrap(), lines.next().unwrap());
             let command = command.strip_prefix("httperf").unwrap();
-            // The version was once told beside a run.
+            // An old version printed the version during a run.
             let command = command.replace(" -V", "");
-            // What was developed later always told the protocol.
+            // The development version always prints the protocol.
             let told = command.contains("--ssl-protocol");
             let echoed =
                 if told { echoed.into() } else { echoed.replace(" --ssl-protocol=auto", "") };
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_has_its_place() {
+    fn prints_every_option_in_order() {
         assert_eq!(
             echo_of(
                 "--wsess 3,5,0.25 -v --wset=7,0.5 --burst-length 3 --session-cookies --ssl \

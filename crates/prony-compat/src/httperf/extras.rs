@@ -1,17 +1,18 @@
-//! What the classic report does not tell, behind its last line: each line begins with `prony: `.
+//! Figures that the classic report does not have, printed after it. Each line starts with `prony:
+//! `.
 
 use std::fmt::Write as _;
 
 use prony_core::fault::Fault;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::summary::{Figures, Limit, QUANTILES, Summary};
+use prony_core::summary::{Figures, QUANTILES, Reason, Summary};
 use prony_core::units::Span;
 use prony_report::words;
 
 use super::options::Opts;
 
-/// The lines, each with its end; an empty one before the first.
+/// The lines, with their newlines; an empty one comes first.
 pub(super) fn extras(o: &Opts, summary: &Summary) -> String {
     let t = &summary.main;
     let mut out = String::from("\n");
@@ -37,7 +38,7 @@ pub(super) fn extras(o: &Opts, summary: &Summary) -> String {
     out
 }
 
-/// Every quantile that the sample carries, and the largest value.
+/// Every quantile for which the sample is large enough, and the maximum.
 fn quantiles(h: &Hist) -> String {
     let ms = |t: Span| t.as_secs_f64() * 1e3;
     let figures = Figures::of(h);
@@ -53,9 +54,9 @@ fn quantiles(h: &Hist) -> String {
     text
 }
 
-/// Errors that have no name of their own above.
+/// Errors without a name in the classic report.
 fn hidden(o: &Opts, t: &Tally) -> Vec<String> {
-    let link = |f: Fault| t.links.fault(f).max(t.fault(f));
+    let link = |f: Fault| t.connections.fault(f).max(t.fault(f));
     let mut all = Vec::new();
     let mut told = |n: u64, what: &str| {
         if n > 0 {
@@ -90,23 +91,23 @@ fn hidden(o: &Opts, t: &Tally) -> Vec<String> {
 }
 
 fn verdict(summary: &Summary) -> String {
-    let judgement = summary.verdict();
-    if judgement.is_valid() {
+    let judgment = summary.verdict();
+    if judgment.is_valid() {
         let failures = words::failures(summary).map(|failures| format!(" ({failures})"));
         let failures = failures.unwrap_or_default();
         return format!("verdict VALID{failures}: this client was not the limit");
     }
-    let reasons = judgement.reasons.iter().map(|reason| match reason {
-        Limit::Busy { share, .. } => {
+    let reasons = judgment.reasons.iter().map(|reason| match reason {
+        Reason::CpuSaturated { share, .. } => {
             format!("a thread was busy for {:.0} % of the time", share * 100.0)
         }
-        Limit::Rate { asked, achieved } => {
-            format!("{asked:.1} starts a second were asked for and {achieved:.1} were made")
+        Reason::RateMissed { target, sent } => {
+            format!("{target:.1} starts a second were asked for and {sent:.1} were made")
         }
-        Limit::Lag { p99, .. } => {
+        Reason::SendLag { p99, .. } => {
             format!("1 % of the calls were sent {:.3} ms late or later", p99.as_secs_f64() * 1e3)
         }
-        Limit::RanOut { fault, requests } => {
+        Reason::ResourceExhausted { fault, requests } => {
             let what = match fault {
                 Fault::NoDescriptors => "file descriptors",
                 Fault::NoPorts => "local ports",
@@ -115,8 +116,8 @@ fn verdict(summary: &Summary) -> String {
             };
             format!("it ran out of {what} for {requests} calls")
         }
-        other => words::limit(other, summary),
+        other => words::reason(other, summary),
     });
     let reasons: Vec<_> = reasons.collect();
-    format!("verdict {}: {}", judgement.verdict.word(), reasons.join("; "))
+    format!("verdict {}: {}", judgment.verdict.word(), reasons.join("; "))
 }

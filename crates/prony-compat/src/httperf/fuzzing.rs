@@ -1,5 +1,4 @@
-//! What the fuzz target of httperf's command line does with its input, and the test that replays
-//! its corpus.
+//! The fuzz target of httperf's command line, and the test that replays its corpus.
 
 use prony_run::environment::Environment;
 use prony_run::plan_file::{explain, parse};
@@ -8,11 +7,11 @@ use super::echo::echo;
 use super::options::{Opts, Uris, Wish, Workload, read};
 use super::plan::plan;
 
-/// What a plan may spell out here; a command line may mean much more.
+/// The maximum size of a plan here; a command line can ask for much more.
 const MOST: u64 = 1_000;
 
-/// Fuzz target: httperf's command line, its words apart by zero bytes. What is taken can be typed
-/// as it is echoed; what it means can be written as a plan file and read again.
+/// Fuzz target: httperf's command line, with words separated by zero bytes. An accepted command
+/// line can be typed as it is echoed, and its plan can be written to a plan file and read again.
 ///
 /// # Panics
 /// When it is not so.
@@ -31,11 +30,11 @@ pub fn getopt(data: &[u8]) {
     }
 }
 
-/// The echo line means what it is the echo of.
+/// The echo line must have the same meaning as the command line.
 fn typed_again(opts: &Opts) {
     let line = echo(opts);
     let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
-    // What is quoted is for a shell to take apart.
+    // Quotes would need a shell.
     if words.iter().any(|word| word.contains('\'') || !word.bytes().all(|b| b.is_ascii_graphic())) {
         return;
     }
@@ -45,7 +44,7 @@ fn typed_again(opts: &Opts) {
     }
 }
 
-/// What the command line means, where no file is needed to know it.
+/// The plan of the command line, if that needs no file.
 fn planned(opts: &Opts) {
     let ssl = &opts.ssl;
     let files = [&opts.servers, &opts.add_header_file, &ssl.certificate, &ssl.key];

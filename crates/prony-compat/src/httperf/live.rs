@@ -1,4 +1,4 @@
-//! What is printed while a run lasts.
+//! The output during a run.
 
 use std::io::{self, Write as _};
 
@@ -10,19 +10,19 @@ use super::options::Opts;
 use super::random::Gaps;
 use super::tap::Taps;
 
-/// Watches a run and tells of it.
+/// Watches a run and prints its progress.
 pub(super) struct Watch<'a> {
     opts: &'a Opts,
     control: &'a Control,
     taps: Option<&'a Taps>,
-    /// When the next line of periodic statistics is due, and the counts of the last.
+    /// When the next line of periodic statistics is due, and the counts of the last one.
     next_stats: f64,
     stats: [u64; 2],
-    /// When the next sample is due, in seconds; the replies and sessions at the last, and when it
-    /// was.
+    /// When the next sample is due, in seconds; the replies and sessions at the last sample, and
+    /// its time.
     next_sample: f64,
     last: (u64, u64, f64),
-    /// The delays that are still to be told, and when the next one is.
+    /// The delays that are not printed yet, and when the next one is due.
     delays: Option<(Gaps, f64, u64)>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Watch<'a> {
         taps: Option<&'a Taps>,
         starts: u64,
     ) -> Self {
-        // Told are the delays behind the second start and those after it.
+        // The delays after the second start and later ones are printed.
         let mut gaps = Gaps::new(&opts.period, opts.client.0);
         let second = gaps.next().filter(|_| opts.verbose >= 3);
         let delays = second.map(|at| (gaps, at, starts.saturating_sub(1)));
@@ -49,11 +49,11 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// The run stands so.
+    /// Update with the progress of the run.
     pub(super) fn see(&mut self, live: &Live) {
         let now = live.now.as_secs_f64();
         if self.opts.runtime > 0.0 && now >= self.opts.runtime {
-            // What is under way then is let go, as when the user ends the run.
+            // Requests in flight are given up, as after Ctrl-C.
             self.control.stop_now();
         }
         self.tell_delays(now);
@@ -72,7 +72,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// The run has ended after so many seconds.
+    /// The run has ended after this number of seconds.
     pub(super) fn finish(mut self, duration: f64) {
         self.tell_delays(duration);
     }
@@ -99,12 +99,12 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Print a line at once.
+/// Print a line and flush.
 pub(super) fn say(line: &str) {
     show(format!("{line}\n").as_bytes());
 }
 
-/// Print at once. A reader that has gone away is no error.
+/// Print and flush. A closed standard output is not an error.
 pub(super) fn show(text: &[u8]) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text).and_then(|()| out.flush());

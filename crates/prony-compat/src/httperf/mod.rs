@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use prony_core::plan::Plan;
 use prony_core::record::Tally;
-use prony_core::summary::{Meter, RunInfo, Summary};
+use prony_core::summary::{RunInfo, Summary, WorkerStats};
 use prony_io::{Control, limits};
 use prony_run::error::Error;
 use prony_run::interrupt::catch;
@@ -37,7 +37,7 @@ use options::{Opts, Wish};
 use tap::{Printer, Taps};
 use values::Refusal;
 
-/// Carry out a command line of httperf: its exit code.
+/// Run a command line of httperf; returns its exit code.
 pub(super) fn main(call: &Call) -> u8 {
     let program = Path::new(&call.program).file_name().map(|n| n.to_string_lossy().into_owned());
     let program = program.unwrap_or_else(|| call.tool.to_owned());
@@ -81,7 +81,7 @@ fn start(opts: &Opts, call: &Call) -> Result<u8, Refusal> {
     let (summary, bytes) = if anything { load(opts, &plan, call)? } else { (nothing(plan), None) };
     let mut summary = summary;
     summary.run.secrets_shown = opts.more.show_secrets;
-    // The files first: a standard output that is gone must not lose them.
+    // Write the files first, in case standard output is closed.
     let written = outputs.write(&summary);
     let numbers = numbers::numbers(opts, &summary, bytes);
     let mut text = numbers.render();
@@ -94,7 +94,7 @@ fn start(opts: &Opts, call: &Call) -> Result<u8, Refusal> {
     Ok(u8::from(opts.more.fail_on_errors && failed))
 }
 
-/// The run on the network; the bytes of its requests too where they are encrypted.
+/// Run the load on the network. Returns the bytes of the requests too, if they are encrypted.
 fn load(opts: &Opts, plan: &Plan, call: &Call) -> Result<(Summary, Option<u64>), Refusal> {
     let refuse = |e: Error| Refusal::new(e.to_string()).of(&opts.program);
     let mut options = network::options(opts, plan)?;
@@ -114,8 +114,8 @@ fn load(opts: &Opts, plan: &Plan, call: &Call) -> Result<(Summary, Option<u64>),
     Ok((summary, bytes))
 }
 
-/// A control that Ctrl-C and SIGTERM set: the run ends at once and is reported. A second one ends
-/// the process: then something hangs that knows nothing of the control.
+/// A control that Ctrl-C and SIGTERM stop: the run ends at once and is reported. A second signal
+/// kills the process, in case it hangs.
 fn stoppable() -> Result<Arc<Control>, Error> {
     let control = Arc::new(Control::new());
     let handler = Arc::clone(&control);
@@ -123,8 +123,8 @@ fn stoppable() -> Result<Arc<Control>, Error> {
     Ok(control)
 }
 
-/// A run without any connection.
+/// A run without a connection.
 fn nothing(plan: Plan) -> Summary {
-    let parts = vec![(None, Tally::default(), Meter::default())];
+    let parts = vec![(None, Tally::default(), WorkerStats::default())];
     Summary::from_parts(plan, RunInfo::default(), parts)
 }

@@ -1,4 +1,4 @@
-//! How the load is put on this machine: local addresses and ports, buffers, threads.
+//! The options for this machine: local addresses and ports, buffers, threads.
 
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs as _};
 
@@ -9,10 +9,10 @@ use prony_io::{Options, SocketOptions};
 use super::options::Opts;
 use super::values::Refusal;
 
-/// The most local addresses that a range may have.
+/// The maximum number of local addresses in a range.
 const RANGE_MAX: u32 = 65_536;
 
-/// What the options say of it. Names that mean nothing are refused.
+/// The settings in the options. Unknown names are refused.
 pub(super) fn options(o: &Opts, plan: &Plan) -> Result<Options, Refusal> {
     for endpoint in &plan.endpoints {
         if let Endpoint::Tcp { host, port } = endpoint.transport()
@@ -43,7 +43,7 @@ pub(super) fn options(o: &Opts, plan: &Plan) -> Result<Options, Refusal> {
     })
 }
 
-/// A name, an address, or all addresses from one to another.
+/// A name, an address, or a range of addresses.
 fn addresses(text: &str) -> Option<Vec<IpAddr>> {
     if let Some((first, last)) = text.split_once('-')
         && let (Ok(first), Ok(last)) = (first.parse::<Ipv4Addr>(), last.parse::<Ipv4Addr>())
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_ranges() {
+    fn reads_addresses_and_ranges() {
         let text = |t: &str| {
             let all = addresses(t)?;
             Some(all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_are_made_as_asked() {
+    fn passes_socket_options() {
         let o = Opts {
             hog: true,
             close_with_reset: true,
@@ -96,9 +96,9 @@ mod tests {
     }
 
     #[test]
-    fn unknown_servers_are_refused_in_httperfs_words() {
+    fn refuses_unknown_servers_with_httperfs_message() {
         let mut plan = super::super::plan::tests::plan_of("--server 127.0.0.1");
-        // Refused without asking anybody.
+        // Refused without a lookup.
         plan.endpoints[0] = Endpoint::Tcp { host: "a\0b".into(), port: 80 };
         let refused = options(&Opts::new("httperf"), &plan).unwrap_err();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! From a finished run to the numbers of the classic report.
+//! Computes the numbers of the classic report from a finished run.
 
 use std::collections::BTreeMap;
 
@@ -12,43 +12,43 @@ use prony_core::units::Span;
 use super::options::Opts;
 use super::report::{Errors, Lengths, Numbers, Rate, SessionNumbers, Spread};
 
-/// Between two samples of the reply rate, in seconds.
+/// The interval between two samples of the reply rate, in seconds.
 pub(super) const SAMPLE: f64 = 5.0;
 
-/// The numbers of a run. `request_bytes`: what was sent of requests, where that is not all that was
-/// sent.
+/// The numbers of a run. `request_bytes`: the bytes of the requests, if they are not all bytes that
+/// were sent.
 pub(super) fn numbers(o: &Opts, summary: &Summary, request_bytes: Option<u64>) -> Numbers {
     let t = &summary.main;
     let request_bytes = request_bytes.unwrap_or(t.bytes_sent);
     let duration = duration(summary);
     let replies: u64 = t.statuses.values().sum();
-    // A call that went out twice was sent twice.
+    // A call that is sent again counts twice.
     let requests = t.sent + t.retries;
     let connections = connections(t);
-    let (lifetime, lifetime_median) = lifetimes(&t.links.lifetimes);
+    let (lifetime, lifetime_median) = lifetimes(&t.connections.lifetimes);
     let samples = samples(o, duration, &reply_curve(t));
     let header = t.bytes_head - t.bytes_framing - t.bytes_footer;
     let sizes = [header, t.bytes_body, t.bytes_footer].map(|bytes| whole_share(bytes, replies));
     let moved = (request_bytes + header + t.bytes_body) as f64;
     let cpu = [
-        summary.meters.iter().map(|m| m.cpu_user.as_secs_f64()).sum(),
-        summary.meters.iter().map(|m| m.cpu_system.as_secs_f64()).sum::<f64>(),
+        summary.workers.iter().map(|m| m.cpu_user.as_secs_f64()).sum(),
+        summary.workers.iter().map(|m| m.cpu_system.as_secs_f64()).sum::<f64>(),
     ];
     let (user, system) = (100.0 * share(cpu[0], duration), 100.0 * share(cpu[1], duration));
     Numbers {
         connect_burst: connect_burst(t, connections),
-        lifetimes: (o.verbose >= 2).then(|| lifetime_bins(&t.links.lifetimes)),
+        lifetimes: (o.verbose >= 2).then(|| lifetime_bins(&t.connections.lifetimes)),
         connections,
         requests,
         replies,
         duration,
         connection_rate: rate(connections, duration),
-        concurrent: t.links.live_max,
+        concurrent: t.connections.open_max,
         lifetime,
         lifetime_median,
-        // A secured connection is one after its handshake.
+        // A TLS connection counts after its handshake.
         connect: mean_ms(&t.times.connect) + mean_ms(&t.times.handshake),
-        connection_length: share(replies as f64, t.links.lifetimes.count() as f64),
+        connection_length: share(replies as f64, t.connections.lifetimes.count() as f64),
         request_rate: rate(requests, duration),
         request_size: whole_share(request_bytes, requests),
         samples: samples.len() as u64,
@@ -72,9 +72,9 @@ pub(super) fn numbers(o: &Opts, summary: &Summary, request_bytes: Option<u64>) -
 
 /// From the start to the last event, in seconds.
 pub(super) fn duration(summary: &Summary) -> f64 {
-    let wall = summary.meters.iter().map(|m| m.wall).max().unwrap_or(Span::ZERO);
+    let wall = summary.workers.iter().map(|m| m.wall).max().unwrap_or(Span::ZERO);
     let length = wall.max(summary.main.window());
-    // A run that its length has ended lasted so long, even if nothing happened at its end.
+    // A run that its duration ended lasted for its duration, even if nothing happened at its end.
     let planned = summary.plan.stop.duration.filter(|_| {
         let started = summary.main.sessions.as_ref().map_or(0, |s| s.started);
         !summary.run.interrupted && summary.plan.stop.sessions.is_some_and(|n| started < n)
@@ -82,14 +82,14 @@ pub(super) fn duration(summary: &Summary) -> f64 {
     planned.map_or(length, |planned| planned.max(length)).as_secs_f64()
 }
 
-/// Connects that had a socket.
+/// Connects for which a socket was opened.
 fn connections(t: &Tally) -> u64 {
-    t.connects.saturating_sub(t.links.fault(Fault::NoDescriptors))
+    t.connects.saturating_sub(t.connections.fault(Fault::NoDescriptors))
 }
 
-/// The longest run of connects in one turn. Only a run that another one follows counts.
+/// The longest burst of connects in one turn. The last burst does not count.
 fn connect_burst(t: &Tally, connections: u64) -> u64 {
-    if t.links.burst_max >= connections { 0 } else { t.links.burst_max }
+    if t.connections.opening_max >= connections { 0 } else { t.connections.opening_max }
 }
 
 fn lifetimes(h: &Hist) -> (Spread, f64) {
@@ -101,7 +101,7 @@ fn lifetimes(h: &Hist) -> (Spread, f64) {
     (spread, ms(h.estimate(0.5)))
 }
 
-/// The lifetimes by whole milliseconds.
+/// The connection lifetimes in whole milliseconds.
 fn lifetime_bins(h: &Hist) -> Vec<(f64, u64)> {
     let mut bins: BTreeMap<u64, u64> = BTreeMap::new();
     for v in h.bins().iter_recorded() {
@@ -111,12 +111,12 @@ fn lifetime_bins(h: &Hist) -> Vec<(f64, u64)> {
     bins.into_iter().map(|(ms, n)| (ms as f64 + 0.5, n)).collect()
 }
 
-/// Connections by error. What the classic names have no place for is `other`. A body that is cut
-/// off was never one of them, so that it is one only where that is asked for.
+/// Connections by error. Errors without a classic name count as `other`. A truncated body was never
+/// an error in httperf, so it counts only if that is requested.
 fn errors(o: &Opts, t: &Tally, plan: &Plan) -> Errors {
-    let of = |faults: &[Fault]| faults.iter().map(|&f| t.links.fault(f)).sum::<u64>();
+    let of = |faults: &[Fault]| faults.iter().map(|&f| t.connections.fault(f)).sum::<u64>();
     let timeouts = of(&[Fault::ConnectTimeout, Fault::RequestTimeout]);
-    // Where no time limit was asked for, only the kernel's own can have run out.
+    // Without a time limit, only the kernel's own timeout can have expired.
     let asked = plan.timeout < Span::MAX || plan.connect_timeout < Span::MAX;
     let short = of(&[Fault::ShortBody]);
     let resets = of(&[Fault::ConnectReset, Fault::Reset, Fault::ClosedEarly, Fault::Truncated]);
@@ -135,7 +135,8 @@ fn errors(o: &Opts, t: &Tally, plan: &Plan) -> Errors {
     e
 }
 
-/// Replies (or sessions) until so many seconds after the start, as pairs (time, number), ascending.
+/// The number of replies (or sessions) until each second after the start, as pairs (time, number),
+/// ascending.
 fn reply_curve(t: &Tally) -> Vec<(f64, f64)> {
     let length = t.series.interval().as_secs_f64();
     let mut sum = 0.0;
@@ -157,7 +158,7 @@ fn session_curve(s: &SessionTally) -> Vec<(f64, f64)> {
     curve
 }
 
-/// The number at a time, on straight lines between the points of a curve.
+/// The number at this time, by linear interpolation of a curve.
 fn at(curve: &[(f64, f64)], time: f64) -> f64 {
     let next = curve.partition_point(|p| p.0 < time);
     let (t0, n0) = next.checked_sub(1).map_or((0.0, 0.0), |i| curve[i]);
@@ -168,12 +169,13 @@ fn at(curve: &[(f64, f64)], time: f64) -> f64 {
     }
 }
 
-/// When the first sample of the rates is taken, in seconds.
+/// When the first sample of the rates is due, in seconds.
 pub(super) fn first_sample((id, of): (u64, u64)) -> f64 {
     (id + 1) as f64 * SAMPLE / of as f64
 }
 
-/// Events per second in each interval between two samples; the last, which is not full, is dropped.
+/// The rate of events in each interval between two samples. The last interval is incomplete, and is
+/// dropped.
 fn samples(o: &Opts, duration: f64, curve: &[(f64, f64)]) -> Vec<f64> {
     let (mut from, mut to) = (0.0, first_sample(o.client));
     let mut samples = Vec::new();
@@ -195,7 +197,7 @@ fn sessions(o: &Opts, s: &SessionTally, duration: f64) -> SessionNumbers {
         Lengths::Classic((0..=longest).map(of).collect())
     };
     SessionNumbers {
-        // The mean is over the whole run, the others are of the samples.
+        // The mean is that of the whole run, the others are those of the samples.
         rate: Spread {
             avg: share(s.completed as f64, duration),
             ..spread(&samples(o, duration, &session_curve(s)))
@@ -225,12 +227,12 @@ fn rate(n: u64, duration: f64) -> Rate {
     Rate { per_second: share(n as f64, duration), ms: 1e3 * share(duration, n as f64) }
 }
 
-/// `a / b`, and 0 where there is nothing to divide by.
+/// `a / b`, or 0 if `b` is 0.
 fn share(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
 }
 
-/// The whole part of the mean: sizes were always told so.
+/// The integer part of the mean: httperf prints sizes as integers.
 fn whole_share(bytes: u64, n: u64) -> f64 {
     bytes.checked_div(n).unwrap_or(0) as f64
 }
@@ -296,7 +298,7 @@ mod tests {
         assert_eq!(lifetimes(&Hist::new()), (Spread::default(), 0.0));
     }
 
-    /// The old one had 100,000 bins of a millisecond, and nothing was seen of what lay beyond.
+    /// httperf's histogram has 100,000 bins of a millisecond, and ignores longer times.
     #[test]
     fn lifetimes_may_be_longer_than_100_seconds() {
         let mut opts = super::super::plan::tests::opts_of("--num-conns 3 --num-calls 2");
@@ -305,7 +307,7 @@ mod tests {
         let law = serde_json::from_str(r#"{"latency": "fixed:150s"}"#).unwrap();
         let summary = prony_run::run::simulate(&plan, 1, 1, &law, &[], Default::default());
         let n = numbers(&opts, &summary, None);
-        // Two replies of 150 s and what lies on the way.
+        // Two replies of 150 s, and the network latency.
         for ms in [n.lifetime.min, n.lifetime.avg, n.lifetime.max, n.lifetime_median] {
             assert!((300_000.0..300_010.0).contains(&ms), "{ms} ms");
         }
@@ -316,9 +318,9 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_run_has_numbers() {
+    fn an_empty_run_has_valid_numbers() {
         let plan = super::super::plan::tests::plan_of("--num-conns 1");
-        let parts = vec![(None, Tally::default(), prony_core::summary::Meter::default())];
+        let parts = vec![(None, Tally::default(), prony_core::summary::WorkerStats::default())];
         let summary = Summary::from_parts(plan, prony_core::summary::RunInfo::default(), parts);
         let n = numbers(&Opts::new("httperf"), &summary, None);
         let text = n.render();

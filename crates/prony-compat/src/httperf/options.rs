@@ -1,4 +1,4 @@
-//! The options of httperf, of its last release and of what was developed after it, and a few more.
+//! The options of httperf's last release, of its development version, and some of prony.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use super::values::{self, Period, Print, Refusal};
 use crate::getopt::Item;
 use crate::strto::{float, whole};
 
-/// What a command line of httperf says.
+/// The options of a command line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Opts {
-    /// The program's name in messages and in the echo.
+    /// The program's name in messages and in the echo line.
     pub(super) program: String,
     pub(super) verbose: u32,
     pub(super) print_reply: Option<Print>,
@@ -23,7 +23,7 @@ pub(super) struct Opts {
     pub(super) timeout: f64,
     /// In seconds; 0 = none.
     pub(super) runtime: f64,
-    /// This client's number, and of how many.
+    /// The number of this client, and the number of clients.
     pub(super) client: (u64, u64),
     pub(super) server: String,
     pub(super) server_name: Option<String>,
@@ -43,7 +43,7 @@ pub(super) struct Opts {
     pub(super) session_cookies: bool,
     pub(super) ssl: Ssl,
     pub(super) no_host_hdr: bool,
-    /// As typed, escapes and all.
+    /// As typed, with its escapes.
     pub(super) add_header: Option<String>,
     pub(super) add_header_file: Option<PathBuf>,
     pub(super) method: Option<String>,
@@ -58,7 +58,7 @@ pub(super) struct Opts {
     pub(super) more: More,
 }
 
-/// What the options about TLS say.
+/// The options of TLS.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ssl {
     pub(super) on: bool,
@@ -69,12 +69,12 @@ pub(super) struct Ssl {
     pub(super) verify: bool,
     pub(super) ca_file: Option<PathBuf>,
     pub(super) ca_path: Option<PathBuf>,
-    /// By the name of the echo line.
+    /// By its name in the echo line.
     pub(super) protocol: Option<&'static str>,
     pub(super) server_name: Option<String>,
 }
 
-/// What makes the requests.
+/// The kind of the load.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Workload {
     /// `--num-conns` times `--num-calls`.
@@ -87,18 +87,18 @@ pub(super) enum Workload {
     Sesslog(u64, f64, PathBuf),
 }
 
-/// Where the URIs come from, where no session file gives them.
+/// The source of the URIs, if there is no session file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Uris {
     /// `--uri`.
     One,
     /// `--wset`: files, miss rate.
     Set(u64, f64),
-    /// `--wlog`: whether it begins again at its end, file.
+    /// `--wlog`: whether the list starts again at its end, and the file.
     Log(bool, PathBuf),
 }
 
-/// What httperf did not have.
+/// The options of prony.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct More {
     pub(super) no_extras: bool,
@@ -106,17 +106,17 @@ pub(super) struct More {
     pub(super) explain: bool,
     pub(super) show_secrets: bool,
     pub(super) threads: Option<u64>,
-    /// Connections or sessions at a time where no rate is given.
+    /// The number of concurrent connections or sessions if no rate is given.
     pub(super) users: Option<u64>,
     pub(super) user_agent: Option<String>,
     pub(super) retry_limit: Option<u64>,
     pub(super) fail_on_errors: bool,
-    /// Bodies that are cut off are connreset in the report, and not told apart behind it only.
+    /// Count truncated bodies as connreset in the report, and not only in the lines after it.
     pub(super) truncated_as_reset: bool,
     pub(super) output: Vec<PathBuf>,
 }
 
-/// What a command line wants.
+/// What a command line requests.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Wish {
     /// A run.
@@ -128,7 +128,7 @@ pub(super) enum Wish {
 }
 
 impl Opts {
-    /// What is done where nothing is said.
+    /// The defaults.
     pub(super) fn new(program: &str) -> Self {
         Self {
             program: program.into(),
@@ -183,7 +183,7 @@ impl Opts {
     }
 }
 
-/// Read a command line. `warn` is given lines for standard error.
+/// Read a command line. `warn` receives lines for standard error.
 pub(super) fn read(
     program: &str,
     words: &[String],
@@ -246,7 +246,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Options without an argument, or with one that has no wrong values.
+    /// Options without an argument, or with one that is always valid.
     fn set_flag(&mut self, key: Key, value: Option<&str>) -> bool {
         let o = &mut self.opts;
         match key {
@@ -276,7 +276,7 @@ impl Reader {
         true
     }
 
-    /// Options with any text as argument.
+    /// Options with an arbitrary text as their argument.
     fn set_text(&mut self, key: Key, v: &str) -> bool {
         let o = &mut self.opts;
         match key {

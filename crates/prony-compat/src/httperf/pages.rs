@@ -1,7 +1,7 @@
-//! `--wsesspage`: a page and what is embedded in it.
+//! `--wsesspage`: a page and its embedded objects.
 //!
-//! A plan says beforehand what is sent. So the page is read once before the run, with what it leads
-//! to and the frames in it, and every session then fetches what was found there.
+//! A plan must have all requests before the run. So the page is read once before the run, with its
+//! redirects and frames, and every session then fetches the URIs that were found.
 
 mod html;
 mod scout;
@@ -12,23 +12,23 @@ use super::options::Opts;
 use super::values::Refusal;
 use html::embedded;
 
-/// A page's URIs: itself, then what is to be fetched once its reply is there, and so on.
+/// A page's URIs, by level: the page, then the URIs that its reply refers to, and so on.
 pub(super) type Levels = Vec<Vec<String>>;
 
-/// The most URIs of a page, itself included.
+/// The maximum number of URIs of a page, itself included.
 const MOST: usize = 1_000;
 
-/// What one reply said.
+/// The relevant parts of a reply.
 #[derive(Clone, Debug, Default)]
 struct Fetched {
-    /// Where else the page is.
+    /// The target of a redirect.
     location: Option<String>,
     /// Whether the body is HTML.
     is_html: bool,
     body: Vec<u8>,
 }
 
-/// The origin of a page: what URIs may name in full.
+/// The origin of a page, which absolute URIs may name.
 #[derive(Clone, Copy, Debug)]
 struct Origin<'a> {
     scheme: &'a str,
@@ -36,7 +36,7 @@ struct Origin<'a> {
     port: u16,
 }
 
-/// The page of `--uri` at that server, asked for now; `warn` is told what came of it.
+/// Fetch the page of `--uri` from this server now; `warn` receives the problems.
 pub(super) fn page(o: &Opts, server: &str, warn: &mut dyn FnMut(&str)) -> Result<Levels, Refusal> {
     if !o.uri.contains('/') {
         return Err(Refusal::new("URI specified with --uri must be absolute"));
@@ -64,7 +64,7 @@ pub(super) fn page(o: &Opts, server: &str, warn: &mut dyn FnMut(&str)) -> Result
     Ok(levels)
 }
 
-/// Follow a page: what its replies embed and where they lead. Only what may embed something is
+/// Follow the embedded URIs and redirects of a page. Only pages that can embed something are
 /// fetched, each URI once.
 fn walk(
     uri: &str,
@@ -97,7 +97,7 @@ fn walk(
     Ok(levels)
 }
 
-/// What a URI in a page means as the path of a request; `None` where it is not of that server.
+/// The path of a URI in a page; `None` if it belongs to another server.
 fn resolve(text: &str, from: &str, origin: Origin<'_>) -> Option<String> {
     let text = text.trim().split('#').next().unwrap_or_default();
     let own = origin.scheme.len() + 1;
@@ -125,7 +125,7 @@ fn resolve(text: &str, from: &str, origin: Origin<'_>) -> Option<String> {
     } else if text.starts_with('?') {
         path(from) + text
     } else if text.find(':').is_some_and(|at| !text[..at].contains(['/', '?'])) {
-        // Another scheme: another server, or no server at all.
+        // Another scheme means another server, or none.
         return None;
     } else {
         let from = path(from);
@@ -135,7 +135,7 @@ fn resolve(text: &str, from: &str, origin: Origin<'_>) -> Option<String> {
     Some(escaped(&without_dots(&whole)))
 }
 
-/// A path without `.` and `..` in it; what stands behind a `?` is left alone.
+/// The path with `.` and `..` resolved; the query stays unchanged.
 fn without_dots(uri: &str) -> String {
     let (path, query) = uri.split_at(uri.find('?').unwrap_or(uri.len()));
     let mut parts: Vec<&str> = Vec::new();
@@ -157,7 +157,7 @@ fn without_dots(uri: &str) -> String {
     format!("/{}{query}", parts.join("/"))
 }
 
-/// What cannot stand in a request line, as `%` and two digits.
+/// Percent-encode bytes that are invalid in a request line.
 fn escaped(uri: &str) -> String {
     let mut out = String::new();
     for byte in uri.bytes() {
@@ -179,7 +179,7 @@ mod tests {
     const ORIGIN: Origin<'_> = Origin { scheme: "http", host: "h", port: 80 };
 
     #[test]
-    fn uris_of_a_page_are_paths_of_its_server() {
+    fn resolves_uris_to_paths_of_the_server() {
         for (text, path) in [
             ("a.gif", Some("/d/e/a.gif")),
             (" a b.gif ", Some("/d/e/a%20b.gif")),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_followed_level_by_level_and_each_uri_once() {
+    fn follows_pages_by_level_and_fetches_each_uri_once() {
         let (levels, asked) = walked(&[
             ("/", "to /index"),
             ("/index", "<img src=a><img src='a'><iframe src=/f></iframe><img src=http://o/b>"),
@@ -235,11 +235,11 @@ mod tests {
     }
 
     #[test]
-    fn a_page_without_end_ends() {
+    fn limits_the_number_of_uris() {
         let images: String = (0..2_000).map(|i| format!("<img src=/{i}>")).collect();
         let (levels, asked) = walked(&[("/", &images)]);
         assert_eq!((levels[1].len(), asked.len()), (MOST - 1, 1));
-        // Each leads to the next, for ever.
+        // Each leads to the next, without end.
         let mut asked = 0;
         let levels = walk("/", ORIGIN, &mut |_| {
             asked += 1;

@@ -110,7 +110,7 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     say(&run.text());
     if options.extras {
         say("\n");
-        say(&appendix(&summary, Style { colour: false }, &run.remarks()));
+        say(&appendix(&summary, Style::default(), &run.remarks()));
     }
     Ok(0)
 }

@@ -1,8 +1,8 @@
-//! The responder of the round-trip tests: it answers every message of every client, at once.
+//! The responder of the round-trip tests: it answers every message of every client at once.
 //!
-//! Both framings of the echo protocol ([`crate::frame`]), told apart by a connection's first byte.
-//! Messages are thrown away as they come in, so their length costs no memory; what a client may let
-//! pile up of replies that it does not read is bounded.
+//! It supports both framings of the echo protocol ([`crate::frame`]), distinguished by the first
+//! byte of a connection. Messages are discarded as they arrive, so their length uses no memory. The
+//! replies that a client does not read are limited.
 
 mod peer;
 #[cfg(test)]
@@ -20,16 +20,16 @@ use crate::machine::{Action, CloseHow, Machine, Slots, StopRequest};
 use crate::units::{ConnId, Nanos, Span};
 use peer::{Peer, Taken};
 
-/// What the responder puts up with.
+/// The limits of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EchoLaw {
+pub struct EchoBehavior {
     /// The longest message and the longest reply, in bytes.
     pub length_max: u32,
-    /// How long a client may take to say in which framing it speaks.
+    /// How long a client may take to send the start of its framing.
     pub patience: Span,
 }
 
-/// What the responder has done.
+/// The counters of the responder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Echoed {
     /// Clients that connected.
@@ -38,43 +38,43 @@ pub struct Echoed {
     pub messages: u64,
     /// Bytes of messages, framing included.
     pub bytes_in: u64,
-    /// Bytes of replies that the kernel has taken.
+    /// Bytes of replies that the kernel has accepted.
     pub bytes_out: u64,
-    /// Clients that were gone in the middle of something.
+    /// Clients that disconnected within a message, or with unsent replies.
     pub broken: u64,
-    /// Clients that were refused because they do not speak the protocol, or ask for too much.
+    /// Clients that were refused because they do not speak the protocol, or exceed a limit.
     pub refused: u64,
-    /// Clients that took too long to begin.
+    /// Clients that took too long to start.
     pub silent: u64,
 }
 
 /// The responder.
 #[derive(Debug)]
 pub struct Echo {
-    law: EchoLaw,
-    /// By listener: whether messages keep their boundaries there.
+    limits: EchoBehavior,
+    /// By listener: whether its transport keeps the boundaries of messages.
     bounded: Vec<bool>,
     echoed: Echoed,
     peers: Vec<Peer>,
     slots: Slots,
-    /// Clients whose first bytes are awaited, oldest first, and until when.
+    /// Clients whose first bytes are awaited, with their deadlines, earliest first.
     fresh: BinaryHeap<Reverse<(Nanos, ConnId)>>,
     actions: VecDeque<Action>,
     /// Scratch: a reply to send.
     out: Vec<u8>,
 }
 
-impl Default for EchoLaw {
+impl Default for EchoBehavior {
     fn default() -> Self {
         Self { length_max: 16 << 20, patience: Span::from_secs(5) }
     }
 }
 
 impl Echo {
-    /// A responder; `bounded` says of each listener whether it keeps the boundaries of messages.
-    pub fn new(law: EchoLaw, bounded: Vec<bool>) -> Self {
+    /// A responder. `bounded`: for each listener, whether it keeps the boundaries of messages.
+    pub fn new(limits: EchoBehavior, bounded: Vec<bool>) -> Self {
         Self {
-            law,
+            limits,
             bounded,
             echoed: Echoed::default(),
             peers: Vec::new(),
@@ -94,9 +94,9 @@ impl Echo {
         self.peers.get_mut(id.slot as usize).filter(|p| p.is(id))
     }
 
-    /// Whoever has begun is waited for no more, and with them the last of the deadlines goes.
+    /// Remove the deadlines of clients that have started.
     #[cold]
-    fn forget_begun(&mut self) {
+    fn remove_started(&mut self) {
         while let Some(&Reverse((_, id))) = self.fresh.peek()
             && !self.peer(id).is_some_and(|p| p.is_fresh())
         {
@@ -113,34 +113,34 @@ impl Echo {
 
 impl Machine for Echo {
     fn on_connected(&mut self, id: ConnId, _now: Nanos) {
-        debug_assert!(false, "a responder connects to nobody, so not by {id:?}");
+        debug_assert!(false, "a responder opens no connections: {id:?}");
     }
 
     fn on_accepted(&mut self, listener: u32, now: Nanos) -> Option<ConnId> {
         let slot = self.slots.take(&mut self.peers)?;
         let bounded = self.bounded.get(listener as usize).copied().unwrap_or(false);
         let id = self.peers[slot as usize].begin(slot, bounded);
-        self.fresh.push(Reverse((now + self.law.patience, id)));
+        self.fresh.push(Reverse((now + self.limits.patience, id)));
         self.echoed.connections += 1;
         Some(id)
     }
 
     fn on_recv(&mut self, id: ConnId, data: &mut [u8], _now: Nanos) {
-        let (law, slot) = (self.law, id.slot as usize);
+        let (limits, slot) = (self.limits, id.slot as usize);
         let Some(peer) = self.peer(id) else { return };
-        let taken = peer.take(data, &law);
-        let tell = peer.owes() && !peer.told && !peer.blocked;
-        peer.told |= tell;
+        let taken = peer.take(data, &limits);
+        let request_output = peer.owes() && !peer.output_requested && !peer.blocked;
+        peer.output_requested |= request_output;
         self.echoed.bytes_in += data.len() as u64;
         if !self.fresh.is_empty() {
-            self.forget_begun();
+            self.remove_started();
         }
         let Taken { messages, refused } = taken;
         self.echoed.messages += messages;
         if refused {
             self.echoed.refused += 1;
             self.end(id, CloseHow::Reset);
-        } else if tell {
+        } else if request_output {
             self.actions.push_back(Action::Transmit { id });
         } else if self.peers[slot].is_done() {
             self.end(id, CloseHow::Orderly);
@@ -151,7 +151,8 @@ impl Machine for Echo {
         let Some(peer) = self.peer(id) else { return };
         peer.ended = true;
         let (inside, owes) = (peer.is_inside(), peer.owes());
-        // A reset between two messages is how a client ends that has not made as many as it said.
+        // A reset between two messages is a normal end for a client that sends fewer messages than
+        // it announced.
         if inside || (why.is_some() && owes) {
             self.echoed.broken += 1;
         }
@@ -172,7 +173,7 @@ impl Machine for Echo {
         }
     }
 
-    /// Nobody's next message is waited for.
+    /// Closes all connections without waiting for further messages.
     fn on_stop(&mut self, _how: StopRequest, _now: Nanos) {
         self.slots.stop();
         for slot in 0..self.peers.len() {
@@ -196,7 +197,7 @@ impl Machine for Echo {
         let Some(peer) = self.peers.get_mut(id.slot as usize).filter(|p| p.is(id)) else {
             return true;
         };
-        peer.told = false;
+        peer.output_requested = false;
         let (sent, all) = peer.send(&mut self.out, send);
         peer.blocked = !all;
         let over = all && (peer.ended || peer.is_done());
@@ -212,9 +213,9 @@ impl Machine for Echo {
     }
 }
 
-/// The answer to a datagram, appended to `out`; whether there is one. Every datagram stands for
-/// itself, so nothing is remembered of anybody. `longer`: whether an answer may be longer than what
-/// it answers (which anybody who forges a sender's address can turn against that sender).
+/// Append the reply to a datagram to `out`. Returns whether there is one. Each datagram is handled
+/// alone, so no state is kept per client. `longer`: whether a reply may be longer than its request
+/// (an attacker could use that for amplification, with a forged source address).
 pub fn answer(data: &[u8], longer: bool, out: &mut Vec<u8>) -> bool {
     let Some(header) = data.get(..HEADER).and_then(Header::read) else { return false };
     let Kind::Request { reply } = header.kind else { return false };
@@ -228,11 +229,11 @@ pub fn answer(data: &[u8], longer: bool, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// What fits into an answer.
+/// The longest reply that fits into a datagram, in bytes.
 const DATAGRAM_MAX: u32 = 65_507 - HEADER as u32;
 
 impl Echoed {
-    /// Add what another responder has done.
+    /// Add the counters of another responder.
     pub fn merge(&mut self, other: &Self) {
         let Self { connections, messages, bytes_in, bytes_out, broken, refused, silent } = other;
         self.connections += connections;

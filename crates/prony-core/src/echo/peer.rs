@@ -1,17 +1,17 @@
-//! One client of the responder: what was read of its messages, and what it is still owed.
+//! One client of the responder: the parser of its messages, and its unsent replies.
 
 use std::collections::VecDeque;
 
-use super::EchoLaw;
+use super::EchoBehavior;
 use crate::frame::{self, HEADER, Header, Kind, LENGTH, OPENING};
 use crate::units::ConnId;
 
-/// Replies that a client may have unread before it is let go of.
+/// How many unread replies a client may have before it is disconnected.
 const OWED_MAX: usize = 1 << 16;
 /// Replies up to this many bytes are sent together.
 const BATCH: usize = 64 << 10;
 
-/// A client, or a place that waits for one.
+/// A client, or a free slot.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     generation: u32,
@@ -19,18 +19,18 @@ pub(super) struct Peer {
     /// Whether each reply must be sent by itself.
     bounded: bool,
     state: State,
-    /// What is here of an opening, length or header.
+    /// The received bytes of an opening, length or header.
     head: [u8; HEADER],
     have: usize,
     /// Exchanges that are still to come, in the short framing.
     left: u64,
     owed: VecDeque<Owed>,
-    /// Bytes of the first of them that are sent.
+    /// How many bytes of the first of them are sent.
     sent: usize,
     /// Whether the client has ended its stream.
     pub(super) ended: bool,
-    /// Whether the driver was asked to fetch, and whether the socket took no more.
-    pub(super) told: bool,
+    /// Whether the driver was asked to take output, and whether the socket is full.
+    pub(super) output_requested: bool,
     pub(super) blocked: bool,
 }
 
@@ -39,13 +39,13 @@ pub(super) struct Peer {
 enum Owed {
     /// Two bytes.
     Short,
-    /// A header and so many bytes.
+    /// A header and `length` bytes.
     Long { length: u32, sequence: u64 },
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Nothing is known of the framing.
+    /// The framing is not known yet.
     #[default]
     Fresh,
     /// In the opening of the short framing.
@@ -54,25 +54,25 @@ enum State {
     Length,
     /// In a header of the long framing.
     Header,
-    /// In a message of which so many bytes are to come; then this is owed.
+    /// In a message with `left` bytes to come; then this reply is owed.
     Payload { left: u32, reply: Reply },
-    /// All announced exchanges were made.
+    /// All announced exchanges are complete.
     Done,
 }
 
-/// What answers the message that is coming in.
+/// The reply to the current message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reply {
     Short,
     Long { length: u32, sequence: u64 },
 }
 
-/// What came of some bytes.
+/// The result of reading some bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
     /// Messages that ended with them.
     pub(super) messages: u64,
-    /// The client speaks another language, or asks for too much.
+    /// The client speaks another protocol, or exceeds a limit.
     pub(super) refused: bool,
 }
 
@@ -97,7 +97,7 @@ impl Peer {
         self.open.then_some(ConnId { slot, generation: self.generation })
     }
 
-    /// Whether it has not yet said all with which a connection begins.
+    /// Whether it has not yet sent the complete start of its connection.
     pub(super) fn is_fresh(&self) -> bool {
         matches!(self.state, State::Fresh | State::Opening)
     }
@@ -107,12 +107,12 @@ impl Peer {
         match self.state {
             State::Fresh | State::Done => false,
             State::Opening | State::Payload { .. } => true,
-            // That fewer come than were announced is an end like any other.
+            // Fewer messages than announced are a normal end.
             State::Length | State::Header => self.have > 0,
         }
     }
 
-    /// Whether all that it announced was made and answered.
+    /// Whether all announced exchanges are complete and answered.
     pub(super) fn is_done(&self) -> bool {
         self.state == State::Done && self.owed.is_empty()
     }
@@ -122,15 +122,15 @@ impl Peer {
         !self.owed.is_empty()
     }
 
-    /// Take in what has come.
-    pub(super) fn take(&mut self, mut data: &[u8], law: &EchoLaw) -> Taken {
+    /// Process received bytes.
+    pub(super) fn take(&mut self, mut data: &[u8], limits: &EchoBehavior) -> Taken {
         let mut taken = Taken::default();
         while !taken.refused && !data.is_empty() {
             match self.state {
                 State::Fresh => {
                     let long = data[0] == frame::MAGIC[0];
                     self.state = if long { State::Header } else { State::Opening };
-                    // Whoever begins with neither speaks something else.
+                    // Any other first byte is another protocol.
                     taken.refused = data[0] > 1 && !long;
                 }
                 State::Opening => {
@@ -143,12 +143,12 @@ impl Peer {
                     if let Some(bytes) = self.fill::<LENGTH>(&mut data) {
                         let left = u32::from_be_bytes(bytes);
                         self.state = State::Payload { left, reply: Reply::Short };
-                        taken.refused = left > law.length_max;
+                        taken.refused = left > limits.length_max;
                     }
                 }
                 State::Header => {
                     if let Some(bytes) = self.fill::<HEADER>(&mut data) {
-                        taken.refused = !self.header(&bytes, law);
+                        taken.refused = !self.header(&bytes, limits);
                     }
                 }
                 State::Payload { left, reply } => {
@@ -156,7 +156,7 @@ impl Peer {
                     data = &data[n..];
                     self.state = State::Payload { left: left - n as u32, reply };
                 }
-                // What comes behind the last announced exchange is nobody's.
+                // Bytes after the last announced exchange are ignored.
                 State::Done => break,
             }
             if let State::Payload { left: 0, reply } = self.state
@@ -169,18 +169,18 @@ impl Peer {
         taken
     }
 
-    /// A header of the long framing; whether it is one.
-    fn header(&mut self, bytes: &[u8], law: &EchoLaw) -> bool {
+    /// Read a header of the long framing. Returns whether it is valid.
+    fn header(&mut self, bytes: &[u8], limits: &EchoBehavior) -> bool {
         let Some(Header { kind: Kind::Request { reply }, length, sequence }) = Header::read(bytes)
         else {
             return false;
         };
         let reply_is = Reply::Long { length: reply, sequence };
         self.state = State::Payload { left: length, reply: reply_is };
-        length <= law.length_max && reply <= law.length_max
+        length <= limits.length_max && reply <= limits.length_max
     }
 
-    /// A whole message is here: whether more is owed now than anybody may owe.
+    /// A complete message has arrived. Returns whether the client now has too many unread replies.
     fn owe(&mut self, reply: Reply) -> bool {
         match reply {
             Reply::Short => {
@@ -196,7 +196,7 @@ impl Peer {
         self.owed.len() > OWED_MAX
     }
 
-    /// Fill up the next `N` bytes; all of them once they are there.
+    /// Collect the next `N` bytes. Returns them once they are complete.
     fn fill<const N: usize>(&mut self, data: &mut &[u8]) -> Option<[u8; N]> {
         if self.have == 0
             && let Some((whole, rest)) = data.split_first_chunk::<N>()
@@ -215,7 +215,7 @@ impl Peer {
         self.head.first_chunk().copied()
     }
 
-    /// Send what is owed, as much as is taken: how many bytes were, and whether that was all.
+    /// Send the owed replies. Returns how many bytes were accepted, and whether these were all.
     pub(super) fn send(
         &mut self,
         out: &mut Vec<u8>,
@@ -261,7 +261,7 @@ impl Peer {
 }
 
 impl Peer {
-    /// The same where one reply is owed, of which nothing was sent: what ping-pong consists of.
+    /// The same for a single unsent reply, the usual case in a ping-pong test.
     fn send_only(
         &mut self,
         owed: Owed,

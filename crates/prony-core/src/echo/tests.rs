@@ -1,14 +1,14 @@
-//! The responder against bytes: those of the old client, cut in any way, and those that nobody
-//! should send.
+//! Tests of the responder with recorded bytes of the old client, cut in any way, and with invalid
+//! bytes.
 
 use super::*;
 use crate::frame::{LENGTH, MAGIC, opening};
 
-/// A client in the test's own hand.
+/// A manual client.
 struct Client {
     echo: Echo,
     id: ConnId,
-    /// What the responder has sent, as it was offered.
+    /// What the responder has sent, piece by piece.
     sent: Vec<Vec<u8>>,
     closed: Option<CloseHow>,
 }
@@ -17,7 +17,7 @@ const T0: Nanos = Nanos::ZERO;
 
 impl Client {
     fn new(bounded: bool) -> Self {
-        let mut echo = Echo::new(EchoLaw::default(), vec![bounded]);
+        let mut echo = Echo::new(EchoBehavior::default(), vec![bounded]);
         let id = echo.on_accepted(0, T0).expect("it is not stopping");
         Self { echo, id, sent: Vec::new(), closed: None }
     }
@@ -30,7 +30,7 @@ impl Client {
         self
     }
 
-    /// Carry out what it wants; each piece is taken up to `room` bytes.
+    /// Carry out its actions; up to `room` bytes of each piece are accepted.
     fn act(&mut self, room: usize) {
         while let Some(action) = self.echo.poll_action() {
             match action {
@@ -63,7 +63,7 @@ fn reply(length: u32, sequence: u64) -> Vec<u8> {
     [header.bytes().as_slice(), &vec![0; length as usize]].concat()
 }
 
-/// The bytes of a recorded run of the old client, 2 exchanges behind 100 primers.
+/// The bytes of a recorded run of the old client, 2 exchanges after 100 warm-up exchanges.
 fn recorded() -> Vec<u8> {
     let mut bytes = vec![1, 0, 0, 0, 0x66, 0, 0, 0];
     for _ in 0..102 {
@@ -73,20 +73,20 @@ fn recorded() -> Vec<u8> {
 }
 
 #[test]
-fn the_old_clients_bytes_are_answered_however_they_are_cut() {
+fn replies_to_the_old_client_however_its_bytes_are_cut() {
     for cut in [1, 2, 3, 5, 7, 11, 800, 10_000] {
         let mut c = Client::new(false);
         for piece in recorded().chunks(cut) {
             c.says(piece);
         }
         assert_eq!(c.heard(), [0; 204], "in pieces of {cut}");
-        assert_eq!(c.closed, Some(CloseHow::Orderly), "the announced number was made");
+        assert_eq!(c.closed, Some(CloseHow::Orderly), "all announced exchanges are complete");
         assert_eq!((c.echo.echoed().messages, c.echo.echoed().bytes_in), (102, 824));
     }
 }
 
 #[test]
-fn both_byte_orders_zero_counts_and_empty_messages() {
+fn accepts_both_byte_orders_zero_counts_and_empty_messages() {
     let mut big = Client::new(false);
     big.says(&[0, 9, 9, 9, 0, 0, 0, 2]).says(&[0; 4]).says(&[0; 4]);
     assert_eq!((big.heard().len(), big.closed), (4, Some(CloseHow::Orderly)));
@@ -104,7 +104,7 @@ fn both_byte_orders_zero_counts_and_empty_messages() {
 }
 
 #[test]
-fn long_frames_get_the_replies_they_ask_for() {
+fn long_frames_get_replies_of_the_requested_length() {
     let asked = [(0, 0), (5, 2), (70_000, 3), (1, 70_000)];
     let stream: Vec<u8> = (0..).zip(asked).flat_map(|(i, (n, m))| request(n, m, i)).collect();
     let replies: Vec<u8> = (0..).zip(asked).flat_map(|(i, (_, m))| reply(m, i)).collect();
@@ -118,7 +118,7 @@ fn long_frames_get_the_replies_they_ask_for() {
     }
 }
 
-/// Where boundaries count every reply is offered by itself.
+/// If boundaries matter, every reply is sent by itself.
 #[test]
 fn replies_keep_their_boundaries() {
     let stream = [request(3, 2, 0), request(3, 40, 1)].concat();
@@ -130,9 +130,9 @@ fn replies_keep_their_boundaries() {
     assert_eq!(c.sent, [[reply(2, 0), reply(40, 1)].concat()]);
 }
 
-/// A socket that takes a few bytes at a time gets every byte once.
+/// A socket that accepts a few bytes at a time gets every byte once.
 #[test]
-fn what_a_socket_does_not_take_is_sent_later() {
+fn sends_the_rest_when_a_full_socket_is_writable_again() {
     let sizes = [(1, 2), (0, 30), (0, 0), (0, 100)];
     let stream: Vec<u8> = (0..).zip(sizes).flat_map(|(i, (n, m))| request(n, m, i)).collect();
     let replies: Vec<u8> = (0..).zip(sizes).flat_map(|(i, (_, m))| reply(m, i)).collect();
@@ -156,7 +156,7 @@ fn what_a_socket_does_not_take_is_sent_later() {
 }
 
 #[test]
-fn who_speaks_something_else_is_refused() {
+fn refuses_clients_of_other_protocols() {
     let mut too_long = opening(5).to_vec();
     too_long.extend(u32::MAX.to_be_bytes());
     let mut other_version = request(0, 0, 0);
@@ -178,13 +178,13 @@ fn who_speaks_something_else_is_refused() {
 }
 
 #[test]
-fn the_silent_are_let_go_of_and_the_slow_are_not() {
-    let law = EchoLaw::default();
+fn disconnects_silent_clients_but_not_slow_ones() {
+    let law = EchoBehavior::default();
     let after = T0 + law.patience;
     for (bytes, stays) in [(vec![], false), (vec![1; 7], false), (opening(3).to_vec(), true)] {
         let mut c = Client::new(false);
         c.says(&bytes);
-        // Whoever has begun is waited for no more.
+        // A client that has started has no deadline any more.
         assert_eq!(c.echo.deadline(), (!stays).then_some(after));
         c.echo.on_tick(after);
         c.act(0);
@@ -194,7 +194,7 @@ fn the_silent_are_let_go_of_and_the_slow_are_not() {
 }
 
 #[test]
-fn who_does_not_read_is_let_go_of() {
+fn disconnects_clients_that_do_not_read() {
     let mut c = Client::new(false);
     c.says(&opening(0));
     c.echo.on_recv(c.id, &mut vec![0; LENGTH * 70_000], T0);
@@ -203,7 +203,7 @@ fn who_does_not_read_is_let_go_of() {
 }
 
 #[test]
-fn who_breaks_off_harms_nobody() {
+fn a_broken_connection_does_not_affect_others() {
     for (bytes, broken) in
         [(&[1, 0, 0][..], 1), (&[1, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 9, 1], 1), (&[], 0)]
     {
@@ -221,7 +221,7 @@ fn who_breaks_off_harms_nobody() {
 }
 
 #[test]
-fn datagrams_stand_for_themselves() {
+fn answers_each_datagram_alone() {
     let answered = |data: &[u8], longer| {
         let mut out = Vec::new();
         answer(data, longer, &mut out).then_some(out)
@@ -231,6 +231,6 @@ fn datagrams_stand_for_themselves() {
     assert_eq!(answered(&request(4, 30, 9), false), None, "it would be longer");
     assert_eq!(answered(&request(4, 65_488, 9), true), None, "it does not fit");
     assert_eq!(answered(&request(30, 4, 9)[..49], true), None, "cut short");
-    assert_eq!(answered(&reply(4, 9), true), None, "two responders would go on for ever");
+    assert_eq!(answered(&reply(4, 9), true), None, "two responders would exchange replies forever");
     assert_eq!(answered(b"", true), None);
 }

@@ -1,4 +1,4 @@
-//! What the engine asks of its driver next, and when it wants to be called again.
+//! The engine's queue of actions for its driver, and its timers.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -9,26 +9,26 @@ use crate::units::{ConnId, Nanos};
 /// No connection.
 const NOTHING: ConnId = ConnId { slot: u32::MAX, generation: 0 };
 
-/// Whose deadline it is.
+/// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// The load begins.
-    Begin,
-    /// The connection in that slot may have run out of time.
+    /// The load starts.
+    Start,
+    /// The connection in this slot may have timed out.
     Slot(u32),
-    /// The user has thought enough.
+    /// The user's think time is over.
     User(u32),
-    /// The session has thought enough.
+    /// The session's pause is over.
     Think(u32),
-    /// Requests of the session that wait for a connection may have run out of time.
+    /// Requests of the session that wait for a connection may have timed out.
     Session(u32),
 }
 
-/// Actions in their order, and deadlines.
+/// Actions in order, and timers.
 #[derive(Debug)]
 pub(super) struct Agenda {
-    /// A connection that has bytes to send and comes before all actions; its slot is no slot where
-    /// there is none. Mostly there is one, and nothing else, so it spares the queue.
+    /// A connection with bytes to send, which goes before all actions; `NOTHING` if there is none.
+    /// In most turns it is the only action, so the queue is not needed.
     first: ConnId,
     actions: VecDeque<Action>,
     timers: BinaryHeap<Reverse<(Nanos, Timer)>>,
@@ -58,7 +58,7 @@ impl Agenda {
         }
     }
 
-    /// The connection that comes before all actions, if there is one.
+    /// Take the connection that goes before all actions, if there is one.
     #[inline]
     pub(super) fn take_first(&mut self) -> Option<ConnId> {
         let first = std::mem::replace(&mut self.first, NOTHING);
@@ -75,7 +75,7 @@ impl Agenda {
         self.actions.pop_front()
     }
 
-    /// What the driver has not yet been asked for it is never asked for.
+    /// Discard all actions that the driver has not taken, and finish.
     pub(super) fn finish(&mut self) {
         self.first = NOTHING;
         self.actions.clear();
@@ -87,13 +87,13 @@ impl Agenda {
         self.timers.push(Reverse((at, timer)));
     }
 
-    /// When the next deadline is; `Nanos::MAX`: never.
+    /// The next deadline; `Nanos::MAX` if there is none.
     #[inline]
     pub(super) fn deadline(&self) -> Nanos {
         self.timers.peek().map_or(Nanos::MAX, |Reverse((at, _))| *at)
     }
 
-    /// The next deadline that has passed.
+    /// Take the next timer whose deadline has passed.
     #[inline]
     pub(super) fn due(&mut self, now: Nanos) -> Option<(Nanos, Timer)> {
         if self.deadline() > now {
@@ -112,14 +112,14 @@ mod tests {
     }
 
     #[test]
-    fn output_that_is_asked_for_alone_comes_first_and_once() {
+    fn a_single_transmit_skips_the_queue_once() {
         let mut agenda = Agenda::new();
         agenda.ask_for_output(id(1));
         agenda.ask_for_output(id(2));
         agenda.ask(Action::Yield);
         assert_eq!((agenda.take_first(), agenda.take_first()), (Some(id(1)), None));
         assert_eq!(agenda.next(), Some(Action::Transmit { id: id(2) }));
-        // Behind an action it has to wait for its turn.
+        // Behind another action, it is queued.
         agenda.ask_for_output(id(3));
         assert_eq!(agenda.take_first(), None);
         assert_eq!(agenda.next(), Some(Action::Yield));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_come_in_their_order_when_they_have_passed() {
+    fn timers_fire_in_order_of_their_deadlines() {
         let mut agenda = Agenda::new();
         assert_eq!(agenda.deadline(), Nanos::MAX);
         agenda.wake(Nanos(20), Timer::User(1));

@@ -1,5 +1,5 @@
-//! How a run ends: no further request starts, what is in flight is awaited, and what is left then
-//! counts as unfinished.
+//! How a run ends: no new request starts, the requests in flight may finish, and those that do not
+//! count as unfinished.
 
 use super::Engine;
 use crate::proto::Carrier;
@@ -8,7 +8,7 @@ use crate::units::{Nanos, RequestId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Running,
-    /// No request starts; at the given time what is left counts as unfinished.
+    /// No request starts. Requests that have not ended at this time count as unfinished.
     Draining(Nanos),
     Over,
 }
@@ -20,11 +20,11 @@ impl<P: Carrier> Engine<P> {
             self.load_end = self.load_end.min(at);
             self.load.end(at);
             self.recorder.load_ended(at);
-            self.cut_thinking(at);
+            self.end_pausing_sessions(at);
         }
     }
 
-    /// Everything that is still in flight counts as unfinished.
+    /// Count everything that is still in flight as unfinished.
     pub(super) fn give_up(&mut self, now: Nanos) {
         self.drop_rest(now);
         let used: Vec<u32> = self.links.used().collect();
@@ -35,7 +35,7 @@ impl<P: Carrier> Engine<P> {
         let waiting = self.dispatch.take_all_waiting();
         self.leave_unfinished(&waiting);
         debug_assert_eq!(self.outstanding, 0);
-        self.cut_all(now);
+        self.end_running_sessions(now);
         self.over();
     }
 

@@ -1,15 +1,16 @@
-//! The client. Requests go one way through four rooms, each of which keeps its fields to itself:
+//! The client. A request passes through four modules. Each keeps its fields private:
 //!
-//! - `load` wants them: arrivals, users, sessions, think times, quotas. Knows no connection.
-//! - `dispatch` finds a connection for each: lanes, pools, queues, the pacing of connects. Knows
-//!   no bytes.
-//! - `exchange` holds them from the intended start to the end: the slab, stamps, what is expected
-//!   of replies. Knows no socket.
-//! - `link` is the connections: how far each has come, its layer and carrier, what it sends and
-//!   receives, timeouts, how it is lost. Knows no session.
+//! - `load` decides when a request starts: arrivals, users, sessions, think times, quotas. It knows
+//!   nothing of connections.
+//! - `dispatch` chooses the connection: groups of users, pools, queues, the pacing of connects. It
+//!   knows nothing of bytes.
+//! - `exchange` keeps each request from its intended start to its end: the slab, timestamps, the
+//!   checks of replies. It knows nothing of sockets.
+//! - `link` manages the connections: their state, layer and carrier, sending, receiving, timeouts,
+//!   failures. It knows nothing of sessions.
 //!
-//! What a look at a connection has led to comes back as one `Outcome`, from which the load goes
-//! on. This file routes a driver's events to the rooms.
+//! After each event on a connection, its results come back as one `Outcome`, and the load continues
+//! from it. This file routes the events of a driver to the modules.
 
 mod agenda;
 mod dispatch;
@@ -21,12 +22,12 @@ mod load;
 mod tests;
 
 use crate::fault::Fault;
-use crate::machine::{Action, KernelStamp, Machine, StopRequest};
+use crate::machine::{Action, KernelStamp, Machine, Next, StopRequest};
 use crate::plan::Plan;
 use crate::proto::{Carrier, Out};
-use crate::rate::Steer;
+use crate::rate::RateChange;
 use crate::record::{Observer, Recorder, Tally};
-use crate::units::{ConnId, Nanos, RequestId, Span};
+use crate::units::{ConnId, Nanos, Poll, RequestId, Span};
 use agenda::{Agenda, Timer};
 use dispatch::{Dispatch, Pacing};
 use drain::Stage;
@@ -42,53 +43,56 @@ use load::{Backlog, Load};
 #[derive(Debug)]
 pub struct Engine<P: Carrier> {
     plan: Plan,
-    /// Who wants requests, and when.
+    /// When requests start, and for which user or session.
     load: Load,
     backlog: Backlog,
-    /// Which connection carries them.
+    /// Chooses the connection for each request.
     dispatch: Dispatch,
     pacing: Pacing,
-    /// The requests that have begun and not ended.
+    /// Requests that have started and not ended.
     exchanges: Exchanges,
     calls: Calls,
-    /// What sessions know, where the plan has something dynamic.
+    /// Values and cookies of sessions, if the plan has anything dynamic.
     dynamic: Option<Box<Dynamic>>,
     /// The connections.
     links: Links<P::Conn>,
     carrier: P,
     depths: Depths,
     secure: Secure,
-    /// What the kernel notes of bytes, where it is asked.
+    /// Timestamps of the kernel, if they are enabled.
     trails: Option<Box<Trails>>,
-    /// Who looks at what goes by.
+    /// An observer of the traffic.
     tap: Option<Tapped>,
     recorder: Recorder,
     agenda: Agenda,
     stage: Stage,
-    /// When no new request may start any more, where that is known; else `Nanos::MAX`.
+    /// When the load ends, if that is known; else `Nanos::MAX`.
     load_end: Nanos,
-    /// Requests started and not ended.
+    /// Requests that have started and not ended.
     outstanding: u64,
     outstanding_max: u64,
-    /// The most connections at once.
+    /// The most connections that were open or connecting at once.
     links_max: u64,
-    /// What the look at a connection has led to.
+    /// The results of the current event.
     outcome: Outcome,
-    /// Scratch, reused from call to call: what is about to be sent.
+    /// Scratch, reused: the bytes to send.
     out: Out,
-    /// The connection whose next requests are in there already, or none.
+    /// The slot whose next requests are already encoded in `out`, or `NOBODY`.
     prepared: u32,
-    /// Scratch: what a connection carried that is lost.
+    /// Scratch: the exchanges of a lost connection.
     lost: Vec<RequestId>,
 }
 
 impl<P: Carrier> Engine<P> {
-    /// The engine for a valid plan (or a share of one).
+    /// An engine for a valid plan (or a share of one).
     pub fn new(plan: &Plan, carrier: P) -> Self {
         let (load, dispatch) = (Load::new(plan), Dispatch::new(plan));
         let begin = Nanos::ZERO + plan.warmup;
         let load_end = load.end_of(plan);
-        let mut recorder = Recorder::new(begin).of(plan.sessions.is_some(), plan.names.len());
+        let kinds = plan.sessions.as_ref().map_or(0, |sessions| sessions.kinds.len());
+        let mut recorder = Recorder::new(begin)
+            .of(plan.sessions.is_some(), plan.names.len())
+            .of_session_kinds(kinds);
         if let Some(end) = load_end {
             recorder.load_ended(end);
         }
@@ -97,7 +101,7 @@ impl<P: Carrier> Engine<P> {
         }
         let mut agenda = Agenda::new();
         if !load.has_begun() {
-            agenda.wake(Nanos::ZERO, Timer::Begin);
+            agenda.wake(Nanos::ZERO, Timer::Start);
         }
         Self {
             links: Links::new(dispatch.connections(&load).min(1 << 16)),
@@ -128,35 +132,35 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// The rate may be changed while the run goes on; see
-    /// [`Schedule::expect_steers`](crate::schedule::Schedule::expect_steers).
-    pub fn expect_steers(&mut self) {
-        self.load.expect_steers();
+    /// Prepare for changes of the rate during the run; see
+    /// [`Schedule::expect_rate_changes`](crate::schedule::Schedule::expect_rate_changes).
+    pub fn expect_rate_changes(&mut self) {
+        self.load.expect_rate_changes();
     }
 
-    /// Change the rate of an open loop from a moment on that has not come yet; see
-    /// [`Schedule::steer`](crate::schedule::Schedule::steer). The deadline may be another
-    /// afterwards.
-    pub fn steer(&mut self, steer: Steer) {
-        self.load.steer(steer);
+    /// Change the rate of an open loop from a future instant on; see
+    /// [`Schedule::change_rate`](crate::schedule::Schedule::change_rate). This may change the
+    /// deadline.
+    pub fn change_rate(&mut self, change: RateChange) {
+        self.load.change_rate(change);
     }
 
-    /// Keep the stamps of every success; see [`Tally::kept`].
+    /// Keep the timestamps of every successful request; see [`Tally::kept`].
     pub fn keep_requests(&mut self) {
         self.recorder.keep_requests();
     }
 
-    /// Keep the service times over time; see [`Tally::served`].
+    /// Keep the service times over time; see [`Tally::service_series`].
     pub fn keep_service(&mut self) {
         self.recorder.keep_service();
     }
 
-    /// Tell `observer` of every success in the measurement.
+    /// Call `observer` for every successful request of the measurement.
     pub fn observe(&mut self, observer: Observer) {
         self.recorder.observe(observer);
     }
 
-    /// Show `tap` what goes by.
+    /// Let `tap` observe the traffic.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
         self.tap = Some(Tapped::new(tap));
     }
@@ -166,7 +170,7 @@ impl<P: Carrier> Engine<P> {
         &self.recorder
     }
 
-    /// Requests started and not ended.
+    /// Requests that have started and not ended.
     pub fn in_flight(&self) -> u64 {
         self.outstanding
     }
@@ -176,18 +180,19 @@ impl<P: Carrier> Engine<P> {
         self.links.len()
     }
 
-    /// The tallies: warm-up (where the plan has one) and measurement. Call it when the run is over.
+    /// Returns the tallies of the warm-up (if the plan has one) and of the measurement. Call it
+    /// when the run is over.
     pub fn finish(mut self) -> (Option<Tally>, Tally) {
         if let Some(trails) = &mut self.trails {
             trails.finish(&mut self.recorder);
         }
         self.recorder.in_flight_max(self.outstanding_max);
-        self.recorder.live_max(self.links_max);
+        self.recorder.open_max(self.links_max);
         let by_count = self.load.ended_by_count();
         self.recorder.finish(!by_count)
     }
 
-    /// How long a request may wait unsent.
+    /// How long a request may wait before it is sent.
     fn unsent_timeout(&self) -> Span {
         if self.plan.timeout_from_send { Span::MAX } else { self.plan.timeout }
     }
@@ -195,18 +200,35 @@ impl<P: Carrier> Engine<P> {
     fn fire_timers(&mut self, now: Nanos) {
         while let Some((at, timer)) = self.agenda.due(now) {
             match timer {
-                Timer::Begin => self.begin(now),
+                Timer::Start => self.begin(now),
                 Timer::User(user) => self.start_user(user, at, now),
                 Timer::Think(session) => self.wake_session(session, at, now),
                 Timer::Session(session) => self.expire_session(session, at, now),
                 Timer::Slot(slot) => {
-                    // A stale entry: the slot's timer stands elsewhere in the agenda.
+                    // A stale entry: the slot's current timer fires at another time.
                     if self.links.disarm(slot, at) {
                         self.expire_slot(slot, now);
                     }
                 }
             }
         }
+    }
+
+    /// When it wants to be called, whatever happens.
+    #[inline(always)]
+    fn next_tick(&self) -> Option<Nanos> {
+        if self.stage == Stage::Over {
+            return None;
+        }
+        let mut at = self.agenda.deadline().min(self.queue_deadline());
+        if !self.backlog.is_paused() {
+            at = at.min(self.load.next_arrival().unwrap_or(Nanos::MAX));
+        }
+        match self.stage {
+            Stage::Draining(until) => at = at.min(until),
+            _ => at = at.min(self.load_end),
+        }
+        (at < Nanos::MAX).then_some(at)
     }
 
     #[inline]
@@ -217,33 +239,33 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// It is gone, but may have left a farewell.
+    /// The connection is gone, but its final bytes may be left to send.
     #[cold]
     fn after_first(&mut self, id: ConnId) -> Option<Action> {
-        if self.secure.has_farewell(id) {
+        if self.secure.has_final_bytes(id) {
             return Some(Action::Transmit { id });
         }
         self.next_action()
     }
 
-    /// Apart, so that drivers ask in place whether there is one.
+    /// Not inlined, so that the check whether there is an action can be.
     #[inline(never)]
     fn next_action(&mut self) -> Option<Action> {
         while let Some(action) = self.agenda.next() {
             match action {
                 Action::Transmit { id } => match self.links.output_taken(id) {
                     Some(()) => {}
-                    // It is gone, but may have left a farewell.
-                    None if self.secure.has_farewell(id) => {}
+                    // The connection is gone, but its final bytes may be left to send.
+                    None if self.secure.has_final_bytes(id) => {}
                     None => continue,
                 },
-                Action::Connect { id, .. } => match self.links.is_asked_for(id) {
+                Action::Connect { id, .. } => match self.links.connect_taken(id) {
                     Some(wanted) => self.recorder.connecting(wanted),
-                    // It was let go of before the driver came to it.
+                    // The engine gave it up before the driver took the action.
                     None => continue,
                 },
-                // It was not asked for in time.
-                Action::Close { id, .. } => drop(self.secure.take_farewell(id)),
+                // The driver did not take the final bytes before the close.
+                Action::Close { id, .. } => drop(self.secure.take_final_bytes(id)),
                 Action::Yield | Action::Finished => {}
             }
             return Some(action);
@@ -258,6 +280,7 @@ impl<P: Carrier> Machine for Engine<P> {
             return;
         }
         self.recorder.event(now);
+        self.recorder.event_delivered(now);
         self.link_opened(id, now);
     }
 
@@ -266,6 +289,7 @@ impl<P: Carrier> Machine for Engine<P> {
             return;
         }
         self.recorder.event(now);
+        self.recorder.event_delivered(now);
         self.link_received(id, data, now);
         self.check_over();
     }
@@ -274,11 +298,24 @@ impl<P: Carrier> Machine for Engine<P> {
         self.stamped(id, stamp);
     }
 
+    fn wants_polls(&self) -> bool {
+        true
+    }
+
+    fn on_poll(&mut self, poll: Poll) {
+        self.recorder.polled(poll);
+    }
+
+    fn on_sched_delay(&mut self, delay: Span) {
+        self.recorder.sched_delay(delay);
+    }
+
     fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {
         if self.stage == Stage::Over || !self.links.live(id) {
             return;
         }
         self.recorder.event(now);
+        self.recorder.event_delivered(now);
         self.link_closed(id, why, now);
         self.check_over();
     }
@@ -291,8 +328,8 @@ impl<P: Carrier> Machine for Engine<P> {
         self.fire_timers(now);
         self.start_arrivals(now);
         self.expire_waiting(now);
-        // Sessions may have begun with requests whose time is up: they failed, and are not what the
-        // end of the drain cuts off.
+        // A session may have started with requests that are already overdue. They have failed, and
+        // must not count as cut off by the end of the drain.
         self.fire_timers(now);
         if self.load_end <= now {
             self.begin_drain(self.load_end);
@@ -331,11 +368,28 @@ impl<P: Carrier> Machine for Engine<P> {
 
     #[inline]
     fn poll_action(&mut self) -> Option<Action> {
-        // Asked once more than there is something, each time.
+        // Drivers call this until it returns `None`, so the empty case must be fast.
         if let Some(id) = self.agenda.take_first() {
             return self.first_action(id);
         }
         if self.agenda.is_empty() { None } else { self.next_action() }
+    }
+
+    fn next(&mut self) -> Next {
+        if let Some(id) = self.agenda.take_first() {
+            return match self.links.output_taken(id) {
+                Some(()) => Next::Act(Action::Transmit { id }),
+                None => {
+                    self.after_first(id).map_or_else(|| Next::Wait(self.next_tick()), Next::Act)
+                }
+            };
+        }
+        if !self.agenda.is_empty()
+            && let Some(action) = self.next_action()
+        {
+            return Next::Act(action);
+        }
+        Next::Wait(self.next_tick())
     }
 
     fn take_output(
@@ -357,17 +411,6 @@ impl<P: Carrier> Machine for Engine<P> {
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        if self.stage == Stage::Over {
-            return None;
-        }
-        let mut at = self.agenda.deadline().min(self.queue_deadline());
-        if !self.backlog.rests() {
-            at = at.min(self.load.next_arrival().unwrap_or(Nanos::MAX));
-        }
-        match self.stage {
-            Stage::Draining(until) => at = at.min(until),
-            _ => at = at.min(self.load_end),
-        }
-        (at < Nanos::MAX).then_some(at)
+        self.next_tick()
     }
 }

@@ -1,5 +1,5 @@
-//! The engine against a driver in the test's own hand and a protocol of single letters: a call is
-//! `?` (`1` is the second one of a plan with two), a reply is `!`.
+//! Tests of the engine with a manual driver and a protocol of single letters: a call is `?` (`1` is
+//! the second call of a plan with two), a reply is `!`.
 
 use super::*;
 use crate::machine::{Action, CloseHow};
@@ -11,8 +11,8 @@ use crate::units::Span;
 
 mod backlog;
 mod exchange;
-mod line;
 mod overdue;
+mod pacing;
 mod sessions;
 
 pub(super) struct Letters;
@@ -45,7 +45,7 @@ impl Carrier for Letters {
             match byte {
                 b'!' | b'.' | b'x' => sink.done(
                     id,
-                    Reply {
+                    &Reply {
                         status: 200,
                         head_bytes: 1,
                         framing_bytes: 0,
@@ -91,7 +91,7 @@ pub(super) fn ms(n: u64) -> Nanos {
     Nanos(n * 1_000_000)
 }
 
-/// Polls all actions; transmits at once; returns the others, and what was sent.
+/// Polls all actions and transmits at once. Returns the other actions, and what was sent.
 pub(super) fn turn(engine: &mut Engine<Letters>, now: Nanos) -> (Vec<Action>, String) {
     let (mut actions, mut sent) = (Vec::new(), Vec::new());
     while let Some(action) = engine.poll_action() {
@@ -115,9 +115,9 @@ pub(super) fn connect_of(actions: &[Action]) -> Vec<ConnId> {
         .collect()
 }
 
-/// Whether requests are made ready before the time of their sending is known is seen in nothing.
+/// Encoding requests early must have no visible effect.
 #[test]
-fn prepared_requests_are_sent_once_and_at_the_time_of_their_sending() {
+fn sends_prepared_requests_once_with_the_time_of_the_write() {
     let mut e = Engine::new(&closed(1, 3), Letters);
     e.on_tick(ms(0));
     let id = connect_of(&turn(&mut e, ms(0)).0)[0];
@@ -126,7 +126,7 @@ fn prepared_requests_are_sent_once_and_at_the_time_of_their_sending() {
         assert_eq!(e.poll_action(), Some(Action::Transmit { id }));
         e.prepare_output(id);
         e.prepare_output(ConnId { slot: id.slot, generation: id.generation + 1 });
-        // One that does not fit is prepared as little as nothing.
+        // If nothing fits, nothing is lost.
         assert!(!e.take_output(id, ms(sent), &mut |bytes| {
             assert_eq!(bytes, b"?");
             0
@@ -150,7 +150,7 @@ fn prepared_requests_are_sent_once_and_at_the_time_of_their_sending() {
 }
 
 #[test]
-fn closed_loop_counts_the_connect_as_response_and_not_as_service() {
+fn counts_the_connect_of_a_closed_loop_in_the_response_time_only() {
     let mut e = Engine::new(&closed(1, 2), Letters);
     assert_eq!(e.deadline(), Some(Nanos::ZERO));
     e.on_tick(ms(1));
@@ -171,9 +171,9 @@ fn closed_loop_counts_the_connect_as_response_and_not_as_service() {
     assert_eq!((t.times.lag.count(), t.times.lag.sum_ns()), (2, 0));
 }
 
-/// However fast each share is, it makes every call equally often.
+/// Every share makes all calls equally often, however fast it is.
 #[test]
-fn each_share_of_a_closed_loop_goes_round_all_calls() {
+fn each_share_of_a_closed_loop_makes_all_calls() {
     let mut whole = closed(2, 8);
     whole.calls.push(whole.calls[0].clone());
     for (share, round) in ["?1?1", "1?1?"].into_iter().enumerate() {
@@ -191,7 +191,7 @@ fn each_share_of_a_closed_loop_goes_round_all_calls() {
 }
 
 #[test]
-fn a_wait_in_the_queue_that_ends_with_the_timeout_is_told() {
+fn records_a_wait_in_the_queue_that_ends_with_a_timeout() {
     let arrivals = Arrivals::Trace([Span::ZERO, Span::from_millis(1)].into());
     let load = Load::Open { rate: RatePlan::default(), arrivals, connections: 1 };
     let mut plan = plan(load, 2);
@@ -204,12 +204,12 @@ fn a_wait_in_the_queue_that_ends_with_the_timeout_is_told() {
     }
     let (_, t) = e.finish();
     assert_eq!((t.failed, t.sent), (2, 0));
-    assert_eq!(t.times.queue.count(), 1, "the second waited for the cap");
+    assert_eq!(t.times.queue.count(), 1, "the second waited for the connection limit");
     assert!(t.times.queue.max() >= Some(Span::from_millis(9)), "{:?}", t.times.queue.max());
 }
 
 #[test]
-fn pipelined_calls_of_a_closing_peer_go_out_again() {
+fn resends_pipelined_calls_of_a_closed_connection() {
     let mut p = closed(1, 4);
     p.pipeline = 4;
     let mut e = Engine::new(&p, Letters);
@@ -217,30 +217,30 @@ fn pipelined_calls_of_a_closing_peer_go_out_again() {
     let id = connect_of(&turn(&mut e, ms(0)).0)[0];
     e.on_connected(id, ms(1));
     assert_eq!(turn(&mut e, ms(1)).1, "????");
-    // One reply that announces the close: three calls were not taken up.
+    // One reply announces the close: three calls were not processed.
     e.on_recv(id, &mut b".".to_vec(), ms(2));
     let (actions, _) = turn(&mut e, ms(2));
     assert!(actions.contains(&Action::Close { id, how: CloseHow::Orderly }));
     let id = connect_of(&actions)[0];
     e.on_connected(id, ms(3));
-    assert_eq!(turn(&mut e, ms(3)).1, "?", "a connection takes one");
+    assert_eq!(turn(&mut e, ms(3)).1, "?", "the connection accepts one");
     e.on_recv(id, &mut b"!".to_vec(), ms(4));
-    assert_eq!(turn(&mut e, ms(4)).1, "?", "whether it takes another");
+    assert_eq!(turn(&mut e, ms(4)).1, "?", "it may accept another");
     e.on_closed(id, None, ms(5));
     let id = connect_of(&turn(&mut e, ms(5)).0)[0];
     e.on_connected(id, ms(6));
     assert_eq!(turn(&mut e, ms(6)).1, "?");
-    // A connection that brought nothing.
+    // A connection without a reply.
     e.on_closed(id, None, ms(7));
     assert_eq!(turn(&mut e, ms(7)).0.last(), Some(&Action::Finished));
     let (_, t) = e.finish();
     assert_eq!((t.started, t.sent, t.replies, t.failed, t.retries), (4, 4, 2, 2, 4));
     assert_eq!(t.fault(Fault::ClosedEarly), 2);
-    assert_eq!(t.times.lag.max(), Some(Span::ZERO), "waits for room are no lateness");
+    assert_eq!(t.times.lag.max(), Some(Span::ZERO), "a wait for room is not send lag");
 }
 
 #[test]
-fn a_dead_target_is_asked_again_after_growing_waits() {
+fn retries_a_dead_target_with_backoff() {
     let mut e = Engine::new(&closed(1, 3), Letters);
     e.on_tick(ms(0));
     let mut now = ms(0);
@@ -264,7 +264,7 @@ fn a_dead_target_is_asked_again_after_growing_waits() {
 }
 
 #[test]
-fn a_timeout_counts_from_the_intended_start_and_as_a_latency() {
+fn counts_timeouts_from_the_intended_start_and_as_latency() {
     let mut p = closed(1, 1);
     p.timeout = Span::from_millis(100);
     let mut e = Engine::new(&p, Letters);
@@ -284,7 +284,7 @@ fn a_timeout_counts_from_the_intended_start_and_as_a_latency() {
 }
 
 #[test]
-fn what_the_kernel_does_not_take_is_sent_later_and_stamped_then() {
+fn stamps_bytes_that_the_kernel_did_not_accept_when_they_are_sent() {
     let mut p = closed(1, 3);
     p.pipeline = 3;
     let mut e = Engine::new(&p, Letters);
@@ -314,7 +314,7 @@ fn what_the_kernel_does_not_take_is_sent_later_and_stamped_then() {
 }
 
 #[test]
-fn stop_now_leaves_everything_counted() {
+fn stop_now_counts_everything() {
     let mut e = Engine::new(&closed(5, 1_000), Letters);
     e.on_tick(ms(0));
     let ids = connect_of(&turn(&mut e, ms(0)).0);
@@ -330,7 +330,7 @@ fn stop_now_leaves_everything_counted() {
 }
 
 #[test]
-fn a_drain_ends_with_the_timeout_of_its_last_request() {
+fn drain_ends_with_the_timeout_of_the_last_request() {
     let mut e = Engine::new(&closed(2, 1_000), Letters);
     e.on_tick(ms(0));
     let ids = connect_of(&turn(&mut e, ms(0)).0);
@@ -344,7 +344,7 @@ fn a_drain_ends_with_the_timeout_of_its_last_request() {
     assert_eq!(e.drain_end(), None);
     e.on_stop(StopRequest::Drain, ms(9));
     let timeout = closed(2, 1_000).timeout;
-    assert_eq!(e.drain_end(), Some(ms(7) + timeout), "not the stop's time and the timeout");
+    assert_eq!(e.drain_end(), Some(ms(7) + timeout), "not the time of the stop plus the timeout");
     e.on_tick(ms(7) + timeout);
     turn(&mut e, ms(7) + timeout);
     assert_eq!(e.drain_end(), None);
@@ -353,7 +353,7 @@ fn a_drain_ends_with_the_timeout_of_its_last_request() {
 }
 
 #[test]
-fn a_connection_carries_as_many_requests_as_it_may() {
+fn limits_requests_per_connection() {
     let mut p = closed(1, 4);
     p.requests_per_connection = Some(2);
     let mut e = Engine::new(&p, Letters);
@@ -374,7 +374,7 @@ fn a_connection_carries_as_many_requests_as_it_may() {
 }
 
 #[test]
-fn a_pipeline_is_refilled_when_half_of_it_is_free() {
+fn refills_a_pipeline_when_half_of_it_is_free() {
     let mut p = closed(1, 100);
     p.pipeline = 8;
     let mut e = Engine::new(&p, Letters);
@@ -394,7 +394,7 @@ fn a_pipeline_is_refilled_when_half_of_it_is_free() {
 }
 
 #[test]
-fn nothing_is_expected_of_the_bodies_of_replies_to_head() {
+fn does_not_check_the_bodies_of_replies_to_head() {
     for (method, good) in [("HEAD", true), ("GET", false)] {
         let mut p = closed(1, 1);
         p.calls[0].method = method.into();

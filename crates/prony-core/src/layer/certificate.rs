@@ -1,4 +1,4 @@
-//! The little that is read of a server's certificate.
+//! Reads the key size from a server's certificate.
 
 /// Object identifiers of curves (RFC 5480, 2.1.1.1) and of Ed25519 (RFC 8410, 3), with the bits of
 /// their keys.
@@ -13,11 +13,11 @@ const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OBJECT_ID: u8 = 0x06;
-/// `[0]`, the version, which may be left out.
+/// `[0]`, the version, which is optional.
 const VERSION: u8 = 0xa0;
 
-/// The bits of the public key in a certificate (X.509, DER): of the modulus of an RSA key, else of
-/// the curve. `None` where that is not to be found.
+/// The size in bits of the public key in a certificate (X.509, DER): of the modulus of an RSA key,
+/// else of the curve. `None` if it cannot be found.
 pub(super) fn key_bits(certificate: &[u8]) -> Option<u32> {
     let mut whole = Reader(certificate).expect(SEQUENCE)?;
     let mut fields = whole.expect(SEQUENCE)?;
@@ -47,7 +47,7 @@ pub(super) fn key_bits(certificate: &[u8]) -> Option<u32> {
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The next value, which must be of that kind.
+    /// The next value, which must be of this kind.
     fn expect(&mut self, kind: u8) -> Option<Self> {
         let (&[tag, length], rest) = self.0.split_first_chunk()?;
         let (length, rest) = if length < 0x80 {
@@ -83,7 +83,7 @@ mod tests {
         out
     }
 
-    /// A certificate with that algorithm and key.
+    /// A certificate with this algorithm and key.
     fn certificate(version: bool, algorithm: &[&[u8]], key: &[u8]) -> Vec<u8> {
         let empty = der(SEQUENCE, &[]);
         let version = if version { der(VERSION, &[&der(INTEGER, &[&[2]])]) } else { Vec::new() };
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_by_kind_of_key() {
+    fn reads_the_size_of_each_kind_of_key() {
         let rsa = der(OBJECT_ID, &[&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01]]);
         for (bytes, first, bits) in [(256, 0x80, 2_048), (256, 0x40, 2_047), (384, 0xff, 3_072)] {
             let mut modulus = vec![0, first];
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_has_none() {
+    fn finds_no_key_in_malformed_certificates() {
         let ed25519 = der(OBJECT_ID, &[CURVES[3].0]);
         let whole = certificate(true, &[&ed25519], &[7; 32]);
         for cut in 0..whole.len() {

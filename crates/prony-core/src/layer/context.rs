@@ -1,4 +1,4 @@
-//! What all secured connections of a worker share: the plan's wishes as rustls has them.
+//! What all TLS connections of a worker share: the plan's TLS settings in the form of rustls.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use rustls::{
 };
 
 use super::crypto;
-use super::reason::Reason;
+use super::reason::TlsError;
 use super::tickets::Tickets;
 use super::tls::Tls;
 use crate::plan::{Plan, Resume, TlsSpec, TlsVersion, group_id, suite_id, suite_ids};
 
-/// The TLS 1.3 tickets that are kept for each server. Each serves once, so that there must be as
-/// many as connections are opened at a time.
+/// How many TLS 1.3 tickets are kept for each server. Each can be used once, so there must be as
+/// many as connections that are opened at a time.
 const TICKETS: usize = 1_024;
 
 /// The configuration for the connections of one worker, and the names of the plan's endpoints.
@@ -30,7 +30,8 @@ pub struct TlsContext {
     resume: Resume,
 }
 
-/// What is wrong with the wishes; each a whole sentence but for who wished it.
+/// What is wrong with the plan's TLS settings. Each text is a complete sentence; the caller adds
+/// where the setting comes from.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
     /// No trusted certificate.
@@ -48,11 +49,11 @@ pub enum ContextError {
 }
 
 impl TlsContext {
-    /// The context of a plan. `system` are the certificates that the system trusts, asked for only
-    /// where [`Self::needs_system_roots`]; `key_log` is told the keys of every connection.
+    /// The context of a plan. `system` are the certificates that the system trusts, which are used
+    /// only if [`Self::needs_system_roots`]; `key_log` receives the keys of every connection.
     ///
     /// # Errors
-    /// What of the plan's TLS cannot be used.
+    /// Which of the plan's TLS settings cannot be used.
     pub fn new(
         plan: &Plan,
         system: Vec<CertificateDer<'static>>,
@@ -72,13 +73,13 @@ impl TlsContext {
                 let chain = certificates(cert).map_err(ContextError::Client)?;
                 let key = private_key(key.expose()).map_err(ContextError::Client)?;
                 builder.with_client_auth_cert(chain, key).map_err(|e| {
-                    ContextError::Client(format!("certificate and key do not go together: {e}"))
+                    ContextError::Client(format!("certificate and key do not match: {e}"))
                 })?
             }
             _ => builder.with_no_client_auth(),
         };
         config.alpn_protocols = spec.alpn.iter().map(|p| p.clone().into_bytes()).collect();
-        // A server that picks another protocol is told by what it then says.
+        // A server that selects another protocol is detected by its replies.
         config.check_selected_alpn = true;
         if let Some(key_log) = key_log {
             config.key_log = key_log;
@@ -92,14 +93,14 @@ impl TlsContext {
         Ok(Self { config: Arc::new(config), names, resume: spec.resume }.for_worker())
     }
 
-    /// Whether the plan's connections are verified against what the system trusts.
+    /// Whether the plan's connections are verified against the certificates that the system trusts.
     pub fn needs_system_roots(plan: &Plan) -> bool {
         let is_default = |spec: &TlsSpec| spec.verify && spec.ca.is_none();
         plan.endpoints.iter().any(|e| e.tls_name().is_some())
             && plan.tls.as_deref().is_none_or(is_default)
     }
 
-    /// The same for another worker, which shares no session with this one.
+    /// The same context for another worker, without shared TLS sessions.
     pub fn for_worker(&self) -> Self {
         let mut worker = self.clone();
         if self.resume == Resume::On {
@@ -108,36 +109,36 @@ impl TlsContext {
         worker
     }
 
-    /// Whether each place is to have sessions of its own ([`Resume::Session`]).
+    /// Whether each scope has its own TLS sessions ([`Resume::Session`]).
     pub fn resumes_by_place(&self) -> bool {
         self.resume == Resume::Session
     }
 
-    /// The configuration for a new place, where sessions are resumed only within one.
+    /// The configuration for a new scope, if TLS sessions are resumed only within one.
     pub fn place(&self) -> Arc<ClientConfig> {
         if self.resume == Resume::Session {
-            // A place has few connections at a time.
+            // A scope has few connections at a time.
             self.with_tickets(8)
         } else {
             Arc::clone(&self.config)
         }
     }
 
-    /// The configuration that all connections share, unless they have one of their place.
+    /// The configuration that all connections share, unless they have one of their scope.
     pub fn shared(&self) -> &Arc<ClientConfig> {
         &self.config
     }
 
-    /// Whether the plan's endpoint of that index is secured.
+    /// Whether endpoint `endpoint` of the plan uses TLS.
     pub fn secures(&self, endpoint: u32) -> bool {
         self.names.get(endpoint as usize).is_some_and(Option::is_some)
     }
 
-    /// Begin a connection to a secured endpoint.
+    /// Start a connection to an endpoint with TLS.
     ///
     /// # Errors
-    /// rustls refuses to begin.
-    pub fn begin(&self, endpoint: u32, config: Arc<ClientConfig>) -> Result<Tls, Reason> {
+    /// rustls refuses to start.
+    pub fn begin(&self, endpoint: u32, config: Arc<ClientConfig>) -> Result<Tls, TlsError> {
         let name = self.names[endpoint as usize].clone().expect("a secured endpoint");
         Tls::new(config, name)
     }
@@ -149,7 +150,7 @@ impl TlsContext {
     }
 }
 
-/// Whether the text (PEM) has certificates that can be used.
+/// Check that the text (PEM) has usable certificates.
 ///
 /// # Errors
 /// What is wrong with it, as the end of a sentence.
@@ -157,18 +158,20 @@ pub fn check_certificates(pem: &str) -> Result<(), String> {
     certificates(pem).map(drop)
 }
 
-/// Whether the text (PEM) has a private key that can be used.
+/// Check that the text (PEM) has a usable private key.
 ///
 /// # Errors
 /// What is wrong with it, as the end of a sentence.
 pub fn check_key(pem: &str) -> Result<(), String> {
     let key = private_key(pem)?;
-    crypto::provider().key_provider.load_private_key(key).map(drop).map_err(|_| {
-        "its private key is of a kind that is not known here; use RSA, ECDSA or Ed25519".into()
-    })
+    crypto::provider()
+        .key_provider
+        .load_private_key(key)
+        .map(drop)
+        .map_err(|_| "its private key is of an unsupported kind; use RSA, ECDSA or Ed25519".into())
 }
 
-/// The certificates of a PEM text, of which there must be one.
+/// The certificates of a PEM text, at least one.
 pub(super) fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     match all {
@@ -186,15 +189,17 @@ pub(super) fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, String> {
     if pem.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----")
         || pem.contains("Proc-Type: 4,ENCRYPTED")
     {
-        return Err("the key is encrypted; decrypt it first, as by `openssl pkey`".into());
+        return Err(
+            "the key is encrypted; decrypt it first, for example with `openssl pkey`".into()
+        );
     }
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| {
-        "there is no private key in it; expected is PEM, with '-----BEGIN PRIVATE KEY-----'".into()
+        "there is no private key in it; expected PEM with '-----BEGIN PRIVATE KEY-----'".into()
     })
 }
 
 fn server_name(name: &str) -> Result<ServerName<'static>, ContextError> {
-    // A zone belongs to the address here and not to the certificate.
+    // A zone belongs to the address on this host, not to the certificate.
     let bare = name.split_once('%').map_or(name, |(address, _)| address);
     ServerName::try_from(bare.to_owned()).map_err(|_| ContextError::Name(name.to_owned()))
 }
@@ -259,7 +264,7 @@ fn verifier(
                 })?;
             }
         }
-        // Systems trust certificates that webpki cannot read; the others are enough.
+        // Systems trust some certificates that webpki cannot read; the others are enough.
         None => drop(roots.add_parsable_certificates(system)),
     }
     if roots.is_empty() {
@@ -275,8 +280,8 @@ fn verifier(
         .map_err(|e| ContextError::Roots(e.to_string()))
 }
 
-/// Within `impl ServerCertVerifier`: signatures are not looked at.
-macro_rules! takes_any {
+/// For use in `impl ServerCertVerifier`: signatures are not checked.
+macro_rules! accepts_any {
     ($($method:ident)*) => {$(
         fn $method(
             &self,
@@ -289,7 +294,7 @@ macro_rules! takes_any {
     )*};
 }
 
-/// Takes every certificate, and does not look at it.
+/// Accepts every certificate without checking it.
 #[derive(Debug)]
 struct Unverified {
     schemes: Vec<SignatureScheme>,
@@ -307,7 +312,7 @@ impl ServerCertVerifier for Unverified {
         Ok(ServerCertVerified::assertion())
     }
 
-    takes_any!(verify_tls12_signature verify_tls13_signature);
+    accepts_any!(verify_tls12_signature verify_tls13_signature);
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.schemes.clone()
@@ -318,9 +323,9 @@ impl ServerCertVerifier for Unverified {
 mod tests {
     use super::*;
 
-    /// What the client begins with costs it a key for each handshake.
+    /// The first group costs the client a key for each handshake.
     #[test]
-    fn groups_are_known_by_their_names_and_a_cheap_one_comes_first() {
+    fn finds_groups_by_name_and_offers_a_cheap_one_first() {
         let names = |text: &str| {
             let groups = TlsSpec::parse_groups(text).unwrap_or_default();
             let spec = TlsSpec { groups, ..TlsSpec::default() };

@@ -1,16 +1,16 @@
-//! The cryptography under TLS, chosen by the processor.
+//! The cryptography for TLS, chosen by the processor.
 
 use rustls::NamedGroup;
 use rustls::crypto::{CryptoProvider, ring};
 
-/// The groups that are offered where nobody names any, in that order. A key share goes out for the
-/// first alone, so that a cheap one which every server takes comes first.
+/// The groups that are offered by default, in order. A key share is sent for the first one only, so
+/// a cheap one that every server accepts comes first.
 const GROUPS: [NamedGroup; 4] =
     [NamedGroup::X25519, NamedGroup::secp256r1, NamedGroup::secp384r1, NamedGroup::X25519MLKEM768];
 
-/// ring's, which runs everywhere and allocates nothing per record, with graviola's key exchanges
-/// where the processor has the instructions that they are made of (x86-64: AES, AVX2, BMI, ADX;
-/// aarch64: AES and SHA-2): they are faster, and ring has no X25519MLKEM768.
+/// The provider of ring, which runs everywhere and allocates nothing per record. If the processor
+/// has the necessary instructions (x86-64: AES, AVX2, BMI, ADX; aarch64: AES and SHA-2), the key
+/// exchanges are graviola's: they are faster, and ring has no X25519MLKEM768.
 pub(super) fn provider() -> CryptoProvider {
     let mut provider = ring::default_provider();
     let all = if graviola::util::is_cpu_supported() {
@@ -28,9 +28,9 @@ mod tests {
     use super::*;
     use crate::plan::suite_ids;
 
-    /// A plan must not depend on the processor, but for one group.
+    /// A plan must not depend on the processor, except for one group.
     #[test]
-    fn every_suite_is_there_and_both_libraries_have_the_classical_groups() {
+    fn has_every_suite_and_the_classical_groups_on_any_processor() {
         let suites: Vec<u16> =
             provider().cipher_suites.iter().map(|s| u16::from(s.suite())).collect();
         for id in suite_ids() {

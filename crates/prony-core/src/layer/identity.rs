@@ -1,4 +1,4 @@
-//! Who a server is to its clients: a certificate and its key, shared by all its connections.
+//! The identity of a server: a certificate and its key, shared by all its connections.
 
 use std::sync::Arc;
 
@@ -6,15 +6,16 @@ use rustls::server::ServerConfig;
 
 use super::context::{certificates, private_key};
 use super::crypto;
-use super::reason::Reason;
-use super::tls::TlsServer;
+use super::reason::TlsError;
+use super::tls::ServerTls;
 
-/// A server's certificate and key. TLS 1.2 and 1.3; clients need no certificate of their own.
+/// A server's certificate and key. TLS 1.2 and 1.3; clients need no certificate.
 #[derive(Clone, Debug)]
 pub struct Identity(Arc<ServerConfig>);
 
 impl Identity {
-    /// From PEM texts; the certificate first, those up to its root behind it.
+    /// Read an identity from PEM texts; the server's certificate first, then the chain up to its
+    /// root.
     ///
     /// # Errors
     /// What cannot be used, as the end of a sentence.
@@ -26,14 +27,14 @@ impl Identity {
             .with_no_client_auth()
             .with_single_cert(chain, key)
             .map(|config| Self(Arc::new(config)))
-            .map_err(|e| format!("certificate and key do not go together: {e}"))
+            .map_err(|e| format!("certificate and key do not match: {e}"))
     }
 
-    /// A connection that waits for its client to begin.
+    /// A connection that waits for its client to start the handshake.
     ///
     /// # Errors
-    /// rustls refuses to begin.
-    pub fn accept(&self) -> Result<TlsServer, Reason> {
-        TlsServer::accept(Arc::clone(&self.0))
+    /// rustls refuses to start.
+    pub fn accept(&self) -> Result<ServerTls, TlsError> {
+        ServerTls::accept(Arc::clone(&self.0))
     }
 }

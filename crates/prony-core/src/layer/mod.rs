@@ -1,4 +1,4 @@
-//! Bytes to bytes: what lies between the protocol and the driver's socket. One match per batch, not
+//! The layer between the protocol and the driver's socket: bytes to bytes. One match per batch, not
 //! per request. QUIC is not a layer (HTTP/3 owns its datagrams).
 
 mod certificate;
@@ -11,15 +11,15 @@ mod tls;
 
 pub use context::{ContextError, TlsContext, check_certificates, check_key};
 pub use identity::Identity;
-pub use reason::Reason;
+pub use reason::TlsError;
 pub use rustls::client::ClientConfig;
 pub use rustls::{KeyLog, KeyLogFile};
-pub use tls::{Handshake, Secured, Side, Tls, TlsServer};
+pub use tls::{Handshake, Secured, ServerTls, Side, Tls};
 
-/// The layer over which a connection speaks.
+/// The layer of a connection.
 #[derive(Debug, Default)]
 pub enum Layer {
-    /// Bytes go through as they are.
+    /// Bytes pass through unchanged.
     #[default]
     Plain,
     /// TLS.
@@ -27,7 +27,7 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// The secured connection, where it is one.
+    /// The TLS connection, if there is one.
     #[inline]
     pub fn tls(&mut self) -> Option<&mut Tls> {
         match self {
@@ -36,7 +36,7 @@ impl Layer {
         }
     }
 
-    /// Whether it has bytes of its own to send: a handshake, an alert, a change of keys.
+    /// Whether it has its own bytes to send: a handshake, an alert, a key update.
     #[inline]
     pub fn wants_send(&self) -> bool {
         match self {

@@ -1,33 +1,33 @@
-//! Why a connection could not be secured, or was no longer: a sentence for the report. The same
-//! cause gives the same sentence, so that they can be counted.
+//! Why TLS failed on a connection: a sentence for the report. The same cause gives the same
+//! sentence, so that they can be counted.
 
 use std::fmt;
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
-/// The longest sentence, in bytes: names in certificates are the peer's.
+/// The maximum length of a sentence, in bytes: names in certificates come from the peer.
 const LENGTH_MAX: usize = 160;
 
 /// One reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
+pub struct TlsError {
     text: String,
     is_alert: bool,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl Reason {
+impl TlsError {
     /// The reason as text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether the peer has said it, by an alert.
+    /// Whether the peer has reported it by an alert.
     pub fn is_alert(&self) -> bool {
         self.is_alert
     }
@@ -36,19 +36,19 @@ impl Reason {
         Self { text: text.into(), is_alert: false }
     }
 
-    /// The peer closed its side in mid handshake.
+    /// The peer closed its side during the handshake.
     pub fn cut_off() -> Self {
-        Self::plain("the server closed the connection in mid handshake")
+        Self::plain("the server closed the connection during the handshake")
     }
 
-    /// The connection broke in mid handshake.
+    /// The connection was reset during the handshake.
     pub fn broken() -> Self {
-        Self::plain("the connection was reset in mid handshake")
+        Self::plain("the connection was reset during the handshake")
     }
 
     /// The handshake took too long.
     pub fn timed_out() -> Self {
-        Self::plain("the handshake was not done within the timeout")
+        Self::plain("the handshake was not complete within the timeout")
     }
 
     pub(super) fn endless() -> Self {
@@ -59,7 +59,7 @@ impl Reason {
         Self::plain("the connection is closed")
     }
 
-    pub(super) fn worn_out() -> Self {
+    pub(super) fn keys_used_up() -> Self {
         Self::plain("the keys of the connection are used up")
     }
 
@@ -90,7 +90,7 @@ fn sentence(error: &Error) -> String {
         | Error::InappropriateMessage { .. }
         | Error::InappropriateHandshakeMessage { .. }
         | Error::PeerMisbehaved(_) => format!("the server broke the rules of TLS: {error}"),
-        Error::NoCertificatesPresented => "the server showed no certificate".into(),
+        Error::NoCertificatesPresented => "the server presented no certificate".into(),
         other => format!("TLS failed: {other}"),
     }
 }
@@ -112,20 +112,20 @@ fn certificate(error: &CertificateError) -> String {
         CertificateError::NotValidForNameContext { expected, presented } => {
             let expected = expected.to_str();
             if presented.is_empty() {
-                return format!("the server's certificate is for no name at all, not {expected}");
+                return format!("the server's certificate has no name at all, expected {expected}");
             }
             let names: Vec<String> = presented.iter().take(3).map(|n| bare(n)).collect();
             let more = if presented.len() > 3 { " and more" } else { "" };
             format!("the server's certificate is for {}{more}, not {expected}", names.join(", "))
         }
         CertificateError::BadSignature => {
-            "the server's certificate or its handshake is wrongly signed".into()
+            "the server's certificate or its handshake has an invalid signature".into()
         }
         CertificateError::Revoked => "the server's certificate is revoked".into(),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-            "the server's certificate is not meant for servers".into()
+            "the server's certificate is not issued for servers".into()
         }
-        // What openssl makes unless it is told otherwise: a self-signed certificate with CA:TRUE.
+        // The default of openssl: a self-signed certificate with CA:TRUE.
         other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
             "the server shows an authority's certificate (CA:TRUE) as its own; make one with \
              CA:FALSE, or use -k"
@@ -146,9 +146,9 @@ fn alert(alert: AlertDescription) -> String {
         AlertDescription::HandshakeFailure => {
             "handshake_failure: it accepts none of the suites, curves or signatures offered"
         }
-        AlertDescription::ProtocolVersion => "protocol_version: it does not speak this version",
+        AlertDescription::ProtocolVersion => "protocol_version: it does not support this version",
         AlertDescription::CertificateRequired => {
-            "certificate_required: it wants a client certificate (--cert and --key)"
+            "certificate_required: it requires a client certificate (--cert and --key)"
         }
         AlertDescription::UnknownCA => "unknown_ca: it does not trust the client's certificate",
         AlertDescription::BadCertificate => "bad_certificate: it refuses the client's certificate",
@@ -157,12 +157,12 @@ fn alert(alert: AlertDescription) -> String {
         }
         AlertDescription::UnrecognisedName => "unrecognized_name: it has no such name (--sni)",
         AlertDescription::NoApplicationProtocol => {
-            "no_application_protocol: it speaks none of those offered (--alpn)"
+            "no_application_protocol: it supports none of those offered (--alpn)"
         }
         AlertDescription::InternalError => "internal_error",
-        other => return format!("the server refused by an alert: {other:?}"),
+        other => return format!("the server sent an alert: {other:?}"),
     };
-    format!("the server refused by the alert {why}")
+    format!("the server sent the alert {why}")
 }
 
 fn incompatible(error: &PeerIncompatible) -> String {
@@ -170,11 +170,11 @@ fn incompatible(error: &PeerIncompatible) -> String {
         PeerIncompatible::ServerDoesNotSupportTls12Or13
         | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
         | PeerIncompatible::SupportedVersionsExtensionRequired => {
-            "the server does not speak the version of TLS that is asked for".into()
+            "the server does not speak the requested version of TLS".into()
         }
         PeerIncompatible::NoCipherSuitesInCommon => {
             "the server accepts none of the cipher suites".into()
         }
-        other => format!("the server's TLS does not fit: {other:?}"),
+        other => format!("the server's TLS is incompatible: {other:?}"),
     }
 }

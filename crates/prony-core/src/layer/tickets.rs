@@ -1,4 +1,4 @@
-//! Where TLS sessions wait to be resumed: one store for each worker (or place), bounded.
+//! A bounded store of TLS sessions for resumption, one for each worker (or scope).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,12 +7,12 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// The most servers that are remembered; the plan's endpoints are few.
+/// The maximum number of servers; a plan has few endpoints.
 const SERVERS_MAX: usize = 64;
 
 /// The sessions of one worker.
 pub(super) struct Tickets {
-    /// The most TLS 1.3 tickets kept for a server, each of which serves once.
+    /// The maximum number of TLS 1.3 tickets for a server; each can be used once.
     most: usize,
     servers: Mutex<HashMap<ServerName<'static>, Server>>,
 }
@@ -29,7 +29,7 @@ impl Tickets {
         Self { most: most.max(1), servers: Mutex::new(HashMap::new()) }
     }
 
-    /// The lock is never held by two: a store belongs to one thread.
+    /// The lock is never contended: a store belongs to one thread.
     fn servers(&self) -> MutexGuard<'_, HashMap<ServerName<'static>, Server>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }

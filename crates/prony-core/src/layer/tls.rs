@@ -1,4 +1,4 @@
-//! One secured connection, of a client or of a server: ciphertext in and out, no socket.
+//! One TLS connection, of a client or of a server: ciphertext in and out, no socket.
 
 use std::sync::Arc;
 
@@ -11,36 +11,36 @@ use rustls::unbuffered::{
 use rustls::{HandshakeKind, ProtocolVersion};
 
 use super::certificate::key_bits;
-use super::reason::Reason;
+use super::reason::TlsError;
 
-/// What a record is longer than its plaintext at most: header, explicit nonce, type, tag. rustls
-/// says how much it needs where this is not enough.
+/// The maximum overhead of a record over its plaintext, in bytes: header, explicit nonce, type,
+/// tag. rustls reports the required size if this is not enough.
 const RECORD_OVERHEAD: usize = 64;
-/// The most bytes that are kept because they are no whole message yet. A handshake message has at
-/// most 64 KiB, in fragments that may be small.
+/// The maximum size of an incomplete message, in bytes. A handshake message has at most 64 KiB, in
+/// fragments that may be small.
 const PARTIAL_MAX: usize = 256 << 10;
 
 /// A client's connection.
 pub type Tls = Secured<UnbufferedClientConnection>;
 
 /// A server's connection.
-pub type TlsServer = Secured<UnbufferedServerConnection>;
+pub type ServerTls = Secured<UnbufferedServerConnection>;
 
 /// A connection of either side.
 pub struct Secured<C> {
     conn: C,
-    /// What is to be sent before anything else.
+    /// Bytes to send before anything else.
     out: Vec<u8>,
     /// How much of it is sent.
     out_sent: usize,
-    /// Received bytes that are no whole record yet.
+    /// Received bytes that are not a complete record yet.
     partial: Vec<u8>,
     is_open: bool,
     ended: bool,
     failed: bool,
 }
 
-/// rustls' connections have none of their own.
+/// The connections of rustls do not implement `Debug`.
 impl<C> std::fmt::Debug for Secured<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { is_open, ended, failed, .. } = self;
@@ -49,12 +49,12 @@ impl<C> std::fmt::Debug for Secured<C> {
     }
 }
 
-/// What rustls' connections of both sides can do, though not by one name.
+/// The common interface of rustls' connections of both sides.
 pub trait Side {
-    /// What rustls keeps for that side.
+    /// rustls' data for this side.
     type Data;
 
-    /// Go through what was received, as far as there is something to do.
+    /// Process received bytes, as far as there is something to do.
     fn process<'c, 'i>(&'c mut self, data: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
 }
 
@@ -80,35 +80,34 @@ impl Side for UnbufferedServerConnection {
     }
 }
 
-/// What a handshake has led to.
+/// The result of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshake {
-    /// Whether it took up an earlier session.
+    /// Whether it resumed an earlier session.
     pub resumed: bool,
-    /// The version, as `1.3`.
+    /// The version, such as `1.3`.
     pub version: &'static str,
-    /// The cipher suite by its name at IANA.
+    /// The cipher suite by its IANA name.
     pub suite: &'static str,
-    /// The group in which keys were exchanged, by its name at IANA; `None` where there was none
-    /// (some resumptions).
+    /// The key exchange group by its IANA name; `None` if there was none (some resumptions).
     pub group: Option<&'static str>,
-    /// The bits of the server's public key; `None` where they cannot be told.
+    /// The size of the server's public key in bits; `None` if unknown.
     pub key_bits: Option<u32>,
 }
 
 impl Tls {
-    /// A connection that begins its handshake: [`Self::wants_send`] at once.
+    /// A connection that starts its handshake: [`Self::wants_send`] at once.
     ///
     /// # Errors
-    /// rustls refuses to begin.
-    pub fn new(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, Reason> {
-        let conn = UnbufferedClientConnection::new(config, name).map_err(|e| Reason::of(&e))?;
-        let mut tls = Self::around(conn);
+    /// rustls refuses to start.
+    pub fn new(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, TlsError> {
+        let conn = UnbufferedClientConnection::new(config, name).map_err(|e| TlsError::of(&e))?;
+        let mut tls = Self::wrap(conn);
         tls.process(&mut [], &mut Vec::new()).1?;
         Ok(tls)
     }
 
-    /// What the handshake has led to; `None` before it is done.
+    /// The result of the handshake; `None` before it is complete.
     pub fn handshake(&self) -> Option<Handshake> {
         let conn = &self.conn;
         let suite = conn.negotiated_cipher_suite()?;
@@ -126,21 +125,21 @@ impl Tls {
     }
 }
 
-impl TlsServer {
-    /// A connection that waits for its client to begin.
+impl ServerTls {
+    /// A connection that waits for its client to start the handshake.
     ///
     /// # Errors
-    /// rustls refuses to begin.
-    pub fn accept(config: Arc<ServerConfig>) -> Result<Self, Reason> {
-        UnbufferedServerConnection::new(config).map(Self::around).map_err(|e| Reason::of(&e))
+    /// rustls refuses to start.
+    pub fn accept(config: Arc<ServerConfig>) -> Result<Self, TlsError> {
+        UnbufferedServerConnection::new(config).map(Self::wrap).map_err(|e| TlsError::of(&e))
     }
 }
 
 impl<C: Side> Secured<C> {
-    /// The most plaintext that one record carries (RFC 8446, 5.1).
+    /// The maximum plaintext of one record, in bytes (RFC 8446, 5.1).
     pub const RECORD: usize = 1 << 14;
 
-    fn around(conn: C) -> Self {
+    fn wrap(conn: C) -> Self {
         Self {
             conn,
             out: Vec::new(),
@@ -152,14 +151,14 @@ impl<C: Side> Secured<C> {
         }
     }
 
-    /// Whether the handshake is done.
+    /// Whether the handshake is complete.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Whether the peer has said that it sends nothing more (close_notify): only then is the end of
-    /// its stream the true one.
+    /// Whether the peer has announced the end of its stream (close_notify). Any other end may be a
+    /// truncation.
     #[inline]
     pub fn has_ended(&self) -> bool {
         self.ended
@@ -171,15 +170,15 @@ impl<C: Side> Secured<C> {
         self.out_sent < self.out.len()
     }
 
-    /// Take in received bytes; appends what they say to `plain`. What was said before a fault is
-    /// appended too.
+    /// Process received bytes and append the plaintext to `plain`, also the plaintext before a
+    /// fault.
     ///
     /// # Errors
-    /// What was received is not what TLS allows, or the peer is not to be trusted: the connection
-    /// is of no more use once what it wants to send is sent.
-    pub fn receive(&mut self, data: &mut [u8], plain: &mut Vec<u8>) -> Result<(), Reason> {
+    /// The received bytes violate TLS, or the peer is not trusted: the connection cannot be used
+    /// again once its pending bytes are sent.
+    pub fn receive(&mut self, data: &mut [u8], plain: &mut Vec<u8>) -> Result<(), TlsError> {
         if self.ended {
-            // Nothing counts behind the peer's own end.
+            // Bytes after the peer's end are ignored.
             return Ok(());
         }
         if self.partial.is_empty() {
@@ -194,7 +193,7 @@ impl<C: Side> Secured<C> {
         let (used, result) = self.process(&mut all, plain);
         if result.is_ok() && used < all.len() && !self.ended {
             if all.len() - used > PARTIAL_MAX {
-                return Err(Reason::endless());
+                return Err(TlsError::endless());
             }
             all.drain(..used);
             self.partial = all;
@@ -202,18 +201,19 @@ impl<C: Side> Secured<C> {
         result
     }
 
-    /// Append `plain` as a record (several, where it is longer than [`Self::RECORD`]) to `out`.
+    /// Append `plain` to `out` as one record, or as several if it is longer than [`Self::RECORD`].
     ///
     /// # Errors
-    /// The keys are used up, which no more than closes the connection.
-    pub fn encrypt(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
+    /// The keys are used up; the connection must be closed.
+    pub fn encrypt(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
         let mut begin = out.len();
         let mut room = plain.len() + RECORD_OVERHEAD;
         loop {
-            // rustls remembers places in what it has not done with, and has to be given that.
+            // rustls remembers positions in its unprocessed input, and must get the same bytes
+            // again.
             let status = self.conn.process(&mut self.partial);
-            debug_assert_eq!(status.discard, 0, "nothing new was received");
-            match status.state.map_err(|e| Reason::of(&e))? {
+            debug_assert_eq!(status.discard, 0, "there was no new input");
+            match status.state.map_err(|e| TlsError::of(&e))? {
                 ConnectionState::WriteTraffic(mut traffic) => {
                     out.resize(begin + room, 0);
                     match traffic.encrypt(plain, &mut out[begin..]) {
@@ -224,24 +224,24 @@ impl<C: Side> Secured<C> {
                         Err(EncryptError::InsufficientSize(e)) => room = e.required_size,
                         Err(EncryptError::EncryptExhausted) => {
                             out.truncate(begin);
-                            return Err(Reason::worn_out());
+                            return Err(TlsError::keys_used_up());
                         }
                     }
                 }
-                // A change of keys goes before what is encrypted by them.
+                // A key update goes before the bytes that are encrypted with the new keys.
                 ConnectionState::EncodeTlsData(mut message) => {
                     out.truncate(begin);
                     encode(&mut message, out);
                     begin = out.len();
                 }
                 ConnectionState::TransmitTlsData(transmit) => transmit.done(),
-                _ => return Err(Reason::closed()),
+                _ => return Err(TlsError::closed()),
             }
         }
     }
 
-    /// Give what is to be sent before any request to `send`. Returns how much it took and whether
-    /// that was all.
+    /// Give the bytes that go before any request to `send`. Returns how many it accepted and
+    /// whether these were all.
     pub fn flush(&mut self, send: &mut dyn FnMut(&[u8]) -> usize) -> (usize, bool) {
         let mut taken = 0;
         while self.wants_send() {
@@ -252,13 +252,13 @@ impl<C: Side> Secured<C> {
                 return (taken, false);
             }
         }
-        // A handshake's messages are of no use later, and an idle connection keeps no buffer.
+        // The messages of a handshake are not needed later, and an idle connection keeps no buffer.
         (self.out, self.out_sent) = (Vec::new(), 0);
         (taken, true)
     }
 
-    /// The last bytes of the connection: what it still has to send, and that nothing follows.
-    pub fn farewell(mut self) -> Vec<u8> {
+    /// The last bytes of the connection: pending ones, and close_notify.
+    pub fn close_notify(mut self) -> Vec<u8> {
         let mut rest = self.out.split_off(self.out_sent);
         if self.is_open
             && !self.failed
@@ -273,9 +273,8 @@ impl<C: Side> Secured<C> {
         rest
     }
 
-    /// Let rustls go through `data` as far as there are whole records. Returns how many bytes are
-    /// done with.
-    fn process(&mut self, data: &mut [u8], plain: &mut Vec<u8>) -> (usize, Result<(), Reason>) {
+    /// Let rustls process all complete records in `data`. Returns how many bytes are done.
+    fn process(&mut self, data: &mut [u8], plain: &mut Vec<u8>) -> (usize, Result<(), TlsError>) {
         let mut at = 0;
         loop {
             let UnbufferedStatus { discard, state } = self.conn.process(&mut data[at..]);
@@ -301,7 +300,7 @@ impl<C: Side> Secured<C> {
                 Err(e) => {
                     self.failed = true;
                     self.collect(&mut data[at + used..]);
-                    return (at, Err(Reason::of(&e)));
+                    return (at, Err(TlsError::of(&e)));
                 }
             }
             at += used;
@@ -311,7 +310,7 @@ impl<C: Side> Secured<C> {
         }
     }
 
-    /// Fetch the alert that tells the peer of a fault; `rest` is what rustls has not done with.
+    /// Fetch the alert that reports a fault to the peer; `rest` is the unprocessed input.
     fn collect(&mut self, rest: &mut [u8]) {
         if let Ok(ConnectionState::EncodeTlsData(mut message)) = self.conn.process(rest).state {
             encode(&mut message, &mut self.out);
@@ -319,7 +318,7 @@ impl<C: Side> Secured<C> {
     }
 }
 
-/// Append a message of rustls to what is to be sent.
+/// Append a message of rustls to the bytes to send.
 fn encode<D>(message: &mut EncodeTlsData<'_, D>, out: &mut Vec<u8>) {
     let begin = out.len();
     let mut room = 512;

@@ -1,10 +1,11 @@
-//! Where a machine keeps those who have connected to it.
+//! The slots of a machine for the peers that have connected to it.
 
 use std::collections::VecDeque;
 
 use super::Action;
 
-/// The free slots of a machine that others connect to, and its end once nobody has one.
+/// The free slots of a machine that accepts connections. Detects its end, when no slot is taken
+/// after a stop.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     free: Vec<u32>,
@@ -14,8 +15,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// A slot for somebody new in `all`, which grows if it must; `None` where nobody is let in any
-    /// more.
+    /// A slot for a new peer in `all`, which grows if necessary; `None` if no more are accepted.
     pub(crate) fn take<C: Default>(&mut self, all: &mut Vec<C>) -> Option<u32> {
         if self.stopping {
             return None;
@@ -27,25 +27,25 @@ impl Slots {
         }))
     }
 
-    /// Somebody has gone.
+    /// Free a slot.
     pub(crate) fn give(&mut self, slot: u32, actions: &mut VecDeque<Action>) {
         self.free.push(slot);
         self.taken -= 1;
         self.finish_if_done(actions);
     }
 
-    /// Whether the machine is to end.
+    /// Whether the machine is stopping.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping
     }
 
-    /// Nobody is let in any more. Those who are there are to be ended (or waited for), and then
-    /// [`finish_if_done`](Self::finish_if_done) is to be called: there may be nobody.
+    /// Accept no more peers. The caller must close the existing connections (or await their end),
+    /// and then call [`finish_if_done`](Self::finish_if_done), as there may be none.
     pub(crate) fn stop(&mut self) {
         self.stopping = true;
     }
 
-    /// Say once that the machine has finished, if it has.
+    /// Emit [`Action::Finished`] once, if the machine has finished.
     pub(crate) fn finish_if_done(&mut self, actions: &mut VecDeque<Action>) {
         if self.stopping && self.taken == 0 && !self.finished {
             self.finished = true;

@@ -1,21 +1,21 @@
-//! Round trips: messages there and back, as the echo protocol frames them.
+//! Exchanges of the echo protocol: a message and its reply.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Load, Plan};
 
-/// What is exchanged with a responder (`docs/echo-protocol.md`).
+/// The exchanges with a responder (`docs/echo-protocol.md`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
-    /// How messages are told apart.
+    /// How messages are framed.
     pub framing: Framing,
     /// Exchanges on each new connection before it carries calls; they are not measured.
-    pub primers: u32,
+    pub warmup_exchanges: u32,
     /// The lengths of the messages, one for each of the plan's calls.
     pub messages: Vec<Message>,
 }
 
-/// How the echo protocol tells messages apart.
+/// The framing of the echo protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Framing {
@@ -42,16 +42,16 @@ impl Exchange {
 }
 
 impl Plan {
-    /// How many exchanges a connection carries, primers included, where that is known beforehand:
+    /// How many exchanges a connection carries, those of its warm-up included, where that is known:
     /// in a closed loop with one connection that a count ends.
     pub fn exchanges(&self) -> Option<u64> {
         let exchange = self.exchange.as_deref()?;
         let one = matches!(self.load, Load::Closed { connections: 1, .. });
         let counted = self.stop.requests.filter(|_| one && self.stop.duration.is_none())?;
-        Some(counted + u64::from(exchange.primers))
+        Some(counted + u64::from(exchange.warmup_exchanges))
     }
 
-    /// Whether the exchange can be made.
+    /// Check whether the exchange can be run.
     pub(crate) fn check_exchange(&self, exchange: &Exchange) -> Result<(), String> {
         if exchange.messages.len() != self.calls.len() {
             return Err(format!(

@@ -1,4 +1,4 @@
-//! How the body of a request is framed, where its own headers say so.
+//! The framing of a request's body by its own headers.
 
 use super::{CallSpec, HttpVersion};
 use crate::vars::Template;
@@ -72,7 +72,7 @@ fn check_coding(coding: &str) -> Result<(), String> {
     ))
 }
 
-/// HTTP/1.0 knows no transfer codings (RFC 9112, 6.1).
+/// HTTP/1.0 has no transfer codings (RFC 9112, section 6.1).
 pub(crate) fn check_version(call: &CallSpec, version: HttpVersion) -> Result<(), String> {
     if version == HttpVersion::Http10 && call.is_chunked() {
         return Err(format!("HTTP/1.0 has no {CODING}; use HTTP/1.1, or leave the header out"));

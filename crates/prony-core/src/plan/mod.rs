@@ -1,10 +1,11 @@
-//! What the user wants, already valid: the one shape to which every front end compiles.
+//! The plan of a run, already valid: the common form to which every front end compiles.
 
 mod excerpt;
 mod exchange;
 mod framing;
 mod parse;
 mod session;
+mod shard;
 mod shared;
 mod tls;
 mod wsesslog;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::rate::{Arrivals, RatePlan};
 use crate::rng;
 use crate::target::Endpoint;
+use crate::threshold::Threshold;
 use crate::units::{Nanos, Span};
 use crate::vars::{Extract, Table};
 
@@ -38,17 +40,18 @@ pub use wsesslog::{
 pub struct Plan {
     /// Where connections go. Never empty.
     pub endpoints: Vec<Endpoint>,
-    /// What may be sent. Never empty. Shared by the shares of the plan: there may be very many.
+    /// The requests. Never empty. Shared by the shares of the plan, because there may be very many.
+    #[serde(rename = "requests")]
     pub calls: Shared<CallSpec>,
-    /// How the next call is picked. Not asked where there are sessions.
+    /// How the next call is picked. Unused if there are sessions.
     pub pick: Pick,
-    /// The sessions, where requests come in sessions; `None`: every request stands for itself.
+    /// The sessions; `None`: requests are independent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Sessions>,
-    /// What templates may name besides what their sessions extract.
+    /// Tables and variables for templates, besides the values that sessions extract.
     #[serde(default, skip_serializing_if = "Data::is_empty")]
     pub data: Data,
-    /// The names that calls may have, so that a report tells them apart.
+    /// The names of calls, by which a report groups them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
     /// What is exchanged instead of HTTP's requests and replies: messages of the echo protocol. The
@@ -63,7 +66,7 @@ pub struct Plan {
     pub warmup: Span,
     /// Requests in flight per connection; 1 = no pipelining.
     pub pipeline: u32,
-    /// Which connection a request of an open loop takes, where several have room.
+    /// Which connection a request of an open loop takes if several have room.
     #[serde(default, skip_serializing_if = "Placement::is_usual")]
     pub placement: Placement,
     /// Requests per connection before it is closed; `None` = as many as the server allows;
@@ -85,6 +88,9 @@ pub struct Plan {
     pub connect_timeout: Span,
     /// What counts as success.
     pub expect: Expect,
+    /// What the user promises of the run's figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<Threshold>,
     /// The protocol version.
     pub http: HttpVersion,
     /// How the connections to [`Endpoint::Tls`] are secured; `None`: by the default.
@@ -106,10 +112,14 @@ pub struct Data {
     /// tables, and variables before them. What they draw stays the same in the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<(String, String)>,
+    /// The environment variables that templates name, with their values. They are not part of a
+    /// saved plan: whoever reads it takes them from the environment again.
+    #[serde(skip)]
+    pub environment: Vec<(String, Secret)>,
 }
 
 impl Data {
-    /// Whether there is nothing.
+    /// Whether there are no tables, variables and environment variables.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.variables.is_empty()
     }
@@ -124,7 +134,7 @@ pub struct CallSpec {
     pub method: Cow<'static, str>,
     /// The request target as it goes out (path and query, verbatim).
     pub path: String,
-    /// The Host header's value; mostly that of many calls.
+    /// The Host header's value, usually shared by many calls.
     pub authority: Arc<str>,
     /// Further headers, in order, verbatim. A `Host`, `Content-Length`, `Content-Type` or
     /// `Connection` here replaces the one that prony would send; with a `Transfer-Encoding:
@@ -163,12 +173,12 @@ impl CallSpec {
         usual.map_or_else(|| Cow::Owned(name.to_owned()), Cow::Borrowed)
     }
 
-    /// Whether the reply has no body whatever its headers say.
+    /// Whether the method is HEAD, so that the reply has no body.
     pub fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
 
-    /// Whether sending it twice is the same as sending it once (RFC 9110, 9.2.2).
+    /// Whether the method is idempotent (RFC 9110, section 9.2.2).
     pub fn is_idempotent(&self) -> bool {
         matches!(&*self.method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
     }
@@ -180,7 +190,7 @@ impl CallSpec {
 pub enum Pick {
     /// Call k modulo their number.
     InTurn,
-    /// By the seed and k alone, each with the same probability.
+    /// At random with equal probabilities; depends only on the seed and k.
     Random,
 }
 
@@ -188,41 +198,41 @@ pub enum Pick {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
-    /// So many connections, each with [`Plan::pipeline`] requests in flight; the next starts when a
-    /// reply has come and the think time has passed.
+    /// A number of connections, each with [`Plan::pipeline`] requests in flight. The next request
+    /// starts when a reply has arrived and the think time has passed.
     Closed {
-        /// Connections, over all shards.
+        /// Connections, over all shares.
         connections: u32,
         /// The think time.
         think: Think,
     },
-    /// Arrivals by plan and law, whatever the replies do.
+    /// Arrivals by a rate and an arrival process, independent of the replies.
     Open {
-        /// The rate over time. Ignored (and empty) where the law is a list of gaps or times.
+        /// The rate over time. Ignored (and empty) if the arrivals have no rate.
         rate: RatePlan,
-        /// The law of the arrivals.
+        /// The arrival process.
         arrivals: Arrivals,
-        /// The most connections that may be open at once, over all shards.
+        /// The connection limit, over all shares.
         connections: u32,
     },
 }
 
 impl Load {
-    /// After connects that failed, a user of a closed loop waits this long at most before the next.
+    /// The maximum time for which a user of a closed loop waits after a failed connect.
     pub const AWAY_MAX: Span = Span::from_millis(128);
 }
 
-/// A time between reply and next request.
+/// The time between a reply and the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Think {
     /// None.
     None,
-    /// Always the same.
+    /// Constant.
     Fixed(Span),
     /// Exponential with that mean.
     Exponential(Span),
-    /// Uniform between the two.
+    /// Uniform between the two bounds.
     Uniform(Span, Span),
     /// Log-normal: its median, and the standard deviation of its logarithm in thousandths.
     LogNormal(Span, u32),
@@ -248,9 +258,9 @@ impl Think {
 /// by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
-    /// Measured requests to start, over all shards.
+    /// Measured requests to start, over all shares.
     pub requests: Option<u64>,
-    /// Measured sessions to start, over all shards; only where the plan has sessions.
+    /// Measured sessions to start, over all shares; only if the plan has sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<u64>,
     /// Length of the measurement.
@@ -281,7 +291,7 @@ impl Expect {
     }
 }
 
-/// The version of HTTP that requests speak.
+/// The HTTP version of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HttpVersion {
     /// HTTP/1.0: keep-alive only if both sides say so.
@@ -292,7 +302,7 @@ pub enum HttpVersion {
     Http11,
 }
 
-/// Which share of the whole a plan is: `index` of `of`.
+/// Which share of a plan this is: `index` of `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shard {
     /// This share, from 0.
@@ -305,7 +315,7 @@ impl Shard {
     /// The whole.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// How many of `total` things dealt out one by one (k to share k mod n) fall to this share.
+    /// How many of `total` items belong to this share, if item k belongs to share k mod n.
     pub fn share_of(self, total: u64) -> u64 {
         let (i, n) = (u64::from(self.index), u64::from(self.of));
         total / n + u64::from(total % n > i)
@@ -331,7 +341,7 @@ impl Placement {
 }
 
 impl Plan {
-    /// How long the measurement lasts, where that is planned.
+    /// The planned length of the measurement, if it has one.
     pub fn length(&self) -> Option<Span> {
         let planned = match &self.load {
             Load::Open { arrivals: Arrivals::Trace(times), .. } => times.last().copied(),
@@ -341,7 +351,7 @@ impl Plan {
         self.stop.duration.into_iter().chain(planned).min()
     }
 
-    /// The rate that an open loop asks for at that moment, per second.
+    /// The target rate of an open loop at that time, per second.
     pub fn target_rate(&self, now: Nanos) -> Option<f64> {
         let Load::Open { rate, arrivals, .. } = &self.load else { return None };
         match arrivals {
@@ -375,6 +385,7 @@ impl Plan {
             timeout_from_send: false,
             replace_lost: false,
             connect_timeout: Span::from_secs(5),
+            thresholds: Vec::new(),
             expect: Expect::default(),
             http: HttpVersion::Http11,
             tls: None,
@@ -396,7 +407,7 @@ impl Plan {
         (self.shard.share_of(most) as u32).max(1)
     }
 
-    /// The most connections that this share may have open at once.
+    /// The connection limit of this share.
     pub fn connections_max(&self) -> u64 {
         match (&self.load, &self.sessions) {
             (Load::Open { connections, .. }, _) | (Load::Closed { connections, .. }, None) => {
@@ -409,7 +420,7 @@ impl Plan {
         }
     }
 
-    /// The most connections that a session of that kind may have open at once.
+    /// The maximum number of concurrent connections of a session of that kind.
     fn connections_of(&self, kind: &SessionKind, sessions: &Sessions) -> u64 {
         let mut most = vec![0; self.endpoints.len()];
         for burst in &kind.bursts {

@@ -1,45 +1,39 @@
-//! Parts of a plan as people write them.
+//! Parts of a plan as text.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::{Expect, HttpVersion, Pick, Think};
-use crate::rate::parse_bounds;
-use crate::units::{ParseError, Span, parse_span};
+use crate::units::{Distribution, ParseError, Span, parse_distribution};
 
-/// `none`, `50ms`, `exp:50ms`, `uniform:10ms..90ms` or `lognormal:50ms:0.5` (median and sigma).
+/// `none`, `50ms`, `exp:50ms`, `uniform:10ms:90ms` or `lognormal:50ms:0.5` (median and sigma).
 impl FromStr for Think {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let bad = |why: String| {
             ParseError::new(format!(
-                "'{text}' is not a think time: {why}; write 50ms, exp:50ms, uniform:10ms..90ms or \
+                "'{text}' is not a think time: {why}; write 50ms, exp:50ms, uniform:10ms:90ms or \
                  lognormal:50ms:0.5"
             ))
         };
-        let span = |text: &str| parse_span(text).map_err(bad);
-        match text.split_once(':') {
-            None if text == "none" => Ok(Self::None),
-            None => Ok(match span(text)? {
-                Span::ZERO => Self::None,
-                time => Self::Fixed(time),
-            }),
-            Some(("exp", mean)) => Ok(Self::Exponential(span(mean)?)),
-            Some(("uniform", bounds)) => {
-                let (low, high) = parse_bounds(bounds).map_err(bad)?;
-                Ok(Self::Uniform(low, high))
-            }
-            Some(("lognormal", law)) => {
-                let Some((median, sigma)) = law.split_once(':') else {
-                    return Err(bad(format!("'{law}' has no ':' between median and sigma")));
-                };
+        if text == "none" {
+            return Ok(Self::None);
+        }
+        match parse_distribution(text).map_err(bad)? {
+            Distribution::Fixed(Span::ZERO) => Ok(Self::None),
+            Distribution::Fixed(time) => Ok(Self::Fixed(time)),
+            Distribution::Exponential(mean) => Ok(Self::Exponential(mean)),
+            Distribution::Uniform(low, high) => Ok(Self::Uniform(low, high)),
+            Distribution::LogNormal(median, sigma) => {
                 let sigma = parse_thousandths(sigma).ok_or_else(|| {
                     bad(format!("'{sigma}' is no sigma from 0 to {SIGMA_MAX} in thousandths"))
                 })?;
-                Ok(Self::LogNormal(span(median)?, sigma))
+                Ok(Self::LogNormal(median, sigma))
             }
-            Some((law, _)) => Err(bad(format!("there is no law '{law}'"))),
+            Distribution::Bimodal(..) => {
+                Err(bad("think times do not have this distribution".into()))
+            }
         }
     }
 }
@@ -50,7 +44,7 @@ impl fmt::Display for Think {
             Self::None => f.write_str("none"),
             Self::Fixed(time) => write!(f, "{time}"),
             Self::Exponential(mean) => write!(f, "exp:{mean}"),
-            Self::Uniform(low, high) => write!(f, "uniform:{low}..{high}"),
+            Self::Uniform(low, high) => write!(f, "uniform:{low}:{high}"),
             Self::LogNormal(median, sigma) => {
                 write!(f, "lognormal:{median}:{}", f64::from(*sigma) / 1000.0)
             }

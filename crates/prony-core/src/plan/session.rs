@@ -1,4 +1,4 @@
-//! Sessions: what one user does from arrival to end, as bursts of requests with pauses between.
+//! Sessions: the requests of one user from start to finish, as bursts with pauses between them.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,10 +18,10 @@ pub struct Sessions {
     /// first of them that has room ([`super::Plan::pipeline`]); a further one is opened only when
     /// all are full.
     pub connections: u32,
-    /// What is done with cookies.
+    /// How cookies are handled.
     #[serde(default)]
     pub cookies: Cookies,
-    /// What becomes of the unanswered requests of a connection that is lost.
+    /// What happens to the unanswered requests of a lost connection.
     #[serde(default)]
     pub lost: Lost,
     /// What a failed request means for its session.
@@ -41,21 +41,22 @@ pub struct SessionKind {
     pub name: String,
     /// How often it is picked, relative to the others.
     pub weight: u32,
-    /// What it does, in order. Never empty.
+    /// Its bursts, in order. Never empty.
     pub bursts: Vec<Burst>,
 }
 
-/// Requests that are wanted together, and the pause after their last reply.
+/// Requests that start together, and the pause after their last reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Burst {
     /// Indices into [`super::Plan::calls`]. Never empty.
+    #[serde(rename = "requests")]
     pub calls: Vec<u32>,
     /// Whether the first request goes alone and the others follow together when its reply is there
     /// (a page and what it is made of), instead of all at once.
     pub lead: bool,
     /// The pause after the last reply of the burst; none after the last burst of a session.
     pub think: Think,
-    /// How often in a row the burst is made, at least once.
+    /// How often the burst is repeated, at least once.
     pub repeat: u32,
 }
 
@@ -86,7 +87,7 @@ pub enum Lost {
     Idempotent,
     /// All are sent again on a new connection, if the lost one had brought a reply before.
     Resend,
-    /// They have failed.
+    /// They fail.
     Fail,
 }
 
@@ -102,7 +103,7 @@ pub enum OnFailure {
 }
 
 impl Sessions {
-    /// Sessions of which nothing more is said than what they do.
+    /// Sessions of these kinds, with default options.
     pub fn plain(kinds: Vec<SessionKind>) -> Self {
         Self {
             kinds: kinds.into(),
@@ -117,12 +118,12 @@ impl Sessions {
 }
 
 impl SessionKind {
-    /// How many requests it makes.
+    /// The number of its requests.
     pub fn len(&self) -> u64 {
         self.bursts.iter().map(|b| b.calls.len() as u64 * u64::from(b.repeat)).sum()
     }
 
-    /// Whether it makes none.
+    /// Whether it has no requests.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

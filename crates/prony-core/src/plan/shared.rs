@@ -1,4 +1,4 @@
-//! Lists that many parts of a plan, or many shares of it, have in common.
+//! Lists shared by many parts of a plan, or by its shares.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -11,17 +11,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Shared<T>(Option<Arc<Vec<T>>>);
 
 impl<T: Clone> Shared<T> {
-    /// Add something at the end of this copy alone.
+    /// Append an element to this copy only.
     pub fn push(&mut self, item: T) {
         self.to_mut().push(item);
     }
 
-    /// Take everything out of this copy alone.
+    /// Clear this copy only.
     pub fn clear(&mut self) {
         self.0 = None;
     }
 
-    /// The list, to change this copy alone.
+    /// The list, to change this copy only.
     fn to_mut(&mut self) -> &mut Vec<T> {
         Arc::make_mut(self.0.get_or_insert_default())
     }

@@ -35,8 +35,8 @@ fn think_times_by_table() {
         ("50ms", Think::Fixed(ms(50)), "50ms"),
         ("1", Think::Fixed(ms(1000)), "1s"),
         ("exp:50ms", Think::Exponential(ms(50)), "exp:50ms"),
-        ("uniform:10ms..90ms", Think::Uniform(ms(10), ms(90)), "uniform:10ms..90ms"),
-        ("uniform:0..0.5", Think::Uniform(ms(0), ms(500)), "uniform:0s..500ms"),
+        ("uniform:10ms:90ms", Think::Uniform(ms(10), ms(90)), "uniform:10ms:90ms"),
+        ("uniform:0:0.5", Think::Uniform(ms(0), ms(500)), "uniform:0s:500ms"),
         ("lognormal:50ms:0.5", Think::LogNormal(ms(50), 500), "lognormal:50ms:0.5"),
         ("lognormal:1s:1.005", Think::LogNormal(ms(1000), 1005), "lognormal:1s:1.005"),
     ];
@@ -51,8 +51,8 @@ fn think_times_by_table() {
             "exp:",
             "exp:x",
             "uniform:1s",
-            "uniform:2s..1s",
-            "uniform:..",
+            "uniform:2s:1s",
+            "uniform::",
             "gauss:1s",
             "lognormal:1s",
             "lognormal:1s:6",
@@ -60,17 +60,17 @@ fn think_times_by_table() {
         ],
         str::parse,
         expect![[r#"
-            '' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
-            'soon' is not a think time: 'soon' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
-            'exp:' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
-            'exp:x' is not a think time: 'x' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
-            'uniform:1s' is not a think time: '1s' has no '..' between two times; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
-            'uniform:2s..1s' is not a think time: 2s is longer than 1s; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
-            'uniform:..' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
-            'gauss:1s' is not a think time: there is no law 'gauss'; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
-            'lognormal:1s' is not a think time: '1s' has no ':' between median and sigma; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
-            'lognormal:1s:6' is not a think time: '6' is no sigma from 0 to 5 in thousandths; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
-            'lognormal:1s:.5' is not a think time: '.5' is no sigma from 0 to 5 in thousandths; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
+            '' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
+            'soon' is not a think time: unknown distribution 'soon'; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
+            'exp:' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
+            'exp:x' is not a think time: 'x' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
+            'uniform:1s' is not a think time: the form is uniform:LOW:HIGH; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
+            'uniform:2s:1s' is not a think time: 2s is longer than 1s; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
+            'uniform::' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
+            'gauss:1s' is not a think time: unknown distribution 'gauss'; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
+            'lognormal:1s' is not a think time: the form is lognormal:MEDIAN:SIGMA; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
+            'lognormal:1s:6' is not a think time: '6' is no sigma from 0 to 5 in thousandths; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
+            'lognormal:1s:.5' is not a think time: '.5' is no sigma from 0 to 5 in thousandths; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
         "#]],
     );
 }
@@ -213,20 +213,20 @@ fn invalid_targets_are_named() {
         expect![[r#"
             the plan has no endpoint to connect to
             endpoint 1: the host is missing
-            endpoint 1: nothing can listen on port 0
-            endpoint 1: the socket's path is missing
-            endpoint 1: the socket's path has 108 bytes, the kernel takes 107
+            endpoint 1: port 0 is not a valid port
+            endpoint 1: the path of the socket is missing
+            endpoint 1: the path of the socket has 108 bytes; the limit is 107
             the plan has no request to send
             request 1: there is no endpoint 1
             request 1: the method is missing; write GET, POST or the like
             request 1: the method 'GET /\r\n' contains ' '; write GET, POST or the like
-            request 1: the path 'x' does not begin with '/'
-            request 1: the path contains ' ', which cannot be sent
-            request 1: the host contains '\r', which cannot be sent
+            request 1: the path 'x' does not start with '/'
+            request 1: the path contains ' ', which is not allowed
+            request 1: the host contains '\r', which is not allowed
             request 1: a header's name is missing; write 'Name: value'
             request 1: the header name contains ':' after 'A'; names have letters, digits and !#$%&'*+-.^_`|~
             request 1: the value of the header 'A' contains '\r', which would break the request
-            request 1: raw lines can be sent only where nothing is added to the headers
+            request 1: raw lines need a request to which no headers are added
         "#]],
     );
 }
@@ -268,23 +268,23 @@ fn invalid_limits_are_named() {
             |p| p.replace_lost = true,
         ],
         expect![[r#"
-            a connection needs a pipelining depth of at least 1
-            HTTP/1.0 knows no pipelining; use HTTP/1.1 or a depth of 1
+            the pipelining depth must be at least 1
+            HTTP/1.0 has no pipelining; use HTTP/1.1 or a depth of 1
             a connection must carry at least 1 request
-            100000 connections with 50000 requests each in flight are 5000000000 at once; at most 2147483648 are possible
-            100000 connections, each to 50000 hosts, may become 5000000000; at most 134217728 are possible: use fewer of either
-            a timeout must be longer than no time
-            a timeout must be longer than no time
-            there is no share 0 of 0; shares are counted from 0
-            there is no share 1 of 1; shares are counted from 0
-            no status counts as success
-            300-200 is no range of statuses from 100 to 599
-            200-600 is no range of statuses from 100 to 599
+            100000 connections with a pipelining depth of 50000 have 5000000000 requests in flight; the limit is 2147483648
+            100000 connections to each of 50000 hosts are 5000000000 connections; the limit is 134217728
+            a timeout must be longer than 0
+            a timeout must be longer than 0
+            share 0 of 0 does not exist; shares are counted from 0
+            share 1 of 1 does not exist; shares are counted from 0
+            the list of expected statuses is empty
+            300-200 is not a range of statuses within 100 to 599
+            200-600 is not a range of statuses within 100 to 599
             the run must have at least 1 request
-            the run must last longer than no time
-            nothing ends the run; give a number of requests or a duration
-            warm-up and run together last longer than 584 years
-            only a closed loop of a number of requests, without sessions, can make others in place of those that are lost
+            the duration must be longer than 0
+            the run has no end; give a number of requests or a duration
+            warm-up and run together are longer than 584 years
+            only a closed loop with a number of requests, without sessions, can replace lost requests
         "#]],
     );
 }
@@ -313,16 +313,16 @@ fn invalid_loads_are_named() {
         ],
         expect![[r#"
             the run needs at least 1 connection
-            the think time's bounds 2ns..1ns are in the wrong order
+            the bounds of the think time, 2ns and 1ns, are swapped
             the run needs at least 1 connection
-            the rate plan has no piece
-            piece 1 of the rate plan asks for NaN/s, which is not between 0 and 1g/s
-            piece 1 of the rate plan asks for -1/s, which is not between 0 and 1g/s
-            the rate is zero all the time
-            the gaps' bounds 2ns..1ns are in the wrong order
-            gaps of no length have no end of arrivals
+            the rate plan is empty
+            piece 1 of the rate plan has a rate of NaN/s, which is not between 0 and 1g/s
+            piece 1 of the rate plan has a rate of -1/s, which is not between 0 and 1g/s
+            the rate is always zero
+            the bounds of the inter-arrival times, 2ns and 1ns, are swapped
+            the inter-arrival times are all zero
             the trace has no times
-            time 2 of the trace is earlier than the one before
+            time 2 of the trace is earlier than the previous one
         "#]],
     );
 }

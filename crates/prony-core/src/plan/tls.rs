@@ -1,4 +1,4 @@
-//! How connections are secured.
+//! The TLS options of a plan.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Secret;
 use crate::units::ParseError;
 
-/// What the client asks of TLS, for all endpoints that are secured.
+/// The TLS options of the client, for all TLS endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TlsSpec {
@@ -72,10 +72,10 @@ pub enum TlsVersion {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resume {
-    /// Of any connection of the same worker to the same server.
+    /// From any connection of the same worker to the same server.
     #[default]
     On,
-    /// Never: every handshake is a full one.
+    /// Never: every handshake is a full handshake.
     Off,
     /// Only of a connection of the same user session; where the plan has no sessions, only of the
     /// connection before it in the same place.

@@ -1,16 +1,18 @@
-//! The echo protocol, client side: messages of known lengths, each answered by one.
+//! The echo protocol, client side: messages of known lengths, each with one reply.
 
 use std::collections::VecDeque;
 
 use crate::fault::Fault;
 use crate::frame::{self, HEADER, Header, Kind};
 use crate::plan::{Framing, Message, Plan};
-use crate::proto::{Call, Cancelled, Carrier, Odd, Out, Reply, Sink};
+use crate::proto::{Anomaly, Call, Cancelled, Carrier, Out, Reply, Sink};
 use crate::units::{Nanos, RequestId, Span};
 
-/// How long the answer to a primer may take before it is sent again, where messages may be lost.
+/// How long the reply to a warm-up exchange may take before it is sent again, if messages may be
+/// lost.
 const AGAIN: Span = Span::from_millis(100);
-/// Answered messages of a connection that are remembered, to tell doubles from late replies.
+/// How many answered messages of a connection are remembered, to distinguish duplicate from late
+/// replies.
 const ANSWERED_MAX: usize = 64;
 
 /// The codec of one worker.
@@ -18,35 +20,36 @@ const ANSWERED_MAX: usize = 64;
 pub struct Echo {
     framing: Framing,
     messages: Vec<Message>,
-    primers: u32,
-    /// What the short framing announces.
+    warmup_exchanges: u32,
+    /// The number of exchanges that the short framing announces.
     exchanges: u32,
     one_by_one: bool,
     is_lossy: bool,
 }
 
-/// What one connection remembers.
+/// The state of one connection.
 #[derive(Clone, Debug, Default)]
 pub struct Conn {
     opening: Step,
-    /// When the opening exchange last came on, and how often a primer was sent again since.
+    /// When the opening exchange last made progress, and how often a warm-up exchange was sent
+    /// again since.
     since: Nanos,
     again: u32,
-    /// Primers that are answered, or lost.
-    primed: u32,
+    /// Warm-up exchanges that are answered, or lost.
+    warmed_up: u32,
     /// The number of the next message.
     next: u64,
-    /// Those sent and not answered, oldest first.
+    /// Messages that are sent and not answered, oldest first.
     awaited: VecDeque<Awaited>,
-    /// The highest number that was answered.
+    /// The highest number of an answered message.
     highest: u64,
-    /// The last ones that were answered, oldest first.
+    /// The messages that were answered last, oldest first.
     answered: VecDeque<u64>,
     /// The number of the first message after the opening exchange.
     first: u64,
     /// The reply that is coming in.
     coming: Option<Coming>,
-    /// Bytes of a short reply that are here.
+    /// How many bytes of a short reply have arrived.
     have: u32,
 }
 
@@ -56,11 +59,11 @@ struct Awaited {
     sequence: u64,
     /// The length of its reply.
     reply: u32,
-    /// Whose it is; `None`: a primer.
+    /// Its exchange; `None` for a warm-up exchange.
     id: Option<RequestId>,
 }
 
-/// A reply of which not all is here.
+/// A partly received reply.
 #[derive(Clone, Copy, Debug)]
 struct Coming {
     /// Which message it answers.
@@ -71,15 +74,15 @@ struct Coming {
     left: u32,
 }
 
-/// Where the opening exchange stands.
+/// The state of the opening exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
     /// Nothing was sent yet.
     #[default]
     Opening,
-    /// The next primer is to be sent.
+    /// The next warm-up exchange is due.
     Due,
-    /// A primer waits for its reply.
+    /// A warm-up exchange awaits its reply.
     Waits,
     Done,
 }
@@ -88,22 +91,22 @@ impl Echo {
     /// The codec for a plan that has an exchange.
     ///
     /// # Panics
-    /// Where the plan has none.
+    /// If the plan has none.
     pub fn new(plan: &Plan) -> Self {
-        let exchange = plan.exchange.as_deref().expect("the plan says what is exchanged");
+        let exchange = plan.exchange.as_deref().expect("the plan has an exchange");
         let transports = || plan.endpoints.iter().map(|endpoint| endpoint.transport());
         Self {
             framing: exchange.framing,
             messages: exchange.messages.clone(),
-            primers: exchange.primers,
-            // Modulo 2^32, as the old client counts; where nobody knows, the most there can be.
+            warmup_exchanges: exchange.warmup_exchanges,
+            // Modulo 2^32, as the old client counts; 0, the largest number, if it is unknown.
             exchanges: plan.exchanges().map_or(0, |n| n as u32),
             one_by_one: transports().any(|t| t.keeps_boundaries()),
             is_lossy: transports().any(|t| t.is_lossy()),
         }
     }
 
-    /// Append a message; returns where its payload begins.
+    /// Append a message. Returns the position of its payload.
     fn message(
         &self,
         conn: &mut Conn,
@@ -139,18 +142,18 @@ impl Echo {
             }
             conn.have = 0;
             if i + 1 < data.len() && sink.outstanding() <= 1 {
-                // Its replies are longer than those of this framing: so is that one.
+                // Its replies are longer than those of this framing, and so is this one.
                 let fault = Some(Fault::Surplus);
                 let reply = whole(0, frame::SHORT_REPLY);
-                sink.done(id, Reply { keeps_open: false, fault, ..reply });
+                sink.done(id, &Reply { keeps_open: false, fault, ..reply });
                 return Ok(data.len());
             }
-            sink.done(id, whole(0, frame::SHORT_REPLY));
+            sink.done(id, &whole(0, frame::SHORT_REPLY));
         }
         Ok(data.len())
     }
 
-    /// One reply of the long framing, or a part of it; how much was used.
+    /// Read one reply of the long framing, or a part of it. Returns how many bytes were used.
     fn long(&self, conn: &mut Conn, data: &[u8], sink: &mut impl Sink) -> Result<usize, Fault> {
         let (mut coming, head) = match conn.coming {
             Some(coming) => (coming, 0),
@@ -180,46 +183,47 @@ impl Echo {
         } else {
             conn.coming = None;
             if let Some(id) = conn.answers(coming.sequence) {
-                sink.done(id, whole(HEADER, coming.length));
+                sink.done(id, &whole(HEADER, coming.length));
             }
         }
         Ok(head + n)
     }
 
-    /// One message that came alone: a datagram.
+    /// Read one datagram.
     fn datagram(&self, conn: &mut Conn, data: &[u8], sink: &mut impl Sink) {
         let header = if data.len() < HEADER { None } else { Header::read(data) };
         let is_whole = |h: &Header| h.length as usize == data.len() - HEADER;
         let Some(header) = header.filter(|h| h.kind == Kind::Reply && is_whole(h)) else {
-            sink.odd(Odd::Foreign);
+            sink.odd(Anomaly::Unexpected);
             return;
         };
         let sequence = header.sequence;
         if let Some(awaited) = conn.awaited(&header) {
             if awaited.reply != header.length {
-                sink.odd(Odd::Foreign);
+                sink.odd(Anomaly::Unexpected);
                 return;
             }
             if sequence < conn.highest {
-                sink.odd(Odd::Reordered);
+                sink.odd(Anomaly::Reordered);
             }
             if let Some(id) = conn.answers(sequence) {
-                sink.done(id, whole(HEADER, header.length));
+                sink.done(id, &whole(HEADER, header.length));
             }
         } else if sequence < conn.first {
-            // A primer's that came too late for the opening exchange.
+            // The reply to a warm-up exchange that arrived after the opening exchange.
         } else if conn.answered.contains(&sequence) {
-            sink.odd(Odd::Duplicate);
+            sink.odd(Anomaly::Duplicate);
         } else if sequence < conn.next {
             conn.remember(sequence);
-            sink.odd(Odd::Late);
+            sink.odd(Anomaly::Late);
         } else {
-            sink.odd(Odd::Foreign);
+            sink.odd(Anomaly::Unexpected);
         }
     }
 
-    /// Take in a reply to a primer; how much was used, 0 where it is none, or not whole.
-    fn primer(&self, conn: &mut Conn, data: &[u8]) -> Result<usize, Fault> {
+    /// Read the reply to a warm-up exchange. Returns how many bytes were used: 0 if it is not such
+    /// a reply, or not complete.
+    fn warm_up_reply(&self, conn: &mut Conn, data: &[u8]) -> Result<usize, Fault> {
         let used = match self.framing {
             Framing::Short if data.len() < frame::SHORT_REPLY as usize => return Ok(0),
             Framing::Short => frame::SHORT_REPLY as usize,
@@ -227,7 +231,7 @@ impl Echo {
                 let header = if data.len() < HEADER { None } else { Header::read(data) };
                 let found = header.and_then(|h| conn.awaited(&h).filter(|a| a.reply == h.length));
                 let Some(awaited) = found else {
-                    // Somebody else's, or one that was given up.
+                    // An unexpected reply, or one that is no longer awaited.
                     let waits = self.is_lossy || data.len() < HEADER;
                     return if waits { Ok(0) } else { Err(Fault::BadFrame) };
                 };
@@ -243,7 +247,7 @@ impl Echo {
             return if self.is_lossy { Ok(0) } else { Err(Fault::BadFrame) };
         }
         conn.opening = Step::Due;
-        conn.primed += 1;
+        conn.warmed_up += 1;
         Ok(used)
     }
 }
@@ -262,7 +266,7 @@ fn whole(head: usize, length: u32) -> Reply {
 }
 
 impl Conn {
-    /// Which message that reply answers.
+    /// The message that the reply answers.
     fn awaited(&self, header: &Header) -> Option<Awaited> {
         if header.kind != Kind::Reply {
             return None;
@@ -271,14 +275,14 @@ impl Conn {
     }
 
     fn position(&self, sequence: u64) -> Option<usize> {
-        // Numbers ascend, and those of lost messages are taken out.
+        // Numbers ascend, and those of lost messages are removed.
         match self.awaited.front() {
             Some(first) if first.sequence == sequence => Some(0),
             _ => self.awaited.binary_search_by_key(&sequence, |a| a.sequence).ok(),
         }
     }
 
-    /// A message is answered: whose it is.
+    /// A message is answered. Returns its exchange.
     fn answers(&mut self, sequence: u64) -> Option<RequestId> {
         let answered = self.awaited.remove(self.position(sequence)?)?;
         self.highest = self.highest.max(sequence);
@@ -338,11 +342,11 @@ impl Carrier for Echo {
         sink: &mut impl Sink,
     ) -> Result<usize, Fault> {
         if conn.opening != Step::Done {
-            let used = self.primer(conn, data)?;
+            let used = self.warm_up_reply(conn, data)?;
             if used > 0 {
                 (conn.since, conn.again) = (now, 0);
             }
-            // A datagram that is not awaited is passed over.
+            // A datagram that is not awaited is ignored.
             return Ok(if self.is_lossy { data.len() } else { used });
         }
         if self.is_lossy {
@@ -386,7 +390,7 @@ impl Carrier for Echo {
         waits.then(|| conn.since + AGAIN * u64::from(conn.again + 1))
     }
 
-    /// A primer was lost, or its reply: it goes out again.
+    /// A warm-up exchange was lost, or its reply: send it again.
     fn on_deadline(&mut self, conn: &mut Conn, now: Nanos) -> Result<(), Fault> {
         if self.deadline(conn).is_some_and(|at| at <= now) {
             conn.again += 1;
@@ -413,7 +417,7 @@ impl Carrier for Echo {
 }
 
 impl Echo {
-    /// What the opening exchange has to send next.
+    /// Append the next output of the opening exchange.
     fn open(&self, conn: &mut Conn, now: Nanos, out: &mut Out) {
         if conn.opening == Step::Opening {
             (conn.since, conn.again) = (now, 0);
@@ -426,7 +430,7 @@ impl Echo {
         if conn.opening != Step::Due {
             return;
         }
-        if conn.primed == self.primers {
+        if conn.warmed_up == self.warmup_exchanges {
             conn.opening = Step::Done;
             conn.first = conn.next;
             return;
@@ -435,7 +439,7 @@ impl Echo {
         let before = out.len();
         let payload = self.message(conn, None, 0, out.bytes());
         if self.framing == Framing::Short {
-            // Length and payload apart, as the old client's primers go out.
+            // Send length and payload apart, like the old client's warm-up exchanges.
             out.cut_at(payload.max(before));
         }
         out.cut();

@@ -14,50 +14,49 @@ use chunked::ChunkLine;
 use head::{Body, Framing, Head, Kind, Line, Section, split_field};
 use request::Requests;
 
-/// The codec of one worker: the prebuilt requests of a plan, and the heads that its replies had
-/// last.
+/// The codec of one worker: the prebuilt requests of a plan, and the most recent reply heads.
 #[derive(Clone, Debug)]
 pub struct H1 {
     requests: Requests,
     seen: Seen,
 }
 
-/// What one connection remembers: where in a reply it is.
+/// The state of one connection: its position in a reply.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conn {
     head: Head,
-    /// Bytes of this reply that are no body, so far.
+    /// Bytes of this reply that are not body, so far.
     head_bytes: u64,
     /// Bytes of body so far.
     body_bytes: u64,
     /// Bytes of chunk framing so far.
     framing_bytes: u32,
-    /// Bytes behind the last chunk so far.
+    /// Bytes after the last chunk so far.
     footer_bytes: u32,
     phase: Phase,
     /// Interim replies before this one.
     interim: u32,
-    /// The peer was told to close the connection after the last call.
+    /// The peer was asked to close the connection after the last call.
     closing: bool,
     keeps_open: bool,
     tunnel: bool,
 }
 
-// Ten thousand idle connections should cost no more than a table.
+// Keep ten thousand idle connections small.
 const _: () = assert!(size_of::<Conn>() <= 72);
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Before the status line. An empty line may precede it, so that a peer is understood that
-    /// counts badly.
+    /// Before the status line. An empty line may precede it: some servers send one too many after a
+    /// body.
     Start { section: Section, blank: bool },
     /// Between status line and the end of the head.
     Fields(Section),
-    /// In a body (`chunk: false`) or chunk of which so many bytes are to come.
+    /// In a body (`chunk: false`) or a chunk, with `left` bytes to come.
     Data { left: u64, chunk: bool },
     /// In a chunk's size line (the size so far), or in the line end of the chunk before.
     Size { line: ChunkLine, size: u64 },
-    /// Behind the last chunk.
+    /// After the last chunk.
     Trailers(Section),
     /// In a body that ends with the connection.
     UntilClose,
@@ -65,13 +64,13 @@ enum Phase {
     Over,
 }
 
-/// What reading some bytes has led to.
+/// The result of reading some bytes.
 enum Step {
-    /// So many bytes are done with; there may be more to do.
+    /// This many bytes are used; there may be more to do.
     Used(usize),
-    /// So many bytes are done with; the next ones make sense only with what follows them.
-    Starved(usize),
-    /// The reply ended after so many bytes.
+    /// This many bytes are used; the next ones can only be read with more bytes after them.
+    NeedsMore(usize),
+    /// The reply ended after this many bytes.
     Done(usize),
 }
 
@@ -93,7 +92,7 @@ impl Carrier for H1 {
         limit.saturating_sub(in_flight)
     }
 
-    #[inline]
+    #[inline(always)]
     fn submit(
         &mut self,
         conn: &mut Conn,
@@ -139,7 +138,7 @@ impl Carrier for H1 {
             };
             match step {
                 Step::Used(n) => at += n,
-                Step::Starved(n) => {
+                Step::NeedsMore(n) => {
                     at += n;
                     break;
                 }
@@ -179,10 +178,10 @@ impl Carrier for H1 {
 }
 
 impl H1 {
-    /// A whole reply at the start of `data` that has a head seen before: the usual case, in which
-    /// the connection has nothing to remember. Returns its length and whether the connection goes
-    /// on.
-    #[inline]
+    /// Read a complete reply at the start of `data` with a head that was seen before. This is the
+    /// usual case, in which the connection needs no state. Returns the length of the reply and
+    /// whether the connection stays open.
+    #[inline(always)]
     fn seen_reply(
         &self,
         conn: &mut Conn,
@@ -227,7 +226,7 @@ impl H1 {
         let Some((id, call)) = sink.oldest() else { return Err(Fault::Surplus) };
         let kind = self.requests.kind(call);
         let starts = matches!(conn.phase, Phase::Start { blank: false, .. });
-        // Whoever wants the headers wants them read.
+        // If headers are wanted, the head must be parsed.
         let compares = starts && !sink.wants_headers(id);
         if compares && let Some(seen) = self.seen.find(call, kind, data) {
             let n = seen.bytes.len();
@@ -238,7 +237,7 @@ impl H1 {
         let (n, whole) = conn.head_lines(id, data, sink)?;
         conn.head_bytes += n as u64;
         if !whole {
-            return Ok(Step::Starved(n));
+            return Ok(Step::NeedsMore(n));
         }
         if conn.head.is_interim() {
             conn.interim = conn.interim.saturating_add(1);
@@ -253,7 +252,7 @@ impl H1 {
 }
 
 impl Conn {
-    /// Read the lines of a head; returns the bytes used and whether the head is whole.
+    /// Read the lines of a head. Returns the bytes used and whether the head is complete.
     fn head_lines(
         &mut self,
         id: RequestId,
@@ -293,7 +292,7 @@ impl Conn {
                         (name, value, n)
                     }
                     Line::End(n) => return Ok((at + n, true)),
-                    Line::Starved => return Ok((at, false)),
+                    Line::NeedsMore => return Ok((at, false)),
                 },
             };
             self.head.field(name, value)?;
@@ -304,7 +303,7 @@ impl Conn {
         }
     }
 
-    /// The head is whole, and ended after `n` bytes.
+    /// The head is complete, and ended after `n` bytes.
     #[inline]
     fn head_done(&mut self, framing: Framing, n: usize) -> Step {
         (self.keeps_open, self.tunnel) = (framing.keeps_open, framing.tunnel);
@@ -359,9 +358,9 @@ impl Conn {
                     (n, false)
                 }
                 Line::End(n) => (n, true),
-                Line::Starved => {
+                Line::NeedsMore => {
                     self.phase = Phase::Trailers(section);
-                    return Ok(Step::Starved(at));
+                    return Ok(Step::NeedsMore(at));
                 }
             };
             at += n;
@@ -384,8 +383,9 @@ impl Conn {
         }
     }
 
-    /// The reply is whole; `rest` bytes follow it. Returns whether there is more to read on this
+    /// The reply is complete; `rest` bytes follow it. Returns whether there is more to read on this
     /// connection.
+    #[inline(never)]
     fn finish(&mut self, rest: usize, sink: &mut impl Sink) -> bool {
         let reply = Reply {
             status: self.head.status,
@@ -397,7 +397,7 @@ impl Conn {
             keeps_open: self.keeps_open,
             fault: None,
         };
-        // Nobody reads a body without an exchange that awaits it.
+        // A body is only read for an exchange that awaits it.
         let Some((id, _)) = sink.oldest() else { return false };
         let open = self.give(id, reply, self.tunnel, rest, sink);
         let phase = if open { Phase::default() } else { Phase::Over };
@@ -405,9 +405,9 @@ impl Conn {
         open
     }
 
-    /// Hand over a reply whose `keeps_open` and `fault` are as its own bytes have it; the calls
-    /// around it and the bytes behind it have a say too.
-    #[inline]
+    /// Pass a reply to the sink. Its `keeps_open` and `fault` follow from its own bytes; they also
+    /// depend on the calls around it and on the bytes after it.
+    #[inline(always)]
     fn give(
         &self,
         id: RequestId,
@@ -418,22 +418,22 @@ impl Conn {
     ) -> bool {
         let alone = sink.outstanding() <= 1;
         let open = reply.keeps_open && !(self.closing && alone);
-        // After a switch of protocols what follows is no affair of HTTP.
+        // After a switch of protocols, the following bytes are not HTTP.
         let surplus = rest > 0 && (alone || !open) && !tunnel;
         reply.keeps_open = open && !surplus;
         reply.fault = surplus.then_some(Fault::Surplus);
-        sink.done(id, reply);
+        sink.done(id, &reply);
         reply.keeps_open
     }
 
-    /// Whether nothing of a reply has been read, and nothing looked at.
+    /// Whether no byte of a reply has been read or scanned.
     #[inline]
     fn is_fresh(&self) -> bool {
         matches!(self.phase, Phase::Start { section, blank: false } if section.is_fresh())
             && self.head_bytes == 0
     }
 
-    /// Whether a reply has begun and not ended.
+    /// Whether a reply has started and not ended.
     #[inline]
     fn has_begun(&self) -> bool {
         self.head_bytes > 0
@@ -446,9 +446,9 @@ impl Default for Phase {
     }
 }
 
-/// Heads as they came last. A server sends the same head again and again (with one `Date` a
-/// second), and the same bytes mean the same: comparing them is several times faster than reading
-/// them.
+/// The most recent heads. A server sends the same head again and again (with a new `Date` every
+/// second), and the same bytes have the same meaning: comparing them is several times faster than
+/// parsing them.
 #[derive(Clone, Debug)]
 struct Seen {
     heads: Box<[SeenHead; Self::SLOTS]>,
@@ -456,22 +456,22 @@ struct Seen {
 
 #[derive(Clone, Debug)]
 struct SeenHead {
-    /// From status line to empty line; empty = none yet.
+    /// From status line to empty line; empty if there is none yet.
     bytes: Vec<u8>,
     head: Head,
-    /// What it means in answer to a call of this kind.
+    /// The kind of call that it answers.
     kind: Kind,
     framing: Framing,
 }
 
 impl Seen {
-    /// A few, so that a handful of URLs in turn do not drive out each other's heads.
+    /// Several, so that a few URLs in rotation do not evict each other's heads.
     const SLOTS: usize = 8;
-    /// Longer heads are read each time.
+    /// Longer heads are parsed each time.
     const LONGEST: usize = 1024;
 
     fn new() -> Self {
-        // All memory now: nothing is allocated per reply.
+        // Allocate everything now, and nothing per reply.
         let (head, kind) = (Head::default(), Kind::Plain);
         let slot = || SeenHead {
             bytes: Vec::with_capacity(Self::LONGEST),

@@ -1,9 +1,9 @@
-//! What a connection is about to send, and which exchanges begin in it.
+//! The bytes that a connection is about to send, and where exchanges start in them.
 
 use crate::units::{RequestId, Span};
 
-/// Bytes on their way to one connection's socket, with the places where exchanges begin, and the
-/// places before and behind which they are offered to the kernel apart.
+/// Bytes for the socket of one connection, with the positions at which exchanges start, and the
+/// positions at which they are cut into pieces that are given to the kernel one by one.
 #[derive(Clone, Debug, Default)]
 pub struct Out {
     bytes: Vec<u8>,
@@ -12,17 +12,17 @@ pub struct Out {
     waits: Vec<(RequestId, Span)>,
 }
 
-/// Where an exchange begins.
+/// The start of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begin {
-    /// How many bytes lie before it.
+    /// How many bytes are before it.
     pub at: usize,
     /// Which exchange.
     pub id: RequestId,
 }
 
 impl Out {
-    /// Nothing, with memory for this number of bytes.
+    /// An empty buffer, with memory for this number of bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
     }
@@ -33,32 +33,32 @@ impl Out {
         self.begins.push(Begin { at: self.bytes.len(), id });
     }
 
-    /// What was appended so far; append more.
+    /// The bytes appended so far, for appending more.
     #[inline]
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// What was appended since the last cut is offered to the kernel by itself: a message, or a
+    /// Give the bytes appended since the last cut to the kernel by themselves, as a message or a
     /// datagram.
     pub fn cut(&mut self) {
         self.cut_at(self.bytes.len());
     }
 
-    /// The same of what lies before that place.
+    /// Give the bytes between the last cut and `at` to the kernel by themselves.
     pub fn cut_at(&mut self, at: usize) {
         if self.cuts.last().copied().unwrap_or(0) < at {
             self.cuts.push(at);
         }
     }
 
-    /// What was appended since the last cut are datagrams of that size each; the last one may be
-    /// shorter.
+    /// Cut the bytes appended since the last cut into datagrams of `size` bytes each; the last one
+    /// may be shorter.
     ///
     /// # Panics
-    /// Where the size is 0.
+    /// If `size` is 0.
     pub fn segments(&mut self, size: usize) {
-        assert!(size > 0, "a datagram holds something");
+        assert!(size > 0, "a datagram is not empty");
         let mut at = self.cuts.last().copied().unwrap_or(0) + size;
         while at < self.bytes.len() {
             self.cuts.push(at);
@@ -67,7 +67,7 @@ impl Out {
         self.cut();
     }
 
-    /// A part of the exchange, which goes out now, waited so long for the peer's permission.
+    /// A part of the exchange that is sent now has waited this long for the peer's permission.
     pub fn waited_for_window(&mut self, id: RequestId, wait: Span) {
         self.waits.push((id, wait));
     }
@@ -108,12 +108,12 @@ impl Out {
         &self.cuts
     }
 
-    /// The waits for permission that were noted since the last call.
+    /// The waits for permission since the last call.
     pub(crate) fn take_waits(&mut self) -> std::vec::Drain<'_, (RequestId, Span)> {
         self.waits.drain(..)
     }
 
-    /// Bytes and begins, to be replaced by what they become on the way (records).
+    /// The bytes, starts and cuts, to be replaced by those of the encrypted records.
     pub(crate) fn parts(&mut self) -> (&mut Vec<u8>, &mut [Begin], &mut Vec<usize>) {
         (&mut self.bytes, &mut self.begins, &mut self.cuts)
     }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_cut_what_was_appended_since_the_last_cut() {
+    fn segments_cut_the_bytes_since_the_last_cut() {
         let mut out = Out::default();
         out.bytes().extend_from_slice(b"hello");
         out.cut();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_cut_where_nothing_is() {
+    fn does_not_cut_an_empty_buffer() {
         let mut out = Out::default();
         out.cut();
         out.segments(3);

@@ -1,5 +1,5 @@
-//! A rate over time, its integral, and the integral's inverse; how arrivals fall around it; both as
-//! people write them.
+//! The rate over time, its integral and the inverse of the integral; arrival processes; the text
+//! form of both.
 
 mod parse;
 
@@ -8,13 +8,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::units::{Nanos, Span};
-pub(crate) use parse::parse_bounds;
 pub use parse::{ArrivalsArg, parse_trace};
 
-/// A rate over time: pieces one after another, each constant or a linear ramp.
+/// A rate over time: consecutive pieces, each constant or a linear ramp.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RatePlan {
-    /// The pieces in order. Only the last may be without an end.
+    /// The pieces in order. Only the last may be unbounded.
     pub pieces: Vec<RatePiece>,
 }
 
@@ -23,49 +22,51 @@ pub struct RatePlan {
 pub struct RatePiece {
     /// Arrivals per second at its start.
     pub from: f64,
-    /// Arrivals per second at its end; equal to `from` where it is constant.
+    /// Arrivals per second at its end; equal to `from` if the rate is constant.
     pub to: f64,
-    /// Its length; `None` = without an end (constant, and the last).
+    /// Its length; `None` if unbounded, which only a constant last piece may be.
     pub length: Option<Span>,
 }
 
-/// The law by which arrivals fall around the rate.
+/// The arrival process: how arrivals are distributed over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
-    /// Evenly: arrival k where the integral of the rate reaches k.
+    /// Evenly spaced: arrival k is due when the integral of the rate reaches k.
     Fixed,
-    /// A Poisson process with that rate (time-dependent where the rate is). The first gap is drawn
-    /// too.
+    /// A Poisson process with that rate, inhomogeneous if the rate varies. The time to the first
+    /// arrival is drawn too.
     Poisson,
-    /// Gaps drawn uniformly between the two, the first included; needs no rate.
+    /// Inter-arrival times drawn uniformly between the two bounds, including the time to the first
+    /// arrival. Has no rate.
     Uniform(Span, Span),
-    /// These times since the start, ascending; needs no rate, ends by itself.
+    /// These times since the start, ascending. Has no rate; the last time ends the load.
     Trace(Arc<[Span]>),
 }
 
-/// A change of the rate while a run goes on.
+/// A change of the rate during a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Steer {
-    /// From when on, since the epoch. The warm-up keeps its rate.
+pub struct RateChange {
+    /// When it takes effect, since the epoch. The warm-up keeps its rate.
     pub from: Nanos,
-    /// The rate is the plan's times this, until the next change; 0 = nothing arrives. At least 0.
+    /// Until the next change, the rate is the planned rate times this factor. At least 0; 0 pauses
+    /// the arrivals.
     pub factor: f64,
 }
 
 impl RatePlan {
-    /// One rate, in arrivals per second, without an end.
+    /// A constant rate in arrivals per second, unbounded.
     pub fn constant(rate: f64) -> Self {
         Self { pieces: vec![RatePiece { from: rate, to: rate, length: None }] }
     }
 
-    /// The rate with which it begins, per second; 0 where it is empty.
+    /// The initial rate per second; 0 if there are no pieces.
     pub fn initial(&self) -> f64 {
         self.pieces.first().map_or(0.0, |p| p.from)
     }
 
-    /// The asked rate at a moment after the plan's start, per second; 0 after its end. Where two
-    /// pieces meet, the later one counts.
+    /// The target rate per second at `t` after the start; 0 after the end. At the boundary of two
+    /// pieces, the rate of the later one.
     pub fn rate_at(&self, t: Span) -> f64 {
         let mut start = Span::ZERO;
         for piece in &self.pieces {
@@ -78,37 +79,46 @@ impl RatePlan {
         0.0
     }
 
-    /// Its length; `None` where the last piece has no end.
+    /// Whether the rate changes.
+    pub fn changes(&self) -> bool {
+        let first = self.initial();
+        self.pieces.iter().any(|p| p.from != first || p.to != first)
+    }
+
+    /// The total length; `None` if the last piece is unbounded.
     pub fn length(&self) -> Option<Span> {
         self.pieces.iter().map(|p| p.length).sum()
     }
 
-    /// What it becomes where it begins at `begin` and is changed while it is carried out. The
-    /// changes are in the order of their moments.
+    /// This plan with the changes applied, if it starts at `start`. The changes are in the order of
+    /// time.
     #[must_use]
-    pub fn steered(&self, begin: Nanos, steers: &[Steer]) -> Self {
+    pub fn with_changes(&self, start: Nanos, changes: &[RateChange]) -> Self {
         let factor = |t: Span| {
-            let passed = steers.iter().rev().find(|s| s.from.since(begin) <= t);
-            passed.map_or(1.0, |s| s.factor)
+            let latest = changes.iter().rev().find(|c| c.from.since(start) <= t);
+            latest.map_or(1.0, |c| c.factor)
         };
-        let mut pieces = Vec::with_capacity(self.pieces.len() + steers.len());
-        let mut start = Span::ZERO;
+        let mut pieces = Vec::with_capacity(self.pieces.len() + changes.len());
+        let mut piece_start = Span::ZERO;
         for piece in &self.pieces {
-            let mut cuts: Vec<Span> = steers.iter().map(|s| s.from.since(begin)).collect();
-            cuts.retain(|&cut| cut > start && piece.length.is_none_or(|l| cut < start + l));
+            let mut cuts: Vec<Span> = changes.iter().map(|c| c.from.since(start)).collect();
+            cuts.retain(|&cut| {
+                cut > piece_start && piece.length.is_none_or(|l| cut < piece_start + l)
+            });
             cuts.dedup();
             let mut at = Span::ZERO;
             for cut in cuts {
-                pieces.push(piece.part(at, Some(cut - start)).times(factor(start + at)));
-                at = cut - start;
+                let part = piece.part(at, Some(cut - piece_start));
+                pieces.push(part.times(factor(piece_start + at)));
+                at = cut - piece_start;
             }
-            pieces.push(piece.part(at, piece.length).times(factor(start + at)));
-            start += piece.length.unwrap_or(Span::ZERO);
+            pieces.push(piece.part(at, piece.length).times(factor(piece_start + at)));
+            piece_start += piece.length.unwrap_or(Span::ZERO);
         }
         Self { pieces }
     }
 
-    /// How many arrivals it asks for in its first `t`: the integral of the rate.
+    /// The expected number of arrivals in the first `t`: the integral of the rate.
     pub fn arrivals_until(&self, t: Span) -> f64 {
         let mut start = Span::ZERO;
         let mut sum = 0.0;
@@ -122,8 +132,8 @@ impl RatePlan {
 }
 
 impl RatePiece {
-    /// The part between two moments, counted from its start; `None`: to its end.
-    fn part(&self, from: Span, to: Option<Span>) -> Self {
+    /// The part between two times since its start; `None` stands for its end.
+    pub(crate) fn part(&self, from: Span, to: Option<Span>) -> Self {
         let rate = |t: Span| self.from + self.slope() * t.as_secs_f64();
         Self {
             from: if from == Span::ZERO { self.from } else { rate(from) },
@@ -136,7 +146,7 @@ impl RatePiece {
         Self { from: self.from * factor, to: self.to * factor, ..self }
     }
 
-    /// How fast the rate grows, per second and second.
+    /// The slope of the rate, per second squared.
     fn slope(&self) -> f64 {
         match self.length {
             Some(length) if length > Span::ZERO => (self.to - self.from) / length.as_secs_f64(),
@@ -145,10 +155,11 @@ impl RatePiece {
     }
 }
 
-/// When the integral of a rate plan passes a given number of arrivals, for numbers that never fall.
+/// The inverse of a rate plan's integral: the time at which it reaches a number of arrivals. The
+/// numbers must not decrease from call to call.
 ///
-/// Each time is computed from the start of its piece, so errors do not add up: they stay below a
-/// nanosecond for runs of weeks.
+/// Each time is computed from the start of its piece, so errors do not accumulate: they stay below
+/// a nanosecond in runs of weeks.
 #[derive(Clone, Debug)]
 pub(crate) struct Inverse {
     pieces: Vec<Piece>,
@@ -172,7 +183,7 @@ impl Inverse {
         for piece in &plan.pieces {
             let end = piece.length.map_or(Span::MAX, |length| start + length);
             let base = plan.arrivals_until(start);
-            // A rate that is no number or negative is no rate.
+            // NaN and negative rates count as 0.
             pieces.push(Piece {
                 start,
                 end,
@@ -185,15 +196,15 @@ impl Inverse {
         Self { pieces, current: 0 }
     }
 
-    /// The same without a step forward: for any number that is not below the last one that
-    /// [`Inverse::at`] was asked for.
-    pub(crate) fn look(&self, arrivals: f64) -> Option<Span> {
+    /// As [`Inverse::at`], without advancing. `arrivals` must not be below the latest argument of
+    /// [`Inverse::at`].
+    pub(crate) fn peek(&self, arrivals: f64) -> Option<Span> {
         let pieces = self.pieces.get(self.current..)?;
         pieces.iter().find_map(|piece| piece.at(arrivals).filter(|&at| at < piece.end))
     }
 
-    /// The last moment at which the integral is `arrivals`, to the nearest nanosecond; `None` after
-    /// the plan's end.
+    /// The last time at which the integral equals `arrivals`, to the nearest nanosecond; `None`
+    /// after the end of the plan.
     #[inline]
     pub(crate) fn at(&mut self, arrivals: f64) -> Option<Span> {
         while let Some(piece) = self.pieces.get(self.current) {
@@ -207,23 +218,23 @@ impl Inverse {
 }
 
 impl Piece {
-    /// As if the piece had no end; `None` where it never comes so far.
+    /// The same for a piece taken as unbounded; `None` if its integral never reaches `arrivals`.
     #[inline]
     fn at(&self, arrivals: f64) -> Option<Span> {
         let area = (arrivals - self.base).max(0.0);
         let nanos = if self.slope == 0.0 {
             area * 1e9 / self.from
         } else {
-            // from t + slope t^2 / 2 = area, in the form that does not subtract like from like.
+            // Solves from t + slope t^2 / 2 = area, in the form without cancellation.
             let root = (self.from * self.from + 2.0 * self.slope * area).sqrt();
             2e9 * area / (self.from + root)
         };
         if nanos.is_finite() {
-            // To the nearest; `round` would be a call on processors without SSE 4.1.
+            // Round to nearest; `round` is a function call on processors without SSE 4.1.
             return Some(self.start + Span((nanos + 0.5) as u64));
         }
-        // 0/0: nothing is asked of a rate that begins at zero; it passes zero at once if it grows,
-        // else never.
+        // 0/0: no area is needed and the initial rate is zero. A growing rate leaves zero at once,
+        // any other rate never does.
         (area == 0.0 && self.slope > 0.0).then_some(self.start)
     }
 }

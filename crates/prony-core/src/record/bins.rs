@@ -1,12 +1,12 @@
-//! Bins of equal width, with what lies outside them and the moments: the histogram of the ACE
-//! performance tests. The shared recorder does not use it; it keeps what an old format must show.
+//! A histogram with bins of equal width, counts of outliers, and moments, as the ACE performance
+//! tests print it. Only that output uses it, not the shared recorder.
 
-/// Counts of values in `count` bins over `[first, last)`, values outside it, and power sums.
+/// Counts of values in equal bins over `[first, last)`, values outside them, and power sums.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bins {
     first: f64,
     last: f64,
-    /// Below, the bins, above.
+    /// Values below the first bin, in each bin, and above the last bin.
     counts: Vec<u64>,
     outliers_max: usize,
     outliers: Vec<f64>,
@@ -16,23 +16,22 @@ pub struct Bins {
     sums: [f64; 4],
 }
 
-/// Skew and kurtosis of a sample.
+/// Skewness and kurtosis of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
-    /// The third standardised moment.
+    /// Skewness: the third standardized moment.
     pub skew: f64,
-    /// The fourth one, less the 3 of a normal law.
+    /// Excess kurtosis: the fourth standardized moment minus 3.
     pub kurtosis: f64,
 }
 
 impl Bins {
-    /// `count` empty bins over `[first, last)`. The first `outliers_max` values that lie outside
-    /// are kept as they came.
+    /// `count` empty bins over `[first, last)`. The first `outliers_max` values outside them are
+    /// kept in order of arrival.
     ///
-    /// # Panics
-    /// Where there is no bin.
+    /// If `count` is zero.
     pub fn new(count: usize, first: f64, last: f64, outliers_max: usize) -> Self {
-        assert!(count > 0, "a histogram needs a bin");
+        assert!(count > 0, "a histogram needs at least one bin");
         Self {
             first,
             last,
@@ -46,7 +45,7 @@ impl Bins {
         }
     }
 
-    /// Count one value. One outside the bins counts in everything, too.
+    /// Record a value. Values outside the bins count in the moments too.
     pub fn record(&mut self, v: f64) {
         self.n += 1;
         self.min = self.min.min(v);
@@ -63,7 +62,7 @@ impl Bins {
             above
         } else {
             let bins = (above - 1) as f64;
-            // Rounding could carry a value just below the last edge over it.
+            // Rounding could move a value just below `last` past the last bin.
             (((v - self.first) * bins / (self.last - self.first) + 1.0) as usize).min(above - 1)
         };
         self.counts[slot] += 1;
@@ -72,34 +71,34 @@ impl Bins {
         }
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.n
     }
 
-    /// The smallest value; infinite where there is none.
+    /// The smallest value; positive infinity if there are none.
     pub fn min(&self) -> f64 {
         self.min
     }
 
-    /// The largest value; minus infinite where there is none.
+    /// The largest value; negative infinity if there are none.
     pub fn max(&self) -> f64 {
         self.max
     }
 
-    /// The mean; not a number where there is none.
+    /// The mean; NaN if there are no values.
     pub fn mean(&self) -> f64 {
         self.sums[0] / self.n as f64
     }
 
-    /// The sample variance from power sums, `(s2 - 2 s1 m + n m^2) / (n - 1)`; not a number for
-    /// fewer than two values. Values that are close together cost it digits.
+    /// The sample variance from power sums, `(s2 - 2 s1 m + n m^2) / (n - 1)`; NaN for fewer than
+    /// two values. Loses digits to cancellation if the spread is small compared with the mean.
     pub fn variance(&self) -> f64 {
         let (n, mean) = (self.n as f64, self.mean());
         (self.sums[1] - 2.0 * self.sums[0] * mean + n * mean * mean) / (n - 1.0)
     }
 
-    /// Skew and kurtosis, from the same sums.
+    /// Skewness and kurtosis, from the same power sums.
     pub fn shape(&self) -> Shape {
         let (n, m, sd) = (self.n as f64, self.mean(), self.variance().sqrt());
         let [s1, s2, s3, s4] = self.sums;
@@ -109,32 +108,32 @@ impl Bins {
         Shape { skew: third / (sd * sd * sd) / n, kurtosis: fourth / (sd * sd * sd * sd) / n - 3.0 }
     }
 
-    /// Where the bins begin.
+    /// The lower edge of the first bin.
     pub fn first(&self) -> f64 {
         self.first
     }
 
-    /// Where they end.
+    /// The upper edge of the last bin.
     pub fn last(&self) -> f64 {
         self.last
     }
 
-    /// How many values lie below the first bin.
+    /// The number of values below the first bin.
     pub fn below(&self) -> u64 {
         self.counts[0]
     }
 
-    /// How many values lie at or above the end of the last bin.
+    /// The number of values at or above the end of the last bin.
     pub fn above(&self) -> u64 {
         self.counts[self.counts.len() - 1]
     }
 
-    /// How many values lie in each bin.
+    /// The number of values in each bin.
     pub fn bins(&self) -> &[u64] {
         &self.counts[1..self.counts.len() - 1]
     }
 
-    /// The first values outside the bins, in the order in which they came.
+    /// The first values outside the bins, in order of arrival.
     pub fn outliers(&self) -> &[f64] {
         &self.outliers
     }
@@ -145,7 +144,7 @@ mod tests {
     use super::Bins;
 
     #[test]
-    fn every_value_is_counted_once_and_edges_belong_to_the_bin_above() {
+    fn counts_each_value_once_and_assigns_edges_to_the_upper_bin() {
         let mut bins = Bins::new(4, 0.0, 100.0, 2);
         for v in [-1.0, 0.0, 24.9, 25.0, 99.999, 100.0, 7_000.0] {
             bins.record(v);
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_just_below_the_end_stays_in_the_last_bin() {
+    fn value_just_below_the_upper_edge_falls_into_the_last_bin() {
         for last in [0.3, 1.1, 1e9 / 7.0] {
             let mut bins = Bins::new(1000, 0.1, last, 0);
             bins.record(last.next_down());
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_those_of_the_sample() {
+    fn computes_the_moments_of_the_sample() {
         let mut bins = Bins::new(1, 0.0, 1.0, 0);
         for v in [10.0, 20.0, 30.0, 40.0, 90.0] {
             bins.record(v);

@@ -1,10 +1,10 @@
-//! Received bytes, counted in the section that they fell into.
+//! Counts received bytes in the section in which they arrive.
 
 use super::Recorder;
 use crate::units::{Nanos, Span};
 
 impl Recorder {
-    /// Bytes have come.
+    /// Bytes have arrived.
     #[inline]
     pub fn bytes_received(&mut self, now: Nanos, n: u64) {
         if now >= self.bytes_until {
@@ -13,8 +13,8 @@ impl Recorder {
         self.bytes += n;
     }
 
-    /// The bytes so far go where they belong. Those that come at `now`, and before the next change
-    /// of section, are of one place.
+    /// Assign the bytes so far to their section. Bytes that arrive from `now` to the next boundary
+    /// (start of the measurement, end of the load) belong together.
     #[cold]
     pub(super) fn sort_bytes(&mut self, now: Nanos) {
         let n = std::mem::take(&mut self.bytes);
@@ -22,7 +22,7 @@ impl Recorder {
         let t = &mut self.section(self.bytes_since).tally;
         t.bytes_received += n;
         t.bytes_in_drain += if late { n } else { 0 };
-        let borders = [self.begin, self.load_end + Span(1)];
+        let borders = [self.start, self.load_end + Span(1)];
         let next = borders.into_iter().filter(|&border| border > now).min();
         (self.bytes_since, self.bytes_until) = (now, next.unwrap_or(Nanos::MAX));
     }

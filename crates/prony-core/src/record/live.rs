@@ -1,32 +1,33 @@
-//! What a recorder tells while its run goes on. All of it is cheap: no histogram is walked.
+//! What a recorder reports while its run continues. All of it is cheap: nothing iterates over a
+//! histogram.
 
 use super::series::Series;
 use super::{Recorder, Section, Tally};
 use crate::fault::Fault;
 use crate::units::{Nanos, Span};
 
-/// The send lag so far: how many requests were sent, their lags added up, the longest.
+/// The send lag so far: count, sum and maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LagSoFar {
-    /// Requests that were sent.
+    /// Number of requests sent.
     pub count: u64,
-    /// Their lags added up, in nanoseconds.
+    /// Sum of their send lags, in nanoseconds.
     pub sum_ns: u64,
-    /// The longest of them.
+    /// The largest send lag.
     pub max: Span,
 }
 
 impl Recorder {
-    /// Requests wanted, answered, failed, and lost (of the failed, see [`Fault::is_lost`]) so far,
-    /// both sections.
+    /// Numbers of requests started, answered, failed, and lost (a part of the failed, see
+    /// [`Fault::is_lost`]) so far, in both sections.
     pub fn progress(&self) -> [u64; 4] {
         let sum = |of: &dyn Fn(&Tally) -> u64| of(&self.warm.tally) + of(&self.main.tally);
         [sum(&|t| t.started), sum(&|t| t.replies), sum(&|t| t.failed), sum(&Tally::lost)]
     }
 
-    /// The series of the section in which `now` lies.
+    /// The series of the section that contains `now`.
     pub fn series(&self, now: Nanos) -> &Series {
-        if now >= self.begin { &self.main.tally.series } else { &self.warm.tally.series }
+        if now >= self.start { &self.main.tally.series } else { &self.warm.tally.series }
     }
 
     /// The series of the measurement.
@@ -34,12 +35,12 @@ impl Recorder {
         &self.main.tally.series
     }
 
-    /// The service times of the measurement over time, where they are kept.
+    /// The service times of the measurement over time, if they are kept.
     pub fn served(&self) -> Option<&Series> {
-        self.main.tally.served.as_deref()
+        self.main.tally.service_series.as_deref()
     }
 
-    /// Whole replies by status so far, in no order; a status may come twice, to be added up.
+    /// Complete replies by status so far, in no order. A status can occur twice; add the counts.
     pub fn statuses(&self) -> impl Iterator<Item = (u16, u64)> {
         let of = |s: &Section| {
             let last = Some(s.status_last).filter(|&(_, n)| n > 0);
@@ -48,12 +49,12 @@ impl Recorder {
         of(&self.warm).chain(of(&self.main))
     }
 
-    /// Failed requests of one fault so far, both sections.
+    /// Requests that failed with `fault` so far, in both sections.
     pub fn fault(&self, fault: Fault) -> u64 {
         self.warm.tally.fault(fault) + self.main.tally.fault(fault)
     }
 
-    /// The send lag so far, both sections.
+    /// The send lag so far, in both sections.
     pub fn lag(&self) -> LagSoFar {
         let mut all = LagSoFar::default();
         for s in [&self.warm, &self.main] {

@@ -1,20 +1,19 @@
-//! What several workers have counted, in one.
+//! Merges the tallies of several workers.
 
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
 
+use super::connections::Connections;
 use super::hist::Hist;
-use super::links::Links;
 use super::messages::Messages;
 use super::phases::Phases;
 use super::series::Series;
 use super::sessions::{NameTally, SessionTally};
 use super::tls::TlsTally;
-use super::{Stamps, Tally, Times};
+use super::{ResponseLowerBound, Stamps, Tally, Times};
 use crate::units::Span;
 
-/// Merge `$part` into `$all` field by field, each by the function behind its name. The names are a
-/// pattern of the whole structure: a field that is forgotten does not compile.
+/// Merge `$part` into `$all` field by field, each with the function after its name. The pattern
+/// names all fields of the structure, so a forgotten field does not compile.
 macro_rules! merge_fields {
     ($all:ident, $part:ident, { $($field:ident: $merge:expr),+ $(,)? }) => {
         let Self { $($field),+ } = $part;
@@ -24,7 +23,8 @@ macro_rules! merge_fields {
 pub(super) use merge_fields;
 
 impl Tally {
-    /// Add what another worker counted. Exact: equal to one worker having counted all (P10).
+    /// Add the tally of another worker. Exact: the result equals that of one worker that recorded
+    /// everything (P10).
     pub fn merge(&mut self, other: &Self) {
         merge_fields!(self, other, {
             started: add,
@@ -53,15 +53,16 @@ impl Tally {
             time_in_drain: add,
             time_unfinished: add,
             time_assumed: add,
-            time_under_way: add_if_both,
-            begin: least,
+            time_in_flight: add_if_both,
+            start: least,
             end: greatest,
             times: Times::merge,
             series: Series::merge,
-            served: optional(Series::merge),
-            links: Links::merge,
+            service_series: optional(Series::merge),
+            connections: Connections::merge,
             tls: optional(TlsTally::merge),
             messages: optional(Messages::merge),
+            without_meter: optional(ResponseLowerBound::merge),
             phases: optional(Phases::merge),
             sessions: optional(SessionTally::merge),
             names: by_name,
@@ -88,19 +89,37 @@ impl Times {
     }
 }
 
-pub(super) fn add<T: AddAssign + Copy>(all: &mut T, part: &T) {
-    *all += *part;
+/// What is added up when tallies are merged. Sums stop at the greatest value: counts may come from
+/// a file that somebody else wrote.
+pub(super) trait Sum: Copy {
+    fn plus(self, other: Self) -> Self;
+}
+
+impl Sum for u64 {
+    fn plus(self, other: Self) -> Self {
+        self.saturating_add(other)
+    }
+}
+
+impl Sum for Span {
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+}
+
+pub(super) fn add<T: Sum>(all: &mut T, part: &T) {
+    *all = all.plus(*part);
 }
 
 pub(super) fn add_each<const N: usize>(all: &mut [u64; N], part: &[u64; N]) {
     for (all, part) in all.iter_mut().zip(part) {
-        *all += part;
+        add(all, part);
     }
 }
 
 pub(super) fn add_by_key<K: Clone + Ord>(all: &mut BTreeMap<K, u64>, part: &BTreeMap<K, u64>) {
     for (key, n) in part {
-        *all.entry(key.clone()).or_default() += n;
+        add(all.entry(key.clone()).or_default(), n);
     }
 }
 
@@ -112,12 +131,12 @@ pub(super) fn greatest<T: Copy + Ord>(all: &mut T, part: &T) {
     *all = (*all).max(*part);
 }
 
-/// A sum of which a part is unknown is unknown.
+/// The sum is unknown if a part is unknown.
 fn add_if_both(all: &mut Option<Span>, part: &Option<Span>) {
     *all = all.zip(*part).map(|(all, part)| all + part);
 }
 
-/// What is there in one of the two, or both merged.
+/// Merge if both are present; otherwise take the one that is.
 fn optional<T: Clone>(merge: impl Fn(&mut T, &T)) -> impl Fn(&mut Option<Box<T>>, &Option<Box<T>>) {
     move |all, part| match (all, part) {
         (Some(all), Some(part)) => merge(all, part),

@@ -1,5 +1,5 @@
-//! What round trips want counted beyond requests: what a network does to messages that it may lose,
-//! double and overtake; when a connection was ready; and each success by itself.
+//! Counters for round trips: lost, duplicate and reordered messages, jitter, the time at which a
+//! connection was ready, and the timestamps of each success.
 
 use std::sync::Arc;
 
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 
 use super::merge::{add, merge_fields};
 use super::{Recorder, Stamps};
-use crate::proto::Odd;
+use crate::proto::Anomaly;
 use crate::units::{Nanos, Span};
 
-/// Messages that were not simply the next reply. What was lost is told by the timeouts.
+/// Messages other than the next expected reply. Lost messages are counted as timeouts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Messages {
-    /// Replies that were overtaken by one to a later request; they count as replies, too.
+    /// Replies that arrived after the reply to a later request; they also count as replies.
     pub reordered: u64,
     /// Second and further replies to one request.
     pub duplicates: u64,
-    /// Replies that came when their request had timed out.
+    /// Replies that arrived after their request had timed out.
     pub late: u64,
-    /// Messages that are no reply to anything that was asked.
-    pub foreign: u64,
-    /// How much each round trip differs from the one that the same worker has ended before it,
-    /// added up; and how many such differences there are.
+    /// Messages that are no reply to any request.
+    pub unexpected: u64,
+    /// Sum of the absolute differences between each round trip and the one that the same worker
+    /// ended before it.
     pub jitter_sum: Span,
-    /// See `jitter_sum`.
+    /// The number of these differences.
     pub jitter_count: u64,
 }
 
-/// Who is told of every success, by the worker that has counted it: with its stamps, in the order
-/// in which that worker's end.
+/// A callback for every success: the worker that records it passes its timestamps, in the order in
+/// which that worker's requests end.
 #[derive(Clone)]
 pub struct Observer(pub Arc<dyn Fn(&Stamps) + Send + Sync>);
 
@@ -39,55 +39,55 @@ impl std::fmt::Debug for Observer {
     }
 }
 
-/// What is done with each success by itself.
+/// How each success is processed.
 #[derive(Debug, Default)]
-pub(super) struct Each {
-    /// Its stamps are kept.
+pub(super) struct PerSuccess {
+    /// Keep its timestamps.
     pub(super) kept: bool,
     observer: Option<Observer>,
-    /// It is compared with the last one.
+    /// Compute the jitter.
     differs: bool,
     last: Option<Span>,
 }
 
 impl Messages {
-    /// One more of these.
-    pub(super) fn count(&mut self, what: Odd) {
+    /// Count one.
+    pub(super) fn count(&mut self, what: Anomaly) {
         let n = match what {
-            Odd::Reordered => &mut self.reordered,
-            Odd::Duplicate => &mut self.duplicates,
-            Odd::Late => &mut self.late,
-            Odd::Foreign => &mut self.foreign,
+            Anomaly::Reordered => &mut self.reordered,
+            Anomaly::Duplicate => &mut self.duplicates,
+            Anomaly::Late => &mut self.late,
+            Anomaly::Unexpected => &mut self.unexpected,
         };
         *n += 1;
     }
 
-    /// Add what another worker counted.
+    /// Add the counters of another worker.
     pub(super) fn merge(&mut self, other: &Self) {
         merge_fields!(self, other, {
             reordered: add,
             duplicates: add,
             late: add,
-            foreign: add,
+            unexpected: add,
             jitter_sum: add,
             jitter_count: add,
         });
     }
 
-    /// The mean difference between a round trip and the one before it.
+    /// The mean absolute difference between successive round trips.
     pub fn jitter(&self) -> Option<Span> {
         (self.jitter_count > 0).then(|| self.jitter_sum / self.jitter_count)
     }
 }
 
 impl Recorder {
-    /// Tell `observer` of every success in the measurement, in the order in which they end.
+    /// Call `observer` for every success in the measurement, in the order in which they end.
     pub fn observe(&mut self, observer: Observer) {
         self.keeps = true;
         self.each.observer = Some(observer);
     }
 
-    /// Count what round trips want counted.
+    /// Enable the counters for round trips.
     pub fn round_trips(&mut self) {
         self.keeps = true;
         self.each.differs = true;
@@ -96,15 +96,16 @@ impl Recorder {
         }
     }
 
-    /// Keep a success by itself or its service time, tell of it, or compare it with the last one.
+    /// Process one success: record its service time, pass it to the observer or keep it, and update
+    /// the jitter.
     #[cold]
     pub(super) fn keep(&mut self, stamps: Stamps) {
-        if let Some(served) = &mut self.section(stamps.intended).tally.served {
+        if let Some(served) = &mut self.section(stamps.intended).tally.service_series {
             served.replied(stamps.done, stamps.service(), 0);
         }
-        if let Some(Observer(tell)) = &self.each.observer {
-            if stamps.intended >= self.begin {
-                tell(&stamps);
+        if let Some(Observer(report)) = &self.each.observer {
+            if stamps.intended >= self.start {
+                report(&stamps);
             }
         } else if self.each.kept {
             self.section(stamps.intended).tally.kept.push(stamps);
@@ -114,21 +115,21 @@ impl Recorder {
             let last = self.each.last.replace(time);
             let messages = self.section(stamps.intended).tally.messages.get_or_insert_default();
             if let Some(last) = last {
-                // The shorter from the longer: spans end at zero.
+                // Subtraction of spans saturates at zero, so one of the two terms is zero.
                 messages.jitter_sum += (time - last) + (last - time);
                 messages.jitter_count += 1;
             }
         }
     }
 
-    /// A message has come that is not simply the next reply.
+    /// A message other than the next expected reply has arrived.
     #[cold]
-    pub fn odd(&mut self, now: Nanos, what: Odd) {
+    pub fn anomaly(&mut self, now: Nanos, what: Anomaly) {
         self.section(now).tally.messages.get_or_insert_default().count(what);
     }
 
-    /// The first connection of a closed loop is ready: where the measurement has begun, it begins
-    /// with this.
+    /// The first connection of a closed loop is ready. If the measurement has started already, it
+    /// restarts here.
     pub fn ready(&mut self, now: Nanos) {
         self.ready = self.ready.min(now);
     }

@@ -1,20 +1,21 @@
-//! What is counted, when, and what each time stamp means. The definitions for users are in
-//! `docs/terms.md`.
+//! The recorder: counters and histograms of one worker, and the meaning of each timestamp.
+//! `docs/terms.md` defines the figures for users.
 
 pub mod bins;
 mod bytes;
+mod connections;
 pub mod hist;
-mod links;
+mod in_flight;
 mod live;
 mod merge;
 mod messages;
+mod meter;
 mod phases;
 mod section;
 pub mod series;
 mod sessions;
 mod stamps;
 mod tls;
-mod under_way;
 mod waits;
 mod wire;
 
@@ -25,185 +26,196 @@ use serde::{Deserialize, Serialize};
 use crate::fault::Fault;
 use crate::proto::Reply;
 use crate::units::{Nanos, Span};
+pub use connections::Connections;
 use hist::Hist;
-pub use links::Links;
+use in_flight::InFlightIntegral;
 pub use live::LagSoFar;
 pub use messages::{Messages, Observer};
-pub use phases::{Noted, Phases, Unnoted};
+use meter::Polls;
+pub use meter::ResponseLowerBound;
+pub use phases::{KernelTimes, MissingTime, Phases};
 use section::Section;
 use series::Series;
-pub use sessions::{NameTally, SessionEnd, SessionTally};
+pub use sessions::{KindTally, NameTally, SessionEnd, SessionTally};
 pub use stamps::Stamps;
 pub use tls::{FirstHandshake, Secured, TlsTally};
-use under_way::UnderWay;
 
-/// A lag that counts as lateness where the end of the load cuts it off; below it, an arrival just
-/// before the end is sent just after it without anything being wrong.
+/// Minimum send lag of a request that counts as sent late, after the load. An arrival due just
+/// before the end of the load is sent just after it even if the meter is punctual.
 const LATE: Span = Span::from_millis(1);
 
 /// The histograms of one section of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// From the intended start to the last byte; successes, and timeouts with at least the timeout
-    /// (P15).
+    /// From the intended start to the last byte of the reply; successes, and timeouts with at least
+    /// the timeout (P15).
     pub response: Hist,
-    /// From the send to the last byte; successes, and timeouts that were sent.
+    /// From the send to the last byte of the reply; successes, and timeouts that were sent.
     pub service: Hist,
     /// From the send to the first byte of the reply; successes.
     pub first_byte: Hist,
     /// From the first to the last byte of the reply; successes.
     pub transfer: Hist,
-    /// How late the meter sent; every request that was sent.
+    /// The send lag: how late the meter sent a request; every request that was sent.
+    #[serde(rename = "send_lag")]
     pub lag: Hist,
-    /// Waits in the client's queue; only requests that waited.
+    /// Time in the client's queue; only requests that waited.
     pub queue: Hist,
-    /// Waits on an open connection for the peer's limit of streams; only requests that waited.
+    /// Time on an open connection at the peer's limit of concurrent streams; only requests that
+    /// waited.
     #[serde(default, skip_serializing_if = "Hist::is_empty")]
     pub stream_wait: Hist,
-    /// Waits for the peer's permission (a window) to send what is left of a request, summed over
+    /// Time waiting for the peer's flow-control window to send the rest of a request, summed over
     /// the request; only requests that waited. Part of the service time.
     #[serde(default, skip_serializing_if = "Hist::is_empty")]
     pub flow_wait: Hist,
     /// From the start of a connect to the open connection; every connection that opened.
     pub connect: Hist,
-    /// From the open TCP connection to the end of the TLS handshake; every handshake that was done.
+    /// From the open TCP connection to the end of the TLS handshake; every completed handshake.
     #[serde(default)]
     pub handshake: Hist,
-    /// From the intended start to the failure; requests that failed otherwise than by a timeout.
+    /// From the intended start to the failure; failed requests, except timeouts.
     pub failed: Hist,
 }
 
-/// All that is counted over one section (warm-up or measurement) of a run by one or, merged, all
-/// workers.
+/// The counters and histograms of one section (warm-up or measurement), of one worker or merged
+/// over all workers.
 ///
-/// `started == replies + failed + unfinished` always. `response.count() == replies + timeouts`, and
-/// `failed.count() == failed - timeouts` (P4).
+/// Invariants: `started == replies + failed + unfinished`, `response.count() == replies +
+/// timeouts`, and `failed.count() == failed - timeouts` (P4).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Requests whose intended start fell into the section.
+    /// Requests with their intended start in the section.
     pub started: u64,
-    /// Requests whose first byte was given to the kernel (a retried request once).
+    /// Requests with at least their first byte passed to the kernel; a retried request counts once.
     pub sent: u64,
-    /// Requests among them sent only after the load had ended because the meter itself lagged by
-    /// more than 1 ms. None where a count ended the load.
+    /// Requests among them that went out after the end of the load because the meter itself lagged
+    /// by more than 1 ms. Zero if a count ended the load.
     pub sent_late: u64,
-    /// Requests never sent, as their time was up before the meter came to them.
+    /// Requests that were never sent because they timed out before the meter came to them.
     #[serde(default)]
     pub overdue: u64,
-    /// Requests answered as the plan expects.
+    /// Requests with a reply that the plan expects.
     pub replies: u64,
-    /// Replies among them that came after the load had ended (in the drain).
+    /// Replies among them that arrived after the end of the load, in the drain.
     pub replies_in_drain: u64,
-    /// Requests that failed, by whatever fault.
+    /// Failed requests.
     pub failed: u64,
-    /// Requests given up because the run ended.
+    /// Requests that had not ended when the run ended.
     pub unfinished: u64,
-    /// Requests sent a second time because the peer closed an idle connection under them.
+    /// How often requests were sent again because the peer closed their connection.
     pub retries: u64,
-    /// Failed requests by fault.
+    /// Failed requests, by fault.
     #[serde(with = "wire::by_fault")]
     pub faults: [u64; Fault::COUNT],
-    /// Bytes or closes that broke the protocol with no request to blame (junk on an idle
-    /// connection), by fault.
+    /// Protocol violations by the peer while no request was waiting, for example bytes on an idle
+    /// connection; by fault.
     #[serde(with = "wire::by_fault")]
     pub stray: [u64; Fault::COUNT],
-    /// Whole replies by status, expected or not.
+    /// Complete replies, expected or not, by status.
     pub statuses: BTreeMap<u16, u64>,
     /// Interim (1xx) replies.
     pub interim: u64,
-    /// Connections asked for.
+    /// Connections attempted.
     pub connects: u64,
     /// Connections that opened.
     pub connected: u64,
-    /// Bytes given to the kernel.
+    /// Bytes passed to the kernel.
     pub bytes_sent: u64,
-    /// Bytes that connections brought, whatever became of the replies that they were part of. Of
-    /// TLS what is inside the records.
+    /// Bytes read from connections, those of failed replies included. Over TLS, the decrypted
+    /// bytes.
     #[serde(default)]
     pub bytes_received: u64,
-    /// Bytes of replies' heads and framing.
+    /// Bytes of the heads and of the framing of replies.
     pub bytes_head: u64,
-    /// Those among them that are the framing of chunks.
+    /// Those among them that are framing of chunked bodies.
     #[serde(default)]
     pub bytes_framing: u64,
-    /// Those among them that follow the last chunk.
+    /// Those among them after the last chunk.
     #[serde(default)]
     pub bytes_footer: u64,
-    /// Bytes of replies' bodies.
+    /// Bytes of the bodies of replies.
     pub bytes_body: u64,
-    /// Bytes received after the load had ended (in the drain).
+    /// Bytes received after the end of the load, in the drain.
     pub bytes_in_drain: u64,
-    /// The most requests in flight at once (sum over workers when merged).
+    /// The maximum number of requests in flight (when merged, the sum of the workers' maxima).
     pub in_flight_max: u64,
-    /// How long those that ended in the drain were under way in it, added up.
+    /// Total time in flight within the drain, of requests that ended in it.
     pub time_in_drain: Span,
-    /// How long the unfinished ones had been under way when the window ended, added up.
+    /// Total time in flight up to the end of the window, of unfinished requests.
     pub time_unfinished: Span,
-    /// How much longer timeouts were recorded than they were under way, added up: each counts as at
-    /// least the timeout.
+    /// Total time added to timeouts beyond their time in flight: each counts as at least the
+    /// timeout.
     #[serde(default)]
     pub time_assumed: Span,
-    /// The integral over the window of how many requests were under way, which owes nothing to
-    /// their stamps: added up from event to event. `None` in a warm-up, and where nobody did.
+    /// Integral over the window of the number of requests in flight, computed from events and
+    /// counters only, independent of the requests' timestamps. `None` in a warm-up and in results
+    /// of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_under_way: Option<Span>,
-    /// When the section began.
-    pub begin: Nanos,
-    /// When its load ended: the stop rule's moment, or the last completion where a count ended it.
+    pub time_in_flight: Option<Span>,
+    /// When the section started.
+    pub start: Nanos,
+    /// When its load ended: at the planned time, or with the last completion if a count ended it.
     pub end: Nanos,
     /// The histograms.
     pub times: Times,
-    /// The same over time.
+    /// The same, over time.
     pub series: Series,
-    /// The service times over time, where they were asked for.
+    /// The service times over time, if they were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub served: Option<Box<Series>>,
-    /// The connections.
+    pub service_series: Option<Box<Series>>,
+    /// Statistics of connections.
     #[serde(default)]
-    pub links: Links,
-    /// The TLS handshakes, where there were any.
+    pub connections: Connections,
+    /// Statistics of TLS handshakes, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Box<TlsTally>>,
-    /// What a network did to messages, where they are exchanged over one that may lose them.
+    /// Duplicate, reordered, late and unexpected messages, if the network may lose messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Box<Messages>>,
-    /// The parts of response times that the kernel tells apart, where it was asked.
+    /// Lower bounds of the true response times, if the driver reported its polls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_meter: Option<Box<ResponseLowerBound>>,
+    /// The parts of response times from the kernel's timestamps, if they were enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Box<Phases>>,
-    /// The sessions, where the plan has any.
+    /// Statistics of sessions, if the plan has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Box<SessionTally>>,
-    /// One for each of the plan's names.
+    /// Statistics for each request name of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<NameTally>,
-    /// The life of every success, in the order in which each worker's ended; nothing unless the
-    /// engine was told to keep them. It is never saved.
+    /// The timestamps of every success, in the order in which each worker's ended. Empty unless the
+    /// engine was configured to keep them. Never saved.
     #[serde(skip)]
     pub kept: Vec<Stamps>,
 }
 
-/// Counts one worker's run. Two sections: warm-up and measurement; a request belongs to the one in
-/// which its intended start falls.
+/// Records the run of one worker, in two sections: warm-up and measurement. A request belongs to
+/// the section of its intended start.
 #[derive(Debug)]
 pub struct Recorder {
     main: Section,
     warm: Section,
-    /// Measurement begins here.
-    begin: Nanos,
-    /// When the load ends, or ended, where that is known; else `Nanos::MAX`.
+    /// The start of the measurement.
+    start: Nanos,
+    /// When the load ends or ended, if known; else `Nanos::MAX`.
     load_end: Nanos,
-    /// Bytes received that are in no section yet, from when on, and until when the next ones are of
-    /// the same place: before, in or after the window.
+    /// Bytes received since `bytes_since` and not assigned to a section yet. Bytes received before
+    /// `bytes_until` belong to the same section and to the same side of the end of the load.
     bytes: u64,
     bytes_since: Nanos,
     bytes_until: Nanos,
-    /// How many requests of the measurement were under way, over time.
-    under_way: UnderWay,
-    /// Whether the stamps of every success are kept.
+    /// The number of requests of the measurement in flight, over time.
+    in_flight: InFlightIntegral,
+    /// The driver's polls of its sockets.
+    polls: Polls,
+    /// Whether successes are processed one by one, as `each` says.
     keeps: bool,
-    /// What is done with it.
-    each: messages::Each,
-    /// When the first connection could carry requests, where that is no part of them.
+    /// How each success is processed.
+    each: messages::PerSuccess,
+    /// When the first connection of a closed loop was ready, if connecting is no part of the
+    /// measurement; else `Nanos::MAX`.
     ready: Nanos,
 }
 
@@ -214,8 +226,8 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Nothing counted yet, from `begin` on.
-    pub fn new(begin: Nanos) -> Self {
+    /// An empty tally that starts at `start`.
+    pub fn new(start: Nanos) -> Self {
         Self {
             started: 0,
             sent: 0,
@@ -243,15 +255,16 @@ impl Tally {
             time_in_drain: Span::ZERO,
             time_unfinished: Span::ZERO,
             time_assumed: Span::ZERO,
-            time_under_way: None,
-            begin,
-            end: begin,
+            time_in_flight: None,
+            start,
+            end: start,
             times: Times::default(),
-            series: Series::new(begin),
-            served: None,
-            links: Links::default(),
+            series: Series::new(start),
+            service_series: None,
+            connections: Connections::default(),
             tls: None,
             messages: None,
+            without_meter: None,
             phases: None,
             sessions: None,
             names: Vec::new(),
@@ -259,36 +272,37 @@ impl Tally {
         }
     }
 
-    /// Failed requests that were lost, see [`Fault::is_lost`].
+    /// Lost requests, see [`Fault::is_lost`].
     pub fn lost(&self) -> u64 {
         Fault::ALL.into_iter().filter(|f| f.is_lost()).map(|f| self.fault(f)).sum()
     }
 
-    /// Failed requests of one fault.
+    /// Requests that failed with `fault`.
     pub fn fault(&self, fault: Fault) -> u64 {
         self.faults[fault as usize]
     }
 }
 
 impl Recorder {
-    /// A recorder whose measurement begins at `begin` (the end of the warm-up).
-    pub fn new(begin: Nanos) -> Self {
+    /// A recorder with a measurement that starts at `start`, the end of the warm-up.
+    pub fn new(start: Nanos) -> Self {
         Self {
-            main: Section::new(begin),
+            main: Section::new(start),
             warm: Section::new(Nanos::ZERO),
-            begin,
+            start,
             load_end: Nanos::MAX,
             bytes: 0,
             bytes_since: Nanos::ZERO,
             bytes_until: Nanos::ZERO,
-            under_way: UnderWay::default(),
+            in_flight: InFlightIntegral::default(),
+            polls: Polls::default(),
             keeps: false,
-            each: messages::Each::default(),
+            each: messages::PerSuccess::default(),
             ready: Nanos::MAX,
         }
     }
 
-    /// The same, for a plan that has sessions, or so many names.
+    /// The same, for a plan with or without sessions and with this number of request names.
     #[must_use]
     pub fn of(mut self, sessions: bool, names: usize) -> Self {
         for section in [&mut self.main, &mut self.warm] {
@@ -298,32 +312,32 @@ impl Recorder {
         self
     }
 
-    /// Keep the stamps of every success ([`Tally::kept`]), which takes memory without end.
+    /// Keep the timestamps of every success ([`Tally::kept`]). Memory grows with the run.
     pub fn keep_requests(&mut self) {
         self.keeps = true;
         self.each.kept = true;
     }
 
-    /// Keep the measurement's service times over time too ([`Tally::served`]).
+    /// Also keep the service times of the measurement over time ([`Tally::service_series`]).
     pub fn keep_service(&mut self) {
         self.keeps = true;
-        self.main.tally.served = Some(Box::new(Series::new(self.begin)));
+        self.main.tally.service_series = Some(Box::new(Series::new(self.start)));
     }
 
     #[inline]
     fn section(&mut self, intended: Nanos) -> &mut Section {
-        if intended >= self.begin { &mut self.main } else { &mut self.warm }
+        if intended >= self.start { &mut self.main } else { &mut self.warm }
     }
 
-    /// Requests that have ended.
+    /// Number of requests that have ended.
     pub fn ended(&self) -> u64 {
         [&self.warm, &self.main].iter().map(|s| s.tally.replies + s.tally.failed).sum()
     }
 
-    /// A request is wanted from `intended` on.
+    /// A request is due since `intended`.
     #[inline]
     pub fn started(&mut self, intended: Nanos) {
-        if intended < self.under_way.seen() {
+        if intended < self.in_flight.seen() {
             self.noticed_late(intended, 1);
         }
         let s = self.section(intended);
@@ -331,7 +345,7 @@ impl Recorder {
         s.tally.series.started(intended);
     }
 
-    /// So many requests are wanted from `intended` on.
+    /// `n` requests are due since `intended`.
     #[inline]
     pub fn started_together(&mut self, intended: Nanos, n: u64) {
         let s = self.section(intended);
@@ -339,7 +353,7 @@ impl Recorder {
         s.tally.series.started_together(intended, n);
     }
 
-    /// So many requests, wanted from `now` on, had their first byte given to the kernel now:
+    /// The first bytes of `n` requests due at `now` were passed to the kernel at `now`:
     /// [`Recorder::sent`] for each of them.
     #[inline]
     pub fn sent_on_time(&mut self, now: Nanos, n: u64) {
@@ -348,7 +362,7 @@ impl Recorder {
         s.on_time += n;
     }
 
-    /// A request's first byte was given to the kernel.
+    /// The first byte of a request was passed to the kernel.
     #[inline]
     pub fn sent(&mut self, stamps: &Stamps) {
         let lag = stamps.lag();
@@ -370,8 +384,8 @@ impl Recorder {
         }
     }
 
-    /// A whole reply has come; `fault` says why it is no success, if it is none.
-    #[inline]
+    /// A complete reply has arrived; `fault` says why it is no success.
+    #[inline(always)]
     pub fn replied(&mut self, stamps: &Stamps, reply: &Reply, fault: Option<Fault>) {
         if stamps.done > self.load_end {
             self.drained(*stamps, fault);
@@ -405,15 +419,18 @@ impl Recorder {
             t.times.service.record(stamps.service());
             t.times.first_byte.record(stamps.first_byte());
             t.times.transfer.record(stamps.transfer());
+            self.polls.other(stamps);
         } else if stamps.sent == stamps.intended {
             s.plain.record(response);
+            self.polls.plain(stamps.done, response);
         } else {
             t.times.response.record(response);
             s.whole.record(stamps.service());
+            self.polls.other(stamps);
         }
     }
 
-    /// A reply has come after the end of the load.
+    /// A reply arrived after the end of the load.
     #[cold]
     fn drained(&mut self, stamps: Stamps, fault: Option<Fault>) {
         let in_drain = self.in_drain(&stamps);
@@ -424,8 +441,8 @@ impl Recorder {
         }
     }
 
-    /// A request has failed without a whole reply. `sent`: whether any of it was. A timeout enters
-    /// the latency record as at least `timeout`.
+    /// A request failed without a complete reply. `sent`: whether its first byte was passed to the
+    /// kernel. A timeout is recorded as at least `timeout`.
     pub fn failed(&mut self, stamps: &Stamps, fault: Fault, sent: bool, timeout: Span) {
         let in_drain = self.in_drain(stamps);
         let s = self.section(stamps.intended);
@@ -440,27 +457,22 @@ impl Recorder {
             t.times.response.record(response);
             if sent {
                 t.times.service.record(stamps.service());
-                if let Some(served) = &mut t.served {
+                if let Some(served) = &mut t.service_series {
                     served.timed_out(stamps.done, stamps.service());
                 }
             }
             t.series.timed_out(stamps.done, response);
+            self.timeout_bound(stamps, sent, response);
         } else {
             t.times.failed.record(stamps.response());
             t.series.failed(stamps.done);
         }
     }
 
-    /// A request's time was up before the meter came to it.
-    pub fn overdue(&mut self, intended: Nanos) {
-        self.section(intended).tally.overdue += 1;
-    }
-
-    /// `n` requests that were wanted from `intended` on, or a little later, are dropped: the
-    /// meter neither started nor will start them.
+    /// `n` requests due at `intended` or a little later are dropped: the meter will not start them.
     #[cold]
     pub fn dropped(&mut self, intended: Nanos, n: u64, now: Nanos) {
-        if intended < self.under_way.seen() {
+        if intended < self.in_flight.seen() {
             self.noticed_late(intended, n);
         }
         let in_drain = now.since(self.load_end.max(intended));
@@ -476,13 +488,13 @@ impl Recorder {
         t.series.failed_together(now, n);
     }
 
-    /// The part of a request's time that lies behind the end of the load.
+    /// The part of a request's time after the end of the load.
     #[inline]
     fn in_drain(&self, stamps: &Stamps) -> Span {
         stamps.done.since(self.load_end.max(stamps.intended))
     }
 
-    /// A request is given up because the run ends.
+    /// A request is unfinished: the run ends before it.
     pub fn unfinished(&mut self, intended: Nanos) {
         let time = match self.load_end {
             Nanos::MAX => Span::ZERO,
@@ -494,34 +506,29 @@ impl Recorder {
         t.time_unfinished += time;
     }
 
-    /// A request goes out again on a fresh connection.
+    /// A request is sent again on a new connection.
     pub fn retried(&mut self, intended: Nanos) {
         self.section(intended).tally.retries += 1;
     }
 
-    /// A connect begins.
-    pub fn connecting(&mut self, now: Nanos) {
-        self.section(now).tally.connects += 1;
-    }
-
-    /// A connection is wanted.
+    /// A connection is requested.
     pub fn wants_connection(&mut self, now: Nanos) {
         let s = self.section(now);
         let (last, n) = s.connects;
         s.connects = (now, if last == now { n + 1 } else { 1 });
-        s.tally.links.burst_max = s.tally.links.burst_max.max(s.connects.1);
+        s.tally.connections.opening_max = s.tally.connections.opening_max.max(s.connects.1);
     }
 
-    /// A connection has opened, `took` after its connect began. It belongs to the section in which
-    /// it was asked for.
+    /// A connection opened, `took` after its connect started. It belongs to the section in which
+    /// the connect started.
     pub fn connected(&mut self, now: Nanos, took: Span) {
         let t = &mut self.section(Nanos(now.0.saturating_sub(took.0))).tally;
         t.connected += 1;
         t.times.connect.record(took);
     }
 
-    /// A connection is secured, `took` after it had opened and `since_asked` after its connect
-    /// began.
+    /// The TLS handshake of a connection completed, `took` after the connection opened and
+    /// `since_asked` after its connect started.
     pub fn secured(&mut self, now: Nanos, took: Span, since_asked: Span, handshake: Secured<'_>) {
         let t = &mut self.section(Nanos(now.0.saturating_sub(since_asked.0))).tally;
         t.times.handshake.record(took);
@@ -529,58 +536,61 @@ impl Recorder {
         tls.handshake(handshake);
     }
 
-    /// TLS has ended a connection whose connect began at `asked`, or has never opened it.
+    /// TLS failed on a connection with a connect that started at `asked`, during or after the
+    /// handshake.
     pub fn not_secured(&mut self, asked: Nanos, reason: &str) {
         self.section(asked).tally.tls.get_or_insert_default().failed(reason, 1);
     }
 
-    /// The peer broke the protocol with no request to blame.
+    /// The peer violated the protocol while no request was waiting.
     pub fn stray(&mut self, now: Nanos, fault: Fault) {
         self.section(now).tally.stray[fault as usize] += 1;
     }
 
-    /// Bytes were given to the kernel.
+    /// Bytes were passed to the kernel.
     #[inline]
     pub fn bytes_sent(&mut self, now: Nanos, n: u64) {
         self.section(now).tally.bytes_sent += n;
     }
 
-    /// The most requests that were in flight at once.
+    /// Set the maximum number of requests in flight.
     pub fn in_flight_max(&mut self, n: u64) {
         self.main.tally.in_flight_max = n;
     }
 
-    /// The load ends at `at`, known beforehand or now: no request starts from then on. The earliest
+    /// The load ends at `at`, in the future or now: no request starts after that. The earliest end
     /// counts.
     pub fn load_ended(&mut self, at: Nanos) {
-        // The next bytes may be of another place than was thought.
+        // The next bytes may fall on the other side of the new end.
         self.sort_bytes(self.bytes_since);
         self.bytes_until = Nanos::ZERO;
         self.load_end = self.load_end.min(at);
     }
 
-    /// The tallies: warm-up (none where the plan has none) and measurement. The measurement ends
-    /// where the load ended, if that was by time; else with the last completion, and then nothing
-    /// came after its end.
+    /// Finish both tallies: warm-up (`None` if the plan has none) and measurement. `by_time`: the
+    /// measurement ends with the load; otherwise with the last completion, and then nothing is in
+    /// the drain.
     pub fn finish(mut self, by_time: bool) -> (Option<Tally>, Tally) {
         self.sort_bytes(Nanos::MAX);
+        self.finish_polls();
         let ended = Some(self.load_end).filter(|&end| by_time && end < Nanos::MAX);
-        let end = ended.unwrap_or(self.main.last_done).max(self.begin);
+        let end = ended.unwrap_or(self.main.last_done).max(self.start);
         if !by_time {
             let t = &mut self.main.tally;
             (t.sent_late, t.replies_in_drain, t.bytes_in_drain) = (0, 0, 0);
-            (t.time_in_drain, t.time_unfinished) = (Span::ZERO, self.under_way.given_up());
+            (t.time_in_drain, t.time_unfinished) = (Span::ZERO, self.in_flight.given_up());
             if let Some(sessions) = &mut t.sessions {
                 sessions.completed_in_drain = 0;
             }
         }
-        self.main.tally.time_under_way = Some(self.under_way.total(by_time));
-        // A load that is stopped in its warm-up has no measurement, and no more warm-up than that.
-        let warm_end = self.load_end.min(self.begin);
+        self.main.tally.time_in_flight = Some(self.in_flight.total(by_time));
+        // If the load stops during the warm-up, the measurement is empty and the warm-up ends with
+        // the load.
+        let warm_end = self.load_end.min(self.start);
         if self.ready < Nanos::MAX {
-            self.main.tally.begin = self.begin.max(self.ready.min(end));
+            self.main.tally.start = self.start.max(self.ready.min(end));
         }
-        let warm = (self.begin > Nanos::ZERO).then(|| self.warm.finish(warm_end));
+        let warm = (self.start > Nanos::ZERO).then(|| self.warm.finish(warm_end));
         (warm, self.main.finish(end))
     }
 }

@@ -1,4 +1,4 @@
-//! The parts of a request's time that the kernel's own time stamps tell apart.
+//! The parts of response times between the timestamps of the meter and those of the kernel.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,72 +7,72 @@ use super::merge::{add, merge_fields};
 use super::{Recorder, Stamps};
 use crate::units::{Nanos, Span};
 
-/// The kernel's clock is known to the meter this well. Where two stamps contradict each other by no
-/// more, they count as the same moment.
+/// Maximum error of the offset between the kernel's clock and the meter's. Two timestamps that
+/// contradict each other by no more count as equal.
 const SLACK: Span = Span::from_micros(1);
 
-/// The parts of the response times of those successes of which the kernel has noted all times.
+/// The parts of the response times of successes with all kernel timestamps.
 ///
-/// `whole.count() + no_sent + no_received + contradicting == replies` where the kernel was asked,
-/// and of each request the six parts add up to the whole.
+/// Invariants, if timestamps are enabled: `whole.count() + no_sent + no_received + contradicting ==
+/// replies`, and for each request the six parts add up to the whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Phases {
-    /// Their response times.
+    /// The response times.
     pub whole: Hist,
-    /// From the intended start to the moment before the write: all that the client waited.
+    /// From the intended start to the time before the write: all waiting in the client.
     pub waiting: Hist,
-    /// From there until the kernel gave the last byte to the packet scheduler.
+    /// From there until the kernel passed the last byte to the packet scheduler.
     pub to_scheduler: Hist,
-    /// From there until it gave it to the network device.
+    /// From there until the kernel passed it to the network device.
     pub to_device: Hist,
-    /// From there until it received the first bytes of the reply: both ways on the wire, and the
-    /// peer's time.
+    /// From there until the kernel received the first bytes of the reply: both directions of the
+    /// network, and the peer's time.
     pub wire_and_peer: Hist,
-    /// From there until the client had read them.
+    /// From there until the client read them.
     pub to_user: Hist,
-    /// From there until it had read the last byte.
+    /// From there until the client read the last byte.
     pub transfer: Hist,
-    /// No part of these: from the device to TCP's acknowledgement, of every write that carried
-    /// requests and of which both are known.
+    /// From the network device to TCP's acknowledgement, for each write with requests that has both
+    /// timestamps. Not one of the parts.
     pub acknowledged: Hist,
-    /// Nor this: from the network card's stamp of the request's last byte to its stamp of the
-    /// reply's first bytes, of every success of which the card has noted both.
+    /// From the network card's timestamp of the last byte of the request to its timestamp of the
+    /// first bytes of the reply, for each success with both. Not one of the parts.
     #[serde(default, skip_serializing_if = "Hist::is_empty")]
     pub by_card: Hist,
-    /// Successes without the times at which they were sent.
+    /// Successes without the timestamps of the request.
     pub no_sent: u64,
-    /// Successes without the time at which the reply was received.
+    /// Successes without the timestamp of the reply.
     pub no_received: u64,
-    /// Successes whose times contradict each other, as those of a reply that came before its
-    /// request had gone.
+    /// Successes with contradictory timestamps, for example of a reply received before its request
+    /// was sent.
     pub contradicting: u64,
 }
 
-/// What the kernel has noted of one request.
+/// The kernel's timestamps of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Noted {
-    /// When the last byte was given to the packet scheduler.
+pub struct KernelTimes {
+    /// When the kernel passed the last byte to the packet scheduler.
     pub scheduled: Nanos,
-    /// When it was given to the network device.
+    /// When the kernel passed it to the network device.
     pub sent: Nanos,
-    /// When the first bytes of the reply were received.
+    /// When the kernel received the first bytes of the reply.
     pub received: Nanos,
 }
 
-/// Why nothing is known of a request's parts.
+/// Which timestamp of a request is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unnoted {
-    /// The kernel has not told when it was sent.
+pub enum MissingTime {
+    /// The time at which it was sent.
     Sent,
-    /// The kernel has not told when the reply was received.
+    /// The time at which the reply was received.
     Received,
 }
 
 impl Phases {
-    /// How many of the parts there are.
+    /// The number of parts.
     pub const PARTS: usize = 6;
 
-    /// The parts in the order in which they happen.
+    /// The parts, in chronological order.
     pub fn parts(&self) -> [&Hist; Self::PARTS] {
         [
             &self.waiting,
@@ -84,19 +84,19 @@ impl Phases {
         ]
     }
 
-    /// Successes of which something is missing.
+    /// Successes that could not be split.
     pub fn without(&self) -> u64 {
         self.no_sent + self.no_received + self.contradicting
     }
 
-    /// Which share of the wholes that part is, all requests together, 0 to 1; `None` where there is
-    /// nothing to share.
+    /// The share of a part in the total response time of all requests, 0 to 1; `None` if that is
+    /// zero.
     pub fn share(&self, part: &Hist) -> Option<f64> {
         let whole = self.whole.sum_ns();
         (whole > 0).then(|| part.sum_ns() as f64 / whole as f64)
     }
 
-    /// Add what another worker counted.
+    /// Add the times of another worker.
     pub(super) fn merge(&mut self, other: &Self) {
         merge_fields!(self, other, {
             whole: Hist::merge,
@@ -114,7 +114,7 @@ impl Phases {
         });
     }
 
-    fn count(&mut self, stamps: &Stamps, noted: &Noted) {
+    fn count(&mut self, stamps: &Stamps, noted: &KernelTimes) {
         let Some(parts) = parts(stamps, noted) else {
             self.contradicting += 1;
             return;
@@ -134,12 +134,12 @@ impl Phases {
     }
 }
 
-/// The parts of one request; `None` where its stamps are not in order.
-fn parts(stamps: &Stamps, noted: &Noted) -> Option<[Span; Phases::PARTS]> {
-    // The client's stamps and the kernel's come from two clocks.
-    let scheduled = settled(stamps.sent, noted.scheduled)?;
+/// The parts of one request; `None` if its timestamps contradict each other.
+fn parts(stamps: &Stamps, noted: &KernelTimes) -> Option<[Span; Phases::PARTS]> {
+    // The timestamps of the client and of the kernel come from different clocks.
+    let scheduled = reconciled(stamps.sent, noted.scheduled)?;
     let received = if noted.received > stamps.first {
-        settled(noted.received, stamps.first).map(|_| stamps.first)?
+        reconciled(noted.received, stamps.first).map(|_| stamps.first)?
     } else {
         noted.received
     };
@@ -150,48 +150,47 @@ fn parts(stamps: &Stamps, noted: &Noted) -> Option<[Span; Phases::PARTS]> {
     }
     let ends = moments.into_iter().skip(1).chain([stamps.done]);
     let mut parts = [Span::ZERO; Phases::PARTS];
-    for ((part, begin), end) in parts.iter_mut().zip(moments).zip(ends) {
-        *part = end.since(begin);
+    for ((part, start), end) in parts.iter_mut().zip(moments).zip(ends) {
+        *part = end.since(start);
     }
     Some(parts)
 }
 
-/// The later moment, or the earlier where the later is before it by no more than the slack.
-fn settled(earlier: Nanos, later: Nanos) -> Option<Nanos> {
+/// `later`, or `earlier` if `later` precedes it by no more than the clock error.
+fn reconciled(earlier: Nanos, later: Nanos) -> Option<Nanos> {
     (earlier.since(later) <= SLACK).then(|| later.max(earlier))
 }
 
 impl Recorder {
-    /// Count what the kernel notes of requests.
+    /// Enable the recording of kernel timestamps.
     pub fn expect_stamps(&mut self) {
         for section in [&mut self.main, &mut self.warm] {
             section.tally.phases.get_or_insert_default();
         }
     }
 
-    /// A success, and what the kernel has noted of it.
+    /// A success and its kernel timestamps.
     #[cold]
-    pub fn noted(&mut self, stamps: &Stamps, noted: Result<Noted, Unnoted>) {
+    pub fn kernel_times(&mut self, stamps: &Stamps, noted: Result<KernelTimes, MissingTime>) {
         let phases = self.section(stamps.intended).tally.phases.get_or_insert_default();
         match noted {
             Ok(noted) => phases.count(stamps, &noted),
-            Err(Unnoted::Sent) => phases.no_sent += 1,
-            Err(Unnoted::Received) => phases.no_received += 1,
+            Err(MissingTime::Sent) => phases.no_sent += 1,
+            Err(MissingTime::Received) => phases.no_received += 1,
         }
     }
 
-    /// A write that carried requests, the oldest of them intended then, was acknowledged `took`
-    /// after it had been given to the device.
+    /// The peer acknowledged a write with requests `took` after the kernel passed it to the device.
+    /// `intended` is that of the oldest request.
     #[cold]
     pub fn acknowledged(&mut self, intended: Nanos, took: Span) {
         let phases = self.section(intended).tally.phases.get_or_insert_default();
         phases.acknowledged.record(took);
     }
 
-    /// A success that was intended then was on its way and with the peer for so long, by the clock
-    /// of the network card.
+    /// The network card's time from request to reply, for a success with this intended start.
     #[cold]
-    pub fn timed_by_card(&mut self, intended: Nanos, took: Span) {
+    pub fn network_card_time(&mut self, intended: Nanos, took: Span) {
         self.section(intended).tally.phases.get_or_insert_default().by_card.record(took);
     }
 }
@@ -208,37 +207,38 @@ mod tests {
         queue: Span::ZERO,
         connect: Span::ZERO,
         stream: Span::ZERO,
+        late: Span::ZERO,
     };
 
-    fn noted(scheduled: u64, sent: u64, received: u64) -> Noted {
+    fn noted(scheduled: u64, sent: u64, received: u64) -> KernelTimes {
         let at = Nanos;
-        Noted { scheduled: at(scheduled), sent: at(sent), received: at(received) }
+        KernelTimes { scheduled: at(scheduled), sent: at(sent), received: at(received) }
     }
 
-    fn told(noted: &Noted) -> Option<[u64; Phases::PARTS]> {
+    fn parts_of(noted: &KernelTimes) -> Option<[u64; Phases::PARTS]> {
         parts(&STAMPS, noted).map(|parts| parts.map(|part| part.0))
     }
 
     #[test]
-    fn parts_lie_between_the_stamps_and_add_up() {
-        let parts = told(&noted(21_000, 23_000, 80_000)).unwrap();
+    fn parts_add_up_to_the_response_time() {
+        let parts = parts_of(&noted(21_000, 23_000, 80_000)).unwrap();
         assert_eq!(parts, [10_000, 1_000, 2_000, 57_000, 10_000, 5_000]);
         assert_eq!(parts.iter().sum::<u64>(), STAMPS.response().0);
     }
 
     #[test]
-    fn stamps_that_differ_by_the_clocks_slack_alone_are_one_moment() {
-        let parts = told(&noted(19_000, 19_400, 91_000)).unwrap();
+    fn timestamps_within_the_clock_error_count_as_equal() {
+        let parts = parts_of(&noted(19_000, 19_400, 91_000)).unwrap();
         assert_eq!(parts, [10_000, 0, 0, 70_000, 0, 5_000]);
         assert_eq!(parts.iter().sum::<u64>(), STAMPS.response().0);
-        assert_eq!(told(&noted(18_999, 21_000, 80_000)), None);
-        assert_eq!(told(&noted(21_000, 23_000, 91_001)), None);
+        assert_eq!(parts_of(&noted(18_999, 21_000, 80_000)), None);
+        assert_eq!(parts_of(&noted(21_000, 23_000, 91_001)), None);
     }
 
     #[test]
-    fn a_reply_before_its_request_is_a_contradiction() {
-        assert_eq!(told(&noted(21_000, 80_001, 80_000)), None);
-        assert_eq!(told(&noted(23_000, 21_000, 80_000)), None);
+    fn rejects_a_reply_received_before_its_request_was_sent() {
+        assert_eq!(parts_of(&noted(21_000, 80_001, 80_000)), None);
+        assert_eq!(parts_of(&noted(23_000, 21_000, 80_000)), None);
         let mut phases = Phases::default();
         phases.count(&STAMPS, &noted(21_000, 80_001, 80_000));
         phases.count(&STAMPS, &noted(21_000, 22_000, 80_000));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_add_up() {
+    fn merges_the_phases_of_workers() {
         let (mut a, mut b) = (Phases::default(), Phases { no_sent: 2, ..Phases::default() });
         a.count(&STAMPS, &noted(21_000, 22_000, 80_000));
         b.count(&STAMPS, &noted(25_000, 26_000, 70_000));

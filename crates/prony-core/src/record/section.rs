@@ -1,37 +1,41 @@
-//! One section of a run, warm-up or measurement, while it is being counted: the tally, and beside
-//! it what is cheaper to keep apart until the end.
+//! One section of a run, warm-up or measurement, during recording: the tally, and figures that are
+//! cheaper to keep apart until the end.
 
 use super::Tally;
 use super::hist::Hist;
+use super::meter::LowerBounds;
 use crate::units::{Nanos, Span};
 
-/// A tally in the making: the common case (sent when intended, whole reply in one read) costs one
-/// histogram update, which [`Section::finish`] spreads over the histograms it stands for.
+/// A tally during recording. The common case (sent at the intended time, complete reply in one
+/// read) costs one histogram update; [`Section::finish`] adds it to all histograms that it affects.
 #[derive(Debug)]
 pub(super) struct Section {
     pub(super) tally: Tally,
     /// Successes with `sent == intended` and `first == done`: response = service = first byte,
     /// transfer = lag = 0.
     pub(super) plain: Hist,
-    /// Successes with `first == done` otherwise: service = first byte, transfer = 0.
+    /// Other successes with `first == done`: service = first byte, transfer = 0.
     pub(super) whole: Hist,
-    /// Requests sent exactly when intended: a lag of zero.
+    /// Requests sent exactly at their intended time: the send lag is zero.
     pub(super) on_time: u64,
+    /// Lower bounds of the true response times.
+    pub(super) lower_bounds: LowerBounds,
     pub(super) status_last: (u16, u64),
     pub(super) last_done: Nanos,
-    /// When the last connect began, and how many began then.
+    /// When the last connection was requested, and how many were requested at that time.
     pub(super) connects: (Nanos, u64),
 }
 
 impl Section {
-    pub(super) fn new(begin: Nanos) -> Self {
+    pub(super) fn new(start: Nanos) -> Self {
         Self {
-            tally: Tally::new(begin),
+            tally: Tally::new(start),
             plain: Hist::new(),
             whole: Hist::new(),
             on_time: 0,
+            lower_bounds: LowerBounds::default(),
             status_last: (0, 0),
-            last_done: begin,
+            last_done: start,
             connects: (Nanos::MAX, 0),
         }
     }
@@ -66,7 +70,7 @@ impl Section {
         t.times.lag.record_n(Span::ZERO, self.on_time);
         t.end = end;
         t.series.close();
-        if let Some(served) = &mut t.served {
+        if let Some(served) = &mut t.service_series {
             served.close();
         }
         self.tally

@@ -1,4 +1,4 @@
-//! What is counted of sessions, and of calls that have a name.
+//! Statistics of sessions and of requests with a name.
 
 use std::collections::BTreeMap;
 
@@ -14,29 +14,29 @@ use crate::units::{Nanos, Span};
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// All its requests were answered as the plan expects.
+    /// All its requests were answered as expected.
     Completed,
-    /// One was not.
+    /// One of its requests failed.
     Failed,
-    /// The run ended before it.
+    /// The run ended before the session.
     Unfinished,
 }
 
-/// The sessions of a section, each counted where its intended start falls.
+/// The sessions of a section; each belongs to the section of its intended start.
 ///
-/// `started == completed + failed + unfinished` always.
+/// Invariant: `started == completed + failed + unfinished`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionTally {
     /// Sessions that started.
     pub started: u64,
-    /// Sessions all of whose requests were answered as the plan expects.
+    /// Sessions with all requests answered as expected.
     pub completed: u64,
-    /// Those of them that were done only after the load's end.
+    /// Those among them that completed after the end of the load.
     #[serde(default)]
     pub completed_in_drain: u64,
-    /// Sessions that ended otherwise.
+    /// Sessions with a failed request.
     pub failed: u64,
-    /// Sessions given up because the run ended.
+    /// Sessions that had not ended when the run ended.
     pub unfinished: u64,
     /// From the intended start to the last reply; completed sessions.
     pub lifetime: Hist,
@@ -44,18 +44,41 @@ pub struct SessionTally {
     pub failtime: Hist,
     /// Connections that opened for completed sessions.
     pub connections: u64,
-    /// Completed and failed sessions by the number of replies that they brought.
+    /// Completed and failed sessions, by number of replies.
     pub lengths: BTreeMap<u64, u64>,
-    /// Completed sessions by the second of the run, counted from its epoch, in which they ended.
+    /// Completed sessions, by the second of the run (since its epoch) in which they ended.
     pub per_second: BTreeMap<u64, u64>,
+    /// One for each of the plan's kinds of sessions, where it has several but not too many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<KindTally>,
 }
 
-/// The calls of one name.
+/// The sessions of one kind. Sessions that were dropped before their kind was drawn are missing.
+///
+/// `started == completed + failed + unfinished` always.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KindTally {
+    /// Sessions that started.
+    pub started: u64,
+    /// Sessions all of whose requests were answered as the plan expects.
+    pub completed: u64,
+    /// Sessions that ended otherwise.
+    pub failed: u64,
+    /// Sessions given up because the run ended.
+    pub unfinished: u64,
+    /// From the intended start to the last reply; completed sessions.
+    pub lifetime: Hist,
+}
+
+/// The most kinds of sessions that are counted one by one: a session file can have thousands.
+const KINDS_MAX: usize = 100;
+
+/// The requests of one name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NameTally {
     /// Requests that started.
     pub started: u64,
-    /// Requests answered as the plan expects.
+    /// Requests answered as expected.
     pub replies: u64,
     /// Requests that failed.
     pub failed: u64,
@@ -79,7 +102,29 @@ impl SessionTally {
             connections: add,
             lengths: add_by_key,
             per_second: add_by_key,
+            kinds: by_place,
         });
+    }
+}
+
+impl KindTally {
+    fn merge(&mut self, other: &Self) {
+        merge_fields!(self, other, {
+            started: add,
+            completed: add,
+            failed: add,
+            unfinished: add,
+            lifetime: Hist::merge,
+        });
+    }
+}
+
+fn by_place(all: &mut Vec<KindTally>, part: &[KindTally]) {
+    if all.len() < part.len() {
+        all.resize_with(part.len(), KindTally::default);
+    }
+    for (all, part) in all.iter_mut().zip(part) {
+        all.merge(part);
     }
 }
 
@@ -97,15 +142,29 @@ impl NameTally {
 }
 
 impl Recorder {
-    /// A session is wanted from now on.
-    pub fn session_started(&mut self, intended: Nanos) {
+    /// Count the sessions of each of `n` kinds, where these are several but not too many.
+    #[must_use]
+    pub fn of_session_kinds(mut self, n: usize) -> Self {
+        let n = if (2..=KINDS_MAX).contains(&n) { n } else { 0 };
+        for section in [&mut self.main, &mut self.warm] {
+            if let Some(sessions) = &mut section.tally.sessions {
+                sessions.kinds = vec![KindTally::default(); n];
+            }
+        }
+        self
+    }
+
+    /// A session of that kind is due since `intended`.
+    pub fn session_started(&mut self, kind: u32, intended: Nanos) {
         if let Some(sessions) = &mut self.section(intended).tally.sessions {
             sessions.started += 1;
+            if let Some(kind) = sessions.kinds.get_mut(kind as usize) {
+                kind.started += 1;
+            }
         }
     }
 
-    /// `n` sessions that were wanted from `intended` on, or a little later, are dropped: none
-    /// has made a request.
+    /// `n` sessions due at `intended` or a little later are dropped before their first request.
     #[cold]
     pub fn sessions_dropped(&mut self, intended: Nanos, n: u64, now: Nanos) {
         let Some(sessions) = &mut self.section(intended).tally.sessions else { return };
@@ -115,10 +174,11 @@ impl Recorder {
         *sessions.lengths.entry(0).or_default() += n;
     }
 
-    /// A session has ended: the replies that it brought and the connections that opened for it.
+    /// A session of that kind has ended, with its numbers of replies and of opened connections.
     pub fn session_ended(
         &mut self,
         how: SessionEnd,
+        kind: u32,
         intended: Nanos,
         now: Nanos,
         replies: u64,
@@ -127,6 +187,16 @@ impl Recorder {
         let drained = now > self.load_end;
         let Some(sessions) = &mut self.section(intended).tally.sessions else { return };
         let took = now.since(intended);
+        if let Some(kind) = sessions.kinds.get_mut(kind as usize) {
+            match how {
+                SessionEnd::Completed => {
+                    kind.completed += 1;
+                    kind.lifetime.record(took);
+                }
+                SessionEnd::Failed => kind.failed += 1,
+                SessionEnd::Unfinished => kind.unfinished += 1,
+            }
+        }
         match how {
             SessionEnd::Completed => {
                 sessions.completed += 1;
@@ -147,18 +217,18 @@ impl Recorder {
         *sessions.lengths.entry(replies).or_default() += 1;
     }
 
-    /// Sessions completed so far, both sections, for progress.
+    /// Sessions completed so far in both sections, for progress.
     pub fn sessions_completed(&self) -> u64 {
         let sections = [&self.warm, &self.main].into_iter();
         sections.filter_map(|s| s.tally.sessions.as_ref()).map(|s| s.completed).sum()
     }
 
-    /// A request of that name is wanted.
+    /// A request with this name is due.
     pub fn name_started(&mut self, name: u32, intended: Nanos) {
         self.section(intended).tally.names[name as usize].started += 1;
     }
 
-    /// A request of that name was answered; `fault` says why that is no success, if it is none.
+    /// A request with this name was answered; `fault` says why it is no success.
     pub fn name_ended(&mut self, name: u32, stamps: Stamps, fault: Option<Fault>) {
         let name = &mut self.section(stamps.intended).tally.names[name as usize];
         if fault.is_some() {
@@ -170,7 +240,7 @@ impl Recorder {
         name.service.record(stamps.service());
     }
 
-    /// A request of that name has failed without a whole reply, see [`Recorder::failed`].
+    /// A request with this name failed without a complete reply, see [`Recorder::failed`].
     pub fn name_failed(
         &mut self,
         name: u32,
@@ -189,8 +259,8 @@ impl Recorder {
         }
     }
 
-    /// A whole reply has come that is not as the plan expects; its request gets another try.
-    pub fn tried(&mut self, stamps: &Stamps, reply: &Reply) {
+    /// An unexpected complete reply arrived; its request is sent again.
+    pub fn reply_retried(&mut self, stamps: &Stamps, reply: &Reply) {
         let s = self.section(stamps.intended);
         s.status(reply.status);
         let t = &mut s.tally;

@@ -1,25 +1,29 @@
-//! The four moments of a request, and the times that lie between them.
+//! The four timestamps of a request, and the times between them.
 
 use crate::units::{Nanos, Span};
 
-/// The life of one request.
+/// The timestamps of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
-    /// When the schedule (open loop) or the user (closed loop) wanted it to start.
+    /// When the request was due: by the schedule (open loop) or when its user was ready (closed
+    /// loop).
     pub intended: Nanos,
-    /// The turn in which its first byte was given to the kernel.
+    /// The turn of the event loop in which its first byte was passed to the kernel.
     pub sent: Nanos,
-    /// The turn in which the first byte of its reply arrived.
+    /// The turn in which the first byte of its reply was read.
     pub first: Nanos,
-    /// The turn in which the last byte of its reply arrived, or in which it was given up.
+    /// The turn in which the last byte of its reply was read, or in which it was given up.
     pub done: Nanos,
-    /// Part of `sent - intended`: waiting in the client's queue for a connection, or for room on
+    /// Part of `sent - intended`: time in the client's queue for a connection, or for capacity on
     /// one.
     pub queue: Span,
-    /// Part of `sent - intended`: waiting for the connection that was opened for it.
+    /// Part of `sent - intended`: time waiting for the connection that was opened for it.
     pub connect: Span,
-    /// Part of `sent - intended`: waiting on an open connection for the peer's limit of streams.
+    /// Part of `sent - intended`: time on an open connection at the peer's limit of streams.
     pub stream: Span,
+    /// Part of `connect`: the longest time for which the meter can have failed to notice that the
+    /// connection was open.
+    pub late: Span,
 }
 
 impl Stamps {
@@ -43,7 +47,8 @@ impl Stamps {
         self.done.since(self.first)
     }
 
-    /// How late the meter itself was: `sent - intended` less the waits that are not its own doing.
+    /// The send lag, the lateness of the meter itself: `sent - intended` without the waits for
+    /// connections and streams.
     pub fn lag(&self) -> Span {
         self.sent.since(self.intended) - self.queue - self.connect - self.stream
     }

@@ -4,7 +4,7 @@ use super::*;
 
 const TIMEOUT: Span = Span::from_secs(2);
 
-/// One request of a made-up run: when it is wanted, its waits, and how it ends.
+/// One request of a synthetic run: its intended start, its waits, and how it ends.
 #[derive(Clone, Debug)]
 struct Life {
     intended: u64,
@@ -19,7 +19,7 @@ fn lives() -> impl Strategy<Value = Vec<Life>> {
     prop::collection::vec(life, 0..60)
 }
 
-fn reply(status: u16, body_bytes: u64) -> Reply {
+pub(super) fn reply(status: u16, body_bytes: u64) -> Reply {
     Reply {
         status,
         head_bytes: 100,
@@ -48,6 +48,7 @@ fn play(lives: &[Life]) -> (Option<Tally>, Tally) {
             queue: Span(queue),
             connect: Span(connect),
             stream: Span::ZERO,
+            late: Span::ZERO,
         };
         r.started(intended);
         if life.end == 7 {
@@ -73,10 +74,10 @@ fn play(lives: &[Life]) -> (Option<Tally>, Tally) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn p10_a_saved_tally_is_the_tally_and_merges_exactly(a in lives(), b in lives()) {
+    fn p10_saved_tally_round_trips_and_merges_exactly(a in lives(), b in lives()) {
         let read = |t: &Tally| -> Tally {
-            let text = serde_json::to_string(t).expect("a tally can be written");
-            serde_json::from_str(&text).expect("what was written can be read")
+            let text = serde_json::to_string(t).expect("tallies can be serialized");
+            serde_json::from_str(&text).expect("saved tallies can be read")
         };
         let (_, direct) = play(&[a.clone(), b.clone()].concat());
         let ((_, a), (_, b)) = (play(&a), play(&b));
@@ -88,9 +89,9 @@ proptest! {
     }
 
     #[test]
-    fn p04_every_request_is_counted_once(all in lives()) {
+    fn p04_counts_every_request_once(all in lives()) {
         let (warm, main) = play(&all);
-        let warm = warm.expect("the warm-up is a second");
+        let warm = warm.expect("the plan has a warm-up");
         prop_assert_eq!(warm.started + main.started, all.len() as u64);
         for t in [&warm, &main] {
             let timeouts = t.fault(Fault::RequestTimeout);
@@ -104,15 +105,15 @@ proptest! {
             prop_assert_eq!(cells.iter().map(|c| c.replies).sum::<u64>(), t.replies);
             prop_assert_eq!(cells.iter().map(|c| c.failed).sum::<u64>(), t.failed);
         }
-        let served = main.served.expect("they are kept");
+        let served = main.service_series.expect("service times are kept");
         let kept: u64 = served.blocks().all().iter().map(series::Block::count).sum();
         prop_assert_eq!(kept, main.times.service.count());
-        prop_assert!(warm.served.is_none());
+        prop_assert!(warm.service_series.is_none());
     }
 }
 
 #[test]
-fn requests_that_only_the_meter_delayed_past_the_end_are_told_apart() {
+fn counts_requests_that_only_the_meter_delayed_past_the_end() {
     let ms = Span::from_millis;
     let tally = |by_time| {
         let mut r = Recorder::new(Nanos::ZERO);
@@ -122,10 +123,10 @@ fn requests_that_only_the_meter_delayed_past_the_end_are_told_apart() {
             let sent = intended + ms(queue) + lag;
             r.sent(&Stamps { intended, sent, queue: ms(queue), ..Stamps::default() });
         };
-        sent(900, 0, ms(100)); // at the end, not after it
-        sent(900, 0, ms(101)); // late, and nobody else's doing
-        sent(900, 101, ms(5)); // the wait for a connection alone leads beyond the end
-        sent(1_000, 0, Span::from_micros(50)); // due at the end itself and sent as fast as can be
+        sent(900, 0, ms(100)); // at the end of the load, not after it
+        sent(900, 0, ms(101)); // late, because of the meter alone
+        sent(900, 101, ms(5)); // the wait for a connection alone exceeds the end
+        sent(1_000, 0, Span::from_micros(50)); // due exactly at the end and sent at once
         r.finish(by_time).1
     };
     assert_eq!((tally(true).sent, tally(true).sent_late), (4, 1));
@@ -133,7 +134,7 @@ fn requests_that_only_the_meter_delayed_past_the_end_are_told_apart() {
 }
 
 #[test]
-fn what_comes_in_the_drain_counts_apart_unless_a_count_ends_the_load() {
+fn counts_the_drain_apart_unless_a_count_ends_the_load() {
     let tally = |by_time| {
         let mut r = Recorder::new(Nanos::ZERO);
         r.load_ended(Nanos(1_000));
@@ -154,7 +155,7 @@ fn what_comes_in_the_drain_counts_apart_unless_a_count_ends_the_load() {
 }
 
 #[test]
-fn concurrency_is_that_of_the_window_however_long_the_drain() {
+fn concurrency_excludes_the_drain() {
     let mut r = Recorder::new(Nanos::ZERO);
     r.load_ended(Nanos(1_000));
     // Two users for the whole window, one for its second half, one for its last tenth.
@@ -172,7 +173,7 @@ fn concurrency_is_that_of_the_window_however_long_the_drain() {
 }
 
 #[test]
-fn a_load_stopped_in_its_warm_up_has_no_more_of_it() {
+fn stopping_in_the_warm_up_ends_the_warm_up() {
     let mut r = Recorder::new(Nanos(5_000));
     r.load_ended(Nanos(300));
     let (warm, main) = r.finish(true);
@@ -181,7 +182,7 @@ fn a_load_stopped_in_its_warm_up_has_no_more_of_it() {
 }
 
 #[test]
-fn a_damaged_histogram_is_refused_with_a_reason() {
+fn rejects_corrupt_histograms_with_a_reason() {
     let mut h = Hist::new();
     h.record(Span(5));
     let good = serde_json::to_value(&h).expect("can be written");
@@ -193,7 +194,7 @@ fn a_damaged_histogram_is_refused_with_a_reason() {
     assert!(serde_json::from_value::<Hist>(good.clone()).is_ok());
     assert!(refused("hdr", "?".into()).contains("base64"));
     assert!(refused("hdr", "AAAA".into()).contains("decoded"));
-    assert!(refused("sum_ns", "-1".into()).contains("no sum"));
+    assert!(refused("sum_ns", "-1".into()).contains("not a valid sum"));
     assert!(refused("count", 2.into()).contains("contradicts"));
     assert!(refused("min_ns", serde_json::Value::Null).contains("no minimum"));
     let other = Hist::new();
@@ -201,7 +202,7 @@ fn a_damaged_histogram_is_refused_with_a_reason() {
 }
 
 #[test]
-fn the_lives_of_successes_are_kept_where_that_is_asked() {
+fn keeps_timestamps_of_successes_if_requested() {
     let life = |ms: u64| {
         let at = |ms| Nanos::ZERO + Span::from_millis(ms);
         let sent = at(ms + 1);
@@ -227,14 +228,14 @@ fn the_lives_of_successes_are_kept_where_that_is_asked() {
 }
 
 #[test]
-fn what_is_given_up_long_after_the_last_completion_counts_until_then() {
+fn requests_given_up_count_until_the_last_completion() {
     let mut r = Recorder::new(Nanos::ZERO);
     r.event(Nanos(0));
     r.started_together(Nanos(0), 2);
     r.event(Nanos(1_000));
     let done = Stamps { done: Nanos(1_000), ..Stamps::default() };
     r.replied(&done, &reply(200, 7), None);
-    // A count ended the load; its last request hangs until somebody loses patience.
+    // A count ends the load; its last request hangs until the user interrupts.
     r.event(Nanos(7_000));
     r.load_ended(Nanos(7_000));
     r.event(Nanos(9_000));
@@ -242,5 +243,5 @@ fn what_is_given_up_long_after_the_last_completion_counts_until_then() {
     let t = r.finish(false).1;
     assert_eq!((t.end, t.time_unfinished), (Nanos(1_000), Span(1_000)));
     assert!((t.concurrency() - 2.0).abs() < 1e-9, "{}", t.concurrency());
-    assert_eq!(t.under_way(), Some(2.0));
+    assert_eq!(t.in_flight_mean(), Some(2.0));
 }

@@ -1,33 +1,34 @@
-//! What is counted of TLS handshakes.
+//! Statistics of TLS handshakes.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::merge::add_by_key;
+use super::merge::{add, add_by_key};
 
-/// The most reasons that are told apart: servers can invent names, and so sentences.
+/// The most failure reasons counted separately: a server can send any number of different names and
+/// thereby cause any number of messages.
 const REASONS_MAX: usize = 32;
-/// What further reasons are counted under.
+/// The key that counts all further reasons.
 const OTHER: &str = "other reasons";
 
-/// The handshakes of a section, each counted where its connect began.
+/// The handshakes of a section; each belongs to the section in which its connect started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsTally {
-    /// Full handshakes that were done.
+    /// Completed full handshakes.
     pub full: u64,
-    /// Handshakes that resumed an earlier session.
+    /// Completed handshakes that resumed an earlier session.
     pub resumed: u64,
-    /// Those of both kinds by version and cipher suite.
+    /// Completed handshakes of both kinds, by version and cipher suite.
     pub kinds: BTreeMap<String, u64>,
-    /// Handshakes that failed, and connections that TLS ended later, by reason.
+    /// Failed handshakes, and connections that TLS closed later, by reason.
     pub reasons: BTreeMap<String, u64>,
-    /// The first full handshake (of one of the workers). It is never saved.
-    #[serde(skip)]
+    /// The first full handshake (of one of the workers).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<FirstHandshake>,
 }
 
-/// What a TLS handshake has led to.
+/// The result of a TLS handshake.
 #[derive(Clone, Copy, Debug)]
 pub struct Secured<'a> {
     /// Whether an earlier session was resumed.
@@ -36,32 +37,34 @@ pub struct Secured<'a> {
     pub version: &'a str,
     /// The cipher suite.
     pub suite: &'a str,
-    /// The group of the key exchange, where there was one.
+    /// The key exchange group, if there was one.
     pub group: Option<&'a str>,
-    /// The bits of the server's public key, where they are known.
+    /// The size of the server's public key in bits, if known.
     pub key_bits: Option<u32>,
 }
 
-/// What one handshake has led to, kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The result of the first handshake, owned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstHandshake {
     /// The version, as `1.3`.
     pub version: String,
     /// The cipher suite by its name at IANA.
     pub suite: String,
-    /// The group of the key exchange, where there was one.
+    /// The key exchange group, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The bits of the server's public key, where they are known.
+    /// The size of the server's public key in bits, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_bits: Option<u32>,
 }
 
 impl TlsTally {
-    /// Handshakes that were done.
+    /// Completed handshakes.
     pub fn done(&self) -> u64 {
         self.full + self.resumed
     }
 
-    /// A handshake is done.
+    /// Count a completed handshake.
     pub(super) fn handshake(&mut self, done: Secured<'_>) {
         *if done.resumed { &mut self.resumed } else { &mut self.full } += 1;
         let kind = format!("TLS {} {}", done.version, done.suite);
@@ -76,22 +79,22 @@ impl TlsTally {
         }
     }
 
-    /// A handshake (or a connection) has failed.
+    /// Count `n` failed handshakes or connections.
     pub(super) fn failed(&mut self, reason: &str, n: u64) {
         if let Some(known) = self.reasons.get_mut(reason) {
-            *known += n;
+            add(known, &n);
         } else if self.reasons.len() < REASONS_MAX {
             self.reasons.insert(reason.to_owned(), n);
         } else {
-            *self.reasons.entry(OTHER.to_owned()).or_default() += n;
+            add(self.reasons.entry(OTHER.to_owned()).or_default(), &n);
         }
     }
 
-    /// Add what another worker counted.
+    /// Add the counters of another worker.
     pub fn merge(&mut self, other: &Self) {
         let Self { full, resumed, kinds, reasons, first } = other;
-        self.full += full;
-        self.resumed += resumed;
+        add(&mut self.full, full);
+        add(&mut self.resumed, resumed);
         add_by_key(&mut self.kinds, kinds);
         if self.first.is_none() {
             self.first.clone_from(first);
@@ -107,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_are_bounded_and_none_is_lost() {
+    fn limits_the_number_of_reasons_and_counts_all_failures() {
         let mut all = TlsTally::default();
         for i in 0..100 {
             let mut part = TlsTally::default();

@@ -1,11 +1,11 @@
-//! Waits that the meter's user can tell apart: for a connection, for a stream, for a window.
+//! The waits that are recorded apart: for a connection, for a stream, for a flow-control window.
 
 use super::{Recorder, Stamps};
 use crate::units::{Nanos, Span};
 
 impl Recorder {
-    /// A request failed that was never sent; its waits are in `stamps`.
-    pub fn waited_in_vain(&mut self, stamps: &Stamps) {
+    /// Record the waits of a request that failed before it was sent.
+    pub fn record_unsent_waits(&mut self, stamps: &Stamps) {
         let times = &mut self.section(stamps.intended).tally.times;
         if stamps.queue > Span::ZERO {
             times.queue.record(stamps.queue);
@@ -15,7 +15,7 @@ impl Recorder {
         }
     }
 
-    /// A request that has ended waited so long for the peer's permission to send more of it.
+    /// A request that has ended waited `wait` for the peer's flow-control window.
     #[cold]
     pub fn waited_for_window(&mut self, intended: Nanos, wait: Span) {
         self.section(intended).tally.times.flow_wait.record(wait);

@@ -1,5 +1,5 @@
-//! Counters by fault as they are saved and sent: by name, and only those that are not zero, so that
-//! a saved result is still read when a fault is added.
+//! The saved form of counters by fault: by name, without zeroes. A result saved before a fault was
+//! added can still be read.
 
 pub(super) mod by_fault {
     use std::collections::BTreeMap;

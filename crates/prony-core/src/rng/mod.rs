@@ -1,8 +1,8 @@
-//! Seeded randomness: two kinds. Keyed draws depend on (seed, stream, numbers) alone, so that
-//! request k of a run draws the same whoever sends it; sequential generators serve where one place
-//! draws in order. Both are frozen by tests.
+//! Seeded random numbers of two kinds. Keyed draws depend only on (seed, stream, numbers), so that
+//! request k of a run draws the same on any worker. Sequential generators are for places that draw
+//! in a fixed order. Tests pin the values of both.
 //!
-//! Logarithms come from `libm` and not from the platform, so that the same seed gives the same run
+//! Logarithms come from the crate `libm`, not from the platform, so that a seed gives the same run
 //! on every machine.
 
 mod sum;
@@ -13,35 +13,35 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::units::Span;
 pub use sum::ExponentialSum;
 
-/// What a draw is for; keeps the streams of one seed apart.
+/// The purpose of a draw. The streams of one seed are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Stream {
-    /// Gaps between measured arrivals.
+    /// Inter-arrival times of the measurement.
     Arrivals = 1,
-    /// Which call a request makes.
+    /// The choice of the next request.
     Pick = 2,
     /// Think times.
     Think = 3,
-    /// The target server's law.
+    /// The behavior of the target server.
     Serve = 4,
     /// The virtual network.
     Link = 5,
-    /// Gaps between arrivals of the warm-up: apart, so that its length does not change what is
-    /// measured.
+    /// Inter-arrival times of the warm-up. Separate, so that the length of the warm-up does not
+    /// change the measured arrivals.
     Warmup = 6,
     /// Random fields of templates.
     Template = 7,
-    /// Which row of a table a session has.
+    /// The choice of a table's row for a session.
     Rows = 8,
     /// Pauses within sessions.
     Pause = 9,
 }
 
-/// 64 random bits that depend on nothing but the arguments.
+/// 64 random bits that depend only on the arguments.
 ///
-/// Each word goes through SplitMix64's finaliser in turn, so two calls that differ in a single word
-/// never give the same bits.
+/// Mixes in one word after another with SplitMix64's finalizer, so two calls that differ in a
+/// single word never return the same bits.
 #[inline]
 pub fn keyed(seed: u64, stream: Stream, a: u64, b: u64) -> u64 {
     let state = mix(seed.wrapping_add(GOLDEN_GAMMA));
@@ -57,14 +57,13 @@ pub fn unit(bits: u64) -> f64 {
 }
 
 /// An exponential draw with the given mean from 64 random bits, rounded to the nearest nanosecond.
-/// At most 36.8 times the mean, because 53 bits know no rarer event.
+/// At most 36.8 times the mean, the limit of 53 bits.
 #[inline]
 pub fn exponential(bits: u64, mean: Span) -> Span {
     Span((mean.0 as f64 * unit_exponential(bits)).round() as u64)
 }
 
-/// A uniform draw from the whole nanoseconds between `low` and `high`, both included (in either
-/// order).
+/// A uniform draw of whole nanoseconds from `low` to `high` inclusive, in either order.
 #[inline]
 pub fn uniform(bits: u64, low: Span, high: Span) -> Span {
     let (low, high) = (low.0.min(high.0), low.0.max(high.0));
@@ -72,35 +71,33 @@ pub fn uniform(bits: u64, low: Span, high: Span) -> Span {
     Span(low + ((u128::from(bits) * choices) >> 64) as u64)
 }
 
-/// A log-normal draw from 64 random bits: its median, and the standard deviation of its logarithm.
+/// A log-normal draw from 64 random bits. `sigma` is the standard deviation of the logarithm.
 #[inline]
 pub fn log_normal(bits: u64, median: Span, sigma: f64) -> Span {
     let factor = libm::exp(sigma * normal(bits));
     Span((median.0 as f64 * factor).round() as u64)
 }
 
-/// A standard normal draw from 64 random bits (Box and Muller; the angle comes from a second mixing
-/// of the bits).
+/// A standard normal draw from 64 random bits (Box-Muller transform; the angle comes from mixing
+/// the bits again).
 fn normal(bits: u64) -> f64 {
     let radius = (2.0 * unit_exponential(bits)).sqrt();
     radius * libm::cos(std::f64::consts::TAU * unit(mix(bits ^ GOLDEN_GAMMA)))
 }
 
-/// A generator for one place that draws in order: xoshiro256++, whose period (2^256 - 1) no run
-/// exhausts.
+/// A sequential generator: xoshiro256++, with a period of 2^256 - 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequence {
     inner: Xoshiro256PlusPlus,
 }
 
 impl Sequence {
-    /// The sequence of that seed and stream.
+    /// The sequence of a seed and stream.
     pub fn new(seed: u64, stream: Stream) -> Self {
         Self::numbered(seed, stream, 0)
     }
 
-    /// Sequence `number` of that seed and stream, for places of which there are several (links,
-    /// workers).
+    /// Sequence `number` of a seed and stream, for several generators of one kind (links, workers).
     pub fn numbered(seed: u64, stream: Stream, number: u64) -> Self {
         let mut state = [0; 32];
         for (i, word) in state.chunks_exact_mut(8).enumerate() {
@@ -121,7 +118,7 @@ impl Sequence {
         unit(self.next_u64())
     }
 
-    /// A whole number in 0 up to but without `n`; 0 where `n` is 0. Biased by at most n / 2^64.
+    /// An integer in [0, `n`); 0 if `n` is 0. Biased by at most n / 2^64.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
@@ -139,14 +136,14 @@ impl Sequence {
         exponential(self.next_u64(), mean)
     }
 
-    /// A uniform draw from the whole nanoseconds between the two, both included.
+    /// A uniform draw of whole nanoseconds from `low` to `high` inclusive.
     #[inline]
     pub fn uniform(&mut self, low: Span, high: Span) -> Span {
         uniform(self.next_u64(), low, high)
     }
 
-    /// A standard normal draw, by the polar method (whose second draw of each pair is thrown away,
-    /// so that the sequence has no hidden state).
+    /// A standard normal draw by the polar method. The second draw of each pair is discarded, so
+    /// that the sequence has no further state.
     pub fn normal(&mut self) -> f64 {
         loop {
             let (x, y) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
@@ -157,7 +154,7 @@ impl Sequence {
         }
     }
 
-    /// A log-normal draw: its median, and the standard deviation of its logarithm.
+    /// A log-normal draw. `sigma` is the standard deviation of the logarithm.
     pub fn log_normal(&mut self, median: Span, sigma: f64) -> Span {
         Span((median.0 as f64 * libm::exp(sigma * self.normal())).round() as u64)
     }
@@ -166,8 +163,7 @@ impl Sequence {
 /// 2^64 divided by the golden ratio, odd: SplitMix64's increment.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// SplitMix64's finaliser: a bijection of 64 bits in which every input bit reaches every output
-/// bit.
+/// SplitMix64's finalizer: a bijection in which every input bit affects every output bit.
 #[inline]
 const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

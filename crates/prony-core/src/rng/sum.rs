@@ -1,29 +1,29 @@
-//! The sum of many exponential draws, at one logarithm for several.
+//! The sum of many exponential draws, with one logarithm for several draws.
 
 use super::Sequence;
 
-/// As many draws are multiplied before a logarithm is taken. Each is at least 2^-53, so that their
-/// product is far from the smallest number that there is.
+/// The number of draws that are multiplied before a logarithm is taken. Each is at least 2^-53, so
+/// the product does not underflow.
 const BLOCK: u32 = 16;
 
 /// A running sum of exponential draws with mean 1.
 ///
-/// A draw is -ln u, so a sum of draws is -ln of a product. Where the logarithms are taken depends
-/// on nothing but the number of draws, so the sum after k draws is the same bit for bit however
-/// many of them are made at a time.
+/// A draw is -ln u, so a sum of draws is -ln of a product. The logarithms are taken at fixed
+/// numbers of draws, so the sum after k draws has the same bits regardless of how the draws are
+/// batched.
 #[derive(Clone, Debug)]
 pub struct ExponentialSum {
     draws: Sequence,
-    /// The sum of all whole blocks.
+    /// The sum of the complete blocks.
     whole: f64,
-    /// The product of the uniform draws of the block that is not whole yet.
+    /// The product of the uniform draws of the current block.
     product: f64,
-    /// How many those are.
+    /// The number of draws in the current block.
     drawn: u32,
 }
 
 impl ExponentialSum {
-    /// Of no draws yet.
+    /// An empty sum over these draws.
     pub fn new(draws: Sequence) -> Self {
         Self { draws, whole: 0.0, product: 1.0, drawn: 0 }
     }
@@ -52,7 +52,7 @@ impl ExponentialSum {
         self.whole - libm::log(self.product)
     }
 
-    /// Add `more`, for draws that are passed over and not made.
+    /// Add `more` in place of draws that are skipped.
     pub fn add(&mut self, more: f64) {
         self.whole += more;
     }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_does_not_depend_on_how_many_are_drawn_at_a_time() {
+    fn sum_does_not_depend_on_the_batch_size() {
         let mut one = sum();
         let values: Vec<f64> = std::iter::repeat_with(|| {
             one.draw(1);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_sum_of_the_logarithms() {
+    fn sum_is_the_sum_of_the_logarithms() {
         let (mut sum, mut draws, mut plain) = (sum(), Sequence::new(7, Stream::Arrivals), 0.0);
         for k in 1..=100_000 {
             sum.draw(1);

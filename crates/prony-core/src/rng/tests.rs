@@ -1,13 +1,13 @@
 use super::*;
 
-/// The largest distance between the draws' distribution and the law's, times the root of their
-/// number. Under the law it exceeds 1.95 once in a thousand times; the seeds are fixed, so a pass
-/// is a pass for ever.
-pub(crate) fn ks_statistic(mut draws: Vec<f64>, law: impl Fn(f64) -> f64) -> f64 {
+/// The Kolmogorov-Smirnov statistic: the largest distance between the empirical distribution
+/// function of the draws and `cdf`, times the square root of their number. If `cdf` is correct, it
+/// exceeds 1.95 once in a thousand samples. The seeds are fixed, so the tests are deterministic.
+pub(crate) fn ks_statistic(mut draws: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
     draws.sort_by(f64::total_cmp);
     let n = draws.len() as f64;
     let distance = draws.iter().enumerate().fold(0.0f64, |worst, (i, &x)| {
-        let p = law(x);
+        let p = cdf(x);
         worst.max(p - i as f64 / n).max((i + 1) as f64 / n - p)
     });
     distance * n.sqrt()
@@ -21,7 +21,7 @@ fn phi(x: f64) -> f64 {
 }
 
 #[test]
-fn keyed_draws_are_frozen() {
+fn keyed_draws_never_change() {
     let draws = [
         keyed(0, Stream::Arrivals, 0, 0),
         keyed(1, Stream::Arrivals, 0, 0),
@@ -44,10 +44,10 @@ fn keyed_draws_are_frozen() {
 }
 
 #[test]
-fn sequences_are_frozen() {
+fn sequences_never_change() {
     let mut s = Sequence::new(42, Stream::Arrivals);
     let bits = [s.next_u64(), s.next_u64(), s.next_u64()];
-    let laws = (
+    let draws = (
         s.unit(),
         s.below(1000),
         s.exponential(Span::from_secs(1)),
@@ -78,7 +78,7 @@ fn sequences_are_frozen() {
             ),
         )
     "#]]
-    .assert_debug_eq(&(bits, laws));
+    .assert_debug_eq(&(bits, draws));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn keyed_units_are_uniform_along_each_key() {
 }
 
 #[test]
-fn neighbouring_keys_are_not_correlated() {
+fn neighboring_keys_are_not_correlated() {
     let n = 100_000u64;
     let x = |i| unit(keyed(11, Stream::Think, i, 0)) - 0.5;
     let r = (0..n).map(|i| x(i) * x(i + 1)).sum::<f64>() / n as f64 * 12.0;
@@ -128,11 +128,11 @@ fn neighbouring_keys_are_not_correlated() {
 }
 
 #[test]
-fn draws_follow_their_laws() {
+fn draws_follow_their_distributions() {
     let mut s = Sequence::new(2024, Stream::Serve);
     let mut draws = |f: fn(&mut Sequence) -> f64| (0..100_000).map(|_| f(&mut s)).collect();
-    type Law = fn(f64) -> f64;
-    let cases: [(&str, Vec<f64>, Law); 5] = [
+    type Cdf = fn(f64) -> f64;
+    let cases: [(&str, Vec<f64>, Cdf); 5] = [
         ("unit", draws(Sequence::unit), |x| x),
         ("exponential", draws(|s| unit_exponential(s.next_u64())), |x| 1.0 - (-x).exp()),
         ("span", draws(|s| s.exponential(Span::from_secs(2)).as_secs_f64()), |x| {
@@ -143,21 +143,21 @@ fn draws_follow_their_laws() {
             phi((x / 3.0).ln() / 0.7)
         }),
     ];
-    for (name, draws, law) in cases {
-        let d = ks_statistic(draws, law);
+    for (name, draws, cdf) in cases {
+        let d = ks_statistic(draws, cdf);
         assert!(d < KS_LIMIT, "{name}: {d}");
     }
 }
 
 #[test]
-fn below_and_chance_hit_each_value_as_often_as_they_should() {
+fn below_and_chance_have_the_expected_frequencies() {
     let mut s = Sequence::new(5, Stream::Link);
     let n = 60_000;
     let mut counts = [0u32; 6];
     for _ in 0..n {
         counts[s.below(6) as usize] += 1;
     }
-    // Chi-square with 5 degrees of freedom exceeds 20.5 once in a thousand times.
+    // Chi-square with 5 degrees of freedom exceeds 20.5 with probability 0.001.
     let chi: f64 = counts.iter().map(|&c| (f64::from(c) - 1e4).powi(2) / 1e4).sum();
     assert!(chi < 20.5, "{counts:?}");
     assert_eq!(s.below(0), 0);

@@ -1,66 +1,65 @@
-//! When requests are intended to start: a pure function of plan, seed and shard, never of the
-//! replies.
+//! The intended start times of requests: a pure function of plan, seed and share, independent of
+//! the replies.
 
-mod law;
+mod process;
+mod rate_control;
 mod skip;
-mod steer;
 
 use crate::plan::{Load, Plan};
-pub use crate::rate::{Arrivals, ArrivalsArg, RatePiece, RatePlan, Steer, parse_trace};
+pub use crate::rate::{Arrivals, ArrivalsArg, RateChange, RatePiece, RatePlan, parse_trace};
 use crate::units::{Nanos, Span};
-use law::Law;
+use process::ArrivalProcess;
+use rate_control::RateControl;
 pub use skip::Skipped;
-use steer::Helm;
 
 /// One intended start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its number in the whole run, over all shards, warm-up included, from 0.
+    /// Its number in the whole run, counted from 0 over all shares, warm-up included.
     pub index: u64,
     /// The intended start, since the epoch.
     pub at: Nanos,
-    /// Whether it belongs to the warm-up.
+    /// Whether it is part of the warm-up.
     pub warmup: bool,
 }
 
-/// The arrivals of one share of an open-loop plan, in order, ending where the plan's stop rules end
-/// them.
+/// The arrivals of one share of an open-loop plan, in order, until a stop rule of the plan applies.
 ///
-/// The warm-up precedes the plan, at the rate with which the plan begins (uniform gaps: with the
-/// same gaps; a trace: with nothing). The plan then begins afresh, so what is measured is the same
-/// as without a warm-up, only later.
+/// The warm-up runs before the plan, at the plan's initial rate (uniform inter-arrival times keep
+/// their distribution; a trace has no warm-up arrivals). The plan then starts from its own
+/// beginning, so the measured arrivals are the same as without a warm-up, only later.
 ///
-/// A share finds its own arrivals by arithmetic where the law has a formula (fixed, trace); where
-/// it has draws (Poisson, uniform) it makes them all and passes over those of the others, at about
-/// two nanoseconds each (docs/design/2026-11-23-arrivals-of-shards.md).
+/// Deterministic processes (fixed, trace) compute a share's arrivals directly. Random processes
+/// (Poisson, uniform) draw the arrivals of all shares and skip those of the others, which costs
+/// about two nanoseconds each (docs/design/2026-11-23-arrivals-of-shards.md).
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// Computed beforehand, so that `peek` costs nothing.
+    /// Computed in advance, so that `peek` is free.
     next: Option<Arrival>,
-    /// The number, over all shares, of the arrival that the current law gives next.
+    /// The number, over all shares, of the next arrival of the current process.
     index: u64,
-    /// Which share this is, and of how many.
+    /// The index of this share, and the number of shares.
     share: (u64, u64),
-    warmup: Law,
-    measured: Law,
+    warmup: ArrivalProcess,
+    measured: ArrivalProcess,
     /// The first arrival after the warm-up; `None` while the warm-up lasts.
     first_measured: Option<u64>,
-    /// Where the warm-up ends and the plan begins.
-    begin: Nanos,
-    /// Measured arrivals over all shares, at most.
+    /// The end of the warm-up, and start of the plan.
+    start: Nanos,
+    /// The maximum number of measured arrivals over all shares.
     count: u64,
-    /// Every arrival is earlier.
+    /// All arrivals are before this time.
     before: Nanos,
-    /// What [`Schedule::end`] tells.
+    /// See [`Schedule::end`].
     end: Option<Nanos>,
-    /// What changes the rate on the way.
-    helm: Box<Helm>,
+    /// Changes of the rate during the run.
+    rate_control: Box<RateControl>,
 }
 
 impl Schedule {
-    /// The schedule of this share of the plan; a closed-loop plan has an empty one.
+    /// The schedule of this share of the plan. It is empty for a closed-loop plan.
     pub fn new(plan: &Plan) -> Self {
-        let begin = Nanos::ZERO + plan.warmup;
+        let start = Nanos::ZERO + plan.warmup;
         let length = match &plan.load {
             Load::Open { rate, arrivals: Arrivals::Fixed | Arrivals::Poisson, .. } => rate.length(),
             _ => None,
@@ -69,8 +68,8 @@ impl Schedule {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        // A trace that is over before the limit ends the load by its last arrival, as a count of
-        // requests would.
+        // A trace shorter than the limit ends the load with its last arrival, as a request count
+        // does.
         let ends_before = |limit| match &plan.load {
             Load::Open { arrivals: Arrivals::Trace(times), .. } => {
                 times.last().is_none_or(|&last| last < limit)
@@ -78,10 +77,10 @@ impl Schedule {
             _ => false,
         };
         let (warmup, measured) = match &plan.load {
-            Load::Closed { .. } => (Law::Silent, Law::Silent),
-            Load::Open { rate, arrivals, .. } => Law::of(rate, arrivals, plan.seed),
+            Load::Closed { .. } => (ArrivalProcess::None, ArrivalProcess::None),
+            Load::Open { rate, arrivals, .. } => ArrivalProcess::pair(rate, arrivals, plan.seed),
         };
-        // What arrives is a session, where there are any.
+        // With sessions, an arrival starts a session instead of a request.
         let count = match plan.sessions {
             None => plan.stop.requests,
             Some(_) => plan.stop.sessions,
@@ -93,23 +92,23 @@ impl Schedule {
             warmup,
             measured,
             first_measured: None,
-            begin,
+            start,
             count: count.unwrap_or(u64::MAX),
-            before: limit.map_or(Nanos::MAX, |limit| begin + limit),
-            end: limit.filter(|&limit| !ends_before(limit)).map(|limit| begin + limit),
-            helm: Box::new(Helm::new(&plan.load)),
+            before: limit.map_or(Nanos::MAX, |limit| start + limit),
+            end: limit.filter(|&limit| !ends_before(limit)).map(|limit| start + limit),
+            rate_control: Box::new(RateControl::new(&plan.load)),
         };
         schedule.next = schedule.advance();
         schedule
     }
 
-    /// The next arrival, if any is left.
+    /// Return the next arrival without removing it.
     #[inline]
     pub fn peek(&self) -> Option<Arrival> {
         self.next
     }
 
-    /// Take the next arrival.
+    /// Remove and return the next arrival.
     #[inline]
     pub fn pop(&mut self) -> Option<Arrival> {
         let taken = self.next?;
@@ -117,9 +116,9 @@ impl Schedule {
         Some(taken)
     }
 
-    /// When the load ends by the clock (the duration or the rate plan's own end, warm-up included);
-    /// `None` where only a request count or a trace's last arrival ends it. A request count may end
-    /// it earlier.
+    /// The time at which the load ends: the duration, or the end of the rate plan, plus the
+    /// warm-up. `None` if only a request count or the last arrival of a trace ends it. A request
+    /// count may end it earlier.
     pub fn end(&self) -> Option<Nanos> {
         self.end
     }
@@ -128,7 +127,7 @@ impl Schedule {
         let (share, of) = self.share;
         if self.first_measured.is_none() {
             while let Some(at) = self.warmup.next(0)
-                && Nanos::ZERO + at < self.begin
+                && Nanos::ZERO + at < self.start
             {
                 let index = self.index;
                 self.index += 1;
@@ -138,14 +137,14 @@ impl Schedule {
             }
         }
         let (first_measured, others) = match self.first_measured {
-            // `index` is the one behind the share's last.
+            // `index` is one past this share's last arrival.
             Some(first) => (first, of - 1),
             None => (self.index, (share + of - self.index % of) % of),
         };
         self.first_measured = Some(first_measured);
         let index = self.index + others;
         if index - first_measured >= self.count {
-            self.helm.counted_out = true;
+            self.rate_control.reached_count = true;
             return None;
         }
         self.index = index + 1;
@@ -153,10 +152,10 @@ impl Schedule {
         self.at(index, at)
     }
 
-    /// A measured arrival, unless the schedule ends before it.
+    /// The measured arrival at that time, or `None` if the schedule ends before it.
     #[inline]
     fn at(&self, index: u64, at: Span) -> Option<Arrival> {
-        let at = self.begin + at;
+        let at = self.start + at;
         (at < self.before).then_some(Arrival { index, at, warmup: false })
     }
 }

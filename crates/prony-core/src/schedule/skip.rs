@@ -1,11 +1,11 @@
-//! Arrivals that nobody will make: counted by arithmetic, not one by one, so that a schedule of a
-//! thousand million a second can be brought to its end at once.
+//! Skipping arrivals that will not be sent. They are counted by arithmetic, not one by one, so that
+//! even a schedule of 1e9 arrivals per second is finished at once.
 
 use super::Schedule;
-use super::law::Law;
+use super::process::ArrivalProcess;
 use crate::units::{Nanos, Span};
 
-/// Arrivals that were passed over together.
+/// Consecutive arrivals of one share that were skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// When the first of them was due.
@@ -15,64 +15,65 @@ pub struct Skipped {
 }
 
 impl Schedule {
-    /// Pass over this share's arrivals before `limit`; `None` where there is none. Arrivals of
-    /// warm-up and measurement are not passed over together: call it until it returns `None`.
+    /// Skip this share's arrivals before `limit`. Return `None` if there are none. One call skips
+    /// arrivals of either the warm-up or the measurement: call it until it returns `None`.
     ///
-    /// Their number is exact where the arrivals follow a formula (fixed, a trace). Where they are
-    /// drawn (Poisson, uniform gaps) it is their expectation: the rate's integral, or the time
-    /// divided by the mean gap, rounded.
+    /// The number is exact for deterministic processes (fixed, trace). For random ones (Poisson,
+    /// uniform) it is the rounded expectation: the integral of the rate, or the time divided by the
+    /// mean inter-arrival time.
     pub fn skip_before(&mut self, limit: Nanos) -> Option<Skipped> {
         let next = self.next.filter(|next| next.at < limit)?;
         let count = self.due_before(limit);
-        // In whole rounds of the shares, so that the next arrival is again this share's.
+        // Skip whole rounds over all shares, so that the next arrival belongs to this share again.
         let (_, of) = self.share;
         let others = (count - 1) * of;
-        let law = if next.warmup { &mut self.warmup } else { &mut self.measured };
-        law.pass_over(others);
+        let process = if next.warmup { &mut self.warmup } else { &mut self.measured };
+        process.skip(others);
         self.index += others;
         self.next = self.advance();
         Some(Skipped { first: next.at, count })
     }
 
-    /// How many of this share's arrivals [`Schedule::skip_before`] would pass over.
+    /// How many of this share's arrivals are due before `limit`, as [`Schedule::skip_before`]
+    /// counts them.
     pub fn due_before(&self, limit: Nanos) -> u64 {
         let Some(next) = self.next.filter(|next| next.at < limit) else { return 0 };
-        let (law, since, most) = if next.warmup {
-            (&self.warmup, limit.min(self.begin).since(Nanos::ZERO), u64::MAX)
+        let (process, since, most) = if next.warmup {
+            (&self.warmup, limit.min(self.start).since(Nanos::ZERO), u64::MAX)
         } else {
             let first = self.first_measured.unwrap_or(self.index);
             let left = self.count.saturating_sub(self.index - first);
-            (&self.measured, limit.min(self.before).since(self.begin), left)
+            (&self.measured, limit.min(self.before).since(self.start), left)
         };
         let (_, of) = self.share;
-        law.due_before(since, most) / of + 1
+        process.due_before(since, most) / of + 1
     }
 
-    /// Nothing arrives from `at` on, whatever the rate becomes.
+    /// End the schedule at `at`: no arrival is at or after it, and the rate cannot change any more.
     pub fn cut(&mut self, at: Nanos) {
         self.before = self.before.min(at);
         self.next = self.next.filter(|next| next.at < at);
-        self.helm.awaits = false;
+        self.rate_control.expects_changes = false;
     }
 }
 
-impl Law {
-    /// How many arrivals, of those that have not been given yet and of `most`, fall before `limit`.
+impl ArrivalProcess {
+    /// How many of the next `most` arrivals are before `limit`.
     fn due_before(&self, limit: Span, most: u64) -> u64 {
         let due = match self {
-            Self::Silent => 0,
-            Self::Fixed { clock, ordinal } => {
-                let is_due = |n| clock.look((ordinal + n) as f64).is_some_and(|at| at < limit);
-                first_not(is_due, most)
+            Self::None => 0,
+            Self::Fixed { clock, next } => {
+                let is_due = |n| clock.peek((next + n) as f64).is_some_and(|at| at < limit);
+                partition_point(is_due, most)
             }
-            Self::Trace { times, ordinal } => {
-                let given = usize::try_from(*ordinal).unwrap_or(usize::MAX).min(times.len());
-                times[given..].partition_point(|&at| at < limit) as u64
+            Self::Trace { times, next } => {
+                let taken = usize::try_from(*next).unwrap_or(usize::MAX).min(times.len());
+                times[taken..].partition_point(|&at| at < limit) as u64
             }
             Self::Poisson { clock, integral } => {
                 let integral = integral.value();
-                let is_due = |n| clock.look(integral + n as f64).is_some_and(|at| at < limit);
-                first_not(is_due, most)
+                let is_due = |n| clock.peek(integral + n as f64).is_some_and(|at| at < limit);
+                partition_point(is_due, most)
             }
             Self::Uniform { low, high, last, .. } => {
                 let mean = (low.0 as f64 + high.0 as f64) / 2.0;
@@ -82,11 +83,11 @@ impl Law {
         due.min(most)
     }
 
-    /// Pass over the next `n` arrivals.
-    fn pass_over(&mut self, n: u64) {
+    /// Skip the next `n` arrivals.
+    fn skip(&mut self, n: u64) {
         match self {
-            Self::Silent => {}
-            Self::Fixed { ordinal, .. } | Self::Trace { ordinal, .. } => *ordinal += n,
+            Self::None => {}
+            Self::Fixed { next, .. } | Self::Trace { next, .. } => *next += n,
             Self::Poisson { integral, .. } => integral.add(n as f64),
             Self::Uniform { low, high, last, .. } => {
                 let mean = (low.0 as f64 + high.0 as f64) / 2.0;
@@ -96,16 +97,17 @@ impl Law {
     }
 }
 
-/// The smallest number, of at most `most`, that has not the property which all smaller ones have.
-fn first_not(has: impl Fn(u64) -> bool, most: u64) -> u64 {
+/// The smallest number for which `holds` is false, at most `most`. `holds` must be true for all
+/// numbers below it and false for all above.
+fn partition_point(holds: impl Fn(u64) -> bool, most: u64) -> u64 {
     let mut high = 1;
-    while high < most && has(high) {
+    while high < most && holds(high) {
         high = high.saturating_mul(2);
     }
     let (mut low, mut high) = (0, high.min(most));
     while low < high {
         let middle = low + (high - low) / 2;
-        if has(middle) {
+        if holds(middle) {
             low = middle + 1;
         } else {
             high = middle;

@@ -32,7 +32,7 @@ fn all(plan: &Plan) -> Vec<Arrival> {
         peeked
     })
     .collect();
-    assert_eq!(schedule.pop(), None, "an ended schedule stays ended");
+    assert_eq!(schedule.pop(), None, "the end is final");
     arrivals
 }
 
@@ -41,12 +41,12 @@ fn seconds(plan: &Plan) -> Vec<f64> {
 }
 
 #[test]
-fn fixed_arrivals_by_table() {
+fn fixed_arrivals_follow_the_integral_of_the_rate() {
     let cases: [(&[RatePiece], &[f64]); 9] = [
         (&[piece(4.0, 4.0, 1.0)], &[0.0, 0.25, 0.5, 0.75]),
-        // 0.1 * 30 is a little more than 3 in binary; no fourth arrival may come of it.
+        // 0.1 * 30 is slightly above 3 in binary; this must not add a fourth arrival.
         (&[piece(0.1, 0.1, 30.0)], &[0.0, 10.0, 20.0]),
-        // Nothing is asked of a rate of zero, in front, between or behind.
+        // A rate of zero at the start, in the middle or at the end has no arrivals.
         (&[piece(0.0, 0.0, 2.0), piece(2.0, 2.0, 1.0)], &[2.0, 2.5]),
         (
             &[piece(2.0, 2.0, 1.0), piece(0.0, 0.0, 5.0), piece(2.0, 2.0, 1.0)],
@@ -67,7 +67,7 @@ fn fixed_arrivals_by_table() {
 }
 
 #[test]
-fn counts_are_the_integral() {
+fn number_of_arrivals_is_the_integral_of_the_rate() {
     let ramp = plan(rate(&[piece(1e3, 20e3, 60.0)]), Arrivals::Fixed);
     assert_eq!(all(&ramp).len(), 630_000);
     let steps = rate(&[piece(1e3, 1e3, 10.0), piece(1e3, 20e3, 60.0), piece(20e3, 20e3, 30.0)]);
@@ -79,9 +79,9 @@ fn counts_are_the_integral() {
 }
 
 #[test]
-fn rate_and_integral_by_table() {
+fn rate_and_integral_at_given_times() {
     let r = rate(&[piece(10.0, 10.0, 2.0), piece(10.0, 30.0, 4.0), piece(0.0, 0.0, 1.0)]);
-    // Seconds, rate at that moment, arrivals until then.
+    // Seconds, rate at that time, arrivals until then.
     let cases = [
         (0.0, 10.0, 0.0),
         (1.0, 10.0, 10.0),
@@ -132,7 +132,7 @@ fn stop_rules_end_the_schedule() {
 }
 
 #[test]
-fn a_trace_is_played_as_it_is() {
+fn trace_arrivals_are_the_times_of_the_trace() {
     let times: Arc<[Span]> = [0, 5, 5, 1_000_000_000].map(Span).into();
     let mut p = plan(RatePlan::default(), Arrivals::Trace(times));
     let at = |p: &Plan| all(p).iter().map(|a| (a.at.0, a.warmup)).collect::<Vec<_>>();
@@ -143,7 +143,7 @@ fn a_trace_is_played_as_it_is() {
     assert_eq!(at(&p), [(100, false), (105, false), (105, false)]);
     assert_eq!(Schedule::new(&p).end(), Some(Nanos(1_000_000_100)));
     p.stop.duration = Some(Span::from_secs(2));
-    assert_eq!(Schedule::new(&p).end(), None, "the last arrival comes first");
+    assert_eq!(Schedule::new(&p).end(), None, "the last arrival is before the end");
     p.load = Load::Open {
         rate: RatePlan::default(),
         arrivals: Arrivals::Trace([].into()),
@@ -153,7 +153,7 @@ fn a_trace_is_played_as_it_is() {
 }
 
 #[test]
-fn the_warmup_runs_at_the_first_rate_and_changes_nothing_after_it() {
+fn warmup_runs_at_the_initial_rate_and_only_shifts_the_plan() {
     for arrivals in [
         Arrivals::Fixed,
         Arrivals::Poisson,
@@ -176,14 +176,14 @@ fn the_warmup_runs_at_the_first_rate_and_changes_nothing_after_it() {
 }
 
 #[test]
-fn fixed_times_do_not_drift() {
-    // A third of a millisecond: arrival 3k is at exactly k milliseconds, however large k is.
+fn fixed_times_do_not_accumulate_errors() {
+    // One arrival per third of a millisecond: arrival 3k is at exactly k milliseconds for any k.
     let mut schedule = Schedule::new(&plan(RatePlan::constant(3000.0), Arrivals::Fixed));
     for k in 0..3_000_000u64 {
         let at = schedule.pop().unwrap().at.0;
         assert!((at as i128 * 3 - i128::from(k) * 1_000_000).abs() <= 1, "{k}: {at}");
     }
-    // The same by arithmetic after 11 days at a million per second.
+    // The same after 11 days at a million per second.
     let mut clock = Inverse::new(&RatePlan::constant(1e6));
     for k in [1e12, 1e12 + 1.0, 1e12 + 2.0] {
         assert_eq!(clock.at(k), Some(Span(k as u64 * 1000)));
@@ -191,18 +191,18 @@ fn fixed_times_do_not_drift() {
 }
 
 #[test]
-fn p07_poisson_gaps_are_exponential() {
+fn p07_poisson_inter_arrival_times_are_exponential() {
     let mut p = plan(RatePlan::constant(20_000.0), Arrivals::Poisson);
     p.stop.requests = Some(100_000);
     let at = seconds(&p);
-    let gaps = std::iter::once(at[0]).chain(at.windows(2).map(|w| w[1] - w[0])).collect();
-    let d = ks_statistic(gaps, |x| 1.0 - (-x * 20_000.0).exp());
+    let times = std::iter::once(at[0]).chain(at.windows(2).map(|w| w[1] - w[0])).collect();
+    let d = ks_statistic(times, |x| 1.0 - (-x * 20_000.0).exp());
     assert!(d < KS_LIMIT, "{d}");
 }
 
 #[test]
 fn poisson_arrivals_on_a_ramp_follow_its_integral() {
-    // Given their number, the arrivals are independent draws from the normalised integral.
+    // Given their number, the arrivals are distributed as the normalized integral of the rate.
     let r = rate(&[piece(0.0, 2000.0, 30.0), piece(500.0, 500.0, 30.0)]);
     let total = r.arrivals_until(Span::from_secs(60));
     let at = seconds(&plan(r.clone(), Arrivals::Poisson));
@@ -213,21 +213,21 @@ fn poisson_arrivals_on_a_ramp_follow_its_integral() {
 }
 
 #[test]
-fn p07_uniform_gaps_are_uniform() {
+fn p07_uniform_inter_arrival_times_are_uniform() {
     let (low, high) = (Span::from_micros(10), Span::from_micros(90));
     let mut p = plan(RatePlan::default(), Arrivals::Uniform(low, high));
     p.stop.requests = Some(100_000);
     let at = all(&p);
     let first = at[0].at.since(Nanos::ZERO);
-    let gaps: Vec<_> =
+    let times: Vec<_> =
         std::iter::once(first).chain(at.windows(2).map(|w| w[1].at.since(w[0].at))).collect();
-    assert!(gaps.iter().all(|&gap| low <= gap && gap <= high));
-    let d = ks_statistic(gaps.iter().map(|g| (g.0 as f64 - 10_000.0) / 80_000.0).collect(), |x| x);
+    assert!(times.iter().all(|&time| low <= time && time <= high));
+    let d = ks_statistic(times.iter().map(|t| (t.0 as f64 - 10_000.0) / 80_000.0).collect(), |x| x);
     assert!(d < KS_LIMIT, "{d}");
 }
 
 #[test]
-fn schedules_are_frozen() {
+fn schedules_of_a_seed_never_change() {
     let mut p = plan(rate(&[piece(1000.0, 5000.0, 1.0)]), Arrivals::Poisson);
     p.seed = 42;
     p.stop.requests = Some(3);
@@ -256,7 +256,7 @@ fn schedules_are_frozen() {
 }
 
 #[test]
-fn absurd_plans_end_without_a_panic() {
+fn invalid_rates_do_not_panic() {
     for arrivals in [Arrivals::Fixed, Arrivals::Poisson] {
         for r in [f64::NAN, -1.0, 0.0, 1e-300] {
             assert_eq!(all(&plan(RatePlan::constant(r), arrivals.clone())).len() as f64, {
@@ -286,11 +286,11 @@ fn any_rate() -> impl Strategy<Value = RatePlan> {
 }
 
 fn any_plan() -> impl Strategy<Value = Plan> {
-    let gaps = (0u64..2_000_000, 1_000_000u64..4_000_000);
+    let bounds = (0u64..2_000_000, 1_000_000u64..4_000_000);
     let arrivals = prop_oneof![
         2 => Just(Arrivals::Fixed),
         2 => Just(Arrivals::Poisson),
-        1 => gaps.prop_map(|(a, b)| Arrivals::Uniform(Span(a), Span(a + b))),
+        1 => bounds.prop_map(|(a, b)| Arrivals::Uniform(Span(a), Span(a + b))),
         1 => prop::collection::vec(0u64..3_000_000_000, 0..200).prop_map(|mut times| {
             times.sort_unstable();
             Arrivals::Trace(times.into_iter().map(Span).collect())
@@ -311,7 +311,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
 
 proptest! {
     #[test]
-    fn the_union_of_the_shares_is_the_whole(p in any_plan(), n in 1u32..9, again in 1u32..4) {
+    fn arrivals_of_the_shares_add_up_to_the_whole(p in any_plan(), n in 1u32..9, again in 1u32..4) {
         let whole = all(&p);
         let mut union: Vec<_> = (0..n).flat_map(|i| all(&p.shard(i, n))).collect();
         union.sort_by_key(|a| a.index);
@@ -325,54 +325,54 @@ proptest! {
     }
 
     #[test]
-    fn arrivals_ascend_and_obey_the_ends(p in any_plan()) {
+    fn arrivals_ascend_and_respect_the_stop_rules(p in any_plan()) {
         let whole = all(&p);
-        let begin = Nanos::ZERO + p.warmup;
+        let start = Nanos::ZERO + p.warmup;
         for (k, a) in whole.iter().enumerate() {
             prop_assert_eq!(a.index, k as u64);
-            prop_assert_eq!(a.warmup, a.at < begin);
+            prop_assert_eq!(a.warmup, a.at < start);
         }
         prop_assert!(whole.windows(2).all(|w| w[0].at <= w[1].at));
         let measured = whole.iter().filter(|a| !a.warmup).count() as u64;
         prop_assert!(measured <= p.stop.requests.unwrap_or(u64::MAX));
         if let Some(last) = whole.last() {
-            prop_assert!(last.at < begin + p.stop.duration.unwrap());
+            prop_assert!(last.at < start + p.stop.duration.unwrap());
         }
     }
 
     #[test]
-    fn fixed_arrivals_count_as_the_integral_does(r in any_rate()) {
-        let asked = r.arrivals_until(Span::MAX);
+    fn number_of_fixed_arrivals_is_the_integral_rounded_up(r in any_rate()) {
+        let expected = r.arrivals_until(Span::MAX);
         let whole = all(&plan(r.clone(), Arrivals::Fixed));
-        // Arrival k at integral k, the first at 0: their number is the integral rounded up.
+        // Arrival k is at integral k, the first at 0.
         let n = whole.len() as f64;
-        prop_assert!((n - asked.ceil()).abs() <= 1.0, "{n} of {asked}");
+        prop_assert!((n - expected.ceil()).abs() <= 1.0, "{n} of {expected}");
         for a in &whole {
             let t = a.at.since(Nanos::ZERO);
-            // Half a nanosecond of rounding at 2,000/s.
+            // Allow for rounding by half a nanosecond at 2,000/s.
             prop_assert!((r.arrivals_until(t) - a.index as f64).abs() < 2e-6);
         }
     }
 
     #[test]
-    fn a_plan_survives_json(p in any_plan()) {
+    fn plans_round_trip_through_json(p in any_plan()) {
         let text = serde_json::to_string(&p).unwrap();
         prop_assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), p);
     }
 }
 
-/// The arrivals of a share of a plan whose rate is changed on the way: each change becomes known
-/// just before its moment, which is when a worker hears of it at the latest.
-fn steered(plan: &Plan, steers: &[Steer]) -> Vec<Arrival> {
+/// The arrivals of a share of a plan with changes of the rate. Each change is applied just before
+/// it takes effect, as late as a worker may apply it.
+fn arrivals_with_changes(plan: &Plan, changes: &[RateChange]) -> Vec<Arrival> {
     let mut schedule = Schedule::new(plan);
-    schedule.expect_steers();
-    let mut steers = steers.iter().peekable();
+    schedule.expect_rate_changes();
+    let mut changes = changes.iter().peekable();
     let mut taken = Vec::new();
     loop {
         let next = schedule.peek();
-        if let Some(steer) = steers.next_if(|s| next.is_none_or(|next| next.at >= s.from)) {
-            assert!(!schedule.is_over() || plan.load.clone().steerable().is_none());
-            schedule.steer(*steer);
+        if let Some(change) = changes.next_if(|c| next.is_none_or(|next| next.at >= c.from)) {
+            assert!(!schedule.is_over() || plan.load.clone().adjustable_rate().is_none());
+            schedule.change_rate(*change);
             continue;
         }
         let Some(arrival) = schedule.pop() else { return taken };
@@ -380,69 +380,70 @@ fn steered(plan: &Plan, steers: &[Steer]) -> Vec<Arrival> {
     }
 }
 
-fn at_secs(secs: f64, factor: f64) -> Steer {
-    Steer { from: Nanos::ZERO + Span::from_secs_f64(secs), factor }
+fn at_secs(secs: f64, factor: f64) -> RateChange {
+    RateChange { from: Nanos::ZERO + Span::from_secs_f64(secs), factor }
 }
 
 #[test]
-fn a_change_moves_what_is_behind_its_moment() {
-    let seconds = |plan: &Plan, steers: &[Steer]| {
-        steered(plan, steers).iter().map(|a| a.at.as_secs_f64()).collect::<Vec<_>>()
+fn rate_change_moves_later_arrivals() {
+    let seconds = |plan: &Plan, changes: &[RateChange]| {
+        let arrivals = arrivals_with_changes(plan, changes);
+        arrivals.iter().map(|a| a.at.as_secs_f64()).collect::<Vec<_>>()
     };
     let mut p = plan(RatePlan::constant(4.0), Arrivals::Fixed);
     p.stop.duration = Some(Span::from_secs(2));
-    // Twice the rate: the arrival at 1 s stays, the next come every 1/8 s.
+    // Twice the rate: the arrival at 1 s stays, the next ones follow every 1/8 s.
     let doubled = [0.0, 0.25, 0.5, 0.75, 1.0, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875];
     assert_eq!(seconds(&p, &[at_secs(1.0, 2.0)]), doubled);
-    // Paused from 0.6 s to 1.6 s: 0.4 of an arrival is carried over, the other 0.6 take 0.15 s.
+    // A pause from 0.6 s to 1.6 s: 0.4 of an arrival is carried over, the other 0.6 take 0.15 s.
     let paused = [at_secs(0.6, 0.0), at_secs(1.6, 1.0)];
     assert_eq!(seconds(&p, &paused), [0.0, 0.25, 0.5, 1.75]);
-    // What is due at the very moment of a pause comes at its end.
+    // An arrival due exactly at the start of a pause moves to its end.
     let tie = [at_secs(0.5, 0.0), at_secs(1.5, 1.0)];
     assert_eq!(seconds(&p, &tie), [0.0, 0.25, 1.5, 1.75]);
-    // Half the rate for half a second, then none to the end.
+    // Half the rate for 0.6 s, then none until the end.
     let fading = [at_secs(0.5, 0.5), at_secs(1.1, 0.0)];
     assert_eq!(seconds(&p, &fading), [0.0, 0.25, 0.5, 1.0]);
-    // A count ends it as ever, later or earlier.
+    // A request count still ends the schedule, later or earlier.
     p.stop = Stop { requests: Some(5), sessions: None, duration: None };
     assert_eq!(seconds(&p, &paused), [0.0, 0.25, 0.5, 1.75, 2.0]);
     assert_eq!(seconds(&p, &[at_secs(0.25, 8.0)]).len(), 5);
 }
 
 #[test]
-fn a_pause_is_not_the_end() {
+fn paused_schedule_is_not_over() {
     let mut p = plan(RatePlan::constant(4.0), Arrivals::Fixed);
     p.stop.requests = Some(3);
     let mut schedule = Schedule::new(&p);
     schedule.pop();
-    schedule.steer(at_secs(0.1, 0.0));
+    schedule.change_rate(at_secs(0.1, 0.0));
     assert_eq!((schedule.peek(), schedule.is_over()), (None, false));
-    schedule.steer(at_secs(10.0, 1.0));
+    schedule.change_rate(at_secs(10.0, 1.0));
     assert_eq!(schedule.pop().map(|a| (a.index, a.at.as_secs_f64())), Some((1, 10.15)));
     schedule.pop();
-    assert!(schedule.is_over(), "three were asked for");
-    schedule.steer(at_secs(11.0, 5.0));
+    assert!(schedule.is_over(), "the plan has three requests");
+    schedule.change_rate(at_secs(11.0, 5.0));
     assert_eq!((schedule.peek(), schedule.is_over()), (None, true));
 }
 
 #[test]
-fn what_follows_no_rate_cannot_be_changed() {
+fn arrivals_without_a_rate_cannot_be_changed() {
     let times: Arc<[Span]> = [0, 5, 1_000_000_000].map(Span).into();
     for arrivals in
         [Arrivals::Trace(times), Arrivals::Uniform(Span::from_millis(1), Span::from_millis(9))]
     {
         let mut p = plan(RatePlan::default(), arrivals);
         p.stop.duration = Some(Span::from_secs(2));
-        assert!(p.load.steerable().is_none());
-        assert_eq!(steered(&p, &[at_secs(0.5, 3.0)]), all(&p));
+        assert!(p.load.adjustable_rate().is_none());
+        assert_eq!(arrivals_with_changes(&p, &[at_secs(0.5, 3.0)]), all(&p));
     }
 }
 
 proptest! {
-    /// What arrives is what the changed plan asks for, whoever carries it out; and the changed plan
-    /// asks for the planned rate times the factor.
+    /// The shares' arrivals are those of the changed plan, and the rate of the changed plan is the
+    /// planned rate times the factor.
     #[test]
-    fn changed_arrivals_are_those_of_the_changed_plan(
+    fn arrivals_after_rate_changes_are_those_of_the_changed_plan(
         poisson: bool,
         pieces in proptest::collection::vec((0.0..3e3, 0.0..3e3, 0.1..0.8_f64), 1..4),
         open: bool,
@@ -458,47 +459,48 @@ proptest! {
         let mut p = plan(r.clone(), if poisson { Arrivals::Poisson } else { Arrivals::Fixed });
         p.stop.duration = Some(Span::from_secs(3));
         p.warmup = if warm { Span::from_millis(500) } else { Span::ZERO };
-        let begin = Nanos::ZERO + p.warmup;
-        let mut steers: Vec<Steer> = changes.iter().map(|&(t, f)| at_secs(t + 0.5, f)).collect();
-        steers.sort_by_key(|s| s.from);
+        let start = Nanos::ZERO + p.warmup;
+        let mut rate_changes: Vec<RateChange> =
+            changes.iter().map(|&(t, f)| at_secs(t + 0.5, f)).collect();
+        rate_changes.sort_by_key(|c| c.from);
 
-        let after = r.steered(begin, &steers);
+        let after = r.with_changes(start, &rate_changes);
         prop_assert_eq!(after.length(), r.length());
         for step in 0..60 {
             let t = Span::from_millis(step * 50 + 7);
-            let passed = steers.iter().rev().find(|s| s.from.since(begin) <= t);
-            let expected = r.rate_at(t) * passed.map_or(1.0, |s| s.factor);
+            let latest = rate_changes.iter().rev().find(|c| c.from.since(start) <= t);
+            let expected = r.rate_at(t) * latest.map_or(1.0, |c| c.factor);
             prop_assert!((after.rate_at(t) - expected).abs() < 1e-6, "at {:?}", t);
         }
 
-        let mut asked = p.clone();
-        asked.load = Load::Open { rate: after, arrivals: match p.load {
+        let mut changed = p.clone();
+        changed.load = Load::Open { rate: after, arrivals: match p.load {
             Load::Open { ref arrivals, .. } => arrivals.clone(),
             Load::Closed { .. } => unreachable!(),
         }, connections: 10 };
-        let asked: Vec<Arrival> = all(&asked).into_iter().filter(|a| !a.warmup).collect();
-        let mut union: Vec<Arrival> =
-            (0..shares).flat_map(|i| steered(&p.shard(i, shares), &steers)).collect();
+        let expected: Vec<Arrival> = all(&changed).into_iter().filter(|a| !a.warmup).collect();
+        let of_share = |i| arrivals_with_changes(&p.shard(i, shares), &rate_changes);
+        let mut union: Vec<Arrival> = (0..shares).flat_map(of_share).collect();
         union.retain(|a| !a.warmup);
         union.sort_by_key(|a| a.index);
-        prop_assert_eq!(union.len(), asked.len());
-        for (u, a) in union.iter().zip(&asked) {
-            prop_assert_eq!(u.index, a.index);
-            // The part of a ramp has a slope of its own, rounded.
-            prop_assert!(u.at.0.abs_diff(a.at.0) <= 2, "{:?} {:?}", u, a);
+        prop_assert_eq!(union.len(), expected.len());
+        for (u, e) in union.iter().zip(&expected) {
+            prop_assert_eq!(u.index, e.index);
+            // The slope of a part of a ramp is rounded.
+            prop_assert!(u.at.0.abs_diff(e.at.0) <= 2, "{:?} {:?}", u, e);
         }
     }
 }
 
-/// Of a schedule: what is passed over before `limit`, and what follows.
+/// The arrivals of a schedule that are skipped before `limit`, and those that follow.
 fn skipped(plan: &Plan, limit: Nanos) -> (Vec<Skipped>, Vec<Arrival>) {
     let mut schedule = Schedule::new(plan);
-    let over: Vec<_> = std::iter::from_fn(|| schedule.skip_before(limit)).collect();
-    (over, std::iter::from_fn(|| schedule.pop()).collect())
+    let skipped: Vec<_> = std::iter::from_fn(|| schedule.skip_before(limit)).collect();
+    (skipped, std::iter::from_fn(|| schedule.pop()).collect())
 }
 
 #[test]
-fn skips_a_thousand_million_arrivals_in_a_few_steps() {
+fn skips_a_billion_arrivals_in_a_few_steps() {
     let second = Span::from_secs(1);
     for arrivals in
         [Arrivals::Fixed, Arrivals::Poisson, Arrivals::Uniform(Span::ZERO, Span::from_nanos(2))]
@@ -507,18 +509,18 @@ fn skips_a_thousand_million_arrivals_in_a_few_steps() {
         p.stop.duration = Some(second);
         let mut total = 0;
         for i in 0..3 {
-            let (over, _) = skipped(&p.shard(i, 3), Nanos::MAX);
-            assert!(over.len() < 30, "{} steps of {:?}", over.len(), p.load);
-            total += over.iter().map(|s| s.count).sum::<u64>();
+            let (skipped, _) = skipped(&p.shard(i, 3), Nanos::MAX);
+            assert!(skipped.len() < 30, "{} steps of {:?}", skipped.len(), p.load);
+            total += skipped.iter().map(|s| s.count).sum::<u64>();
         }
         assert!(total.abs_diff(1_000_000_000) < 100_000, "{:?}: {total}", p.load);
     }
 }
 
 #[test]
-fn a_schedule_that_is_cut_has_nothing_behind_the_cut() {
+fn cut_schedule_ends_before_the_cut() {
     let mut schedule = Schedule::new(&plan(RatePlan::constant(10.0), Arrivals::Fixed));
-    schedule.expect_steers();
+    schedule.expect_rate_changes();
     schedule.cut(Nanos::ZERO + Span::from_millis(250));
     let ms = |a: Arrival| a.at.0 / 1_000_000;
     let rest: Vec<_> = std::iter::from_fn(|| schedule.pop()).map(ms).collect();
@@ -527,8 +529,8 @@ fn a_schedule_that_is_cut_has_nothing_behind_the_cut() {
 }
 
 proptest! {
-    /// What is passed over and what follows are the whole schedule: exactly where the arrivals
-    /// follow a formula, within six standard deviations where they are drawn.
+    /// Skipped and remaining arrivals add up to the whole schedule: exactly for deterministic
+    /// processes, within six standard deviations for random ones.
     #[test]
     fn skipped_arrivals_are_those_before_the_limit(
         p in any_plan(),
@@ -539,12 +541,13 @@ proptest! {
         for i in 0..n {
             let share = p.shard(i, n);
             let whole = all(&share);
-            let (over, rest) = skipped(&share, limit);
-            let count: u64 = over.iter().map(|s| s.count).sum();
+            let (skipped, rest) = skipped(&share, limit);
+            let count: u64 = skipped.iter().map(|s| s.count).sum();
             let before = whole.partition_point(|a| a.at < limit);
             let own = |a: &Arrival| a.index % u64::from(n) == u64::from(i);
             prop_assert!(rest.iter().all(|a| a.at >= limit && own(a)));
-            prop_assert_eq!(over.first().map(|s| s.first), whole[..before].first().map(|a| a.at));
+            let first = skipped.first().map(|s| s.first);
+            prop_assert_eq!(first, whole[..before].first().map(|a| a.at));
             let exact = matches!(
                 p.load,
                 Load::Open { arrivals: Arrivals::Fixed | Arrivals::Trace(_), .. }
@@ -554,8 +557,8 @@ proptest! {
                 prop_assert_eq!(&rest[..], &whole[before..]);
             } else {
                 let bound = 6.0 * (before as f64 + 1.0).sqrt() + 2.0;
-                let off = count.abs_diff(before as u64) as f64;
-                prop_assert!(off <= bound, "{} of {}", count, before);
+                let error = count.abs_diff(before as u64) as f64;
+                prop_assert!(error <= bound, "{} of {}", count, before);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What is kept of a reply while it comes in, for those who want something of it.
+//! The parts of a reply that are kept while it arrives, for extracts and cookies.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// A header of the reply to `call` has come.
+    /// Handle a header of the reply to `call`.
     pub fn header(&mut self, script: &Script, call: u32, name: &[u8], value: &[u8]) {
         let value = value.trim_ascii();
         for (index, extractor) in script.extractors(call).iter().enumerate() {
@@ -44,7 +44,7 @@ impl Capture {
         }
     }
 
-    /// A piece of its body has come.
+    /// Handle a piece of the body.
     pub fn body(&mut self, piece: &[u8]) {
         if self.too_long || self.body.len() + piece.len() > BODY_LIMIT {
             self.too_long = true;
@@ -104,7 +104,7 @@ impl Capture {
         if missing { Err(Fault::ExtractMissing) } else { Ok(()) }
     }
 
-    /// Forget everything, for the next reply. The memory is kept unless it is unusually much.
+    /// Clear everything for the next reply. Keeps the memory unless it is unusually large.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.found.clear();

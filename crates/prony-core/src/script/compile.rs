@@ -1,4 +1,4 @@
-//! A plan's templates and extracts, taken apart once and held against each other.
+//! Compiles the templates and extracts of a plan and checks that they are consistent.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::units::Nanos;
 use crate::vars::Extractor;
 use crate::vars::{BUILT_IN, Moment, Scope, Template, TemplateError};
 
-/// All that is dynamic about a plan, ready for use.
+/// The compiled dynamic parts of a plan.
 #[derive(Clone, Debug)]
 pub struct Script {
     seed: u64,
@@ -24,7 +24,7 @@ pub struct Script {
     stride: u64,
 }
 
-/// What is wrong, and with which part of the plan.
+/// A defect, and the part of the plan that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
     /// Index into the plan's calls; `None`: it is no call's.
@@ -33,11 +33,11 @@ pub struct ScriptError {
     pub part: Part,
     /// The byte of that part's text at which it shows, where that makes sense.
     pub at: Option<usize>,
-    /// What is wrong, as a sentence without its full stop.
+    /// The defect, as a sentence without its full stop.
     pub what: String,
 }
 
-/// A part of the plan that can be wrong.
+/// A part of the plan that can have a defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The call as a whole.
@@ -74,7 +74,7 @@ impl Script {
         Self::compile(plan).map_err(|mut all| all.swap_remove(0))
     }
 
-    /// Everything that is wrong with what is dynamic about a plan.
+    /// All defects of the dynamic parts of a plan.
     pub fn problems(plan: &Plan) -> Vec<ScriptError> {
         Self::compile(plan).err().unwrap_or_default()
     }
@@ -129,7 +129,7 @@ impl Script {
         self.cookies != Cookies::Off
     }
 
-    /// What is done with cookies.
+    /// How cookies are handled.
     pub fn cookies(&self) -> Cookies {
         self.cookies
     }
@@ -269,7 +269,7 @@ impl std::fmt::Display for ScriptError {
 
 /// What templates may name. Names must be names, and mean one thing.
 fn scope(plan: &Plan) -> Result<Scope, ScriptError> {
-    let mut scope = Scope::default();
+    let mut scope = Scope { environment: plan.data.environment.clone(), ..Scope::default() };
     let error = |call, part, what| ScriptError { call, part, at: None, what };
     for (index, table) in plan.data.tables.iter().enumerate() {
         let name = table.name();
@@ -323,8 +323,7 @@ fn initial(plan: &Plan, scope: &Scope) -> Result<Vec<Option<Template>>, ScriptEr
     let mut initial = vec![None; scope.variables.len()];
     for (index, (_, text)) in plan.data.variables.iter().enumerate() {
         let part = Part::Variable(index);
-        let earlier =
-            Scope { variables: scope.variables[..index].to_vec(), tables: scope.tables.clone() };
+        let earlier = Scope { variables: scope.variables[..index].to_vec(), ..scope.clone() };
         let template = Template::parse(text.as_bytes(), &earlier, &mut draws).map_err(
             |TemplateError { at, what }| ScriptError { call: None, part, at: Some(at), what },
         )?;

@@ -9,7 +9,7 @@ use cookie::Cookie;
 use crate::plan::Cookies;
 use crate::units::{Nanos, Span};
 
-/// More cookies than this do not fit into a jar: the oldest goes.
+/// The maximum number of cookies in a jar; a further one evicts the oldest.
 const MOST: usize = 180;
 /// A longer cookie (name and value, in bytes) is not taken. Browsers have both limits.
 const LONGEST: usize = 4096;
@@ -59,13 +59,13 @@ impl Jar {
         Self { always: kind == Cookies::Always, ..Self::default() }
     }
 
-    /// Throw all cookies away.
+    /// Remove all cookies.
     pub fn clear(&mut self) {
         self.kept.clear();
         self.created = 0;
     }
 
-    /// Whether there is none.
+    /// Whether there are no cookies.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
@@ -195,7 +195,7 @@ fn read(line: &[u8], origin: Origin<'_>, date: Option<&[u8]>, now: Nanos) -> Opt
     Some((kept, expires <= now))
 }
 
-/// When a cookie ends, in the run's time.
+/// When a cookie expires, in the run's time.
 fn expiry(cookie: &Cookie<'_>, date: Option<&[u8]>, now: Nanos) -> Nanos {
     let after = |seconds: i64| match u64::try_from(seconds) {
         Ok(seconds) if seconds > 0 => {

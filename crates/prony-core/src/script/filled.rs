@@ -1,4 +1,4 @@
-//! The filled-in parts of one request, in memory that is used again.
+//! The filled-in parts of one request, in reused memory.
 
 /// Path, header values and body of a request, and the cookies that go with it.
 #[derive(Clone, Debug, Default)]

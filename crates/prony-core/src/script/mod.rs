@@ -1,7 +1,7 @@
 //! What makes the requests of a session differ from those of another. A plan says it with what is
 //! in [`vars`](crate::vars): templates, rows of tables, values taken from replies; and by cookies.
 //!
-//! A [`Script`] is made once from a valid plan. Each session under way has its [`Locals`] and
+//! A [`Script`] is made once from a valid plan. Each running session has its [`Locals`] and
 //! its [`Jar`]; they are used again when the session has ended. All that is random depends on the
 //! seed and on the numbers of session and request alone, so that the same plan sends the same bytes
 //! on any number of threads.

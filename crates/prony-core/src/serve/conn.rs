@@ -1,4 +1,4 @@
-//! One connection of the target server: what was asked on it, in order, and what is being sent.
+//! A connection of the target server: its requests in order, and its output.
 
 use std::collections::VecDeque;
 
@@ -7,52 +7,52 @@ use super::request::{Head, Reader};
 use super::served::Served;
 use crate::units::{ConnId, Nanos};
 
-/// A connection, or a slot that waits for one.
+/// A connection, or a free slot.
 #[derive(Debug, Default)]
 pub(super) struct Conn {
     generation: u32,
     open: bool,
-    /// Where reading stands, and the unfinished head or line that it left.
+    /// The parser's state, and the incomplete head or line that it left.
     pub(super) reader: Reader,
     pub(super) stash: Vec<u8>,
     /// The request whose body is being read.
     pub(super) incoming: Option<Incoming>,
-    /// Whether what arrives is read; otherwise it is thrown away, as the connection is about to
-    /// end.
+    /// Whether received bytes are parsed. They are discarded if the connection is about to be
+    /// closed.
     pub(super) reads: bool,
-    /// Whether something was thrown away.
+    /// Whether bytes were discarded.
     pub(super) surplus: bool,
-    /// Whether the client has ended its stream.
+    /// Whether the client has closed its side.
     pub(super) peer_done: bool,
-    /// Requests so far that were no plain ones.
+    /// Requests so far, without those that got the constant reply.
     pub(super) requests: u32,
     /// Requests not yet answered.
     pub(super) outstanding: u32,
-    /// What is being sent; goes out before `plain`, and that before `queue`.
+    /// Encoded output; sent before `plain`, which is sent before `queue`.
     pub(super) out: Option<Out>,
-    /// What becomes of the connection when that is sent.
+    /// What happens to the connection when `out` is sent.
     pub(super) then: Then,
-    /// Plain replies to send, and how many bytes of the first are sent.
+    /// The number of constant replies to send, and of bytes of the first that are already sent.
     pub(super) plain: u32,
     pub(super) plain_at: u32,
     queue: VecDeque<Pending>,
     /// The number of the queue's first entry.
     first: u64,
-    /// Whether the driver was asked to fetch, and whether it will come by itself as the socket took
-    /// no more.
-    pub(super) told: bool,
+    /// Whether the driver was asked to fetch output.
+    pub(super) transmit_requested: bool,
+    /// Whether the socket was full, so that the driver fetches output when it is writable again.
     pub(super) blocked: bool,
-    /// Since when it is idle, or lingers; and whether a timer looks after it.
+    /// Since when it is idle, or lingers; and whether it has a timer.
     pub(super) since: Nanos,
     pub(super) lingers: bool,
     pub(super) armed: bool,
 }
 
-/// A request whose body is not yet here.
+/// A request with an incomplete body.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) head: Head,
-    /// Its body so far, where it is wanted back.
+    /// Its body so far, if it is to be echoed.
     pub(super) echo: Option<Vec<u8>>,
 }
 
@@ -62,21 +62,21 @@ struct Pending {
     answer: Answer,
 }
 
-/// What a request is answered by.
+/// The answer to a request.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// The prepared reply.
+    /// The constant reply.
     Plain,
     /// A reply.
     Reply(Reply),
-    /// `100 Continue`, before the reply proper.
+    /// `100 Continue`, before the final reply.
     Continue,
     /// A reset of the connection.
     Reset,
 }
 
 impl Answer {
-    /// Whether requests after this one are read.
+    /// Whether further requests are read after this one.
     pub(super) fn keeps_open(&self) -> bool {
         match self {
             Self::Plain | Self::Continue => true,
@@ -86,20 +86,20 @@ impl Answer {
     }
 }
 
-/// What becomes of a connection when all that is written is sent.
+/// What happens to a connection when its output is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Then {
-    /// The next reply.
+    /// Send the next reply.
     #[default]
-    GoOn,
-    /// It is closed, or lingers.
+    Continue,
+    /// Close it, or linger.
     End(After),
-    /// It is reset.
+    /// Reset it.
     Reset,
 }
 
 impl Conn {
-    /// Take the slot into use.
+    /// Open a connection in this slot.
     pub(super) fn open(&mut self, slot: u32, now: Nanos) -> ConnId {
         debug_assert!(!self.open && self.queue.is_empty() && self.out.is_none());
         self.open = true;
@@ -108,8 +108,8 @@ impl Conn {
         ConnId { slot, generation: self.generation }
     }
 
-    /// Leave the slot to the next connection; gives the buffers back.
-    pub(super) fn end(&mut self) -> (Option<Out>, Vec<u8>) {
+    /// Free the slot and return its buffers.
+    pub(super) fn close(&mut self) -> (Option<Out>, Vec<u8>) {
         let buffers = (self.out.take(), std::mem::take(&mut self.stash));
         let mut queue = std::mem::take(&mut self.queue);
         queue.clear();
@@ -126,12 +126,12 @@ impl Conn {
         self.open.then_some(ConnId { slot, generation: self.generation })
     }
 
-    /// Whether a part of a request was read.
+    /// Whether a request was read in part.
     pub(super) fn is_inside_request(&self) -> bool {
         self.reads && (!self.reader.is_between() || !self.stash.is_empty())
     }
 
-    /// Whether every request so far is answered.
+    /// Whether all requests so far are answered.
     pub(super) fn is_answered(&self) -> bool {
         self.outstanding == 0 && self.queue.is_empty() && self.out.is_none()
     }
@@ -140,7 +140,7 @@ impl Conn {
         self.is_answered() && !self.is_inside_request()
     }
 
-    /// Whether there is something to send.
+    /// Whether there is output to send.
     pub(super) fn has_ready(&self) -> bool {
         self.out.is_some() || self.plain > 0 || self.next_is_ready()
     }
@@ -149,7 +149,7 @@ impl Conn {
         self.queue.front().is_some_and(|next| next.is_ready)
     }
 
-    /// A request is answered by the prepared reply, at once.
+    /// Answer a request with the constant reply, at once.
     pub(super) fn push_plain(&mut self) {
         self.outstanding += 1;
         if self.queue.is_empty() {
@@ -159,19 +159,19 @@ impl Conn {
         }
     }
 
-    /// A request will be answered by this; returns the number for `ready`.
+    /// Queue the answer to a request; return its number, for `ready`.
     pub(super) fn push(&mut self, answer: Answer) -> u64 {
         self.outstanding += u32::from(!matches!(answer, Answer::Continue));
         self.queue.push_back(Pending { is_ready: false, answer });
         self.first + self.queue.len() as u64 - 1
     }
 
-    /// The request of that number is served.
+    /// Mark the answer with this number as ready.
     pub(super) fn ready(&mut self, entry: u64) {
         self.queue[(entry - self.first) as usize].is_ready = true;
     }
 
-    /// Take the next answer, if its turn has come.
+    /// Remove and return the next answer, if it is ready.
     pub(super) fn pop_ready(&mut self) -> Option<Answer> {
         if !self.next_is_ready() {
             return None;
@@ -181,14 +181,14 @@ impl Conn {
     }
 }
 
-/// Replies that are written but not all sent. Kept by the connections that need one only.
+/// Encoded replies that are not completely sent. Only connections that need one have it.
 #[derive(Debug, Default)]
 pub(super) struct Out {
     bytes: Vec<u8>,
     sent: usize,
-    /// Where replies end in `bytes`, and how each is counted.
+    /// The end of each reply in `bytes`, and how it is counted.
     ends: VecDeque<(usize, Counted)>,
-    /// The rest of the last one, if it is long.
+    /// The rest of the last reply, if it is long.
     rest: Option<(Rest, Counted)>,
 }
 
@@ -200,14 +200,14 @@ enum Counted {
 }
 
 impl Out {
-    /// Whether a further reply may be written.
+    /// Whether there is room for a further reply.
     pub(super) fn has_room(&self) -> bool {
         self.rest.is_none() && self.bytes.len() < 4 * PIECE
     }
 
     pub(super) fn write(&mut self, reply: Reply) {
         let counted = if reply.cut { Counted::Truncated } else { Counted::Reply(reply.status) };
-        match reply.begin(&mut self.bytes) {
+        match reply.start(&mut self.bytes) {
             Some(rest) => self.rest = Some((rest, counted)),
             None => self.ends.push_back((self.bytes.len(), counted)),
         }
@@ -227,8 +227,8 @@ impl Out {
         &self.bytes[self.sent..]
     }
 
-    /// So many bytes were sent: count the replies that end in them. Returns the number of requests
-    /// that are answered.
+    /// Record that `n` bytes were sent, and count the replies that end in them. Return the number
+    /// of answered requests.
     pub(super) fn sent(&mut self, n: usize, served: &mut Served) -> u32 {
         self.sent += n;
         let mut answered = 0;
@@ -247,8 +247,8 @@ impl Out {
         answered
     }
 
-    /// All is sent: write the next piece of a long reply. Whether there was one.
-    pub(super) fn write_on(&mut self) -> bool {
+    /// When all is sent, write the next piece of a long reply. Return whether there was one.
+    pub(super) fn write_rest(&mut self) -> bool {
         debug_assert!(self.unsent().is_empty() && self.ends.is_empty());
         self.bytes.clear();
         self.sent = 0;
@@ -263,7 +263,7 @@ impl Out {
         true
     }
 
-    /// Forget all, to be used by another connection.
+    /// Clear the buffer for use by another connection.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.sent = 0;

@@ -1,12 +1,12 @@
-//! The target server: an HTTP/1.0 and 1.1 server that does to requests what a law says, and counts
-//! what it did.
+//! The target server: an HTTP/1.0 and 1.1 server with a configurable behavior, which counts what it
+//! does.
 //!
-//! Paths: `/bytes/N` (a body of N bytes), `/status/N` (that status), `/delay/T` (served in T
-//! instead of the law's time), `/echo` (the request's body comes back), anything else: as the law
-//! says. Pipelined requests are served at the same time and answered in their order.
+//! Paths: `/bytes/N` (a body of N bytes), `/status/N` (that status), `/delay/T` (a service time of
+//! T instead of the configured one), `/echo` (returns the request's body); all others get the
+//! default reply. Pipelined requests are served concurrently and answered in order.
 
+mod behavior;
 mod conn;
-mod law;
 mod reply;
 mod request;
 mod send;
@@ -18,7 +18,9 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-pub use law::{Change, CloseAfter, Latency, LawError, ServeLaw, Share, Stall, Stalls, StatusMix};
+pub use behavior::{
+    BehaviorError, Change, CloseAfter, Latency, ServerBehavior, Share, Stall, Stalls, StatusMix,
+};
 pub use request::HEAD_LIMIT;
 pub use served::Served;
 
@@ -31,38 +33,37 @@ use reply::{After, Connection, Content, PIECE, Reply};
 use request::{Event, Head, Reader, Refusal, Route};
 use station::{Station, Ticket};
 
-/// How long the server waits for a client to close that was still sending when the server was done
-/// with it.
+/// How long the server waits for a client to close if it was still sending when the server had sent
+/// its last reply.
 const LINGER: Span = Span::from_secs(1);
 
 /// The target server.
 #[derive(Debug)]
 pub struct Serve {
-    law: ServeLaw,
+    behavior: ServerBehavior,
     seed: u64,
     served: Served,
     arrivals: Option<Vec<Nanos>>,
     conns: Vec<Conn>,
-    /// Slots of `conns` that nobody uses.
+    /// Free slots of `conns`.
     slots: Slots,
     station: Station,
-    /// Idle and lingering connections, by when to look at them.
+    /// Timers of idle and lingering connections.
     timers: BinaryHeap<Reverse<(Nanos, ConnId)>>,
-    /// The end of the freeze in which the last call lay.
+    /// The end of the freeze that was in effect at the latest call.
     held: Option<Nanos>,
     actions: VecDeque<Action>,
-    /// Replies of the plain kind, one after another; each `plain_len` bytes. Empty where the law
-    /// knows no such.
+    /// Copies of the constant reply, each `plain_len` bytes. Empty if the replies are not constant.
     plain: Vec<u8>,
     plain_len: usize,
-    /// The last head that was answered by a plain reply: an equal one needs no parsing.
+    /// The latest head that got the constant reply: an equal head needs no parsing.
     plain_head: Vec<u8>,
-    /// Buffers that no connection needs now.
+    /// Unused buffers, to be reused.
     outs: Vec<Out>,
     stashes: Vec<Vec<u8>>,
 }
 
-/// What a request's random draws are for.
+/// The purposes of a request's random draws.
 #[derive(Clone, Copy)]
 enum Draw {
     Latency = 0,
@@ -73,15 +74,16 @@ enum Draw {
 }
 
 impl Serve {
-    /// A server under that law. Request k (in the order of arrival) draws by `seed` and k alone.
-    pub fn new(law: ServeLaw, seed: u64) -> Self {
+    /// A server with this behavior. The draws of request k (in the order of arrival) depend only on
+    /// `seed` and k.
+    pub fn new(behavior: ServerBehavior, seed: u64) -> Self {
         let mut serve = Self {
             seed,
             served: Served::default(),
             arrivals: None,
             conns: Vec::new(),
             slots: Slots::default(),
-            station: Station::new(law.workers, law.stalls.clone()),
+            station: Station::new(behavior.workers, behavior.stalls.clone()),
             timers: BinaryHeap::new(),
             held: None,
             actions: VecDeque::new(),
@@ -90,7 +92,7 @@ impl Serve {
             plain_head: Vec::new(),
             outs: Vec::new(),
             stashes: Vec::new(),
-            law,
+            behavior,
         };
         serve.build_plain();
         serve
@@ -101,42 +103,42 @@ impl Serve {
         &self.served
     }
 
-    /// Keep the arrival time of every request from now on.
+    /// Record the arrival time of every request from now on.
     pub fn record_arrivals(&mut self) {
         self.arrivals.get_or_insert_default();
     }
 
-    /// The times kept by `record_arrivals`, ascending: when the read that brought the request's
-    /// last byte returned.
+    /// The times recorded after `record_arrivals`, ascending: when the read with the request's last
+    /// byte returned.
     pub fn arrivals(&self) -> &[Nanos] {
         self.arrivals.as_deref().unwrap_or_default()
     }
 
-    /// Where the law answers every default request at once and alike, prepare these replies.
+    /// If every default request gets the same reply at once, prepare copies of that reply.
     fn build_plain(&mut self) {
-        let law = &self.law;
-        let (Some(status), true) = (law.statuses.only(), law.size <= PIECE as u64) else {
+        let behavior = &self.behavior;
+        let (Some(status), true) = (behavior.statuses.only(), behavior.size <= PIECE as u64) else {
             return;
         };
-        let is_plain = law.latency == Latency::None
-            && law.stalls.is_empty()
-            && law.workers.is_none()
-            && law.reset == Share::NEVER
-            && law.truncate == Share::NEVER
-            && law.close_after.is_none();
+        let is_plain = behavior.latency == Latency::None
+            && behavior.stalls.is_empty()
+            && behavior.workers.is_none()
+            && behavior.reset == Share::NEVER
+            && behavior.truncate == Share::NEVER
+            && behavior.close_after.is_none();
         if !is_plain {
             return;
         }
         let reply = Reply {
             status,
-            content: Content::Pattern(law.size),
+            content: Content::Pattern(behavior.size),
             is_head: false,
-            chunked: law.chunked,
-            connection: Connection::Unsaid,
+            chunked: behavior.chunked,
+            connection: Connection::None,
             cut: false,
             after: After::Open,
         };
-        let rest = reply.begin(&mut self.plain);
+        let rest = reply.start(&mut self.plain);
         debug_assert!(rest.is_none(), "a plain body is one piece");
         self.plain_len = self.plain.len();
         for _ in 1..(4 * PIECE / self.plain_len).max(1) {
@@ -148,16 +150,16 @@ impl Serve {
         self.conns.get_mut(id.slot as usize).filter(|c| c.is(id))
     }
 
-    /// Ask the driver to fetch the connection's bytes, once.
-    fn tell(&mut self, id: ConnId) {
+    /// Ask the driver to fetch the connection's output, unless it was already asked.
+    fn request_transmit(&mut self, id: ConnId) {
         let c = &mut self.conns[id.slot as usize];
-        if !(c.told || c.blocked) && c.has_ready() {
-            c.told = true;
+        if !(c.transmit_requested || c.blocked) && c.has_ready() {
+            c.transmit_requested = true;
             self.actions.push_back(Action::Transmit { id });
         }
     }
 
-    /// Read what has arrived; returns how much of it is used up.
+    /// Read requests from `data`; return the number of bytes consumed.
     fn read(&mut self, id: ConnId, data: &[u8], now: Nanos) -> usize {
         let mut used = 0;
         loop {
@@ -178,7 +180,7 @@ impl Serve {
                 self.plain_request(id, now);
                 continue;
             }
-            let (n, event) = c.reader.next(rest, self.law.max_body);
+            let (n, event) = c.reader.next(rest, self.behavior.max_body);
             used += n;
             match event {
                 Event::More => return used,
@@ -190,7 +192,7 @@ impl Serve {
                         continue;
                     }
                     if head.wants_continue {
-                        self.go_on(id, now);
+                        self.send_continue(id, now);
                     }
                     if head.has_body {
                         let echo = (head.route == Route::Echo).then(Vec::new);
@@ -233,7 +235,7 @@ impl Serve {
         self.conns[id.slot as usize].push_plain();
     }
 
-    /// A whole request is here: decide what becomes of it, and let it be served.
+    /// Handle a complete request: decide its reply and start its service.
     fn request(&mut self, id: ConnId, head: Head, body: Vec<u8>, now: Nanos) {
         let number = self.served.requests;
         self.count_request(now);
@@ -258,13 +260,13 @@ impl Serve {
         body: Vec<u8>,
         now: Nanos,
     ) -> (Answer, Span) {
-        let law = &self.law;
+        let behavior = &self.behavior;
         let draw = |what| rng::keyed(self.seed, Stream::Serve, number, what as u64);
         let work = match head.route {
             Route::Delay(t) => t,
             _ => {
-                let work = law.latency.draw(draw(Draw::Latency), draw(Draw::Latency2));
-                match law.factor(self.station.since_first(now)) {
+                let work = behavior.latency.draw(draw(Draw::Latency), draw(Draw::Latency2));
+                match behavior.factor(self.station.since_first(now)) {
                     1.0 => work,
                     factor => Span::from_secs_f64(work.as_secs_f64() * factor),
                 }
@@ -272,31 +274,31 @@ impl Serve {
         };
         let c = &mut self.conns[id.slot as usize];
         c.requests += 1;
-        if law.reset.hits(draw(Draw::Reset)) {
+        if behavior.reset.hits(draw(Draw::Reset)) {
             return (Answer::Reset, work);
         }
         let (status, content) = match head.route {
             Route::Default | Route::Delay(_) => {
-                (law.statuses.draw(draw(Draw::Status)), Content::Pattern(law.size))
+                (behavior.statuses.draw(draw(Draw::Status)), Content::Pattern(behavior.size))
             }
             Route::Bytes(n) => (200, Content::Pattern(n)),
-            Route::Status(status) => (status, Content::Pattern(law.size)),
+            Route::Status(status) => (status, Content::Pattern(behavior.size)),
             Route::Echo => (200, Content::Echo(body)),
             Route::NotFound => (404, Content::Text("no such number\n")),
         };
-        let cut = law.truncate.hits(draw(Draw::Truncate));
-        let limit = law.close_after.filter(|limit| c.requests >= limit.requests);
+        let cut = behavior.truncate.hits(draw(Draw::Truncate));
+        let limit = behavior.close_after.filter(|limit| c.requests >= limit.requests);
         let says_close =
             !head.keep_open || self.slots.is_stopping() || limit.is_some_and(|limit| !limit.silent);
         let reply = Reply {
             status,
             content,
             is_head: head.is_head,
-            chunked: law.chunked && !head.is_http10,
+            chunked: behavior.chunked && !head.is_http10,
             connection: match (says_close, head.is_http10) {
                 (true, _) => Connection::Close,
                 (false, true) => Connection::KeepAlive,
-                (false, false) => Connection::Unsaid,
+                (false, false) => Connection::None,
             },
             cut,
             after: if says_close || cut || limit.is_some() { After::Close } else { After::Open },
@@ -322,8 +324,8 @@ impl Serve {
         self.pass(id, Answer::Reply(reply), now);
     }
 
-    /// Answer `Expect: 100-continue`, after all that is to be answered before.
-    fn go_on(&mut self, id: ConnId, now: Nanos) {
+    /// Answer `Expect: 100-continue`, after all earlier replies of the connection.
+    fn send_continue(&mut self, id: ConnId, now: Nanos) {
         self.pass(id, Answer::Continue, now);
     }
 
@@ -340,7 +342,7 @@ impl Serve {
         }
     }
 
-    /// Answer what is done by `now`, unless the server is frozen.
+    /// Answer the requests that are done by `now`, unless the server is frozen.
     fn advance(&mut self, now: Nanos) {
         self.held = self.station.frozen_until(now);
         if self.held.is_some() {
@@ -354,14 +356,14 @@ impl Serve {
             };
             self.ready(ticket);
             if self.conn(ticket.id).is_some() {
-                self.tell(ticket.id);
+                self.request_transmit(ticket.id);
             }
         }
         self.served.frozen = self.station.frozen();
     }
 
-    /// Close the connections whose time has come.
-    fn look_after(&mut self, now: Nanos) {
+    /// Close the connections with an expired timer.
+    fn expire_timers(&mut self, now: Nanos) {
         while self.held.is_none()
             && let Some(&Reverse((at, id))) = self.timers.peek()
             && at <= now
@@ -375,38 +377,38 @@ impl Serve {
             if !(lingers || c.is_idle()) {
                 continue;
             }
-            match self.patience(lingers) {
-                Some(patience) if since + patience <= now => {
+            match self.conn_timeout(lingers) {
+                Some(timeout) if since + timeout <= now => {
                     self.served.idle_closes += u64::from(!lingers);
-                    self.end(id, CloseHow::Orderly);
+                    self.close(id, CloseHow::Orderly);
                 }
                 _ => self.arm(id),
             }
         }
     }
 
-    /// How long a connection may linger, or be idle.
-    fn patience(&self, lingers: bool) -> Option<Span> {
-        if lingers { Some(LINGER) } else { self.law.idle_close }
+    /// The timeout of a lingering or idle connection.
+    fn conn_timeout(&self, lingers: bool) -> Option<Span> {
+        if lingers { Some(LINGER) } else { self.behavior.idle_close }
     }
 
     fn arm(&mut self, id: ConnId) {
         let c = &self.conns[id.slot as usize];
         let (since, lingers, armed) = (c.since, c.lingers, c.armed);
-        if let (Some(patience), false) = (self.patience(lingers), armed) {
+        if let (Some(timeout), false) = (self.conn_timeout(lingers), armed) {
             self.conns[id.slot as usize].armed = true;
-            self.timers.push(Reverse((since + patience, id)));
+            self.timers.push(Reverse((since + timeout, id)));
         }
     }
 
-    /// Let go of a connection, and count what it leaves unanswered.
-    fn end(&mut self, id: ConnId, how: CloseHow) {
+    /// Close a connection and count its unanswered requests.
+    fn close(&mut self, id: ConnId, how: CloseHow) {
         let c = &mut self.conns[id.slot as usize];
         let left = u64::from(c.outstanding);
         self.served.unanswered += left;
         self.served.outstanding -= left;
         self.served.open -= 1;
-        let (out, stash) = c.end();
+        let (out, stash) = c.close();
         if let Some(mut out) = out {
             out.clear();
             self.outs.push(out);
@@ -426,7 +428,7 @@ impl Serve {
 
 impl Machine for Serve {
     fn on_connected(&mut self, id: ConnId, _now: Nanos) {
-        debug_assert!(false, "a server connects to nobody, so not by {id:?}");
+        debug_assert!(false, "a server opens no connections, but got {id:?}");
     }
 
     fn on_accepted(&mut self, _listener: u32, now: Nanos) -> Option<ConnId> {
@@ -464,7 +466,7 @@ impl Machine for Serve {
         } else {
             self.conns[id.slot as usize].stash = stash;
         }
-        self.tell(id);
+        self.request_transmit(id);
     }
 
     fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {
@@ -479,17 +481,17 @@ impl Machine for Serve {
         c.reads = false;
         c.peer_done = true;
         if why.is_some() || c.lingers || c.is_answered() {
-            self.end(id, CloseHow::Orderly);
+            self.close(id, CloseHow::Orderly);
         }
     }
 
     fn on_tick(&mut self, now: Nanos) {
         self.advance(now);
-        self.look_after(now);
+        self.expire_timers(now);
     }
 
-    /// `Drain` closes idle connections and answers what is outstanding, each connection's last
-    /// reply being its last; `Now` drops all.
+    /// `Drain` closes idle connections and answers outstanding requests before it closes the
+    /// others; `Now` closes all at once.
     fn on_stop(&mut self, how: StopRequest, now: Nanos) {
         self.advance(now);
         self.slots.stop();
@@ -499,7 +501,7 @@ impl Machine for Serve {
                 continue;
             };
             if how == StopRequest::Now || (c.is_answered() && !c.is_inside_request()) {
-                self.end(id, CloseHow::Orderly);
+                self.close(id, CloseHow::Orderly);
             }
         }
         self.slots.finish_if_done(&mut self.actions);

@@ -1,8 +1,9 @@
-//! Writing replies.
+//! Encoding of replies.
 
 use std::io::Write as _;
 
-/// The most bytes of a body that are written at once; longer bodies are written as they are sent.
+/// The maximum number of body bytes written at once; a longer body is written piece by piece as it
+/// is sent.
 pub(super) const PIECE: usize = 16 << 10;
 
 /// A reply, decided but not yet written.
@@ -12,30 +13,30 @@ pub(super) struct Reply {
     pub(super) status: u16,
     /// Its body.
     pub(super) content: Content,
-    /// Whether it answers HEAD: headers as ever, but no body.
+    /// Whether it answers HEAD: the same headers, but no body.
     pub(super) is_head: bool,
-    /// Whether the body goes out in chunks.
+    /// Whether the body is sent in chunks.
     pub(super) chunked: bool,
-    /// What it says about the connection.
+    /// Its `Connection` header.
     pub(super) connection: Connection,
-    /// Whether it is cut in the middle.
+    /// Whether it is truncated in the middle.
     pub(super) cut: bool,
-    /// What becomes of the connection after it.
+    /// What happens to the connection after it.
     pub(super) after: After,
 }
 
 /// A reply's `Connection` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connection {
-    /// None.
-    Unsaid,
+    /// No such header.
+    None,
     /// `keep-alive`, for HTTP/1.0.
     KeepAlive,
     /// `close`.
     Close,
 }
 
-/// What becomes of a connection after a reply.
+/// What happens to a connection after a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum After {
     /// It stays open.
@@ -43,19 +44,19 @@ pub(super) enum After {
     Open,
     /// It is closed.
     Close,
-    /// It is closed once the client has done so, or after a while: closing at once could reset it,
-    /// as the client is still sending, and the client would lose the reply.
+    /// It is closed when the client has closed it, or after a timeout. The client is still sending,
+    /// so an immediate close could reset the connection, and the client would lose the reply.
     Linger,
 }
 
 /// A reply's body.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// That many bytes of the pattern.
+    /// A number of bytes of the pattern.
     Pattern(u64),
-    /// A sentence.
+    /// An error message.
     Text(&'static str),
-    /// What the client sent.
+    /// The body of the request.
     Echo(Vec<u8>),
 }
 
@@ -69,22 +70,22 @@ impl Content {
     }
 }
 
-/// What of a body is still to be written.
+/// The part of a body that is still to be written.
 #[derive(Debug)]
 pub(super) struct Rest {
     content: Content,
-    /// Written up to here.
+    /// The position of the next byte.
     at: u64,
-    /// To be written up to here.
+    /// The position after the last byte.
     end: u64,
     chunked: bool,
-    /// Whether a last chunk marks the end.
+    /// Whether to write the last chunk.
     marks_end: bool,
 }
 
 impl Reply {
-    /// Append the head, and give what is to follow it.
-    pub(super) fn begin(self, out: &mut Vec<u8>) -> Option<Rest> {
+    /// Append the head and the first piece of the body, and return the rest of the body, if any.
+    pub(super) fn start(self, out: &mut Vec<u8>) -> Option<Rest> {
         let start = out.len();
         let length = self.content.len();
         let never_has_body = matches!(self.status, 204 | 304);
@@ -108,7 +109,7 @@ impl Reply {
             }
         }
         out.extend_from_slice(match self.connection {
-            Connection::Unsaid => b"\r\n".as_slice(),
+            Connection::None => b"\r\n".as_slice(),
             Connection::KeepAlive => b"Connection: keep-alive\r\n\r\n",
             Connection::Close => b"Connection: close\r\n\r\n",
         });
@@ -130,7 +131,7 @@ impl Reply {
 }
 
 impl Rest {
-    /// Append the next piece; whether it was the last.
+    /// Append the next piece; return whether it was the last.
     pub(super) fn next(&mut self, out: &mut Vec<u8>) -> bool {
         let n = (self.end - self.at).min(PIECE as u64);
         if self.chunked && n > 0 {
@@ -140,7 +141,7 @@ impl Rest {
         match &self.content {
             Content::Text(text) => out.extend_from_slice(&text.as_bytes()[from..to]),
             Content::Echo(bytes) => out.extend_from_slice(&bytes[from..to]),
-            // Pieces begin at multiples of PIECE, and so of the pattern.
+            // Pieces start at multiples of PIECE, and so of the pattern's period.
             Content::Pattern(_) => out.extend_from_slice(&PATTERN[..to - from]),
         }
         if self.chunked && n > 0 {
@@ -167,7 +168,7 @@ static PATTERN: [u8; PIECE] = {
     pattern
 };
 
-/// The reason phrases of RFC 9110; none for others.
+/// The reason phrase of RFC 9110; empty for other statuses.
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",

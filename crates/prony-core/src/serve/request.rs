@@ -1,24 +1,24 @@
-//! Reading requests: RFC 9112 from the server's side, stricter than it asks (no bare line feeds, no
-//! folded headers).
+//! The parser of requests (RFC 9112), stricter than required: no bare line feeds, no folded
+//! headers.
 
 use memchr::memchr;
 
 use crate::units::Span;
 
-/// The most bytes that request line and headers, or a chunked body's trailers, may have.
+/// The maximum length of request line and headers, and of the trailers of a chunked body.
 pub const HEAD_LIMIT: usize = 64 << 10;
 
-/// The most bytes that a line with a chunk's size may have, extensions included.
+/// The maximum length of a chunk size line, extensions included.
 const CHUNK_LINE_LIMIT: usize = 4 << 10;
 
-/// What the server must know of a request to answer it.
+/// The properties of a request that determine its reply.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Head {
-    /// What is asked for.
+    /// The requested resource.
     pub(super) route: Route,
-    /// Whether the reply has no body whatever its headers say.
+    /// Whether the method is HEAD, so that the reply has no body.
     pub(super) is_head: bool,
-    /// Whether the request speaks HTTP/1.0.
+    /// Whether the version is HTTP/1.0.
     pub(super) is_http10: bool,
     /// Whether the client wants the connection to stay open.
     pub(super) keep_open: bool,
@@ -28,24 +28,24 @@ pub(super) struct Head {
     pub(super) has_body: bool,
 }
 
-/// What a request's path asks for.
+/// The resource that a path names.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Route {
-    /// Any other path: whatever the law says.
+    /// Any other path: the default reply.
     Default,
     /// `/bytes/N`: a body of that many bytes.
     Bytes(u64),
     /// `/status/N`: that status.
     Status(u16),
-    /// `/delay/T`: that service time instead of the law's.
+    /// `/delay/T`: that service time instead of the configured one.
     Delay(Span),
     /// `/echo`: the request's body.
     Echo,
-    /// One of the above with a number that is none: 404.
+    /// One of the above with a malformed number: 404.
     NotFound,
 }
 
-/// Why a request is not one: the reply says it, and the connection ends.
+/// The reason for rejecting a request, sent as the reply; the connection is then closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     /// The reply's status.
@@ -54,10 +54,10 @@ pub(super) struct Refusal {
     pub(super) why: &'static str,
 }
 
-/// The next thing found in what a connection received.
+/// The next parsed element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Event<'a> {
-    /// Nothing whole: more bytes are needed.
+    /// Incomplete: more bytes are needed.
     More,
     /// A request's head.
     Head(Head),
@@ -65,21 +65,21 @@ pub(super) enum Event<'a> {
     Body(&'a [u8]),
     /// The end of the body of a request that has one.
     End,
-    /// Something that is no request. Nothing after it can be read.
+    /// A malformed request. Nothing after it can be parsed.
     Refused(Refusal),
 }
 
-/// Where one connection's reading stands.
+/// The state of the parser of one connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reader {
     state: State,
-    /// Where the first unfinished line of the head begins, and up to where no line feed was found:
-    /// a head that dribbles in is searched once.
+    /// The start of the head's first incomplete line, and the end of the part already searched for
+    /// a line feed, so that a head that arrives slowly is searched only once.
     line: u32,
     searched: u32,
     /// Whether an empty line came before the head.
     blank: bool,
-    /// Bytes of the body so far; for chunked bodies, which do not say their length beforehand.
+    /// Bytes of a chunked body so far, because its length is not known in advance.
     body: u64,
 }
 
@@ -87,10 +87,10 @@ pub(super) struct Reader {
 enum State {
     #[default]
     Head,
-    /// Bytes of a body with a length that are still to come.
+    /// Remaining bytes of a body with a content length.
     Body(u64),
     ChunkSize,
-    /// Bytes of this chunk that are still to come.
+    /// Remaining bytes of this chunk.
     Chunk(u64),
     ChunkEnd,
     /// Bytes of trailers so far.
@@ -103,8 +103,9 @@ impl Reader {
         self.state == State::Head
     }
 
-    /// The next event in `data`, and how many of its bytes that used up. What is left must come
-    /// again in front of what arrives next. Bodies over `max_body` bytes are refused.
+    /// Return the number of bytes consumed from `data`, and the next event. The caller must pass
+    /// the remaining bytes again, in front of those that arrive next. Bodies over `max_body` bytes
+    /// are rejected.
     pub(super) fn next<'a>(&mut self, data: &'a [u8], max_body: u64) -> (usize, Event<'a>) {
         match self.state {
             State::Head => self.head(data, max_body),
@@ -160,7 +161,7 @@ impl Reader {
                 continue;
             }
             if line == 0 {
-                // RFC 9112, 2.2: an empty line before a request is passed over; here one, not many.
+                // RFC 9112, section 2.2: ignore an empty line before a request, but only one.
                 if self.blank {
                     return refuse(400, "empty lines instead of a request\n");
                 }
@@ -246,7 +247,8 @@ fn bad(why: &'static str) -> Refusal {
     Refusal { status: 400, why }
 }
 
-/// The hexadecimal size before any extension; at most 15 digits, so that sums cannot overflow.
+/// Parse the hexadecimal size before any extension; at most 15 digits, so that sums cannot
+/// overflow.
 fn parse_chunk_line(line: &[u8]) -> Option<u64> {
     let digits = line.iter().take_while(|b| b.is_ascii_hexdigit()).count();
     let rest = line[digits..].trim_ascii_start();
@@ -259,7 +261,7 @@ fn parse_chunk_line(line: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(&line[..digits]).ok()?, 16).ok()
 }
 
-/// What the headers say, gathered line by line.
+/// The relevant headers of a request.
 #[derive(Default)]
 struct Fields {
     hosts: u32,
@@ -276,7 +278,7 @@ enum Coding {
     Other,
 }
 
-/// Parse request line and headers: whole lines, each with its CR LF, without the empty line at the
+/// Parse request line and headers: complete lines with their CR LF, without the empty line at the
 /// end.
 fn parse_head(lines: &[u8], max_body: u64) -> Result<(Head, Framing), Refusal> {
     let mut lines = lines.strip_suffix(b"\r\n").unwrap_or(lines);
@@ -315,7 +317,7 @@ fn parse_head(lines: &[u8], max_body: u64) -> Result<(Head, Framing), Refusal> {
     Ok((head, framing))
 }
 
-/// Split off the next line. Each ends in CR LF but the last, whose end was cut.
+/// Split off the next line. Each line but the last ends with CR LF.
 fn next_line<'a>(lines: &mut &'a [u8]) -> Option<&'a [u8]> {
     if lines.is_empty() {
         return None;
@@ -411,13 +413,13 @@ fn route(path: &[u8]) -> Route {
 /// The longest `/delay/T`.
 const DELAY_LIMIT: Span = Span::from_secs(3600);
 
-/// A plain decimal number; up to 15 digits, so that no sum of such overflows.
+/// Parse a decimal number of at most 15 digits, so that sums cannot overflow.
 fn number(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.len() <= 15 && text.bytes().all(|b| b.is_ascii_digit());
     if plain { text.parse().ok() } else { None }
 }
 
-/// Split a header line into name and value, blanks around the value cut off.
+/// Split a header line into name and value, without whitespace around the value.
 fn parse_field(line: &[u8]) -> Result<(&[u8], &[u8]), Refusal> {
     let colon = memchr(b':', line).ok_or_else(|| bad("header line without a colon\n"))?;
     let (name, value) = (&line[..colon], &line[colon + 1..]);
@@ -456,7 +458,7 @@ fn take_field(fields: &mut Fields, name: &[u8], value: &[u8]) -> Result<(), Refu
     Ok(())
 }
 
-/// RFC 9110, 5.6.2.
+/// RFC 9110, section 5.6.2.
 fn is_token(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
 }

@@ -1,4 +1,4 @@
-//! Sending: what is ready goes out in order, and then the connection goes on or ends.
+//! Sending of ready replies, in order.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use crate::machine::CloseHow;
 use crate::units::{ConnId, Nanos};
 
 impl Serve {
-    /// Send what is ready; whether all of it was taken.
+    /// Send the ready replies. Return whether the socket accepted all of them.
     pub(super) fn send(
         &mut self,
         id: ConnId,
@@ -19,13 +19,13 @@ impl Serve {
         let Some(c) = self.conn(id) else {
             return true;
         };
-        (c.told, c.blocked) = (false, true);
+        (c.transmit_requested, c.blocked) = (false, true);
         let slot = id.slot as usize;
         loop {
             if !self.send_out(slot, send) {
                 return false;
             }
-            if !self.go_on_after(id, now) {
+            if !self.after_output(id, now) {
                 return true;
             }
             if !self.send_plain(slot, send) {
@@ -40,7 +40,7 @@ impl Serve {
         true
     }
 
-    /// All that was ready is sent: what now?
+    /// After all ready replies are sent: close the connection, or start its idle timer.
     pub(super) fn settle(&mut self, id: ConnId, now: Nanos) {
         let stopping = self.slots.is_stopping();
         let c = &mut self.conns[id.slot as usize];
@@ -48,32 +48,33 @@ impl Serve {
             return;
         }
         if c.peer_done || (stopping && c.is_idle()) {
-            self.end(id, CloseHow::Orderly);
+            self.close(id, CloseHow::Orderly);
             return;
         }
         c.since = now;
         self.arm(id);
     }
 
-    /// All that was written is sent. Whether the connection goes on.
-    fn go_on_after(&mut self, id: ConnId, now: Nanos) -> bool {
+    /// After the output is sent: close or reset the connection if requested. Return whether it
+    /// stays open.
+    fn after_output(&mut self, id: ConnId, now: Nanos) -> bool {
         let c = &mut self.conns[id.slot as usize];
         match c.then {
-            Then::GoOn => return true,
+            Then::Continue => return true,
             Then::Reset => {
                 c.outstanding -= 1;
                 self.served.outstanding -= 1;
                 self.served.resets += 1;
-                self.end(id, CloseHow::Reset);
+                self.close(id, CloseHow::Reset);
             }
             Then::End(after) => {
-                c.then = Then::GoOn;
+                c.then = Then::Continue;
                 if (after == After::Close && !c.surplus) || c.peer_done {
-                    self.end(id, CloseHow::Orderly);
+                    self.close(id, CloseHow::Orderly);
                 } else {
                     c.lingers = true;
                     c.since = now;
-                    // Not left to an idle timer, which may come late.
+                    // An idle timer may be armed already, but may expire too late.
                     c.armed = true;
                     self.timers.push(Reverse((now + LINGER, id)));
                 }
@@ -82,7 +83,7 @@ impl Serve {
         false
     }
 
-    /// Send plain replies; whether there are none left.
+    /// Send constant replies. Return whether all of them were accepted.
     fn send_plain(&mut self, slot: usize, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
         let c = &mut self.conns[slot];
         while c.plain > 0 {
@@ -95,7 +96,7 @@ impl Serve {
             c.plain_at = ((from + taken) % self.plain_len) as u32;
             c.plain -= sent as u32;
             c.outstanding -= sent as u32;
-            self.served.count_replies(self.law.statuses.only().unwrap_or(200), sent as u64);
+            self.served.count_replies(self.behavior.statuses.only().unwrap_or(200), sent as u64);
             if taken < to - from {
                 return false;
             }
@@ -103,7 +104,7 @@ impl Serve {
         true
     }
 
-    /// Send what is written; whether all of it was taken. A reply with more to be written goes on.
+    /// Send the output and all further pieces of a long reply. Return whether all was accepted.
     fn send_out(&mut self, slot: usize, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
         let c = &mut self.conns[slot];
         let Some(out) = &mut c.out else {
@@ -116,7 +117,7 @@ impl Serve {
             if !out.unsent().is_empty() {
                 return false;
             }
-            if !out.write_on() {
+            if !out.write_rest() {
                 break;
             }
         }
@@ -124,18 +125,18 @@ impl Serve {
         true
     }
 
-    /// Write the replies that are ready, up to a bound. Whether there is something to send.
+    /// Encode ready replies, up to a limit. Return whether there is output to send.
     fn write(&mut self, id: ConnId) -> bool {
         let c = &mut self.conns[id.slot as usize];
         if !c.next_is_ready() {
             return false;
         }
         let mut out = self.outs.pop().unwrap_or_default();
-        while c.then == Then::GoOn && out.has_room() {
+        while c.then == Then::Continue && out.has_room() {
             match c.pop_ready() {
                 None => break,
                 Some(Answer::Plain) => {
-                    let status = self.law.statuses.only().unwrap_or(200);
+                    let status = self.behavior.statuses.only().unwrap_or(200);
                     out.write_plain(&self.plain[..self.plain_len], status);
                 }
                 Some(Answer::Reply(reply)) => {

@@ -1,11 +1,11 @@
-//! What the target server has done, so that a test can hold it against what a client says.
+//! Counters of the target server, so that tests can compare them with those of a client.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The server's counters. At all times
+/// The server's counters. Invariant:
 /// `requests + bad_requests == replies + truncated + resets + unanswered + outstanding`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -14,44 +14,44 @@ pub struct Served {
     pub connections: u64,
     /// Connections open now.
     pub open: u64,
-    /// The most connections that were open at once.
+    /// Maximum number of open connections.
     pub open_max: u64,
-    /// Whole requests received (the malformed ones not).
+    /// Complete requests received, without malformed ones.
     pub requests: u64,
-    /// Requests refused as malformed, too large or not supported, each with a reply.
+    /// Requests rejected as malformed, too large or not supported, each with a reply.
     pub bad_requests: u64,
-    /// Requests of which the client sent a part only, before it closed.
+    /// Incomplete requests: the client closed before their end.
     pub cut_requests: u64,
-    /// Replies whose last byte the operating system took.
+    /// Replies whose last byte was passed to the kernel.
     pub replies: u64,
     /// Those replies by status.
     pub statuses: BTreeMap<u16, u64>,
-    /// Replies cut on purpose.
+    /// Replies that were truncated deliberately.
     pub truncated: u64,
-    /// Requests answered by a reset on purpose.
+    /// Requests that were answered with a deliberate reset.
     pub resets: u64,
     /// Requests whose connection ended before the reply was sent.
     pub unanswered: u64,
-    /// Requests received that are not yet answered in one of these ways.
+    /// Requests received that have had none of these outcomes yet.
     pub outstanding: u64,
     /// `100 Continue` replies sent.
     pub continues: u64,
-    /// Connections closed because they were idle too long.
+    /// Connections closed by the idle timeout.
     pub idle_closes: u64,
     /// Bytes received.
     pub bytes_in: u64,
-    /// Bytes that the operating system took.
+    /// Bytes passed to the kernel.
     pub bytes_out: u64,
-    /// The most requests that were in the server at once, waiting or in service.
+    /// Maximum number of requests in the server, waiting or in service.
     pub in_server_max: u64,
-    /// Requests whose service a freeze lengthened (`--stall`). Those that waited for a worker
-    /// meanwhile are not among them.
+    /// Requests with a service time extended by a freeze (`--stall`), without those that only
+    /// waited for a worker during it.
     pub frozen: u64,
 }
 
 impl Served {
-    /// Add another server's (or worker's) counters to these. The maxima are added too: then they
-    /// are upper bounds.
+    /// Add the counters of another server or worker. The maxima are added too, which makes them
+    /// upper bounds.
     pub fn merge(&mut self, other: &Self) {
         let mut other = other.clone();
         let (mine, statuses) = self.counters_mut();
@@ -64,7 +64,7 @@ impl Served {
         }
     }
 
-    /// Replies of one status are sent.
+    /// Count `n` sent replies of one status.
     pub(super) fn count_replies(&mut self, status: u16, n: u64) {
         if n > 0 {
             self.replies += n;
@@ -73,13 +73,13 @@ impl Served {
         }
     }
 
-    /// A reply is sent as far as it was to be sent.
+    /// Count a sent truncated reply.
     pub(super) fn count_truncated(&mut self) {
         self.truncated += 1;
         self.outstanding -= 1;
     }
 
-    /// Every field: a new one does not compile until it stands here.
+    /// All fields. The pattern is exhaustive, so that a new field cannot be forgotten.
     fn counters_mut(&mut self) -> ([&mut u64; 17], &mut BTreeMap<u16, u64>) {
         let Self {
             connections,

@@ -1,35 +1,35 @@
-//! Where requests are served: any number at once, or by so many workers with one queue before them;
-//! with freezes.
+//! The service of requests: unlimited concurrency, or a number of workers behind one queue; with
+//! freezes.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::num::NonZeroU32;
 
-use super::law::Stalls;
+use super::behavior::Stalls;
 use crate::units::{ConnId, Nanos, Span};
 
-/// Which request: the connection, and the reply's number in its queue.
+/// The name of a request: its connection, and the number of its reply in the connection's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket {
     pub(super) id: ConnId,
     pub(super) entry: u64,
 }
 
-/// The place of service.
+/// The service station.
 #[derive(Debug)]
 pub(super) struct Station {
     stalls: Stalls,
-    /// The first request's arrival, from which freezes count.
+    /// The arrival of the first request, from which freezes count.
     origin: Option<Nanos>,
     workers: Option<NonZeroU32>,
     busy: u32,
     waiting: VecDeque<Waiting>,
-    /// What is in service, by the time when it is done; the number keeps equal times in order.
+    /// Requests in service by completion time; the number orders equal times.
     in_service: BinaryHeap<Reverse<(Nanos, u64, bool, Ticket)>>,
-    begun: u64,
+    started: u64,
     /// Requests waiting or in service.
     inside: u64,
-    /// Requests whose service a freeze has lengthened.
+    /// Requests with a service time extended by a freeze.
     frozen: u64,
 }
 
@@ -49,18 +49,18 @@ impl Station {
             busy: 0,
             waiting: VecDeque::new(),
             in_service: BinaryHeap::new(),
-            begun: 0,
+            started: 0,
             inside: 0,
             frozen: 0,
         }
     }
 
-    /// Requests whose service a freeze has lengthened so far.
+    /// The number of requests so far with a service time extended by a freeze.
     pub(super) fn frozen(&self) -> u64 {
         self.frozen
     }
 
-    /// How long after the first request that is.
+    /// The time since the first request.
     pub(super) fn since_first(&self, now: Nanos) -> Span {
         self.origin.map_or(Span::ZERO, |origin| now.since(origin))
     }
@@ -70,8 +70,9 @@ impl Station {
         self.inside
     }
 
-    /// A request arrives that takes `work` to serve. Returns whether it is served at once. What was
-    /// done before `now` must have been taken with `pop_done` first, unless the server is frozen.
+    /// Add a request with a service time of `work`. Return whether it is done at once. Requests
+    /// that are done before `now` must have been removed with `pop_done`, unless the server is
+    /// frozen.
     pub(super) fn arrive(&mut self, now: Nanos, ticket: Ticket, work: Span) -> bool {
         self.origin.get_or_insert(now);
         self.inside += 1;
@@ -79,19 +80,19 @@ impl Station {
             self.waiting.push_back(Waiting { since: now, ticket, work });
             return false;
         }
-        self.begin(now, Some(now), ticket, work, self.workers.is_some())
+        self.start(now, Some(now), ticket, work, self.workers.is_some())
     }
 
-    /// As `arrive`, for what takes no time and no worker.
+    /// As `arrive`, for an answer that needs no service time and no worker.
     pub(super) fn pass(&mut self, now: Nanos, ticket: Ticket) -> bool {
         self.origin.get_or_insert(now);
         self.inside += 1;
-        self.begin(now, Some(now), ticket, Span::ZERO, false)
+        self.start(now, Some(now), ticket, Span::ZERO, false)
     }
 
-    /// The next request that is done at `now`, in the order of the times. A freed worker takes the
-    /// next that waits (and is still wanted) at the very time of the other's end, however late the
-    /// caller is.
+    /// Remove and return the next request that is done at `now`, in the order of completion. A free
+    /// worker starts the next waiting request (if it is still wanted) exactly at the completion
+    /// time, even if the caller is late.
     pub(super) fn pop_done(
         &mut self,
         now: Nanos,
@@ -108,7 +109,7 @@ impl Station {
             while let Some(next) = self.waiting.pop_front() {
                 if is_wanted(next.ticket.id) {
                     let start = at.max(next.since);
-                    self.begin(start, None, next.ticket, next.work, true);
+                    self.start(start, None, next.ticket, next.work, true);
                     break;
                 }
                 self.inside -= 1;
@@ -117,13 +118,13 @@ impl Station {
         Some(ticket)
     }
 
-    /// The end of the freeze in which `now` lies.
+    /// The end of the current freeze, if there is one.
     pub(super) fn frozen_until(&self, now: Nanos) -> Option<Nanos> {
         let origin = self.origin?;
         let t = now.since(origin).0;
-        let (begin, end) = self.stalls.ending_after(t)?;
-        // At the very begin the work that ends there is still answered.
-        (begin < t).then(|| origin + Span(end))
+        let (start, end) = self.stalls.ending_after(t)?;
+        // A request that is done exactly at the start of a freeze is still answered.
+        (start < t).then(|| origin + Span(end))
     }
 
     /// When the next request is done.
@@ -131,8 +132,8 @@ impl Station {
         self.in_service.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Begin a service at `start`. If it is done by `now`, says so and forgets it.
-    fn begin(
+    /// Start a service at `start`. If it is done by `now`, return true and do not store it.
+    fn start(
         &mut self,
         start: Nanos,
         now: Option<Nanos>,
@@ -147,8 +148,8 @@ impl Station {
             return true;
         }
         self.busy += u32::from(holds_worker);
-        self.in_service.push(Reverse((done, self.begun, holds_worker, ticket)));
-        self.begun += 1;
+        self.in_service.push(Reverse((done, self.started, holds_worker, ticket)));
+        self.started += 1;
         false
     }
 

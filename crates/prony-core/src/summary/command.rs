@@ -1,9 +1,9 @@
-//! The command line that made a run.
+//! The command line of a run.
 
 use serde::{Deserialize, Serialize};
 
-/// A command line as it was typed, and as reports show it where they hide secrets. It is saved as
-/// the list of its words, of which one that was read back knows no other form.
+/// A command line as typed, and as reports show it when they hide secrets. It is saved as the list
+/// of its words; one that was loaded has only that form.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<String>", into = "Vec<String>")]
 pub struct CommandLine {
@@ -12,7 +12,7 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// The words as they were typed, and the same without secrets.
+    /// The words as typed, and the same without secrets.
     pub fn new(words: Vec<String>, shown: Vec<String>) -> Self {
         Self { words, shown }
     }
@@ -22,13 +22,13 @@ impl CommandLine {
         &self.words
     }
 
-    /// Forget the secrets.
+    /// Replace the words by those without secrets.
     pub fn hide(&mut self) {
         self.words.clone_from(&self.shown);
     }
 }
 
-/// Without a secret, as far as is known.
+/// For a saved command line, which is shown as it was saved.
 impl From<Vec<String>> for CommandLine {
     fn from(words: Vec<String>) -> Self {
         Self { shown: words.clone(), words }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hides_what_is_not_shown_and_is_saved_as_a_list() {
+    fn hides_secrets_and_is_saved_as_a_list() {
         let words = |last: &str| vec!["prony".to_owned(), "-u".to_owned(), last.to_owned()];
         let mut line = CommandLine::new(words("me:pw"), words("(hidden)"));
         assert_eq!(line.words(), words("me:pw"));

@@ -1,9 +1,11 @@
-//! What a run amounts to: the merged tallies, the meter's account of itself, and every derived
-//! figure, in one place.
+//! The summary of a run: merged tallies, the meter's own statistics, and all derived figures.
 
 mod command;
 pub mod confidence;
-mod held;
+mod hosts;
+mod pressure;
+mod stages;
+mod threshold;
 mod verdict;
 
 use serde::{Deserialize, Serialize};
@@ -16,22 +18,25 @@ use crate::record::hist::Hist;
 use crate::units::Span;
 pub use command::CommandLine;
 use confidence::Until;
-pub use held::{Stalls, Turned, Withheld};
-pub use verdict::{Bound, Change, Figure, Judgement, Limit, Queued, Verdict, Waiting};
+pub use hosts::{ClockOffset, Host, Hosts, Loss, PART_FORMAT, Part};
+pub use pressure::{CpuPressure, SchedDelay, Stalls};
+pub use stages::{Stage, StageFigures};
+pub use threshold::{Checked, Outcome, Sequential};
+pub use verdict::{Bottleneck, Change, Figure, Judgment, Queued, Reason, Verdict, Waiting};
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// What was asked (the whole, not a share).
+    /// The complete plan, not a worker's share of it.
     pub plan: Plan,
-    /// What was done about it, and where.
+    /// How and where it was run.
     pub run: RunInfo,
-    /// The warm-up, where there was one.
+    /// The warm-up, if there was one.
     pub warmup: Option<Tally>,
     /// The measurement.
     pub main: Tally,
-    /// The meter about itself, one entry per worker.
-    pub meters: Vec<Meter>,
+    /// The meter's statistics about itself, one entry per worker.
+    pub workers: Vec<WorkerStats>,
 }
 
 /// The circumstances of a run.
@@ -45,159 +50,167 @@ pub struct RunInfo {
     pub started_unix: Option<f64>,
     /// `epoll`, `io_uring` or `simulation`.
     pub driver: String,
-    /// The addresses that the endpoints stand for, in the order of the plan's endpoints.
+    /// The resolved addresses of the endpoints, in the order of the plan's endpoints.
     pub addresses: Vec<Vec<String>>,
     /// Operating system and kernel, processor count; empty in simulation.
     pub host: String,
-    /// The descriptor limit in force; 0 = unknown.
+    /// The limit of open files; 0 = unknown.
     pub descriptor_limit: u64,
-    /// Whether (and how) the user ended the run before its time.
+    /// Whether the user stopped the run early.
     pub interrupted: bool,
-    /// The highest percentile (over 0, below 100) that the run must carry, where one was asked for.
+    /// The highest percentile (above 0, below 100) for which the sample must be large enough, if
+    /// one was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percentile: Option<f64>,
-    /// How long what was due may have waited for other arrivals, to go out with them, where that
-    /// was chosen.
+    /// For how long due arrivals may wait in order to go out together, if that was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grain: Option<Span>,
-    /// Processor time that the machine kept from the run, where it says so.
+    pub precision: Option<Span>,
+    /// CPU pressure: throttled and stolen processor time, as far as the machine reports it.
     #[serde(default)]
-    pub withheld: Withheld,
-    /// How far figures were to be known before the load ended, where that was asked for.
+    pub cpu_pressure: CpuPressure,
+    /// The precision goals that end the load, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
-    /// The last self-test on this host, where there was one.
+    /// The last self-test on this host, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_test: Option<SelfTested>,
-    /// Where the target runs on the meter's machine, as far as its addresses show it.
+    /// The target, if it runs on the meter's own machine and its addresses show that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target_here: Option<TargetHere>,
-    /// The plan's sessions stand for connections: the user asked for no sessions.
+    pub local_target: Option<LocalTarget>,
+    /// Whether the plan's sessions only represent connections, because the user requested none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub connections_as_sessions: bool,
-    /// How large the plan was of which a saved report has an excerpt.
+    /// The size of the full plan, if a saved report contains only an excerpt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_size: Option<PlanSize>,
     /// Whether reports of the run show secrets: credentials, bodies and the like.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub secrets_shown: bool,
-    /// Facts that the reader must know (a cap lowered, a driver fallen back), in whole sentences.
+    /// The run of which this is one share, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+    /// The hosts, if the shares of several were merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Box<Hosts>>,
+    /// Facts that the reader must know (a lower connection limit, a fallback of the driver), as
+    /// complete sentences.
     pub notes: Vec<String>,
 }
 
-/// A target on the meter's own machine, which competes with the meter for its processors.
+/// A target on the meter's own machine, where it competes for the processors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TargetHere {
-    /// Its address: of this machine, or a socket's path.
+pub struct LocalTarget {
+    /// Its address on this machine, or the path of its socket.
     pub address: String,
-    /// Processors that this process may use.
+    /// The number of processors that this process may use.
     pub cores: u32,
 }
 
-/// What a report says of the last self-test on its host.
+/// The result of the last self-test on this host, as reports show it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SelfTested {
-    /// Its begin, in seconds since 1970 (UTC).
+    /// Its start, in seconds since 1970 (UTC).
     pub started_unix: f64,
     /// The host's name.
     pub host: String,
     /// The release of its kernel.
     pub kernel: String,
-    /// How many proofs were made ...
-    pub proofs: u64,
-    /// ... and how many of them held.
-    pub held: u64,
-    /// Whether the test came to its end and all proofs held.
+    /// Number of checks.
+    pub checks: u64,
+    /// Number of checks that passed.
+    pub checks_passed: u64,
+    /// Whether the self-test completed and all checks passed.
     pub passed: bool,
-    /// What has changed since, so that it says nothing of this run; empty where nothing has.
+    /// What has changed since and makes it stale; empty if nothing has.
     pub changed: String,
 }
 
-/// What one worker did to the machine it ran on.
+/// The statistics of one worker about itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Meter {
+pub struct WorkerStats {
     /// User CPU time of the worker's thread over the run.
     pub cpu_user: Span,
     /// System CPU time.
     pub cpu_system: Span,
     /// Wall time from the first request to the last event.
     pub wall: Span,
-    /// Time spent spinning for an arrival (part of the CPU time, but free for work).
+    /// Time spent spinning until the next arrival (part of the CPU time, but available for work).
     pub spin: Span,
     /// Turns of the event loop.
-    pub turns: u64,
-    /// How late the event loop came back to what it had set itself.
+    pub loop_iterations: u64,
+    /// Event-loop stalls: how late the loop came to its periodic checks.
     #[serde(default)]
     pub stalls: Stalls,
-    /// How the kernel gave the thread a processor; `None` where it does not say.
+    /// Run-queue delay of the thread; `None` if the kernel does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turned: Option<Turned>,
-    /// What the kernel knows of the connections.
+    pub sched_delay: Option<SchedDelay>,
+    /// The kernel's statistics of the connections.
     pub transport: Transport,
-    /// How well the clock of the kernel's time stamps was known, where they were taken.
+    /// The error of the clock offset for kernel timestamps, if they were enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stamps: Option<StampClock>,
+    pub timestamps: Option<StampClock>,
 }
 
-/// How well the clock of the kernel's time stamps was known.
+/// The error of the offset between the kernel's clock and the meter's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StampClock {
-    /// The largest error that the offset between its clock and the meter's can have had.
+    /// The maximum error of the offset.
     pub error: Span,
-    /// How often the clock was set while the load ran; the stamps around it are not used.
+    /// How often the clock was set during the load. Timestamps around such a step are not used.
     pub steps: u64,
 }
 
-/// Totals of TCP_INFO over the connections that were asked, each when it was closed or the run
+/// Totals of TCP_INFO over the sampled connections, each sampled when it closed or when the run
 /// ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Transport {
-    /// Connections asked.
+    /// Number of connections sampled.
     pub sampled: u64,
-    /// Segments sent again, over all of them.
+    /// Retransmitted segments of all of them.
     pub retransmits: u64,
     /// Sum of their smoothed round-trip times.
     pub rtt_sum: Span,
     /// The longest smoothed round-trip time.
     pub rtt_max: Span,
-    /// The same of SCTP associations, where there were any.
+    /// The same for SCTP associations, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sctp: Option<Sctp>,
 }
 
-/// Whose SCTP it was.
+/// The SCTP implementation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SctpStack {
     /// The kernel's.
     #[default]
     Kernel,
-    /// One in userspace, whose packets go over UDP.
+    /// Userspace, with packets in UDP datagrams.
     Udp,
-    /// One in userspace, whose packets go over IP.
+    /// Userspace, with packets directly over IP.
     Raw,
 }
 
-/// What is known of SCTP's associations: of each when it was closed or the run ended, and of the
-/// paths of those that have several also while it ran.
+/// Statistics of SCTP associations, sampled when an association closed or when the run ended; for
+/// the paths of multihomed associations, also during the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sctp {
-    /// Whose they were.
+    /// The implementation.
     #[serde(default)]
     pub stack: SctpStack,
-    /// Associations asked.
+    /// Number of associations sampled.
     pub associations: u64,
-    /// Chunks of data sent again, over all of them.
+    /// Retransmitted data chunks of all of them.
     pub retransmits: u64,
-    /// The most addresses of the peer that one had; 0 where all were over already.
+    /// The maximum number of peer addresses of an association; 0 if all had ended before they were
+    /// sampled.
     pub paths: u32,
-    /// Addresses that were given up at some time, each once for each of the associations.
+    /// Paths that failed at some time, each counted once for each association.
     pub paths_failed: u64,
-    /// Those that were not, but had timeouts that nothing had taken back.
+    /// Paths that did not fail, but were potentially failed (RFC 7829) to the end.
     #[serde(default)]
     pub paths_potentially_failed: u64,
-    /// Associations of which nothing was known any more when they were asked, because the peer had
-    /// ended them: their paths are those of their beginning, and what was sent again is not known.
+    /// Associations that the peer had ended before they were sampled: their paths are those at the
+    /// start, and their retransmissions are unknown.
     #[serde(default)]
     pub ended_by_peer: u64,
     /// This side's retransmission timeout before the first round trip, in ms.
@@ -206,21 +219,21 @@ pub struct Sctp {
     pub rto_min_ms: u32,
     /// Its upper limit, in ms.
     pub rto_max_ms: u32,
-    /// This side acknowledges at the latest after so many ms ...
+    /// Maximum delay of this side's acknowledgements, in ms.
     pub sack_delay_ms: u32,
-    /// ... and after so many packets.
+    /// Number of packets after which this side acknowledges at once.
     pub sack_packets: u32,
     /// Whether small messages are sent at once.
     pub nodelay: bool,
 }
 
 impl Sctp {
-    /// Counts added up, and the settings of whoever has any; all associations of a run have the
-    /// same.
+    /// Adds the counters. The settings are those of the part with associations; all associations of
+    /// a run have the same settings.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let settings = if self.associations > 0 { self } else { other };
-        // Every field stands here, so that a new one is either a count or a setting.
+        // Every field is listed, so that a new one must be added as a counter or as a setting.
         let Self { stack, rto_initial_ms, rto_min_ms, rto_max_ms, sack_delay_ms, .. } = settings;
         let Self { sack_packets, nodelay, .. } = settings;
         Self {
@@ -242,7 +255,7 @@ impl Sctp {
     }
 }
 
-/// The quantiles that reports tell, with their names.
+/// The quantiles in reports, with their names.
 pub const QUANTILES: [(&str, f64); 7] = [
     ("p50", 0.5),
     ("p75", 0.75),
@@ -253,11 +266,14 @@ pub const QUANTILES: [(&str, f64); 7] = [
     ("p99.99", 0.9999),
 ];
 
-/// What reports tell of one histogram. Nothing is told of an empty one, and no quantile that the
-/// sample cannot carry.
+/// The quantiles of the response time for which reports show what the meter added.
+pub const METER_ADDED: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)];
+
+/// The figures of one histogram in reports. All are `None` if it is empty, and a quantile is `None`
+/// if the sample is too small for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// How many times there are.
+    /// The number of recorded times.
     pub count: u64,
     /// Their mean, in nanoseconds.
     pub mean_ns: Option<f64>,
@@ -265,18 +281,18 @@ pub struct Figures {
     pub stdev_ns: Option<f64>,
     /// The shortest.
     pub min: Option<Span>,
-    /// One for each of [`QUANTILES`].
+    /// The quantiles, in the order of [`QUANTILES`].
     pub quantiles: [Option<Span>; QUANTILES.len()],
     /// The longest.
     pub max: Option<Span>,
 }
 
-/// One interval of the run, as reports tell it.
+/// One interval of the run in reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// Its begin, counted from the section's.
+    /// Its start, counted from the start of the section.
     pub at: Span,
-    /// Its length; that of the last may reach beyond the end of the run.
+    /// Its length. The last interval may extend beyond the end of the run.
     pub length: Span,
     /// Intended starts in it.
     pub started: u64,
@@ -290,14 +306,18 @@ pub struct Row {
     pub p50: Option<Span>,
     /// 99th percentile of the response time, to 1.6 %.
     pub p99: Option<Span>,
-    /// The longest response time, exact; `None` where none ended in it.
+    /// The exact maximum of the response time; `None` if no request ended in the interval.
     pub max: Option<Span>,
 }
 
 impl Summary {
-    /// The summary of what the workers hand in: warm-up, measurement and meter of each.
-    pub fn from_parts(plan: Plan, run: RunInfo, parts: Vec<(Option<Tally>, Tally, Meter)>) -> Self {
-        let (mut warmup, mut main, mut meters) = (None::<Tally>, None::<Tally>, Vec::new());
+    /// Merge the results of the workers: the warm-up, measurement and statistics of each.
+    pub fn from_parts(
+        plan: Plan,
+        run: RunInfo,
+        parts: Vec<(Option<Tally>, Tally, WorkerStats)>,
+    ) -> Self {
+        let (mut warmup, mut main, mut workers) = (None::<Tally>, None::<Tally>, Vec::new());
         let join = |all: &mut Option<Tally>, part: Tally| match all {
             Some(all) => all.merge(&part),
             None => *all = Some(part),
@@ -307,60 +327,63 @@ impl Summary {
                 join(&mut warmup, w);
             }
             join(&mut main, m);
-            meters.push(meter);
+            workers.push(meter);
         }
-        Self { plan, run, warmup, main: main.unwrap_or_default(), meters }
+        Self { plan, run, warmup, main: main.unwrap_or_default(), workers }
     }
 
-    /// The rate that the plan asked for over the measurement, in requests per second; `None` in a
-    /// closed loop, which asks for none, and where sessions arrive, whose requests follow the
-    /// replies. Where a count or the user ended the run earlier, the mean rate asked until then.
-    pub fn asked_rate(&self) -> Option<f64> {
+    /// The target rate: the mean rate of scheduled arrivals over the measurement, in requests per
+    /// second. `None` in a closed loop, and for sessions, where the requests follow the replies. If
+    /// a count or the user ended the run early, the mean until then.
+    pub fn target_rate(&self) -> Option<f64> {
         let Load::Open { rate, arrivals, .. } = &self.plan.load else { return None };
         if self.plan.sessions.is_some() {
             return None;
         }
         let window = self.main.window();
+        // A share of the plan has its share of the rate.
+        let shares = f64::from(self.plan.shard.of);
         match arrivals {
             Arrivals::Fixed | Arrivals::Poisson => {
                 let length = rate.length().map_or(window, |length| length.min(window));
                 let asked = rate.arrivals_until(length);
-                Some(per_second(asked, length))
+                Some(per_second(asked, length) / shares)
             }
-            Arrivals::Uniform(low, high) => Some(2.0 / (*low + *high).as_secs_f64()),
+            Arrivals::Uniform(low, high) => Some(2.0 / (*low + *high).as_secs_f64() / shares),
             Arrivals::Trace(_) => Some(per_second(self.main.started as f64, window)),
         }
         .filter(|rate| rate.is_finite())
     }
 
-    /// The rate at which requests that were due within the measurement also went out within it, as
-    /// far as that depended on the meter: waits for a connection and refusals by the target are not
-    /// held against it. `None` in a closed loop.
+    /// The sent rate: requests due within the measurement that the meter did not delay beyond its
+    /// end, per second. Waits for a connection and refusals by the target do not reduce it. `None`
+    /// in a closed loop.
     pub fn sent_rate(&self) -> Option<f64> {
         let t = &self.main;
         matches!(self.plan.load, Load::Open { .. })
             .then(|| t.per_second(t.started - t.sent_late - t.overdue - t.fault(Fault::Dropped)))
     }
 
-    /// The busiest worker: its index and its share of busy time.
+    /// The busiest worker and its utilization, 0 to 1.
     pub fn busiest(&self) -> Option<(usize, f64)> {
-        let shares = self.meters.iter().map(Meter::busy).enumerate();
+        let shares = self.workers.iter().map(WorkerStats::busy).enumerate();
         shares.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// CPU time (user and system) of all workers, over warm-up and measurement.
     pub fn cpu(&self) -> Span {
-        self.meters.iter().map(Meter::cpu).sum()
+        self.workers.iter().map(WorkerStats::cpu).sum()
     }
 
-    /// Requests that ended, over warm-up and measurement: what the CPU time was spent on.
+    /// Requests that ended, over warm-up and measurement; the denominator of the CPU time per
+    /// request.
     pub fn ended(&self) -> u64 {
         self.warmup.iter().chain([&self.main]).map(|t| t.replies + t.failed).sum()
     }
 
-    /// What the kernel knows of the connections of all workers.
+    /// The kernel's statistics of the connections of all workers.
     pub fn transport(&self) -> Transport {
-        self.meters.iter().fold(Transport::default(), |a, m| Transport {
+        self.workers.iter().fold(Transport::default(), |a, m| Transport {
             sampled: a.sampled + m.transport.sampled,
             retransmits: a.retransmits + m.transport.retransmits,
             rtt_sum: a.rtt_sum + m.transport.rtt_sum,
@@ -373,19 +396,19 @@ impl Summary {
     }
 }
 
-impl Meter {
+impl WorkerStats {
     /// User and system CPU time.
     pub fn cpu(&self) -> Span {
         self.cpu_user + self.cpu_system
     }
 
-    /// The share of the wall time in which the worker worked, 0 to 1: CPU time less spinning. 0
-    /// where nothing is known.
+    /// The share of the wall time in which the worker was busy, 0 to 1: CPU time minus spinning. 0
+    /// if nothing is known.
     pub fn busy(&self) -> f64 {
         if self.wall == Span::ZERO {
             return 0.0;
         }
-        // In a run of a millisecond what comes after its last event counts for more than the run.
+        // In a run of a millisecond, the CPU time after its last event can exceed the wall time.
         ((self.cpu() - self.spin).0 as f64 / self.wall.0 as f64).min(1.0)
     }
 }
@@ -398,57 +421,58 @@ impl Transport {
 }
 
 impl Tally {
-    /// The load window: from the begin of the section to the end of its load.
+    /// The load window: from the start of the section to the end of its load.
     pub fn window(&self) -> Span {
-        self.end.since(self.begin)
+        self.end.since(self.start)
     }
 
     fn per_second(&self, n: u64) -> f64 {
         per_second(n as f64, self.window())
     }
 
-    /// Successes inside the window, per second of it. 0 where the window is empty.
+    /// The completed rate: successes inside the window per second. 0 if the window is empty.
     pub fn rate(&self) -> f64 {
         self.per_second(self.replies - self.replies_in_drain)
     }
 
-    /// Sessions completed inside the window, per second of it. `None` where there are no sessions.
+    /// Sessions completed inside the window per second. `None` without sessions.
     pub fn session_rate(&self) -> Option<f64> {
         let sessions = self.sessions.as_ref()?;
         Some(self.per_second(sessions.completed - sessions.completed_in_drain))
     }
 
-    /// Bytes received inside the window, per second of it.
+    /// Bytes received inside the window per second.
     pub fn bytes_per_second(&self) -> f64 {
         self.per_second(self.bytes_received() - self.bytes_in_drain)
     }
 
-    /// Bytes received, those of replies that failed half-way included. Results of versions that did
-    /// not count them have those of whole replies.
+    /// Bytes received, those of failed replies included. Results of versions that did not count
+    /// these have the bytes of complete replies.
     pub fn bytes_received(&self) -> u64 {
         self.bytes_received.max(self.bytes_head + self.bytes_body)
     }
 
-    /// Failed requests among those that ended; `None` where none ended.
+    /// The share of failed requests among those that ended; `None` if none ended.
     pub fn error_share(&self) -> Option<f64> {
         let ended = self.replies + self.failed;
         (ended > 0).then(|| self.failed as f64 / ended as f64)
     }
 
-    /// Requests that timed out, connecting or waiting.
+    /// Requests that timed out, while connecting or waiting for the reply.
     pub fn timeouts(&self) -> u64 {
         let timeouts = Fault::ALL.into_iter().filter(|f| f.class() == FaultClass::Timeout);
         timeouts.map(|f| self.fault(f)).sum()
     }
 
-    /// Requests that never went out, for whatever reason.
+    /// Requests that were never sent.
     pub fn unsent(&self) -> u64 {
         self.started - self.sent
     }
 
-    /// How many requests were under way at a time, on average: the time that they spent inside the
-    /// window, added up, over the window (Little's law). In a closed loop without think time it is
-    /// the number of users, but for the moments between two requests.
+    /// The concurrency: the mean number of requests in flight, computed as the total time that
+    /// requests spent in flight inside the window, divided by the window (Little's law; Little,
+    /// Operations Research 9, 1961). In a closed loop without think time it is close to the number
+    /// of users.
     pub fn concurrency(&self) -> f64 {
         let ended = self.times.response.sum_ns() + self.times.failed.sum_ns();
         let inside = ended as f64 + self.time_unfinished.0 as f64
@@ -456,10 +480,17 @@ impl Tally {
         per_second(inside.max(0.0) / 1e9, self.window())
     }
 
-    /// The same from the other side of Little's law: the integral over the window of how many were
-    /// under way, over the window. `None` where nobody has integrated.
-    pub fn under_way(&self) -> Option<f64> {
-        Some(per_second(self.time_under_way?.as_secs_f64(), self.window()))
+    /// The other side of Little's law: the integral over the window of the number of requests in
+    /// flight, divided by the window. `None` if it was not recorded.
+    pub fn in_flight_mean(&self) -> Option<f64> {
+        Some(per_second(self.time_in_flight?.as_secs_f64(), self.window()))
+    }
+
+    /// Upper bound of the time that the meter added to the quantile `q` of the response times (1:
+    /// the maximum). `None` if the driver did not report its polls, or the sample is too small for
+    /// the quantile.
+    pub fn meter_added(&self, q: f64) -> Option<Span> {
+        self.without_meter.as_ref()?.added(&self.times.response, q)
     }
 
     /// The section over time.

@@ -16,7 +16,7 @@ pub(super) fn closed() -> Plan {
     plan(Load::Closed { connections: 10, think: Think::None })
 }
 
-/// Evenly spread gaps, 100 a second.
+/// Uniformly distributed inter-arrival times, 100 arrivals per second.
 pub(super) fn open() -> Plan {
     let arrivals = Arrivals::Uniform(Span::from_millis(5), Span::from_millis(15));
     plan(Load::Open { rate: RatePlan::default(), arrivals, connections: 50 })
@@ -33,20 +33,20 @@ pub(super) fn tally() -> Tally {
     t
 }
 
-pub(super) fn meter(busy_ms: u64) -> Meter {
-    Meter {
+pub(super) fn meter(busy_ms: u64) -> WorkerStats {
+    WorkerStats {
         cpu_user: Span::from_millis(busy_ms),
         wall: Span::from_millis(10_000),
-        ..Meter::default()
+        ..WorkerStats::default()
     }
 }
 
-pub(super) fn summary(plan: Plan, t: Tally, m: Meter) -> Summary {
+pub(super) fn summary(plan: Plan, t: Tally, m: WorkerStats) -> Summary {
     Summary::from_parts(plan, RunInfo::default(), vec![(None, t, m)])
 }
 
 #[test]
-fn figures_of_a_known_run() {
+fn derives_the_figures_of_a_known_run() {
     let mut t = tally();
     (t.replies, t.failed, t.replies_in_drain) = (990, 10, 40);
     (t.bytes_head, t.bytes_body, t.bytes_in_drain) = (20_000, 80_000, 5_000);
@@ -56,24 +56,24 @@ fn figures_of_a_known_run() {
     assert_eq!(t.window(), Span::from_secs(10));
     assert_eq!((t.rate(), t.bytes_per_second()), (95.0, 9_500.0));
     assert_eq!((t.error_share(), t.timeouts()), (Some(0.01), 5));
-    assert!((t.concurrency() - 0.2).abs() < 1e-12, "2 ms a hundred times a second");
+    assert!((t.concurrency() - 0.2).abs() < 1e-12, "100 requests per second of 2 ms each");
     let empty = Tally::default();
     assert_eq!((empty.rate(), empty.error_share(), empty.concurrency()), (0.0, None, 0.0));
 }
 
 #[test]
-fn parts_are_merged_and_none_is_nothing() {
+fn merges_the_parts_of_workers() {
     let parts = vec![(Some(tally()), tally(), meter(100)), (Some(tally()), tally(), meter(300))];
     let s = Summary::from_parts(closed(), RunInfo::default(), parts);
     assert_eq!((s.main.started, s.warmup.as_ref().map(|w| w.started)), (2_000, Some(2_000)));
-    assert_eq!((s.cpu(), s.ended(), s.meters.len()), (Span::from_millis(400), 4_000, 2));
+    assert_eq!((s.cpu(), s.ended(), s.workers.len()), (Span::from_millis(400), 4_000, 2));
     assert_eq!(s.busiest(), Some((1, 0.03)));
     let none = Summary::from_parts(closed(), RunInfo::default(), vec![]);
-    assert_eq!((none.main, none.meters.len()), (Tally::default(), 0));
+    assert_eq!((none.main, none.workers.len()), (Tally::default(), 0));
 }
 
 #[test]
-fn rows_tell_the_series() {
+fn rows_show_the_series() {
     let mut t = tally();
     t.series.started(Nanos(1));
     t.series.replied(Nanos(1_500_000_000), Span::from_millis(1), 10);
@@ -86,10 +86,10 @@ fn rows_tell_the_series() {
 }
 
 #[test]
-fn the_asked_rate_is_the_laws() {
-    assert_eq!(summary(open(), tally(), meter(0)).asked_rate(), Some(100.0));
-    assert_eq!(summary(closed(), tally(), meter(0)).asked_rate(), None);
+fn target_rate_follows_from_the_arrivals() {
+    assert_eq!(summary(open(), tally(), meter(0)).target_rate(), Some(100.0));
+    assert_eq!(summary(closed(), tally(), meter(0)).target_rate(), None);
     let trace = Arrivals::Trace([Span::ZERO, Span::from_secs(1)].into());
     let load = Load::Open { rate: RatePlan::default(), arrivals: trace, connections: 1 };
-    assert_eq!(summary(plan(load), tally(), meter(0)).asked_rate(), Some(100.0));
+    assert_eq!(summary(plan(load), tally(), meter(0)).target_rate(), Some(100.0));
 }

@@ -1,4 +1,4 @@
-//! Files of URLs: one a line, or vegeta's form with methods, headers and bodies.
+//! URL files: one URL per line, or vegeta's format with methods, headers and bodies.
 
 use super::Url;
 use super::header::{check_method, is_token, parse_header};

@@ -1,5 +1,4 @@
-//! What may stand in a request's method and header lines. Nothing that could end a line early gets
-//! out.
+//! Validation of methods and header lines. Nothing that could end a line early is sent.
 
 use crate::units::ParseError;
 
@@ -17,7 +16,7 @@ pub fn parse_header(text: &str) -> Result<(String, String), ParseError> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Whether name and value make a header line.
+/// Check the name and value of a header.
 ///
 /// # Errors
 /// A name that is no token (RFC 9110, 5.6.2), a value with a control character other than a tab.
@@ -44,7 +43,7 @@ pub fn check_header(name: &str, value: &str) -> Result<(), String> {
     }
 }
 
-/// Whether it can be a method.
+/// Check a method.
 ///
 /// # Errors
 /// A text that is no token (RFC 9110, 5.6.2).

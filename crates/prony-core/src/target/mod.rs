@@ -1,4 +1,4 @@
-//! Where requests go: scheme, host, port, path; verbatim, never normalised.
+//! Where requests go: scheme, host, port, path; verbatim, never normalized.
 
 mod file;
 mod header;
@@ -55,7 +55,7 @@ pub enum Endpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Carrier {
-    /// UDP: messages that may be lost, doubled and overtaken.
+    /// UDP: messages may be lost, duplicated and reordered.
     Udp,
     /// Multipath TCP.
     Mptcp,
@@ -75,12 +75,12 @@ impl Endpoint {
         }
     }
 
-    /// Whether messages may be lost on the way.
+    /// Whether messages may be lost.
     pub fn is_lossy(&self) -> bool {
         matches!(self, Self::Inet { over: Carrier::Udp, .. })
     }
 
-    /// What a socket is opened to.
+    /// The endpoint of the socket, without TLS.
     pub fn transport(&self) -> &Self {
         match self {
             Self::Tls { over, .. } => over,
@@ -88,7 +88,7 @@ impl Endpoint {
         }
     }
 
-    /// The name that a secured endpoint must prove to have; `None` where it is not secured.
+    /// The name that the certificate of a TLS endpoint must have; `None` without TLS.
     pub fn tls_name(&self) -> Option<&str> {
         match self {
             Self::Tls { name, .. } => Some(name),
@@ -96,7 +96,7 @@ impl Endpoint {
         }
     }
 
-    /// The same, secured for that name.
+    /// The same endpoint with TLS, for that name.
     pub fn secured(self, name: &str) -> Self {
         Self::Tls { name: name.to_owned(), over: Box::new(self) }
     }

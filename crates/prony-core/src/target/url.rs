@@ -1,4 +1,4 @@
-//! URLs, taken apart and otherwise left alone: what is typed as a path is what goes out.
+//! URLs, parsed but not normalized: the path is sent exactly as given.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -11,7 +11,7 @@ use crate::units::ParseError;
 /// Where a request goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Whether the connection is secured (`https`).
+    /// Whether the connection uses TLS (`https`).
     pub tls: bool,
     /// Name or address, without brackets; an IPv6 address may have a zone (`fe80::1%eth0`).
     pub host: String,
@@ -36,7 +36,7 @@ impl Url {
         })
     }
 
-    /// What a connection is opened to.
+    /// The endpoint to connect to.
     pub fn endpoint(&self) -> Endpoint {
         let tcp = Endpoint::Tcp { host: self.host.clone(), port: self.port };
         if self.tls { tcp.secured(&self.host) } else { tcp }

@@ -1,6 +1,8 @@
-//! Time and identity: newtypes, so that an instant is never added to an instant.
+//! Newtypes for times and identifiers, so that the compiler rejects adding two instants.
 
+mod distribution;
 mod parse;
+mod poll;
 
 use std::fmt;
 use std::iter::Sum;
@@ -8,17 +10,19 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use distribution::{Distribution, parse_distribution};
 pub use parse::{ParseError, parse_count, parse_size};
 pub(crate) use parse::{decimal_exponent, parse_span, split_number, unknown};
+pub use poll::{Poll, PreviousPoll};
 
-/// An instant: nanoseconds since the run's epoch. The epoch is one for all workers of a run.
+/// An instant: nanoseconds since the run's epoch, which all workers of a run share.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
-/// A length of time in nanoseconds.
+/// A duration in nanoseconds.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -31,7 +35,7 @@ impl Nanos {
     /// Later than every instant of any run.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The time from `earlier` to `self`; zero where `earlier` is later.
+    /// The time from `earlier` to `self`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
@@ -43,7 +47,7 @@ impl Nanos {
 }
 
 impl Span {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
     /// Longer than any run.
     pub const MAX: Self = Self(u64::MAX);
@@ -68,8 +72,7 @@ impl Span {
         Self(n * 1_000_000_000)
     }
 
-    /// A span of (possibly broken) seconds, rounded to the nearest nanosecond; negative becomes
-    /// zero.
+    /// A span of seconds, rounded to the nearest nanosecond; a negative number becomes zero.
     pub fn from_secs_f64(s: f64) -> Self {
         Self((s * 1e9).round().max(0.0) as u64)
     }
@@ -143,10 +146,9 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// A connection as machine and driver name it: a table slot and the slot's generation, so that a
-/// late event of an earlier user of the slot is recognised. The machine gives the ids out (both
-/// ways: it names the connections that it asks for and those that it accepts) and uses a slot again
-/// only after it has emitted `Action::Close` for it.
+/// The name of a connection between machine and driver: a table slot and its generation, which
+/// identifies late events of an earlier connection in the same slot. The machine assigns the ids of
+/// both outgoing and accepted connections, and reuses a slot only after `Action::Close` for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId {
     /// Index in the tables of machine and driver; small and dense.
@@ -155,13 +157,13 @@ pub struct ConnId {
     pub generation: u32,
 }
 
-/// An exchange as the engine and the carriers name it: a place in the engine's slab and the place's
-/// generation, so that a late answer to an earlier exchange in that place is recognised.
+/// The name of an exchange between engine and carrier: a slot of the engine's slab and its
+/// generation, which identifies late replies to an earlier exchange in the same slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId {
     /// Index in the slab; small and dense.
     pub slot: u32,
-    /// How often the place was used before, modulo 2^32.
+    /// How often the slot was used before, modulo 2^32.
     pub generation: u32,
 }
 

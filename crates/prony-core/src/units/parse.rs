@@ -1,14 +1,13 @@
-//! Numbers, times and sizes as people write them. All arithmetic is in whole numbers, so that
-//! `0.1s` is a hundred million nanoseconds and nothing beside it.
+//! Counts, times and sizes as text. All arithmetic is in integers, so that `0.1s` is exactly
+//! 100,000,000 nanoseconds.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::Span;
 
-/// Why a text is not what it should be: one sentence saying what is wrong, where, and what to write
-/// instead. It begins in lower case, so that a front end can put the option's or file's name in
-/// front.
+/// A parse error: one sentence with the defect, its position and the correct form. It starts in
+/// lower case, so that a front end can prefix it with the name of the option or file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(String);
@@ -19,7 +18,7 @@ impl ParseError {
         if !sentence.contains(char::is_control) {
             return Self(sentence);
         }
-        // What the sentence quotes must neither break the line nor reach a terminal as a command.
+        // Quoted input must neither break the line nor send control sequences to a terminal.
         let escaped = |c: char| {
             let text = c.to_string();
             if c.is_control() { text.escape_debug().to_string() } else { text }
@@ -27,39 +26,39 @@ impl ParseError {
         Self(sentence.chars().map(escaped).collect())
     }
 
-    /// The same, said of a line (counted from 1) of a file.
+    /// The same, with the line of the file (counted from 1) in front.
     pub(crate) fn at_line(self, line: usize) -> Self {
         Self(format!("line {line}: {}", self.0))
     }
 }
 
-/// A count: `5000`, `10k`, `2m`, `1g` (powers of 1,000), `1.5k`, `1_000`.
+/// Parse a count: `5000`, `10k`, `2m`, `1g` (powers of 1,000), `1.5k`, `1_000`.
 ///
 /// # Errors
-/// Anything else, a broken number of things, more than 2^64 - 1.
+/// Any other text, fractions, more than 2^64 - 1.
 pub fn parse_count(text: &str) -> Result<u64, ParseError> {
     let bad = |why: &str| {
         ParseError::new(format!("'{text}' is not a count: {why}; write 500, 10k, 2m or 1g"))
     };
-    let (number, suffix) = Decimal::split(text).ok_or_else(|| bad("it must begin with a digit"))?;
+    let (number, suffix) = Decimal::split(text).ok_or_else(|| bad("it must start with a digit"))?;
     let factor = decimal_factor(suffix).ok_or_else(|| bad(&unknown("suffix", suffix)))?;
     match number.times(factor) {
         Product::Whole(n) => Ok(n),
-        Product::Broken(_) => Err(bad("it is not a whole number")),
+        Product::Rounded(_) => Err(bad("it is not a whole number")),
         Product::TooLarge => Err(bad("it is too large")),
     }
 }
 
-/// A size in bytes: `512`, `64k` or `64KiB`, `1m` or `1MiB`, `2g` or `2GiB` (powers of 1,024),
-/// `1kB`, `1MB`, `1GB` (powers of 1,000), `512B`; in upper or lower case.
+/// Parse a size in bytes: `512`, `64k` or `64KiB`, `1m` or `1MiB`, `2g` or `2GiB` (powers of
+/// 1,024), `1kB`, `1MB`, `1GB` (powers of 1,000), `512B`. Case does not matter.
 ///
 /// # Errors
-/// Anything else, a broken number of bytes, more than 2^64 - 1.
+/// Any other text, fractions of a byte, more than 2^64 - 1.
 pub fn parse_size(text: &str) -> Result<u64, ParseError> {
     let bad = |why: &str| {
         ParseError::new(format!("'{text}' is not a size: {why}; write 512, 64k, 1MiB or 1MB"))
     };
-    let (number, suffix) = Decimal::split(text).ok_or_else(|| bad("it must begin with a digit"))?;
+    let (number, suffix) = Decimal::split(text).ok_or_else(|| bad("it must start with a digit"))?;
     let factor = match suffix.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
         "k" | "kib" => 1 << 10,
@@ -72,13 +71,13 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
     };
     match number.times(factor) {
         Product::Whole(n) => Ok(n),
-        Product::Broken(_) => Err(bad("it is not a whole number of bytes")),
+        Product::Rounded(_) => Err(bad("it is not a whole number of bytes")),
         Product::TooLarge => Err(bad("it is too large")),
     }
 }
 
-/// A time: `500ms`, `1m30s`, `250us`, `1.5s`, `2h`; a bare number is in seconds. Rounded to the
-/// nearest nanosecond.
+/// Parse a time: `500ms`, `1m30s`, `250us`, `1.5s`, `2h`. A number without a unit is in seconds.
+/// Rounds to the nearest nanosecond.
 impl FromStr for Span {
     type Err = ParseError;
 
@@ -87,7 +86,7 @@ impl FromStr for Span {
     }
 }
 
-/// A time inside something larger, which says itself what to write instead.
+/// As above, for a time within a larger text: the caller adds the correct form to the error.
 pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
     let bad = |why: &str| format!("'{text}' is not a time: {why}");
     let too_long = || bad("it is longer than 584 years");
@@ -110,8 +109,8 @@ pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
             _ => return Err(bad(&unknown("unit", unit))),
         };
         let nanos = match number.times(factor) {
-            Product::Broken(0) => return Err(bad("it is shorter than a nanosecond")),
-            Product::Whole(n) | Product::Broken(n) => n,
+            Product::Rounded(0) => return Err(bad("it is shorter than a nanosecond")),
+            Product::Whole(n) | Product::Rounded(n) => n,
             Product::TooLarge => return Err(too_long()),
         };
         total = total.checked_add(nanos).ok_or_else(too_long)?;
@@ -122,7 +121,7 @@ pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
     }
 }
 
-/// As short as it can be written exactly, and so that it can be read back: `1m30s`, `1.5ms`, `0s`.
+/// The shortest exact text, which parses back to the same span: `1m30s`, `1.5ms`, `0s`.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (hours, rest) = (self.0 / 3_600_000_000_000, self.0 % 3_600_000_000_000);
@@ -151,12 +150,12 @@ impl fmt::Display for Span {
     }
 }
 
-/// The power of 1,000 that `k`, `m`, `g` or nothing stands for.
+/// The factor of a suffix `k`, `m` or `g`, or none: a power of 1,000.
 fn decimal_factor(suffix: &str) -> Option<u64> {
     Some(10u64.pow(decimal_exponent(suffix)?))
 }
 
-/// The power of ten that `k`, `m`, `g` or nothing stands for.
+/// The exponent of ten of a suffix `k`, `m` or `g`, or none.
 pub(crate) fn decimal_exponent(suffix: &str) -> Option<u32> {
     match suffix {
         "" => Some(0),
@@ -168,11 +167,11 @@ pub(crate) fn decimal_exponent(suffix: &str) -> Option<u32> {
 }
 
 pub(crate) fn unknown(what: &str, found: &str) -> String {
-    format!("'{found}' is no {what}")
+    format!("unknown {what} '{found}'")
 }
 
-/// Split a text behind the digits, underscores and point with which it begins; `None` where it does
-/// not begin with a digit.
+/// Split a text after its leading number (digits, underscores, decimal point). `None` if it does
+/// not start with a digit.
 pub(crate) fn split_number(text: &str) -> Option<(&str, &str)> {
     if !text.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -193,14 +192,14 @@ pub(crate) fn split_number(text: &str) -> Option<(&str, &str)> {
 struct Decimal {
     digits: u128,
     scale: u32,
-    /// The digits did not fit.
+    /// Whether the digits do not fit.
     overflow: bool,
 }
 
 enum Product {
     Whole(u64),
-    /// Not a whole number; the nearest one.
-    Broken(u64),
+    /// Not a whole number, but rounded to the nearest.
+    Rounded(u64),
     TooLarge,
 }
 
@@ -214,8 +213,8 @@ impl Decimal {
                 in_fraction |= c == '.';
                 continue;
             };
-            // Further digits make no difference; and so, whatever fits 64 bits as a product of a
-            // factor fits 128 with its fraction.
+            // More digits make no difference. With at most 18, a product that fits in 64 bits fits
+            // in 128 bits with its fraction.
             if in_fraction && decimal.scale == 18 {
                 continue;
             }
@@ -236,7 +235,7 @@ impl Decimal {
         let (whole, part) = (product / unit, product % unit);
         match u64::try_from(whole + u128::from(part >= unit.div_ceil(2))) {
             Ok(n) if part == 0 => Product::Whole(n),
-            Ok(n) => Product::Broken(n),
+            Ok(n) => Product::Rounded(n),
             Err(_) => Product::TooLarge,
         }
     }

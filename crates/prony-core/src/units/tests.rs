@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The sentences that a parser has for texts that it must refuse, one a line.
+/// Compare the errors of a parser for invalid texts, one per line, with the expected ones.
 pub(crate) fn check_errors<T: fmt::Debug>(
     texts: &[&str],
     parse: impl Fn(&str) -> Result<T, ParseError>,
@@ -12,15 +12,16 @@ pub(crate) fn check_errors<T: fmt::Debug>(
     let all: String = texts
         .iter()
         .map(|text| match parse(text) {
-            Ok(value) => panic!("{text:?} was read as {value:?}"),
+            Ok(value) => panic!("{text:?} was parsed as {value:?}"),
             Err(error) => format!("{error}\n"),
         })
         .collect();
-    assert!(all.lines().count() == texts.len(), "an error of more than one line:\n{all}");
+    assert!(all.lines().count() == texts.len(), "an error has more than one line:\n{all}");
     sentences.assert_eq(&all);
 }
 
-/// Arbitrary texts, half of them made of the parser's own characters, so that they come far.
+/// Arbitrary texts. Half of them consist of the parser's own characters, to get past its first
+/// checks.
 pub(crate) fn any_near(alphabet: &'static str) -> impl Strategy<Value = String> {
     let chars: Vec<_> = alphabet.chars().collect();
     let near = prop::collection::vec(prop::sample::select(chars), 0..24)
@@ -42,7 +43,7 @@ fn instants_and_spans_saturate() {
 }
 
 #[test]
-fn counts_by_table() {
+fn parses_counts() {
     let cases = [
         ("0", 0),
         ("5000", 5000),
@@ -79,18 +80,18 @@ fn counts_by_table() {
         ],
         parse_count,
         expect![[r#"
-            '' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
-            'k' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
-            '-1' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
-            '+1' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
+            '' is not a count: it must start with a digit; write 500, 10k, 2m or 1g
+            'k' is not a count: it must start with a digit; write 500, 10k, 2m or 1g
+            '-1' is not a count: it must start with a digit; write 500, 10k, 2m or 1g
+            '+1' is not a count: it must start with a digit; write 500, 10k, 2m or 1g
             '1.5' is not a count: it is not a whole number; write 500, 10k, 2m or 1g
             '0.0001k' is not a count: it is not a whole number; write 500, 10k, 2m or 1g
-            '10kk' is not a count: 'kk' is no suffix; write 500, 10k, 2m or 1g
-            '10 k' is not a count: ' k' is no suffix; write 500, 10k, 2m or 1g
-            '1e3' is not a count: 'e3' is no suffix; write 500, 10k, 2m or 1g
-            '1.' is not a count: '.' is no suffix; write 500, 10k, 2m or 1g
-            '0x10' is not a count: 'x10' is no suffix; write 500, 10k, 2m or 1g
-            '10kb' is not a count: 'kb' is no suffix; write 500, 10k, 2m or 1g
+            '10kk' is not a count: unknown suffix 'kk'; write 500, 10k, 2m or 1g
+            '10 k' is not a count: unknown suffix ' k'; write 500, 10k, 2m or 1g
+            '1e3' is not a count: unknown suffix 'e3'; write 500, 10k, 2m or 1g
+            '1.' is not a count: unknown suffix '.'; write 500, 10k, 2m or 1g
+            '0x10' is not a count: unknown suffix 'x10'; write 500, 10k, 2m or 1g
+            '10kb' is not a count: unknown suffix 'kb'; write 500, 10k, 2m or 1g
             '18446744073709551616' is not a count: it is too large; write 500, 10k, 2m or 1g
             '99999999999999999999g' is not a count: it is too large; write 500, 10k, 2m or 1g
             '9999999999999999999999999999999999999999999' is not a count: it is too large; write 500, 10k, 2m or 1g
@@ -99,7 +100,7 @@ fn counts_by_table() {
 }
 
 #[test]
-fn sizes_by_table() {
+fn parses_sizes() {
     let cases = [
         ("0", 0),
         ("512", 512),
@@ -121,19 +122,19 @@ fn sizes_by_table() {
         &["", "KiB", "1.0001k", "64 k", "1TiB", "64kk", "20000000000g"],
         parse_size,
         expect![[r#"
-            '' is not a size: it must begin with a digit; write 512, 64k, 1MiB or 1MB
-            'KiB' is not a size: it must begin with a digit; write 512, 64k, 1MiB or 1MB
+            '' is not a size: it must start with a digit; write 512, 64k, 1MiB or 1MB
+            'KiB' is not a size: it must start with a digit; write 512, 64k, 1MiB or 1MB
             '1.0001k' is not a size: it is not a whole number of bytes; write 512, 64k, 1MiB or 1MB
-            '64 k' is not a size: ' k' is no unit; write 512, 64k, 1MiB or 1MB
-            '1TiB' is not a size: 'TiB' is no unit; write 512, 64k, 1MiB or 1MB
-            '64kk' is not a size: 'kk' is no unit; write 512, 64k, 1MiB or 1MB
+            '64 k' is not a size: unknown unit ' k'; write 512, 64k, 1MiB or 1MB
+            '1TiB' is not a size: unknown unit 'TiB'; write 512, 64k, 1MiB or 1MB
+            '64kk' is not a size: unknown unit 'kk'; write 512, 64k, 1MiB or 1MB
             '20000000000g' is not a size: it is too large; write 512, 64k, 1MiB or 1MB
         "#]],
     );
 }
 
 #[test]
-fn spans_by_table() {
+fn parses_and_formats_spans() {
     let cases = [
         ("0", 0, "0s"),
         ("0ms", 0, "0s"),
@@ -166,12 +167,12 @@ fn spans_by_table() {
 }
 
 #[test]
-fn spans_can_be_padded() {
+fn pads_spans() {
     assert_eq!(format!("{:>6}|{:<6}", Span(1), Span(60_000_000_000)), "   1ns|1m    ");
 }
 
 #[test]
-fn span_errors() {
+fn rejects_malformed_spans() {
     check_errors(
         &[
             "",
@@ -197,31 +198,31 @@ fn span_errors() {
             's' is not a time: a number is missing; write 500ms, 1m30s or 2h
             '-1s' is not a time: a number is missing; write 500ms, 1m30s or 2h
             '+1s' is not a time: a number is missing; write 500ms, 1m30s or 2h
-            '1x' is not a time: 'x' is no unit; write 500ms, 1m30s or 2h
+            '1x' is not a time: unknown unit 'x'; write 500ms, 1m30s or 2h
             '1m30' is not a time: its last number has no unit; write 500ms, 1m30s or 2h
-            '1m 30s' is not a time: 'm ' is no unit; write 500ms, 1m30s or 2h
-            '1 s' is not a time: ' s' is no unit; write 500ms, 1m30s or 2h
-            '1M' is not a time: 'M' is no unit; write 500ms, 1m30s or 2h
-            '1.s' is not a time: '.s' is no unit; write 500ms, 1m30s or 2h
-            '1e3' is not a time: 'e' is no unit; write 500ms, 1m30s or 2h
+            '1m 30s' is not a time: unknown unit 'm '; write 500ms, 1m30s or 2h
+            '1 s' is not a time: unknown unit ' s'; write 500ms, 1m30s or 2h
+            '1M' is not a time: unknown unit 'M'; write 500ms, 1m30s or 2h
+            '1.s' is not a time: unknown unit '.s'; write 500ms, 1m30s or 2h
+            '1e3' is not a time: unknown unit 'e'; write 500ms, 1m30s or 2h
             '0.4ns' is not a time: it is shorter than a nanosecond; write 500ms, 1m30s or 2h
             '18446744073709551616ns' is not a time: it is longer than 584 years; write 500ms, 1m30s or 2h
             '5124095h34m33.709551616s' is not a time: it is longer than 584 years; write 500ms, 1m30s or 2h
-            '600y' is not a time: 'y' is no unit; write 500ms, 1m30s or 2h
-            '1s-1s' is not a time: 's-' is no unit; write 500ms, 1m30s or 2h
+            '600y' is not a time: unknown unit 'y'; write 500ms, 1m30s or 2h
+            '1s-1s' is not a time: unknown unit 's-'; write 500ms, 1m30s or 2h
         "#]],
     );
 }
 
 proptest! {
     #[test]
-    fn spans_read_back(nanos in prop_oneof![any::<u64>(), 0u64..10_000_000_000]) {
+    fn spans_round_trip_through_text(nanos in prop_oneof![any::<u64>(), 0u64..10_000_000_000]) {
         let text = Span(nanos).to_string();
         prop_assert_eq!(text.parse(), Ok(Span(nanos)), "{}", text);
     }
 
     #[test]
-    fn counts_and_sizes_read_back(n in any::<u64>()) {
+    fn counts_and_sizes_round_trip_through_text(n in any::<u64>()) {
         prop_assert_eq!(parse_count(&n.to_string()), Ok(n));
         prop_assert_eq!(parse_size(&n.to_string()), Ok(n));
     }
@@ -233,7 +234,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(text in any_near("0123456789._numshdkgKiB \u{b5}")) {
+    fn parsers_never_panic(text in any_near("0123456789._numshdkgKiB \u{b5}")) {
         let _ = (parse_count(&text), parse_size(&text), text.parse::<Span>());
     }
 }

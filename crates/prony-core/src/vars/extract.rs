@@ -1,4 +1,4 @@
-//! Values taken out of replies, for later requests of the session.
+//! Values extracted from replies, for later requests of the session.
 
 use memchr::memmem;
 use regex_automata::meta::Regex;
@@ -6,7 +6,7 @@ use regex_automata::util::syntax;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The longest body in which something is looked for, in bytes.
+/// The maximum length in bytes of a body that is searched.
 pub const BODY_LIMIT: usize = 1 << 20;
 
 /// A value of the reply that becomes a variable of the session.
@@ -14,14 +14,14 @@ pub const BODY_LIMIT: usize = 1 << 20;
 pub struct Extract {
     /// The variable's name.
     pub variable: String,
-    /// Where the value stands.
+    /// Where the value is.
     pub place: Place,
     /// The value where the reply has none; without it the request has failed then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
 }
 
-/// Where in a reply a value stands.
+/// The place of a value in a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
@@ -43,14 +43,14 @@ pub enum Place {
     Between(String, String),
 }
 
-/// Why an extract is none.
+/// Why an extract is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExtractError {
     /// The expression is none; in a few words, on one line.
     Regex(String),
     /// A JSON pointer is empty or begins with `/`.
     Pointer(String),
-    /// A header's name that is none.
+    /// A malformed header name.
     Header(String),
     /// One of the two texts is empty.
     Delimiter,
@@ -71,7 +71,7 @@ impl std::fmt::Display for ExtractError {
     }
 }
 
-/// An extract, ready for use.
+/// A compiled extract.
 #[derive(Clone, Debug)]
 pub(crate) struct Extractor {
     /// The variable, by its index.
@@ -88,7 +88,7 @@ enum Search {
     Between(Vec<u8>, Vec<u8>),
 }
 
-/// A body in which several values are looked for; read as JSON at most once.
+/// A body that is searched for several values; parsed as JSON at most once.
 #[derive(Debug)]
 pub(crate) struct Body<'a> {
     pub(crate) bytes: &'a [u8],
@@ -120,12 +120,12 @@ impl Extract {
 }
 
 impl Extractor {
-    /// Whether it looks at headers (otherwise at the body).
+    /// Whether it searches the headers, not the body.
     pub(crate) fn wants_headers(&self) -> bool {
         matches!(self.search, Search::Header { .. })
     }
 
-    /// What it finds in a header.
+    /// The value that it extracts from a header.
     pub(crate) fn in_header<'a>(&self, name: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
         let Search::Header { name: wanted, regex } = &self.search else { return None };
         if !name.eq_ignore_ascii_case(wanted.as_bytes()) {
@@ -137,7 +137,7 @@ impl Extractor {
         }
     }
 
-    /// Append to `out` what it finds in a body; whether it finds something.
+    /// Append the value found in a body to `out`. Return whether there is one.
     pub(crate) fn in_body(&self, body: &mut Body<'_>, out: &mut Vec<u8>) -> bool {
         let found = match &self.search {
             Search::Header { .. } => None,

@@ -1,8 +1,8 @@
-//! What may be done to a field's value on its way into the request: `{{name | url}}`.
+//! Filters on the value of a field: `{{name | url}}`.
 
 use base64::Engine as _;
 
-/// One such thing.
+/// A filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filter {
     /// Percent-encoding of all but the unreserved characters (RFC 3986, 2.3).
@@ -10,11 +10,11 @@ pub(super) enum Filter {
     /// The escapes of a JSON string, without the quotes around it.
     Json,
     Base64,
-    /// Path and query of a URL; what is none stays as it is.
+    /// Path and query of a URL; any other text stays unchanged.
     Path,
 }
 
-/// The filter of that name.
+/// The filter with that name.
 pub(super) fn parse(name: &str) -> Result<Filter, String> {
     match name {
         "url" => Ok(Filter::Url),

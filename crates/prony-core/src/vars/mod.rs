@@ -15,7 +15,7 @@ pub use template::{BUILT_IN, Moment, Scope, Template, TemplateError};
 
 use std::sync::Arc;
 
-/// Why a request could not be filled in.
+/// Why the fields of a request could not be filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsent {
     /// A variable has no value.
@@ -24,7 +24,7 @@ pub enum Unsent {
     Unfit,
 }
 
-/// What one session knows.
+/// The values of one session.
 #[derive(Clone, Debug, Default)]
 pub struct Locals {
     /// Its number in the whole run, from 0.
@@ -35,14 +35,14 @@ pub struct Locals {
     pub(crate) values: Vec<(bool, Vec<u8>)>,
 }
 
-/// What a field may need: the request, the tables, the session.
+/// The inputs of a field: the request, the tables, the session.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// Which request is being filled in.
     pub moment: Moment,
     /// The tables of the plan.
     pub tables: &'a [Arc<Table>],
-    /// What the session knows.
+    /// The values of the session.
     pub locals: &'a Locals,
 }
 
@@ -53,14 +53,14 @@ impl Locals {
         self.values.get(variable).filter(|(set, _)| *set).map(|(_, value)| value.as_slice())
     }
 
-    /// Take a variable's value away.
+    /// Remove the value of a variable.
     pub(crate) fn unset(&mut self, variable: usize) {
         if let Some((set, _)) = self.values.get_mut(variable) {
             *set = false;
         }
     }
 
-    /// Give a variable a value.
+    /// Set the value of a variable.
     pub(crate) fn set(&mut self, variable: usize, value: &[u8]) {
         if self.values.len() <= variable {
             self.values.resize(variable + 1, (false, Vec::new()));

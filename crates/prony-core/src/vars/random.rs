@@ -1,5 +1,5 @@
-//! Fields that draw: what they give depends on the seed, the session, the request and the field,
-//! and on nothing else. So the same plan sends the same bytes on any number of threads.
+//! Random fields. Their values depend only on the seed, the session, the request and the field, so
+//! that a plan sends the same bytes on any number of threads.
 
 use std::io::Write as _;
 
@@ -18,7 +18,7 @@ pub(super) enum Draw {
     Text(u32),
     /// A random UUID (RFC 9562, version 4).
     Uuid,
-    /// One of these, each with the same probability.
+    /// One of these, with equal probabilities.
     Pick(Vec<String>),
 }
 
@@ -35,7 +35,7 @@ pub(super) fn parse(words: &[&str]) -> Result<Draw, String> {
             };
             let (low, high) = (number(low)?, number(high)?);
             if low > high {
-                return Err(format!("the bounds {low} and {high} are in the wrong order"));
+                return Err(format!("the bounds {low} and {high} are swapped"));
             }
             Ok(Draw::Int(low, high))
         }
@@ -202,7 +202,7 @@ mod tests {
         for (words, what) in [
             (&["random.int", "1"][..], "write 'random.int LOW HIGH'"),
             (&["random.int", "1", "x"], "'x' is not a whole number"),
-            (&["random.int", "2", "1"], "the bounds 2 and 1 are in the wrong order"),
+            (&["random.int", "2", "1"], "the bounds 2 and 1 are swapped"),
             (&["random.hex"], "write 'random.hex DIGITS'"),
             (&["random.hex", "0"], "'0' is no length from 1 to 1048576"),
             (&["random.text", "1048577"], "'1048577' is no length from 1 to 1048576"),

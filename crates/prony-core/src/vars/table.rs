@@ -1,4 +1,4 @@
-//! Tables of values, as CSV files hold them. Each session has one row of each.
+//! Tables of values from CSV files. Each session uses one row of each.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +11,13 @@ pub struct Table {
     name: String,
     pick: PickRow,
     columns: Vec<String>,
-    /// All cells, one behind the other.
+    /// All cells, concatenated.
     text: String,
     /// Where each cell ends in it.
     ends: Vec<u32>,
 }
 
-/// Which row is a session's.
+/// How a session picks its row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PickRow {
@@ -28,7 +28,7 @@ pub enum PickRow {
     Random,
 }
 
-/// Why rows make no table.
+/// Why a table is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableError {
     /// There is no column.
@@ -111,7 +111,7 @@ impl Table {
         &self.name
     }
 
-    /// Which row is a session's.
+    /// How a session picks its row.
     pub fn pick(&self) -> PickRow {
         self.pick
     }
@@ -121,7 +121,7 @@ impl Table {
         &self.columns
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.ends.len() / self.columns.len()
     }

@@ -9,32 +9,35 @@ use std::sync::Arc;
 use super::filter::{self, Filter};
 use super::random::{self, Draw};
 use super::{Locals, PickRow, Source, Table, Unsent};
+use crate::secret::Secret;
 
-/// What the fields of a template may name.
+/// The names that the fields of a template may use.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     /// Variables, by their index.
     pub variables: Vec<String>,
     /// Tables with their columns, by their index.
     pub tables: Vec<(String, Vec<String>)>,
+    /// Environment variables with their values.
+    pub environment: Vec<(String, Secret)>,
 }
 
-/// Names that mean something without being declared.
+/// Predefined names.
 pub const BUILT_IN: [&str; 4] = ["session", "request", "counter", "random"];
 
-/// A text with fields, taken apart.
+/// A parsed text with fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
     text: Vec<u8>,
     pieces: Vec<Piece>,
 }
 
-/// Why a template is none.
+/// Why a template is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
     /// The byte of the template at which it shows.
     pub at: usize,
-    /// What is wrong, as the end of a sentence.
+    /// The defect, as the end of a sentence.
     pub what: String,
 }
 
@@ -62,6 +65,7 @@ enum Piece {
 enum What {
     Quoted(String),
     Variable(usize),
+    Environment(Secret),
     Cell {
         table: usize,
         column: usize,
@@ -104,6 +108,19 @@ impl Template {
         }
         template.plain(at..text.len());
         Ok(template)
+    }
+
+    /// The names of the environment variables that the fields of a text ask for.
+    pub fn environment(text: &[u8]) -> Vec<String> {
+        let (mut names, mut at) = (Vec::new(), 0);
+        while let Some(inner) = opening(text, at).map(|open| open + 2) {
+            let Some(end) = closing(&text[inner..]) else { break };
+            let field = String::from_utf8_lossy(&text[inner..inner + end]);
+            let value = split(&field, '|').first().map_or("", |value| value.trim());
+            names.extend(environment_name(value).map(str::to_owned));
+            at = inner + end + 2;
+        }
+        names
     }
 
     /// What stands between its fields, and where.
@@ -181,6 +198,7 @@ impl What {
             Self::Variable(index) => {
                 out.extend_from_slice(locals.get(*index).ok_or(Unsent::NoValue)?);
             }
+            Self::Environment(value) => out.extend_from_slice(value.expose().as_bytes()),
             Self::Cell { table, column } => {
                 out.extend_from_slice(source.cell(*table, *column).as_bytes());
             }
@@ -238,6 +256,16 @@ fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result<What, Stri
         *draws += 1;
         return Ok(What::Random(draw, *draws - 1));
     }
+    if let Some(name) = environment_name(value) {
+        let found = scope.environment.iter().find(|(known, _)| known == name);
+        return match found {
+            Some((_, value)) => Ok(What::Environment(value.clone())),
+            None => Err(format!(
+                "the environment variable '{}' is not set to a text in UTF-8",
+                name.escape_debug()
+            )),
+        };
+    }
     if let Some((name, column)) = value.split_once('.')
         && let Some(table) = scope.tables.iter().position(|(table, _)| table == name)
     {
@@ -259,6 +287,12 @@ fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result<What, Stri
     }
 }
 
+/// The name in `env NAME`.
+fn environment_name(value: &str) -> Option<&str> {
+    let name = value.strip_prefix("env")?;
+    name.starts_with(char::is_whitespace).then(|| name.trim())
+}
+
 impl Scope {
     /// The names that there are, for a message.
     fn known(&self) -> String {
@@ -272,7 +306,7 @@ impl Scope {
         }
         names.extend(["session", "request", "counter", "random.int LOW HIGH"].map(str::to_owned));
         names.extend(["random.hex DIGITS", "random.text LENGTH"].map(str::to_owned));
-        names.extend(["random.uuid", "random.pick A B ..."].map(str::to_owned));
+        names.extend(["random.uuid", "random.pick A B ...", "env NAME"].map(str::to_owned));
         format!("there are: {}", names.join(", "))
     }
 }

@@ -1,4 +1,4 @@
-//! What drivers are given, and what they tell of a run.
+//! The configuration of drivers, and the statistics that they return.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -8,87 +8,88 @@ use prony_core::machine::Machine;
 use prony_core::summary::{Stalls, StampClock, Transport};
 use prony_core::units::{Nanos, Span};
 
-use super::desk::Desk;
+use super::dedicated::DedicatedThreads;
 use crate::net::socket::Remote;
 use crate::net::socket::options::SocketOptions;
 use crate::time::sleep::Precision;
 
-/// Which driver is wanted.
+/// Which driver to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DriverChoice {
-    /// io_uring where it is measured to be at least as fast and the kernel allows it, else epoll.
+    /// io_uring where measurements show it to be at least as fast and the kernel allows it; else
+    /// epoll.
     #[default]
     Auto,
     /// io_uring, or an error.
     Uring,
     /// epoll.
     Epoll,
-    /// Calls that wait, for machines that have one connection and one thing at a time to wait for:
-    /// two system calls for an exchange.
+    /// Blocking calls, for machines with one connection and one exchange in flight: two system
+    /// calls per exchange.
     Direct,
 }
 
-/// What a driver is given.
+/// The configuration of a driver.
 #[derive(Debug)]
 pub struct Config {
-    /// The addresses of each of the plan's endpoints, in the order in which they are tried.
+    /// The addresses of each endpoint of the plan, in the order in which the driver tries them.
     pub endpoints: Vec<Vec<Remote>>,
-    /// Listening sockets (non-blocking); `on_accepted` names them by their index.
+    /// Listening sockets (non-blocking); `on_accepted` refers to them by index.
     pub listeners: Vec<OwnedFd>,
-    /// Where accepted connections may find a thread of their own; epoll alone asks there.
-    pub desk: Option<Arc<Desk>>,
-    /// Local addresses that connections go out from, in turn; empty = the kernel's choice.
+    /// Dedicated threads for accepted connections. Only the epoll driver uses them.
+    pub dedicated: Option<Arc<DedicatedThreads>>,
+    /// Local addresses to connect from, in turn; empty = the kernel chooses.
     pub sources: Vec<IpAddr>,
-    /// How sockets are made.
+    /// Options of new sockets.
     pub sockets: SocketOptions,
-    /// Which worker this is, and of how many: ports that are named are shared out.
+    /// The index of this worker and the number of workers, which share the local ports.
     pub worker: (usize, usize),
-    /// How waits end.
+    /// How precisely waits end.
     pub precision: Precision,
-    /// Whether to ask the kernel about connections when they close.
+    /// Whether to read `TCP_INFO` of connections when they close.
     pub tcp_info: bool,
-    /// Whether to have the kernel note times of what connections send and receive. io_uring has no
-    /// such thing.
+    /// Whether to have the kernel timestamp what connections send and receive. The io_uring driver
+    /// cannot read these timestamps.
     pub timestamps: bool,
 }
 
-/// What a driver tells about its run.
+/// Statistics of a driver's run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DriverStats {
     /// Turns of the event loop.
     pub turns: u64,
     /// Time spent spinning.
     pub spin: Span,
-    /// What the kernel knew of the connections.
+    /// The kernel's statistics of the connections.
     pub transport: Transport,
-    /// How late the loop came back to what it had set itself.
+    /// How late the loop woke up for its own deadlines.
     pub stalls: Stalls,
-    /// How well the clock of its time stamps was known, where they were taken.
+    /// The error of the timestamp clock, if timestamps were taken.
     pub stamps: Option<StampClock>,
-    /// When the run ended.
+    /// When the run finished.
     pub end: Nanos,
-    /// Accepts that had to wait because no descriptor was free.
+    /// How often accepting paused because no descriptor was free.
     pub accept_pauses: u64,
 }
 
-/// Called about every 50 ms with the machine, the time, and how long the driver has spun so far.
+/// Called about every 50 ms with the machine, the time, and the time spent spinning so far.
 pub type Pulse<'a, M> = &'a mut dyn FnMut(&mut M, Nanos, Span);
 
-/// What a driver runs: a machine, and whoever looks at it now and then. Drivers are compiled once
-/// for all machines, which they call a few times per readiness event.
+/// What a driver runs: a machine and a callback that inspects it. Drivers are compiled once for all
+/// machines, because they call them only a few times per readiness event.
 pub trait Subject {
     /// The machine.
     fn machine(&mut self) -> &mut dyn Machine;
 
-    /// Called about every 50 ms with the time, and how long the driver has spun so far.
+    /// Called about every 50 ms with the time, and the time spent spinning so far.
     fn pulse(&mut self, now: Nanos, spun: Span);
 }
 
-/// A machine of a known kind, and a function that looks at it.
+/// A machine of a known type with a callback that inspects it.
 pub struct Watched<'a, M> {
     /// The machine.
     pub machine: &'a mut M,
-    /// What looks at it.
+    /// The callback.
     pub pulse: Pulse<'a, M>,
 }
 

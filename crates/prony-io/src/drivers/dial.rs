@@ -1,4 +1,4 @@
-//! Opening connections: one address of the endpoint after the other, until one answers.
+//! Opening connections: try the addresses of an endpoint in order until one accepts.
 
 use std::os::fd::OwnedFd;
 
@@ -9,30 +9,31 @@ use super::event_loop::Backend;
 use super::network::tries_next;
 use crate::net::errno;
 
-/// What of a connection dialling concerns.
-pub(crate) struct Dialled<'a> {
-    /// Its socket, where there is one.
+/// The parts of a connection that dialing reads and changes.
+pub(crate) struct Dialed<'a> {
+    /// Its socket, if it exists.
     pub(crate) fd: &'a mut Option<OwnedFd>,
-    /// Where it goes.
+    /// The endpoint to connect to.
     pub(crate) endpoint: u32,
-    /// How many of the endpoint's addresses were given up.
+    /// How many addresses of the endpoint have failed.
     pub(crate) tried: &'a mut u16,
 }
 
-/// A driver that opens connections at once, and hears later what became of them.
+/// A driver that starts connects without waiting for their outcome.
 pub(crate) trait Dial: Backend {
-    /// The connection of that name.
-    fn dialled(&mut self, id: ConnId) -> Option<Dialled<'_>>;
+    /// The connection with this ID.
+    fn dialed(&mut self, id: ConnId) -> Option<Dialed<'_>>;
 
-    /// Begin to connect to the `tried`-th address of the endpoint, or the errno.
+    /// Start to connect to the `tried`-th address of the endpoint. Returns the errno if that fails
+    /// at once.
     fn try_address(&mut self, id: ConnId, endpoint: u32, tried: u16) -> Result<(), i32>;
 
-    /// No address is left: the machine is to be told once it has no more actions.
+    /// No address is left: report the fault to the machine once it has no more actions.
     fn refused(&mut self, id: ConnId, fault: Fault);
 
-    /// Try the connection's current address, and the following ones where it is refused at once.
+    /// Try the current address of the connection. If it fails at once, try the next.
     fn dial(&mut self, id: ConnId) {
-        while let Some(c) = self.dialled(id) {
+        while let Some(c) = self.dialed(id) {
             let (endpoint, tried) = (c.endpoint, *c.tried);
             let Err(e) = self.try_address(id, endpoint, tried) else { return };
             if let Err(fault) = self.next_address(id, e) {
@@ -41,9 +42,10 @@ pub(crate) trait Dial: Backend {
         }
     }
 
-    /// Give up the current address; why the connection fails where there is no other to try.
+    /// Give up the current address. Returns the fault of the connection if there is no other
+    /// address to try.
     fn next_address(&mut self, id: ConnId, e: i32) -> Result<(), Fault> {
-        let Some(c) = self.dialled(id) else { return Err(errno::connect_fault(e)) };
+        let Some(c) = self.dialed(id) else { return Err(errno::connect_fault(e)) };
         *c.fd = None;
         let (endpoint, tried) = (c.endpoint, *c.tried);
         *c.tried += 1;

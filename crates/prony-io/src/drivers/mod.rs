@@ -1,18 +1,18 @@
-//! What runs a machine on the sockets: the drivers to choose from, as one.
+//! Drivers: event loops that run a machine on sockets. [`Driver`] is any of them.
 
 pub mod config;
-pub(crate) mod desk;
+pub(crate) mod dedicated;
 mod dial;
 mod direct;
 mod epoll;
 mod event_loop;
-mod give;
 mod network;
 mod poller;
 mod sampler;
 mod slots;
 pub mod uring;
 pub mod userspace;
+mod write_out;
 
 use std::io;
 
@@ -20,7 +20,7 @@ use self::config::{Config, DriverChoice, DriverStats, Subject};
 use self::direct::Direct;
 use self::epoll::Epoll;
 use self::event_loop::Backend as _;
-use self::uring::{Mounted, Uring};
+use self::uring::{ReadyRing, Uring};
 use self::userspace::Userspace;
 use crate::error::SetupError;
 use crate::time::clock::Clock;
@@ -29,18 +29,18 @@ use crate::time::stop::StopFlag;
 /// One of the drivers.
 #[derive(Debug)]
 pub enum Driver {
-    /// Readiness.
+    /// Readiness events.
     Epoll(Box<Epoll>),
-    /// Completions.
+    /// Completion events.
     Uring(Box<Uring>),
-    /// Calls that wait.
+    /// Blocking calls.
     Direct(Box<Direct>),
-    /// SCTP without the kernel's.
+    /// Userspace SCTP.
     Userspace(Box<Userspace>),
 }
 
 impl Driver {
-    /// Its name in reports.
+    /// The driver's name in reports.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Epoll(_) => "epoll",
@@ -50,8 +50,8 @@ impl Driver {
         }
     }
 
-    /// The driver of that choice for the calling thread; `Auto` takes io_uring where the kernel
-    /// allows it. Associations that are not the kernel's have a driver of their own.
+    /// A driver of the chosen kind for the calling thread. `Auto` uses io_uring where the kernel
+    /// allows it. Userspace SCTP always uses its own driver.
     pub fn new(choice: DriverChoice, config: Config) -> Result<Self, SetupError> {
         if let Some(settings) = config.sockets.userspace {
             let driver = Userspace::new(config, settings).map_err(SetupError::Driver)?;
@@ -61,7 +61,7 @@ impl Driver {
             return Ok(Self::Direct(Box::new(Direct::new(config))));
         }
         if choice != DriverChoice::Epoll {
-            match Mounted::new() {
+            match ReadyRing::new() {
                 Ok(ring) => return Ok(Self::Uring(Box::new(Uring::new(ring, config)))),
                 Err(e) if choice == DriverChoice::Uring => {
                     return Err(SetupError::Uring { reason: uring_refusal(&e) });
@@ -73,8 +73,8 @@ impl Driver {
         Ok(Self::Epoll(Box::new(epoll)))
     }
 
-    /// Run the machine until it is finished. By this name `cargo xtask instructions` finds what it
-    /// counts.
+    /// Run the machine until it is finished. `cargo xtask instructions` finds this function by its
+    /// name.
     #[inline(never)]
     pub fn run(&mut self, subject: &mut dyn Subject, clock: Clock, stop: &StopFlag) -> DriverStats {
         match self {
@@ -86,17 +86,17 @@ impl Driver {
     }
 }
 
-/// Why there is no io_uring, in words.
+/// Why io_uring is not available, as text.
 fn uring_refusal(e: &io::Error) -> String {
     match e.raw_os_error() {
-        Some(libc::ENOSYS) => "the kernel has none".into(),
+        Some(libc::ENOSYS) => "the kernel does not have it".into(),
         Some(libc::EPERM | libc::EACCES) => {
-            "it is forbidden (kernel.io_uring_disabled, or a container's seccomp profile)".into()
+            "it is disabled (kernel.io_uring_disabled, or a container's seccomp profile)".into()
         }
         Some(libc::ENOMEM) => {
-            "there is no memory for it, or no more may be locked (`ulimit -l`)".into()
+            "not enough memory, or the limit of locked memory is too low (`ulimit -l`)".into()
         }
-        Some(libc::EINVAL) | None => "the kernel is too old, 6.1 is needed".into(),
+        Some(libc::EINVAL) | None => "the kernel is too old; 6.1 is required".into(),
         Some(_) => e.to_string(),
     }
 }

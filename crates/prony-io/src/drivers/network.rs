@@ -1,4 +1,4 @@
-//! Where connections go and come from.
+//! The remote and local addresses of connections.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -13,11 +13,11 @@ use crate::net::socket::options::SocketOptions;
 use crate::net::socket::sctp::{Style, Tuning};
 use crate::net::socket::{self, Mode, Remote};
 
-/// Where connections go and come from.
+/// The remote and local addresses of connections.
 #[derive(Debug)]
 pub(crate) struct Network {
     endpoints: Vec<Vec<Remote>>,
-    /// Per endpoint, the address that answered last: it is tried first.
+    /// Per endpoint, the index of the address that last accepted a connection. It is tried first.
     preferred: Vec<u32>,
     sources: Vec<IpAddr>,
     next_source: usize,
@@ -46,8 +46,8 @@ impl Network {
         (usize::from(tried) < all.len()).then(|| &all[(first + usize::from(tried)) % all.len()])
     }
 
-    /// The `tried`-th address has answered.
-    pub(crate) fn answered(&mut self, endpoint: u32, tried: u16) {
+    /// The `tried`-th address has accepted a connection.
+    pub(crate) fn accepted(&mut self, endpoint: u32, tried: u16) {
         if tried > 0 {
             let n = self.endpoints[endpoint as usize].len() as u32;
             let first = &mut self.preferred[endpoint as usize];
@@ -55,7 +55,7 @@ impl Network {
         }
     }
 
-    /// A new socket for that address, from the next source address of its family.
+    /// A new socket for this address, bound to the next source address of its family.
     pub(crate) fn socket(&mut self, endpoint: u32, tried: u16, mode: Mode) -> Result<OwnedFd, i32> {
         let source = self.source_for(endpoint, tried);
         let Some(remote) = self.remote(endpoint, tried) else { return Err(libc::EADDRNOTAVAIL) };
@@ -76,7 +76,7 @@ impl Network {
         Ok(fd)
     }
 
-    /// An association has all source addresses of its family at once.
+    /// An association uses all source addresses of its family at once.
     fn sctp_socket(&self, remote: &Remote, style: Style, mode: Mode) -> Result<OwnedFd, i32> {
         let Some(to) = remote.as_inet() else { return Err(libc::EAFNOSUPPORT) };
         let SocketOptions { port, nagle, rto, .. } = self.sockets;
@@ -93,7 +93,7 @@ impl Network {
         Ok(fd)
     }
 
-    /// What was asked for beyond an address, on a new socket.
+    /// Set the requested options on a new socket.
     fn set_up(&self, fd: &OwnedFd) {
         if self.sockets.reset {
             socket::reset_on_close(fd);
@@ -101,8 +101,8 @@ impl Network {
         socket::options::apply(fd.as_raw_fd(), &self.sockets);
     }
 
-    /// Why a connection to that address could not be made. The kernel says the same where no port
-    /// is left and where this host has no address to connect from.
+    /// Why the connection to this address failed. The kernel returns the same error if no port is
+    /// free and if this host has no address to connect from.
     pub(crate) fn connect_fault(&self, endpoint: u32, tried: u16, e: i32) -> Fault {
         let to = self.remote(endpoint, tried).and_then(Remote::as_inet);
         match (e, to) {
@@ -111,8 +111,8 @@ impl Network {
         }
     }
 
-    /// Whether this host has the addresses to connect from. UDP is asked, whose ports are others,
-    /// and whose connect sends nothing.
+    /// Whether this host has addresses to connect from. Tested with UDP: its ports are separate,
+    /// and its connect sends nothing.
     #[cold]
     fn has_address_for(&self, to: SocketAddr) -> bool {
         let is_missing = |result: io::Result<()>| {
@@ -127,7 +127,7 @@ impl Network {
         !sources.any(|&source| is_missing(UdpSocket::bind((source, 0)).map(drop)))
     }
 
-    /// The next source address that fits.
+    /// The next source address of the target's family.
     pub(crate) fn source_for(&mut self, endpoint: u32, tried: u16) -> Option<IpAddr> {
         if self.sources.is_empty() {
             return None;
@@ -142,7 +142,7 @@ impl Network {
     }
 }
 
-/// Any address of the family of that one.
+/// The unspecified address of the same family.
 fn any_of(addr: SocketAddr) -> IpAddr {
     match addr {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -150,8 +150,8 @@ fn any_of(addr: SocketAddr) -> IpAddr {
     }
 }
 
-/// Whether another address of the endpoint may do better. The meter's own shortages are the same
-/// for all, but this host may have addresses of one family only.
+/// Whether another address of the endpoint may succeed. Shortages of this host affect all addresses
+/// alike, but it may have addresses of one family only.
 pub(crate) fn tries_next(fault: Fault) -> bool {
     fault.class() == FaultClass::Connect
         || matches!(fault, Fault::ConnectTimeout | Fault::NoAddress)
@@ -172,7 +172,7 @@ mod tests {
         Network::new(&mut Config {
             endpoints,
             listeners: Vec::new(),
-            desk: None,
+            dedicated: None,
             sources,
             sockets: SocketOptions::default(),
             worker: (0, 1),
@@ -183,39 +183,39 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_tried_in_order_from_the_one_that_answered() {
+    fn addresses_are_tried_in_order_from_the_last_that_accepted() {
         let all = vec![inet("127.0.0.1:1"), inet("127.0.0.2:2"), inet("127.0.0.3:3")];
         let mut n = network(vec![all], Vec::new());
         let order = |n: &Network| {
             (0..4).map_while(|t| n.remote(0, t)).map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(order(&n), ["127.0.0.1:1", "127.0.0.2:2", "127.0.0.3:3"]);
-        n.answered(0, 1);
+        n.accepted(0, 1);
         assert_eq!(order(&n), ["127.0.0.2:2", "127.0.0.3:3", "127.0.0.1:1"]);
-        n.answered(0, 2);
+        n.accepted(0, 2);
         assert_eq!(order(&n), ["127.0.0.1:1", "127.0.0.2:2", "127.0.0.3:3"]);
     }
 
     #[test]
-    fn a_missing_address_is_told_from_missing_ports() {
+    fn connect_fault_distinguishes_missing_addresses_from_missing_ports() {
         let fault = |to, sources: &[&str], e| {
             let sources = sources.iter().map(|s| s.parse().unwrap()).collect();
             network(vec![vec![inet(to)]], sources).connect_fault(0, 0, e)
         };
         let e = libc::EADDRNOTAVAIL;
-        // 192.0.2.0/24 and 2001:db8::/32 are for examples, and no host has them.
+        // 192.0.2.0/24 and 2001:db8::/32 are reserved for documentation; no host has them.
         assert_eq!(fault("127.0.0.1:1", &[], e), Fault::NoPorts);
         assert_eq!(fault("127.0.0.1:1", &["127.0.0.2"], e), Fault::NoPorts);
         assert_eq!(fault("127.0.0.1:1", &["127.0.0.2", "192.0.2.1"], e), Fault::NoAddress);
         assert_eq!(fault("127.0.0.1:1", &["127.0.0.2", "2001:db8::1"], e), Fault::NoPorts);
         assert_eq!(fault("127.0.0.1:1", &["192.0.2.1"], libc::ECONNREFUSED), Fault::ConnectRefused);
-        // The target may have an address of another family, but no other ports.
+        // Another address of the target may be of another family, but it has the same local ports.
         assert_eq!([Fault::NoAddress, Fault::NoPorts].map(tries_next), [true, false]);
     }
 
-    /// On every kind of socket, and not on SCTP's alone.
+    /// On every kind of socket, not only on SCTP's.
     #[test]
-    fn sockets_are_set_up_as_asked() {
+    fn sockets_get_the_requested_options() {
         let all = [inet("127.0.0.1:1"), inet("127.0.0.1:1").over(Carrier::Udp)];
         let mut n = network(all.map(|one| vec![one]).to_vec(), vec!["127.0.0.2".parse().unwrap()]);
         n.sockets.nagle = true;

@@ -1,4 +1,4 @@
-//! The epoll system calls, with waits in nanoseconds.
+//! The epoll system calls, with waits of nanosecond resolution.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -13,10 +13,10 @@ use rustix::time::{
 use crate::net::errno;
 use crate::time::pace::Poll;
 
-/// The most events that one wait brings.
-const EVENTS: usize = 1024;
+/// The maximum number of events per wait.
+pub(crate) const EVENTS: usize = 1024;
 
-/// The tag under which the timer reports.
+/// The tag of the timer's events.
 pub(crate) const TIMER: u64 = u64::MAX;
 
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -26,9 +26,9 @@ pub(crate) struct Poller {
     ep: OwnedFd,
     /// A timer in the interest list.
     timer: OwnedFd,
-    /// When it goes off; `None`: nobody knows.
+    /// When the timer expires; `None`: unknown.
     alarm: Option<Nanos>,
-    /// Whether the kernel has no `epoll_pwait2` (before 5.11), so that the timer ends all waits.
+    /// Whether the kernel lacks `epoll_pwait2` (before 5.11), so that the timer must end all waits.
     is_old: bool,
     events: Box<[epoll::Event]>,
 }
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Poller {
 }
 
 impl Poller {
-    /// `old_kernel`: do without `epoll_pwait2` even where it exists.
+    /// `old_kernel`: do not use `epoll_pwait2` even if it exists.
     pub(crate) fn new(old_kernel: bool) -> io::Result<Self> {
         let ep = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
@@ -49,7 +49,7 @@ impl Poller {
             epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
         let events = vec![none; EVENTS].into_boxed_slice();
         let mut poller = Self { ep, timer, alarm: None, is_old: old_kernel, events };
-        // Edge-triggered: an expiry is reported once and never has to be read.
+        // Edge-triggered: an expiry is reported once and need not be read.
         poller
             .add(&poller.timer, TIMER, (libc::EPOLLIN | libc::EPOLLET) as u32)
             .map_err(io::Error::from_raw_os_error)?;
@@ -64,31 +64,31 @@ impl Poller {
             .map_err(Errno::raw_os_error)
     }
 
-    /// Watch `fd` for something else, or under another tag. Reports anew what is already there.
+    /// Change the events or the tag of `fd`. Reports current readiness again.
     pub(crate) fn modify(&self, fd: impl AsFd, tag: u64, interest: u32) -> Result<(), i32> {
         let data = epoll::EventData::new_u64(tag);
         epoll::modify(&self.ep, fd, data, epoll::EventFlags::from_bits_retain(interest))
             .map_err(Errno::raw_os_error)
     }
 
-    /// Watch `fd` no more.
+    /// Stop watching `fd`.
     pub(crate) fn remove(&self, fd: impl AsFd) {
-        // It fails only where `fd` is not watched, which is what is wanted.
+        // It fails only if `fd` is not watched.
         let _ = epoll::delete(&self.ep, fd);
     }
 
-    /// The `i`-th event of the last wait: its tag and flags.
+    /// The tag and flags of the `i`-th event of the last wait.
     #[inline]
     pub(crate) fn event(&self, i: usize) -> (u64, u32) {
         let epoll::Event { flags, data } = self.events[i];
         (data.u64(), flags.bits())
     }
 
-    /// By the call itself: rustix rounds the times of old and new kernels up to milliseconds.
+    /// The raw system call: rustix rounds timeouts up to milliseconds to support old kernels.
     fn pwait2(&mut self, at_most: Span) -> Result<usize, i32> {
         let t = timespec(at_most);
-        // SAFETY: `events` is writable for EVENTS entries, which have the kernel's layout and of
-        // which any bytes are values; `t` lives until the call returns; there is no signal mask.
+        // SAFETY: `events` is writable for EVENTS entries, which have the kernel's layout and for
+        // which any bytes are valid; `t` lives until the call returns; there is no signal mask.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
@@ -103,23 +103,23 @@ impl Poller {
         if n < 0 { Err(errno::last()) } else { Ok(n as usize) }
     }
 
-    /// Wait without an end of its own, or not at all.
+    /// Wait without a timeout, or with a timeout of zero.
     fn wait(&mut self, limit: Option<&Timespec>) -> Result<usize, i32> {
         epoll::wait(&self.ep, &mut self.events[..], limit).map_err(Errno::raw_os_error)
     }
 
-    /// Have the timer go off after that span, which is not zero.
+    /// Set the timer to expire after `span`, which is not zero.
     fn arm(&self, span: Span) {
         let times = Itimerspec { it_interval: NO_TIME, it_value: timespec(span) };
-        // The timer is there, and the times are valid.
+        // The timer exists, and the times are valid.
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &times);
     }
 
-    /// How many events came. The timer tells only once that it has gone off: it is set anew for
-    /// whoever waits on, and alone it is no event.
+    /// The number of events. The timer's event only clears the alarm, so that the next wait sets
+    /// the timer again. Alone it does not count as an event.
     #[inline]
-    fn came(&mut self, n: Result<usize, i32>) -> usize {
-        // EINTR: a signal; its effect is seen by whoever looks at the stop flag.
+    fn event_count(&mut self, n: Result<usize, i32>) -> usize {
+        // EINTR: a signal. The caller checks the stop flag.
         let n = n.unwrap_or(0);
         if (0..n).any(|i| self.event(i).0 == TIMER) {
             self.alarm = None;
@@ -140,11 +140,11 @@ impl Poll for Poller {
                 self.wait(None)
             }
         };
-        self.came(n)
+        self.event_count(n)
     }
 
-    /// One timer for all these waits: a timeout of its own would cost each of them as much as a
-    /// short system call.
+    /// Use one timer for consecutive waits with the same end. A timeout for each wait would cost as
+    /// much as a short system call.
     fn poll_until(&mut self, now: Nanos, at: Nanos) -> usize {
         if at <= now {
             return self.poll(Span::ZERO);
@@ -154,7 +154,7 @@ impl Poll for Poller {
             self.alarm = Some(at);
         }
         let n = self.wait(None);
-        self.came(n)
+        self.event_count(n)
     }
 }
 
@@ -173,14 +173,14 @@ mod tests {
     use crate::time::clock::Clock;
 
     #[test]
-    fn waits_are_finer_than_milliseconds_on_old_kernels_too() {
+    fn waits_have_microsecond_resolution_also_on_old_kernels() {
         for old_kernel in [false, true] {
             let mut p = Poller::new(old_kernel).unwrap();
             let mut shortest = Duration::MAX;
             for _ in 0..50 {
-                let begin = Instant::now();
+                let start = Instant::now();
                 p.poll(Span::from_micros(200));
-                let took = begin.elapsed();
+                let took = start.elapsed();
                 assert!(took >= Duration::from_micros(199), "{old_kernel} {took:?}");
                 shortest = shortest.min(took);
             }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn many_waits_have_one_end() {
+    fn consecutive_waits_share_one_deadline() {
         let mut p = Poller::new(false).unwrap();
         let clock = Clock::starting_now();
         let at = Nanos::ZERO + Span::from_millis(30);
@@ -201,14 +201,14 @@ mod tests {
         }
         assert_eq!(p.poll_until(clock.now(), at), 0);
         assert!(clock.now() >= at);
-        // Where the moment is past, nothing is waited for; nor for ever where it is still to come
-        // and was announced before.
+        // A moment in the past ends the wait at once, also if the timer was set for that moment
+        // before.
         assert_eq!(p.poll_until(clock.now(), at), 0);
         assert_eq!(p.poll_until(Nanos::ZERO, at), 0);
     }
 
     #[test]
-    fn events_end_waits_on_old_kernels_too() {
+    fn events_end_waits_also_on_old_kernels() {
         for old_kernel in [false, true] {
             let mut p = Poller::new(old_kernel).unwrap();
             let (mut a, b) = UnixStream::pair().unwrap();
@@ -216,11 +216,11 @@ mod tests {
             p.add(&b, 77, interest).unwrap();
             assert_eq!(p.poll(Span::ZERO), 0);
             a.write_all(b"x").unwrap();
-            let begin = Instant::now();
+            let start = Instant::now();
             assert_eq!(p.poll(Span::from_secs(20)), 1);
-            assert!(begin.elapsed() < Duration::from_secs(10));
+            assert!(start.elapsed() < Duration::from_secs(10));
             assert_eq!(p.event(0), (77, libc::EPOLLIN as u32));
-            // The edge was told; nothing new is.
+            // The edge was reported; there is no new one.
             assert_eq!(p.poll(Span::ZERO), 0);
             p.modify(&b, 78, interest).unwrap();
             assert_eq!(p.poll(Span::ZERO), 1);

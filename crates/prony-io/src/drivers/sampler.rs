@@ -1,4 +1,4 @@
-//! What the kernel knows of connections, asked while they are open and when they close.
+//! The kernel's statistics of connections, read while they are open and when they close.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,30 +9,29 @@ use prony_core::summary::{Sctp, Transport};
 use crate::net::socket;
 use crate::net::socket::sctp::{self, Path, PathState};
 
-/// Associations whose paths are looked at in one pulse: with some calls of the kernel for each, it
-/// stays far below what would be felt.
-const ASSOCIATIONS_PER_LOOK: usize = 8;
+/// How many associations' paths to read per pulse. Each takes a few system calls, so this keeps the
+/// cost negligible.
+const ASSOCIATIONS_PER_PULSE: usize = 8;
 
-/// Asks the kernel about connections that close: about each that carried more than one batch, and
-/// about one in 16 of the others, which may close a hundred thousand times a second. Of
-/// associations with several paths it asks while they are open, too: a path that breaks may come
-/// back.
+/// Reads the kernel's statistics of connections that close: of each that carried more than one
+/// batch, and of one in 16 of the others, which may close a hundred thousand times a second. It
+/// also reads the paths of open associations with several paths, because a failed path may recover.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     on: bool,
     short_lived: u32,
     opened: BTreeMap<RawFd, Association>,
-    /// Where the next look at paths goes on.
-    next_look: RawFd,
+    /// Where the next pulse continues with the paths.
+    next: RawFd,
     sum: Transport,
 }
 
-/// An association that is open.
+/// An open association.
 #[derive(Debug)]
 struct Association {
-    /// What was known when it opened: of one that the peer has ended nothing else is known.
+    /// The statistics when it opened. If the peer ends the association, these are all there are.
     before: Sctp,
-    /// The paths that had failed, really or potentially, when they were looked at.
+    /// The paths that were seen failed or potentially failed.
     failed: BTreeSet<IpAddr>,
     potentially_failed: BTreeSet<IpAddr>,
 }
@@ -40,10 +39,10 @@ struct Association {
 impl Sampler {
     pub(crate) fn new(on: bool) -> Self {
         let sum = Transport::default();
-        Self { on, short_lived: 0, opened: BTreeMap::new(), next_look: 0, sum }
+        Self { on, short_lived: 0, opened: BTreeMap::new(), next: 0, sum }
     }
 
-    /// An association of ours is open.
+    /// An outgoing association has opened.
     #[cold]
     pub(crate) fn opened(&mut self, fd: RawFd) {
         if let Some((facts, _)) = sctp::facts(fd).ok().filter(|_| self.on) {
@@ -51,26 +50,26 @@ impl Sampler {
         }
     }
 
-    /// Look at the paths of some associations. Called with every pulse.
+    /// Read the paths of some associations. Called with every pulse.
     #[inline]
     pub(crate) fn pulse(&mut self) {
         if !self.opened.is_empty() {
-            self.look_at_paths();
+            self.read_paths();
         }
     }
 
     #[cold]
-    fn look_at_paths(&mut self) {
+    fn read_paths(&mut self) {
         let mut next = 0;
-        let some = self.opened.range_mut(self.next_look..).take(ASSOCIATIONS_PER_LOOK);
+        let some = self.opened.range_mut(self.next..).take(ASSOCIATIONS_PER_PULSE);
         for (&fd, association) in some {
             if association.before.paths > 1 {
-                association.look(&sctp::paths(fd, 0));
+                association.record(&sctp::paths(fd, 0));
             }
             next = fd + 1;
         }
         let is_last = self.opened.range(next..).next().is_none();
-        self.next_look = if is_last { 0 } else { next };
+        self.next = if is_last { 0 } else { next };
     }
 
     pub(crate) fn closing(&mut self, fd: RawFd, kept_alive: bool) {
@@ -80,7 +79,7 @@ impl Sampler {
         if !self.opened.is_empty()
             && let Some(association) = self.opened.remove(&fd)
         {
-            let facts = association.end(sctp::facts(fd).ok());
+            let facts = association.finish(sctp::facts(fd).ok());
             self.add(facts);
             return;
         }
@@ -93,7 +92,7 @@ impl Sampler {
         socket::add_transport(fd, &mut self.sum);
     }
 
-    /// Facts of an association that is over.
+    /// Add the statistics of a finished association.
     pub(crate) fn add(&mut self, facts: Sctp) {
         self.sum.sctp = Some(self.sum.sctp.unwrap_or_default().and(facts));
     }
@@ -108,7 +107,7 @@ impl Association {
         Self { before, failed: BTreeSet::new(), potentially_failed: BTreeSet::new() }
     }
 
-    fn look(&mut self, paths: &[Path]) {
+    fn record(&mut self, paths: &[Path]) {
         for path in paths {
             match path.state {
                 PathState::Failed => self.failed.insert(path.addr.ip()),
@@ -118,12 +117,12 @@ impl Association {
         }
     }
 
-    /// All that is known of it, with what the kernel still knows.
-    fn end(mut self, known: Option<(Sctp, Vec<Path>)>) -> Sctp {
-        let (facts, paths) = known
+    /// The final statistics, including the kernel's latest if it still has them.
+    fn finish(mut self, latest: Option<(Sctp, Vec<Path>)>) -> Sctp {
+        let (facts, paths) = latest
             .filter(|(_, paths)| !paths.is_empty())
             .unwrap_or((Sctp { ended_by_peer: 1, ..self.before }, Vec::new()));
-        self.look(&paths);
+        self.record(&paths);
         let potentially_failed = self.potentially_failed.difference(&self.failed).count() as u64;
         let failed = self.failed.len() as u64;
         Sctp { paths_failed: failed, paths_potentially_failed: potentially_failed, ..facts }
@@ -136,8 +135,8 @@ mod tests {
 
     use super::*;
 
-    /// One path was given up and came back, another had a timeout and was given up later; each
-    /// counts once, and so they do where the kernel knows nothing more of the association.
+    /// One path failed and recovered, another was potentially failed and failed later. Each counts
+    /// once, also if the kernel no longer knows the association.
     #[test]
     fn paths_count_in_their_worst_state() {
         use PathState::{Active, Failed, PotentiallyFailed, Unconfirmed};
@@ -149,14 +148,14 @@ mod tests {
             (0_u8..).zip(states).map(path).collect::<Vec<_>>()
         };
         let one = Sctp { associations: 1, ..Sctp::default() };
-        for (known, failed, maybe) in [(true, 2, 1), (false, 1, 2)] {
+        for (latest, failed, maybe) in [(true, 2, 1), (false, 1, 2)] {
             let mut association = Association::new(one);
-            association.look(&paths([Failed, PotentiallyFailed, Active, Unconfirmed]));
-            association.look(&paths([Active, PotentiallyFailed, PotentiallyFailed, Active]));
-            let end = known.then(|| (one, paths([Active, Failed, Active, Active])));
-            let told = association.end(end);
-            assert_eq!((told.paths_failed, told.paths_potentially_failed), (failed, maybe));
-            assert_eq!((told.associations, told.ended_by_peer), (1, u64::from(!known)));
+            association.record(&paths([Failed, PotentiallyFailed, Active, Unconfirmed]));
+            association.record(&paths([Active, PotentiallyFailed, PotentiallyFailed, Active]));
+            let end = latest.then(|| (one, paths([Active, Failed, Active, Active])));
+            let facts = association.finish(end);
+            assert_eq!((facts.paths_failed, facts.paths_potentially_failed), (failed, maybe));
+            assert_eq!((facts.associations, facts.ended_by_peer), (1, u64::from(!latest)));
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Connections by the names that the machine gives them.
+//! Connections by the IDs that the machine assigns.
 
 use prony_core::units::ConnId;
 
-/// A connection for each name that is in use. A name is a slot, which is used again, and a
-/// generation, which is not: a name from before the slot was used again finds nothing.
+/// A connection for each ID in use. An ID is a slot, which is reused, and a generation, which is
+/// not: an ID from before the slot was reused finds nothing.
 #[derive(Debug)]
 pub(crate) struct SlotTable<C> {
     slots: Vec<Slot<C>>,
@@ -12,56 +12,56 @@ pub(crate) struct SlotTable<C> {
 #[derive(Debug)]
 struct Slot<C> {
     generation: u32,
-    held: Option<C>,
+    conn: Option<C>,
 }
 
 impl<C> SlotTable<C> {
-    /// No connection has a name.
+    /// An empty table.
     pub(crate) const fn new() -> Self {
         Self { slots: Vec::new() }
     }
 
-    /// The connection of that name from now on.
+    /// Add a connection under this ID.
     ///
     /// # Panics
-    /// With debug assertions, where the slot is still in use.
+    /// With debug assertions, if the slot is still in use.
     pub(crate) fn insert(&mut self, id: ConnId, conn: C) {
         let slot = id.slot as usize;
         if slot >= self.slots.len() {
-            self.slots.resize_with(slot + 1, || Slot { generation: 0, held: None });
+            self.slots.resize_with(slot + 1, || Slot { generation: 0, conn: None });
         }
-        debug_assert!(self.slots[slot].held.is_none(), "{id:?} is still in use");
-        self.slots[slot] = Slot { generation: id.generation, held: Some(conn) };
+        debug_assert!(self.slots[slot].conn.is_none(), "{id:?} is still in use");
+        self.slots[slot] = Slot { generation: id.generation, conn: Some(conn) };
     }
 
-    /// The connection of that name, unless it was let go of.
+    /// The connection with this ID, unless it was removed.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut C> {
         let slot = self.slots.get_mut(id.slot as usize)?;
-        slot.held.as_mut().filter(|_| slot.generation == id.generation)
+        slot.conn.as_mut().filter(|_| slot.generation == id.generation)
     }
 
-    /// Whether there is a connection of that name.
+    /// Whether a connection has this ID.
     pub(crate) fn contains(&mut self, id: ConnId) -> bool {
         self.get_mut(id).is_some()
     }
 
-    /// Let go of the connection of that name.
+    /// Remove the connection with this ID.
     pub(crate) fn remove(&mut self, id: ConnId) -> Option<C> {
         let slot = self.slots.get_mut(id.slot as usize)?;
-        slot.held.take_if(|_| slot.generation == id.generation)
+        slot.conn.take_if(|_| slot.generation == id.generation)
     }
 
-    /// All connections with their names.
+    /// All connections with their IDs.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ConnId, &C)> {
         self.slots.iter().enumerate().filter_map(|(slot, s)| {
-            Some((ConnId { slot: slot as u32, generation: s.generation }, s.held.as_ref()?))
+            Some((ConnId { slot: slot as u32, generation: s.generation }, s.conn.as_ref()?))
         })
     }
 
-    /// Let go of all connections, and of the table's memory.
+    /// Remove all connections and free the table's memory.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = C> + use<C> {
-        std::mem::take(&mut self.slots).into_iter().filter_map(|s| s.held)
+        std::mem::take(&mut self.slots).into_iter().filter_map(|s| s.conn)
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn forgets_names_when_their_slot_is_used_again() {
+    fn old_ids_find_nothing_after_their_slot_is_reused() {
         let mut table = SlotTable::new();
         table.insert(id(0, 0), 'x');
         assert_eq!(table.remove(id(0, 0)), Some('x'));
@@ -101,15 +101,15 @@ mod tests {
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "still in use")]
-    fn refuses_a_slot_that_is_in_use() {
+    fn insert_panics_when_the_slot_is_in_use() {
         let mut table = SlotTable::new();
         table.insert(id(0, 0), ());
         table.insert(id(0, 1), ());
     }
 
-    /// An idle connection costs no more than it did with its generation inside.
+    /// The table adds only the generation to the memory of a connection.
     #[test]
-    fn takes_no_memory_beside_connection_and_generation() {
+    fn slot_size_is_connection_plus_generation() {
         struct Conn {
             _fd: i32,
             _is_open: bool,

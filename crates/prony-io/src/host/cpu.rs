@@ -1,4 +1,4 @@
-//! Cores and what was used of them.
+//! Cores and CPU times.
 
 use std::io;
 
@@ -15,13 +15,13 @@ pub fn allowed() -> Vec<usize> {
     if cores.is_empty() { vec![0] } else { cores }
 }
 
-/// Keep the calling thread on one core.
+/// Pin the calling thread to one core.
 pub fn pin(core: usize) -> io::Result<()> {
-    keep_to(&[core])
+    pin_to(&[core])
 }
 
-/// Keep the calling thread, and those that it will start, on these cores; at least one.
-pub fn keep_to(cores: &[usize]) -> io::Result<()> {
+/// Pin the calling thread, and the threads that it will start, to these cores; at least one.
+pub fn pin_to(cores: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &core in cores {
         if core >= CpuSet::MAX_CPU {
@@ -51,7 +51,7 @@ pub fn process_times() -> (Span, Span) {
 }
 
 fn times(whose: libc::c_int) -> (Span, Span) {
-    // SAFETY: rusage is a plain C struct of integers, for which all zeros is a value.
+    // SAFETY: rusage is a plain C struct of integers, for which all zeros is a valid value.
     let mut u: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `u` is writable.
     if unsafe { libc::getrusage(whose, &mut u) } < 0 {
@@ -66,19 +66,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pinned_thread_may_use_one_core() {
+    fn pinned_thread_uses_one_core() {
         let last = *allowed().last().unwrap();
         let seen = std::thread::spawn(move || {
             pin(last).unwrap();
             allowed()
         });
         assert_eq!(seen.join().unwrap(), [last]);
-        assert!(pin(usize::MAX).is_err() && keep_to(&[]).is_err());
+        assert!(pin(usize::MAX).is_err() && pin_to(&[]).is_err());
     }
 
     #[test]
-    fn the_real_time_scheduler_is_had_or_refused() {
-        // In a thread of its own, which nobody else has to do with.
+    fn realtime_sets_the_scheduler_or_is_refused() {
+        // In its own thread, so that no other test is affected.
         let had = std::thread::spawn(|| {
             // SAFETY: no pointers; 0 = the calling thread.
             realtime().map(|()| unsafe { libc::sched_getscheduler(0) })
@@ -90,22 +90,22 @@ mod tests {
     }
 
     #[test]
-    fn work_shows_in_the_threads_time() {
+    fn work_increases_the_threads_time() {
         let (user, system) = thread_times();
-        let begin = std::time::Instant::now();
+        let start = std::time::Instant::now();
         let mut x = 1_u64;
-        // A busy machine may give this thread nothing for a while.
-        while begin.elapsed().as_secs() < 20 {
+        // On a busy machine, this thread may not run for a while.
+        while start.elapsed().as_secs() < 20 {
             for _ in 0..100_000 {
                 x = std::hint::black_box(x.wrapping_mul(3));
             }
             let (user2, system2) = thread_times();
             if user2 + system2 > user + system {
                 let (user_all, system_all) = process_times();
-                assert!(user_all + system_all >= user2 + system2, "of which the thread is a part");
+                assert!(user_all + system_all >= user2 + system2, "includes the thread's time");
                 return;
             }
         }
-        panic!("20 s of work cost no time: {x}");
+        panic!("20 s of work took no CPU time: {x}");
     }
 }

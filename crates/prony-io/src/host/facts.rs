@@ -1,5 +1,5 @@
-//! What the host is and how it is set up, as far as that bears on measuring. Everything is read
-//! from files of the kernel; what cannot be read is not known, which is no error.
+//! The host and its settings, as far as they affect measurements. Everything is read from files of
+//! the kernel. An unreadable value is unknown, not an error.
 
 use std::fs;
 
@@ -7,49 +7,50 @@ use serde::{Deserialize, Serialize};
 
 use super::{cpu, limits, pressure, qdisc};
 
-/// The host, and the settings that cost a meter time or means.
+/// The host, and the settings that affect a meter's speed or capacity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Its name, as it calls itself.
+    /// The host name.
     pub name: String,
     /// The kernel's release.
     pub kernel: String,
-    /// The processor, as the kernel names it; empty where it does not.
+    /// The CPU model, as the kernel reports it; empty if unknown.
     pub processor: String,
-    /// Cores that are switched on; 0 = unknown.
+    /// The number of online cores; 0 = unknown.
     pub cores: usize,
     /// The cores that the process may use.
     pub cores_allowed: Vec<usize>,
-    /// What the cores' frequency follows.
+    /// The CPU frequency governor.
     pub governor: Option<String>,
-    /// Where the clock takes its time from.
+    /// The clock source.
     pub clock_source: Option<String>,
-    /// From where else it could.
+    /// The available clock sources.
     pub clock_sources: Vec<String>,
-    /// The highest limit of open files that the process may give itself.
+    /// The highest limit of open files that the process may set.
     pub descriptors: u64,
-    /// Local ports for outgoing connections.
+    /// The number of local ports for outgoing connections.
     pub local_ports: Option<u64>,
-    /// Connections that may wait to be accepted.
+    /// The maximum listen backlog.
     pub backlog: Option<u64>,
-    /// Why the kernel refuses io_uring: 1 = to processes without rights, 2 = to all.
+    /// Whether io_uring is disabled: 1 = for unprivileged processes, 2 = for all.
     pub io_uring_disabled: Option<u64>,
-    /// Bytes that all rings of the user may lock together; `None`: no limit, or not known.
+    /// The locked memory that all rings of the user may use, in bytes; `None`: no limit, or
+    /// unknown.
     #[serde(default)]
     pub ring_memory: Option<u64>,
-    /// What queues packets on the loopback device, where anything does.
+    /// The queueing discipline of the loopback device, if it has one.
     pub loopback_queue: Option<String>,
     /// The process's control group.
     pub cgroup: Option<String>,
-    /// The cores' worth of time that it, or one around it, may have at most, in thousandths.
+    /// The CPU quota of the control group or of one of its parents, in thousandths of a core.
     pub quota_millicores: Option<u64>,
-    /// The kernel's file that says so.
+    /// The file that contains the quota.
     #[serde(default)]
     pub quota_file: Option<String>,
 }
 
 impl Host {
-    /// The host as it is now.
+    /// Read the current state of the host.
     pub fn look() -> Self {
         let quota = pressure::quota();
         let clock = "/sys/devices/system/clocksource/clocksource0";
@@ -59,7 +60,7 @@ impl Host {
             name: read("/proc/sys/kernel/hostname").unwrap_or_default(),
             kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
             processor: read("/proc/cpuinfo").as_deref().and_then(processor).unwrap_or_default(),
-            cores: read("/sys/devices/system/cpu/online").as_deref().map_or(0, listed),
+            cores: read("/sys/devices/system/cpu/online").as_deref().map_or(0, count_of_list),
             cores_allowed: cpu::allowed(),
             governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             clock_source: read(&format!("{clock}/current_clocksource")),
@@ -81,7 +82,7 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// What the limit of locked memory leaves for rings.
+/// The limit of locked memory for rings.
 pub(crate) fn ring_memory() -> Option<u64> {
     let status = read("/proc/self/status").unwrap_or_default();
     let ids = read("/proc/self/uid_map").unwrap_or_default();
@@ -93,18 +94,19 @@ pub(crate) fn ring_memory() -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Whether the process may lock memory without limit: it has the capability, and not just within
-/// a namespace of users, from where it does not count for this.
+/// Whether the process may lock memory without limit: it has the capability in the initial user
+/// namespace. In another user namespace the capability has no effect here.
 fn may_lock_all(status: &str, uid_map: &str) -> bool {
     const CAP_IPC_LOCK: u32 = 14;
-    let capable = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let capable = capable.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
+    let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capabilities =
+        capabilities.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
     let ids: Vec<&str> = uid_map.split_whitespace().collect();
-    capable >> CAP_IPC_LOCK & 1 == 1 && ids == ["0", "0", "4294967295"]
+    capabilities >> CAP_IPC_LOCK & 1 == 1 && ids == ["0", "0", "4294967295"]
 }
 
-/// How many numbers a list such as `0-3,8` has.
-fn listed(list: &str) -> usize {
+/// The number of elements in a list such as `0-3,8`.
+fn count_of_list(list: &str) -> usize {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
@@ -118,7 +120,7 @@ fn processor(cpuinfo: &str) -> Option<String> {
     line.split_once(':').map(|(_, name)| name.trim().to_owned())
 }
 
-/// The group's path in the one tree of control groups (version 2).
+/// The path in the unified hierarchy (cgroup version 2).
 fn unified(cgroup: &str) -> Option<String> {
     cgroup.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
 }
@@ -128,8 +130,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_files_are_read() {
-        assert_eq!(["0", "0-3", "0-3,8", "0,2-4", ""].map(listed), [1, 4, 5, 4, 0]);
+    fn parses_the_kernels_files() {
+        assert_eq!(["0", "0-3", "0-3,8", "0,2-4", ""].map(count_of_list), [1, 4, 5, 4, 0]);
         let info = "processor\t: 0\nmodel name\t: A: B\nmodel name\t: C\n";
         assert_eq!(processor(info).as_deref(), Some("A: B"));
         assert_eq!(unified("1:name=x:/y\n0::/a.slice/b.service").unwrap(), "/a.slice/b.service");
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_right_to_lock_memory_lifts_its_limit() {
+    fn only_the_capability_lifts_the_limit_of_locked_memory() {
         let (all, none) = ("Name:\tx\nCapEff:\t000001ffffffffff\n", "CapEff:\t0000000000003fff\n");
         let own = "         0          0 4294967295";
         assert!(may_lock_all(all, own));
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn this_host_is_known() {
+    fn reads_this_host() {
         let host = Host::look();
         assert!(!host.kernel.is_empty() && !host.cores_allowed.is_empty() && host.descriptors > 0);
         assert!(host.cores >= host.cores_allowed.len(), "{host:?}");

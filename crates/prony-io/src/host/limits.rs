@@ -1,19 +1,18 @@
-//! Descriptors and local ports: how many there are, how many connections fit.
+//! Limits of descriptors and local ports, and how many connections they allow.
 
 use std::net::IpAddr;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors that a worker needs besides its connections (epoll or ring, timer, listener),
-/// generously.
+/// rounded up.
 const PER_WORKER: u64 = 8;
-/// Descriptors left for output files and whatever else the process opens.
+/// Descriptors reserved for output files and other uses in the process.
 const RESERVE: u64 = 16;
 
-/// The process's limit of open descriptors, raised as far as it may be raised: (in force, raised
-/// from).
+/// Raise the process's limit of open descriptors to its maximum. Returns the new and the old limit.
 pub fn raise_descriptors() -> (u64, u64) {
-    // No limit at all is as good as a very large one.
+    // Treat no limit as a very large one.
     let number = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     let limit = getrlimit(Resource::Nofile);
     let (before, most) = (number(limit.current), number(limit.maximum));
@@ -24,20 +23,19 @@ pub fn raise_descriptors() -> (u64, u64) {
     (before, before)
 }
 
-/// How many connections fit under a descriptor limit, with so many workers, beside what is open
-/// now.
+/// How many connections a descriptor limit allows with this many workers, besides what is open now.
 pub fn connections_that_fit(descriptors: u64, workers: usize) -> u64 {
     let taken = open_descriptors() + PER_WORKER * workers as u64 + RESERVE;
     descriptors.saturating_sub(taken)
 }
 
-/// How many descriptors the process has open.
+/// The number of open descriptors of the process.
 pub fn open_descriptors() -> u64 {
-    // Reading the folder takes one itself.
+    // Reading the directory needs one itself.
     std::fs::read_dir("/proc/self/fd").map_or(3, |d| (d.count() as u64).saturating_sub(1))
 }
 
-/// How many local ports the kernel gives to outgoing connections; `None` where it does not say.
+/// The number of local ports for outgoing connections; `None` if unknown.
 pub fn local_ports() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut it = text.split_whitespace().map(str::parse::<u64>);
@@ -45,8 +43,8 @@ pub fn local_ports() -> Option<u64> {
     (high >= low).then(|| high - low + 1)
 }
 
-/// The most connections that the local ports allow: one port serves each pair of source and
-/// destination once.
+/// The maximum number of connections that the local ports allow: each pair of source and
+/// destination can use each port once.
 pub fn port_pairs(ports: u64, sources: &[IpAddr], destinations: usize) -> u64 {
     ports * sources.len().max(1) as u64 * destinations.max(1) as u64
 }
@@ -56,10 +54,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_what_is_open() {
+    fn counts_open_descriptors() {
         let before = open_descriptors();
         let file = std::fs::File::open("/proc/self/stat").unwrap();
-        // Other tests of this process open and close files meanwhile, so only a bound can be held.
+        // Other tests of this process open and close files meanwhile, so test only a bound.
         assert!(before >= 3);
         drop(file);
         assert_eq!(connections_that_fit(10, 4), 0);
@@ -67,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn raising_twice_changes_nothing() {
+    fn raising_the_limit_twice_changes_nothing() {
         let (first, _) = raise_descriptors();
         assert_eq!(raise_descriptors(), (first, first));
     }

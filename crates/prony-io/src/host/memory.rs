@@ -1,4 +1,4 @@
-//! How much memory the process may use, and which share of it the requests that wait may take.
+//! The memory limit of the process, and the share of it that waiting requests may use.
 
 use std::fs;
 
@@ -6,12 +6,12 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::host::pressure;
 
-/// The share of the process's memory that requests may take which wait for a connection.
+/// The divisor of the share of memory for requests that wait for a connection.
 const SHARE: u64 = 16;
-/// Never more than that, in bytes: 30 seconds of 90,000 requests a second.
+/// The maximum share in bytes: 30 seconds of 90,000 requests per second.
 const MOST: u64 = 256 << 20;
 
-/// The bytes that the waiting requests of each worker may take.
+/// The memory limit for the waiting requests of each worker, in bytes.
 pub(crate) fn backlog(workers: usize) -> u64 {
     share(limit(), workers)
 }
@@ -20,15 +20,15 @@ fn share(limit: u64, workers: usize) -> u64 {
     (limit / SHARE).min(MOST) / workers.max(1) as u64
 }
 
-/// The memory that the process may use, in bytes: the least of the machine's, the limits of its
-/// control groups and its own (`ulimit -v`, `ulimit -d`).
+/// The memory that the process may use, in bytes: the minimum of the machine's memory, the limits
+/// of its control groups and its own limits (`ulimit -v`, `ulimit -d`).
 fn limit() -> u64 {
     let own = [Resource::As, Resource::Data].map(|r| getrlimit(r).current);
     let info = rustix::system::sysinfo();
     #[expect(clippy::useless_conversion, reason = "c_ulong has 32 bits on some machines")]
     let machine = u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit));
     let groups = pressure::own_groups("memory").into_iter().flat_map(|group| {
-        // Versions 2 and 1. "max" is no number.
+        // Versions 2 and 1. "max" is not a number.
         ["memory.max", "memory.limit_in_bytes"]
             .map(|file| fs::read_to_string(group.join(file)).ok()?.trim().parse().ok())
     });

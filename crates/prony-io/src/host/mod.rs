@@ -1,5 +1,4 @@
-//! The machine that prony runs on: its cores, limits, memory and settings, and what its processes
-//! are told by signals.
+//! The machine that prony runs on: its cores, limits, memory and settings, and signals.
 
 pub mod cpu;
 mod facts;

@@ -1,4 +1,4 @@
-//! What queues packets on a network device, asked of the kernel over netlink.
+//! The queueing discipline of a network device, read over netlink.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -6,21 +6,22 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// The request's whole length: header (16) and what a queue is asked by (20).
+/// The length of the request: header (16) and traffic control message (20).
 const REQUEST: u32 = 36;
 const HEADER: usize = 16;
 const TRAFFIC: usize = 20;
 /// `RTM_NEWQDISC`, `RTM_GETQDISC`.
 const NEW: u16 = 36;
 const GET: u16 = 38;
-/// `NLM_F_REQUEST | NLM_F_DUMP`: all of them.
+/// `NLM_F_REQUEST | NLM_F_DUMP`.
 const ALL: u16 = 0x301;
-/// `TC_H_ROOT`: the queue that a device itself has.
+/// `TC_H_ROOT`: the root queueing discipline.
 const ROOT: u32 = 0xFFFF_FFFF;
 /// `TCA_KIND`.
 const KIND: u16 = 1;
 
-/// The kind of a device's own queue; `None` where it has none (`noqueue`), or nothing is known.
+/// The kind of a device's root queueing discipline; `None` if it has none (`noqueue`) or it is
+/// unknown.
 pub(super) fn of(device: &str) -> Option<String> {
     let index = fs::read_to_string(format!("/sys/class/net/{device}/ifindex")).ok()?;
     let index: i32 = index.trim().parse().ok()?;
@@ -28,7 +29,7 @@ pub(super) fn of(device: &str) -> Option<String> {
     (kind != "noqueue").then_some(kind)
 }
 
-/// The devices that have a queue of their own, by their index, with its kind.
+/// The index and root queueing discipline of each device that has one.
 fn queues() -> Option<Vec<(i32, String)>> {
     let (family, raw) = (Domain::from(libc::AF_NETLINK), Type::RAW);
     let mut socket = Socket::new(family, raw, Some(Protocol::from(libc::NETLINK_ROUTE))).ok()?;
@@ -48,7 +49,7 @@ fn queues() -> Option<Vec<(i32, String)>> {
     }
 }
 
-/// Read a batch of answers; whether it was the last.
+/// Parse a batch of replies. Returns whether it was the last.
 fn parse(mut batch: &[u8], found: &mut Vec<(i32, String)>) -> bool {
     while let (Some(length), Some(kind)) = (word(batch, 0), half(batch, 4)) {
         let length = length as usize;
@@ -57,7 +58,7 @@ fn parse(mut batch: &[u8], found: &mut Vec<(i32, String)>) -> bool {
         }
         match kind {
             NEW => found.extend(queue(&batch[HEADER..length])),
-            // An error, or the end of the answers.
+            // An error, or the end of the replies.
             2 | 3 => return true,
             _ => {}
         }
@@ -66,7 +67,7 @@ fn parse(mut batch: &[u8], found: &mut Vec<(i32, String)>) -> bool {
     false
 }
 
-/// One answer: the device and what its own queue is.
+/// One reply: the device index and its root queueing discipline.
 fn queue(body: &[u8]) -> Option<(i32, String)> {
     let (index, parent) = (word(body, 4)?, word(body, 12)?);
     let mut attributes = body.get(TRAFFIC..).filter(|_| parent == ROOT)?;
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_and_broken_ones_end_them() {
+    fn parses_replies_and_stops_at_malformed_ones() {
         let mut found = Vec::new();
         let mut batch = message(NEW, &body(1, ROOT, b"netem\0\0\0"));
         batch.extend(message(NEW, &body(2, 0x10000, b"pfifo\0\0\0")));
@@ -129,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_answers() {
-        // What it says depends on the machine; it must come to an end.
+    fn queries_the_kernel() {
+        // The result depends on the machine, but the query must finish.
         assert!(queues().is_some());
         assert_eq!(of("no-such-device"), None);
     }

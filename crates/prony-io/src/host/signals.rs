@@ -1,4 +1,4 @@
-//! The signals that ask a process to end: SIGINT, SIGTERM and SIGHUP.
+//! The signals that request a process to terminate: SIGINT, SIGTERM and SIGHUP.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -8,28 +8,29 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often each signal of [`EndSignal::ALL`] came and was not taken in.
-static CAME: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];
-/// Posted once for each. It takes no descriptor.
+/// How often each signal of [`EndSignal::ALL`] arrived and was not handled yet.
+static PENDING: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];
+/// Posted once per signal. A semaphore needs no descriptor.
 static WAKE: Semaphore = Semaphore(UnsafeCell::new(MaybeUninit::zeroed()));
 
 struct Semaphore(UnsafeCell<MaybeUninit<libc::sem_t>>);
 
-// SAFETY: a semaphore is made to be used by many threads; it is initialised once, before all else.
+// SAFETY: a semaphore is safe to share between threads; it is initialized once, before any other
+// use.
 unsafe impl Sync for Semaphore {}
 
-/// The same signal sent again within that time is the same request: timeout(1) signals its child
-/// and then its process group.
+/// A repeated signal within this time is the same request: timeout(1) signals its child and then
+/// its process group.
 const BURST: Duration = Duration::from_millis(5);
 
-/// A request to end.
+/// A request to terminate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndSignal {
     /// SIGINT: Ctrl-C.
     Interrupt,
-    /// SIGTERM: a supervisor, which will kill the process before long.
+    /// SIGTERM: a supervisor, which may kill the process soon after.
     Terminate,
-    /// SIGHUP: the terminal is gone.
+    /// SIGHUP: the terminal was closed.
     Hangup,
 }
 
@@ -41,23 +42,23 @@ impl EndSignal {
     ];
 }
 
-/// From now on, call this for each of these signals, in a thread of its own. To be called once.
-/// An ignored SIGHUP (nohup) stays ignored.
+/// From now on, call `then` for each of these signals, in a separate thread. Call this function
+/// once. An ignored SIGHUP (nohup) stays ignored.
 ///
 /// # Errors
-/// The kernel has no thread for it.
+/// The kernel refuses a thread.
 pub fn on_end(mut then: impl FnMut(EndSignal) + Send + 'static) -> io::Result<()> {
     static INIT: Once = Once::new();
     INIT.call_once(|| {
-        // SAFETY: the memory is static, and nobody waits or posts before this is done.
+        // SAFETY: the memory is static, and no thread waits or posts before this is done.
         unsafe { libc::sem_init(WAKE.get(), 0, 0) };
     });
     thread::Builder::new().name("signals".into()).spawn(move || {
         let mut last: Option<(EndSignal, Instant)> = None;
         loop {
             WAKE.wait();
-            for ((_, signal), came) in EndSignal::ALL.iter().zip(&CAME) {
-                for _ in 0..came.swap(0, Ordering::Relaxed) {
+            for ((_, signal), pending) in EndSignal::ALL.iter().zip(&PENDING) {
+                for _ in 0..pending.swap(0, Ordering::Relaxed) {
                     let now = Instant::now();
                     let again = last.is_some_and(|(s, at)| s == *signal && now - at < BURST);
                     last = Some((*signal, now));
@@ -82,14 +83,14 @@ fn catch(number: libc::c_int) -> io::Result<()> {
     let handler: extern "C" fn(libc::c_int) = on_signal;
     action.sa_sigaction = handler as libc::sighandler_t;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the handler does only what a handler may, and lives as long as the process.
+    // SAFETY: the handler is async-signal-safe, and lives as long as the process.
     match unsafe { libc::sigaction(number, &action, std::ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Whether whoever started the process wants it to ignore that signal.
+/// Whether the process was started with this signal ignored.
 pub(crate) fn is_ignored(number: libc::c_int) -> bool {
     // SAFETY: zero is a valid value of all its fields; the call only fills them in.
     let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -100,10 +101,10 @@ pub(crate) fn is_ignored(number: libc::c_int) -> bool {
 
 extern "C" fn on_signal(number: libc::c_int) {
     let place = EndSignal::ALL.iter().position(|&(n, _)| n == number);
-    if let Some(came) = place.and_then(|i| CAME.get(i)) {
-        came.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: sem_post may be called in a handler, and the semaphore is initialised before the
-        // handler is set.
+    if let Some(pending) = place.and_then(|i| PENDING.get(i)) {
+        pending.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: sem_post is async-signal-safe, and the semaphore is initialized before the
+        // handler is installed.
         unsafe { libc::sem_post(WAKE.get()) };
     }
 }
@@ -114,8 +115,8 @@ impl Semaphore {
     }
 
     fn wait(&self) {
-        // SAFETY: the semaphore is initialised before the thread that waits is started. A wait that
-        // a signal ends looks once too often, which does no harm.
+        // SAFETY: the semaphore is initialized before the waiting thread starts. A wait interrupted
+        // by a signal causes one extra check, which does no harm.
         unsafe { libc::sem_wait(self.get()) };
     }
 }

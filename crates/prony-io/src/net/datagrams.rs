@@ -1,4 +1,4 @@
-//! A responder for datagrams: one socket, one thread, nothing remembered of anybody.
+//! A stateless responder for datagrams: one socket, one thread.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -9,7 +9,7 @@ use rustix::net::{RecvFlags, recvfrom};
 use crate::error::SetupError;
 use crate::net::socket::waits;
 
-/// The longest datagram there is.
+/// The maximum size of a datagram.
 const LONGEST: usize = 65_536;
 
 /// A bound socket.
@@ -17,64 +17,65 @@ const LONGEST: usize = 65_536;
 pub struct Datagrams {
     socket: UdpSocket,
     local: SocketAddr,
-    over: AtomicBool,
+    ended: AtomicBool,
 }
 
-/// What was done.
+/// What a responder has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answered {
-    /// Datagrams answered.
+    /// Datagrams with a reply.
     pub answered: u64,
-    /// Datagrams that got no answer, because they ask for none that may be given.
+    /// Datagrams without a reply, because they were invalid.
     pub refused: u64,
-    /// Bytes of all that came.
+    /// Bytes received.
     pub bytes_in: u64,
-    /// Bytes of the answers.
+    /// Bytes of the replies.
     pub bytes_out: u64,
 }
 
 impl Datagrams {
-    /// Listen there; port 0 = a free one.
+    /// Listen on this address; port 0 = a free one.
     pub fn bind(at: SocketAddr) -> Result<Self, SetupError> {
         let open = || {
             let socket = UdpSocket::bind(at)?;
             let local = socket.local_addr()?;
-            Ok(Self { socket, local, over: AtomicBool::new(false) })
+            Ok(Self { socket, local, ended: AtomicBool::new(false) })
         };
         open().map_err(|error: io::Error| SetupError::Listen {
             addr: at.to_string(),
             advice: match error.kind() {
                 io::ErrorKind::AddrInUse => {
-                    "another process has it; choose another, or port 0 for a free one"
+                    "another process uses it; choose another, or port 0 for a free one"
                 }
-                io::ErrorKind::PermissionDenied => "ports below 1024 need rights",
+                io::ErrorKind::PermissionDenied => {
+                    "ports below 1024 require root or CAP_NET_BIND_SERVICE"
+                }
                 _ => "it must be an address of this machine",
             },
             error,
         })
     }
 
-    /// Where it listens, with the port that was free.
+    /// The local address, with the chosen port.
     pub fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// Have [`respond`](Self::respond) return: soon if it is under way, else at once when it is
-    /// called.
+    /// Make [`respond`](Self::respond) return: soon if it is running, else as soon as it is called.
     pub fn end(&self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.ended.store(true, Ordering::Relaxed);
         waits::end_reads(&self.socket);
     }
 
-    /// Answer every datagram to which `answer` appends an answer (and says so), until the
-    /// [`end`](Self::end). It waits without a limit, which would cost each datagram a timer.
+    /// Reply to datagrams until [`end`](Self::end). `answer` appends a reply and returns true, or
+    /// returns false for no reply. Waits without a timeout, which would cost a timer per datagram.
     pub fn respond(&self, answer: &mut dyn FnMut(&[u8], &mut Vec<u8>) -> bool) -> Answered {
         let mut done = Answered::default();
         let mut buffer = vec![0; LONGEST];
         let mut out = Vec::with_capacity(LONGEST);
-        while !self.over.load(Ordering::Relaxed) {
-            // What goes wrong here (nobody has sent, the last answer's receiver is gone) concerns
-            // one datagram at most. One from nobody is what the end brings.
+        while !self.ended.load(Ordering::Relaxed) {
+            // An error here (no sender, or the receiver of the last reply is gone) affects at most
+            // one datagram. `end` causes a read without a sender.
             let received = recvfrom(&self.socket, &mut buffer, RecvFlags::empty());
             let Ok((n, _, Some(from))) = received else { continue };
             let Ok(from) = SocketAddr::try_from(from) else { continue };

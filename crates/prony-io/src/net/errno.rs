@@ -1,4 +1,4 @@
-//! What the kernel says, in the engine's words.
+//! Converts the kernel's errors to the engine's faults.
 
 use prony_core::fault::Fault;
 
@@ -7,19 +7,19 @@ pub(crate) fn last() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Whether that is how the kernel says that it has no sockets of some kind.
-pub(crate) fn lacks(error: &std::io::Error) -> bool {
-    let lacking =
+/// Whether the kernel does not support this kind of socket.
+pub(crate) fn is_unsupported(error: &std::io::Error) -> bool {
+    let unsupported =
         [libc::EPROTONOSUPPORT, libc::ESOCKTNOSUPPORT, libc::EAFNOSUPPORT, libc::ENOPROTOOPT];
-    error.raw_os_error().is_some_and(|e| lacking.contains(&e))
+    error.raw_os_error().is_some_and(|e| unsupported.contains(&e))
 }
 
-/// Why a connection could not be made (socket, bind or connect).
+/// The fault of a failed connect (socket, bind or connect).
 pub(crate) fn connect_fault(errno: i32) -> Fault {
     match errno {
-        // ENOENT: a unix socket that is not there, so nobody listens. EPROTOTYPE: one of another
-        // kind (a stream for packets, or the other way round). ENOPROTOOPT: the host has answered
-        // that it has nobody for the protocol.
+        // ENOENT: the unix socket does not exist, so there is no listener. EPROTOTYPE: the unix
+        // socket is of another type (stream or packets). ENOPROTOOPT: the host has replied that it
+        // does not support the protocol.
         libc::ECONNREFUSED | libc::ENOENT | libc::EPROTOTYPE | libc::ENOPROTOOPT => {
             Fault::ConnectRefused
         }
@@ -37,11 +37,11 @@ pub(crate) fn connect_fault(errno: i32) -> Fault {
     }
 }
 
-/// Why an open connection is dead (recv, send, or the socket's pending error).
+/// The fault of an open connection (recv, send, or the socket's pending error).
 pub(crate) fn stream_fault(errno: i32) -> Fault {
     match errno {
         libc::ENFILE | libc::EMFILE | libc::ENOBUFS | libc::ENOMEM => own_fault(errno),
-        // A datagram came back: over UDP that is how one learns that nobody listens.
+        // Over UDP: an ICMP error for a datagram, because nothing listens on the port.
         libc::ECONNREFUSED => Fault::ConnectRefused,
         libc::ECONNRESET
         | libc::EPIPE
@@ -59,13 +59,12 @@ pub(crate) fn stream_fault(errno: i32) -> Fault {
     }
 }
 
-/// The meter's own shortages.
+/// Faults of the meter's own host.
 fn own_fault(errno: i32) -> Fault {
     match errno {
         libc::EMFILE | libc::ENFILE => Fault::NoDescriptors,
-        // EAGAIN: an internet connect found no free local port; EADDRINUSE: none with that source
-        // address.
-        // EADDRNOTAVAIL: the same, or a missing address (see `Network::connect_fault`).
+        // EAGAIN: an internet connect found no free local port; EADDRINUSE: none with this source
+        // address. EADDRNOTAVAIL: the same, or a missing address (see `Network::connect_fault`).
         libc::EADDRNOTAVAIL | libc::EADDRINUSE | libc::EAGAIN => Fault::NoPorts,
         libc::ENOBUFS | libc::ENOMEM | libc::ENOSPC => Fault::NoBuffers,
         // A kernel without IPv6.
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_errno_has_the_class_that_users_expect() {
+    fn errnos_map_to_faults() {
         use prony_core::fault::FaultClass;
         for (errno, fault) in [
             (libc::ECONNREFUSED, Fault::ConnectRefused),

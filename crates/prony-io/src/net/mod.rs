@@ -1,4 +1,4 @@
-//! Sockets and what they are connected to.
+//! Sockets, addresses and the kernel's timestamps.
 
 pub mod datagrams;
 pub(crate) mod errno;

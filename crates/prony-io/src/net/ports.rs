@@ -1,4 +1,4 @@
-//! Local ports that are named instead of left to the kernel's choice, which knows only those of
+//! Explicit choice of local ports. The kernel's own choice is limited to
 //! `net.ipv4.ip_local_port_range`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -6,12 +6,12 @@ use std::os::fd::OwnedFd;
 
 use crate::net::socket;
 
-/// The lowest port that anybody may use.
+/// The lowest unprivileged port.
 const FIRST: u32 = 1_024;
-/// How many there are.
+/// The number of ports.
 pub(crate) const COUNT: u32 = 65_536 - FIRST;
 
-/// The ports of one worker: every n-th of all, so that workers do not meet.
+/// The ports of one worker: every n-th port, so that workers do not collide.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ports {
     next: u32,
@@ -25,7 +25,7 @@ impl Ports {
         Self { next: 0, worker: worker as u32 % workers, workers }
     }
 
-    /// The next port; after the last the first again.
+    /// The next port; after the last, the first again.
     fn advance(&mut self) -> u16 {
         let mut port = self.worker + self.next * self.workers;
         if port >= COUNT {
@@ -35,8 +35,8 @@ impl Ports {
         (FIRST + port) as u16
     }
 
-    /// Bind the socket to the next port that is free, on that address or all of the family; the
-    /// error of the last where none is.
+    /// Bind the socket to the next free port of this address, or of the unspecified address.
+    /// Returns the last error if none is free.
     pub(crate) fn bind(
         &mut self,
         fd: &OwnedFd,
@@ -65,13 +65,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_share_all_ports_and_none_twice() {
+    fn workers_share_all_ports_without_overlap() {
         let mut seen = std::collections::BTreeSet::new();
         for worker in 0..3 {
             let mut ports = Ports::new(worker, 3);
             let own: Vec<u16> = (0..COUNT / 3).map(|_| ports.advance()).collect();
             assert!(own.iter().all(|&port| seen.insert(port)), "worker {worker}");
-            assert_eq!(ports.advance(), own[0], "and from the beginning again");
+            assert_eq!(ports.advance(), own[0], "and the first again");
         }
         assert_eq!((seen.len() as u32, seen.first()), (COUNT, Some(&1_024)));
     }

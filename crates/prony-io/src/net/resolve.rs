@@ -1,4 +1,4 @@
-//! Names to addresses, before the run.
+//! Name resolution, before the run.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -22,11 +22,12 @@ pub enum Family {
     V6,
 }
 
-/// The name of a host, or its address where it has none. This may ask a name server, and wait.
+/// The name of a host, or its address if it has no name. May query a name server, and block.
 pub fn name_of(host: IpAddr) -> String {
     let addr = socket2::SockAddr::from(SocketAddr::new(host, 0));
     let mut name = [0_u8; 1025];
-    // SAFETY: the address is readable for its length, and the name has room for as much as is told.
+    // SAFETY: the address is readable for its length, and the name is writable for the given
+    // length.
     let result = unsafe {
         libc::getnameinfo(
             addr.as_ptr().cast(),
@@ -42,7 +43,7 @@ pub fn name_of(host: IpAddr) -> String {
     text.map_or_else(|| host.to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Where the bytes go instead of where the URLs say.
+/// The address to connect to in place of the URL's host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectTo {
     /// A name or address, without brackets.
@@ -61,7 +62,7 @@ impl FromStr for ConnectTo {
             match rest.strip_prefix(':') {
                 Some(port) => (host, Some(port)),
                 None if rest.is_empty() => (host, None),
-                None => return Err("after ']' comes nothing or ':PORT'".into()),
+                None => return Err("after ']' only ':PORT' is allowed".into()),
             }
         } else if s.parse::<IpAddr>().is_ok() {
             (s, None)
@@ -82,7 +83,7 @@ impl FromStr for ConnectTo {
     }
 }
 
-/// How endpoints become addresses.
+/// Resolves endpoints to addresses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resolver<'a> {
     pub(crate) family: Family,
@@ -123,8 +124,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// All addresses of a host, which may be several with commas between them: one association uses
-    /// those of the first one's family together.
+    /// All addresses of a host, or of several separated by commas: one association uses all those
+    /// of the first one's family.
     fn paths(&self, over: Carrier, hosts: &str, port: u16) -> Result<Vec<Remote>, SetupError> {
         let mut all: Vec<Remote> = Vec::new();
         for host in hosts.split(',') {
@@ -140,7 +141,7 @@ impl Resolver<'_> {
         let all = (host, port)
             .to_socket_addrs()
             .map_err(|error| SetupError::Resolve { host: host.into(), error: plain(&error) })?;
-        // The resolver may name an address once per socket type.
+        // The resolver may return an address once per socket type.
         let mut fit: Vec<SocketAddr> = Vec::new();
         for a in all {
             let family = match self.family {
@@ -171,13 +172,13 @@ fn unix(path: PathBuf) -> Result<Vec<Remote>, SetupError> {
     Ok(vec![remote])
 }
 
-/// The resolver's own words, without what std puts around them.
+/// The resolver's message without the prefix that std adds.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.strip_prefix("failed to lookup address information: ").unwrap_or(&text).into()
 }
 
-/// Whether connections can go out from all of these.
+/// Check that connections can use these source addresses.
 pub(crate) fn check_sources(sources: &[IpAddr]) -> Result<(), SetupError> {
     for &source_addr in sources {
         let to = match source_addr {
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn connect_to_takes_hosts_ports_and_brackets() {
+    fn connect_to_parses_hosts_ports_and_brackets() {
         let parse = |s: &str| s.parse::<ConnectTo>().map(|c| (c.host, c.port));
         assert_eq!(parse("a.example"), Ok(("a.example".into(), None)));
         assert_eq!(parse("a.example:81"), Ok(("a.example".into(), Some(81))));
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn overrides_win_over_the_url() {
+    fn overrides_replace_the_urls_host() {
         let to: ConnectTo = "127.0.0.9".parse().unwrap();
         let r = Resolver { connect_to: Some(&to), ..Resolver::default() };
         assert_eq!(names(&r, &tcp("does-not-exist.invalid")), ["127.0.0.9:80"]);
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn family_and_sources_choose_addresses() {
+    fn family_and_sources_select_addresses() {
         let v6 = Resolver { family: Family::V6, ..Resolver::default() };
         assert!(matches!(
             v6.resolve(&tcp("127.0.0.1")),
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_reached_is_said() {
+    fn rejects_unknown_names_and_long_paths() {
         let r = Resolver::default();
         let e = r.resolve(&tcp("does-not-exist.invalid")).unwrap_err().to_string();
         assert!(e.starts_with("host does-not-exist.invalid does not resolve: "), "{e}");

@@ -1,108 +1,117 @@
-//! What the outside may ask of a running load.
+//! Control of a running load: stop requests and rate changes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use prony_core::machine::StopRequest;
-use prony_core::schedule::Steer;
+use prony_core::schedule::RateChange;
 use prony_core::units::{Nanos, Span};
 
 use crate::time::stop::StopFlag;
 
-/// From the wish to change the rate to the moment from which on it changes: time for every worker
-/// to hear of it, which looks for changes 20 times a second.
+/// The delay before a rate change takes effect, so that every worker learns of it in time; workers
+/// check for changes 20 times a second.
 const NOTICE: Span = Span::from_millis(200);
 
-/// The stop flag, and changes of the rate. May be a `static`; the flag may be set from a signal
+/// The stop flag and the rate changes. May be a `static`; the flag may be set from a signal
 /// handler.
 #[derive(Debug)]
 pub struct Control {
     stop: StopFlag,
-    /// How many changes there are, so that workers need not lock anything to see it.
+    /// The number of changes, which workers read without a lock.
     changes: AtomicUsize,
-    steers: Mutex<Vec<Steer>>,
-    heard_late: AtomicBool,
+    rate_changes: Mutex<Vec<RateChange>>,
+    applied_late: AtomicBool,
 }
 
 impl Control {
-    /// Nothing is asked yet.
+    /// Nothing requested yet.
     pub const fn new() -> Self {
         Self {
             stop: StopFlag::new(),
             changes: AtomicUsize::new(0),
-            steers: Mutex::new(Vec::new()),
-            heard_late: AtomicBool::new(false),
+            rate_changes: Mutex::new(Vec::new()),
+            applied_late: AtomicBool::new(false),
         }
     }
 
-    /// Ask to start nothing new; or, where that was asked before, to end at once. Safe in a signal
+    /// Request to start nothing new; a second request ends the run at once. Safe in a signal
     /// handler.
     pub fn stop(&self) {
         self.stop.stop();
     }
 
-    /// The same in the user's name. A first request lets the drain last at most `drain`; after that
-    /// the run ends as if asked twice. Safe in a signal handler.
+    /// The same on behalf of the user. The first request limits the drain to `drain`, then the run
+    /// ends at once. Safe in a signal handler.
     pub fn interrupt(&self, drain: Span) {
         self.stop.interrupt(drain);
     }
 
-    /// Whether the user asked for the stop.
+    /// Whether the user requested the stop.
     pub fn is_interrupted(&self) -> bool {
         self.stop.is_interrupted()
     }
 
-    /// How long the drain may last; [`Span::MAX`]: until the requests' own timeouts.
+    /// The time limit of the drain; [`Span::MAX`]: until the requests' own timeouts.
     pub fn drain_limit(&self) -> Span {
         self.stop.drain_limit()
     }
 
-    /// Ask to end at once. Safe in a signal handler.
+    /// Request to end at once. Safe in a signal handler.
     pub fn stop_now(&self) {
         self.stop.stop_now();
     }
 
-    /// What is asked.
+    /// The current stop request.
     pub fn stop_request(&self) -> Option<StopRequest> {
         self.stop.stop_request()
     }
 
-    /// The stop flag alone, which is all that drivers look at.
+    /// The stop flag alone, for drivers.
     pub fn stop_flag(&self) -> &StopFlag {
         &self.stop
     }
 
-    /// Change the rate to the plan's times `factor` (0: a pause) shortly after `now`, which is the
-    /// time since the epoch. Only in a load that expects it ([`crate::Options::steerable`]), by one
-    /// thread.
-    pub fn steer(&self, factor: f64, now: Nanos) {
-        let mut steers = self.steers.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = steers.last().map_or(Nanos::ZERO, |last| last.from);
-        steers.push(Steer { from: last.max(now + NOTICE), factor });
-        self.changes.store(steers.len(), Ordering::Release);
+    /// Set the rate to the planned rate times `factor` (0 pauses the load), shortly after `now`
+    /// (time since the epoch). Needs [`crate::Options::adjustable_rate`]. Only one thread may call
+    /// this.
+    pub fn change_rate(&self, factor: f64, now: Nanos) {
+        let mut rate_changes = self.rate_changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = rate_changes.last().map_or(Nanos::ZERO, |last| last.from);
+        rate_changes.push(RateChange { from: last.max(now + NOTICE), factor });
+        self.changes.store(rate_changes.len(), Ordering::Release);
     }
 
-    /// All changes so far, in the order of their moments.
-    pub fn steers(&self) -> Vec<Steer> {
-        self.steers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Change the rate from an agreed moment on, the same in several processes. A moment before the
+    /// last change counts as the moment of that change.
+    pub fn change_rate_from(&self, change: RateChange) {
+        let mut rate_changes = self.rate_changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = rate_changes.last().map_or(Nanos::ZERO, |last| last.from);
+        rate_changes.push(RateChange { from: last.max(change.from), ..change });
+        self.changes.store(rate_changes.len(), Ordering::Release);
     }
 
-    /// Whether a worker was too busy to hear of a change before its moment: it may have started
-    /// requests behind that moment as the rate before it asked.
-    pub fn heard_late(&self) -> bool {
-        self.heard_late.load(Ordering::Relaxed)
+    /// All changes so far, in order of time.
+    pub fn rate_changes(&self) -> Vec<RateChange> {
+        self.rate_changes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The changes behind the first `known`, for a worker that hears of them now.
-    pub(crate) fn news(&self, known: usize, now: Nanos) -> Vec<Steer> {
+    /// Whether a worker was too busy to apply a change in time: it may have started requests after
+    /// the change at the previous rate.
+    pub fn applied_late(&self) -> bool {
+        self.applied_late.load(Ordering::Relaxed)
+    }
+
+    /// The changes after the first `known`, for a worker that applies them now.
+    pub(crate) fn changes_since(&self, known: usize, now: Nanos) -> Vec<RateChange> {
         if self.changes.load(Ordering::Acquire) <= known {
             return Vec::new();
         }
-        let news = self.steers().split_off(known);
-        if news.iter().any(|steer| steer.from < now) {
-            self.heard_late.store(true, Ordering::Relaxed);
+        let new = self.rate_changes().split_off(known);
+        if new.iter().any(|change| change.from < now) {
+            self.applied_late.store(true, Ordering::Relaxed);
         }
-        news
+        new
     }
 }
 
@@ -117,18 +126,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_come_in_the_order_of_their_moments() {
+    fn rate_changes_are_ordered_by_time() {
         let (c, at) = (Control::new(), |ms| Nanos::ZERO + Span::from_millis(ms));
-        assert!(c.news(0, at(0)).is_empty());
-        c.steer(0.0, at(1_000));
-        c.steer(1.1, at(900));
-        c.steer(1.21, at(2_000));
-        let told: Vec<_> = c.steers().iter().map(|s| (s.from, s.factor)).collect();
-        assert_eq!(told, [(at(1_200), 0.0), (at(1_200), 1.1), (at(2_200), 1.21)]);
-        assert_eq!(c.news(1, at(1_200)), c.steers()[1..]);
-        assert!(!c.heard_late());
-        assert_eq!(c.news(2, at(2_201)).len(), 1);
-        assert!(c.heard_late());
-        assert!(c.news(3, at(9_000)).is_empty());
+        assert!(c.changes_since(0, at(0)).is_empty());
+        c.change_rate(0.0, at(1_000));
+        c.change_rate(1.1, at(900));
+        c.change_rate(1.21, at(2_000));
+        let changes: Vec<_> = c.rate_changes().iter().map(|s| (s.from, s.factor)).collect();
+        assert_eq!(changes, [(at(1_200), 0.0), (at(1_200), 1.1), (at(2_200), 1.21)]);
+        assert_eq!(c.changes_since(1, at(1_200)), c.rate_changes()[1..]);
+        assert!(!c.applied_late());
+        assert_eq!(c.changes_since(2, at(2_201)).len(), 1);
+        assert!(c.applied_late());
+        assert!(c.changes_since(3, at(9_000)).is_empty());
     }
 }

@@ -1,12 +1,12 @@
-//! A crew of workers: one thread, one driver and one machine each, nothing shared but the clock's
-//! epoch and the stop flag.
+//! The workers of a run: one thread, one driver and one machine each. They share only the epoch of
+//! the clock and the stop flag.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use prony_core::machine::Machine;
-use prony_core::summary::Meter;
+use prony_core::summary::WorkerStats;
 use prony_core::units::{Nanos, Span};
 
 use super::control::Control;
@@ -18,42 +18,50 @@ use crate::host::pressure;
 use crate::time::clock::Clock;
 use crate::time::stop::PULSE;
 
-/// From the moment when all workers are ready to the epoch.
+/// The time between the moment when all workers are ready and the epoch.
 const LEAD: Span = Span::from_millis(5);
-/// The last part of the wait for the epoch is spun.
+/// The same if nothing is due at given times: a thread that wakes up late then delays nothing.
+const LEAD_UNTIMED: Span = Span::from_millis(1);
+/// The last part of the wait for the epoch, which is spun.
 const SPIN: Span = Span::from_micros(300);
 
-/// What the workers have in common.
+/// The settings of all workers.
 pub(crate) struct Crew<'a> {
     pub(crate) control: &'a Control,
     pub(crate) driver: DriverChoice,
-    /// The cores to stay on, in turn; empty = wherever the kernel likes.
+    /// The cores to pin workers to, in turn; empty = no pinning.
     pub(crate) cores: Vec<usize>,
     /// Whether workers run under the real-time scheduler.
     pub(crate) realtime: bool,
+    /// Whether requests are due at given times: arrivals, or users after their think time.
+    pub(crate) timed: bool,
+    /// When to start, in nanoseconds since 1970; `None`: at once.
+    pub(crate) start_at: Option<u64>,
 }
 
-/// A worker that has ended.
+/// The result of a worker.
 pub(crate) struct Done<M> {
     pub(crate) machine: M,
-    pub(crate) meter: Meter,
+    pub(crate) meter: WorkerStats,
     pub(crate) driver: &'static str,
+    /// How long after the epoch it started.
+    pub(crate) start_late: Span,
 }
 
-/// Tells how a worker's machine stands.
+/// Publishes the progress of a worker's machine.
 type Show<'a, M> = &'a (dyn Fn(usize, &mut M, Nanos, Span) + Sync);
 
-/// What a worker waits for before it begins.
+/// Synchronizes the start of a worker.
 struct Start {
     ready: Sender<Result<(), SetupError>>,
     go: Receiver<Clock>,
 }
 
 impl Crew<'_> {
-    /// Run one worker per configuration and wait for all. `make(i)` builds the machine of worker i
-    /// in its thread; `show(i, machine, now, spun)` is called by worker i about every 50 ms, with
-    /// how long it has spun so far; `watch(now)` by the calling thread as often, which sleeps on
-    /// where there is none. A `None` that comes back stands for a worker that panicked.
+    /// Run one worker per configuration and wait for all. `make(i)` creates the machine of worker i
+    /// in its thread. Worker i calls `show(i, machine, now, spun)` about every 50 ms, with its spin
+    /// time so far. The calling thread calls `watch(now)` as often, or sleeps if it is `None`. In
+    /// the result, `None` stands for a worker that panicked.
     pub(crate) fn work<M: Machine + Send>(
         &self,
         configs: Vec<Config>,
@@ -80,13 +88,18 @@ impl Crew<'_> {
                 gates.push(gate);
             }
             drop((ready, working));
-            // A failure drops the gates, upon which the workers that are ready go home.
+            // An error drops the gates, and the workers that are ready exit.
             for outcome in &all_ready {
                 outcome?;
             }
-            let clock = Clock::starting_in(LEAD);
+            let clock = match self.start_at {
+                None => Clock::starting_in(if self.timed { LEAD } else { LEAD_UNTIMED }),
+                Some(at) => {
+                    Clock::starting_at(at).map_err(|passed| SetupError::StartPassed { passed })?
+                }
+            };
             for gate in gates {
-                // A worker that panicked before its start does not listen any more.
+                // A worker that panicked before the start no longer receives.
                 let _ = gate.send(clock);
             }
             let pause = Duration::from_nanos(PULSE.as_nanos());
@@ -108,36 +121,51 @@ impl Crew<'_> {
         show: Show<'_, M>,
     ) -> Option<Done<M>> {
         let prepared = self.prepare(i, config);
-        let (mut driver, said) = match prepared {
+        let (mut driver, result) = match prepared {
             Ok(driver) => (Some(driver), Ok(())),
             Err(e) => (None, Err(e)),
         };
         let mut machine = make(i);
-        start.ready.send(said).ok()?;
+        start.ready.send(result).ok()?;
         drop(start.ready);
         let clock = start.go.recv().ok()?;
         let driver = driver.as_mut()?;
-        wait_for_epoch(clock);
+        self.wait_for_epoch(clock);
+        let start_late = clock.now().since(Nanos::ZERO);
 
         let (user, system) = cpu::thread_times();
-        let turned = pressure::turned();
+        let sched_delay = pressure::sched_delay();
         let mut pulse = |m: &mut M, now: Nanos, spun: Span| show(i, m, now, spun);
         let mut watched = Watched { machine: &mut machine, pulse: &mut pulse };
         let stats = driver.run(&mut watched, clock, self.control.stop_flag());
         let (user_end, system_end) = cpu::thread_times();
-        let meter = Meter {
+        let meter = WorkerStats {
             cpu_user: user_end - user,
             cpu_system: system_end - system,
             wall: stats.end.since(Nanos::ZERO),
-            // Interrupts and short preemptions are in the one and not in the other.
+            // Interrupts and short preemptions count in one but not in the other.
             spin: stats.spin.min(user_end + system_end - (user + system)),
-            turns: stats.turns,
+            loop_iterations: stats.turns,
             stalls: stats.stalls,
-            turned: pressure::turned_since(turned, pressure::turned()),
+            sched_delay: pressure::sched_delay_since(sched_delay, pressure::sched_delay()),
             transport: stats.transport,
-            stamps: stats.stamps,
+            timestamps: stats.stamps,
         };
-        Some(Done { machine, meter, driver: driver.name() })
+        Some(Done { machine, meter, driver: driver.name(), start_late })
+    }
+
+    /// Sleep until just before the epoch, then spin. A stop ends the wait.
+    fn wait_for_epoch(&self, clock: Clock) {
+        loop {
+            let sleep = clock.until_epoch() - SPIN;
+            if sleep == Span::ZERO || self.control.stop_request().is_some() {
+                break;
+            }
+            thread::sleep(Duration::from_nanos(sleep.min(PULSE).as_nanos()));
+        }
+        while clock.until_epoch() > Span::ZERO && self.control.stop_request().is_none() {
+            std::hint::spin_loop();
+        }
     }
 
     fn prepare(&self, i: usize, config: Config) -> Result<Driver, SetupError> {
@@ -149,13 +177,5 @@ impl Crew<'_> {
             cpu::realtime().map_err(SetupError::Realtime)?;
         }
         Driver::new(self.driver, config)
-    }
-}
-
-fn wait_for_epoch(clock: Clock) {
-    let sleep = clock.until_epoch() - SPIN;
-    thread::sleep(Duration::from_nanos(sleep.as_nanos()));
-    while clock.until_epoch() > Span::ZERO {
-        std::hint::spin_loop();
     }
 }

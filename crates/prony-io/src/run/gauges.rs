@@ -1,5 +1,5 @@
-//! What may be seen of a running load: gauges that each worker sets 20 times a second, and their
-//! sum. Beside the stop flag the only memory that workers share.
+//! The progress of a running load: gauges that each worker updates 20 times a second, and their
+//! sum. Apart from the stop flag, these are the only memory that workers share.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,67 +17,66 @@ use super::control::Control;
 use crate::host::cpu;
 use crate::time::stop::PULSE;
 
-/// A load as it stands: the sum over its workers, at most 50 ms old.
+/// The state of a load: the sum over its workers, at most 50 ms old.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
     /// Time since the epoch.
     pub now: Nanos,
-    /// Requests wanted so far, warm-up included.
+    /// Requests due so far, including the warm-up.
     pub started: u64,
-    /// Requests answered as expected.
+    /// Requests with a reply as expected.
     pub replies: u64,
-    /// Requests failed.
+    /// Failed requests.
     pub failed: u64,
-    /// Requests among the failed that were lost: the peer has answered them neither rightly nor
-    /// wrongly.
+    /// Failed requests without any reply from the peer.
     pub lost: u64,
-    /// Sessions completed, where there are any.
+    /// Completed sessions, in a load of sessions.
     pub sessions: u64,
-    /// Requests wanted but neither answered nor failed.
+    /// Requests due that have neither completed nor failed.
     pub in_flight: u64,
-    /// When the last worker has ended its drain at the latest; once all that have requests in
+    /// When the drain of the last worker ends at the latest; set once all workers with requests in
     /// flight drain.
     pub drain_end: Option<Nanos>,
-    /// The newest interval of the time series that all workers have told, once there is one.
+    /// The latest interval of the time series that all workers have completed, if any.
     pub last: Option<Interval>,
-    /// For each worker, when it was looked at and how many replies it had then.
+    /// For each worker, the time of its last update and its number of replies then.
     pub workers: Vec<(Nanos, u64)>,
-    /// What is told on demand only ([`crate::Options::detail`]).
+    /// Details, if requested ([`crate::Options::detail`]).
     pub detail: Option<Detail>,
-    /// Blocks of the measurement that have ended since the last look, each with when it begins,
-    /// counted from the begin of the measurement; only on demand ([`crate::Options::blocks`]).
+    /// Blocks of the measurement that have ended since the last update, with their start, relative
+    /// to the start of the measurement; if requested ([`crate::Options::blocks`]).
     pub blocks: Vec<(Span, Block)>,
-    /// The same of the service times, where they are kept ([`crate::Options::keep_service`]).
+    /// The same for service times, if they are kept ([`crate::Options::keep_service`]).
     pub served: Vec<(Span, Block)>,
 }
 
 /// One interval of the time series.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// Its begin, since the epoch.
+    /// Its start, since the epoch.
     pub begin: Nanos,
-    /// Its length: 1 s, and twice as long whenever a series is full.
+    /// Its length: 1 s, doubled whenever a series is full.
     pub length: Span,
-    /// What was counted in it.
+    /// The counts in the interval.
     pub cell: Cell,
 }
 
-/// What only a whole screen has room for.
+/// Details for the full-screen view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detail {
-    /// Connections open or being opened.
+    /// Open connections, including those being opened.
     pub connections: u64,
-    /// Whole replies by status, warm-up included.
+    /// Complete replies by status, including the warm-up.
     pub statuses: BTreeMap<u16, u64>,
-    /// Failed requests by fault, warm-up included.
+    /// Failed requests by fault, including the warm-up.
     pub faults: [u64; Fault::COUNT],
     /// The send lag so far.
     pub lag: LagSoFar,
-    /// CPU time of each worker so far, less what it spent spinning.
+    /// The CPU time of each worker so far, without spinning.
     pub work: Vec<Span>,
 }
 
-/// One worker's part of [`Live`], on cache lines of its own.
+/// One worker's part of [`Live`], on its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Gauge {
@@ -90,11 +89,11 @@ pub(crate) struct Gauge {
     lag: [AtomicU64; 3],
     work: AtomicU64,
     faults: ByFault,
-    /// When the worker ends its drain at the latest; 0 as long as it does not drain.
+    /// When the worker's drain ends at the latest; 0 while it does not drain.
     drain_end: AtomicU64,
-    /// How many changes of the rate the worker knows.
-    steers: AtomicUsize,
-    /// The worker only tries to lock it: it never waits for whoever looks.
+    /// The number of rate changes that the worker has applied.
+    rate_changes: AtomicUsize,
+    /// The worker only uses `try_lock`, so it never waits for a reader.
     lists: Mutex<Lists>,
 }
 
@@ -110,42 +109,42 @@ impl Default for ByFault {
 
 #[derive(Debug, Default)]
 struct Lists {
-    /// The newest interval that the worker has closed, and the one before it.
+    /// The last two intervals that the worker has completed, latest first.
     last: [Option<Interval>; 2],
     /// When the replies were counted, and their number.
     replies: (Nanos, u64),
     statuses: Vec<(u16, u64)>,
-    blocks: Ended,
-    served: Ended,
+    blocks: CompletedBlocks,
+    served: CompletedBlocks,
 }
 
-/// The blocks of a series that have ended.
+/// The completed blocks of a series.
 #[derive(Debug, Default)]
-struct Ended {
-    /// Those that nobody has fetched yet.
+struct CompletedBlocks {
+    /// Blocks that were not fetched yet.
     blocks: Vec<(Span, Block)>,
-    /// Until when they were told.
+    /// The end of the last published block.
     until: Span,
 }
 
 impl Gauge {
-    /// Tell the engine of changes of the rate that it does not know yet. Called by the worker.
+    /// Apply new rate changes to the engine. Called by the worker.
     pub(crate) fn apply_changes<P: Carrier>(
         &self,
         control: &Control,
         engine: &mut Engine<P>,
         now: Nanos,
     ) {
-        let known = self.steers.load(Ordering::Relaxed);
-        let news = control.news(known, now);
-        self.steers.store(known + news.len(), Ordering::Relaxed);
-        for steer in news {
-            engine.steer(steer);
+        let known = self.rate_changes.load(Ordering::Relaxed);
+        let new = control.changes_since(known, now);
+        self.rate_changes.store(known + new.len(), Ordering::Relaxed);
+        for change in new {
+            engine.change_rate(change);
         }
     }
 
-    /// Tell how the engine stands; `detail` with what only a whole screen has room for. `spun` is
-    /// what the worker has spent spinning so far. Called by the worker itself.
+    /// Publish the engine's progress, with details if `detail`. `spun` is the worker's spin time so
+    /// far. Called by the worker.
     pub(crate) fn show<P: Carrier>(
         &self,
         engine: &Engine<P>,
@@ -161,7 +160,7 @@ impl Gauge {
         set(&self.failed, failed);
         set(&self.lost, lost);
         set(&self.sessions, recorder.sessions_completed());
-        // What was in flight when the drain began only becomes less: looked at once.
+        // Requests in flight can only decrease during the drain, so set this once.
         if self.drain_end.load(Ordering::Relaxed) == 0
             && let Some(end) = engine.drain_end()
         {
@@ -188,29 +187,29 @@ impl Gauge {
         let series = recorder.series(now);
         if let Some((index, cell)) = series.last_complete(now) {
             let length = series.interval();
-            lists.close(series.begin() + length * index as u64, length, cell);
+            lists.close(series.start() + length * index as u64, length, cell);
         }
     }
 }
 
 impl Gauge {
-    /// Tell of the blocks that have ended. Called by the worker itself.
+    /// Publish the blocks that have ended. Called by the worker.
     pub(crate) fn show_blocks<P: Carrier>(&self, engine: &Engine<P>) {
         let Ok(mut lists) = self.lists.try_lock() else { return };
-        lists.blocks.tell(engine.recorder().measured());
+        lists.blocks.publish(engine.recorder().measured());
         if let Some(served) = engine.recorder().served() {
-            lists.served.tell(served);
+            lists.served.publish(served);
         }
     }
 
-    /// What a worker that panicked has left is as good as any.
+    /// The values of a worker that panicked are still valid.
     fn lists(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Ended {
-    fn tell(&mut self, series: &Series) {
+impl CompletedBlocks {
+    fn publish(&mut self, series: &Series) {
         let blocks = series.blocks();
         for (at, block) in blocks.between(self.until, series.settled()) {
             self.blocks.push((at, block.clone()));
@@ -220,20 +219,20 @@ impl Ended {
 }
 
 impl Lists {
-    /// That is now the newest interval which is complete, as it mostly was already.
+    /// Set the latest complete interval. Usually it is unchanged.
     fn close(&mut self, begin: Nanos, length: Span, cell: Cow<'_, Cell>) {
-        let [newest, before] = &mut self.last;
-        match newest {
-            Some(n) if n.begin != begin => *before = newest.take(),
+        let [latest, before] = &mut self.last;
+        match latest {
+            Some(n) if n.begin != begin => *before = latest.take(),
             Some(n) if n.length == length && n.cell == *cell => return,
             _ => {}
         }
-        *newest = Some(Interval { begin, length, cell: cell.into_owned() });
+        *latest = Some(Interval { begin, length, cell: cell.into_owned() });
     }
 }
 
 impl Live {
-    /// Requests that were answered, rightly or wrongly.
+    /// Requests with a reply, as expected or not.
     pub fn answered(&self) -> u64 {
         // The gauges are read one by one while they change.
         self.replies + self.failed.saturating_sub(self.lost)
@@ -261,30 +260,30 @@ impl Live {
         }
         live.drain_end = live.drain_end.filter(|_| draining);
         live.in_flight = live.started.saturating_sub(live.replies + live.failed);
-        live.last = newest(gauges, now);
+        live.last = latest(gauges, now);
         live.detail = detail.then(|| Detail::of(gauges));
         live
     }
 }
 
-/// The newest interval that every worker which is still at work has closed.
-fn newest(gauges: &[Gauge], now: Nanos) -> Option<Interval> {
-    let mut newest: Option<Interval> = None;
+/// The latest interval that every running worker has completed.
+fn latest(gauges: &[Gauge], now: Nanos) -> Option<Interval> {
+    let mut latest: Option<Interval> = None;
     for g in gauges {
         let lists = g.lists();
-        // Two pulses after its end a worker has told of it, be it busy in one of them.
-        let told = |i: &&Interval| i.begin + i.length + PULSE * 2 <= now;
-        for interval in lists.last.iter().flatten().filter(told) {
-            match &mut newest {
+        // Two pulses after its end, every worker has published it, even if one pulse was late.
+        let published = |i: &&Interval| i.begin + i.length + PULSE * 2 <= now;
+        for interval in lists.last.iter().flatten().filter(published) {
+            match &mut latest {
                 Some(sum) if (sum.begin, sum.length) == (interval.begin, interval.length) => {
                     sum.cell.merge(&interval.cell);
                 }
                 Some(sum) if sum.begin > interval.begin => {}
-                _ => newest = Some(interval.clone()),
+                _ => latest = Some(interval.clone()),
             }
         }
     }
-    newest
+    latest
 }
 
 impl Detail {
@@ -350,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_is_known_once_all_workers_drain() {
+    fn drain_end_is_known_once_all_workers_drain() {
         let gauges = [Gauge::default(), Gauge::default(), Gauge::default()];
         for (gauge, started) in gauges.iter().zip([3, 2, 0]) {
             gauge.started.store(started, Ordering::Relaxed);
@@ -358,26 +357,26 @@ mod tests {
         let end = || Live::of(&gauges, Nanos(3), false).drain_end;
         assert_eq!(end(), None);
         gauges[0].drain_end.store(40, Ordering::Relaxed);
-        assert_eq!(end(), None, "the second has requests in flight and has not heard of it");
+        assert_eq!(end(), None, "the second has requests in flight and does not drain yet");
         gauges[1].drain_end.store(70, Ordering::Relaxed);
-        assert_eq!(end(), Some(Nanos(70)), "the third has none");
+        assert_eq!(end(), Some(Nanos(70)), "the third has no requests in flight");
     }
 
     #[test]
-    fn an_interval_counts_once_all_have_told_of_it() {
+    fn interval_counts_once_all_workers_have_published_it() {
         let gauges = [Gauge::default(), Gauge::default(), Gauge::default()];
         let close = |worker: usize, begin, started| {
             let Interval { begin, length, cell } = interval(begin, started);
             gauges[worker].lists.lock().unwrap().close(begin, length, Cow::Owned(cell));
         };
-        let last = |now: Nanos| newest(&gauges, now).map(|i| (i.begin, i.cell.started));
+        let last = |now: Nanos| latest(&gauges, now).map(|i| (i.begin, i.cell.started));
         close(0, 3, 1);
         close(1, 3, 10);
         close(1, 3, 20);
         close(2, 3, 100);
-        assert_eq!(last(seconds(4)), None, "a worker may not have told of it yet");
+        assert_eq!(last(seconds(4)), None, "a worker may not have published it yet");
         assert_eq!(last(seconds(4) + PULSE * 2), Some((seconds(3), 121)));
-        // The first is ahead, and the last has ended: it will close no interval any more.
+        // The first worker is ahead, and the last has finished: it will complete no more intervals.
         close(0, 4, 2);
         assert_eq!(last(seconds(5)), Some((seconds(3), 121)));
         close(1, 4, 30);

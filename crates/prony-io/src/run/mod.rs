@@ -1,5 +1,5 @@
-//! The ways in: a load from plan to tallies, and a server from listeners to its end. One thread,
-//! one driver and one machine each; the stop flag and the gauges are all that they share.
+//! Entry points: a load from plan to tallies, and a server from listeners to its end. Each worker
+//! has one thread, one driver and one machine; workers share only the stop flag and the gauges.
 
 pub(crate) mod control;
 mod crew;

@@ -1,4 +1,4 @@
-//! How a load is put on a machine.
+//! How to run a load on this machine.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,65 +14,67 @@ use crate::net::resolve::{ConnectTo, Family};
 use crate::net::socket::options::SocketOptions;
 use crate::time::sleep::Precision;
 
-/// How a load is put on this machine; nothing of it changes what is sent, or when.
+/// How to run a load on this machine; no option changes which requests are sent, or when.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Worker threads; `None` = as many as cores may be used. Never more than there are
-    /// connections.
+    /// The number of worker threads; `None` = one per allowed core. Never more than connections.
     pub threads: Option<usize>,
-    /// Whether to keep each worker on a core of its own.
+    /// When to start, as a time of the wall clock in nanoseconds since 1970; `None` = immediately.
+    pub start_at: Option<u64>,
+    /// Whether to pin each worker to its own core.
     pub pin: bool,
     /// Whether workers run under the real-time scheduler.
     pub realtime: bool,
     /// The driver.
     pub driver: DriverChoice,
-    /// How waits end.
+    /// How precisely waits end.
     pub precision: Precision,
-    /// Connect there instead of to the URLs' hosts.
+    /// Connect to this address instead of the URLs' hosts.
     pub connect_to: Option<ConnectTo>,
-    /// Connect to that unix socket instead.
+    /// Connect to this unix socket instead.
     pub unix_socket: Option<PathBuf>,
     /// Local addresses to connect from, in turn.
     pub sources: Vec<IpAddr>,
-    /// How sockets are made.
+    /// Options of new sockets.
     pub sockets: SocketOptions,
-    /// Whether to ask for more connections than the machine is known to allow, and to count what
-    /// it refuses, instead of lowering the cap of an open loop beforehand.
+    /// Whether to try more connections than the machine is known to allow, and to count those that
+    /// it refuses, instead of lowering the connection limit of an open loop in advance.
     pub over_limits: bool,
     /// Which addresses of a name to use.
     pub family: Family,
-    /// What secured endpoints need; a plan that has some cannot be run without.
+    /// TLS settings; required by plans with TLS endpoints.
     pub tls: Option<TlsContext>,
-    /// Whether to ask the kernel about closed connections (retransmits, round-trip times).
+    /// Whether to read the kernel's statistics of closed connections (retransmits, round-trip
+    /// times).
     pub tcp_info: bool,
-    /// Whether to have the kernel note when requests leave it and replies reach it
-    /// ([`phases`](prony_core::record::Tally::phases)); io_uring is then not taken.
+    /// Whether to use the kernel's timestamps of requests and replies
+    /// ([`phases`](prony_core::record::Tally::phases)); the io_uring driver is then not used.
     pub timestamps: bool,
-    /// Whether to tell, while the load runs, what only a whole screen has room for
-    /// ([`crate::Live::detail`]).
+    /// Whether to publish details while the load runs ([`crate::Live::detail`]).
     pub detail: bool,
-    /// Whether to tell, while the load runs, of the measurement's blocks ([`crate::Live::blocks`]).
+    /// Whether to publish the blocks of the measurement while the load runs
+    /// ([`crate::Live::blocks`]).
     pub blocks: bool,
-    /// Whether the rate may be changed while the load runs ([`crate::Control::steer`]). An open
-    /// loop then lasts until its end even where nothing more is asked for.
-    pub steerable: bool,
-    /// Whether to keep the stamps of every success ([`kept`](prony_core::record::Tally::kept)).
+    /// Whether the rate may be changed while the load runs ([`crate::Control::change_rate`]). An
+    /// open loop then runs until its planned end, even if no further arrivals are planned.
+    pub adjustable_rate: bool,
+    /// Whether to keep the timestamps of every success ([`kept`](prony_core::record::Tally::kept)).
     pub keep_requests: bool,
-    /// Whether to keep the service times over time ([`prony_core::record::Tally::served`]); they
-    /// are then told with the blocks too.
+    /// Whether to keep the service times over time
+    /// ([`service_series`](prony_core::record::Tally::service_series)) with their blocks.
     pub keep_service: bool,
-    /// Who is told of every success in the measurement; then none is kept.
+    /// Is called for every success in the measurement; then none is kept.
     pub observer: Option<Observer>,
-    /// Makes for each worker one who looks at what goes by on its connections.
+    /// Creates a tap for each worker, which sees the data of its connections.
     pub taps: Option<Taps>,
 }
 
-/// Makes a [`Tap`] for each worker.
+/// Creates a [`Tap`] for each worker.
 #[derive(Clone)]
 pub struct Taps(pub Arc<dyn Fn() -> Box<dyn Tap> + Send + Sync>);
 
 impl Taps {
-    /// From what makes one.
+    /// From a function that creates one.
     pub fn new<T: Tap + 'static>(make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         Self(Arc::new(move || Box::new(make())))
     }
@@ -88,6 +90,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             threads: None,
+            start_at: None,
             pin: false,
             realtime: false,
             driver: DriverChoice::default(),
@@ -103,7 +106,7 @@ impl Default for Options {
             timestamps: false,
             detail: false,
             blocks: false,
-            steerable: false,
+            adjustable_rate: false,
             keep_requests: false,
             keep_service: false,
             observer: None,

@@ -1,4 +1,4 @@
-//! The way in for a server: listeners bound with clear errors, then a machine run on them.
+//! Entry points of servers: bind listeners, then run a machine on them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 
 use prony_core::machine::Machine;
-use prony_core::summary::Meter;
+use prony_core::summary::WorkerStats;
 use prony_core::units::{Nanos, Span};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -17,7 +17,7 @@ use super::crew::Crew;
 use super::options::Options;
 use crate::drivers::Driver;
 use crate::drivers::config::{Config, DriverChoice, Watched};
-use crate::drivers::desk::Desk;
+use crate::drivers::dedicated::DedicatedThreads;
 use crate::drivers::userspace::{self, Userspace};
 use crate::error::SetupError;
 use crate::host::{cpu, limits};
@@ -28,7 +28,7 @@ use crate::net::socket::sctp::{self, Rto, Style, Tuning};
 use crate::time::clock::Clock;
 use crate::time::sleep::Precision;
 
-/// Connections that may wait to be accepted; the kernel lowers it to net.core.somaxconn.
+/// The listen backlog; the kernel limits it to net.core.somaxconn.
 const BACKLOG: i32 = 65_535;
 
 /// Where a server listens.
@@ -40,16 +40,16 @@ pub enum Listen {
     Unix(PathBuf),
     /// An address and a port of Multipath TCP.
     Mptcp(SocketAddr),
-    /// Addresses of one host, all with one port, of SCTP.
+    /// SCTP addresses of one host, all with the same port.
     Sctp {
-        /// What kind of socket.
+        /// The style of the socket.
         style: Style,
         /// The addresses; at least one.
         addrs: Vec<SocketAddr>,
         /// This side's retransmission timeouts.
         rto: Rto,
     },
-    /// A unix socket that keeps the boundaries of messages.
+    /// A unix socket with message boundaries.
     UnixSeqpacket(PathBuf),
 }
 
@@ -60,24 +60,24 @@ pub struct Listener {
     local: Listen,
 }
 
-/// A server's machine after its run.
+/// The result of a server's worker.
 #[derive(Debug)]
 pub struct Served<M> {
     /// The machine.
     pub machine: M,
-    /// What its worker did.
-    pub meter: Meter,
+    /// The worker's statistics.
+    pub meter: WorkerStats,
     /// The driver's name.
     pub driver: &'static str,
 }
 
 impl Listener {
-    /// Where it listens, with the port that was free.
+    /// The local address, with the chosen port.
     pub fn local(&self) -> &Listen {
         &self.local
     }
 
-    fn cuts_packets(&self) -> bool {
+    fn needs_whole_packets(&self) -> bool {
         matches!(self.local, Listen::UnixSeqpacket(_))
     }
 }
@@ -99,27 +99,31 @@ impl std::fmt::Display for Listen {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Listen::Unix(path) | Listen::UnixSeqpacket(path) = &self.local {
-            // It was made by `bind`; that it is gone already is fine.
+            // `bind` created it; ignore if it is gone already.
             drop(std::fs::remove_file(path));
         }
     }
 }
 
-/// Listen there.
+/// Listen on this address.
 pub fn bind(listen: &Listen) -> Result<Listener, SetupError> {
     open(listen).map_err(|error| {
         let advice = match error.kind() {
             io::ErrorKind::AddrInUse => {
-                "another process has it; choose another, or port 0 for a free one"
+                "another process uses it; choose another, or port 0 for a free one"
             }
-            io::ErrorKind::PermissionDenied => "ports below 1024 and foreign folders need rights",
+            io::ErrorKind::PermissionDenied => {
+                "ports below 1024 and directories of other users require permission"
+            }
             io::ErrorKind::AddrNotAvailable => "it must be an address of this machine",
-            io::ErrorKind::NotFound => "the folder must exist",
-            _ if errno::lacks(&error) && matches!(listen, Listen::Sctp { .. }) => {
-                "this kernel has no SCTP; load its module (modprobe sctp, as root), or take prony's \
+            io::ErrorKind::NotFound => "the directory must exist",
+            _ if errno::is_unsupported(&error) && matches!(listen, Listen::Sctp { .. }) => {
+                "this kernel has no SCTP; load its module (modprobe sctp, as root), or use prony's \
                  own: --sctp udp or --sctp raw"
             }
-            _ if errno::lacks(&error) => "this kernel has no such sockets; take another transport",
+            _ if errno::is_unsupported(&error) => {
+                "this kernel does not support such sockets; use another transport"
+            }
             _ => "choose another address",
         };
         SetupError::Listen { addr: listen.to_string(), error, advice }
@@ -164,10 +168,9 @@ fn open_sctp(style: Style, addrs: &[SocketAddr], rto: Rto) -> io::Result<Listene
     Ok(Listener { socket, local: Listen::Sctp { style, addrs, rto } })
 }
 
-/// Run the machines, one worker each, on the listeners, which they share, until each is finished.
-/// Of the options, threads and what concerns outgoing connections mean nothing here. `show(machine,
-/// now)` is called by each worker at most every 50 ms. A worker that panicked is missing from the
-/// result.
+/// Run the machines, one worker each, on the shared listeners, until each is finished. Ignores the
+/// options for threads and outgoing connections. Each worker calls `show(machine, now)` at most
+/// every 50 ms. Workers that panicked are missing from the result.
 pub fn serve<M: Machine + Send>(
     machines: Vec<M>,
     listeners: &[Listener],
@@ -178,44 +181,45 @@ pub fn serve<M: Machine + Send>(
     work(machines, None, listeners, options, control, show)
 }
 
-/// The same, where each of `attendants` has one client of a stream at a time for itself, in a
-/// thread of its own, if no driver is asked for by name: its next message is awaited in the read
-/// itself. What is left of the attendants' machines is the second part of the result.
-pub fn serve_at_desks<M: Machine + Send, A: Machine + Send>(
+/// Like [`serve`], but each of `dedicated_machines` serves one stream client at a time in its own
+/// thread with blocking reads, unless the options select a driver. The second part of the result
+/// are the machines of those threads.
+pub fn serve_with_threads<M: Machine + Send, A: Machine + Send>(
     machines: Vec<M>,
-    attendants: Vec<A>,
+    dedicated_machines: Vec<A>,
     listeners: &[Listener],
     options: &Options,
     control: &Control,
     show: &(dyn Fn(&M, Nanos) + Sync),
 ) -> Result<(Vec<Served<M>>, Vec<A>), SetupError> {
-    let desk = Arc::new(Desk::default());
+    let dedicated = Arc::new(DedicatedThreads::default());
     let wanted = options.driver == DriverChoice::Auto;
     thread::scope(|scope| {
-        let threads: Vec<_> = attendants
+        let threads: Vec<_> = dedicated_machines
             .into_iter()
             .filter(|_| wanted)
             .map(|mut machine| {
-                let desk = &desk;
+                let dedicated = &dedicated;
                 scope.spawn(move || {
-                    desk.attend(&mut machine);
+                    dedicated.serve(&mut machine);
                     machine
                 })
             })
             .collect();
-        // The scope waits for them, whatever happens here.
-        let _open = Open(&desk);
-        let served = work(machines, wanted.then_some(&desk), listeners, options, control, show);
-        desk.close();
-        let attended = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
-        Ok((served?, attended))
+        // The scope waits for the threads, so close in every case.
+        let _close = CloseOnDrop(&dedicated);
+        let served =
+            work(machines, wanted.then_some(&dedicated), listeners, options, control, show);
+        dedicated.close();
+        let finished = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
+        Ok((served?, finished))
     })
 }
 
-/// A desk that is closed in any case.
-struct Open<'a>(&'a Desk);
+/// Closes the threads when dropped.
+struct CloseOnDrop<'a>(&'a DedicatedThreads);
 
-impl Drop for Open<'_> {
+impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -223,7 +227,7 @@ impl Drop for Open<'_> {
 
 fn work<M: Machine + Send>(
     machines: Vec<M>,
-    desk: Option<&Arc<Desk>>,
+    dedicated: Option<&Arc<DedicatedThreads>>,
     listeners: &[Listener],
     options: &Options,
     control: &Control,
@@ -236,7 +240,7 @@ fn work<M: Machine + Send>(
         configs.push(Config {
             endpoints: Vec::new(),
             listeners: shared.map_err(SetupError::Driver)?,
-            desk: desk.cloned(),
+            dedicated: dedicated.cloned(),
             sources: Vec::new(),
             sockets: SocketOptions::default(),
             worker: (0, 1),
@@ -248,14 +252,16 @@ fn work<M: Machine + Send>(
     let crew = Crew {
         control,
         driver: match options.driver {
-            // Not measured to be faster for a server.
+            // Measurements show no advantage of io_uring for a server.
             DriverChoice::Auto => DriverChoice::Epoll,
-            // The ring reads into buffers of its own, in which packets would be cut.
-            _ if listeners.iter().any(Listener::cuts_packets) => DriverChoice::Epoll,
+            // The ring's buffers would truncate packets.
+            _ if listeners.iter().any(Listener::needs_whole_packets) => DriverChoice::Epoll,
             chosen => chosen,
         },
         cores: if options.pin { cpu::allowed() } else { Vec::new() },
         realtime: options.realtime,
+        start_at: None,
+        timed: true,
     };
     let machines: Vec<_> = machines.into_iter().map(|m| std::sync::Mutex::new(Some(m))).collect();
     let take = |i: usize| {
@@ -269,8 +275,8 @@ fn work<M: Machine + Send>(
     if served.is_empty() { Err(SetupError::Died) } else { Ok(served) }
 }
 
-/// Run a machine on a listener for SCTP without the kernel's, whose index is 0 to it, until it is
-/// finished. `show` is called about every 50 ms.
+/// Run a machine on a listener of userspace SCTP, with listener index 0, until it is finished.
+/// Calls `show` about every 50 ms.
 pub fn serve_associations<M: Machine>(
     mut machine: M,
     listener: userspace::Listener,
@@ -280,7 +286,7 @@ pub fn serve_associations<M: Machine>(
     let config = Config {
         endpoints: Vec::new(),
         listeners: Vec::new(),
-        desk: None,
+        dedicated: None,
         sources: Vec::new(),
         sockets: SocketOptions::default(),
         worker: (0, 1),

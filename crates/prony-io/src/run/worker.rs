@@ -1,4 +1,4 @@
-//! A load from plan to tallies: names resolved, limits checked, workers run, their counts gathered.
+//! Runs a load from plan to tallies: resolves names, checks limits, runs workers, collects results.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,9 +10,9 @@ use prony_core::proto;
 use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
 use prony_core::record::Tally;
-use prony_core::summary::{Meter, Withheld};
+use prony_core::summary::{CpuPressure, WorkerStats};
 use prony_core::target::{Carrier, Endpoint};
-use prony_core::units::Nanos;
+use prony_core::units::{Nanos, Span};
 
 use super::control::Control;
 use super::crew::{Crew, Done};
@@ -31,33 +31,40 @@ use crate::net::resolve::{self, Resolver};
 use crate::net::socket::options::SocketOptions;
 use crate::net::socket::{self, Mode, Remote, sctp};
 use crate::net::timestamps;
+use crate::time::sleep::Precision;
 
-/// What a load came to.
+/// The fewest requests for which `auto` selects io_uring. Setting it up takes 1.7 ms of CPU time on
+/// each thread, and it saves less than a microsecond per request on connections that stay open.
+const WORTH_A_RING: u64 = 5_000;
+
+/// The result of a load.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The plan as it was carried out: the limits of the machine may have lowered its cap on
-    /// connections, and the rate may have been changed on the way.
+    /// The executed plan: the limits of the machine may have lowered its connection limit, and the
+    /// rate may have changed during the run.
     pub plan: Plan,
-    /// Warm-up (where the plan has one) and measurement, per worker.
+    /// Warm-up (if the plan has one) and measurement, per worker.
     pub tallies: Vec<(Option<Tally>, Tally)>,
-    /// The meter about itself, per worker.
-    pub meters: Vec<Meter>,
+    /// Statistics of the meter itself, per worker.
+    pub workers: Vec<WorkerStats>,
     /// The driver's name.
     pub driver: &'static str,
-    /// The addresses that the plan's endpoints stand for.
+    /// The addresses of the plan's endpoints.
     pub addresses: Vec<Vec<String>>,
-    /// The descriptor limit in force.
+    /// The descriptor limit of the process.
     pub descriptor_limit: u64,
-    /// Whether the user ended the run before its time.
+    /// Whether the run was stopped early.
     pub interrupted: bool,
-    /// Processor time that the machine kept from the run.
-    pub withheld: Withheld,
-    /// What the reader must know, in whole sentences.
+    /// How long after the agreed start the last worker started; `None` without an agreed start.
+    pub start_late: Option<Span>,
+    /// Throttled and stolen CPU time.
+    pub cpu_pressure: CpuPressure,
+    /// Notes for the reader of the report, as sentences.
     pub notes: Vec<String>,
 }
 
 impl Outcome {
-    /// What all workers counted together: warm-up and measurement.
+    /// The merged results of all workers: warm-up and measurement.
     pub fn merged(&self) -> (Option<Tally>, Tally) {
         let mut all = self.tallies.iter();
         let Some((warm, main)) = all.next() else { return (None, Tally::default()) };
@@ -74,8 +81,8 @@ impl Outcome {
     }
 }
 
-/// Run a load from its first request to its last. Everything that can be refused is refused before
-/// any load starts. `on_progress` is called from this thread about 20 times a second.
+/// Run a load. All checks come before the first request. Calls `on_progress` from this thread about
+/// 20 times a second.
 pub fn run(
     plan: &Plan,
     options: &Options,
@@ -88,7 +95,7 @@ pub fn run(
     }
 }
 
-/// Whether that load could be started: what [`run`] refuses before it begins.
+/// Check whether the load can be started, as [`run`] does first.
 ///
 /// # Errors
 /// The same.
@@ -96,7 +103,7 @@ pub fn check(plan: &Plan, options: &Options) -> Result<(), SetupError> {
     Setup::new(plan, options).map(drop)
 }
 
-/// The same over that carrier; `make` makes one for a share of the plan.
+/// Run a load over this carrier; `make` creates one for a share of the plan.
 fn run_over<P: proto::Carrier<Conn: Send> + Send>(
     plan: &Plan,
     options: &Options,
@@ -114,8 +121,10 @@ fn run_over<P: proto::Carrier<Conn: Send> + Send>(
         driver: setup.driver,
         cores: if options.pin { cpu::allowed() } else { Vec::new() },
         realtime: options.realtime,
+        timed: is_timed(plan),
+        start_at: options.start_at,
     };
-    let accounts = Accounts::read();
+    let mut accounts = Accounts::read();
     let backlog = memory::backlog(setup.workers);
     let done = crew.work(
         setup.configs(options),
@@ -132,8 +141,8 @@ fn run_over<P: proto::Carrier<Conn: Send> + Send>(
             if options.keep_service {
                 engine.keep_service();
             }
-            if options.steerable {
-                engine.expect_steers();
+            if options.adjustable_rate {
+                engine.expect_rate_changes();
             }
             if let Some(observer) = &options.observer {
                 engine.observe(observer.clone());
@@ -144,7 +153,7 @@ fn run_over<P: proto::Carrier<Conn: Send> + Send>(
             engine
         },
         &|i, engine, now, spun| {
-            if options.steerable {
+            if options.adjustable_rate {
                 gauges[i].apply_changes(control, engine, now);
             }
             gauges[i].show(engine, now, options.detail, spun);
@@ -152,19 +161,27 @@ fn run_over<P: proto::Carrier<Conn: Send> + Send>(
                 gauges[i].show_blocks(engine);
             }
         },
-        Some(&mut |now| on_progress(&Live::of(&gauges, now, options.detail))),
+        Some(&mut |now| {
+            // The wait for the agreed start is no part of the run.
+            if now == Nanos::ZERO {
+                accounts = Accounts::read();
+            }
+            on_progress(&Live::of(&gauges, now, options.detail));
+        }),
     )?;
-    let withheld = Accounts::read().since(&accounts);
-    Ok(Outcome { withheld, ..setup.outcome(done, control)? })
+    let cpu_pressure = Accounts::read().since(&accounts);
+    let late = done.iter().flatten().map(|done| done.start_late).max();
+    let start_late = late.filter(|_| options.start_at.is_some());
+    Ok(Outcome { cpu_pressure, start_late, ..setup.outcome(done, control)? })
 }
 
-/// All that is settled before the first worker starts.
+/// Everything determined before the first worker starts.
 struct Setup {
     plan: Plan,
     workers: usize,
     driver: DriverChoice,
     endpoints: Vec<Vec<Remote>>,
-    /// Whose SCTP it is, where it is not the kernel's.
+    /// Settings of userspace SCTP, if it is used.
     userspace: Option<userspace::Settings>,
     descriptor_limit: u64,
     notes: Vec<String>,
@@ -194,7 +211,7 @@ impl Setup {
         }
         notes.sort();
         notes.dedup();
-        notes.extend(stamps_remark(options.timestamps, options.driver));
+        notes.extend(timestamps_note(options.timestamps, options.driver));
 
         let threads = options.threads.unwrap_or_else(|| cpu::allowed().len());
         let connections = plan.connections_max();
@@ -205,11 +222,11 @@ impl Setup {
             workers,
             driver: match options.driver {
                 DriverChoice::Auto if is_ping_pong(plan, workers) => DriverChoice::Direct,
-                // It has no error queue, and brings no control data along.
+                // io_uring cannot read error queues or control data.
                 _ if options.timestamps => DriverChoice::Epoll,
                 DriverChoice::Uring if plan.endpoints.iter().all(is_sctp) => DriverChoice::Uring,
-                // io_uring reads into buffers of its own, in which datagrams would be cut. (What is
-                // left of a message of SCTP comes with the next read.)
+                // The buffers of io_uring would truncate datagrams. (The rest of an SCTP message
+                // comes with the next read.)
                 _ if plan.endpoints.iter().any(Endpoint::keeps_boundaries) => DriverChoice::Epoll,
                 DriverChoice::Auto if auto_prefers_uring(plan) => DriverChoice::Auto,
                 DriverChoice::Auto => DriverChoice::Epoll,
@@ -230,16 +247,16 @@ impl Setup {
     fn check_descriptors(&mut self, asked: u64) -> Result<(), SetupError> {
         let limit = self.descriptor_limit;
         let fit = limits::connections_that_fit(limit, self.workers);
-        // A closed-loop connection stands for one to each endpoint.
+        // In a closed loop, each connection may become one per endpoint.
         let most = asked * self.plan.endpoints.len() as u64;
         if asked > fit {
-            if !self.lower_cap(asked, fit) {
+            if !self.lower_connection_limit(asked, fit) {
                 return Err(SetupError::Descriptors { asked, fit, limit });
             }
         } else if most > fit && matches!(self.plan.load, Load::Closed { .. }) {
             self.notes.push(format!(
-                "Each of the {asked} connections may become one to each of the {} targets, {most} \
-                 in all, but the limit of {limit} open files allows {fit}.",
+                "With one connection to each of the {} targets, the {asked} connections may become \
+                 {most}, but the limit of {limit} open files allows {fit}.",
                 self.plan.endpoints.len(),
             ));
         }
@@ -258,28 +275,33 @@ impl Setup {
         let all = options.sockets.all_ports.then_some(u64::from(ports::COUNT));
         let Some(ports) = all.or_else(limits::local_ports) else { return Ok(()) };
         let fit = limits::port_pairs(ports, &options.sources, to.len());
-        if asked > fit && !self.lower_cap(asked, fit) {
+        if asked > fit && !self.lower_connection_limit(asked, fit) {
             return Err(SetupError::Ports { asked, fit });
         }
         Ok(())
     }
 
-    /// An open loop's connections are a cap, which can be lower than asked: whether it was one.
-    fn lower_cap(&mut self, asked: u64, fit: u64) -> bool {
+    /// Lower the connection limit of an open loop. Returns false for other loads.
+    fn lower_connection_limit(&mut self, asked: u64, fit: u64) -> bool {
         let Load::Open { connections, .. } = &mut self.plan.load else { return false };
         if fit == 0 {
             return false;
         }
-        // The cap is of the whole plan, of which this may be a share.
+        // The limit applies to the whole plan, and this may be a shard.
         let whole = fit * u64::from(self.plan.shard.of);
         *connections = u32::try_from(whole).unwrap_or(u32::MAX).min(*connections);
         self.notes.push(format!(
-            "Of the {asked} connections that were allowed, the limits of this machine leave {fit}."
+            "The limits of this machine reduce the connection limit from {asked} to {fit}."
         ));
         true
     }
 
     fn configs(&self, options: &Options) -> Vec<Config> {
+        // Measuring the wake-up lateness takes 20 ms, and is useful only for timed requests.
+        let precision = match options.precision {
+            Precision::Auto if !is_timed(&self.plan) => Precision::Sleep,
+            chosen => chosen,
+        };
         (0..self.workers)
             .map(|i| {
                 let mut sources = options.sources.clone();
@@ -288,11 +310,11 @@ impl Setup {
                 Config {
                     endpoints: self.endpoints.clone(),
                     listeners: Vec::new(),
-                    desk: None,
+                    dedicated: None,
                     sources,
                     sockets: SocketOptions { userspace: self.userspace, ..options.sockets },
                     worker: (i, self.workers),
-                    precision: options.precision,
+                    precision,
                     tcp_info: options.tcp_info,
                     timestamps: options.timestamps,
                 }
@@ -308,60 +330,68 @@ impl Setup {
         let lost = done.iter().filter(|d| d.is_none()).count();
         if lost > 0 {
             self.notes.push(format!(
-                "{lost} of {} workers died of a defect in prony itself; what they counted is \
-                 missing.",
+                "{lost} of {} workers panicked, which is a bug in prony; their results are missing.",
                 done.len()
             ));
         }
         let done: Vec<_> = done.into_iter().flatten().collect();
         let driver = done.first().ok_or(SetupError::Died)?.driver;
-        let (tallies, meters) = done.into_iter().map(|d| (d.machine.finish(), d.meter)).unzip();
-        let steers = control.steers();
+        let (tallies, workers) = done.into_iter().map(|d| (d.machine.finish(), d.meter)).unzip();
+        let rate_changes = control.rate_changes();
         let begin = Nanos::ZERO + self.plan.warmup;
-        if let Some(rate) = self.plan.load.steerable().filter(|_| !steers.is_empty()) {
-            *rate = rate.steered(begin, &steers);
+        if let Some(rate) = self.plan.load.adjustable_rate().filter(|_| !rate_changes.is_empty()) {
+            *rate = rate.with_changes(begin, &rate_changes);
         }
         let names = |all: &Vec<Remote>| all.iter().map(ToString::to_string).collect();
         Ok(Outcome {
             plan: self.plan,
             tallies,
-            meters,
+            workers,
             driver,
             addresses: self.endpoints.iter().map(names).collect(),
             descriptor_limit: self.descriptor_limit,
             interrupted: control.stop_request().is_some(),
-            withheld: Withheld::default(),
+            start_late: None,
+            cpu_pressure: CpuPressure::default(),
             notes: self.notes,
         })
     }
 }
 
-/// What the report says where stamps were `wanted`, but a driver asked for that cannot read them.
-fn stamps_remark(wanted: bool, asked: DriverChoice) -> Option<String> {
-    let text = "The kernel's time stamps cannot be read by io_uring: epoll was taken in its place.";
+/// A note if timestamps are `wanted`, but the selected driver cannot read them.
+fn timestamps_note(wanted: bool, asked: DriverChoice) -> Option<String> {
+    let text = "io_uring cannot read the kernel's timestamps: the epoll driver was used instead.";
     (wanted && asked == DriverChoice::Uring).then(|| text.to_owned())
 }
 
-/// Whether each worker has one connection, and one exchange of messages under way on it: nothing
-/// else to wait for, so that its calls can wait by themselves.
+/// Whether requests are due at given times: arrivals, sessions, or users after their think time.
+fn is_timed(plan: &Plan) -> bool {
+    let waits = !matches!(plan.load, Load::Closed { think: Think::None, .. });
+    waits || plan.sessions.is_some()
+}
+
+/// Whether each worker has one connection with one exchange in flight, so that its calls can block.
 fn is_ping_pong(plan: &Plan, workers: usize) -> bool {
     let Load::Closed { connections, think: Think::None } = plan.load else { return false };
     let alone = plan.exchange.is_some() && plan.pipeline == 1 && plan.endpoints.len() == 1;
     alone && plan.shard.share_of(u64::from(connections)) <= workers as u64
 }
 
-/// Whether io_uring is measured to be at least as fast as epoll for such a plan: in a closed loop
-/// with one request in flight on a connection, and where every request has a connection of its own.
-/// Elsewhere the two are equal within the noise, and epoll takes less memory
+/// Whether measurements show io_uring to be at least as fast as epoll for such a plan: closed loops
+/// with one request in flight per connection, and loads with one connection per request. Otherwise
+/// the two are equal within the noise, and epoll uses less memory
 /// (docs/design/2026-11-21-drivers.md). Sessions are not measured yet.
 pub fn auto_prefers_uring(plan: &Plan) -> bool {
+    if plan.stop.requests.is_some_and(|n| n < WORTH_A_RING) {
+        return false;
+    }
     let closed = matches!(plan.load, Load::Closed { .. }) && plan.sessions.is_none();
     plan.requests_per_connection == Some(1) || (closed && plan.pipeline == 1)
 }
 
-/// Whether the kernel has sockets of the kind that is asked for.
+/// Check that the kernel supports this kind of socket.
 fn check_kind(remote: &Remote) -> Result<(), SetupError> {
-    if remote.is_usual() {
+    if remote.is_plain_stream() {
         return Ok(());
     }
     if let Some(style) = remote.sctp() {
@@ -372,8 +402,8 @@ fn check_kind(remote: &Remote) -> Result<(), SetupError> {
         Ok(_) => Ok(()),
         Err(e) => {
             let error = io::Error::from_raw_os_error(e);
-            // Other shortages are met, and counted, when connections are made.
-            if errno::lacks(&error) {
+            // Other errors are counted when connecting.
+            if errno::is_unsupported(&error) {
                 return Err(SetupError::Lacks { to: remote.to_string(), error });
             }
             Ok(())
@@ -385,7 +415,7 @@ fn is_sctp(endpoint: &Endpoint) -> bool {
     matches!(endpoint, Endpoint::Inet { over: Carrier::Sctp | Carrier::SctpSeqpacket, .. })
 }
 
-/// Whether SCTP without the kernel's can do what the plan asks for.
+/// Check that userspace SCTP supports the plan.
 fn check_userspace(
     plan: &Plan,
     options: &Options,

@@ -1,9 +1,9 @@
-//! Monotonic nanoseconds since the run's epoch.
+//! Monotonic nanoseconds since the epoch of the run.
 
 use prony_core::units::{Nanos, Span};
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
-/// A clock that all workers of a run share: `CLOCK_MONOTONIC` less the run's epoch.
+/// A clock that all workers of a run share: `CLOCK_MONOTONIC` minus the epoch of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     epoch: u64,
@@ -15,9 +15,24 @@ impl Clock {
         Self { epoch: monotonic() }
     }
 
-    /// A clock whose epoch is that far in the future. Until then it shows zero.
+    /// A clock whose epoch is `lead` from now. Until then it shows zero.
     pub fn starting_in(lead: Span) -> Self {
         Self { epoch: monotonic() + lead.as_nanos() }
+    }
+
+    /// A clock whose epoch is that moment of `CLOCK_REALTIME`, in nanoseconds since 1970. It is
+    /// translated here, once: a later step of that clock moves nothing.
+    ///
+    /// # Errors
+    /// The moment has passed, that long ago.
+    pub fn starting_at(unix_ns: u64) -> Result<Self, Span> {
+        let before = monotonic();
+        let wall = realtime();
+        let now = before + (monotonic() - before) / 2;
+        match unix_ns.checked_sub(wall) {
+            Some(ahead) => Ok(Self { epoch: now.saturating_add(ahead) }),
+            None => Err(Span(wall - unix_ns)),
+        }
     }
 
     /// Time since the epoch; zero before it. Never goes backwards.
@@ -26,12 +41,12 @@ impl Clock {
         Nanos(monotonic().saturating_sub(self.epoch))
     }
 
-    /// A moment of `CLOCK_MONOTONIC`, in nanoseconds, on this clock; zero before the epoch.
+    /// Converts a time of `CLOCK_MONOTONIC`, in nanoseconds, to this clock; zero before the epoch.
     pub(crate) fn at(&self, monotonic: u64) -> Nanos {
         Nanos(monotonic.saturating_sub(self.epoch))
     }
 
-    /// How long it is until the epoch; zero after it.
+    /// The time until the epoch; zero after it.
     pub fn until_epoch(&self) -> Span {
         Span(self.epoch.saturating_sub(monotonic()))
     }
@@ -43,9 +58,9 @@ pub fn monotonic() -> u64 {
     nanoseconds(clock_gettime(ClockId::Monotonic))
 }
 
-/// `CLOCK_REALTIME` in nanoseconds since 1970, which the kernel's time stamps are of.
+/// `CLOCK_REALTIME` in nanoseconds since 1970, the clock of the kernel's timestamps.
 #[inline]
-pub(crate) fn realtime() -> u64 {
+pub fn realtime() -> u64 {
     nanoseconds(clock_gettime(ClockId::Realtime))
 }
 
@@ -54,15 +69,15 @@ fn nanoseconds(t: Timespec) -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// The step in which the kernel says that `CLOCK_MONOTONIC` goes.
+/// The resolution of `CLOCK_MONOTONIC`, as the kernel reports it.
 pub fn resolution() -> Span {
     Span(nanoseconds(clock_getres(ClockId::Monotonic)))
 }
 
-/// The local date and time, as C's `ctime` tells it: `Sat Nov 21 19:05:31 2026`.
+/// The local date and time in the format of C's `ctime`: `Sat Nov 21 19:05:31 2026`.
 pub fn local_date() -> String {
     let mut text = [0_u8; 32];
-    // SAFETY: all places are valid and as large as is said; the format is a C string.
+    // SAFETY: all pointers are valid, with the stated sizes; the format is a C string.
     let n = unsafe {
         let now = libc::time(std::ptr::null_mut());
         let mut parts: libc::tm = std::mem::zeroed();
@@ -76,6 +91,16 @@ pub fn local_date() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn starts_at_a_moment_of_the_wall_clock() {
+        let in_an_hour = realtime() + 3_600_000_000_000;
+        let left = Clock::starting_at(in_an_hour).expect("an hour ahead").until_epoch();
+        let hour = Span::from_secs(3_600);
+        assert!(left <= hour && left > hour - Span::from_secs(5), "{left}");
+        let passed = Clock::starting_at(in_an_hour - 3_601_000_000_000).unwrap_err();
+        assert!(passed >= Span::from_secs(1) && passed < Span::from_secs(6), "{passed}");
+    }
 
     #[test]
     fn shows_zero_until_the_epoch_and_moves_after_it() {

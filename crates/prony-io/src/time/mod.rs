@@ -1,4 +1,4 @@
-//! The clock, when it is read, and waits that end when they should.
+//! The clock, precise waits, and the stop flag.
 
 pub mod clock;
 pub(crate) mod pace;

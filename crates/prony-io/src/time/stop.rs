@@ -1,26 +1,26 @@
-//! How a run is asked to end before its time.
+//! How to stop a run early.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use prony_core::machine::StopRequest;
 use prony_core::units::{Nanos, Span};
 
-/// Between two calls of `pulse`, and the longest wait: progress and the stop flag are looked at 20
-/// times a second.
+/// The interval of pulses, and the longest wait: progress and the stop flag are checked 20 times a
+/// second.
 pub(crate) const PULSE: Span = Span::from_millis(50);
 
 /// The stop flag. It may be set from a signal handler.
 #[derive(Debug)]
 pub struct StopFlag {
     stop: AtomicU8,
-    /// Whether the user asked for the stop, and not a rule of the run.
+    /// Whether the user requested the stop, not a rule of the run.
     interrupted: AtomicBool,
-    /// How long a drain may last, in nanoseconds.
+    /// The time limit of a drain, in nanoseconds.
     drain_ns: AtomicU64,
 }
 
 impl StopFlag {
-    /// Nothing is asked yet.
+    /// No stop requested yet.
     pub const fn new() -> Self {
         Self {
             stop: AtomicU8::new(0),
@@ -29,7 +29,7 @@ impl StopFlag {
         }
     }
 
-    /// Ask to start nothing new; or, where that was asked before, to end at once. Safe in a signal
+    /// Request to start nothing new; a second request ends the run at once. Safe in a signal
     /// handler.
     pub fn stop(&self) {
         if self.stop.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
@@ -37,30 +37,30 @@ impl StopFlag {
         }
     }
 
-    /// The same in the user's name. A first request lets the drain last at most `drain`; after that
-    /// the run ends as if asked twice. Safe in a signal handler.
+    /// The same on behalf of the user. The first request limits the drain to `drain`, then the run
+    /// ends at once. Safe in a signal handler.
     pub fn interrupt(&self, drain: Span) {
         self.interrupted.store(true, Ordering::Relaxed);
         self.drain_ns.fetch_min(drain.as_nanos(), Ordering::Relaxed);
         self.stop();
     }
 
-    /// Whether the user asked for the stop.
+    /// Whether the user requested the stop.
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// How long the drain may last; [`Span::MAX`]: until the requests' own timeouts.
+    /// The time limit of the drain; [`Span::MAX`]: until the requests' own timeouts.
     pub fn drain_limit(&self) -> Span {
         Span(self.drain_ns.load(Ordering::Relaxed))
     }
 
-    /// Ask to end at once. Safe in a signal handler.
+    /// Request to end at once. Safe in a signal handler.
     pub fn stop_now(&self) {
         self.stop.store(2, Ordering::Relaxed);
     }
 
-    /// What is asked.
+    /// The current stop request.
     #[inline]
     pub fn stop_request(&self) -> Option<StopRequest> {
         match self.stop.load(Ordering::Relaxed) {
@@ -81,38 +81,39 @@ impl Default for StopFlag {
 #[derive(Debug, Default)]
 pub(crate) struct StopSeen {
     seen: Option<StopRequest>,
-    /// When a drain has lasted long enough.
+    /// When the time limit of the drain expires.
     drain_ends: Option<Nanos>,
 }
 
 impl StopSeen {
-    /// How to stop, where that is asked anew. A drain whose limit has passed ends for all workers.
+    /// A stop request that was not returned before. When the drain's time limit expires for one
+    /// worker, the run ends at once for all.
     #[inline]
-    pub(crate) fn asked(&mut self, flag: &StopFlag, now: Nanos) -> Option<StopRequest> {
-        let asked = flag.stop_request();
-        if asked.is_none() { None } else { self.heard(asked, flag, now) }
+    pub(crate) fn new_request(&mut self, flag: &StopFlag, now: Nanos) -> Option<StopRequest> {
+        let request = flag.stop_request();
+        if request.is_none() { None } else { self.apply(request, flag, now) }
     }
 
     #[cold]
-    fn heard(
+    fn apply(
         &mut self,
-        mut asked: Option<StopRequest>,
+        mut request: Option<StopRequest>,
         flag: &StopFlag,
         now: Nanos,
     ) -> Option<StopRequest> {
-        if asked == Some(StopRequest::Drain) {
+        if request == Some(StopRequest::Drain) {
             let limit = flag.drain_limit();
             let ends = *self.drain_ends.get_or_insert_with(|| now + limit);
             if ends <= now {
                 flag.stop_now();
-                asked = Some(StopRequest::Now);
+                request = Some(StopRequest::Now);
             }
         }
-        if asked <= self.seen {
+        if request <= self.seen {
             return None;
         }
-        self.seen = asked;
-        asked
+        self.seen = request;
+        request
     }
 }
 
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_stop_is_urgent() {
+    fn second_stop_request_ends_at_once() {
         let c = StopFlag::new();
         assert_eq!(c.stop_request(), None);
         c.stop();
@@ -133,27 +134,31 @@ mod tests {
     }
 
     #[test]
-    fn a_limited_drain_ends_by_itself() {
+    fn limited_drain_ends_at_its_limit() {
         let (c, at) = (StopFlag::new(), |ms| Nanos::ZERO + Span::from_millis(ms));
         let (mut one, mut other) = (StopSeen::default(), StopSeen::default());
-        assert_eq!(one.asked(&c, at(100)), None);
+        assert_eq!(one.new_request(&c, at(100)), None);
         c.interrupt(Span::from_secs(3));
         assert!(c.is_interrupted());
-        assert_eq!(one.asked(&c, at(1_000)), Some(StopRequest::Drain));
-        assert_eq!(one.asked(&c, at(3_999)), None);
-        assert_eq!(one.asked(&c, at(4_000)), Some(StopRequest::Now));
-        assert_eq!(one.asked(&c, at(9_000)), None);
-        assert_eq!(other.asked(&c, at(4_000)), Some(StopRequest::Now), "for all workers");
+        assert_eq!(one.new_request(&c, at(1_000)), Some(StopRequest::Drain));
+        assert_eq!(one.new_request(&c, at(3_999)), None);
+        assert_eq!(one.new_request(&c, at(4_000)), Some(StopRequest::Now));
+        assert_eq!(one.new_request(&c, at(9_000)), None);
+        assert_eq!(
+            other.new_request(&c, at(4_000)),
+            Some(StopRequest::Now),
+            "the drain ends for all workers"
+        );
     }
 
     #[test]
-    fn an_unlimited_drain_lasts_and_the_second_stop_ends_it() {
+    fn unlimited_drain_lasts_until_the_second_stop_request() {
         let (c, at) = (StopFlag::new(), |s| Nanos::ZERO + Span::from_secs(s));
         let mut worker = StopSeen::default();
         c.interrupt(Span::MAX);
-        assert_eq!(worker.asked(&c, at(1)), Some(StopRequest::Drain));
-        assert_eq!(worker.asked(&c, at(100_000)), None);
+        assert_eq!(worker.new_request(&c, at(1)), Some(StopRequest::Drain));
+        assert_eq!(worker.new_request(&c, at(100_000)), None);
         c.interrupt(Span::MAX);
-        assert_eq!(worker.asked(&c, at(100_001)), Some(StopRequest::Now));
+        assert_eq!(worker.new_request(&c, at(100_001)), Some(StopRequest::Now));
     }
 }

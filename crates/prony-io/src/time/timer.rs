@@ -1,25 +1,25 @@
-//! Signals at even intervals that end whatever the thread waits for.
+//! Periodic signals that interrupt whatever the thread waits for.
 //!
-//! A read with a time limit has the kernel set a timer before it waits and remove it afterwards,
-//! for every message. One timer that goes on by itself costs messages nothing.
+//! For a read with a timeout, the kernel sets and removes a timer, for every message. One periodic
+//! timer costs messages nothing.
 
 use std::ptr;
 
 use prony_core::units::Span;
 
-/// Ends the waits of the thread that made it, until it is dropped.
+/// Interrupts the waits of the thread that created it, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Ticks(libc::timer_t);
 
-/// Nobody who has no handler for it is harmed by it.
+/// By default this signal is ignored.
 const SIGNAL: libc::c_int = libc::SIGURG;
 
 impl Ticks {
-    /// From now on, no wait of the calling thread's is longer than `every`, but for one that began
-    /// in the moment of a signal, which is not longer than twice that. `None` where the kernel
-    /// gives no such timer.
+    /// From now on, no wait of the calling thread lasts longer than `every`; a wait that starts at
+    /// the moment of a signal may last twice as long. `None` if the kernel cannot create such a
+    /// timer.
     pub(crate) fn new(every: Span) -> Option<Self> {
-        listen()?;
+        install_handler()?;
         // SAFETY: zero is a valid value of all its fields.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
@@ -27,7 +27,7 @@ impl Ticks {
         // SAFETY: no pointers.
         event.sigev_notify_thread_id = unsafe { libc::gettid() };
         let mut timer: libc::timer_t = ptr::null_mut();
-        // SAFETY: both places are valid; the kernel reads one and fills in the other.
+        // SAFETY: both pointers are valid; the kernel reads one and fills in the other.
         let made =
             unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
         if made != 0 {
@@ -40,8 +40,8 @@ impl Ticks {
             tv_nsec: (n % 1_000_000_000) as libc::c_long,
         };
         let times = libc::itimerspec { it_interval: each, it_value: each };
-        // SAFETY: the timer is there, `times` lives until the call returns, and the old times are
-        // not wanted.
+        // SAFETY: the timer exists, `times` lives until the call returns, and the old times are not
+        // requested.
         let set = unsafe { libc::timer_settime(ticks.0, 0, &raw const times, ptr::null_mut()) };
         (set == 0).then_some(ticks)
     }
@@ -49,32 +49,33 @@ impl Ticks {
 
 impl Drop for Ticks {
     fn drop(&mut self) {
-        // SAFETY: the timer is there, and nobody knows it any more.
+        // SAFETY: the timer exists, and nothing else refers to it.
         unsafe { libc::timer_delete(self.0) };
     }
 }
 
-/// Do what must not be ended by the calling thread's ticks; one that is due comes afterwards.
-pub(crate) fn held<T>(work: impl FnOnce() -> T) -> T {
+/// Do work that the calling thread's ticks must not interrupt. A tick that is due comes afterwards.
+pub(crate) fn without_ticks<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: zero is a valid set of signals, which the kernel's library fills in.
     let (mut ticks, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
-    // SAFETY: all places are valid until the calls return, and the signal is one.
-    let is_held = unsafe {
+    // SAFETY: all pointers are valid until the calls return, and the signal number is valid.
+    let is_blocked = unsafe {
         libc::sigemptyset(&raw mut ticks);
         libc::sigaddset(&raw mut ticks, SIGNAL);
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const ticks, &raw mut before) == 0
     };
     let done = work();
-    if is_held {
-        // SAFETY: the set is the one that was there, and no old one is wanted.
+    if is_blocked {
+        // SAFETY: the set is the previous one, and the old one is not requested.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) };
     }
     done
 }
 
-/// Have the signal do nothing but end system calls.
-fn listen() -> Option<()> {
-    // SAFETY: zero is a valid value of all its fields; without SA_RESTART calls end.
+/// Install a handler that does nothing, so that the signal interrupts system calls.
+fn install_handler() -> Option<()> {
+    // SAFETY: zero is a valid value of all its fields. Without SA_RESTART, the signal interrupts
+    // system calls.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     let handler: extern "C" fn(libc::c_int) = ignore;
     action.sa_sigaction = handler as libc::sighandler_t;
@@ -97,7 +98,7 @@ mod tests {
     use crate::net::socket::{self, Read};
 
     #[test]
-    fn waits_end_again_and_again_until_they_are_dropped() {
+    fn ticks_interrupt_waits_until_dropped() {
         let (a, _b) = UnixStream::pair().unwrap();
         let read = || socket::read_with(&a, &mut [0; 10], RecvFlags::empty());
         let ticks = Ticks::new(Span::from_millis(5)).unwrap();
@@ -105,17 +106,17 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(read(), Read::Empty);
         }
-        // Held, it waits for as long as its own limit says.
+        // With ticks blocked, the read waits for its own timeout.
         socket::set_option(
             a.as_raw_fd(),
             libc::SOL_SOCKET,
             libc::SO_RCVTIMEO,
             libc::timeval { tv_sec: 0, tv_usec: 60_000 },
         );
-        let held = Instant::now();
-        assert_eq!(super::held(read), Read::Empty);
-        assert!(held.elapsed() >= Duration::from_millis(60));
-        // Those that went off while nothing was waited for count as one.
+        let start = Instant::now();
+        assert_eq!(without_ticks(read), Read::Empty);
+        assert!(start.elapsed() >= Duration::from_millis(60));
+        // Ticks that came while the signal was blocked count as one.
         assert!(begin.elapsed() < Duration::from_secs(10));
         drop(ticks);
         a.set_read_timeout(Some(Duration::from_millis(60))).unwrap();
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn other_threads_wait_on() {
+    fn ticks_do_not_interrupt_other_threads() {
         let _ticks = Ticks::new(Span::from_millis(1)).unwrap();
         std::thread::spawn(|| {
             let (a, _b) = UnixStream::pair().unwrap();

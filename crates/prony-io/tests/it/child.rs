@@ -1,4 +1,4 @@
-//! Cases that change or count what belongs to the whole process run in a process of their own.
+//! Runs tests that change or count process-wide state in their own process.
 
 use std::process::Command;
 
@@ -24,8 +24,8 @@ pub(crate) fn alone(name: &str, body: impl FnOnce()) {
     );
 }
 
-/// A test that measures times: it must hold once in three tries. A busy machine can spoil what a
-/// driver does in time, but it cannot make one punctual that is not.
+/// A test of timing that must pass once in three attempts. A busy machine can make a punctual
+/// driver late, but not a late one punctual.
 pub(crate) fn once_of_three(test: impl Fn()) {
     let fails = || std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test)).is_err();
     if fails() && fails() {

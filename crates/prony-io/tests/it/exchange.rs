@@ -1,11 +1,11 @@
-//! Round trips over the kernel's transports: client and responder count alike.
+//! Round trips over the kernel's transports: client and responder have the same counts.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::{env, thread};
 
-use prony_core::echo::{self, Echo, EchoLaw};
+use prony_core::echo::{self, Echo, EchoBehavior};
 use prony_core::fault::Fault;
 use prony_core::plan::{Exchange, Framing, Load, Message, Plan, Stop, Think};
 use prony_core::record::{Observer, Stamps, Tally};
@@ -20,7 +20,7 @@ pub(crate) fn exchange(endpoint: Endpoint, framing: Framing, (request, reply): (
     let mut plan = crate::load::plan(1, load, stop);
     plan.endpoints = vec![endpoint];
     let messages = vec![Message { request, reply }];
-    plan.exchange = Some(Box::new(Exchange { framing, primers: 20, messages }));
+    plan.exchange = Some(Box::new(Exchange { framing, warmup_exchanges: 20, messages }));
     plan.check().unwrap();
     plan
 }
@@ -33,7 +33,7 @@ fn path(name: &str) -> PathBuf {
     env::temp_dir().join(format!("prony-{}-{name}", std::process::id()))
 }
 
-/// Run the plan, which `make` makes for the place where the responder listens.
+/// Run a plan against a responder; `make` creates the plan for its address.
 fn against(
     listen: &Listen,
     options: &Options,
@@ -45,7 +45,7 @@ fn against(
     let server_control = Control::new();
     thread::scope(|s| {
         let server = s.spawn(|| {
-            let machines = vec![Echo::new(EchoLaw::default(), vec![bounded])];
+            let machines = vec![Echo::new(EchoBehavior::default(), vec![bounded])];
             serve(machines, &[at], &Options::default(), &server_control, &|_, _| {})
         });
         let outcome = run(&make(&local), options, &Control::new(), &mut |_| {});
@@ -60,7 +60,7 @@ fn tcp(local: &Listen) -> Endpoint {
     Endpoint::Tcp { host: a.ip().to_string(), port: a.port() }
 }
 
-fn all_answered(t: &Tally, echo: &Echo, n: u64) {
+fn assert_all_answered(t: &Tally, echo: &Echo, n: u64) {
     assert_eq!((t.started, t.replies, t.failed, t.connects), (300, 300, 0, 1));
     assert_eq!(t.times.service.count(), 300);
     assert_eq!((echo.echoed().messages, echo.echoed().connections), (320, 1));
@@ -69,21 +69,21 @@ fn all_answered(t: &Tally, echo: &Echo, n: u64) {
     assert_eq!((echo.echoed().broken, echo.echoed().refused), (0, 0));
 }
 
-pub(crate) fn the_short_framing_over_tcp(on: DriverChoice) {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let told = Arc::clone(&heard);
-    let tell = move |stamps: &Stamps| {
-        told.lock().unwrap().push(stamps.service());
+pub(crate) fn short_framing_over_tcp(on: DriverChoice) {
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let recorded = Arc::clone(&times);
+    let record = move |stamps: &Stamps| {
+        recorded.lock().unwrap().push(stamps.service());
     };
     let options =
-        Options { driver: on, observer: Some(Observer(Arc::new(tell))), ..Options::default() };
+        Options { driver: on, observer: Some(Observer(Arc::new(record))), ..Options::default() };
     let (t, echo) =
         against(&Listen::Tcp(free()), &options, |at| exchange(tcp(at), Framing::Short, (64, 2)));
-    all_answered(&t, &echo, 8 + 320 * 68);
-    let heard = heard.lock().unwrap();
-    assert_eq!(heard.len(), 300, "every exchange is told, and no primer");
-    assert_eq!(heard.iter().min().copied(), t.times.service.min());
-    assert_eq!(heard.iter().max().copied(), t.times.service.max());
+    assert_all_answered(&t, &echo, 8 + 320 * 68);
+    let times = times.lock().unwrap();
+    assert_eq!(times.len(), 300, "every exchange is observed, and no warm-up exchange");
+    assert_eq!(times.iter().min().copied(), t.times.service.min());
+    assert_eq!(times.iter().max().copied(), t.times.service.max());
 }
 
 pub(crate) fn long_messages_over_tcp(on: DriverChoice) {
@@ -91,7 +91,7 @@ pub(crate) fn long_messages_over_tcp(on: DriverChoice) {
     let (t, echo) = against(&Listen::Tcp(free()), &options, |at| {
         exchange(tcp(at), Framing::Long, (100_000, 70_000))
     });
-    all_answered(&t, &echo, 320 * 100_020);
+    assert_all_answered(&t, &echo, 320 * 100_020);
 }
 
 #[test]
@@ -107,19 +107,19 @@ fn several_connections_and_pipelines_over_a_unix_socket() {
     assert_eq!(echo.echoed().messages, 300 + 3 * 20);
 }
 
-/// Every exchange has its place in the histograms, of which the test keeps the times itself.
+/// The histograms agree with the exact times that the test records.
 #[test]
-fn as_many_times_as_exchanges_with_the_extremes_of_all() {
-    // As many as anybody asks for, where there is time for them.
+fn histograms_agree_with_exact_times() {
+    // A realistic number of exchanges, if there is time.
     let n = if env::var_os("SLOW").is_some() { 1_000_000 } else { 20_000 };
     let ping_pong = |mut plan: Plan| {
         plan.stop.requests = Some(n);
         plan
     };
-    counted_one_by_one(n, &Listen::Tcp(free()), |at| {
+    compare_with_exact_times(n, &Listen::Tcp(free()), |at| {
         ping_pong(exchange(tcp(at), Framing::Short, (64, 2)))
     });
-    counted_one_by_one(n, &Listen::Unix(path("n")), |at| {
+    compare_with_exact_times(n, &Listen::Unix(path("n")), |at| {
         let path = at.to_string();
         let mut plan = ping_pong(exchange(Endpoint::Unix { path }, Framing::Long, (128, 128)));
         plan.load = Load::Closed { connections: 3, think: Think::None };
@@ -128,36 +128,36 @@ fn as_many_times_as_exchanges_with_the_extremes_of_all() {
     });
 }
 
-fn counted_one_by_one(n: u64, listen: &Listen, make: impl FnOnce(&Listen) -> Plan) {
-    let heard = Arc::new(Mutex::new((Vec::new(), Vec::new())));
-    let told = Arc::clone(&heard);
-    let tell = move |stamps: &Stamps| {
-        let mut told = told.lock().unwrap();
-        told.0.push(stamps.service());
-        told.1.push(stamps.response());
+fn compare_with_exact_times(n: u64, listen: &Listen, make: impl FnOnce(&Listen) -> Plan) {
+    let times = Arc::new(Mutex::new((Vec::new(), Vec::new())));
+    let recorded = Arc::clone(&times);
+    let record = move |stamps: &Stamps| {
+        let mut recorded = recorded.lock().unwrap();
+        recorded.0.push(stamps.service());
+        recorded.1.push(stamps.response());
     };
-    let options = Options { observer: Some(Observer(Arc::new(tell))), ..Options::default() };
+    let options = Options { observer: Some(Observer(Arc::new(record))), ..Options::default() };
     let (t, echo) = against(listen, &options, make);
     assert_eq!((t.started, t.replies, t.failed), (n, n, 0));
     assert_eq!(echo.echoed().messages, n + 20 * t.connects);
     let cells = t.series.cells();
     assert_eq!(cells.iter().map(|c| c.replies).sum::<u64>(), n);
-    let mut heard = heard.lock().unwrap();
-    assert_eq!(cells.iter().map(|c| c.max).max(), heard.1.iter().max().copied());
-    let (service, response) = &mut *heard;
+    let mut times = times.lock().unwrap();
+    assert_eq!(cells.iter().map(|c| c.max).max(), times.1.iter().max().copied());
+    let (service, response) = &mut *times;
     for (hist, all) in [(&t.times.service, service), (&t.times.response, response)] {
         all.sort_unstable();
         assert_eq!((hist.count(), all.len() as u64), (n, n));
         assert_eq!((hist.min(), hist.max()), (all.first().copied(), all.last().copied()));
         for q in [0.5, 0.9, 0.99, 0.999] {
             let exact = all[(q * n as f64).ceil() as usize - 1].0 as f64;
-            let told = hist.quantile(q).unwrap().0 as f64;
-            assert!((told / exact - 1.0).abs() <= 0.001, "{q}: {told} for {exact} ns");
+            let recorded = hist.quantile(q).unwrap().0 as f64;
+            assert!((recorded / exact - 1.0).abs() <= 0.001, "{q}: {recorded} for {exact} ns");
         }
     }
 }
 
-/// Boundaries survive: also with several messages under way on a connection.
+/// Message boundaries are preserved, also with several messages in flight.
 #[test]
 fn packets_over_a_unix_socket() {
     for (framing, sizes) in [(Framing::Short, (40, 2)), (Framing::Long, (3_000, 50))] {
@@ -173,19 +173,19 @@ fn packets_over_a_unix_socket() {
 }
 
 #[test]
-fn multipath_tcp_where_the_kernel_has_it() {
+fn multipath_tcp() {
     let Ok(probe) = bind(&Listen::Mptcp(free())) else {
-        eprintln!("not tested: this kernel has no Multipath TCP");
+        eprintln!("skipped: this kernel has no Multipath TCP");
         return;
     };
     drop(probe);
     let (t, echo) = against(&Listen::Mptcp(free()), &Options::default(), |at| {
-        let Listen::Mptcp(a) = at else { panic!("a listener of MPTCP") };
+        let Listen::Mptcp(a) = at else { panic!("an MPTCP listener") };
         let host = a.ip().to_string();
         let endpoint = Endpoint::Inet { over: Carrier::Mptcp, host, port: a.port() };
         exchange(endpoint, Framing::Short, (64, 2))
     });
-    all_answered(&t, &echo, 8 + 320 * 68);
+    assert_all_answered(&t, &echo, 8 + 320 * 68);
 }
 
 fn udp(port: u16) -> Plan {
@@ -204,20 +204,20 @@ fn datagrams() {
         (outcome.unwrap().merged().1, server.join().unwrap())
     });
     assert_eq!((t.started, t.replies, t.failed, t.connects), (300, 300, 0, 1));
-    // On a busy machine a primer may have been sent again.
+    // On a busy machine a warm-up exchange may be retransmitted.
     assert!(done.answered >= 320 && done.refused == 0, "{done:?}");
     assert_eq!(done.bytes_in, done.answered * 120);
     assert_eq!(done.bytes_out, done.answered * 60);
 }
 
-/// A peer that loses, doubles and swaps datagrams by a known law is counted so.
+/// Datagrams that a peer loses, duplicates and reorders in a known pattern are counted correctly.
 #[test]
-fn what_happens_to_datagrams_is_counted() {
+fn counts_lost_duplicate_and_reordered_datagrams() {
     let socket = UdpSocket::bind(free()).unwrap();
     let port = socket.local_addr().unwrap().port();
     let peer = thread::spawn(move || {
         let mut buffer = [0; 2_000];
-        let (mut seen, mut held) = (0_u64, None::<Vec<u8>>);
+        let (mut seen, mut delayed) = (0_u64, None::<Vec<u8>>);
         while let Ok((n, from)) = socket.recv_from(&mut buffer) {
             let mut out = Vec::new();
             if n == 0 {
@@ -228,10 +228,10 @@ fn what_happens_to_datagrams_is_counted() {
             match seen % 10 {
                 3 => {}
                 5 => drop((socket.send_to(&out, from), socket.send_to(&out, from))),
-                7 => held = Some(out),
+                7 => delayed = Some(out),
                 _ => {
                     socket.send_to(&out, from).unwrap();
-                    if let Some(late) = held.take() {
+                    if let Some(late) = delayed.take() {
                         socket.send_to(&late, from).unwrap();
                     }
                 }
@@ -243,23 +243,26 @@ fn what_happens_to_datagrams_is_counted() {
     plan.timeout = Span::from_millis(100);
     plan.pipeline = 2;
     if let Some(exchange) = &mut plan.exchange {
-        exchange.primers = 0;
+        exchange.warmup_exchanges = 0;
     }
     let out = run(&plan, &Options::default(), &Control::new(), &mut |_| {}).unwrap();
     UdpSocket::bind(free()).unwrap().send_to(&[], ("127.0.0.1", port)).unwrap();
     assert_eq!(peer.join().unwrap(), 300);
     let t = out.merged().1;
-    let odd = t.messages.as_deref().copied().unwrap_or_default();
-    assert_eq!((t.started, t.connects, odd.duplicates, odd.foreign), (300, 1, 30, 0));
+    let anomalies = t.messages.as_deref().copied().unwrap_or_default();
+    assert_eq!(
+        (t.started, t.connects, anomalies.duplicates, anomalies.unexpected),
+        (300, 1, 30, 0)
+    );
     assert_eq!(t.fault(Fault::RequestTimeout), t.failed);
     assert_eq!(t.replies + t.failed, 300);
-    // Every lost one, and those that were held back for too long.
-    assert_eq!(t.failed - odd.late, 30);
+    // Lost datagrams and late ones.
+    assert_eq!(t.failed - anomalies.late, 30);
 }
 
-/// Nobody there: the kernel says so, over UDP too.
+/// Without a responder, the kernel reports an error, also over UDP.
 #[test]
-fn nobody_answers_at_a_port() {
+fn unused_udp_port_is_an_error() {
     let port = UdpSocket::bind(free()).unwrap().local_addr().unwrap().port();
     let mut plan = udp(port);
     plan.stop.requests = Some(3);

@@ -1,4 +1,4 @@
-//! Whole loads: the engine and the target server, held against each other.
+//! Complete loads: the engine against the target server.
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -11,7 +11,7 @@ use prony_core::engine::Tap;
 use prony_core::fault::Fault;
 use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
-use prony_core::serve::{Serve, ServeLaw};
+use prony_core::serve::{Serve, ServerBehavior};
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
 use prony_io::{
@@ -52,17 +52,17 @@ fn requests(n: u64) -> Stop {
     Stop { requests: Some(n), sessions: None, duration: None }
 }
 
-/// Run the plan against a target server; what the client and the server counted.
+/// Run the plan against a target server. Returns the results of both.
 fn against(
     options: &Options,
     make: impl FnOnce(u16) -> Plan,
     control: &Control,
 ) -> (Outcome, Serve) {
-    against_law(ServeLaw::default(), options, make, control)
+    against_behavior(ServerBehavior::default(), options, make, control)
 }
 
-fn against_law(
-    law: ServeLaw,
+fn against_behavior(
+    behavior: ServerBehavior,
     options: &Options,
     make: impl FnOnce(u16) -> Plan,
     control: &Control,
@@ -72,7 +72,7 @@ fn against_law(
     let server_control = Control::new();
     thread::scope(|s| {
         let server = s.spawn(|| {
-            let machines = vec![Serve::new(law, 1)];
+            let machines = vec![Serve::new(behavior, 1)];
             serve(machines, &[at], options, &server_control, &|_, _| {})
         });
         let outcome = run(&make(local.port()), options, control, &mut |_| {});
@@ -86,7 +86,7 @@ fn options(on: DriverChoice, threads: usize) -> Options {
     Options { driver: on, threads: Some(threads), ..Options::default() }
 }
 
-pub(crate) fn both_sides_count_the_same(on: DriverChoice) {
+pub(crate) fn client_and_server_counts_agree(on: DriverChoice) {
     let (out, server) =
         against(&options(on, 2), |p| plan(p, closed(20), requests(4001)), &Control::new());
     let (warm, main) = out.merged();
@@ -96,8 +96,10 @@ pub(crate) fn both_sides_count_the_same(on: DriverChoice) {
     assert_eq!(main.bytes_sent, server.served().bytes_in);
     assert_eq!(server.served().requests, 4001);
     assert_eq!(server.served().connections, 20);
-    assert_eq!((out.tallies.len(), out.meters.len(), out.interrupted), (2, 2, false));
-    assert!(out.meters.iter().all(|m| m.cpu_user + m.cpu_system > Span::ZERO && m.turns > 0));
+    assert_eq!((out.tallies.len(), out.workers.len(), out.interrupted), (2, 2, false));
+    assert!(
+        out.workers.iter().all(|m| m.cpu_user + m.cpu_system > Span::ZERO && m.loop_iterations > 0)
+    );
     assert_eq!(out.notes, [""; 0]);
 
     // Pipelined, and with a new connection per request.
@@ -118,7 +120,7 @@ pub(crate) fn both_sides_count_the_same(on: DriverChoice) {
     }
 }
 
-pub(crate) fn an_open_load_keeps_its_schedule(on: DriverChoice) {
+pub(crate) fn open_load_keeps_its_schedule(on: DriverChoice) {
     let seen = Cell::new(0);
     let at = bind(&Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
     let Listen::Tcp(local) = *at.local() else { panic!("a TCP listener") };
@@ -127,7 +129,13 @@ pub(crate) fn an_open_load_keeps_its_schedule(on: DriverChoice) {
     let p = plan(local.port(), load, Stop { requests: None, sessions: None, duration: None });
     let out = thread::scope(|s| {
         s.spawn(|| {
-            serve(vec![Serve::new(ServeLaw::default(), 1)], &[at], &options, &control, &|_, _| {})
+            serve(
+                vec![Serve::new(ServerBehavior::default(), 1)],
+                &[at],
+                &options,
+                &control,
+                &|_, _| {},
+            )
         });
         let out = run(&p, &options, &Control::new(), &mut |live| {
             assert!(live.started >= live.replies);
@@ -140,15 +148,15 @@ pub(crate) fn an_open_load_keeps_its_schedule(on: DriverChoice) {
     });
     let main = out.merged().1;
     assert_eq!((main.started, main.replies), (1250, 1250));
-    // The last whole second that progress has shown: that rate, on both workers together.
+    // The last complete second in the progress has that rate, over both workers.
     assert!((400..=600).contains(&seen.get()), "{}", seen.get());
-    // A low quantile and a loose bound, as the machine may be busy.
+    // A low quantile and a loose bound, because the machine may be busy.
     let lag = main.times.lag.quantile(0.1).unwrap_or_default();
     assert!(lag < Span::from_millis(1), "{lag:?}");
 }
 
-pub(crate) fn a_hostile_server_leaves_the_sums_right(on: DriverChoice) {
-    let law = ServeLaw {
+pub(crate) fn counts_are_consistent_with_a_hostile_server(on: DriverChoice) {
+    let behavior = ServerBehavior {
         latency: "exp:1ms".parse().unwrap(),
         stalls: "200ms@600ms".parse().unwrap(),
         close_after: Some("7".parse().unwrap()),
@@ -157,12 +165,12 @@ pub(crate) fn a_hostile_server_leaves_the_sums_right(on: DriverChoice) {
         truncate: "5%".parse().unwrap(),
         size: 40_000,
         chunked: true,
-        ..ServeLaw::default()
+        ..ServerBehavior::default()
     };
     let stop = Stop { requests: None, sessions: None, duration: Some(Span::from_millis(1500)) };
     for pipeline in [1, 4] {
-        let (out, server) = against_law(
-            law.clone(),
+        let (out, server) = against_behavior(
+            behavior.clone(),
             &options(on, 2),
             |p| Plan { pipeline, timeout: Span::from_millis(400), ..plan(p, closed(100), stop) },
             &Control::new(),
@@ -179,7 +187,7 @@ pub(crate) fn a_hostile_server_leaves_the_sums_right(on: DriverChoice) {
     }
 }
 
-pub(crate) fn a_stop_ends_the_load_and_reports_it(on: DriverChoice) {
+pub(crate) fn stop_ends_the_load_and_is_reported(on: DriverChoice) {
     let control = Control::new();
     let stop = Stop { requests: None, sessions: None, duration: Some(Span::from_secs(60)) };
     thread::scope(|s| {
@@ -197,8 +205,8 @@ pub(crate) fn a_stop_ends_the_load_and_reports_it(on: DriverChoice) {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_before_the_load() {
-    alone("load::what_does_not_fit_is_refused_before_the_load", || {
+fn rejects_too_many_connections_before_the_load() {
+    alone("load::rejects_too_many_connections_before_the_load", || {
         let limit = libc::rlimit { rlim_cur: 200, rlim_max: 200 };
         // SAFETY: `limit` is readable.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
@@ -209,66 +217,66 @@ fn what_does_not_fit_is_refused_before_the_load() {
             matches!(e, SetupError::Descriptors { asked: 300, fit: f, limit: 200 } if f == fit),
             "{e}"
         );
-        // An open loop's connections are a cap, so it is lowered, and that is said.
+        // The connection limit of an open loop is lowered, with a note.
         let load = open(10.0, Span::from_millis(300), 300);
         let out =
             go(&plan(1, load, Stop { requests: None, sessions: None, duration: None })).unwrap();
         assert_eq!(out.notes.len(), 1, "{:?}", out.notes);
-        assert!(out.notes[0].contains(&format!("leave {fit}")), "{:?}", out.notes);
-        assert_eq!(out.merged().1.failed, 3, "nobody listens there");
+        assert!(out.notes[0].contains(&format!("from 300 to {fit}")), "{:?}", out.notes);
+        assert_eq!(out.merged().1.failed, 3, "there is no listener");
     });
 }
 
-/// Looks at nothing.
+/// A tap that does nothing.
 struct Nothing;
 
 impl Tap for Nothing {}
 
 #[test]
-fn a_worker_that_panics_takes_nobody_with_it() {
+fn other_workers_survive_a_panic() {
     let server_control = Control::new();
     let at = bind(&Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
     let Listen::Tcp(local) = *at.local() else { panic!("a TCP listener") };
     let p = plan(local.port(), closed(4), requests(1000));
     let out = thread::scope(|s| {
         s.spawn(|| {
-            let machines = vec![Serve::new(ServeLaw::default(), 1)];
+            let machines = vec![Serve::new(ServerBehavior::default(), 1)];
             serve(machines, &[at], &Options::default(), &server_control, &|_, _| {})
         });
         let half = options(DriverChoice::Epoll, 2);
-        // Of the taps that are asked for, this many are made.
-        let dies_after = |n: u32| {
+        // The first `n` taps are created, the others panic.
+        let panics_after = |n: u32| {
             let left = AtomicU32::new(n);
             let taps = Taps::new(move || {
-                let lives = left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
-                assert!(lives, "a defect, for the test");
+                let is_created = left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
+                assert!(is_created, "a panic for the test");
                 Nothing
             });
             let options = Options { taps: Some(taps), ..half.clone() };
             run(&p, &options, &Control::new(), &mut |_| {})
         };
-        let (out, all_die) = (dies_after(1), dies_after(0));
+        let (out, all_panic) = (panics_after(1), panics_after(0));
         server_control.stop_now();
-        assert!(matches!(all_die, Err(SetupError::Died)));
+        assert!(matches!(all_panic, Err(SetupError::Died)));
         out.unwrap()
     });
     assert_eq!(out.tallies.len(), 1);
     assert_eq!(out.merged().1.replies, 500, "the other worker's share");
-    assert!(out.notes[0].starts_with("1 of 2 workers died"), "{:?}", out.notes);
+    assert!(out.notes[0].starts_with("1 of 2 workers panicked"), "{:?}", out.notes);
 }
 
 #[test]
-fn a_port_in_use_is_said() {
+fn bind_reports_a_port_in_use() {
     let first = bind(&Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
     let e = bind(first.local()).unwrap_err().to_string();
     assert!(e.starts_with(&format!("cannot listen on {}: ", first.local())), "{e}");
-    assert!(e.contains("another process has it"), "{e}");
+    assert!(e.contains("another process uses it"), "{e}");
 }
 
 #[test]
-fn auto_takes_io_uring_where_it_was_measured_to_be_better() {
-    let live = || plan(1, closed(50), requests(1));
-    let arriving = || plan(1, open(10.0, Span::from_secs(1), 50), requests(1));
+fn auto_prefers_io_uring_for_measured_cases() {
+    let live = || plan(1, closed(50), requests(5_000));
+    let arriving = || plan(1, open(10.0, Span::from_secs(1), 50), requests(5_000));
     let fresh = |p| Plan { requests_per_connection: Some(1), ..p };
     let pipelined = |p| Plan { pipeline: 2, ..p };
     for (plan, uring) in [
@@ -278,6 +286,7 @@ fn auto_takes_io_uring_where_it_was_measured_to_be_better() {
         (arriving(), false),
         (pipelined(live()), false),
         (pipelined(arriving()), false),
+        (plan(1, closed(50), requests(4_999)), false),
     ] {
         assert_eq!(auto_prefers_uring(&plan), uring, "{plan:?}");
     }

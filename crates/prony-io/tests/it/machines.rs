@@ -1,5 +1,5 @@
-//! Machines for the tests: an echo server, a client that checks its echoes, and one that only keeps
-//! time.
+//! Machines for the tests: an echo server, a client that checks its echoes, and one that only
+//! handles deadlines.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use prony_core::fault::Fault;
 use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
 use prony_core::units::{ConnId, Nanos, Span};
 
-/// Sends back what it receives. Ends when stopped.
+/// Sends back what it receives. Finishes when stopped.
 #[derive(Default)]
 pub(crate) struct Echo {
     conns: Vec<Peer>,
@@ -16,10 +16,10 @@ pub(crate) struct Echo {
     pub(crate) accepted: u64,
     pub(crate) bytes: u64,
     pub(crate) faults: Vec<Fault>,
-    /// Close in good order after so many bytes of a connection, whatever else it sends.
+    /// Close a connection without a reset after this many bytes, whatever else it sends.
     pub(crate) close_after: Option<usize>,
-    /// Before that close, send so much.
-    pub(crate) farewell: usize,
+    /// How many bytes to send before that close.
+    pub(crate) last_bytes: usize,
 }
 
 #[derive(Default)]
@@ -27,20 +27,20 @@ struct Peer {
     generation: u32,
     out: Vec<u8>,
     seen: usize,
-    ending: bool,
+    closing: bool,
 }
 
 impl Echo {
-    /// One that, after `n` bytes of a connection, says farewell with so many of its own.
-    pub(crate) fn farewell(n: usize, farewell: usize) -> Self {
-        Self { close_after: Some(n), farewell, ..Self::default() }
+    /// A server that after `n` bytes on a connection sends `last` bytes and closes.
+    pub(crate) fn closing_after(n: usize, last_bytes: usize) -> Self {
+        Self { close_after: Some(n), last_bytes, ..Self::default() }
     }
 
     fn settle(&mut self, id: ConnId) {
         let p = &mut self.conns[id.slot as usize];
         if !p.out.is_empty() {
             self.actions.push_back(Action::Transmit { id });
-        } else if p.ending {
+        } else if p.closing {
             self.close(id, CloseHow::Orderly);
         }
     }
@@ -60,7 +60,7 @@ impl Echo {
 
 impl Machine for Echo {
     fn on_connected(&mut self, id: ConnId, _: Nanos) {
-        panic!("a server connects nowhere: {id:?}");
+        panic!("a server opens no connections: {id:?}");
     }
 
     fn on_accepted(&mut self, _: u32, _: Nanos) -> Option<ConnId> {
@@ -74,14 +74,14 @@ impl Machine for Echo {
 
     fn on_recv(&mut self, id: ConnId, data: &mut [u8], _: Nanos) {
         self.bytes += data.len() as u64;
-        let (close_after, farewell) = (self.close_after, self.farewell);
+        let (close_after, last_bytes) = (self.close_after, self.last_bytes);
         let p = self.peer(id).expect("no data after the close");
         p.seen += data.len();
         match close_after {
             None => p.out.extend_from_slice(data),
-            Some(n) if p.seen >= n && !p.ending => {
-                p.out.resize(farewell, b'x');
-                p.ending = true;
+            Some(n) if p.seen >= n && !p.closing => {
+                p.out.resize(last_bytes, b'x');
+                p.closing = true;
             }
             Some(_) => return,
         }
@@ -93,8 +93,8 @@ impl Machine for Echo {
         let p = self.peer(id).expect("no event after the close");
         if why.is_some() {
             self.close(id, CloseHow::Reset);
-        } else if !p.ending {
-            p.ending = true;
+        } else if !p.closing {
+            p.closing = true;
             self.settle(id);
         }
     }
@@ -115,8 +115,8 @@ impl Machine for Echo {
         let p = self.peer(id).expect("no output after the close");
         let n = send(&p.out);
         p.out.drain(..n);
-        let (all, ending) = (p.out.is_empty(), p.ending);
-        if all && ending {
+        let (all, closing) = (p.out.is_empty(), p.closing);
+        if all && closing {
             self.close(id, CloseHow::Orderly);
         }
         all
@@ -127,18 +127,18 @@ impl Machine for Echo {
     }
 }
 
-/// Sends messages and checks that each comes back. Ends when all connections have ended.
+/// Sends messages and checks that each comes back. Finishes when all connections have ended.
 pub(crate) struct Client {
     plan: Exchange,
-    lines: Vec<Line>,
+    conns: Vec<Conn>,
     actions: VecDeque<Action>,
     open: usize,
-    /// How each connection ended that did not end as planned.
+    /// The faults of the connections that did not end as planned.
     pub(crate) faults: Vec<Option<Fault>>,
     pub(crate) echoed: u64,
     pub(crate) connected: u64,
     now: Nanos,
-    /// Give up then.
+    /// The deadline of the test.
     give_up: Nanos,
 }
 
@@ -148,12 +148,12 @@ pub(crate) struct Exchange {
     pub(crate) connections: u32,
     pub(crate) messages: u32,
     pub(crate) size: usize,
-    /// A new connection for each message.
+    /// Whether to open a new connection for each message.
     pub(crate) fresh: bool,
     pub(crate) close: CloseHow,
 }
 
-struct Line {
+struct Conn {
     generation: u32,
     sent: usize,
     seen: usize,
@@ -168,7 +168,7 @@ impl Client {
     pub(crate) fn new(plan: Exchange) -> Self {
         let mut c = Self {
             plan,
-            lines: Vec::new(),
+            conns: Vec::new(),
             actions: VecDeque::new(),
             open: plan.connections as usize,
             faults: Vec::new(),
@@ -178,32 +178,32 @@ impl Client {
             give_up: Nanos::ZERO + Span::from_secs(60),
         };
         for slot in 0..plan.connections {
-            c.lines.push(Line { generation: 0, sent: 0, seen: 0, messages: 0 });
+            c.conns.push(Conn { generation: 0, sent: 0, seen: 0, messages: 0 });
             c.connect(slot);
         }
         c
     }
 
     fn connect(&mut self, slot: u32) {
-        let id = ConnId { slot, generation: self.lines[slot as usize].generation };
+        let id = ConnId { slot, generation: self.conns[slot as usize].generation };
         self.actions.push_back(Action::Connect { id, endpoint: 0 });
     }
 
-    fn line(&mut self, id: ConnId, now: Nanos) -> &mut Line {
-        assert!(now >= self.now, "time went back from {} to {now}", self.now);
+    fn conn(&mut self, id: ConnId, now: Nanos) -> &mut Conn {
+        assert!(now >= self.now, "time went backwards from {} to {now}", self.now);
         self.now = now;
-        let line = &mut self.lines[id.slot as usize];
-        assert_eq!(line.generation, id.generation, "an event of a closed connection");
-        line
+        let conn = &mut self.conns[id.slot as usize];
+        assert_eq!(conn.generation, id.generation, "an event of a closed connection");
+        conn
     }
 
-    fn leave(&mut self, id: ConnId, again: bool) {
+    fn close(&mut self, id: ConnId, reopen: bool) {
         let how = self.plan.close;
         self.actions.push_back(Action::Close { id, how });
-        let line = &mut self.lines[id.slot as usize];
-        line.generation += 1;
-        (line.sent, line.seen) = (0, 0);
-        if again {
+        let conn = &mut self.conns[id.slot as usize];
+        conn.generation += 1;
+        (conn.sent, conn.seen) = (0, 0);
+        if reopen {
             self.connect(id.slot);
             return;
         }
@@ -216,41 +216,41 @@ impl Client {
 
 impl Machine for Client {
     fn on_connected(&mut self, id: ConnId, now: Nanos) {
-        self.line(id, now);
+        self.conn(id, now);
         self.connected += 1;
         self.actions.push_back(Action::Transmit { id });
     }
 
     fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
         let plan = self.plan;
-        let line = self.line(id, now);
+        let conn = self.conn(id, now);
         for (i, &b) in data.iter().enumerate() {
-            assert_eq!(b, byte(id.slot, line.messages, line.seen + i), "at {}", line.seen + i);
+            assert_eq!(b, byte(id.slot, conn.messages, conn.seen + i), "at {}", conn.seen + i);
         }
-        line.seen += data.len();
-        assert!(line.seen <= plan.size, "more came back than was sent");
-        if line.seen < plan.size {
+        conn.seen += data.len();
+        assert!(conn.seen <= plan.size, "more came back than was sent");
+        if conn.seen < plan.size {
             return;
         }
-        line.messages += 1;
-        (line.sent, line.seen) = (0, 0);
-        let last = line.messages == plan.messages;
+        conn.messages += 1;
+        (conn.sent, conn.seen) = (0, 0);
+        let last = conn.messages == plan.messages;
         self.echoed += 1;
         if last || plan.fresh {
-            self.leave(id, !last);
+            self.close(id, !last);
         } else {
             self.actions.push_back(Action::Transmit { id });
         }
     }
 
     fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {
-        self.line(id, now);
+        self.conn(id, now);
         self.faults.push(why);
-        self.leave(id, false);
+        self.close(id, false);
     }
 
     fn on_tick(&mut self, now: Nanos) {
-        panic!("at {now} {} connections still wait", self.open);
+        panic!("{} connections are unfinished at {now}", self.open);
     }
 
     fn on_stop(&mut self, _: StopRequest, _: Nanos) {
@@ -268,14 +268,14 @@ impl Machine for Client {
         send: &mut dyn FnMut(&[u8]) -> usize,
     ) -> bool {
         let size = self.plan.size;
-        let line = self.line(id, now);
-        while line.sent < size {
-            let n = (size - line.sent).min(100_000);
+        let conn = self.conn(id, now);
+        while conn.sent < size {
+            let n = (size - conn.sent).min(100_000);
             let piece: Vec<u8> =
-                (0..n).map(|i| byte(id.slot, line.messages, line.sent + i)).collect();
-            let taken = send(&piece);
-            line.sent += taken;
-            if taken < n {
+                (0..n).map(|i| byte(id.slot, conn.messages, conn.sent + i)).collect();
+            let accepted = send(&piece);
+            conn.sent += accepted;
+            if accepted < n {
                 return false;
             }
         }
@@ -287,18 +287,18 @@ impl Machine for Client {
     }
 }
 
-/// Wants to be called at certain moments and notes how late it was called.
+/// Sets deadlines and records how late its ticks are.
 pub(crate) struct Ticker {
     pub(crate) every: Option<Span>,
     pub(crate) until: Nanos,
     next: Nanos,
     pub(crate) late: Vec<Span>,
     pub(crate) stops: Vec<(StopRequest, Nanos)>,
-    /// How often it wants the sockets looked at, and how often they were since it began.
-    pub(crate) yields: u32,
+    /// How many times to yield, and how many turns followed.
+    pub(crate) yielded: u32,
     pub(crate) turns: u32,
-    asks: bool,
-    over: bool,
+    wants_turn: bool,
+    finished: bool,
 }
 
 impl Ticker {
@@ -309,10 +309,10 @@ impl Ticker {
             next: every.map_or(Nanos::MAX, |e| Nanos::ZERO + e),
             late: Vec::new(),
             stops: Vec::new(),
-            yields: 0,
+            yielded: 0,
             turns: 0,
-            asks: true,
-            over: false,
+            wants_turn: true,
+            finished: false,
         }
     }
 }
@@ -326,32 +326,32 @@ impl Machine for Ticker {
         let due = self.next.min(self.until);
         assert!(now >= due, "{now} is before {due}");
         if now >= self.until {
-            self.over = true;
+            self.finished = true;
             return;
         }
         self.late.push(now.since(due));
         while self.next <= now {
-            self.next = self.next + self.every.expect("only then is there a tick before the end");
+            self.next = self.next + self.every.expect("ticks before the end need an interval");
         }
     }
 
     fn on_stop(&mut self, how: StopRequest, now: Nanos) {
         self.stops.push((how, now));
-        self.over = how == StopRequest::Now;
+        self.finished = how == StopRequest::Now;
     }
 
     fn on_turn(&mut self, _: Nanos) {
-        assert!(!self.asks && self.turns < self.yields, "nobody asked for that");
+        assert!(!self.wants_turn && self.turns < self.yielded, "a turn without a yield");
         self.turns += 1;
-        self.asks = true;
-        self.over = self.turns == self.yields;
+        self.wants_turn = true;
+        self.finished = self.turns == self.yielded;
     }
 
     fn poll_action(&mut self) -> Option<Action> {
-        if std::mem::take(&mut self.asks) && self.turns < self.yields {
+        if std::mem::take(&mut self.wants_turn) && self.turns < self.yielded {
             return Some(Action::Yield);
         }
-        std::mem::take(&mut self.over).then_some(Action::Finished)
+        std::mem::take(&mut self.finished).then_some(Action::Finished)
     }
 
     fn take_output(&mut self, _: ConnId, _: Nanos, _: &mut dyn FnMut(&[u8]) -> usize) -> bool {

@@ -1,15 +1,15 @@
-//! The drivers over loopback, each case on both: machines made for the test, peers made of std
-//! sockets.
+//! Tests of the drivers over loopback, each case with epoll and io_uring: machines made for the
+//! tests, and peers with std sockets.
 
 mod child;
-mod desk;
+mod dedicated;
 mod exchange;
 mod load;
 mod machines;
 mod suite;
 mod userspace;
 
-/// Each case of the suite as a test, once per driver.
+/// Creates a test per driver from each case of the suite.
 macro_rules! on_both_drivers {
     ($($file:ident::$case:ident),* $(,)?) => {
         mod epoll {
@@ -21,9 +21,9 @@ macro_rules! on_both_drivers {
         mod uring {
             $(#[test]
             fn $case() {
-                match prony_io::drivers::uring::Mounted::new() {
+                match prony_io::drivers::uring::ReadyRing::new() {
                     Ok(_) => crate::$file::$case(prony_io::DriverChoice::Uring),
-                    Err(e) => eprintln!("not tested: this kernel gives no io_uring ({e})"),
+                    Err(e) => eprintln!("skipped: no io_uring on this kernel ({e})"),
                 }
             })*
         }
@@ -35,26 +35,26 @@ on_both_drivers!(
     suite::megabytes_in_both_directions,
     suite::fresh_connection_per_message,
     suite::half_close_keeps_our_direction_open,
-    suite::refused_and_the_next_address,
+    suite::refused_connect_tries_the_next_address,
     suite::reset_after_data,
-    suite::a_reset_close_is_seen_by_the_peer,
-    suite::orderly_close_of_a_server_delivers_everything,
-    suite::ticks_are_never_early_and_soon,
-    suite::a_grain_makes_ticks_wait_for_each_other,
-    suite::turns_come_as_often_as_they_are_asked_for,
-    suite::stop_flags_reach_an_idle_machine,
-    suite::pulse_comes_twenty_times_a_second,
+    suite::peer_sees_a_reset_close,
+    suite::orderly_close_delivers_everything,
+    suite::ticks_are_punctual_and_never_early,
+    suite::grain_groups_ticks,
+    suite::yielding_machine_gets_all_its_turns,
+    suite::stop_requests_reach_an_idle_machine,
+    suite::pulses_come_twenty_times_a_second,
     suite::unix_sockets,
-    suite::a_full_unix_listener_is_waited_for,
-    suite::sources_are_used,
+    suite::retries_connects_to_a_full_unix_listener,
+    suite::source_addresses_are_used_in_turn,
     suite::accept_storm,
     suite::no_descriptor_leaks,
     suite::no_descriptors_left,
     suite::no_descriptor_for_an_accept,
-    exchange::the_short_framing_over_tcp,
+    exchange::short_framing_over_tcp,
     exchange::long_messages_over_tcp,
-    load::both_sides_count_the_same,
-    load::an_open_load_keeps_its_schedule,
-    load::a_hostile_server_leaves_the_sums_right,
-    load::a_stop_ends_the_load_and_reports_it,
+    load::client_and_server_counts_agree,
+    load::open_load_keeps_its_schedule,
+    load::counts_are_consistent_with_a_hostile_server,
+    load::stop_ends_the_load_and_is_reported,
 );

@@ -1,4 +1,4 @@
-//! The cases. Each takes the driver and says what must hold whatever the driver.
+//! The test cases, each parameterized by the driver.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use prony_core::units::{Nanos, Span};
 use prony_io::clock::Clock;
 use prony_io::drivers::Driver;
 use prony_io::drivers::config::{Config, Watched};
-use prony_io::sock::Remote;
+use prony_io::socket::Remote;
 use prony_io::{
     Control, DriverChoice, DriverStats, Listen, Options, Precision, Served, SocketOptions, bind,
     limits, serve,
@@ -33,7 +33,7 @@ fn remote(endpoints: Vec<Vec<Remote>>) -> Config {
     Config {
         endpoints,
         listeners: Vec::new(),
-        desk: None,
+        dedicated: None,
         sources: Vec::new(),
         sockets: SocketOptions::default(),
         worker: (0, 1),
@@ -50,7 +50,7 @@ fn drive<M: Machine>(on: DriverChoice, config: Config, machine: &mut M) -> Drive
     driver.run(&mut watched, Clock::starting_now(), Control::new().stop_flag())
 }
 
-/// Run `body` against an echo server on the same driver; what the server saw.
+/// Run `body` against an echo server on the same driver. Returns the server's result.
 fn with_echo(
     on: DriverChoice,
     at: &Listen,
@@ -63,7 +63,7 @@ fn with_echo(
     let options = Options { driver: on, ..Options::default() };
     thread::scope(|s| {
         let server = s.spawn(|| serve(vec![echo], &[listener], &options, &control, &|_, _| {}));
-        // Also where `body` fails: the scope would wait for the server for ever.
+        // Stop the server even if `body` panics; otherwise the scope would wait for it forever.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&local)));
         control.stop_now();
         let served = server.join().expect("no panic").expect("it can serve").pop();
@@ -85,7 +85,7 @@ fn inet(at: &Listen) -> SocketAddr {
     }
 }
 
-/// A client's exchange with an echo server of the same driver, checked on both sides.
+/// Exchanges with an echo server on the same driver, checked on both sides.
 fn exchange(on: DriverChoice, plan: Exchange) -> DriverStats {
     let mut stats = DriverStats::default();
     let served = with_echo(on, &loopback(), Echo::default(), |at| {
@@ -104,8 +104,8 @@ fn exchange(on: DriverChoice, plan: Exchange) -> DriverStats {
     stats
 }
 
-/// So many connections, or fewer where the descriptor limit is low: both ends of each are here, and
-/// other tests run beside this one.
+/// This many connections, or fewer if the descriptor limit is low: both ends of each are in this
+/// process, and other tests run in parallel.
 fn at_most(connections: u32) -> u32 {
     let (limit, _) = limits::raise_descriptors();
     connections.min(limit as u32 / 10)
@@ -115,7 +115,7 @@ pub(crate) fn echo_over_a_thousand_connections(on: DriverChoice) {
     let connections = at_most(1_000);
     let stats = exchange(on, Exchange { connections, messages: 5, size: 100, ..ONCE });
     let sampled = stats.transport.sampled;
-    assert_eq!(sampled, u64::from(connections), "kept-alive connections are all asked");
+    assert_eq!(sampled, u64::from(connections), "all kept-alive connections are sampled");
     assert!(stats.transport.rtt_max > Span::ZERO);
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn fresh_connection_per_message(on: DriverChoice) {
     exchange(on, Exchange { close: CloseHow::Reset, ..plan });
 }
 
-/// Accept one connection on a free loopback port and hand it to `peer` in a thread of its own.
+/// Accept one connection on a free loopback port and pass it to `peer` in a new thread.
 fn scripted(peer: impl FnOnce(TcpStream) + Send + 'static) -> (SocketAddr, thread::JoinHandle<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let at = listener.local_addr().unwrap();
@@ -148,7 +148,7 @@ fn reset(stream: TcpStream) {
 }
 
 pub(crate) fn half_close_keeps_our_direction_open(on: DriverChoice) {
-    // The echo server hears the end of the stream at once, and must still send all that it owes.
+    // The echo server sees the end of the stream early, and must still send everything.
     let served = with_echo(on, &loopback(), Echo::default(), |at| {
         let mut s = TcpStream::connect(inet(at)).unwrap();
         let sent: Vec<u8> = (0..3 << 20).map(|i: u32| i as u8).collect();
@@ -165,7 +165,7 @@ pub(crate) fn half_close_keeps_our_direction_open(on: DriverChoice) {
     assert_eq!(served.machine.faults, []);
 }
 
-pub(crate) fn refused_and_the_next_address(on: DriverChoice) {
+pub(crate) fn refused_connect_tries_the_next_address(on: DriverChoice) {
     let closed = {
         let l = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         l.local_addr().unwrap()
@@ -188,7 +188,7 @@ pub(crate) fn reset_after_data(on: DriverChoice) {
         let mut all = [0; 10];
         s.read_exact(&mut all).unwrap();
         s.write_all(&all).unwrap();
-        // The echo is on its way before the reset is.
+        // Make sure that the echo is sent before the reset.
         thread::sleep(Duration::from_millis(50));
         reset(s);
     });
@@ -199,7 +199,7 @@ pub(crate) fn reset_after_data(on: DriverChoice) {
     assert_eq!(client.faults, [Some(Fault::Reset)]);
 }
 
-pub(crate) fn a_reset_close_is_seen_by_the_peer(on: DriverChoice) {
+pub(crate) fn peer_sees_a_reset_close(on: DriverChoice) {
     for (how, expected) in [(CloseHow::Reset, Err(())), (CloseHow::Orderly, Ok(0))] {
         let (at, peer) = scripted(move |mut s| {
             let mut all = [0; 10];
@@ -215,10 +215,10 @@ pub(crate) fn a_reset_close_is_seen_by_the_peer(on: DriverChoice) {
     }
 }
 
-pub(crate) fn orderly_close_of_a_server_delivers_everything(on: DriverChoice) {
-    // The server closes with bytes of ours unread and more still coming: a plain close would reset
-    // the connection and throw away the farewell.
-    let echo = Echo::farewell(1000, 2 << 20);
+pub(crate) fn orderly_close_delivers_everything(on: DriverChoice) {
+    // The server closes while our data is unread and still arriving: a plain close would reset the
+    // connection and discard its last bytes.
+    let echo = Echo::closing_after(1000, 2 << 20);
     let served = with_echo(on, &loopback(), echo, |at| {
         let mut s = TcpStream::connect(inet(at)).unwrap();
         s.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -239,15 +239,15 @@ pub(crate) fn orderly_close_of_a_server_delivers_everything(on: DriverChoice) {
     assert_eq!(served.machine.faults, []);
 }
 
-pub(crate) fn ticks_are_never_early_and_soon(on: DriverChoice) {
+pub(crate) fn ticks_are_punctual_and_never_early(on: DriverChoice) {
     once_of_three(|| {
         for precision in [Precision::Sleep, Precision::Auto, Precision::Spin] {
             let mut t = Ticker::new(Some(Span::from_micros(700)), Span::from_millis(350));
             let stats = drive(on, Config { precision, ..config(&[]) }, &mut t);
             t.late.sort_unstable();
             assert!(t.late.len() >= 20, "{precision:?}: {} ticks", t.late.len());
-            // A low quantile, as this machine may be busy. With waits in whole milliseconds no tick
-            // would be late by less than 300 us.
+            // A low quantile, because this machine may be busy. With waits in whole milliseconds,
+            // no tick would be less than 300 us late.
             let p10 = t.late[t.late.len() / 10];
             assert!(p10 < Span::from_micros(200), "{precision:?}: {p10:?}");
             match precision {
@@ -259,27 +259,27 @@ pub(crate) fn ticks_are_never_early_and_soon(on: DriverChoice) {
     });
 }
 
-/// Nothing is to wait for, and so nobody waits: not for the next pulse, and not for the end.
-pub(crate) fn turns_come_as_often_as_they_are_asked_for(on: DriverChoice) {
+/// A yielding machine does not wait, neither for the next pulse nor for its deadline.
+pub(crate) fn yielding_machine_gets_all_its_turns(on: DriverChoice) {
     let mut t = Ticker::new(None, Span::from_secs(30));
-    t.yields = 5_000;
+    t.yielded = 5_000;
     let stats = drive(on, config(&[]), &mut t);
     assert_eq!(t.turns, 5_000);
     assert!(stats.end < Nanos::ZERO + Span::from_secs(5), "{}", stats.end);
 }
 
-pub(crate) fn a_grain_makes_ticks_wait_for_each_other(on: DriverChoice) {
+pub(crate) fn grain_groups_ticks(on: DriverChoice) {
     let grain = Span::from_millis(10);
     let mut t = Ticker::new(Some(Span::from_micros(700)), Span::from_millis(350));
     let stats = drive(on, Config { precision: Precision::Grain(grain), ..config(&[]) }, &mut t);
-    // The next tick is asked for 0.7 ms after the last, and so comes with the next multiple.
+    // The next deadline is 0.7 ms after the last tick, so it is handled at the next multiple.
     assert!((5..=36).contains(&t.late.len()), "{} ticks", t.late.len());
     let early = t.late.iter().filter(|&&late| late < Span::from_millis(1)).count();
     assert!(early <= t.late.len() / 4, "{early} of {:?}", t.late);
     assert_eq!(stats.spin, Span::ZERO);
 }
 
-pub(crate) fn stop_flags_reach_an_idle_machine(on: DriverChoice) {
+pub(crate) fn stop_requests_reach_an_idle_machine(on: DriverChoice) {
     once_of_three(|| {
         let control = Control::new();
         let mut t = Ticker::new(None, Span::from_secs(30));
@@ -301,13 +301,16 @@ pub(crate) fn stop_flags_reach_an_idle_machine(on: DriverChoice) {
         let [(StopRequest::Drain, a), (StopRequest::Now, b)] = t.stops[..] else {
             panic!("{:?}", t.stops)
         };
-        for (asked, told) in [(first, a), (second, b)] {
-            assert!(told >= asked && told.since(asked) < Span::from_millis(250), "{asked} {told}");
+        for (requested, seen) in [(first, a), (second, b)] {
+            assert!(
+                seen >= requested && seen.since(requested) < Span::from_millis(250),
+                "{requested} {seen}"
+            );
         }
     });
 }
 
-pub(crate) fn pulse_comes_twenty_times_a_second(on: DriverChoice) {
+pub(crate) fn pulses_come_twenty_times_a_second(on: DriverChoice) {
     once_of_three(|| {
         for every in [None, Some(Span::from_micros(300))] {
             let mut t = Ticker::new(every, Span::from_millis(1000));
@@ -315,7 +318,7 @@ pub(crate) fn pulse_comes_twenty_times_a_second(on: DriverChoice) {
             let mut at = Vec::new();
             let mut watched = Watched { machine: &mut t, pulse: &mut |_, now, _| at.push(now) };
             d.run(&mut watched, Clock::starting_now(), Control::new().stop_flag());
-            // The last comes at the end, whenever that is.
+            // The last pulse comes at the end of the run.
             at.pop();
             assert!((12..=20).contains(&at.len()), "{} pulses", at.len());
             assert!(at.windows(2).all(|w| w[1].since(w[0]) >= Span::from_millis(50)), "{at:?}");
@@ -345,10 +348,10 @@ pub(crate) fn unix_sockets(on: DriverChoice) {
         }
     });
     assert_eq!(served.machine.accepted, 100 + 2 + 400);
-    assert!(!path.exists(), "the listener takes its path away");
+    assert!(!path.exists(), "the listener removes its path");
 }
 
-pub(crate) fn a_full_unix_listener_is_waited_for(on: DriverChoice) {
+pub(crate) fn retries_connects_to_a_full_unix_listener(on: DriverChoice) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("slow");
     let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
@@ -371,7 +374,7 @@ pub(crate) fn a_full_unix_listener_is_waited_for(on: DriverChoice) {
     peer.join().unwrap();
 }
 
-pub(crate) fn sources_are_used(on: DriverChoice) {
+pub(crate) fn source_addresses_are_used_in_turn(on: DriverChoice) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let at = listener.local_addr().unwrap();
     let peer = thread::spawn(move || {
@@ -416,32 +419,32 @@ pub(crate) fn no_descriptor_leaks(on: DriverChoice) {
     alone(&test_name(on, "no_descriptor_leaks"), || {
         let before = limits::open_descriptors();
         exchange(on, Exchange { connections: 50, messages: 4, fresh: true, ..ONCE });
-        refused_and_the_next_address(on);
+        refused_connect_tries_the_next_address(on);
         reset_after_data(on);
-        orderly_close_of_a_server_delivers_everything(on);
+        orderly_close_delivers_everything(on);
         unix_sockets(on);
-        // A machine that panics in the middle of a run.
+        // A machine that panics during a run.
         let mut client = Client::new(Exchange { connections: 5, ..ONCE });
-        let (at, peer) = scripted(|mut s| s.write_all(b"surplus to all plans").unwrap());
+        let (at, peer) = scripted(|mut s| s.write_all(b"more than expected").unwrap());
         let run = std::panic::AssertUnwindSafe(|| drive(on, config(&[at]), &mut client));
         assert!(std::panic::catch_unwind(run).is_err());
         peer.join().unwrap();
-        // The kernel may close the files of a ring a little after the ring.
-        let begin = Instant::now();
-        while limits::open_descriptors() > before && begin.elapsed() < Duration::from_secs(5) {
+        // The kernel may close the files of a ring slightly after the ring.
+        let start = Instant::now();
+        while limits::open_descriptors() > before && start.elapsed() < Duration::from_secs(5) {
             thread::sleep(Duration::from_millis(20));
         }
         assert_eq!(limits::open_descriptors(), before);
     });
 }
 
-/// Leave the process only so many descriptors more than it has open.
+/// Limit the process to this many more descriptors than it has open.
 fn leave_descriptors(n: u64) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is writable.
     assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) }, 0);
-    // The limit is on their numbers, and whoever started the test may have left some open high up.
-    // SAFETY: no pointers; it fails where the descriptor is closed, and changes nothing.
+    // The limit applies to descriptor numbers, and the process may have inherited high ones.
+    // SAFETY: this asks for flags, whatever the number stands for.
     let closed = |fd: &i32| unsafe { libc::fcntl(*fd, libc::F_GETFD) } < 0;
     let last = (0..).filter(closed).nth(n as usize - 1).expect("there are free ones");
     limit.rlim_cur = last as u64 + 1;
@@ -457,16 +460,16 @@ pub(crate) fn no_descriptors_left(on: DriverChoice) {
         let mut client = Client::new(Exchange { connections: 60, ..ONCE });
         let control = Control::new();
         let mut d = Driver::new(on, config(&[at])).unwrap();
-        // Nobody answers: once the connects are decided, the run is stopped.
-        let begin = Clock::starting_now();
-        let mut stop_when_decided = |client: &mut Client, now, _| {
-            let decided = client.connected + client.faults.len() as u64;
-            if decided == 60 || now > Nanos(20_000_000_000) {
+        // Nothing replies: stop the run once all connects have succeeded or failed.
+        let start = Clock::starting_now();
+        let mut stop_when_done = |client: &mut Client, now, _| {
+            let done = client.connected + client.faults.len() as u64;
+            if done == 60 || now > Nanos(20_000_000_000) {
                 control.stop_now();
             }
         };
-        let mut watched = Watched { machine: &mut client, pulse: &mut stop_when_decided };
-        d.run(&mut watched, begin, control.stop_flag());
+        let mut watched = Watched { machine: &mut client, pulse: &mut stop_when_done };
+        d.run(&mut watched, start, control.stop_flag());
         assert!((10..=20).contains(&client.connected), "{}", client.connected);
         assert_eq!(client.faults.len() as u64, 60 - client.connected);
         assert!(client.faults.iter().all(|&f| f == Some(Fault::NoDescriptors)));
@@ -476,11 +479,11 @@ pub(crate) fn no_descriptors_left(on: DriverChoice) {
 pub(crate) fn no_descriptor_for_an_accept(on: DriverChoice) {
     alone(&test_name(on, "no_descriptor_for_an_accept"), || {
         let served = with_echo(on, &loopback(), Echo::default(), |at| {
-            // The server has what it needs for itself once it answers.
+            // Once the server replies, it has all descriptors for itself.
             let mut first = TcpStream::connect(inet(at)).unwrap();
             first.write_all(b"hello").unwrap();
             first.read_exact(&mut [0; 5]).unwrap();
-            // The clients have theirs; the server finds six for twelve connections.
+            // The clients have their descriptors; the server finds six for twelve connections.
             let sockets: Vec<_> =
                 (0..12).map(|_| Socket::new(Domain::IPV4, Type::STREAM, None).unwrap()).collect();
             leave_descriptors(6);
@@ -493,7 +496,7 @@ pub(crate) fn no_descriptor_for_an_accept(on: DriverChoice) {
             for s in &mut all {
                 s.write_all(b"hello").unwrap();
             }
-            // As the first go, the others come in.
+            // As the first connections close, the others are accepted.
             for mut s in all {
                 let mut back = [0; 5];
                 s.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

@@ -1,12 +1,11 @@
-//! SCTP without the kernel's, between a client and a responder of our own, with a network between
-//! them that does as it is told.
+//! Userspace SCTP between prony's client and responder, with a relay that loses packets.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::echo::{Echo, EchoLaw};
+use prony_core::echo::{Echo, EchoBehavior};
 use prony_core::fault::Fault;
 use prony_core::plan::{Framing, Load, Message, Plan, Stop, Think};
 use prony_core::record::Tally;
@@ -14,7 +13,7 @@ use prony_core::summary::{Sctp, SctpStack};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::Span;
 use prony_io::error::Refusal;
-use prony_io::sock::sctp::Rto;
+use prony_io::socket::sctp::Rto;
 use prony_io::userspace::{self, Settings, Via};
 use prony_io::{Control, Options, Outcome, SetupError, SocketOptions, run, serve_associations};
 
@@ -37,52 +36,51 @@ fn endpoint(over: Carrier, port: u16) -> Endpoint {
     Endpoint::Inet { over, host: "127.0.0.1".into(), port }
 }
 
-/// Have a responder on the loopback for as long as `body` lasts, which is told its ports of SCTP
-/// and of UDP; and what it has counted in the end.
+/// Run `body` with a responder's SCTP and UDP ports. Returns its result and the responder's counts.
 fn against<T>(
     settings: Settings,
-    law: EchoLaw,
+    behavior: EchoBehavior,
     body: impl FnOnce(u16, u16) -> T,
 ) -> (T, prony_core::echo::Echoed) {
-    against_at(ANYWHERE, settings, law, body)
+    against_at(ANYWHERE, settings, behavior, body)
 }
 
 fn against_at<T>(
     at: SocketAddr,
     settings: Settings,
-    law: EchoLaw,
+    behavior: EchoBehavior,
     body: impl FnOnce(u16, u16) -> T,
 ) -> (T, prony_core::echo::Echoed) {
     let listener = userspace::bind(at, settings).expect("a free port");
     let (port, udp_port) = (listener.local().port(), listener.udp_port().unwrap_or(0));
     let control = Control::new();
     thread::scope(|s| {
-        let machine = Echo::new(law, vec![true]);
+        let machine = Echo::new(behavior, vec![true]);
         let server = s.spawn(|| serve_associations(machine, listener, &control, &|_, _| {}));
-        let came_to = body(port, udp_port);
+        let result = body(port, udp_port);
         control.stop_now();
-        (came_to, *server.join().expect("no panic").expect("it runs").echoed())
+        (result, *server.join().expect("no panic").expect("it runs").echoed())
     })
 }
 
 fn outcome(plan: &Plan, settings: Settings) -> Outcome {
-    run(plan, &options(settings), &Control::new(), &mut |_| {}).expect("it can be run")
+    run(plan, &options(settings), &Control::new(), &mut |_| {}).expect("a valid plan")
 }
 
 fn facts(outcome: &Outcome) -> Sctp {
-    outcome.meters[0].transport.sctp.expect("there were associations")
+    outcome.workers[0].transport.sctp.expect("there were associations")
 }
 
 fn tally(outcome: &Outcome) -> Tally {
     outcome.merged().1
 }
 
-/// All sizes of the ACE tests and one more, under both names, several connections, several messages
-/// under way: all is answered, and both sides count the same.
+/// All sizes of the ACE tests and 65,537 bytes, over both transports, with several connections and
+/// several messages in flight: all are answered, and both sides have the same counts.
 #[test]
-fn all_sizes_are_answered_under_both_names() {
+fn all_sizes_are_answered_over_both_transports() {
     let sizes: Vec<u32> = (0..=16).map(|s| 1 << s).chain([65_537]).collect();
-    let (replies, echoed) = against(settings(0), EchoLaw::default(), |port, udp| {
+    let (replies, echoed) = against(settings(0), EchoBehavior::default(), |port, udp| {
         let mut replies = 0;
         for over in BOTH {
             for &size in &sizes {
@@ -117,10 +115,10 @@ fn over_ipv6() {
     let raw = Settings { via: Via::Raw, ..settings(0) };
     for via in [Some(settings(0)), userspace::ready(&raw).is_ok().then_some(raw)] {
         let Some(via) = via else {
-            eprintln!("left out: IP itself");
+            eprintln!("skipped: raw IP");
             continue;
         };
-        let (t, echoed) = against_at(at, via, EchoLaw::default(), |port, udp| {
+        let (t, echoed) = against_at(at, via, EchoBehavior::default(), |port, udp| {
             let host = "::1".into();
             let to = Endpoint::Inet { over: Carrier::Sctp, host, port };
             let plan = exchange(to, Framing::Long, (5_000, 2));
@@ -130,11 +128,11 @@ fn over_ipv6() {
     }
 }
 
-/// In the framing of the ACE tests the responder ends the association first, after as many
-/// exchanges as were announced.
+/// In the framing of the ACE tests, the responder ends the association first, after the announced
+/// number of exchanges.
 #[test]
-fn a_responder_that_ends_first_loses_nothing() {
-    let (out, echoed) = against(settings(0), EchoLaw::default(), |port, udp| {
+fn responder_that_closes_first_loses_nothing() {
+    let (out, echoed) = against(settings(0), EchoBehavior::default(), |port, udp| {
         outcome(&exchange(endpoint(Carrier::Sctp, port), Framing::Short, (64, 2)), settings(udp))
     });
     assert_eq!((tally(&out).replies, tally(&out).failed), (300, 0));
@@ -156,9 +154,14 @@ impl Relay {
         Self { port, lost: AtomicU64::new(0), socket }
     }
 
-    /// Carry packets between whoever speaks first and the responder until `control` stops it.
-    /// `loses` says of each packet, by its number, whether it is lost.
-    fn carry(&self, to: u16, control: &Control, loses: &(dyn Fn(u64, &[u8]) -> bool + Sync)) {
+    /// Relay packets between the first sender and the responder until `control` stops it.
+    /// `loses(number, packet)` decides whether a packet is lost.
+    fn relay_packets(
+        &self,
+        to: u16,
+        control: &Control,
+        loses: &(dyn Fn(u64, &[u8]) -> bool + Sync),
+    ) {
         let server = SocketAddr::from((Ipv4Addr::LOCALHOST, to));
         let (mut client, mut buf) = (None, vec![0; 65_536]);
         let mut number = 0;
@@ -172,7 +175,7 @@ impl Relay {
             if loses(number, &buf[..n]) {
                 self.lost.fetch_add(1, Ordering::Relaxed);
             } else if let Some(to) = to {
-                // Whoever has gone is told nothing more.
+                // The receiver may be gone.
                 let _ = self.socket.send_to(&buf[..n], to);
             }
         }
@@ -185,9 +188,9 @@ fn through_relay(
 ) -> (Outcome, prony_core::echo::Echoed, u64) {
     let relay = Relay::new();
     let control = Control::new();
-    let (out, echoed) = against(settings(0), EchoLaw::default(), |port, udp| {
+    let (out, echoed) = against(settings(0), EchoBehavior::default(), |port, udp| {
         thread::scope(|s| {
-            s.spawn(|| relay.carry(udp, &control, loses));
+            s.spawn(|| relay.relay_packets(udp, &control, loses));
             let out = outcome(&plan(port), settings(relay.port));
             control.stop_now();
             out
@@ -196,11 +199,11 @@ fn through_relay(
     (out, echoed, relay.lost.load(Ordering::Relaxed))
 }
 
-/// The very first packet is lost, and every tenth of those that carry much: all is answered all the
-/// same, once, and what was sent again is told.
+/// The first packet and every tenth large one are lost: every request is answered once, and
+/// retransmissions are reported.
 #[test]
-fn lost_packets_are_sent_again() {
-    let laden = AtomicU64::new(0);
+fn lost_packets_are_retransmitted() {
+    let large_packets = AtomicU64::new(0);
     let (out, echoed, lost) = through_relay(
         |port| {
             let mut plan = exchange(endpoint(Carrier::Sctp, port), Framing::Long, (5_000, 100));
@@ -209,23 +212,26 @@ fn lost_packets_are_sent_again() {
         },
         &|number, packet| {
             let large = packet.len() > 500;
-            number == 1 || large && laden.fetch_add(1, Ordering::Relaxed) % 10 == 9
+            number == 1 || large && large_packets.fetch_add(1, Ordering::Relaxed) % 10 == 9
         },
     );
     let t = tally(&out);
     assert_eq!((t.replies, t.failed, echoed.messages), (100, 0, 120));
     assert_eq!((echoed.connections, echoed.broken), (1, 0));
     assert!(lost > 30, "{lost} packets lost");
-    // Those of the opening and of the exchanges before the measurement are not among them.
-    let again = facts(&out).retransmits;
-    assert!(again >= lost / 2, "{again} sent again of {lost} lost: {:?}", facts(&out));
+    // Retransmissions of the handshake and the warm-up are not included.
+    let retransmits = facts(&out).retransmits;
+    assert!(
+        retransmits >= lost / 2,
+        "{retransmits} sent retransmits of {lost} lost: {:?}",
+        facts(&out)
+    );
 }
 
-/// From some packet on nothing arrives any more: the message under way is given up, and the run
-/// ends.
+/// From some packet on, all packets are lost: the message in flight times out, and the run ends.
 #[test]
-fn a_peer_that_vanishes_is_given_up() {
-    let begun = Instant::now();
+fn run_ends_when_the_peer_vanishes() {
+    let start = Instant::now();
     let (out, _, lost) = through_relay(
         |port| {
             let mut plan = exchange(endpoint(Carrier::Sctp, port), Framing::Long, (64, 2));
@@ -241,17 +247,17 @@ fn a_peer_that_vanishes_is_given_up() {
     assert!(t.replies > 0 && lost > 0);
     assert!(t.fault(Fault::RequestTimeout) >= 1, "{:?}", t.failed);
     assert_eq!(t.started, t.replies + t.failed);
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
-/// A responder that ends the association at once: an error, and no orderly end.
+/// A responder that aborts the association: an error, not an end of stream.
 #[test]
-fn an_aborted_association_is_an_error() {
+fn aborted_association_is_an_error() {
     for over in BOTH {
-        let law = EchoLaw { length_max: 99, ..EchoLaw::default() };
-        let (out, echoed) = against(settings(0), law, |port, udp| {
+        let behavior = EchoBehavior { length_max: 99, ..EchoBehavior::default() };
+        let (out, echoed) = against(settings(0), behavior, |port, udp| {
             let mut plan = exchange(endpoint(over, port), Framing::Long, (10, 2));
-            // Each takes its turn: the second one is too long.
+            // The messages alternate; the second is too long.
             let exchange = plan.exchange.as_mut().expect("messages");
             exchange.messages.push(Message { request: 100, reply: 2 });
             let call = plan.calls[0].clone();
@@ -261,28 +267,28 @@ fn an_aborted_association_is_an_error() {
         });
         let t = tally(&out);
         assert_eq!((t.replies, t.failed, t.fault(Fault::Reset)), (1, 1, 1), "{over:?}");
-        assert_eq!(echoed.refused, 1 + t.retries, "it is tried once more on a new one");
+        assert_eq!(echoed.refused, 1 + t.retries, "it is retried once on a new association");
     }
 }
 
 #[test]
-fn nobody_there_is_a_refusal() {
+fn connect_without_a_listener_is_refused() {
     let refused = |udp_port, port| {
         let mut plan = exchange(endpoint(Carrier::Sctp, port), Framing::Long, (10, 2));
         plan.stop.requests = Some(1);
-        let begun = Instant::now();
+        let start = Instant::now();
         let t = tally(&outcome(&plan, settings(udp_port)));
         assert_eq!((t.replies, t.fault(Fault::ConnectRefused)), (0, 1), "{udp_port} {port}");
-        assert!(begun.elapsed() < Duration::from_secs(4), "at once: {:?}", begun.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(4), "not at once: {:?}", start.elapsed());
     };
-    // Nobody has the port of UDP; somebody has, but not the port of SCTP.
-    let gone = UdpSocket::bind(ANYWHERE).and_then(|s| s.local_addr()).expect("a port");
-    refused(gone.port(), 9);
-    against(settings(0), EchoLaw::default(), |port, udp| refused(udp, port - 1));
+    // First nothing listens on the UDP port; then a responder does, but on another SCTP port.
+    let unused = UdpSocket::bind(ANYWHERE).and_then(|s| s.local_addr()).expect("a port");
+    refused(unused.port(), 9);
+    against(settings(0), EchoBehavior::default(), |port, udp| refused(udp, port - 1));
 }
 
 #[test]
-fn what_it_cannot_do_is_refused_before_the_run() {
+fn rejects_unsupported_plans_before_the_run() {
     let refusal =
         |plan: &Plan, options: &Options| match run(plan, options, &Control::new(), &mut |_| {}) {
             Err(SetupError::Userspace(why)) => why,
@@ -297,18 +303,18 @@ fn what_it_cannot_do_is_refused_before_the_run() {
     assert!(matches!(refusal(&plan, &usual), Refusal::OnePath { what: "the target" }));
 }
 
-/// Over IP, where this process may, and the kernel leaves it alone.
+/// Over IP, if this process has the permission and the kernel has no SCTP.
 #[test]
-fn over_ip_itself() {
+fn over_raw_ip() {
     let raw = Settings { via: Via::Raw, ..settings(0) };
     match userspace::ready(&raw) {
         Ok(()) => {}
         Err(why) => {
-            eprintln!("left out: {why}");
+            eprintln!("skipped: {why}");
             return;
         }
     }
-    let (_, echoed) = against(raw, EchoLaw::default(), |port, _| {
+    let (_, echoed) = against(raw, EchoBehavior::default(), |port, _| {
         for over in BOTH {
             let mut plan = exchange(endpoint(over, port), Framing::Long, (5_000, 2));
             plan.load = Load::Closed { connections: 2, think: Think::None };
@@ -316,10 +322,10 @@ fn over_ip_itself() {
             assert_eq!((tally(&out).replies, tally(&out).failed), (300, 0), "{over:?}");
             assert_eq!((facts(&out).stack, out.driver), (SctpStack::Raw, "userspace, raw"));
         }
-        // A second one on the port would answer the same packets.
+        // A second listener on the port would reply to the same packets.
         let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let twice = userspace::bind(at, raw).expect_err("the port is taken");
-        assert!(twice.to_string().contains("another process has it"), "{twice}");
+        assert!(twice.to_string().contains("another process uses it"), "{twice}");
     });
     assert_eq!((echoed.messages, echoed.broken), (2 * (300 + 2 * 20), 0));
 }

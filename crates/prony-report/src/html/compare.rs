@@ -1,20 +1,19 @@
-//! Several runs on one page: side by side in figures, over each other in plots, each by itself.
+//! Several runs on one page: figures side by side, curves in shared plots, and a section for each
+//! run.
 
 use maud::{Markup, html};
-use prony_core::record::hist::Hist;
 use prony_core::summary::Summary;
 
+use super::super::plot::Distribution;
 use super::super::{Saved, compare, words};
-use super::{figures, plots, run, scrolling, text};
+use super::{plots, run, scrolling, text};
 
-/// What stands in `main`.
+/// The content of `main`.
 pub(super) fn page(results: &[Saved<'_>]) -> Markup {
     let runs: Vec<(&str, &Summary)> = results.iter().map(|r| (r.name, r.summary)).collect();
-    let of = |pick: fn(&Summary) -> &Hist| -> Vec<(&str, &Hist)> {
-        runs.iter().map(|&(name, summary)| (name, pick(summary))).collect()
-    };
-    let (response, service) = (of(|s| &s.main.times.response), of(|s| &s.main.times.service));
-    let dashed = "Dashed: fewer than ten samples lie beyond.";
+    let tallies = || runs.iter().map(|&(name, summary)| (name, &summary.main));
+    let response: Vec<_> = tallies().map(|(name, t)| Distribution::response(name, t)).collect();
+    let service: Vec<_> = tallies().map(|(name, t)| Distribution::service(name, t)).collect();
     let charts = plots::charts(&runs);
     html! {
         header {
@@ -30,14 +29,14 @@ pub(super) fn page(results: &[Saved<'_>]) -> Markup {
         h2 { "Side by side" }
         (table(results))
         h2 { "Response time" }
-        (plots::percentiles("all-response", "Response time by percentile", &response, dashed))
+        (plots::percentiles("all-response", "Response time by percentile", &response, plots::CAPTION))
         h2 { "Service time" }
-        (plots::percentiles("all-service", "Service time by percentile", &service, dashed))
+        (plots::percentiles("all-service", "Service time by percentile", &service, plots::CAPTION))
         @if !charts.is_empty() {
             h2 { "Over time" }
             (plots::drawn(&charts, "all"))
             p.hint {
-                "Of the response times, the p99. The figures are in the sections of the runs."
+                "The plot of response times shows the p99. The figures are in the section of each run."
             }
         }
         h2 { "Each run" }
@@ -54,15 +53,34 @@ pub(super) fn page(results: &[Saved<'_>]) -> Markup {
 }
 
 fn table(results: &[Saved<'_>]) -> Markup {
+    let two = results.len() == 2;
     let table = html! {
         table {
-            (figures::head([""].into_iter().chain(results.iter().map(|r| r.name))))
+            thead {
+                tr {
+                    th scope="col" { "" }
+                    @for result in results {
+                        th scope="col" {
+                            (result.name)
+                            @if !result.summary.verdict().is_valid() { " " em { "(not valid)" } }
+                        }
+                    }
+                    @if two { @for name in compare::DIFFERENCES { th scope="col" { (name) } } }
+                }
+            }
             tbody {
-                @for (label, cells) in compare::lines(results) {
-                    tr { th scope="row" { (label) } @for cell in cells { td { (cell) } } }
+                @for line in compare::lines(results) {
+                    tr {
+                        th scope="row" { (line.label) }
+                        @for cell in line.cells { td { (cell) } }
+                        @for cell in line.differences.iter().flatten() { td { (cell) } }
+                    }
                 }
             }
         }
     };
-    scrolling("the runs side by side", &table)
+    html! {
+        (scrolling("the runs side by side", &table))
+        @if two { p.hint { (compare::OUTSIDE_MEANS.join(" ")) } }
+    }
 }

@@ -1,23 +1,23 @@
-//! Tables of figures. Each figure stands as people read it, and as the JSON report has it in the
-//! `value` of its element, so that a program can take it from the page.
+//! Tables of figures. The text of each figure is for people; the `value` of its element is the
+//! number of the JSON report, for programs.
 
 use maud::{Markup, html};
 use prony_core::record::hist::Hist;
-use prony_core::record::{NameTally, Tally};
-use prony_core::summary::confidence::{Confidence, Interval, Lack};
-use prony_core::summary::{Figures, QUANTILES, Row};
+use prony_core::record::{KindTally, NameTally};
+use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
+use prony_core::summary::{Figures, QUANTILES, Row, Stage, Summary};
 use prony_core::units::Span;
 
 use super::super::{units, words};
 use super::scrolling;
 
-/// A time, in nanoseconds in the element.
+/// A time; the element's value is in nanoseconds.
 pub(super) fn time(t: Option<Span>) -> Markup {
     html! { @match t { Some(t) => { data value=(t.0) { (units::span(t)) } }, None => "-" } }
 }
 
-/// The same of a mean or a deviation.
-fn mean(ns: Option<f64>) -> Markup {
+/// A mean or standard deviation of times.
+pub(super) fn mean(ns: Option<f64>) -> Markup {
     html! { @match ns { Some(ns) => { data value=(ns) { (units::nanos(ns)) } }, None => "-" } }
 }
 
@@ -31,14 +31,14 @@ pub(super) fn rate(per_second: f64) -> Markup {
     html! { data value=(per_second) { (units::rate(per_second)) } }
 }
 
-/// The head of a table whose lines have a label each.
+/// The header of a table with row labels.
 pub(super) fn head<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Markup {
     html! { thead { tr { @for name in names { th scope="col" { (name.as_ref()) } } } } }
 }
 
-/// One line for each histogram that is not empty.
+/// One row per histogram that is not empty.
 pub(super) fn times(name: &str, hists: &[(&str, &Hist)]) -> Markup {
-    let told: Vec<(&str, Figures)> = hists
+    let rows: Vec<(&str, Figures)> = hists
         .iter()
         .filter(|(_, hist)| hist.count() > 0)
         .map(|(name, hist)| (*name, Figures::of(hist)))
@@ -48,7 +48,7 @@ pub(super) fn times(name: &str, hists: &[(&str, &Hist)]) -> Markup {
         table {
             (head(before.chain(QUANTILES.map(|(name, _)| name)).chain(["max"])))
             tbody {
-                @for (name, f) in &told {
+                @for (name, f) in &rows {
                     tr {
                         th scope="row" { (name) }
                         td { (count(f.count)) }
@@ -63,17 +63,18 @@ pub(super) fn times(name: &str, hists: &[(&str, &Hist)]) -> Markup {
         }
     };
     html! {
-        @if told.is_empty() {
-            p.hint { "No time was measured." }
+        @if rows.is_empty() {
+            p.hint { "No times were measured." }
         } @else {
             (scrolling(name, &table))
         }
-        @if let Some(needs) = needs(&told) { p.hint { (needs) } }
+        @if let Some(needs) = needs(&rows) { p.hint { (needs) } }
     }
 }
 
 /// The 95 % confidence intervals of the response times and the rate.
-pub(super) fn intervals(tally: &Tally) -> Markup {
+pub(super) fn intervals(summary: &Summary) -> Markup {
+    let tally = &summary.main;
     let confidence = Confidence::of(tally);
     let response = Figures::of(&tally.times.response);
     let quantiles = QUANTILES
@@ -81,25 +82,25 @@ pub(super) fn intervals(tally: &Tally) -> Markup {
         .zip(response.quantiles)
         .map(|(&(name, q), figure)| (name, figure.map(|t| t.0 as f64), confidence.quantile(q)));
     let times = [("mean", response.mean_ns, confidence.mean())].into_iter().chain(quantiles);
-    let line = |name: &str, cells: [Markup; 3], lack: Option<Lack>| {
+    let line = |name: &str, cells: [Markup; 3], lack: Option<NoInterval>| {
         html! {
             tr {
                 th scope="row" { (name) }
                 @for cell in cells { td { (cell) } }
-                td { @if let Some(lack) = lack { (words::lack(lack)) } }
+                td { @if let Some(lack) = lack { (words::no_interval(lack)) } }
             }
         }
     };
     let rows: Vec<Markup> = times
         .filter(|(_, figure, _)| figure.is_some())
-        .map(|(name, figure, told)| {
-            let end = |of: fn(Interval) -> f64| mean(told.ok().map(of));
-            line(name, [mean(figure), end(|i| i.lo), end(|i| i.hi)], told.err())
+        .map(|(name, figure, interval)| {
+            let end = |of: fn(Interval) -> f64| mean(interval.ok().map(of));
+            line(name, [mean(figure), end(|i| i.lo), end(|i| i.hi)], interval.err())
         })
         .collect();
-    let told = confidence.rate(tally.rate());
+    let interval = summary.rate_interval();
     let end = |of: fn(Interval) -> f64| {
-        html! { @match told.ok().map(of) { Some(r) => { (rate(r)) }, None => "-" } }
+        html! { @match interval.ok().map(of) { Some(r) => { (rate(r)) }, None => "-" } }
     };
     let rates = [rate(tally.rate()), end(|i| i.lo), end(|i| i.hi)];
     let table = html! {
@@ -107,27 +108,28 @@ pub(super) fn intervals(tally: &Tally) -> Markup {
             (head(["response", "measured", "from", "to", ""]))
             tbody {
                 @for row in &rows { (row) }
-                (line("rate", rates, told.err()))
+                (line("rate", rates, interval.err()))
             }
         }
     };
     scrolling("95 % confidence intervals", &table)
 }
 
-/// What the dashes of the table would need.
+/// The sample sizes required for percentiles that the table shows as dashes.
 fn needs(rows: &[(&str, Figures)]) -> Option<String> {
     let missing = |i: usize| rows.iter().any(|(_, f)| f.quantiles[i].is_none());
     let needs = QUANTILES.iter().enumerate().filter(|&(i, _)| missing(i));
     let needs = needs
         .map(|(_, (name, q))| format!("{name} needs {}", units::count(Hist::samples_needed(*q))));
     let needs: Vec<String> = needs.collect();
-    (!needs.is_empty()).then(|| format!("A dash: too few times for it. {}.", needs.join(", ")))
+    (!needs.is_empty())
+        .then(|| format!("-: too few samples for that percentile ({}).", needs.join(", ")))
 }
 
-/// The run over time, line by line.
+/// The run over time, one row per interval.
 pub(super) fn rows(rows: impl Iterator<Item = Row>) -> Markup {
     let heads =
-        ["begin", "length", "started", "replies", "failed", "received", "p50", "p99", "max"];
+        ["start", "length", "started", "replies", "failed", "received", "p50", "p99", "max"];
     let table = html! {
         table {
             (head(heads))
@@ -151,7 +153,56 @@ pub(super) fn rows(rows: impl Iterator<Item = Row>) -> Markup {
     scrolling("the run over time", &table)
 }
 
-/// Quantiles of several histograms, one line for each quantile that any of them carries.
+/// One line for each stage of the rate plan.
+pub(super) fn stages(stages: &[Stage], are_sessions: bool) -> Markup {
+    let target = if are_sessions { "target (sessions)" } else { "target rate" };
+    let end = |of: Option<Interval>, show: fn(f64) -> Markup| {
+        html! { @if let Some(i) = of { (show(i.lo)) " to " (show(i.hi)) } @else { "-" } }
+    };
+    let ns: fn(f64) -> Markup = |ns| mean(Some(ns));
+    let heads = [
+        "start",
+        "length",
+        target,
+        "completed rate",
+        "95 %",
+        "started",
+        "failed",
+        "p50",
+        "95 %",
+        "p99",
+        "95 %",
+    ];
+    let table = html! {
+        table {
+            (head(heads))
+            tbody {
+                @for stage in stages {
+                    tr {
+                        th scope="row" { (time(Some(stage.at))) }
+                        td { (units::exact(stage.length)) }
+                        @if let Some(f) = &stage.figures {
+                            td { (rate(f.target_rate)) }
+                            td { (rate(f.rate)) }
+                            td { (end(f.rate_interval.ok(), rate)) }
+                            td { (count(f.started)) }
+                            td { (count(f.failed)) }
+                            td { (time(f.p50)) }
+                            td { (end(f.p50_interval.ok(), ns)) }
+                            td { (time(f.p99)) }
+                            td { (end(f.p99_interval.ok(), ns)) }
+                        } @else {
+                            @for _ in 2..heads.len() { td { "-" } }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    scrolling("stages of the rate", &table)
+}
+
+/// Quantiles of several histograms, one row per quantile that any of them supports.
 pub(super) fn quantiles(hists: &[(&str, &Hist)]) -> Markup {
     const LINES: [(&str, f64); 12] = [
         ("0 (min)", 0.0),
@@ -184,7 +235,41 @@ pub(super) fn quantiles(hists: &[(&str, &Hist)]) -> Markup {
     scrolling("percentiles", &table)
 }
 
-/// One line for each name that calls have.
+/// One line for each kind of sessions.
+pub(super) fn session_kinds(kinds: &[(String, &KindTally)]) -> Markup {
+    let heads = [
+        "session",
+        "started",
+        "completed",
+        "failed",
+        "unfinished",
+        "lifetime mean",
+        "p50",
+        "p90",
+        "p99",
+        "max",
+    ];
+    let table = html! {
+        table {
+            (head(heads))
+            tbody {
+                @for (name, kind) in kinds {
+                    tr {
+                        th scope="row" { (name) }
+                        @for n in [kind.started, kind.completed, kind.failed, kind.unfinished] {
+                            td { (count(n)) }
+                        }
+                        td { (mean(kind.lifetime.mean_ns())) }
+                        @for q in [0.5, 0.9, 0.99, 1.0] { td { (time(kind.lifetime.quantile(q))) } }
+                    }
+                }
+            }
+        }
+    };
+    scrolling("sessions by kind", &table)
+}
+
+/// One row per request name.
 pub(super) fn names(names: &[String], tallies: &[NameTally]) -> Markup {
     let heads = [
         "name",

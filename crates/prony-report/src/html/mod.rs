@@ -1,30 +1,42 @@
-//! The report as one page for a browser: no script, nothing from elsewhere, light or dark as its
-//! reader wishes, with a table behind every plot.
+//! The report as one page for a browser: no scripts, no external resources, light or dark by the
+//! reader's preference, with a table for every plot.
 
 mod compare;
 mod figures;
 mod plots;
 mod run;
+mod spectrum;
 
 use std::fmt::Write as _;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use prony_core::summary::Summary;
 
+use super::spectrum::Spectrum;
 use super::{Saved, plot, text, words};
 
-/// The page's own style. Everything is one column; what is wider scrolls by itself.
+/// The style sheet of the page. The layout has one column; wide tables scroll separately.
 const STYLE: &str = include_str!("page.css");
 
-/// Nothing may be loaded or run, whatever stands in the page.
+/// The content security policy: the page may load and run nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
-/// The whole page.
+/// The complete page.
 pub(super) fn render(results: &[Saved<'_>]) -> String {
-    let title = match results {
-        [one] => format!("prony: {}", text::target(one.summary)),
-        _ => format!("prony: {} runs", results.len()),
+    let (title, content) = match results {
+        [one] => (format!("prony: {}", text::target(one.summary)), alone(one)),
+        _ => (format!("prony: {} runs", results.len()), compare::page(results)),
     };
+    page(&title, &content)
+}
+
+/// The page of a spectrum.
+pub(super) fn spectrum(s: &Spectrum) -> String {
+    page("prony: spectrum of round trips", &spectrum::page(s))
+}
+
+/// A page with this title and content.
+fn page(title: &str, content: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -39,11 +51,10 @@ pub(super) fn render(results: &[Saved<'_>]) -> String {
             }
             body {
                 main {
-                    @match results {
-                        [one] => (alone(one)),
-                        _ => (compare::page(results)),
+                    (content)
+                    footer {
+                        "Written by prony. docs/terms.md in its repository defines every figure."
                     }
-                    footer { "Written by prony. Its docs/terms.md says what every figure means." }
                 }
             }
         }
@@ -61,12 +72,12 @@ fn alone(one: &Saved<'_>) -> Markup {
     }
 }
 
-/// The verdict with its reasons; where it is not `VALID`, so that nobody overlooks it.
+/// The verdict with its reasons, highlighted if it is not `VALID`.
 fn verdict(summary: &Summary) -> Markup {
-    let judgement = summary.verdict();
-    let (word, means) = (judgement.verdict.word(), words::verdict(judgement.verdict));
+    let judgment = summary.verdict();
+    let (word, means) = (judgment.verdict.word(), words::verdict(judgment.verdict));
     html! {
-        @if judgement.is_valid() {
+        @if judgment.is_valid() {
             p.verdict.good {
                 strong { (word) }
                 @if let Some(failures) = words::failures(summary) { " (" (failures) ")" }
@@ -76,23 +87,26 @@ fn verdict(summary: &Summary) -> Markup {
             div.verdict.bad {
                 p { strong { (word) } ": " (means) "." }
                 ul {
-                    @for reason in &judgement.reasons { li { (words::limit(reason, summary)) } }
-                    @if let Some(cause) = words::shared_host(&judgement, summary) { li { (cause) } }
+                    @for reason in &judgment.reasons { li { (words::reason(reason, summary)) } }
+                    @if let Some(cause) = words::shared_host(&judgment, summary) { li { (cause) } }
                 }
             }
         }
-        @if let Some(bound) = summary.bound(&judgement) {
-            p.hint { "Limited by " (words::bound(&bound)) "." }
+        @if let Some(added) = words::meter_added(summary) {
+            p.hint { "The meter added " (added) "." }
+        }
+        @if let Some(bottleneck) = summary.bottleneck(&judgment) {
+            p.hint { "Bottleneck: " (words::bottleneck(&bottleneck)) "." }
         }
     }
 }
 
-/// A table that scrolls where the screen is too narrow for it, also by the keyboard.
+/// A table that scrolls on narrow screens, also with the keyboard.
 fn scrolling(name: &str, table: &Markup) -> Markup {
     html! { div.scroll tabindex="0" role="region" aria-label=(name) { (table) } }
 }
 
-/// A command line as one would type it.
+/// A command line, quoted for a shell.
 fn typed(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     let mut line = String::new();
@@ -114,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_lines_can_be_typed_again() {
+    fn quotes_command_lines_for_a_shell() {
         let words = ["prony", "-H", "A: it's", "", "http://h/?a=1&b"].map(str::to_owned);
         assert_eq!(typed(&words), r"prony -H 'A: it'\''s' '' 'http://h/?a=1&b'");
     }

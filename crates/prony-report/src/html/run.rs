@@ -1,20 +1,22 @@
-//! What is told of one run, section by section.
+//! The report of one run, section by section.
 
 use maud::{Markup, html};
 use prony_core::fault::Fault;
 use prony_core::plan::{CallSpec, Plan};
 use prony_core::record::hist::Hist;
 use prony_core::record::{Phases, SessionTally, Tally};
-use prony_core::summary::Summary;
+use prony_core::summary::{Hosts, Summary};
 
+use super::super::hosts;
 use super::super::phases::{self, Part};
 use super::super::text::Fact;
 use super::super::units;
 use super::{figures, plots, scrolling, text, typed, verdict, words};
 
-/// All sections. `id` begins the ids in them.
+/// All sections. `id` is the prefix of their ids.
 pub(super) fn sections(summary: &Summary, id: &str) -> Markup {
     let t = &summary.main;
+    let stages = summary.stages();
     let has_errors = t.failed > 0 || t.stray.iter().any(|&n| n > 0);
     html! {
         (verdict(summary))
@@ -22,67 +24,117 @@ pub(super) fn sections(summary: &Summary, id: &str) -> Markup {
         @if !summary.run.notes.is_empty() {
             ul { @for note in &summary.run.notes { li { (note) } } }
         }
-        h2 { "What was run" }
+        (thresholds(summary))
+        h2 { "The test" }
         (what(summary))
-        h2 { "What came of it" }
+        h2 { "Results" }
         (facts(&text::counted(summary)))
         h2 { "Latency" }
         (plots::distribution(t, id))
         h2 { "Over time" }
         (plots::over_time(summary, id))
+        @if !stages.is_empty() {
+            h2 { "Stages of the rate" }
+            p.hint {
+                "Each stage has the figures of the whole intervals of the run that lie in it. \
+                 Percentiles are within 1.6 %."
+            }
+            (figures::stages(&stages, summary.plan.sessions.is_some()))
+        }
         h2 { "Where the time went" }
         (figures::times("all kinds of times", &kinds(t)))
-        @if t.times.response.count() > 0 {
-            h2 { "How far it can be trusted" }
-            p.hint {
-                "95 % confidence intervals, from the run's own blocks of time: of many such runs \
-                 19 in 20 hold the true figure, as long as the target stays the same."
-            }
-            (figures::intervals(t))
-        }
         (plots::phases(t, id))
+        @if t.times.response.count() > 0 {
+            h2 { "Confidence intervals" }
+            p.hint {
+                "95 % confidence intervals, computed from blocks of this run. If you repeat the run \
+                 many times and the target does not change, about 19 of 20 intervals contain the \
+                 true value."
+            }
+            (figures::intervals(summary))
+        }
         @if let Some(stamped) = &t.phases {
-            h2 { "What the kernel saw" }
+            h2 { "Kernel timestamps" }
             (phases_of(summary, stamped))
         }
         @if has_errors { h2 { "Errors" } (errors(t)) }
         @if !t.statuses.is_empty() { h2 { "Statuses" } (statuses(t)) }
-        @if let Some(sessions) = &t.sessions { h2 { "Sessions" } (sessions_of(t, sessions)) }
+        @if let Some(sessions) = &t.sessions { h2 { "Sessions" } (sessions_of(summary, sessions)) }
         @if !t.names.is_empty() {
             h2 { "Requests by name" }
             (figures::names(&summary.plan.names, &t.names))
         }
-        h2 { "The meter about itself" }
+        h2 { "The load generator" }
         (meter(summary))
         @if let Some(warmup) = &summary.warmup {
             h2 { "Warm-up" }
-            p { "In no figure above: " (text::warmed(warmup).trim_end_matches("; apart")) "." }
+            p { "Not included in any figure above: " (text::warmed(warmup)) "." }
         }
     }
 }
 
-/// What one looks at first.
+/// The thresholds, and whether the run meets them.
+fn thresholds(summary: &Summary) -> Markup {
+    let all = summary.thresholds();
+    if all.is_empty() {
+        return html! {};
+    }
+    let table = html! {
+        table.named {
+            thead {
+                tr { th { "threshold" } th { "outcome" } th { "measured" } }
+            }
+            tbody {
+                @for checked in &all {
+                    tr {
+                        th { (checked.threshold) }
+                        td { (words::outcome(checked.outcome)) }
+                        td { (words::threshold(checked)) }
+                    }
+                }
+            }
+        }
+    };
+    html! { h2 { "Thresholds" } (scrolling("thresholds", &table)) }
+}
+
+/// The most important figures.
 fn tiles(summary: &Summary) -> Markup {
     let t = &summary.main;
     let response = &t.times.response;
     html! {
         dl.tiles {
-            div { dt { "answered" } dd { (figures::rate(t.rate())) } }
-            @if let Some(asked) = summary.asked_rate() {
-                div { dt { "asked" } dd { (figures::rate(asked)) } }
+            div { dt { "completed rate" } dd { (figures::rate(t.rate())) } }
+            @if let Some(target) = summary.target_rate() {
+                div { dt { "target rate" } dd { (figures::rate(target)) } }
             }
             div { dt { "requests" } dd { (figures::count(t.replies + t.failed)) } }
             div { dt { "failed" } dd { (figures::count(t.failed)) } }
             @for (name, q) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
-                div { dt { "response " (name) } dd { (figures::time(response.quantile(q))) } }
+                div {
+                    dt { "response " (name) }
+                    dd { (figures::time(response.quantile(q))) }
+                    @if response.quantile(q).is_none() { dd.why { (missing(response, q)) } }
+                }
             }
+        }
+    }
+}
+
+/// Why the quantile is missing.
+fn missing(times: &Hist, q: f64) -> String {
+    match times.count() {
+        0 => "no replies".to_owned(),
+        n => {
+            let needs = Hist::samples_needed(q);
+            format!("{} of {} replies needed", units::count(n), units::count(needs))
         }
     }
 }
 
 fn kinds(t: &Tally) -> Vec<(&'static str, &Hist)> {
     let kinds = text::kinds(&t.times).into_iter();
-    kinds.chain([("connection lifetime", &t.links.lifetimes)]).collect()
+    kinds.chain([("connection lifetime", &t.connections.lifetimes)]).collect()
 }
 
 fn facts(facts: &[Fact]) -> Markup {
@@ -181,7 +233,9 @@ fn statuses(t: &Tally) -> Markup {
     scrolling("statuses", &table)
 }
 
-fn sessions_of(t: &Tally, s: &SessionTally) -> Markup {
+fn sessions_of(summary: &Summary, s: &SessionTally) -> Markup {
+    let t = &summary.main;
+    let kinds = text::session_kinds(&summary.plan, t);
     let counts = [
         ("started", s.started),
         ("completed", s.completed),
@@ -200,6 +254,7 @@ fn sessions_of(t: &Tally, s: &SessionTally) -> Markup {
             @if !lengths.is_empty() { dt { "lengths" } dd { (lengths.join(", ")) } }
         }
         (figures::times("sessions", &[("completed", &s.lifetime), ("failed", &s.failtime)]))
+        @if !kinds.is_empty() { (figures::session_kinds(&kinds)) }
     }
 }
 
@@ -214,9 +269,29 @@ fn phases_of(summary: &Summary, stamped: &Phases) -> Markup {
         |part: &Part<'_>| part.share.map(|s| format!("{} {}", part.label, units::percent(s)));
     let shares: Vec<String> = parts.iter().filter_map(share).collect();
     html! {
-        p { (phases::told(summary, stamped).join(", ")) "." }
-        @if !shares.is_empty() { p { "Shares of the whole: " (shares.join(", ")) "." } }
-        (figures::times("what the kernel saw", &hists))
+        p { (phases::remarks(summary, stamped).join(", ")) "." }
+        @if !shares.is_empty() { p { "Shares of the total: " (shares.join(", ")) "." } }
+        (figures::times("kernel timestamps", &hists))
+    }
+}
+
+fn hosts_of(hosts: &Hosts) -> Markup {
+    let table = html! {
+        table {
+            (figures::head(hosts::COLUMNS))
+            tbody {
+                @for host in &hosts.hosts {
+                    tr {
+                        th scope="row" { (host.name) }
+                        @for cell in hosts::cells(host, hosts.shards) { td { (cell) } }
+                    }
+                }
+            }
+        }
+    };
+    html! {
+        (scrolling("hosts", &table))
+        @for (host, loss) in hosts.lost() { p.hint { (hosts::loss(host, loss)) } }
     }
 }
 
@@ -224,33 +299,34 @@ fn meter(summary: &Summary) -> Markup {
     let table = html! {
         table {
             (figures::head([
-                "thread", "busy", "user", "system", "spinning", "waited", "longest stall", "wall",
-                "turns",
+                "thread", "busy", "user", "system", "spinning", "scheduling delay", "longest stall",
+                "wall", "turns",
             ]))
             tbody {
-                @for (i, m) in summary.meters.iter().enumerate() {
+                @for (i, m) in summary.workers.iter().enumerate() {
                     tr {
                         th scope="row" { (i) }
                         td { (units::percent(m.busy())) }
                         @for time in [m.cpu_user, m.cpu_system, m.spin] {
                             td { (figures::time(Some(time))) }
                         }
-                        td { (figures::time(m.turned.map(|t| t.waited))) }
+                        td { (figures::time(m.sched_delay.map(|d| d.total))) }
                         @for time in [m.stalls.longest, m.wall] {
                             td { (figures::time(Some(time))) }
                         }
-                        td { (figures::count(m.turns)) }
+                        td { (figures::count(m.loop_iterations)) }
                     }
                 }
             }
         }
     };
     html! {
-        (facts(&[("meter", text::meter(summary))]))
-        @if summary.meters.iter().any(|m| m.wall.0 > 0) {
+        (facts(&[("meter", text::meter(summary)), ("hosts", hosts::facts(summary))]))
+        @if let Some(hosts) = &summary.run.hosts { (hosts_of(hosts)) }
+        @if summary.workers.iter().any(|m| m.wall.0 > 0) {
             (scrolling("threads", &table))
         } @else {
-            p.hint { "Nothing is known of the meter's own time." }
+            p.hint { "This result does not record the load generator's own CPU time." }
         }
     }
 }

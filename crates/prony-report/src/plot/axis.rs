@@ -1,22 +1,22 @@
-//! Axes: a range of numbers, and the places on it that are labelled.
+//! Axes: a range of numbers, with labeled ticks.
 
 use prony_core::units::Span;
 
 use super::super::units;
 
-/// A straight scale. Where it is logarithmic, its numbers are the logarithms.
+/// A linear scale. For a logarithmic axis, its numbers are the logarithms.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
     pub(super) label: &'static str,
     pub(super) from: f64,
     pub(super) to: f64,
-    /// Number and label, ascending.
+    /// Position and label of each tick, ascending.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
-/// The most labels that stand on an axis.
+/// The maximum number of labels on an axis.
 const TICKS_MAX: usize = 9;
-/// The percentiles that are labelled, as far as the samples reach.
+/// The labeled percentiles, as far as the samples extend.
 const PERCENTILES: [(f64, &str); 9] = [
     (0.0, "0"),
     (0.5, "50"),
@@ -29,18 +29,18 @@ const PERCENTILES: [(f64, &str); 9] = [
     (0.9999999, "99.99999"),
 ];
 
-/// The place of a time on an axis of times; times of zero stand at its lower end.
+/// The position of a time on an axis of times. A time of zero is at the lower end.
 pub(super) fn place_of(t: Span) -> f64 {
     (t.0.max(1) as f64).log10()
 }
 
-/// The place of a quantile on an axis of percentiles, which gives every nine the same room.
+/// The position of a quantile on an axis of percentiles: each additional nine has the same width.
 pub(super) fn place_of_quantile(q: f64) -> f64 {
     -(1.0 - q).log10()
 }
 
 impl Axis {
-    /// Times on a logarithmic scale that spans the given ones.
+    /// A logarithmic axis that spans the given times.
     pub(super) fn times(label: &'static str, times: impl Iterator<Item = Span>) -> Self {
         let (mut min, mut max) = (u64::MAX, 0);
         for t in times.filter(|t| t.0 > 0) {
@@ -62,33 +62,33 @@ impl Axis {
             ticks = all.iter().filter(decades(every)).copied().collect();
             every += 1;
         }
-        let told = |t: u64| (place_of(Span(t)), units::exact(Span(t)));
+        let tick = |t: u64| (place_of(Span(t)), units::exact(Span(t)));
         Self {
             label,
             from: place_of(Span(ends.0)),
             to: place_of(Span(ends.1)),
-            ticks: ticks.into_iter().map(told).collect(),
+            ticks: ticks.into_iter().map(tick).collect(),
         }
     }
 
-    /// From 0 to at least `max`, labelled by `told`.
-    pub(super) fn linear(label: &'static str, max: f64, told: impl Fn(f64) -> String) -> Self {
+    /// A linear axis from 0 to at least `max`, with labels by `show`.
+    pub(super) fn linear(label: &'static str, max: f64, show: impl Fn(f64) -> String) -> Self {
         let max = if max > 0.0 && max.is_finite() { max } else { 1.0 };
         let size = 10_f64.powf((max / 5.0).log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * size);
         let step = step.into_iter().find(|s| max / s <= 5.0 + 1e-9).unwrap_or(10.0 * size);
         let count = (max / step - 1e-9).ceil().max(1.0);
-        let ticks = (0..=count as u32).map(|i| f64::from(i) * step).map(|v| (v, told(v)));
+        let ticks = (0..=count as u32).map(|i| f64::from(i) * step).map(|v| (v, show(v)));
         Self { label, from: 0.0, to: count * step, ticks: ticks.collect() }
     }
 
-    /// Exactly from 0 to `end`: for time, behind which there is nothing.
+    /// The axis, ending exactly at `end`: for time, which has nothing after its end.
     pub(super) fn ending(self, end: f64) -> Self {
         let ticks = self.ticks.into_iter().filter(|(v, _)| *v <= end * (1.0 + 1e-9)).collect();
         Self { to: end, ticks, ..self }
     }
 
-    /// Percentiles as far as that many samples reach.
+    /// An axis of percentiles for this number of samples.
     pub(super) fn percentiles(label: &'static str, samples: u64) -> Self {
         let to = (samples.max(10) as f64).log10();
         let ticks = PERCENTILES.map(|(q, name)| (place_of_quantile(q), name.to_owned()));
@@ -96,7 +96,7 @@ impl Axis {
         Self { label, from: 0.0, to, ticks }
     }
 
-    /// Where a number stands, as a share of the axis.
+    /// The position of a number, as a share of the axis.
     pub(super) fn share(&self, value: f64) -> f64 {
         ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0)
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_of_times_spans_them() {
+    fn time_axis_spans_its_times() {
         let axis = |times: &[u64]| Axis::times("", times.iter().copied().map(Span));
         let near = axis(&[1_100_000, 0, 4_000_000]);
         assert_eq!(labels(&near), ["1 ms", "2 ms", "5 ms"]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_linear_axis_has_round_steps() {
+    fn linear_axis_has_round_steps() {
         let axis = |max| Axis::linear("", max, units::round);
         assert_eq!(labels(&axis(1_000.0)), ["0", "200", "400", "600", "800", "1k"]);
         assert_eq!(labels(&axis(1_001.0)), ["0", "500", "1k", "1.5k"]);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_reach_as_far_as_the_samples() {
+    fn percentile_axis_extends_as_far_as_the_samples() {
         let axis = |n| Axis::percentiles("", n);
         assert_eq!(labels(&axis(0)), ["0", "50", "90"]);
         assert_eq!(labels(&axis(9_984)), ["0", "50", "90", "99", "99.9"]);

@@ -1,71 +1,111 @@
-//! A chart: axes and curves. Drawing it gives shapes with places, whatever they are drawn with.
+//! A chart: axes and curves. Drawing it yields shapes with positions, independent of the output
+//! format.
 
 use super::super::text::shortened;
+use super::super::units;
 use super::axis::Axis;
 use super::svg::TONES;
 
-/// What is drawn.
+/// A chart to draw.
 #[derive(Clone, Debug)]
 pub(crate) struct Chart {
-    /// For those who hear it.
+    /// The title for screen readers.
     pub(crate) title: String,
-    /// What it shows, in sentences; for those who hear it.
+    /// The description for screen readers, in sentences.
     pub(crate) about: String,
-    /// Written above it, where nothing else says what it is.
+    /// The headline above it, if the context does not name it.
     pub(super) headline: Option<String>,
-    /// Written below the headline.
+    /// The text below the headline.
     pub(super) warning: Option<String>,
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) curves: Vec<Curve>,
+    /// Vertical lines with a label: a position on the horizontal axis, and the event there.
+    pub(super) marks: Vec<(f64, &'static str)>,
+    /// The heat map below the curves.
+    pub(super) heat: Option<Heat>,
 }
 
 /// A line on a chart.
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
     pub(super) name: String,
-    /// Which colour and dashes ([`Tone`]); by its place among the curves where it has none.
+    /// The color and dashes ([`Tone`]); by default, by the index of the curve.
     pub(super) tone: Option<Tone>,
     pub(super) pieces: Vec<Piece>,
+    /// Error bars: position and both ends.
+    pub(super) bars: Vec<(f64, [f64; 2])>,
 }
 
-/// How a curve is told from others: a colour, and dashes where there are more curves than colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The appearance of a curve: a color and dashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tone {
-    pub(super) colour: usize,
+    pub(super) color: usize,
     pub(super) dashes: usize,
 }
 
 impl Tone {
-    /// That of the curve of that index.
-    fn of(index: usize) -> Self {
-        Self { colour: index % TONES.len(), dashes: index / TONES.len() % DASHES.len() }
-    }
-
-    fn solid(self) -> Self {
-        Self { dashes: 0, ..self }
+    /// The tone of the curve with this index. Both parts differ from those of the neighbors, so
+    /// that curves differ in grayscale too; 48 curves all differ.
+    pub(super) fn of(index: usize) -> Self {
+        // Both numbers of choices are even: after all pairs of equal parity, the other pairs
+        // follow.
+        let pairs = TONES.len() * DASHES.len() / 2;
+        Self { color: index % TONES.len(), dashes: (index + index / pairs) % DASHES.len() }
     }
 }
 
-/// Lengths of dashes and gaps in turn. After the last they start again.
+/// Lengths of dashes and gaps alternately; the gaps are wide enough to see a curve below. Starts
+/// again after the last.
 pub(super) const DASHES: [&[f32]; 6] = [
     &[],
-    &[9.0, 4.0],
-    &[9.0, 4.0, 2.0, 4.0],
-    &[4.0, 3.0],
-    &[16.0, 4.0],
-    &[16.0, 4.0, 2.0, 4.0, 2.0, 4.0],
+    &[7.0, 7.0],
+    &[12.0, 6.0, 2.0, 6.0],
+    &[3.0, 6.0],
+    &[18.0, 6.0],
+    &[18.0, 6.0, 2.0, 6.0, 2.0, 6.0],
 ];
 
-/// A part of a curve that hangs together, in numbers of the axes.
+/// Steps of the color scale.
+pub(super) const LEVELS: usize = 6;
+
+/// The cells of a heat map.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Heat {
+    pub(super) cells: Vec<Cell>,
+    /// The maximum count of a cell.
+    pub(super) max: u64,
+}
+
+/// A cell, in coordinates of the axes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Cell {
+    pub(super) x: [f64; 2],
+    pub(super) y: [f64; 2],
+    pub(super) count: u64,
+}
+
+impl Heat {
+    /// The step of the color scale for a count of at least 1. The steps are equally wide on a
+    /// logarithmic scale.
+    pub(super) fn level(&self, count: u64) -> usize {
+        if self.max <= 1 {
+            return LEVELS - 1;
+        }
+        let share = (count.max(1) as f64).ln() / (self.max as f64).ln();
+        ((share * LEVELS as f64) as usize).min(LEVELS - 1)
+    }
+}
+
+/// A connected part of a curve, in coordinates of the axes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Piece {
     pub(super) points: Vec<(f64, f64)>,
-    /// Drawn dashed otherwise.
+    /// Otherwise it is dashed.
     pub(super) sure: bool,
 }
 
-/// A chart of some size.
+/// A chart drawn in one size.
 #[derive(Debug)]
 pub(super) struct Picture {
     pub(super) width: f64,
@@ -73,7 +113,7 @@ pub(super) struct Picture {
     pub(super) shapes: Vec<Shape>,
 }
 
-/// A place, in pixels from the upper left corner.
+/// A position, in pixels from the upper left corner.
 pub(super) type Place = (f64, f64);
 
 #[derive(Debug)]
@@ -92,6 +132,17 @@ pub(super) enum Shape {
         at: Place,
         tone: Tone,
     },
+    /// A vertical line with a short line across each end.
+    Bar {
+        x: f64,
+        ends: [f64; 2],
+        tone: Tone,
+    },
+    /// Filled rectangles, each given by two corners, in one step of the color scale.
+    Cells {
+        level: usize,
+        boxes: Vec<(Place, Place)>,
+    },
     /// `at` is on the base line.
     Text {
         at: Place,
@@ -101,7 +152,7 @@ pub(super) enum Shape {
     },
 }
 
-/// What a line or text is.
+/// The role of a line or text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
     Grid,
@@ -111,7 +162,7 @@ pub(super) enum Ink {
     Warning,
 }
 
-/// Which point of a text `at` is.
+/// The point of a text that `at` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -119,22 +170,26 @@ pub(super) enum Anchor {
     End,
 }
 
-/// The size of all letters.
+/// Half the length of the lines across the ends of an error bar.
+pub(super) const ACROSS: f64 = 4.0;
+/// The font size.
 pub(super) const LETTER: f64 = 12.0;
-/// How wide a letter is, about; for what must be known before anything is drawn.
+/// The approximate width of a letter, for the layout before drawing.
 const ADVANCE: f64 = 6.4;
-/// Room for the labels of the vertical axis.
+/// Space for the labels of the vertical axis.
 const LEFT: f64 = 62.0;
-/// Room beside the last label of the horizontal axis.
+/// Space after the last label of the horizontal axis.
 const RIGHT: f64 = 20.0;
-/// Room for the labels and the name of the horizontal axis.
+/// Space for the labels and the name of the horizontal axis.
 const BOTTOM: f64 = 42.0;
 const ROW: f64 = 18.0;
-/// Letters of a curve's name.
+/// The width of a step of the color scale in the legend.
+const SWATCH: f64 = 16.0;
+/// Maximum length of a curve's name.
 const NAME_MAX: usize = 28;
 
 impl Chart {
-    /// Draw it in that width and height.
+    /// Draw it with this width and height.
     pub(super) fn draw(&self, (width, height): (f64, f64)) -> Picture {
         let mut picture = Picture { width, height, shapes: Vec::new() };
         let mut top = 8.0;
@@ -145,11 +200,20 @@ impl Chart {
                 picture.text((12.0, top - 4.0), Anchor::Start, ink, shortened(text, letters));
             }
         }
-        top = self.legend(&mut picture, top) + 10.0;
+        top = self.legend(&mut picture, top) + if self.marks.is_empty() { 10.0 } else { 24.0 };
         let frame = Frame { left: LEFT, right: width - RIGHT, top, bottom: height - BOTTOM };
         self.axes(&mut picture, &frame);
-        // The first curve is what the chart is about: it lies on top.
-        for (index, curve) in self.curves.iter().enumerate().rev() {
+        if let Some(heat) = &self.heat {
+            self.cells(&mut picture, &frame, heat);
+        }
+        for &(place, label) in &self.marks {
+            let x = frame.x(&self.x, place);
+            picture.line((x, frame.top), (x, frame.bottom), Ink::Axis);
+            picture.text((x, frame.top - 4.0), Anchor::End, Ink::Label, label.to_owned());
+        }
+        // The first curve is solid, and those above it have gaps, so that all of several coinciding
+        // curves can be seen.
+        for (index, curve) in self.curves.iter().enumerate() {
             let tone = curve.tone.unwrap_or_else(|| Tone::of(index));
             for piece in &curve.pieces {
                 let points = piece.points.iter();
@@ -157,18 +221,18 @@ impl Chart {
                 let points: Vec<Place> = points.collect();
                 picture.shapes.push(match points.as_slice() {
                     [at] => Shape::Dot { at: *at, tone },
-                    // What stands upright is a band of the curve, too short for dashes.
-                    [a, b] if a.0 == b.0 => {
-                        Shape::Path { points, tone: tone.solid(), sure: piece.sure }
-                    }
                     _ => Shape::Path { points, tone, sure: piece.sure },
                 });
+            }
+            for &(at, ends) in &curve.bars {
+                let (x, ends) = (frame.x(&self.x, at), ends.map(|end| frame.y(&self.y, end)));
+                picture.shapes.push(Shape::Bar { x, ends, tone });
             }
         }
         picture
     }
 
-    /// The names of the curves above them, in as many rows as they need; where the last one ends.
+    /// The legend above the curves, in as many rows as needed; returns where the last row ends.
     fn legend(&self, picture: &mut Picture, top: f64) -> f64 {
         let (mut x, mut y) = (LEFT, top + ROW);
         for (index, curve) in self.curves.iter().enumerate() {
@@ -183,7 +247,31 @@ impl Chart {
             picture.text((x + 28.0, y - 4.0), Anchor::Start, Ink::Label, name);
             x += wide;
         }
+        if let Some(heat) = &self.heat {
+            picture.text((x, y - 4.0), Anchor::Start, Ink::Label, "1".to_owned());
+            for level in 0..LEVELS {
+                let left = x + 14.0 + SWATCH * level as f64;
+                let boxes = vec![((left, y - 3.0), (left + SWATCH, y - 14.0))];
+                picture.shapes.push(Shape::Cells { level, boxes });
+            }
+            let at = (x + 20.0 + SWATCH * LEVELS as f64, y - 4.0);
+            let most = format!("{} per cell (logarithmic)", units::count(heat.max));
+            picture.text(at, Anchor::Start, Ink::Label, most);
+        }
         y
+    }
+
+    fn cells(&self, picture: &mut Picture, frame: &Frame, heat: &Heat) {
+        let mut levels = vec![Vec::new(); LEVELS];
+        for cell in &heat.cells {
+            let corner =
+                |end: usize| (frame.x(&self.x, cell.x[end]), frame.y(&self.y, cell.y[end]));
+            levels[heat.level(cell.count)].push((corner(0), corner(1)));
+        }
+        for (level, boxes) in levels.into_iter().enumerate().filter(|(_, boxes)| !boxes.is_empty())
+        {
+            picture.shapes.push(Shape::Cells { level, boxes });
+        }
     }
 
     fn axes(&self, picture: &mut Picture, frame: &Frame) {
@@ -197,7 +285,7 @@ impl Chart {
             let x = frame.x(&self.x, *value);
             picture.line((x, frame.top), (x, frame.bottom), Ink::Grid);
             let half = label.chars().count() as f64 * ADVANCE / 2.0;
-            // A label that would touch its neighbour is left out; its line says enough.
+            // A label that would touch its neighbor is omitted; its line remains.
             if x - half > free && x + half < picture.width {
                 free = x + half + 4.0;
                 let at = (x, frame.bottom + 16.0);
@@ -211,7 +299,7 @@ impl Chart {
     }
 }
 
-/// The room of the curves.
+/// The area of the curves.
 struct Frame {
     left: f64,
     right: f64,
@@ -236,5 +324,39 @@ impl Picture {
 
     fn text(&mut self, at: Place, anchor: Anchor, ink: Ink, text: String) {
         self.shapes.push(Shape::Text { at, anchor, ink, text });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn all_curves_except_the_first_have_gaps() {
+        let tones: Vec<Tone> = (0..4).map(Tone::of).collect();
+        assert_eq!(tones[0].dashes, 0);
+        assert!(tones[1..].iter().all(|t| t.dashes > 0), "{tones:?}");
+    }
+
+    #[test]
+    fn curves_differ_in_appearance() {
+        let tones: Vec<Tone> = (0..TONES.len() * DASHES.len()).map(Tone::of).collect();
+        for pair in tones.windows(2) {
+            assert_ne!(pair[0].color, pair[1].color, "{pair:?}");
+            assert_ne!(pair[0].dashes, pair[1].dashes, "{pair:?}");
+        }
+        let different: BTreeSet<&Tone> = tones.iter().collect();
+        assert_eq!(different.len(), 48, "{tones:?}");
+    }
+
+    #[test]
+    fn colors_counts_on_a_logarithmic_scale() {
+        let heat = Heat { cells: Vec::new(), max: 1_000_000 };
+        let levels = [1, 9, 11, 999, 1_001, 900_000, 1_000_000].map(|n| heat.level(n));
+        assert_eq!(levels, [0, 0, 1, 2, 3, 5, 5]);
+        let one = Heat { cells: Vec::new(), max: 1 };
+        assert_eq!(one.level(1), LEVELS - 1);
     }
 }

@@ -1,60 +1,63 @@
-//! Plots: what is drawn ([`curves`]), where on the picture it goes ([`chart`], [`axis`]), and two
-//! ways to draw it: [`svg`] and [`png`].
+//! Plots: their data ([`curves`]), their layout ([`chart`], [`axis`]), and two renderers ([`svg`]
+//! and [`png`]).
 //!
-//! They are not a plotting library's: a page that is light or dark as its reader wishes needs
-//! shapes with classes and not with colours, its plots must be told to those who cannot see them,
-//! and a PNG must come out the same on a machine without any font.
+//! No plotting library fits: a page with a light and a dark theme needs shapes with classes rather
+//! than colors, plots need descriptions for screen readers, and a PNG must be the same on a machine
+//! without fonts.
 
 mod axis;
 mod chart;
 mod curves;
+mod heat;
 mod png;
 mod sizes;
 mod spectrum;
 mod svg;
 
 use maud::Markup;
-use prony_core::summary::{Summary, Verdict};
+use prony_core::summary::Verdict;
 
 pub(super) use chart::Chart;
-pub(super) use curves::{failures, latencies, percentiles, rates};
+pub(super) use curves::{Distribution, failures, latencies, percentiles, rates};
+pub(super) use heat::heat;
 pub use sizes::{OverSize, over_size};
+pub(super) use spectrum::chart as spectrum_chart;
 pub(super) use svg::style;
 
 use super::spectrum::Spectrum;
 use super::{Saved, words};
 
-/// Width and height of a plot that stands alone, in pixels of the style sheet.
+/// Width and height of a standalone plot, in CSS pixels.
 const ALONE: (f64, f64) = (800.0, 460.0);
-/// On a page that has room ...
+/// On a wide page ...
 const WIDE: (f64, f64) = (760.0, 320.0);
-/// ... and on a telephone, where the same picture would be too small to read.
+/// ... and on a phone, where the same image would be too small to read.
 const NARROW: (f64, f64) = (340.0, 280.0);
 
-/// The percentile plot as a file of its own.
+/// The percentile plot as a standalone file.
 pub(super) fn svg(results: &[Saved<'_>]) -> String {
     let chart = alone(results);
     svg::file(&chart, &chart.draw(ALONE))
 }
 
-/// The same as pixels, twice as many as the SVG has.
+/// The same as a bitmap, at twice the resolution.
 pub(super) fn png(results: &[Saved<'_>]) -> Vec<u8> {
     png::file(&alone(results).draw(ALONE))
 }
 
-/// The plot of a spectrum as a file of its own.
+/// The plot of a spectrum as a standalone file.
 pub(super) fn spectrum_svg(s: &Spectrum) -> String {
-    let chart = spectrum::chart(s);
+    let chart = spectrum_chart(s);
     svg::file(&chart, &chart.draw(ALONE))
 }
 
-/// The same as pixels.
+/// The same as a bitmap.
 pub(super) fn spectrum_png(s: &Spectrum) -> Vec<u8> {
-    png::file(&spectrum::chart(s).draw(ALONE))
+    png::file(&spectrum_chart(s).draw(ALONE))
 }
 
-/// A chart inside a page, once for each of two widths, of which the style sheet shows one. `id` is
-/// unique on the page.
+/// A chart inside a page, in two widths, of which the style sheet shows one. `id` is unique on the
+/// page.
 pub(super) fn inside(chart: &Chart, id: &str) -> Markup {
     maud::html! {
         (svg::element(chart, &chart.draw(WIDE), Some((&format!("{id}-wide"), "wide"))))
@@ -62,18 +65,16 @@ pub(super) fn inside(chart: &Chart, id: &str) -> Markup {
     }
 }
 
-fn alone(results: &[Saved<'_>]) -> Chart {
-    let response = |s: &Summary| s.main.times.response.clone();
+fn alone<'a>(results: &[Saved<'a>]) -> Chart {
     let mut chart = if let [one] = results {
-        let times = &one.summary.main.times;
-        percentiles(
-            "Latency by percentile",
-            &[("response", &times.response), ("service", &times.service)],
-        )
+        let tally = &one.summary.main;
+        let both =
+            [Distribution::response("response", tally), Distribution::service("service", tally)];
+        percentiles("Latency by percentile", &both)
     } else {
-        let hists: Vec<_> = results.iter().map(|r| (r.name, response(r.summary))).collect();
-        let hists: Vec<_> = hists.iter().map(|(name, hist)| (*name, hist)).collect();
-        percentiles("Response time by percentile", &hists)
+        let of = |r: &Saved<'a>| Distribution::response(r.name, &r.summary.main);
+        let all: Vec<_> = results.iter().map(of).collect();
+        percentiles("Response time by percentile", &all)
     };
     chart.headline = Some(match results {
         [one] => format!("{}: {}", chart.title, super::text::target(one.summary)),

@@ -1,5 +1,5 @@
-//! A picture as PNG: light, twice as fine as its SVG, with letters from a font that prony brings
-//! along (`assets/README.md`), so that it needs none on the machine.
+//! PNG output: the light theme, at twice the resolution of the SVG. Text uses an embedded font
+//! (`assets/README.md`), so the machine needs none.
 
 use tiny_skia::{
     Color, FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, StrokeDash,
@@ -7,20 +7,20 @@ use tiny_skia::{
 };
 use ttf_parser::{Face, OutlineBuilder};
 
-use super::chart::{Anchor, DASHES, Ink, LETTER, Picture, Place, Shape, Tone};
-use super::svg::{INKS, TONES};
+use super::chart::{ACROSS, Anchor, DASHES, Ink, LETTER, Picture, Place, Shape, Tone};
+use super::svg::{HEATS, INKS, TONES};
 
 const FONT: &[u8] = include_bytes!("../../assets/Roboto-Latin.ttf");
-/// Pixels of the PNG for each of the picture's.
+/// Pixels of the PNG per CSS pixel.
 const SCALE: f32 = 2.0;
 
-/// The whole file.
+/// The complete file.
 pub(super) fn file(picture: &Picture) -> Vec<u8> {
     let (width, height) = (picture.width as f32 * SCALE, picture.height as f32 * SCALE);
     let mut canvas =
         Pixmap::new(width as u32, height as u32).expect("a plot has a size and fits into memory");
-    canvas.fill(colour(INKS[4].1));
-    let face = Face::parse(FONT, 0).expect("the font that prony brings along is one");
+    canvas.fill(color(INKS[4].1));
+    let face = Face::parse(FONT, 0).expect("the embedded font is valid");
     for shape in &picture.shapes {
         draw(&mut canvas, &face, shape);
     }
@@ -31,7 +31,7 @@ fn draw(canvas: &mut Pixmap, face: &Face<'_>, shape: &Shape) {
     match shape {
         Shape::Line { from, to, ink } => {
             let stroke = Stroke { width: 1.0, ..Stroke::default() };
-            stroke_path(canvas, route(&[*from, *to]), ink_colour(*ink), &stroke);
+            stroke_path(canvas, route(&[*from, *to]), ink_color(*ink), &stroke);
         }
         Shape::Path { points, tone, sure } => {
             let stroke = Stroke {
@@ -41,7 +41,7 @@ fn draw(canvas: &mut Pixmap, face: &Face<'_>, shape: &Shape) {
                 dash: dash(*tone, *sure),
                 ..Stroke::default()
             };
-            stroke_path(canvas, route(points), colour(TONES[tone.colour].0), &stroke);
+            stroke_path(canvas, route(points), color(TONES[tone.color].0), &stroke);
         }
         Shape::Dot { at, tone } => {
             let (x, y) = (at.0 as f32, at.1 as f32);
@@ -50,13 +50,28 @@ fn draw(canvas: &mut Pixmap, face: &Face<'_>, shape: &Shape) {
                 path.push_oval(around);
                 path.finish()
             });
-            fill(canvas, circle, colour(TONES[tone.colour].0), zoom());
+            fill(canvas, circle, color(TONES[tone.color].0), zoom());
+        }
+        Shape::Bar { x, ends, tone } => {
+            let stroke = Stroke { width: 1.5, ..Stroke::default() };
+            let across = ends.map(|y| [(x - ACROSS, y), (x + ACROSS, y)]);
+            for line in [[(*x, ends[0]), (*x, ends[1])], across[0], across[1]] {
+                stroke_path(canvas, route(&line), color(TONES[tone.color].0), &stroke);
+            }
+        }
+        Shape::Cells { level, boxes } => {
+            for &(from, to) in boxes {
+                let (left, right) = (from.0.min(to.0) as f32, from.0.max(to.0) as f32);
+                let (top, bottom) = (from.1.min(to.1) as f32, from.1.max(to.1) as f32);
+                let path = Rect::from_ltrb(left, top, right, bottom).map(PathBuilder::from_rect);
+                fill(canvas, path, color(HEATS[*level].0), zoom());
+            }
         }
         Shape::Text { at, anchor, ink, text } => write(canvas, face, *at, *anchor, *ink, text),
     }
 }
 
-/// The dashes of a line; none of a solid one.
+/// The dashes of a line; `None` for a solid one.
 fn dash(tone: Tone, sure: bool) -> Option<StrokeDash> {
     let lengths = if sure { DASHES[tone.dashes] } else { &[2.0, 4.0] };
     StrokeDash::new(lengths.to_vec(), 0.0)
@@ -65,7 +80,7 @@ fn dash(tone: Tone, sure: bool) -> Option<StrokeDash> {
 fn write(canvas: &mut Pixmap, face: &Face<'_>, at: Place, anchor: Anchor, ink: Ink, text: &str) {
     let mut pen = Pen { path: PathBuilder::new(), x: 0.0 };
     for letter in text.chars() {
-        // What the font lacks is an empty box, as everywhere.
+        // Characters missing from the font are drawn as empty boxes.
         let glyph = face.glyph_index(letter).unwrap_or(ttf_parser::GlyphId(0));
         face.outline_glyph(glyph, &mut pen);
         pen.x += f32::from(face.glyph_hor_advance(glyph).unwrap_or(0));
@@ -78,12 +93,12 @@ fn write(canvas: &mut Pixmap, face: &Face<'_>, at: Place, anchor: Anchor, ink: I
             Anchor::Middle => wide / 2.0,
             Anchor::End => wide,
         };
-    // A font's vertical axis goes up.
+    // The vertical axis of a font points up.
     let place = Transform::from_row(size, 0.0, 0.0, -size, left, at.1 as f32).post_concat(zoom());
-    fill(canvas, pen.path.finish(), ink_colour(ink), place);
+    fill(canvas, pen.path.finish(), ink_color(ink), place);
 }
 
-/// Puts one letter after another into a path.
+/// Adds the outline of each letter to a path.
 struct Pen {
     path: PathBuilder,
     x: f32,
@@ -120,22 +135,22 @@ fn route(points: &[Place]) -> Option<Path> {
     path.finish()
 }
 
-/// A path that has no length or a text that has no letters is `None`, and leaves no trace.
-fn stroke_path(canvas: &mut Pixmap, path: Option<Path>, colour: Color, stroke: &Stroke) {
+/// A path without length or a text without letters is `None` and draws nothing.
+fn stroke_path(canvas: &mut Pixmap, path: Option<Path>, color: Color, stroke: &Stroke) {
     if let Some(path) = path {
-        canvas.stroke_path(&path, &paint(colour), stroke, zoom(), None);
+        canvas.stroke_path(&path, &paint(color), stroke, zoom(), None);
     }
 }
 
-fn fill(canvas: &mut Pixmap, path: Option<Path>, colour: Color, place: Transform) {
+fn fill(canvas: &mut Pixmap, path: Option<Path>, color: Color, place: Transform) {
     if let Some(path) = path {
-        canvas.fill_path(&path, &paint(colour), FillRule::Winding, place, None);
+        canvas.fill_path(&path, &paint(color), FillRule::Winding, place, None);
     }
 }
 
-fn paint(colour: Color) -> Paint<'static> {
+fn paint(color: Color) -> Paint<'static> {
     let mut paint = Paint { anti_alias: true, ..Paint::default() };
-    paint.set_color(colour);
+    paint.set_color(color);
     paint
 }
 
@@ -143,18 +158,18 @@ fn zoom() -> Transform {
     Transform::from_scale(SCALE, SCALE)
 }
 
-fn ink_colour(ink: Ink) -> Color {
+fn ink_color(ink: Ink) -> Color {
     let name = match ink {
         Ink::Grid => "grid",
         Ink::Axis | Ink::Label => "faint",
         Ink::Strong => "ink",
         Ink::Warning => "bad",
     };
-    colour(INKS.iter().find(|i| i.0 == name).map_or("#000000", |i| i.1))
+    color(INKS.iter().find(|i| i.0 == name).map_or("#000000", |i| i.1))
 }
 
 /// `#rrggbb`.
-fn colour(text: &str) -> Color {
+fn color(text: &str) -> Color {
     let part = |i: usize| u8::from_str_radix(&text[i..i + 2], 16).unwrap_or(0);
     Color::from_rgba8(part(1), part(3), part(5), 255)
 }

@@ -1,4 +1,4 @@
-//! Round trips over lengths of messages, both logarithmic: a set of curves for each transport.
+//! Plot of round-trip times by message size, both logarithmic: a set of curves per transport.
 
 use prony_core::units::Span;
 
@@ -18,7 +18,7 @@ const KINDS: [Kind; 3] = [
 ];
 
 /// The chart.
-pub(super) fn chart(s: &Spectrum) -> Chart {
+pub(crate) fn chart(s: &Spectrum) -> Chart {
     let mut transports: Vec<&str> = s.cells.iter().map(|c| c.transport.as_str()).collect();
     transports.dedup();
     let times = s.cells.iter().flat_map(|c| {
@@ -26,12 +26,14 @@ pub(super) fn chart(s: &Spectrum) -> Chart {
         let bands = bands.flatten().map(|ns| Span(ns as u64));
         KINDS.iter().filter_map(|(_, value, _)| value(c)).map(Span).chain(bands)
     });
+    let of = |transport| s.cells.iter().filter(move |c| c.transport == transport);
     let curve = |set: usize, kind: usize| {
         let (transport, (name, value, band)) = (transports[set], KINDS[kind]);
         Curve {
             name: format!("{transport} {name}"),
             tone: Some(tone(set, kind)),
-            pieces: pieces(s.cells.iter().filter(|c| c.transport == transport), value, band),
+            pieces: pieces(of(transport), value),
+            bars: of(transport).filter_map(|c| bar(c, band)).collect(),
         }
     };
     let sets = 0..transports.len();
@@ -41,7 +43,7 @@ pub(super) fn chart(s: &Spectrum) -> Chart {
     Chart {
         about: format!(
             "Round-trip time over the length of the message, both on logarithmic axes: median, 99th \
-             percentile and maximum over {}. Upright lines are 95 % confidence bands.",
+             percentile and maximum over {}. Bars are 95 % confidence intervals.",
             transports.join(", ")
         ),
         headline: Some(title.clone()),
@@ -50,43 +52,41 @@ pub(super) fn chart(s: &Spectrum) -> Chart {
         x: sizes(s.cells.iter().map(|c| c.size)),
         y: Axis::times("time", times),
         curves: curves.collect(),
+        marks: Vec::new(),
+        heat: None,
     }
 }
 
-/// A colour for each transport, and dashes for each figure: no two curves of up to 16 transports
-/// look the same.
+/// A color per transport and dashes per figure: up to 16 transports have distinct curves.
 fn tone(set: usize, kind: usize) -> Tone {
-    let colours = TONES.len();
-    let dashes = (kind + KINDS.len() * (set / colours)) % DASHES.len();
-    Tone { colour: set % colours, dashes }
+    let colors = TONES.len();
+    let dashes = (kind + KINDS.len() * (set / colors)) % DASHES.len();
+    Tone { color: set % colors, dashes }
 }
 
-/// The curve through all values, and upright lines for the bands.
+/// The curve through all values.
 fn pieces<'a>(
     cells: impl Iterator<Item = &'a Cell>,
     value: fn(&Cell) -> Option<u64>,
-    band: fn(&Cell) -> Option<Figure>,
 ) -> Vec<Piece> {
-    let (mut line, mut bands) = (Vec::new(), Vec::new());
-    for cell in cells {
-        let x = place_of_size(cell.size);
-        line.extend(value(cell).map(|ns| (x, place_of(Span(ns)))));
-        let ends = band(cell).and_then(|f| f.low_ns.zip(f.high_ns));
-        bands.extend(ends.map(|(low, high)| {
-            let end = |ns: f64| (x, place_of(Span(ns as u64)));
-            Piece { points: vec![end(low), end(high)], sure: true }
-        }));
-    }
-    let line = Some(Piece { points: line, sure: true }).filter(|p| !p.points.is_empty());
-    line.into_iter().chain(bands).collect()
+    let point = |c: &Cell| value(c).map(|ns| (place_of_size(c.size), place_of(Span(ns))));
+    let points: Vec<_> = cells.filter_map(point).collect();
+    if points.is_empty() { Vec::new() } else { vec![Piece { points, sure: true }] }
 }
 
-/// An empty message stands where one of a byte does.
+/// The error bar of a cell.
+fn bar(cell: &Cell, band: fn(&Cell) -> Option<Figure>) -> Option<(f64, [f64; 2])> {
+    let figure = band(cell)?;
+    let ends = [figure.low_ns?, figure.high_ns?].map(|ns| place_of(Span(ns as u64)));
+    Some((place_of_size(cell.size), ends))
+}
+
+/// An empty message is drawn at one byte.
 pub(super) fn place_of_size(size: u32) -> f64 {
     f64::from(size.max(1)).log2()
 }
 
-/// Powers of two, as many as have room.
+/// Powers of two, as many as fit.
 pub(super) fn sizes(all: impl Iterator<Item = u32>) -> Axis {
     let places: Vec<f64> = all.map(place_of_size).collect();
     let from = places.iter().copied().fold(f64::INFINITY, f64::min).floor();
@@ -94,8 +94,8 @@ pub(super) fn sizes(all: impl Iterator<Item = u32>) -> Axis {
     let (from, to) = if from.is_finite() { (from, to.max(from + 1.0)) } else { (0.0, 16.0) };
     let every = if to - from > 9.0 { 2 } else { 1 };
     let ticks = (from as i32..=to as i32).step_by(every);
-    let told = |p: i32| (f64::from(p), units::count(1 << p));
-    Axis { label: "bytes of a message", from, to, ticks: ticks.map(told).collect() }
+    let tick = |p: i32| (f64::from(p), units::count(1 << p));
+    Axis { label: "bytes of a message", from, to, ticks: ticks.map(tick).collect() }
 }
 
 #[cfg(test)]
@@ -105,9 +105,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_curves_look_the_same() {
+    fn curves_differ_in_appearance() {
         let all = (0..16).flat_map(|set| (0..KINDS.len()).map(move |kind| tone(set, kind)));
-        let all: Vec<_> = all.map(|t| (t.colour, t.dashes)).collect();
+        let all: Vec<_> = all.map(|t| (t.color, t.dashes)).collect();
         let different: BTreeSet<_> = all.iter().copied().collect();
         assert_eq!(different.len(), all.len(), "{all:?}");
     }

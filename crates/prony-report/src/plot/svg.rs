@@ -1,13 +1,13 @@
-//! A picture as SVG, coloured by a style sheet: light or dark as its reader wishes.
+//! SVG output, colored by a style sheet with a light and a dark theme.
 
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use super::chart::{Anchor, Chart, DASHES, Ink, LETTER, Picture, Place, Shape};
+use super::chart::{ACROSS, Anchor, Chart, DASHES, Ink, LETTER, LEVELS, Picture, Place, Shape};
 
-/// The colours of the curves, on light and on dark paper; each has a contrast of at least 4.5 to 1.
-/// After the last they begin again.
+/// The colors of the curves, on light and dark backgrounds, each with a contrast of at least 4.5 to
+/// 1. Starts again after the last.
 pub(super) const TONES: [(&str, &str); 8] = [
     ("#0a5fb4", "#6cb0f5"),
     ("#b5400b", "#ff9b5e"),
@@ -18,18 +18,30 @@ pub(super) const TONES: [(&str, &str); 8] = [
     ("#0c7786", "#5dd0df"),
     ("#5c5c5c", "#b9b9b9"),
 ];
-/// The same of everything else: text, faint text and axes, grid, warning, paper, boxes.
-pub(super) const INKS: [(&str, &str, &str); 6] = [
+/// The steps of the color scale of heat maps, from few to many, on light and dark backgrounds. The
+/// first steps have little contrast; the table next to the map has the numbers.
+pub(super) const HEATS: [(&str, &str); LEVELS] = [
+    ("#cfe1f4", "#1c334b"),
+    ("#9fc4e8", "#24507c"),
+    ("#6aa3d9", "#2f74b3"),
+    ("#3a7fc2", "#4d9ce0"),
+    ("#185a9a", "#8cc3f4"),
+    ("#0b3566", "#d8ecff"),
+];
+/// The colors of everything else: text, faint text and axes, grid, warning, background, boxes,
+/// shadows.
+pub(super) const INKS: [(&str, &str, &str); 7] = [
     ("ink", "#1b1f24", "#e8eaed"),
     ("faint", "#57606a", "#a3abb4"),
     ("grid", "#dfe3e8", "#343a42"),
     ("bad", "#b3151d", "#ff8f87"),
     ("paper", "#ffffff", "#15181c"),
     ("tint", "#f3f5f7", "#20252b"),
+    ("shade", "#8c959f", "#8c959f"),
 ];
 
-/// The style sheet: colours as variables of `root`, and what has which. Pages take their own
-/// colours from the same variables.
+/// The style sheet: colors as variables of `root`, and the classes that use them. Pages use the
+/// same variables.
 pub(crate) fn style(root: &str) -> String {
     let variables = |dark: bool| {
         let mut text = String::new();
@@ -38,6 +50,9 @@ pub(crate) fn style(root: &str) -> String {
         }
         for (i, (light, night)) in TONES.iter().enumerate() {
             let _ = write!(text, "--c{i}:{};", if dark { night } else { light });
+        }
+        for (i, (light, night)) in HEATS.iter().enumerate() {
+            let _ = write!(text, "--h{i}:{};", if dark { night } else { light });
         }
         text
     };
@@ -48,7 +63,8 @@ pub(crate) fn style(root: &str) -> String {
          svg.plot .strong{{font-weight:600;fill:var(--ink)}}\n\
          svg.plot .warning{{font-weight:600;fill:var(--bad)}}\n\
          svg.plot .grid{{stroke:var(--grid)}}svg.plot .axis{{stroke:var(--faint)}}\n\
-         svg.plot path{{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}}\n",
+         svg.plot path{{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}}\n\
+         svg.plot .bar{{stroke-width:1.5}}\n",
         variables(false),
         variables(true)
     );
@@ -61,6 +77,9 @@ pub(crate) fn style(root: &str) -> String {
     for (i, _) in DASHES.iter().enumerate().skip(1) {
         let _ = writeln!(text, "svg.plot .d{i}{{stroke-dasharray:{}}}", dashes(i));
     }
+    for i in 0..LEVELS {
+        let _ = writeln!(text, "svg.plot path.h{i}{{fill:var(--h{i});stroke:none}}");
+    }
     text.push_str("svg.plot .few{stroke-dasharray:2 4}\n");
     text
 }
@@ -69,13 +88,13 @@ fn dashes(index: usize) -> String {
     DASHES[index].iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// A file of its own, on paper.
+/// A standalone file, with a background.
 pub(super) fn file(chart: &Chart, picture: &Picture) -> String {
     let declaration = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
     format!("{declaration}{}\n", element(chart, picture, None).into_string())
 }
 
-/// The element; in a page with an id and a class of its own.
+/// The element; inside a page with an id and a class.
 pub(super) fn element(chart: &Chart, picture: &Picture, page: Option<(&str, &str)>) -> Markup {
     let (id, class) = page.unwrap_or(("plot", "alone"));
     let (w, h) = (picture.width, picture.height);
@@ -102,14 +121,24 @@ fn drawn(shape: &Shape) -> Markup {
         },
         Shape::Path { points, tone, sure } => html! {
             path class={
-                "c" (tone.colour)
+                "c" (tone.color)
                 @if tone.dashes > 0 { " d" (tone.dashes) }
                 @if !sure { " few" }
             } d=(route(points)) {}
         },
         Shape::Dot { at, tone } => html! {
-            circle class={ "c" (tone.colour) } cx=(px(at.0)) cy=(px(at.1)) r="2.5" {}
+            circle class={ "c" (tone.color) } cx=(px(at.0)) cy=(px(at.1)) r="2.5" {}
         },
+        Shape::Cells { level, boxes } => html! { path class={ "h" (level) } d=(filled(boxes)) {} },
+        // Error bars are solid: they are too short for dashes.
+        Shape::Bar { x, ends, tone } => {
+            let across = |y: f64| format!("M{} {}h{}", px(x - ACROSS), px(y), px(2.0 * ACROSS));
+            let upright = format!("M{} {}V{}", px(*x), px(ends[0]), px(ends[1]));
+            html! {
+                path class={ "bar c" (tone.color) }
+                    d={ (across(ends[0])) (upright) (across(ends[1])) } {}
+            }
+        }
         Shape::Text { at, anchor, ink, text } => html! {
             text class=(class(*ink)) x=(px(at.0)) y=(px(at.1)) text-anchor=(aligned(*anchor)) {
                 (clean(text))
@@ -126,8 +155,17 @@ fn route(points: &[Place]) -> String {
     text
 }
 
-/// A tenth of a pixel is finer than anybody sees, and coarser than what two machines' logarithms
-/// differ by.
+fn filled(boxes: &[(Place, Place)]) -> String {
+    let mut text = String::with_capacity(boxes.len() * 24);
+    for &(from, to) in boxes {
+        let ends = (px(from.0), px(from.1), px(to.0), px(to.1));
+        let _ = write!(text, "M{} {}H{}V{}H{}z", ends.0, ends.1, ends.2, ends.3, ends.0);
+    }
+    text
+}
+
+/// A tenth of a pixel: finer than visible, and coarser than the differences between the logarithms
+/// of two machines.
 fn px(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
@@ -150,7 +188,7 @@ fn aligned(anchor: Anchor) -> &'static str {
     }
 }
 
-/// Without the control characters that XML cannot hold, not even escaped.
+/// Removes control characters, which XML does not allow even as escapes.
 fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}')).collect()
 }
@@ -159,10 +197,10 @@ fn clean(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The relative luminance of `#rrggbb`, as the accessibility guidelines define it.
-    fn luminance(colour: &str) -> f64 {
+    /// The relative luminance of `#rrggbb`, as defined by WCAG.
+    fn luminance(color: &str) -> f64 {
         let part = |i: usize| {
-            let byte = u8::from_str_radix(&colour[i..i + 2], 16).unwrap();
+            let byte = u8::from_str_radix(&color[i..i + 2], 16).unwrap();
             let c = f64::from(byte) / 255.0;
             if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
         };
@@ -170,13 +208,25 @@ mod tests {
     }
 
     #[test]
-    fn every_colour_stands_out_from_its_paper() {
+    fn heat_map_contrast_increases_with_the_count() {
+        let steps = |of: fn(&(&str, &str)) -> f64| HEATS.iter().map(of).collect::<Vec<f64>>();
+        let (light, dark) = (steps(|h| luminance(h.0)), steps(|h| luminance(h.1)));
+        assert!(light.windows(2).all(|w| w[0] > w[1] + 0.02), "{light:?}");
+        assert!(dark.windows(2).all(|w| w[0] + 0.02 < w[1]), "{dark:?}");
+        // Even the lowest count is visible.
+        assert!(luminance(INKS[4].1) > light[0] + 0.2 && luminance(INKS[4].2) + 0.02 < dark[0]);
+    }
+
+    #[test]
+    fn colors_contrast_with_their_background() {
         let contrast = |a: &str, b: &str| {
             let (a, b) = (luminance(a) + 0.05, luminance(b) + 0.05);
             a.max(b) / a.min(b)
         };
-        let inks =
-            INKS.iter().filter(|i| !["grid", "paper", "tint"].contains(&i.0)).map(|i| (i.1, i.2));
+        let inks = INKS
+            .iter()
+            .filter(|i| !["grid", "paper", "tint", "shade"].contains(&i.0))
+            .map(|i| (i.1, i.2));
         for (light, dark) in inks.chain(TONES) {
             for (name, day, night) in [INKS[4], INKS[5]] {
                 let (day, night) = (contrast(light, day), contrast(dark, night));

@@ -1,4 +1,4 @@
-//! What the report tells of round trips alone.
+//! The lines of the text report for round trips.
 
 use prony_core::fault::Fault;
 use prony_core::plan::{Exchange, Framing};
@@ -8,7 +8,7 @@ use prony_core::target::{Carrier, Endpoint};
 
 use super::units;
 
-/// Over what, and to where.
+/// The transport and the address.
 pub(super) fn target(endpoint: &Endpoint) -> String {
     let at = |host: &str, port: &u16| {
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
@@ -27,70 +27,71 @@ pub(super) fn target(endpoint: &Endpoint) -> String {
     }
 }
 
-/// What is sent there and back.
+/// The messages in both directions.
 pub(super) fn messages(exchange: &Exchange, pipeline: u32) -> Vec<String> {
     let bytes = |n: u32| units::counted(u64::from(n), "byte", "bytes");
-    let mut told = match exchange.messages.as_slice() {
+    let mut parts = match exchange.messages.as_slice() {
         [] => Vec::new(),
-        [one] => vec![format!("{} there, {} back", bytes(one.request), bytes(one.reply))],
+        [one] => vec![format!("{} sent, {} received", bytes(one.request), bytes(one.reply))],
         [first, .., last] => vec![
-            format!("{} lengths in turn", exchange.messages.len()),
+            format!("{} lengths, one after the other", exchange.messages.len()),
             format!(
-                "{} to {} there, {} back",
+                "{} to {} sent, {} received",
                 first.request,
                 bytes(last.request),
                 bytes(last.reply)
             ),
         ],
     };
-    told.push(match exchange.framing {
+    parts.push(match exchange.framing {
         Framing::Short => "framed as in the ACE tests".to_owned(),
         Framing::Long => "framed with numbers".to_owned(),
     });
     if pipeline > 1 {
-        told.push(format!("{} under way at a time", units::count(u64::from(pipeline))));
+        parts.push(format!("{} in flight", units::count(u64::from(pipeline))));
     }
-    if exchange.primers > 0 {
-        let primers = u64::from(exchange.primers);
-        told.push(format!(
-            "{} first",
-            units::counted(primers, "unmeasured one", "unmeasured ones")
+    if exchange.warmup_exchanges > 0 {
+        let warmup_exchanges = u64::from(exchange.warmup_exchanges);
+        parts.push(format!(
+            "after {}",
+            units::counted(warmup_exchanges, "warm-up exchange", "warm-up exchanges")
         ));
     }
-    told
+    parts
 }
 
-/// What to look at first where nobody has answered.
+/// Advice if no message had a reply.
 pub(super) fn hint(summary: &Summary) -> Option<String> {
     summary.plan.exchange.as_ref()?;
     let t = &summary.main;
     let over = target(summary.plan.endpoints.first()?);
     let over = over.split([' ', ':']).next()?;
     (t.failed > 0 && t.replies == 0)
-        .then(|| format!("is there a responder (prony echo --transport {over}), and just there?"))
+        .then(|| format!("is there a responder (prony echo --transport {over}) at that address?"))
 }
 
-/// What the network did besides carrying messages, and how much round trips differ.
+/// The shortest round trip, the jitter, and lost, late, duplicate, reordered and unexpected
+/// datagrams.
 pub(super) fn network(t: &Tally) -> Vec<String> {
     let Some(m) = &t.messages else { return Vec::new() };
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     if let Some(shortest) = t.times.service.min() {
-        told.push(format!("shortest {}", units::span(shortest)));
+        parts.push(format!("shortest {}", units::span(shortest)));
     }
     if let Some(jitter) = m.jitter() {
-        told.push(format!("jitter {}", units::span(jitter)));
+        parts.push(format!("jitter {}", units::span(jitter)));
     }
     let lost = t.fault(Fault::RequestTimeout).saturating_sub(m.late);
     for (n, what) in [
         (lost, "lost"),
-        (m.late, "too late"),
-        (m.duplicates, "doubled"),
-        (m.reordered, "overtaken"),
-        (m.foreign, "foreign"),
+        (m.late, "late"),
+        (m.duplicates, "duplicate"),
+        (m.reordered, "reordered"),
+        (m.unexpected, "unexpected"),
     ] {
         if n > 0 {
-            told.push(format!("{} {what}", units::count(n)));
+            parts.push(format!("{} {what}", units::count(n)));
         }
     }
-    told
+    parts
 }

@@ -1,32 +1,36 @@
-//! The report for people: one screen, nothing that is zero.
+//! The text report: one screen, without lines that would show only zeros.
 
 mod exchange;
+mod histogram;
+mod hosts;
 mod named;
 mod page;
 mod phases;
+mod session_kinds;
+mod stages;
 mod table;
 mod what;
 
 use prony_core::fault::Fault;
 use prony_core::plan::Plan;
 use prony_core::record::Tally;
-use prony_core::summary::confidence::Confidence;
-use prony_core::summary::{Sctp, SctpStack, Summary, Verdict};
+use prony_core::summary::{Outcome, Sctp, SctpStack, Summary, Verdict};
 use prony_core::units::Span;
 
 use super::{Style, redact, units, words};
 pub(super) use page::shortened;
 use page::{Ink, Page};
+pub(crate) use session_kinds::session_kinds;
 pub(super) use table::kinds;
 
-/// The lines of a screen.
+/// The lines of a screen. Tables that the user or the plan asks for do not count.
 const LINES_MAX: usize = 40;
-/// Versions and suites of TLS that are told one by one.
+/// TLS versions and cipher suites that are listed one by one.
 const KINDS_MAX: usize = 2;
-/// Threads whose busy share is told one by one.
+/// Up to this many threads the busy share is listed for each.
 const THREADS_MAX: usize = 8;
 
-/// How much is told of what can be long. The rest is counted, and is in the JSON report.
+/// How many items the report lists of each kind. It counts the rest; the JSON report has all.
 #[derive(Clone, Copy, Debug)]
 struct Detail {
     /// Kinds of errors.
@@ -37,6 +41,8 @@ struct Detail {
     statuses: usize,
     /// Pieces of the rate plan.
     pieces: usize,
+    /// Stages of the rate plan, and kinds of sessions, with their figures.
+    stages: usize,
     /// Notes, and lines of each.
     notes: (usize, usize),
     /// Reasons of the verdict.
@@ -45,71 +51,93 @@ struct Detail {
     airy: bool,
 }
 
-/// From much to little: the first that fits on the screen is taken.
+/// From most to least detailed: the report uses the first that fits on the screen.
 const DETAILS: [Detail; 3] = [
     Detail {
         errors: 24,
         names: 12,
         statuses: 12,
         pieces: 6,
+        stages: 12,
         notes: (9, 3),
         reasons: 9,
         airy: true,
     },
-    Detail { errors: 6, names: 4, statuses: 8, pieces: 4, notes: (3, 2), reasons: 4, airy: true },
-    Detail { errors: 1, names: 1, statuses: 5, pieces: 1, notes: (1, 1), reasons: 1, airy: false },
+    Detail {
+        errors: 6,
+        names: 4,
+        statuses: 8,
+        pieces: 4,
+        stages: 12,
+        notes: (3, 2),
+        reasons: 4,
+        airy: true,
+    },
+    Detail {
+        errors: 1,
+        names: 1,
+        statuses: 5,
+        pieces: 1,
+        stages: 8,
+        notes: (1, 1),
+        reasons: 1,
+        airy: false,
+    },
 ];
 
-/// Everything, where there is no screen to fit on.
+/// Everything, for formats without a limited number of lines.
 const ALL: Detail = Detail {
     errors: Fault::COUNT,
     names: usize::MAX,
     statuses: usize::MAX,
     pieces: usize::MAX,
+    stages: usize::MAX,
     notes: (usize::MAX, 1),
     reasons: usize::MAX,
     airy: true,
 };
 
-/// A label and what is told under it, part by part; no part where there is nothing to tell.
+/// A label and the parts of its line; without parts there is no line.
 pub(super) type Fact = (&'static str, Vec<String>);
 
-/// What was loaded, for a headline.
+/// The target of a run, for a headline.
 pub(crate) fn target(summary: &Summary) -> String {
     what::target(&summary.plan, &size(summary), 70)
 }
 
-/// The same of a plan that is carried out; without secrets.
+/// The target of a plan, for a headline; without secrets.
 pub fn target_of(plan: &Plan) -> String {
     what::target(&redact::plan(plan), &plan.size(), 70)
 }
 
 pub(crate) use what::size;
 
-/// How it is loaded, in one line.
+/// The load of a plan, in one line.
 pub fn load(plan: &Plan) -> String {
     what::load(plan, ALL).join(", ")
 }
 
-/// What was asked, and who did it.
+/// The plan and the meter that ran it.
 pub(super) fn asked(summary: &Summary) -> Vec<Fact> {
     what::facts(summary, ALL)
 }
 
-/// What was counted.
+/// The totals of the measurement.
 pub(super) fn counted(summary: &Summary) -> Vec<Fact> {
     totals(summary, ALL)
 }
 
 pub(super) fn render(summary: &Summary, style: Style) -> String {
-    let mut told = String::new();
+    let mut text = String::new();
     for detail in DETAILS {
-        told = page(summary, style, detail);
-        if told.lines().count() <= LINES_MAX {
+        let page = page(summary, style, detail);
+        let fits = page.lines() <= LINES_MAX;
+        text = page.finish();
+        if fits {
             break;
         }
     }
-    told
+    text
 }
 
 pub(super) fn appendix(summary: &Summary, style: Style, remarks: &[String]) -> String {
@@ -123,29 +151,35 @@ pub(super) fn appendix(summary: &Summary, style: Style, remarks: &[String]) -> S
     page.finish()
 }
 
-fn page(summary: &Summary, style: Style, detail: Detail) -> String {
+fn page(summary: &Summary, style: Style, detail: Detail) -> Page {
     let mut page = Page::new(style, detail.airy);
-    what::tell(&mut page, summary, detail);
+    what::write(&mut page, summary, detail);
     page.blank();
     for (label, parts) in totals(summary, detail) {
         page.list(label, &parts);
     }
     page.blank();
     ending(&mut page, summary, detail);
-    page.finish()
+    page
 }
 
-/// From the times to the verdict.
+/// The second half of the report: times, errors, meter and verdict.
 fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
     table::times(page, &summary.main, detail.airy);
-    phases::tell(page, summary);
-    named::tell(page, summary, detail.names);
+    if page.style().histogram {
+        page.uncounted(|page| histogram::write(page, &summary.main.times.response));
+    }
+    page.uncounted(|page| stages::write(page, summary, detail.stages));
+    phases::write(page, summary);
+    page.uncounted(|page| session_kinds::write(page, summary, detail.stages));
+    named::write(page, summary, detail.names);
     errors(page, &summary.main, detail);
     if let Some(hint) = exchange::hint(summary) {
         page.line("", &hint);
     }
     page.blank();
     page.list("meter", &meter(summary));
+    hosts::write(page, summary, detail.names);
     if let Some(tested) = summary.run.self_test.as_ref().filter(|_| detail.airy) {
         page.line("self-test", &words::self_test(tested));
     }
@@ -153,20 +187,37 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
         page.line("warm-up", &warmed(warmup));
     }
     if summary.run.interrupted {
-        page.inked("interrupted", "by the user: the figures are those until then", Ink::Warning);
+        page.inked(
+            "interrupted",
+            "by the user: the figures cover the run until then",
+            Ink::Warning,
+        );
     }
     if detail.airy {
         page.list("until", &goals(summary));
     }
     verdict(page, summary, detail);
+    thresholds(page, summary);
 }
 
-/// The goals of the load, how closely their figures are known, and whether that ended it.
+/// Each threshold: what it came to, and by which figure.
+fn thresholds(page: &mut Page, summary: &Summary) {
+    for (i, checked) in summary.thresholds().iter().enumerate() {
+        let ink = match checked.outcome {
+            Outcome::Met => Ink::Good,
+            Outcome::Missed => Ink::Bad,
+            Outcome::Undecided => Ink::Warning,
+        };
+        page.inked(if i == 0 { "thresholds" } else { "" }, &words::decided(checked), ink);
+    }
+}
+
+/// The goals of `--until`, the precision of their figures, and whether reaching them ended the run.
 pub(super) fn goals(summary: &Summary) -> Vec<String> {
     let (Some(until), t) = (&summary.run.until, &summary.main) else { return Vec::new() };
     let known = until.goals.iter().map(|goal| match goal.reach(t) {
         Ok(reach) => format!("{goal}: known to {}", units::bar(reach)),
-        Err(lack) => format!("{goal}: {}", words::lack(lack)),
+        Err(why) => format!("{goal}: {}", words::no_interval(why)),
     });
     let end = if until.reached { "reached after" } else { "not reached in" };
     known.chain([format!("{end} {}", units::span(t.window()))]).collect()
@@ -175,7 +226,7 @@ pub(super) fn goals(summary: &Summary) -> Vec<String> {
 fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
     let t = &summary.main;
     let is_exchange = summary.plan.exchange.is_some();
-    // Where there is no room, their times and the errors say the most.
+    // On a short page the handshake times and the errors are enough.
     let handshakes = if detail.airy { handshakes(t) } else { Vec::new() };
     vec![
         (if is_exchange { "exchanges" } else { "requests" }, vec![requests(t)]),
@@ -189,96 +240,96 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
     ]
 }
 
-/// What became of the sessions.
+/// The sessions: how many started, completed, failed, and their connections.
 fn sessions(t: &Tally) -> Vec<String> {
     let Some(s) = &t.sessions else { return Vec::new() };
     let mut first = format!("{}: {} completed", units::count(s.started), units::count(s.completed));
     if let Some(rate) = t.session_rate().filter(|&rate| rate > 0.0) {
         first += &format!(" ({})", units::rate(rate));
     }
-    let mut told = vec![first];
+    let mut parts = vec![first];
     for (n, what) in [(s.failed, "failed"), (s.unfinished, "unfinished")] {
         if n > 0 {
-            told.push(format!("{} {what}", units::count(n)));
+            parts.push(format!("{} {what}", units::count(n)));
         }
     }
     if s.completed > 0 {
         let each = s.connections as f64 / s.completed as f64;
         let each = (each * 100.0).round() / 100.0;
         let what = if each == 1.0 { "connection" } else { "connections" };
-        told.push(format!("{} {what} each", units::round(each)));
+        parts.push(format!("{} {what} each", units::round(each)));
     }
-    told
+    parts
 }
 
 fn data(t: &Tally) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     if t.bytes_received() > 0 {
         let (all, rate) = (t.bytes_received() as f64, t.bytes_per_second());
         let rate = if rate > 0.0 { format!(" ({}/s)", units::bytes(rate)) } else { String::new() };
-        told.push(format!("{} received{rate}", units::bytes(all)));
+        parts.push(format!("{} received{rate}", units::bytes(all)));
     }
     if t.bytes_sent > 0 {
-        told.push(format!("{} sent", units::bytes(t.bytes_sent as f64)));
+        parts.push(format!("{} sent", units::bytes(t.bytes_sent as f64)));
     }
-    told
+    parts
 }
 
-/// The TLS handshakes that were done. What failed stands with the errors.
+/// The completed TLS handshakes. Failed ones are listed with the errors.
 fn handshakes(t: &Tally) -> Vec<String> {
     let Some(tls) = t.tls.as_deref().filter(|tls| tls.done() > 0) else { return Vec::new() };
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     for (n, kind) in [(tls.full, "full"), (tls.resumed, "resumed")] {
         if n > 0 {
-            told.push(format!("{} {kind}", units::count(n)));
+            parts.push(format!("{} {kind}", units::count(n)));
         }
     }
     let mut kinds: Vec<_> = tls.kinds.iter().collect();
     kinds.sort_by_key(|&(kind, &n)| (std::cmp::Reverse(n), kind));
     let more = kinds.len().saturating_sub(KINDS_MAX);
     for (kind, n) in kinds.iter().take(KINDS_MAX) {
-        told.push(match kinds.len() {
+        parts.push(match kinds.len() {
             1 => (*kind).clone(),
             _ => format!("{kind}: {}", units::count(**n)),
         });
     }
     if more > 0 {
-        told.push(units::counted(more as u64, "other kind", "other kinds"));
+        parts.push(units::counted(more as u64, "other kind", "other kinds"));
     }
-    told
+    parts
 }
 
 fn rates(summary: &Summary, with_bar: bool) -> Vec<String> {
     let t = &summary.main;
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     if t.started == 0 {
-        return told;
+        return parts;
     }
-    let asked = summary.asked_rate();
-    let bar = |rate: f64| match Confidence::of(t).rate(rate) {
+    let asked = summary.target_rate();
+    let bar = |rate: f64| match summary.rate_interval() {
         Ok(interval) if with_bar => format!(" +- {}", units::bar(interval.reach(rate))),
         _ => String::new(),
     };
-    told.push(match (t.rate(), t.replies, asked) {
-        (0.0, 0, _) => "none answered".to_owned(),
-        (0.0, ..) => "none answered before the drain".to_owned(),
+    parts.push(match (t.rate(), t.replies, asked) {
+        (0.0, 0, _) => "none completed".to_owned(),
+        (0.0, ..) => "none completed before the drain".to_owned(),
         // The window of a single request is its response time.
         (_, 1, _) if summary.plan.stop.requests.is_some() => {
-            "1 answered, too few for a rate".to_owned()
+            "1 completed, too few for a rate".to_owned()
         }
         (rate, _, None) => units::rate(rate) + &bar(rate),
-        (rate, _, Some(_)) => format!("{}{} answered", units::rate(rate), bar(rate)),
+        (rate, _, Some(_)) => format!("{}{} completed", units::rate(rate), bar(rate)),
     });
-    told.extend(asked.map(|asked| format!("{} asked", units::rate(asked))));
+    parts.extend(asked.map(|asked| format!("target {}", units::rate(asked))));
     let late = t.sent_late + t.overdue;
     if late > 0 {
-        told.push(format!("{} not sent in time", units::count(late)));
+        parts.push(format!("{} not sent in time", units::count(late)));
     }
-    let under_way = t.concurrency();
-    if under_way >= 0.005 {
-        told.push(format!("{} under way at a time", units::three(under_way)));
+    let in_flight = t.concurrency();
+    if in_flight >= 0.005 {
+        parts.push(format!("{} in flight on average", units::three(in_flight)));
     }
-    told
+    parts
 }
 
 fn requests(t: &Tally) -> String {
@@ -300,7 +351,7 @@ fn requests(t: &Tally) -> String {
         parts.push(format!("{} unfinished", units::count(t.unfinished)));
     }
     if t.retries > 0 {
-        parts.push(format!("{} sent again", units::count(t.retries)));
+        parts.push(format!("{} retried", units::count(t.retries)));
     }
     format!("{} in {}: {}", units::count(t.started), units::span(t.window()), parts.join(", "))
 }
@@ -309,35 +360,35 @@ fn statuses(t: &Tally, most: usize) -> Vec<String> {
     let mut by_count: Vec<(u16, u64)> = t.statuses.iter().map(|(&s, &n)| (s, n)).collect();
     by_count.sort_by_key(|&(status, n)| (std::cmp::Reverse(n), status));
     let rest = by_count.split_off(by_count.len().min(most));
-    let mut told: Vec<String> =
+    let mut parts: Vec<String> =
         by_count.iter().map(|(s, n)| format!("{s}: {}", units::count(*n))).collect();
     if !rest.is_empty() {
         let replies = rest.iter().map(|&(_, n)| n).sum();
-        told.push(format!("{} others: {}", rest.len(), units::count(replies)));
+        parts.push(format!("{} others: {}", rest.len(), units::count(replies)));
     }
     if t.interim > 0 {
-        told.push(format!("{} interim (1xx)", units::count(t.interim)));
+        parts.push(format!("{} interim (1xx)", units::count(t.interim)));
     }
-    told
+    parts
 }
 
 fn connections(summary: &Summary) -> Vec<String> {
     let t = &summary.main;
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     if t.connected > 0 {
-        told.push(format!("{} opened", units::count(t.connected)));
+        parts.push(format!("{} opened", units::count(t.connected)));
     }
     if let Some(n) = summary.warmup.as_ref().map(|w| w.connected).filter(|&n| n > 0) {
-        told.push(format!("{} opened in the warm-up", units::count(n)));
+        parts.push(format!("{} opened in the warm-up", units::count(n)));
     }
     if t.connects > t.connected {
-        told.push(format!("{} not opened", units::count(t.connects - t.connected)));
+        parts.push(format!("{} not opened", units::count(t.connects - t.connected)));
     }
     if t.in_flight_max > 0 {
         let most = units::counted(t.in_flight_max, "request", "requests");
-        told.push(format!("at most {most} in flight"));
+        parts.push(format!("at most {most} in flight"));
     }
-    told
+    parts
 }
 
 fn errors(page: &mut Page, t: &Tally, detail: Detail) {
@@ -356,7 +407,7 @@ fn errors(page: &mut Page, t: &Tally, detail: Detail) {
         .collect();
     if !rest.is_empty() {
         let requests = rest.iter().map(|&f| count(f)).sum();
-        rows.push((&others, requests, "told one by one with --json".to_owned()));
+        rows.push((&others, requests, "see the JSON report (--json)".to_owned()));
     }
     let names = rows.iter().map(|r| r.0.len()).max().unwrap_or(0);
     let numbers = rows.iter().map(|r| units::count(r.1).len()).max().unwrap_or(0);
@@ -379,11 +430,11 @@ fn reasons(page: &mut Page, t: &Tally, detail: Detail) {
     }
     if !rest.is_empty() {
         let more = units::counted(rest.len() as u64, "more reason", "more reasons");
-        page.inked("", &format!("TLS: {more}, told with --json"), Ink::Warning);
+        page.inked("", &format!("TLS: {more} in the JSON report (--json)"), Ink::Warning);
     }
 }
 
-/// What the counter of a fault has that is no failed request.
+/// Errors of connections without a request in flight: they are no failed requests.
 fn stray(t: &Tally, f: Fault) -> String {
     match t.stray[f as usize] {
         0 => String::new(),
@@ -391,84 +442,87 @@ fn stray(t: &Tally, f: Fault) -> String {
     }
 }
 
-/// What the meter did to its machine.
+/// The resources that the meter used, and its own delays.
 pub(super) fn meter(summary: &Summary) -> Vec<String> {
-    let mut told = Vec::new();
-    let is_known = summary.meters.iter().any(|m| m.cpu() > Span::ZERO);
+    let mut parts = Vec::new();
+    let is_known = summary.workers.iter().any(|m| m.cpu() > Span::ZERO);
     if let Some((_, share)) = summary.busiest().filter(|_| is_known) {
-        let shares: Vec<String> = summary.meters.iter().map(|m| units::percent(m.busy())).collect();
-        told.push(match shares.len() {
+        let shares: Vec<String> =
+            summary.workers.iter().map(|m| units::percent(m.busy())).collect();
+        parts.push(match shares.len() {
             1 => format!("busy {}", shares[0]),
             n if n <= THREADS_MAX => format!("busy by thread {}", shares.join(" ")),
             n => format!("busiest of {n} threads {}", units::percent(share)),
         });
-        told.push(cpu(summary));
+        parts.push(cpu(summary));
     }
     if let Some(lag) = summary.main.times.lag.quantile(0.99).filter(|lag| lag.0 > 0) {
-        told.push(format!("send lag p99 {}", units::span(lag)));
+        parts.push(format!("send lag p99 {}", units::span(lag)));
     }
     if let (Some(sent), Some(asked)) = (summary.sent_rate(), due_rate(summary)) {
-        told.push(format!("sent {} of what was due", units::percent(sent / asked)));
+        parts.push(format!("sent {} of the due requests", units::percent(sent / asked)));
     }
-    told.extend(held(summary));
+    parts.extend(delays(summary));
     let tcp = summary.transport();
     if let Some(mean) = tcp.rtt_mean() {
         let max = units::span(tcp.rtt_max);
-        told.push(format!("TCP round trip mean {} max {max}", units::span(mean)));
+        parts.push(format!("TCP round trip mean {} max {max}", units::span(mean)));
     }
     if tcp.retransmits > 0 {
-        told.push(units::counted(tcp.retransmits, "segment sent again", "segments sent again"));
+        parts.push(units::counted(tcp.retransmits, "retransmission", "retransmissions"));
     }
-    told.extend(tcp.sctp.map(|sctp| associations(&sctp)));
-    told
+    parts.extend(tcp.sctp.map(|sctp| associations(&sctp)));
+    parts
 }
 
-/// What kept the meter from running.
-fn held(summary: &Summary) -> Vec<String> {
-    let mut told = Vec::new();
+/// What delayed the meter: run-queue delay, event-loop stalls, throttled and stolen time.
+fn delays(summary: &Summary) -> Vec<String> {
+    let mut parts = Vec::new();
     if let Some((_, share)) = summary.most_waiting().filter(|&(_, share)| share >= 0.01) {
-        told.push(format!("waited {} for a processor", units::percent(share)));
+        parts.push(format!("run-queue delay {}", units::percent(share)));
     }
-    told.extend(summary.longest_stall().map(|t| format!("longest stall {}", units::span(t))));
-    let withheld = &summary.run.withheld;
-    for (time, what) in [(withheld.throttled, "throttled"), (withheld.stolen, "stolen")] {
+    parts.extend(
+        summary.longest_stall().map(|t| format!("longest event-loop stall {}", units::span(t))),
+    );
+    let cpu_pressure = &summary.run.cpu_pressure;
+    for (time, what) in [(cpu_pressure.throttled, "throttled"), (cpu_pressure.stolen, "stolen")] {
         if let Some(time) = time.filter(|&t| t * 100 >= summary.wall() && t > Span::ZERO) {
-            told.push(format!("{what} {}", units::span(time)));
+            parts.push(format!("{what} {}", units::span(time)));
         }
     }
-    told
+    parts
 }
 
-/// Which SCTP it was, with all that its times depend on.
+/// The SCTP stack, with the settings that affect its times.
 fn associations(sctp: &Sctp) -> String {
     let Sctp { rto_initial_ms, rto_min_ms, rto_max_ms, sack_delay_ms, sack_packets, .. } = sctp;
-    let mut told = vec![
+    let mut parts = vec![
         format!("RTO {rto_initial_ms} ms at first, {rto_min_ms} to {rto_max_ms} ms"),
         format!("SACK after {sack_delay_ms} ms or {sack_packets} packets"),
         if sctp.nodelay { "NODELAY" } else { "Nagle" }.to_owned(),
     ];
     if sctp.paths > 0 {
-        told.push(units::counted(sctp.paths.into(), "path", "paths"));
+        parts.push(units::counted(sctp.paths.into(), "path", "paths"));
     }
     if sctp.paths_failed > 0 {
-        told.push(format!("{} failed", units::count(sctp.paths_failed)));
+        parts.push(format!("{} failed", units::count(sctp.paths_failed)));
     }
     if sctp.paths_potentially_failed > 0 {
         let some = units::count(sctp.paths_potentially_failed);
-        told.push(format!("{some} potentially failed"));
+        parts.push(format!("{some} potentially failed"));
     }
     if sctp.ended_by_peer > 0 {
-        told.push(format!("{} ended by the peer first", units::count(sctp.ended_by_peer)));
+        parts.push(format!("{} ended by the peer first", units::count(sctp.ended_by_peer)));
     }
     if sctp.retransmits > 0 {
-        told.push(units::counted(sctp.retransmits, "chunk sent again", "chunks sent again"));
+        parts.push(units::counted(sctp.retransmits, "chunk retransmitted", "chunks retransmitted"));
     }
-    let whose = match sctp.stack {
+    let stack = match sctp.stack {
         SctpStack::Kernel => "the kernel's SCTP",
         SctpStack::Udp => "SCTP over UDP",
-        SctpStack::Raw => "SCTP over IP without the kernel's",
+        SctpStack::Raw => "SCTP over IP in user space",
     };
-    format!("{whose} ({})", told.join("; "))
+    format!("{stack} ({})", parts.join("; "))
 }
 
 fn due_rate(summary: &Summary) -> Option<f64> {
@@ -479,7 +533,7 @@ fn due_rate(summary: &Summary) -> Option<f64> {
 
 fn cpu(summary: &Summary) -> String {
     let (user, system) =
-        summary.meters.iter().fold((0, 0), |a, m| (a.0 + m.cpu_user.0, a.1 + m.cpu_system.0));
+        summary.workers.iter().fold((0, 0), |a, m| (a.0 + m.cpu_user.0, a.1 + m.cpu_system.0));
     let (user, system) = (user as f64, system as f64);
     let kinds = [(user, "user"), (system, "system")];
     let kinds = kinds.iter().filter(|(time, _)| *time > 0.0);
@@ -495,41 +549,48 @@ fn cpu(summary: &Summary) -> String {
 
 /// The warm-up in one sentence.
 pub(super) fn warmed(t: &Tally) -> String {
-    let mut told = requests(t);
+    let mut parts = requests(t);
     for (name, q) in [("p50", 0.5), ("p99", 0.99)] {
         if let Some(time) = t.times.response.quantile(q) {
-            told += &format!(", {name} {}", units::span(time));
+            parts += &format!(", {name} {}", units::span(time));
         }
     }
-    told + "; apart"
+    parts
 }
 
 fn verdict(page: &mut Page, summary: &Summary, detail: Detail) {
-    let judgement = summary.verdict();
-    let word = judgement.verdict.word();
-    if judgement.is_valid() {
-        match words::failures(summary) {
-            Some(failures) => page.inked("verdict", &format!("{word} ({failures})"), Ink::Warning),
-            None => page.inked("verdict", word, Ink::Good),
+    let judgment = summary.verdict();
+    let word = judgment.verdict.word();
+    let bottleneck = summary.bottleneck(&judgment);
+    if judgment.is_valid() {
+        let wait = bottleneck.as_ref().and_then(words::longest_wait);
+        let remarks: Vec<String> = words::failures(summary).into_iter().chain(wait).collect();
+        if remarks.is_empty() {
+            page.inked("verdict", word, Ink::Good);
+        } else {
+            page.inked("verdict", &format!("{word} ({})", remarks.join("; ")), Ink::Warning);
         }
     } else {
-        let means = words::verdict(judgement.verdict);
+        let means = words::verdict(judgment.verdict);
         page.inked("verdict", &format!("{word}: {means}"), Ink::Bad);
-        for reason in judgement.reasons.iter().take(detail.reasons) {
-            page.line("", &words::limit(reason, summary));
+        for reason in judgment.reasons.iter().take(detail.reasons) {
+            page.line("", &words::reason(reason, summary));
         }
-        let more = judgement.reasons.len().checked_sub(detail.reasons).filter(|&n| n > 0);
+        let more = judgment.reasons.len().checked_sub(detail.reasons).filter(|&n| n > 0);
         if let Some(n) = more {
             let more = units::counted(n as u64, "more reason", "more reasons");
             page.line("", &format!("and {more}"));
         }
-        if let Some(cause) = words::shared_host(&judgement, summary).filter(|_| detail.airy) {
+        if let Some(cause) = words::shared_host(&judgment, summary).filter(|_| detail.airy) {
             page.line("", &cause);
         }
     }
-    // Of the meter and of failures the verdict has told.
-    let told = [Verdict::ClientLimited, Verdict::TargetFailed].contains(&judgement.verdict);
-    if let Some(bound) = summary.bound(&judgement).filter(|_| !told) {
-        page.line("limited by", &words::bound(&bound));
+    if let Some(added) = words::meter_added(summary) {
+        page.line("meter added", &added);
+    }
+    // The verdict has already named the meter or the failures.
+    let is_named = [Verdict::ClientLimited, Verdict::TargetFailed].contains(&judgment.verdict);
+    if let Some(bottleneck) = bottleneck.filter(|_| !is_named) {
+        page.line("bottleneck", &words::bottleneck(&bottleneck));
     }
 }

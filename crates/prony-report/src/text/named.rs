@@ -6,13 +6,13 @@ use prony_core::summary::{Figures, QUANTILES, Summary};
 use super::page::{Ink, LABEL, Page, shortened};
 use super::units;
 
-/// Columns of a cell, its gap included.
+/// Width of a cell, including the space before it.
 const CELL: usize = 10;
-/// The quantiles that are told.
-const TOLD: [&str; 3] = ["p50", "p90", "p99"];
+/// The quantiles with a column.
+const SHOWN: [&str; 3] = ["p50", "p90", "p99"];
 
-/// At most so many names: those with the most requests.
-pub(super) fn tell(page: &mut Page, summary: &Summary, most: usize) {
+/// The maximum number of names: those with the most requests.
+pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     let mut rows: Vec<(&str, &NameTally)> =
         summary.plan.names.iter().map(String::as_str).zip(&summary.main.names).collect();
     rows.retain(|(_, t)| t.started > 0);
@@ -21,7 +21,7 @@ pub(super) fn tell(page: &mut Page, summary: &Summary, most: usize) {
     }
     rows.sort_by_key(|&(_, t)| std::cmp::Reverse(t.started));
     page.blank();
-    let header = ["replies", "failed", "mean"].into_iter().chain(TOLD).chain(["max"]);
+    let header = ["replies", "failed", "mean"].into_iter().chain(SHOWN).chain(["max"]);
     page.row(
         "response",
         &header.map(|name| format!("{name:>CELL$}")).collect::<String>(),
@@ -40,7 +40,7 @@ fn row(t: &NameTally) -> String {
     let quantiles = QUANTILES
         .iter()
         .zip(f.quantiles)
-        .filter(|((name, _), _)| TOLD.contains(name))
+        .filter(|((name, _), _)| SHOWN.contains(name))
         .map(|(_, time)| time.map(units::span));
     let cells =
         [Some(units::count(t.replies)), Some(units::count(t.failed)), f.mean_ns.map(units::nanos)]

@@ -4,10 +4,10 @@ use super::Style;
 
 /// The width of a line.
 pub(super) const WIDTH: usize = 100;
-/// Columns of the label, its indent and its gap included.
+/// Width of the label, including indent and the space after it.
 pub(super) const LABEL: usize = 14;
 
-/// What a colour says; without colours it is not shown.
+/// The meaning of a color; not shown without colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
     Plain,
@@ -22,18 +22,36 @@ pub(super) struct Page {
     style: Style,
     airy: bool,
     text: String,
+    /// Lines that do not count.
+    uncounted: usize,
 }
 
 impl Page {
     pub(super) fn new(style: Style, airy: bool) -> Self {
-        Self { style, airy, text: String::new() }
+        Self { style, airy, text: String::new(), uncounted: 0 }
+    }
+
+    pub(super) fn style(&self) -> Style {
+        self.style
+    }
+
+    /// How many lines there are, without the uncounted ones.
+    pub(super) fn lines(&self) -> usize {
+        self.text.lines().count() - self.uncounted
+    }
+
+    /// Write lines that do not count.
+    pub(super) fn uncounted(&mut self, write: impl FnOnce(&mut Self)) {
+        let before = self.text.len();
+        write(self);
+        self.uncounted += self.text[before..].lines().count();
     }
 
     pub(super) fn finish(self) -> String {
         self.text
     }
 
-    /// An empty line between two parts, where there is room for it; never two.
+    /// An empty line between two parts, if there is room for it; never two in a row.
     pub(super) fn blank(&mut self) {
         if self.airy && !self.text.ends_with("\n\n") {
             self.text.push('\n');
@@ -50,14 +68,14 @@ impl Page {
         self.inked(label, text, Ink::Plain);
     }
 
-    /// Parts in one sentence; nothing where there are none.
+    /// Parts joined to one line; nothing if there are none.
     pub(super) fn list(&mut self, label: &str, parts: &[String]) {
         if !parts.is_empty() {
             self.line(label, &parts.join(", "));
         }
     }
 
-    /// A text in a colour, wrapped between words.
+    /// A text in a color, wrapped between words.
     pub(super) fn inked(&mut self, label: &str, text: &str, ink: Ink) {
         for (i, line) in wrapped(text, WIDTH - LABEL).iter().enumerate() {
             let label = if i == 0 { label } else { "" };
@@ -67,7 +85,7 @@ impl Page {
         }
     }
 
-    /// A line as it is, after its label.
+    /// A line without wrapping, after its label.
     pub(super) fn row(&mut self, label: &str, cells: &str, ink: Ink) {
         self.put(&format!("  {label:<width$}", width = LABEL - 2), Ink::Faint);
         self.put(cells, ink);
@@ -83,7 +101,7 @@ impl Page {
             Ink::Strong => "1",
             Ink::Faint => "36",
         };
-        if self.style.colour && !code.is_empty() && !text.trim().is_empty() {
+        if self.style.color && !code.is_empty() && !text.trim().is_empty() {
             self.text.push_str(&format!("\x1b[{code}m{text}\x1b[0m"));
         } else {
             self.text.push_str(text);
@@ -91,7 +109,7 @@ impl Page {
     }
 }
 
-/// At most `width` characters; the middle gives way.
+/// At most `width` characters; the middle is abbreviated.
 pub(crate) fn shortened(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {
@@ -102,8 +120,8 @@ pub(crate) fn shortened(text: &str, width: usize) -> String {
     text.chars().take(head).chain("...".chars()).chain(text.chars().skip(length - tail)).collect()
 }
 
-/// Lines of at most `width` characters, broken between words. Runs of spaces inside a line stay
-/// (columns); a word that is longer than a line is shortened.
+/// Lines of at most `width` characters, broken between words. Runs of spaces inside a line stay,
+/// for columns; a word longer than a line is abbreviated.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let (mut lines, mut line) = (Vec::new(), String::new());
     for word in text.split(' ') {
@@ -124,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_wider_than_the_screen() {
+    fn no_line_is_wider_than_the_screen() {
         let mut page = Page::new(Style::default(), true);
         page.title(&"t".repeat(300));
         page.line("label", &"word ".repeat(60));
@@ -138,16 +156,16 @@ mod tests {
     }
 
     #[test]
-    fn wrapping_keeps_columns_and_words() {
+    fn wrapping_preserves_columns_and_words() {
         assert_eq!(wrapped("a  bc   d", 20), ["a  bc   d"]);
         assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
         assert_eq!(shortened("0123456789abcdef", 9), "0123...ef");
     }
 
     #[test]
-    fn colours_only_where_they_are_wanted() {
-        let page = |colour| {
-            let mut page = Page::new(Style { colour }, true);
+    fn uses_colors_only_if_enabled() {
+        let page = |color| {
+            let mut page = Page::new(Style { color, ..Style::default() }, true);
             page.inked("verdict", "VALID", Ink::Good);
             page.finish()
         };

@@ -2,13 +2,13 @@
 
 use prony_core::record::hist::Hist;
 use prony_core::record::{Tally, Times};
-use prony_core::summary::confidence::{Confidence, Interval, Lack};
+use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_core::summary::{Figures, QUANTILES};
 
 use super::page::{Ink, Page};
 use super::units;
 
-/// Columns of a cell, its gap included.
+/// Width of a cell, including the space before it.
 pub(super) const CELL: usize = 8;
 /// The label of the confidence intervals.
 const BARS: &str = "  95 % +-";
@@ -24,46 +24,47 @@ pub(super) fn times(page: &mut Page, tally: &Tally, with_bars: bool) {
         "first byte" | "transfer" => pieces,
         _ => true,
     };
-    let told: Vec<(&str, Figures)> = kinds(times)
+    let rows: Vec<(&str, Figures)> = kinds(times)
         .into_iter()
         .chain(lifetime)
-        .filter(|(name, hist)| wanted(name) && is_told(hist))
+        .filter(|(name, hist)| wanted(name) && is_shown(hist))
         .map(|(name, hist)| (name, Figures::of(hist)))
         .collect();
-    if told.is_empty() {
+    if rows.is_empty() {
         return;
     }
     page.row("", &header(), Ink::Faint);
-    let mut unsure = false;
-    for (name, figures) in &told {
+    let mut correlated = false;
+    for (name, figures) in &rows {
         let ink = if *name == "response" { Ink::Strong } else { Ink::Plain };
         page.row(name, &row(figures), ink);
         if with_bars
             && *name == "response"
-            && let Some((cells, is_unsure)) = bars(tally, figures)
+            && let Some((cells, is_correlated)) = bars(tally, figures)
         {
             page.row(BARS, &cells, Ink::Plain);
-            unsure |= is_unsure;
+            correlated |= is_correlated;
         }
     }
     if !waits {
-        page.line("service", "the same as response: no request waited before it was sent");
+        page.line("service", "same as response: no request waited before it was sent");
     }
     if !pieces {
-        page.line("first byte", "the same as service: every reply came in one piece");
+        page.line("first byte", "same as service: every reply arrived in one piece");
     }
-    if let Some(needs) = needs(&told) {
+    if let Some(needs) = needs(if with_bars { &rows } else { &rows[..1] }) {
         page.line("-", &needs);
     }
-    if unsure {
+    if correlated {
         page.line(
             "?",
-            "too few independent times for an interval; those that hang together count for less",
+            "no interval: latencies close in time are correlated, so this run has too few independent \
+             samples; run longer",
         );
     }
 }
 
-/// All kinds of times with their names, in the order in which they are told.
+/// All kinds of times with their names, in the order of the table.
 pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 11] {
     [
         ("response", &times.response),
@@ -80,8 +81,8 @@ pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 11] {
     ]
 }
 
-/// A kind of time is told unless it is nothing but zeros.
-pub(super) fn is_told(hist: &Hist) -> bool {
+/// Whether a kind of time has a row: only if a value is not zero.
+pub(super) fn is_shown(hist: &Hist) -> bool {
     hist.max().is_some_and(|max| max.0 > 0)
 }
 
@@ -92,7 +93,7 @@ fn header() -> String {
 
 fn row(f: &Figures) -> String {
     let moment = |ns: Option<f64>| ns.map(units::nanos);
-    // One time deviates from nothing.
+    // A single sample has no standard deviation.
     let stdev = f.stdev_ns.filter(|_| f.count > 1);
     let cells = [moment(f.mean_ns), moment(stdev)]
         .into_iter()
@@ -101,19 +102,20 @@ fn row(f: &Figures) -> String {
     cells.map(|cell| format!("{:>CELL$}", cell.as_deref().unwrap_or("-"))).collect()
 }
 
-/// How far the figures above are from the further end of their 95 % confidence interval, and
-/// whether one of them has none. Nothing where none has.
+/// The wider half of the 95 % confidence interval of each figure in the row above, and whether
+/// autocorrelation left one without. `None` where no figure has an interval.
 fn bars(tally: &Tally, f: &Figures) -> Option<(String, bool)> {
     let confidence = Confidence::of(tally);
-    let mut unsure = false;
-    let mut cell = |figure: Option<f64>, told: Result<Interval, Lack>| match (figure, told) {
-        (Some(figure), Ok(interval)) => units::bar(interval.reach(figure)),
-        (Some(_), Err(Lack::Dependent { .. })) => {
-            unsure = true;
-            "?".to_owned()
-        }
-        _ => String::new(),
-    };
+    let mut correlated = false;
+    let mut cell =
+        |figure: Option<f64>, interval: Result<Interval, NoInterval>| match (figure, interval) {
+            (Some(figure), Ok(interval)) => units::bar(interval.reach(figure)),
+            (Some(_), Err(NoInterval::Autocorrelated { .. })) => {
+                correlated = true;
+                "?".to_owned()
+            }
+            _ => String::new(),
+        };
     let mut cells = vec![cell(f.mean_ns, confidence.mean()), String::new()];
     for ((_, q), figure) in QUANTILES.iter().zip(f.quantiles) {
         cells.push(cell(figure.map(|t| t.0 as f64), confidence.quantile(*q)));
@@ -122,18 +124,37 @@ fn bars(tally: &Tally, f: &Figures) -> Option<(String, bool)> {
         return None;
     }
     let row: String = cells.iter().map(|cell| format!("{cell:>CELL$}")).collect();
-    Some((row.trim_end().to_owned(), unsure))
+    Some((row.trim_end().to_owned(), correlated))
 }
 
-/// What the dashes of the table would need.
+/// The percentiles that are missing from the table, and the samples that they need. Where rows
+/// lack different ones, each group of rows is listed with the lowest percentile that it lacks.
 fn needs(rows: &[(&str, Figures)]) -> Option<String> {
-    let missing = |i: usize| rows.iter().any(|(_, f)| f.quantiles[i].is_none());
-    let mut needs = QUANTILES
-        .iter()
-        .enumerate()
-        .filter(|&(i, _)| missing(i))
-        .map(|(_, &(name, q))| (name, units::round(Hist::samples_needed(q) as f64)));
-    let (name, n) = needs.next()?;
-    let first = format!("too few: {name} needs {n}");
-    Some(needs.fold(first, |all, (name, n)| format!("{all}, {name} {n}")))
+    let needs = |i: usize| {
+        let (name, q) = QUANTILES[i];
+        (name, units::round(Hist::samples_needed(q) as f64))
+    };
+    let mut groups: Vec<(usize, Vec<&str>)> = Vec::new();
+    for (name, figures) in rows {
+        let Some(first) = figures.quantiles.iter().position(Option::is_none) else { continue };
+        match groups.iter_mut().find(|(lowest, _)| *lowest == first) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((first, vec![name])),
+        }
+    }
+    let lacks = match groups.as_slice() {
+        [] => return None,
+        [(first, _)] => {
+            let each = (*first..QUANTILES.len()).map(needs);
+            each.map(|(name, n)| format!("{name}: {n}")).collect::<Vec<_>>().join(", ")
+        }
+        _ => {
+            let each = groups.iter().map(|(first, names)| {
+                let (name, n) = needs(*first);
+                format!("{} from {name}: {n}", names.join(", "))
+            });
+            each.collect::<Vec<_>>().join("; ")
+        }
+    };
+    Some(format!("fewer samples than that percentile needs ({lacks})"))
 }

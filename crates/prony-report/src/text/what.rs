@@ -1,8 +1,9 @@
-//! What was run: everything that is needed to run it again, defaults included.
+//! The plan of a run, with its defaults: all that is needed to repeat it.
 
 use std::borrow::Cow;
 
 use prony_core::plan::{Expect, HttpVersion, Load, Pick, Plan, PlanSize, Resume, Think, TlsSpec};
+use prony_core::record::Tally;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::summary::Summary;
 use prony_core::target::Endpoint;
@@ -10,9 +11,9 @@ use prony_core::units::Span;
 
 use super::exchange;
 use super::page::{LABEL, Page, WIDTH, shortened};
-use super::{Detail, Fact, units};
+use super::{Detail, Fact, hosts, units};
 
-pub(super) fn tell(page: &mut Page, summary: &Summary, detail: Detail) {
+pub(super) fn write(page: &mut Page, summary: &Summary, detail: Detail) {
     let (plan, run) = (&summary.plan, &summary.run);
     let version = if run.version.is_empty() { String::new() } else { format!(" {}", run.version) };
     let size = size(summary);
@@ -20,6 +21,8 @@ pub(super) fn tell(page: &mut Page, summary: &Summary, detail: Detail) {
     for (label, parts) in facts(summary, detail) {
         page.list(label, &parts);
     }
+    page.list("shard", &hosts::part(summary));
+    page.list("hosts", &hosts::facts(summary));
     let (most, lines) = detail.notes;
     let width = lines * (WIDTH - LABEL) - (lines - 1) * 12;
     for note in run.notes.iter().take(most) {
@@ -30,13 +33,13 @@ pub(super) fn tell(page: &mut Page, summary: &Summary, detail: Detail) {
     }
 }
 
-/// What was asked and who did it, label by label.
+/// The plan and the meter, label by label.
 pub(super) fn facts(summary: &Summary, detail: Detail) -> Vec<Fact> {
     let plan = &summary.plan;
-    let (mut tls, mut limits) = (secured(plan), limits(plan));
+    let (mut tls, mut limits) = (secured(summary), limits(plan));
     if let Some(first) = tls.first().filter(|_| !detail.airy) {
-        let words: Vec<&str> = first.split(' ').take(2).collect();
-        limits.push(format!("TLS {}", words.join(" ").trim_end_matches(" for")));
+        let first = first.split([':', '(']).next().unwrap_or_default();
+        limits.push(format!("TLS {}", first.split(" against ").next().unwrap_or_default()));
         tls.clear();
     }
     vec![
@@ -51,13 +54,13 @@ pub(super) fn facts(summary: &Summary, detail: Detail) -> Vec<Fact> {
     ]
 }
 
-/// How large the plan is, of which there may be only an excerpt.
+/// The size of the whole plan; a report may keep only an excerpt of it.
 pub(crate) fn size(summary: &Summary) -> Cow<'_, PlanSize> {
     let known = summary.run.plan_size.as_ref();
     known.map_or_else(|| Cow::Owned(summary.plan.size()), Cow::Borrowed)
 }
 
-/// What was loaded, in at most about that many letters.
+/// The target, in about `width` characters at most.
 pub(super) fn target(plan: &Plan, size: &PlanSize, width: usize) -> String {
     if let Some(endpoint) = plan.endpoints.first().filter(|_| plan.exchange.is_some()) {
         return shortened(&exchange::target(endpoint), width);
@@ -89,28 +92,28 @@ pub(super) fn target(plan: &Plan, size: &PlanSize, width: usize) -> String {
     }
 }
 
-/// How it is loaded, part by part.
+/// The load, part by part.
 pub(super) fn load(plan: &Plan, detail: Detail) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     match &plan.load {
         Load::Closed { connections, think } => {
             let users = u64::from(*connections);
-            told.push(match plan.sessions {
+            parts.push(match plan.sessions {
                 None => {
-                    let lanes = units::counted(users, "connection", "connections");
-                    format!("closed loop: {lanes}")
+                    let connections = units::counted(users, "connection", "connections");
+                    format!("closed loop: {connections}")
                 }
                 Some(_) => format!("closed loop: {} at a time", sessions(users)),
             });
             if let Some(think) = thinking(*think) {
-                told.push(think);
+                parts.push(think);
             }
         }
         Load::Open { rate, arrivals, connections } => {
             let what = if plan.sessions.is_some() { "sessions " } else { "" };
-            told.push(format!("open loop: {what}{}", law(rate, arrivals, detail.pieces)));
-            let cap = units::counted(u64::from(*connections), "connection", "connections");
-            told.push(format!("at most {cap}"));
+            parts.push(format!("open loop: {what}{}", arrivals_of(rate, arrivals, detail.pieces)));
+            let limit = units::counted(u64::from(*connections), "connection", "connections");
+            parts.push(format!("at most {limit}"));
         }
     }
     if let Some(n) = plan.stop.requests {
@@ -118,26 +121,27 @@ pub(super) fn load(plan: &Plan, detail: Detail) -> Vec<String> {
             None => units::counted(n, "request has", "requests have"),
             Some(_) => units::counted(n, "message has", "messages have"),
         };
-        told.push(format!("until {requests} started"));
+        parts.push(format!("until {requests} started"));
     }
     if let Some(n) = plan.stop.sessions {
         let have = if n == 1 { "has" } else { "have" };
-        told.push(format!("until {} {have} started", sessions(n)));
+        parts.push(format!("until {} {have} started", sessions(n)));
     }
     if let Some(t) = plan.stop.duration.filter(|&t| rate_length(plan) != Some(t)) {
-        told.push(format!("for {}", units::exact(t)));
+        let or = if plan.stop.requests.or(plan.stop.sessions).is_some() { "or for" } else { "for" };
+        parts.push(format!("{or} {}", units::exact(t)));
     }
     if plan.warmup.0 > 0 {
-        told.push(format!("after {} of warm-up", units::exact(plan.warmup)));
+        parts.push(format!("after {} of warm-up", units::exact(plan.warmup)));
     }
-    told
+    parts
 }
 
 fn sessions(n: u64) -> String {
     units::counted(n, "session", "sessions")
 }
 
-/// The length that the rate plan itself tells.
+/// The length of the rate plan, where `pieces` shows it.
 fn rate_length(plan: &Plan) -> Option<Span> {
     match &plan.load {
         Load::Open { rate, arrivals: Arrivals::Fixed | Arrivals::Poisson, .. } => rate.length(),
@@ -145,12 +149,16 @@ fn rate_length(plan: &Plan) -> Option<Span> {
     }
 }
 
-fn law(rate: &RatePlan, arrivals: &Arrivals, most: usize) -> String {
+fn arrivals_of(rate: &RatePlan, arrivals: &Arrivals, most: usize) -> String {
     match arrivals {
         Arrivals::Fixed => format!("fixed arrivals, {}", pieces(rate, most)),
         Arrivals::Poisson => format!("Poisson arrivals, {}", pieces(rate, most)),
         Arrivals::Uniform(low, high) => {
-            format!("gaps uniform from {} to {}", units::exact(*low), units::exact(*high))
+            format!(
+                "inter-arrival times uniform from {} to {}",
+                units::exact(*low),
+                units::exact(*high)
+            )
         }
         Arrivals::Trace(times) => {
             format!("{} from a trace", units::counted(times.len() as u64, "arrival", "arrivals"))
@@ -170,15 +178,15 @@ fn pieces(rate: &RatePlan, most: usize) -> String {
             None => rates,
         }
     };
-    let mut told: Vec<String> = rate.pieces.iter().take(most).map(piece).collect();
+    let mut parts: Vec<String> = rate.pieces.iter().take(most).map(piece).collect();
     if let Some(more) = rate.pieces.len().checked_sub(most).filter(|&n| n > 0) {
-        told.push(units::counted(more as u64, "more piece", "more pieces"));
+        parts.push(units::counted(more as u64, "more stage", "more stages"));
     }
-    told.join(" then ")
+    parts.join(" then ")
 }
 
 fn thinking(think: Think) -> Option<String> {
-    let law = match think {
+    let distribution = match think {
         Think::None => return None,
         Think::Fixed(t) => units::exact(t),
         Think::Exponential(mean) => format!("exponential with mean {}", units::exact(mean)),
@@ -191,16 +199,16 @@ fn thinking(think: Think) -> Option<String> {
             f64::from(sigma) / 1000.0
         ),
     };
-    Some(format!("think time {law}"))
+    Some(format!("think time {distribution}"))
 }
 
 fn request(plan: &Plan, size: &PlanSize) -> Vec<String> {
     if let Some(exchange) = &plan.exchange {
         return exchange::messages(exchange, plan.pipeline);
     }
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     if let Some(call) = plan.calls.first() {
-        told.push(if size.one_method {
+        parts.push(if size.one_method {
             call.method.to_string()
         } else {
             "several methods".to_owned()
@@ -208,27 +216,27 @@ fn request(plan: &Plan, size: &PlanSize) -> Vec<String> {
         let headers = size.headers_max;
         let more = if size.requests > 1 { "up to " } else { "" };
         if headers > 0 {
-            told.push(format!("{more}{} added", units::counted(headers, "header", "headers")));
+            parts.push(format!("{more}{} added", units::counted(headers, "header", "headers")));
         }
         if size.body_bytes_max > 0 {
             let longest = units::bytes(size.body_bytes_max as f64);
-            told.push(format!("body of {more}{longest}"));
+            parts.push(format!("body of {more}{longest}"));
         }
     }
-    told.push(match plan.http {
+    parts.push(match plan.http {
         HttpVersion::Http10 => "HTTP/1.0".to_owned(),
         HttpVersion::Http11 => "HTTP/1.1".to_owned(),
     });
-    told.push(match plan.requests_per_connection {
+    parts.push(match plan.requests_per_connection {
         None => "keep-alive".to_owned(),
-        Some(1) => "a new connection for each".to_owned(),
+        Some(1) => "a new connection for each request".to_owned(),
         Some(n) => format!("{} per connection", units::count(u64::from(n))),
     });
     if plan.pipeline > 1 {
-        told.push(format!("pipelined {} deep", units::count(u64::from(plan.pipeline))));
+        parts.push(format!("pipelined {} deep", units::count(u64::from(plan.pipeline))));
     }
-    told.push(expected(&plan.expect));
-    told
+    parts.push(expected(&plan.expect));
+    parts
 }
 
 fn expected(expect: &Expect) -> String {
@@ -236,19 +244,20 @@ fn expected(expect: &Expect) -> String {
         if low == high { format!("{low}") } else { format!("{low}-{high}") }
     };
     let statuses: Vec<String> = expect.statuses.iter().map(range).collect();
-    let mut told = format!("expecting {}", statuses.join(" or "));
+    let mut parts = format!("expecting {}", statuses.join(" or "));
     if let Some(n) = expect.length {
-        told += &format!(" with a body of {}", units::counted(n, "byte", "bytes"));
+        parts += &format!(" with a body of {}", units::counted(n, "byte", "bytes"));
     }
     if let Some(text) = &expect.body {
         let text = String::from_utf8_lossy(text);
-        told += &format!(" that contains {:?}", shortened(&text, 24));
+        parts += &format!(" that contains {:?}", shortened(&text, 24));
     }
-    told
+    parts
 }
 
-/// How connections are secured; nothing where none is.
-fn secured(plan: &Plan) -> Vec<String> {
+/// The TLS settings; empty where no connection uses TLS.
+fn secured(summary: &Summary) -> Vec<String> {
+    let plan = &summary.plan;
     let names: Vec<&str> = plan.endpoints.iter().filter_map(Endpoint::tls_name).collect();
     let Some(first) = names.first() else { return Vec::new() };
     let default = TlsSpec::default();
@@ -258,31 +267,42 @@ fn secured(plan: &Plan) -> Vec<String> {
     } else {
         "each host".to_owned()
     };
-    let mut told = vec![match (spec.verify, &spec.ca) {
+    let mut parts = vec![match (spec.verify, &spec.ca) {
         (false, _) => "not verified".to_owned(),
-        (true, None) => format!("verified for {for_name}"),
-        (true, Some(_)) => format!("verified for {for_name} against own certificates"),
+        (true, _) if !handshake_completed(summary) => {
+            format!("failed: no handshake with {for_name} completed")
+        }
+        (true, None) => format!("checked against {for_name}"),
+        (true, Some(_)) => format!("checked against {for_name} with --cacert"),
     }];
     if spec.cert.is_some() {
-        told.push("with a client certificate".to_owned());
+        parts.push("with a client certificate".to_owned());
     }
-    told.extend(spec.version.map(|version| format!("only TLS {version}")));
+    parts.extend(spec.version.map(|version| format!("only TLS {version}")));
     if !spec.suites.is_empty() {
-        told.push(format!("suites {}", spec.suites.join(" ")));
+        parts.push(format!("suites {}", spec.suites.join(" ")));
     }
     if !spec.groups.is_empty() {
-        told.push(format!("groups {}", spec.groups.join(" ")));
+        parts.push(format!("groups {}", spec.groups.join(" ")));
     }
     if spec.alpn != default.alpn {
         let offered = if spec.alpn.is_empty() { "none".into() } else { spec.alpn.join(" ") };
-        told.push(format!("ALPN {offered}"));
+        parts.push(format!("ALPN {offered}"));
     }
-    told.push(match spec.resume {
+    parts.push(match spec.resume {
         Resume::On => "sessions resumed".to_owned(),
         Resume::Off => "no session resumed".to_owned(),
         Resume::Session => "resumed within a session".to_owned(),
     });
-    told
+    parts
+}
+
+/// Whether a certificate was checked at all: a completed handshake, or a request that was sent on
+/// a connection of an earlier section.
+fn handshake_completed(summary: &Summary) -> bool {
+    let sections = summary.warmup.iter().chain([&summary.main]);
+    let done = |t: &Tally| t.sent > 0 || t.tls.as_deref().is_some_and(|tls| tls.done() > 0);
+    sections.into_iter().any(done)
 }
 
 fn limits(plan: &Plan) -> Vec<String> {
@@ -293,7 +313,7 @@ fn limits(plan: &Plan) -> Vec<String> {
             timeout => format!("timeout {} from the {from}", units::exact(timeout)),
         },
         match plan.connect_timeout {
-            Span::MAX => "any time to connect".to_owned(),
+            Span::MAX => "no connect timeout".to_owned(),
             timeout => format!("{} to connect", units::exact(timeout)),
         },
         format!("seed {}", plan.seed),
@@ -302,22 +322,22 @@ fn limits(plan: &Plan) -> Vec<String> {
 
 fn run_by(summary: &Summary) -> Vec<String> {
     let run = &summary.run;
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     if !run.driver.is_empty() {
-        told.push(run.driver.clone());
+        parts.push(run.driver.clone());
     }
-    told.push(units::counted(summary.meters.len() as u64, "thread", "threads"));
+    parts.push(units::counted(summary.workers.len() as u64, "thread", "threads"));
     if !run.host.is_empty() {
-        told.push(run.host.clone());
+        parts.push(run.host.clone());
     }
     if run.descriptor_limit > 0 {
-        told.push(format!("descriptor limit {}", units::count(run.descriptor_limit)));
+        parts.push(format!("descriptor limit {}", units::count(run.descriptor_limit)));
     }
     let addresses: Vec<&str> = run.addresses.iter().flatten().map(String::as_str).collect();
     match addresses.as_slice() {
         [] => {}
-        [one] => told.push(format!("to {one}")),
-        [first, ..] => told.push(format!("to {first} and {} more", addresses.len() - 1)),
+        [one] => parts.push(format!("to {one}")),
+        [first, ..] => parts.push(format!("to {first} and {} more", addresses.len() - 1)),
     }
-    told
+    parts
 }

@@ -1,7 +1,7 @@
-//! Where one file goes: proved writable before the run, written whole or not at all after it.
+//! One output file: checked before the run, and written completely or not at all after it.
 //!
-//! Until it is whole a file has no name (`O_TMPFILE`), so that no end of the process leaves
-//! anything behind. Only where the file system cannot do that it has one beside its place.
+//! A file has no name (`O_TMPFILE`) until it is complete, so that the process leaves nothing behind
+//! however it ends. File systems without that feature get a temporary file in the same directory.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
@@ -13,60 +13,60 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 use tempfile::{NamedTempFile, TempPath};
 
-/// The beginning of the names that files have beside their place.
+/// The prefix of the names of temporary files.
 const PREFIX: &str = ".prony-";
-/// What a new file may be, less the umask.
+/// The mode of new files, before the umask.
 const MODE: u32 = 0o666;
 
-/// The files beside their places, which must go when the process is ended.
-static BESIDE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// The temporary files, which are removed when the process ends.
+static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Where one file goes: proved writable, not yet touched.
+/// An output file that is writable and not yet changed.
 #[derive(Debug)]
 pub struct Place(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    /// An ordinary file that has no name until it is whole.
+    /// A regular file without a name until it is complete.
     Nameless { file: File, path: PathBuf },
-    /// An ordinary file: written beside its place, then moved there.
-    Beside { temporary: NamedTempFile, path: PathBuf },
+    /// A regular file that is written to a temporary file, then renamed.
+    Temporary { temporary: NamedTempFile, path: PathBuf },
     /// A pipe or a device, which must not be replaced.
     Special(File),
 }
 
 impl Place {
-    /// The file that is to be replaced or made, where it is an ordinary one.
+    /// The path of the file, if it is a regular file.
     pub(super) fn path(&self) -> Option<&Path> {
         match &self.0 {
-            Kind::Nameless { path, .. } | Kind::Beside { path, .. } => Some(path),
+            Kind::Nameless { path, .. } | Kind::Temporary { path, .. } => Some(path),
             Kind::Special(_) => None,
         }
     }
 
-    /// Write the file, whole or not at all.
+    /// Writes the file, completely or not at all.
     ///
     /// # Errors
-    /// Why it could not be written.
+    /// The file cannot be written.
     pub fn write(self, bytes: &[u8]) -> io::Result<()> {
         match self.0 {
             Kind::Nameless { file, path } => write_nameless(file, &path, bytes),
-            Kind::Beside { temporary, path } => write_beside(temporary, &path, bytes),
+            Kind::Temporary { temporary, path } => write_temporary(temporary, &path, bytes),
             Kind::Special(mut target) => target.write_all(bytes),
         }
     }
 }
 
-/// Prove that a file can be written.
+/// Checks that a file can be written.
 ///
 /// # Errors
-/// Why it cannot.
+/// It cannot be written.
 pub fn place(path: &Path) -> io::Result<Place> {
     place_with(path, nameless)
 }
 
 fn place_with(path: &Path, nameless: fn(&Path) -> Option<io::Result<File>>) -> io::Result<Place> {
-    // A link is followed, so that the file that it names is replaced and not the link.
+    // Follow a symbolic link, to replace its target and not the link.
     let path = match fs::canonicalize(path) {
         Ok(real) => real,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -81,35 +81,35 @@ fn place_with(path: &Path, nameless: fn(&Path) -> Option<io::Result<File>>) -> i
             let file = fs::OpenOptions::new().write(true).open(&path)?;
             return Ok(Place(Kind::Special(file)));
         }
-        // The file's own permission counts, not only its folder's.
+        // Check the permissions of the file, not only those of its directory.
         Ok(_) => drop(fs::OpenOptions::new().append(true).open(&path)?),
         Err(_) => {}
     }
     match nameless(folder(&path)) {
         Some(file) => Ok(Place(Kind::Nameless { file: file?, path })),
-        None => Ok(Place(Kind::Beside { temporary: beside(folder(&path))?, path })),
+        None => Ok(Place(Kind::Temporary { temporary: beside(folder(&path))?, path })),
     }
 }
 
-/// Remove what stands beside its place: the process ends before it is whole.
+/// Removes the temporary files, before the process ends early.
 pub fn abandon() {
-    for path in beside_now().drain(..) {
-        // It may have been moved to its place.
+    for path in temporaries().drain(..) {
+        // The file may already be renamed.
         let _ = fs::remove_file(path);
     }
 }
 
-fn beside_now() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
-    BESIDE.lock().unwrap_or_else(PoisonError::into_inner)
+fn temporaries() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
+    TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file in that folder without a name; `None` where there can be none.
+/// A file without a name in this directory; `None` if the system does not support it.
 fn nameless(folder: &Path) -> Option<io::Result<File>> {
     use rustix::io::Errno;
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     match open(folder, flags, Mode::from_raw_mode(MODE)) {
         Ok(file) => Some(Ok(file.into())),
-        // The file system or the kernel does not know it, each with its own word for that.
+        // The errors of file systems and kernels without O_TMPFILE.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL | Errno::NOSYS) => None,
         Err(e) => Some(Err(e.into())),
     }
@@ -119,7 +119,7 @@ fn beside(folder: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     let file =
         builder.prefix(PREFIX).permissions(Permissions::from_mode(MODE)).tempfile_in(folder)?;
-    beside_now().push(file.path().to_owned());
+    temporaries().push(file.path().to_owned());
     Ok(file)
 }
 
@@ -135,19 +135,19 @@ fn write_nameless(mut file: File, path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()?;
     match name(&file, path) {
         Ok(()) => Ok(()),
-        // A folder that is gone has no place for it in any other way either.
-        Err(_) if folder(path).is_dir() => write_beside(beside(folder(path))?, path, bytes),
+        // If the directory still exists, try a temporary file.
+        Err(_) if folder(path).is_dir() => write_temporary(beside(folder(path))?, path, bytes),
         Err(e) => Err(e),
     }
 }
 
-/// Give a file without a name that one, in place of the file that has it.
+/// Names a file without a name, and replaces an existing file.
 fn name(file: &File, path: &Path) -> io::Result<()> {
     match link(file, path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         other => return other,
     }
-    // No link replaces a file, but a renamed one does. Between the two lies no wait.
+    // linkat() cannot replace a file, but rename() can.
     let mut builder = tempfile::Builder::new();
     let made = builder.prefix(PREFIX).make_in(folder(path), |name| link(file, name))?;
     let name: TempPath = made.into_temp_path();
@@ -159,7 +159,7 @@ fn link(file: &File, path: &Path) -> io::Result<()> {
     linkat(CWD, from, CWD, path, AtFlags::SYMLINK_FOLLOW).map_err(io::Error::from)
 }
 
-fn write_beside(mut temporary: NamedTempFile, path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_temporary(mut temporary: NamedTempFile, path: &Path, bytes: &[u8]) -> io::Result<()> {
     temporary.write_all(bytes)?;
     temporary.as_file().sync_all()?;
     temporary.persist(path).map(drop).map_err(|e| e.error)
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stands_in_the_folder_until_the_file_is_whole() {
+    fn creates_no_file_until_it_is_complete() {
         let dir = tempfile::tempdir().unwrap();
         let (new, old) = (dir.path().join("new"), dir.path().join("old"));
         fs::write(&old, "older").unwrap();
@@ -199,12 +199,12 @@ mod tests {
         assert_eq!(fs::read_to_string(&new).unwrap(), "newer");
         assert_eq!(fs::read_to_string(&old).unwrap(), "newer");
         let after = fs::metadata(&old).unwrap();
-        assert_ne!(after.ino(), before, "replaced, not written over");
+        assert_ne!(after.ino(), before, "replaced, not overwritten");
         assert_eq!(after.mode(), fs::metadata(&new).unwrap().mode());
     }
 
     #[test]
-    fn without_nameless_files_one_stands_beside_until_the_process_ends() {
+    fn uses_temporary_files_without_support_for_nameless_files() {
         let dir = tempfile::tempdir().unwrap();
         let (new, old) = (dir.path().join("new"), dir.path().join("old"));
         fs::write(&old, "older").unwrap();
@@ -212,14 +212,14 @@ mod tests {
         assert_eq!(fs::read_to_string(&old).unwrap(), "newer");
         let waits = place_with(&new, none).unwrap();
         assert_eq!(names(dir.path()).len(), 2);
-        let Kind::Beside { temporary, .. } = &waits.0 else { panic!("{waits:?}") };
-        assert!(beside_now().iter().any(|p| p == temporary.path()));
+        let Kind::Temporary { temporary, .. } = &waits.0 else { panic!("{waits:?}") };
+        assert!(temporaries().iter().any(|p| p == temporary.path()));
         abandon();
         assert_eq!(names(dir.path()), ["old"]);
     }
 
     #[test]
-    fn a_folder_that_is_gone_is_an_error() {
+    fn fails_in_a_removed_directory() {
         let dir = tempfile::tempdir().unwrap();
         let gone = dir.path().join("gone");
         fs::create_dir(&gone).unwrap();

@@ -1,29 +1,54 @@
-//! What is dynamic about a plan file: tables, variables, templates, values taken out of replies.
+//! The dynamic parts of a plan file: tables, variables, templates, and values extracted from
+//! replies.
 
+use std::env;
 use std::sync::Arc;
 
 use prony_core::plan::{CallSpec, Data, Plan};
-use prony_core::script::{Extract, Part, PickRow, Place, Script, ScriptError, Table, Template};
+use prony_core::script::{
+    Extract, Part, PickRow, Place, Script, ScriptError, Table, Template, is_name,
+};
 use toml::de::DeValue;
 
 use super::explain::{array, line, quoted};
 use super::reader::{Item, Section};
 use super::request::Requests;
 use super::words::{ROWS, word};
+use crate::builder::Targets;
 
 const TABLE: &str = "[data.NAME] with file = \"FILE.csv\", or with columns and rows";
 const EXTRACT: &str = "{ variable = { header = ... }, ... }; in place of header also regex, json or \
                        between";
 
-/// Whether a request of a plan file is a template where it does not say so itself.
+/// Whether a request without the key `templates` is a template.
 pub(super) fn looks_like_template(call: &CallSpec) -> bool {
+    !call.bare && texts(call).any(Template::has_fields)
+}
+
+/// Reads the environment variables that templates name. Leaves out unset ones, so that the check of
+/// the templates reports their positions.
+pub(super) fn read_environment(targets: &mut Targets) {
+    let templates = targets.calls.iter().filter(|call| call.template);
+    let mut names: Vec<String> =
+        templates.flat_map(texts).flat_map(Template::environment).collect();
+    let variables = targets.data.variables.iter().map(|(_, text)| text.as_bytes());
+    names.extend(variables.flat_map(Template::environment));
+    names.sort();
+    names.dedup();
+    // `var` may panic on a name with '=' or a NUL byte, which is invalid.
+    names.retain(|name| is_name(name));
+    let value = |name: String| env::var(&name).ok().map(|value| (name, value.into()));
+    targets.data.environment = names.into_iter().filter_map(value).collect();
+}
+
+/// The parts of a request that can contain template fields.
+fn texts(call: &CallSpec) -> impl Iterator<Item = &[u8]> {
     let values = call.headers.iter().map(|(_, value)| value.as_bytes());
-    let mut texts = values.chain([call.path.as_bytes(), &call.body]);
-    !call.bare && texts.any(Template::has_fields)
+    values.chain([call.path.as_bytes(), &call.body[..]])
 }
 
 impl<'a> Requests<'a> {
-    /// The tables and the variables.
+    /// Reads the tables and the variables.
     pub(super) fn data(&mut self, top: &mut Section<'a>) -> Data {
         let mut data = Data::default();
         for (name, item) in
@@ -43,29 +68,28 @@ impl<'a> Requests<'a> {
         data
     }
 
-    /// What the session takes out of the reply.
+    /// Reads the values that a session extracts from the reply.
     pub(super) fn extracts(&mut self, section: &mut Section<'a>) -> Vec<Extract> {
         let Some(item) = section.take("extract") else { return Vec::new() };
         let entries = self.entries(item, EXTRACT).unwrap_or_default();
         entries.into_iter().filter_map(|(name, item)| self.extract(name, item)).collect()
     }
 
-    /// Say what is wrong with templates and extracts, each where it stands. Returns whether
-    /// something is.
+    /// Adds the errors in templates and extracts. Returns whether there are any.
     pub(super) fn check_script(&mut self, plan: &Plan) -> bool {
         let problems = Script::problems(plan);
         self.add_script(plan, &problems);
         !problems.is_empty()
     }
 
-    /// The same of a plan parts of which were refused: only what is wrong whatever those parts
-    /// would have been.
+    /// Adds the errors in the templates of a plan with other errors: only those that do not depend
+    /// on the invalid parts.
     pub(super) fn check_fields(&mut self, plan: &Plan) {
         let mut problems = Script::problems(plan);
         problems.retain(|error| {
             let in_text = matches!(error.part, Part::Path | Part::Header(_) | Part::Body);
             let field = error.call.and_then(|call| field_of(error, &plan.calls[call]));
-            // A name that stands elsewhere may be that of something which was refused.
+            // A name that occurs elsewhere may belong to an invalid part.
             in_text && field.is_none_or(|name| !is_named(self.problems.text(), &name))
         });
         self.add_script(plan, &problems);
@@ -89,8 +113,8 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// The byte at which an error shows: that of the field in question where it stands in the file
-    /// as it stands in the template, otherwise that of its request.
+    /// The position of an error: that of its template field if the file contains it literally,
+    /// otherwise that of its request.
     fn place_of(&self, error: &ScriptError, plan: &Plan) -> usize {
         let file = self.problems.text();
         let from = error.call.and_then(|call| self.places.get(call)).copied().unwrap_or(0);
@@ -125,7 +149,7 @@ impl<'a> Requests<'a> {
         in_file.map_or(from, |place| place + (at - begin))
     }
 
-    /// The keys of a table and what they have, in the order of the file.
+    /// The keys of a table with their values, in the order of the file.
     fn entries(&mut self, item: Item<'a>, expected: &str) -> Option<Vec<(&'a str, Item<'a>)>> {
         let DeValue::Table(table) = item.value else {
             item.wrong_type(&mut self.problems, expected);
@@ -169,7 +193,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// The rows of a CSV file. `begin` makes the table, if need be of the file's first line.
+    /// Reads the rows of a CSV file. `begin` creates the table, from the first line if necessary.
     fn csv(
         &mut self,
         item: Item<'a>,
@@ -223,7 +247,7 @@ impl<'a> Requests<'a> {
 
     fn rows(&mut self, item: Item<'a>, mut table: Table) -> Option<Table> {
         let rows: Vec<_> = item.list(&mut self.problems, "a list of rows")?.collect();
-        let mut sound = true;
+        let mut is_valid = true;
         if rows.is_empty() {
             self.problems.add(item.at, "the table has no rows");
             return None;
@@ -234,19 +258,20 @@ impl<'a> Requests<'a> {
                     let (cells, columns) = (cells.len(), table.columns().len());
                     let what = format!("the row has {cells} cells, the table {columns} columns");
                     self.problems.add(row.at, what);
-                    sound = false;
+                    is_valid = false;
                 }
                 Some(cells) => {
                     let pushed = table.push(cells.iter().map(String::as_str));
-                    sound &= pushed.map_err(|e| self.problems.add(row.at, e.to_string())).is_ok();
+                    is_valid &=
+                        pushed.map_err(|e| self.problems.add(row.at, e.to_string())).is_ok();
                 }
-                None => sound = false,
+                None => is_valid = false,
             }
         }
-        sound.then_some(table)
+        is_valid.then_some(table)
     }
 
-    /// An array of texts (numbers as they stand there).
+    /// Reads an array of texts; numbers are kept as written.
     fn texts(&mut self, item: Item<'a>) -> Option<Vec<String>> {
         let parts: Vec<_> = item.list(&mut self.problems, "an array of texts")?.collect();
         let mut texts = Vec::with_capacity(parts.len());
@@ -301,8 +326,7 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// The name in the field of a template in which an error shows; `None` where there is no such
-/// field.
+/// The name in the template field of an error; `None` if there is no such field.
 fn field_of(error: &ScriptError, call: &CallSpec) -> Option<String> {
     let text = match error.part {
         Part::Path => call.path.as_bytes(),
@@ -318,7 +342,7 @@ fn field_of(error: &ScriptError, call: &CallSpec) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Whether the name stands in the file other than in the fields of templates.
+/// Whether the file contains the name outside of template fields.
 fn is_named(file: &str, name: &str) -> bool {
     let mut rest = file;
     while let Some(open) = rest.find("{{") {
@@ -331,7 +355,7 @@ fn is_named(file: &str, name: &str) -> bool {
     rest.contains(name)
 }
 
-/// `LINE: sentence`.
+/// The error as `LINE: sentence`.
 fn csv_error(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
@@ -346,7 +370,7 @@ fn found(text: &str, from: usize, part: &str) -> Option<usize> {
     text.get(from..)?.find(part).map(|at| from + at)
 }
 
-/// The extracts of a request, as they are written.
+/// Writes the extracts of a request.
 pub(super) fn extracts(extracts: &[Extract]) -> String {
     let one = |extract: &Extract| {
         let mut parts = match &extract.place {
@@ -367,7 +391,7 @@ pub(super) fn extracts(extracts: &[Extract]) -> String {
     format!("{{ {} }}", extracts.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
-/// The tables and variables, as they are written.
+/// Writes the tables and variables.
 pub(super) fn data(data: &Data, out: &mut String) {
     for table in &data.tables {
         out.push_str(&format!("\n[data.{}]\n", table.name()));

@@ -1,4 +1,4 @@
-//! A plan as a plan file: reading it gives the same plan.
+//! Writes a plan as a plan file; reading it gives the same plan.
 
 use std::fmt::Write as _;
 
@@ -17,8 +17,8 @@ use super::request::authority;
 use super::tls;
 use super::words::{COOKIES, HTTP, LOST, ON_FAILURE, PICK, word};
 
-/// The plan as a plan file; `notes` (whole sentences) stand above it as comments. What a plan does
-/// not hold (threads, driver and the like) is for the command line that runs it.
+/// Writes the plan as a plan file, with `notes` (full sentences) as comments at the top. Execution
+/// options such as threads and driver are not part of a plan.
 pub fn explain(plan: &Plan, notes: &[String]) -> String {
     let writer = Writer::new(plan);
     let mut out = String::from("# Run it with: prony run FILE\n");
@@ -40,13 +40,13 @@ pub fn explain(plan: &Plan, notes: &[String]) -> String {
     out
 }
 
-/// What is said once for all requests, so that they need not say it.
+/// The common parts of all requests, which are written once.
 struct Writer<'p> {
     plan: &'p Plan,
-    /// The server of all of them; where there is none, endpoints are listed.
+    /// The server of all requests; without it, endpoints are listed.
     url: Option<Url>,
     host: Option<&'p str>,
-    /// How many headers are the same in all of them.
+    /// The number of headers that all requests share.
     headers: usize,
     bare: bool,
 }
@@ -66,7 +66,7 @@ impl<'p> Writer<'p> {
         writer
     }
 
-    /// The `Host` header of a request that says nothing of it.
+    /// The `Host` header of a request without its own.
     fn authority(&self, call: &CallSpec) -> String {
         match (self.host, &self.url) {
             (Some(host), _) => host.to_owned(),
@@ -75,14 +75,14 @@ impl<'p> Writer<'p> {
         }
     }
 
-    /// The URL that is the whole plan, where it is nothing but a GET of that.
+    /// The URL of a plan that is only a GET of it.
     fn url_alone(&self) -> Option<Url> {
         let [call] = &self.plan.calls[..] else { return None };
         if self.plan.sessions.is_some() || self.short(call)? != quoted(&call.path) {
             return None;
         }
         let url = Url { path: call.path.clone(), ..self.url.clone()? };
-        // Not every path can stand in a URL: `*`, or one with a `#`.
+        // Some paths cannot be part of a URL: `*`, or one with a `#`.
         (Url::parse(&url.to_string()) == Ok(url.clone())).then_some(url)
     }
 
@@ -129,7 +129,7 @@ impl<'p> Writer<'p> {
                 match arrivals {
                     Arrivals::Fixed => {}
                     Arrivals::Trace(times) => line(out, "arrivals", trace(times)),
-                    law => line(out, "arrivals", quoted(&law.to_string())),
+                    process => line(out, "arrivals", quoted(&process.to_string())),
                 }
                 line(out, "connections", connections);
             }
@@ -180,13 +180,18 @@ impl<'p> Writer<'p> {
         for (key, value) in expectations(&plan.expect) {
             line(out, key, value);
         }
+        if !plan.thresholds.is_empty() {
+            let each: Vec<String> =
+                plan.thresholds.iter().map(|t| quoted(&t.to_string())).collect();
+            line(out, "thresholds", format!("[{}]", each.join(", ")));
+        }
         if plan.shard != Shard::WHOLE {
             let Shard { index, of } = plan.shard;
             line(out, "shard", format!("{{ index = {index}, of = {of} }}"));
         }
     }
 
-    /// All requests, one after the other.
+    /// Writes the list of requests.
     fn list(&self, out: &mut String) {
         out.push_str("\nrequest = [\n");
         for call in &self.plan.calls {
@@ -236,18 +241,17 @@ impl<'p> Writer<'p> {
         out.push_str("]\n");
     }
 
-    /// A request as a short text where that says it all, else as a table.
+    /// A request as a short text if possible, otherwise as a table.
     fn call(&self, call: &CallSpec) -> String {
         self.short(call).unwrap_or_else(|| format!("{{ {} }}", self.fields(call).join(", ")))
     }
 
-    /// `"/path"` or `"METHOD /path"`; `None` where there is more to say.
+    /// `"/path"` or `"METHOD /path"`; `None` if the request has other fields.
     fn short(&self, call: &CallSpec) -> Option<String> {
         let fields = self.fields(call);
-        let says_no_more =
-            fields.iter().all(|f| f.starts_with("path ") || f.starts_with("method "));
+        let is_short = fields.iter().all(|f| f.starts_with("path ") || f.starts_with("method "));
         let is_path = call.path.starts_with('/') || call.path == "*";
-        if !says_no_more || !is_path || call.path.contains(' ') {
+        if !is_short || !is_path || call.path.contains(' ') {
             return None;
         }
         Some(match &*call.method {
@@ -297,7 +301,7 @@ impl<'p> Writer<'p> {
     }
 }
 
-/// The base of all requests, where one URL says it.
+/// The base URL of all requests, if there is one.
 fn url(plan: &Plan) -> Option<Url> {
     let [endpoint] = &plan.endpoints[..] else { return None };
     let Endpoint::Tcp { host, port } = endpoint.transport() else { return None };
@@ -307,7 +311,7 @@ fn url(plan: &Plan) -> Option<Url> {
     (back.endpoint() == *endpoint).then_some(back)
 }
 
-/// How many headers all calls begin with, none of which one of them has again.
+/// The number of leading headers that all calls share and none repeats.
 fn common_headers(calls: &[CallSpec]) -> usize {
     let Some((first, others)) = calls.split_first() else { return 0 };
     let same = |call: &CallSpec| {
@@ -323,7 +327,7 @@ fn common_headers(calls: &[CallSpec]) -> usize {
     if calls.iter().any(again) { 0 } else { common.len() }
 }
 
-/// Whether the names stand in the order in which the calls use them first, as a reader finds them.
+/// Whether the names are in the order of their first use, in which reading the file adds them.
 fn names_follow_calls(plan: &Plan) -> bool {
     let mut seen = 0;
     for name in plan.calls.iter().filter_map(|call| call.name) {
@@ -335,8 +339,8 @@ fn names_follow_calls(plan: &Plan) -> bool {
     seen as usize == plan.names.len()
 }
 
-/// Whether the calls stand in the order in which the sessions use them first, each of them once, as
-/// a reader finds them.
+/// Whether the calls are unique and in the order of their first use by sessions, in which reading
+/// the file adds them.
 fn calls_follow_sessions(plan: &Plan, sessions: &Sessions) -> bool {
     let mut seen = Calls::default();
     let used = sessions.kinds.iter().flat_map(|k| &k.bursts).flat_map(|b| &b.calls);
@@ -352,7 +356,7 @@ fn calls_follow_sessions(plan: &Plan, sessions: &Sessions) -> bool {
     seen.len() == plan.calls.len()
 }
 
-/// Whether so much would be written again and again that numbers are better.
+/// Whether calls repeat so often that numbers make the file shorter.
 fn repeats(sessions: &Sessions, calls: &[String]) -> bool {
     let used = sessions.kinds.iter().flat_map(|k| &k.bursts).flat_map(|b| &b.calls);
     let (mut inline, mut numbers) = (0, calls.iter().map(String::len).sum::<usize>());
@@ -363,7 +367,7 @@ fn repeats(sessions: &Sessions, calls: &[String]) -> bool {
     inline > 2 * numbers + 4096
 }
 
-/// A burst as one element of a session's list.
+/// A burst as an element of a session's list.
 fn step(burst: &Burst, calls: &[String], by_number: bool) -> String {
     let call = |call: &u32| {
         if by_number { call.to_string() } else { calls[*call as usize].clone() }
@@ -382,7 +386,7 @@ fn step(burst: &Burst, calls: &[String], by_number: bool) -> String {
     match &texts[..] {
         [one] if more.is_empty() => one.clone(),
         _ if more.is_empty() => array(&texts),
-        // A request's own table has room for the pause after it.
+        // The table of a request can contain the think time after it.
         [one] if one.starts_with('{') && !burst.lead => {
             format!("{}{more} }}", one.strip_suffix(" }").unwrap_or(one))
         }
@@ -398,7 +402,7 @@ fn endpoint(endpoint: &Endpoint) -> String {
     let transport = match endpoint.transport() {
         Endpoint::Unix { path } => format!("unix = {}", quoted(path)),
         Endpoint::Tcp { host, port } => format!("host = {}, port = {port}", quoted(host)),
-        // TLS inside TLS is no plan, and plan files know HTTP only.
+        // There is no TLS inside TLS, and plan files support only HTTP.
         Endpoint::Tls { .. } | Endpoint::Inet { .. } | Endpoint::UnixSeqpacket { .. } => {
             String::new()
         }
@@ -417,7 +421,7 @@ fn expectations(expect: &Expect) -> Vec<(&'static str, String)> {
     all
 }
 
-/// The body; what begins with `@` would be taken for a file's name.
+/// The body. Text that starts with `@` would be read as a file name.
 fn body(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if text.starts_with('@') => format!("{{ text = {} }}", quoted(text)),
@@ -443,7 +447,7 @@ fn headers(headers: &[(String, String)]) -> String {
     array(&lines.collect::<Vec<_>>())
 }
 
-/// Times in seconds, some on each line.
+/// Times in seconds, ten per line.
 fn trace(times: &[Span]) -> String {
     let seconds = |t: &Span| {
         let text = format!("{}.{:09}", t.0 / 1_000_000_000, t.0 % 1_000_000_000);
@@ -457,7 +461,7 @@ fn trace(times: &[Span]) -> String {
     format!("[\n{}]", lines.collect::<String>())
 }
 
-/// TOML promises numbers up to 2^63 - 1 only; larger ones are written as text.
+/// TOML supports numbers up to 2^63 - 1; larger ones are written as text.
 fn integer(n: u64) -> String {
     if i64::try_from(n).is_ok() { n.to_string() } else { quoted(&n.to_string()) }
 }
@@ -470,7 +474,7 @@ pub(super) fn line(out: &mut String, key: &str, value: impl std::fmt::Display) {
     let _ = writeln!(out, "{key} = {value}");
 }
 
-/// A text as TOML has it: literal where that spares escapes.
+/// A TOML string: a literal string if that avoids escapes.
 pub(super) fn quoted(text: &str) -> String {
     let plain = !text.contains(|c: char| c.is_control() || c == '\'');
     if plain && text.contains(['"', '\\']) {

@@ -1,13 +1,12 @@
-//! What the fuzz target of plan files does with its input, and the test that replays its corpus.
+//! The fuzz target for plan files, and the test that replays its corpus.
 
 use super::{explain, parse};
 use crate::environment::Environment;
 
-/// Fuzz target: a plan file. What is taken can be written and read again; what is refused is
-/// refused in whole sentences, each on one line.
+/// Fuzz target: a plan file. A valid plan can be written and read again; each error is one line.
 ///
 /// # Panics
-/// When it is not so.
+/// These properties do not hold.
 pub fn plan_file(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let around = Environment { connections_max: 9, connections_why: "a reason".into(), seed: 1 };
@@ -33,7 +32,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn corpus_of_plan_file() {
+    fn replays_the_corpus_of_plan_files() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/plan_file");
         let files = fs::read_dir(&folder).expect("a corpus");
         let files: Vec<_> = files.map(|entry| entry.expect("an entry").path()).collect();

@@ -1,10 +1,11 @@
-//! The load of a plan file: how much, when, how long, within which limits.
+//! The load of a plan file: rates, stop rules and limits.
 
 use std::sync::Arc;
 
 use prony_core::plan::{Load, Pick, Shard, Stop, Think};
 use prony_core::schedule::{self, Arrivals, ArrivalsArg};
 use prony_core::target::Url;
+use prony_core::threshold::Threshold;
 use prony_core::units::Span;
 use prony_io::ConnectTo;
 use toml::de::DeValue;
@@ -17,17 +18,19 @@ use crate::values;
 
 const TIME: &str = "a time, as \"1m30s\"";
 const NUMBER: &str = "a number";
+const THRESHOLDS: &str = "a list of thresholds, as [\"p99 < 200ms\"]";
+const THRESHOLD: &str = "a threshold, as \"p99 < 200ms\"";
 const ARRIVALS: &str =
-    "\"fixed\", \"poisson\", \"uniform:LO..HI\", \"trace:FILE\" or an array of times";
+    "\"fixed\", \"poisson\", \"uniform:LOW:HIGH\", \"trace:FILE\" or an array of times";
 
-/// How requests are picked where there are no sessions.
+/// Reads how to choose the next request, in a plan without sessions.
 pub(super) fn pick(top: &mut Section<'_>, problems: &mut Problems<'_>) -> Pick {
     let item = top.take("pick").filter(|_| !top.has("session"));
     item.and_then(|i| i.word(problems, PICK)).unwrap_or(Pick::InTurn)
 }
 
 impl<'a> Requests<'a> {
-    /// The target and what all requests have in common.
+    /// Reads the target and the common parts of all requests.
     pub(super) fn common(&mut self, top: &mut Section<'a>) {
         if let Some(item) = top.take("endpoints") {
             self.listed = true;
@@ -53,7 +56,7 @@ impl<'a> Requests<'a> {
         self.common.bare = bare.unwrap_or(false);
     }
 
-    /// The headers of all requests and the names that some have, after those of a command line.
+    /// Reads the names and the common headers of requests, which replace those of the command line.
     pub(super) fn own_headers(&mut self, top: &mut Section<'a>) {
         if let Some(item) = top.take("names") {
             let names = item.list(&mut self.problems, "a list of names").into_iter().flatten();
@@ -69,6 +72,18 @@ impl<'a> Requests<'a> {
             let kept = self.common.headers.iter().filter(|(name, _)| !own(name)).cloned();
             self.common.headers = kept.chain(headers.iter().cloned()).collect();
         }
+    }
+
+    /// What the run's figures must be.
+    pub(super) fn thresholds(&mut self, top: &mut Section<'a>) -> Vec<Threshold> {
+        let Some(item) = top.take("thresholds") else { return Vec::new() };
+        let items = item.list(&mut self.problems, THRESHOLDS).into_iter().flatten();
+        let each = items.filter_map(|item| {
+            let text = item.string(&mut self.problems, THRESHOLD)?;
+            let read: Result<Threshold, String> = text.parse();
+            read.map_err(|why| self.problems.add(item.at, why)).ok()
+        });
+        each.collect()
     }
 
     pub(super) fn load(&mut self, top: &mut Section<'a>, sessions: bool) -> LoadDraft {
@@ -101,16 +116,21 @@ impl<'a> Requests<'a> {
         }
         let read = rate.and_then(|i| i.parse(problems, "a rate, as \"20k\"", values::rate_plan));
         let drawn = arrivals.map(|item| self.arrivals(item));
-        // What is wrong with arrivals that cannot be read has been reported.
+        // Invalid arrivals are already reported.
         if let Some(drawn) = drawn.as_ref().map_or(Some(&Arrivals::Fixed), Option::as_ref) {
             self.check_rate(rate, arrivals, drawn);
         }
         LoadDraft { connections, think: None, rate: read, arrivals: drawn.flatten() }
     }
 
-    /// Whether rate and law of arrivals go together.
-    fn check_rate(&mut self, rate: Option<Item<'_>>, arrivals: Option<Item<'_>>, law: &Arrivals) {
-        let needs_rate = !is_rate(law);
+    /// Check that rate and arrival process are compatible.
+    fn check_rate(
+        &mut self,
+        rate: Option<Item<'_>>,
+        arrivals: Option<Item<'_>>,
+        process: &Arrivals,
+    ) {
+        let needs_rate = !is_rate(process);
         match (rate, arrivals) {
             (Some(rate), Some(_)) if !needs_rate => {
                 let why = "`arrivals` says the rate as well; leave `rate` out";
@@ -129,18 +149,18 @@ impl<'a> Requests<'a> {
         if let DeValue::Array(_) = item.value {
             let times: Vec<_> = item.list(problems, ARRIVALS)?.collect();
             let at: Vec<_> = times.iter().map(|time| time.at).collect();
-            // All are read, so that everything that is wrong is told.
+            // Read all of them, to report all errors.
             let times: Vec<_> =
                 times.into_iter().map(|time| time.parse(problems, TIME, values::span)).collect();
             let times: Arc<[Span]> = times.into_iter().collect::<Option<_>>()?;
             if let Some(early) = times.windows(2).position(|pair| pair[0] > pair[1]) {
-                let what = format!("{} is earlier than the time before it", times[early + 1]);
+                let what = format!("{} is earlier than the previous time", times[early + 1]);
                 problems.add(at[early + 1], what);
             }
             return Some(Arrivals::Trace(times));
         }
         match item.parse(problems, ARRIVALS, values::arrivals)? {
-            ArrivalsArg::Law(law) => Some(law),
+            ArrivalsArg::Process(process) => Some(process),
             ArrivalsArg::TraceFile(file) => self.trace(item, &file),
         }
     }
@@ -155,12 +175,12 @@ impl<'a> Requests<'a> {
         trace.map_err(wrong).ok()
     }
 
-    /// The stop rules.
+    /// Reads the stop rules.
     pub(super) fn stop(&mut self, top: &mut Section<'a>, sessions: bool) -> Stop {
         let problems = &mut self.problems;
         let requests =
             top.take("requests").and_then(|i| i.parse(problems, NUMBER, values::positive));
-        // Without sessions the key has been refused already.
+        // Without sessions, the key is already reported.
         let wanted = top.take("sessions").filter(|_| sessions);
         let sessions = wanted.and_then(|i| i.parse(problems, NUMBER, values::positive));
         let duration =
@@ -168,7 +188,7 @@ impl<'a> Requests<'a> {
         Stop { requests, sessions, duration }
     }
 
-    /// How connections are used, and for how long something is waited for.
+    /// Reads the timeouts and the use of connections.
     pub(super) fn limits(&mut self, top: &mut Section<'a>, draft: &mut Draft) {
         let problems = &mut self.problems;
         let mut span = |key, parse: fn(&str) -> Result<Span, String>| {
@@ -193,7 +213,7 @@ impl<'a> Requests<'a> {
         top.take("seed").and_then(|i| i.parse(&mut self.problems, "a whole number", values::seed))
     }
 
-    /// `{ index = 0, of = 4 }`.
+    /// Reads the share of a plan: `{ index = 0, of = 4 }`.
     pub(super) fn shard(&mut self, top: &mut Section<'a>) -> Option<Shard> {
         let item = top.take("shard")?;
         let DeValue::Table(table) = item.value else {
@@ -209,7 +229,7 @@ impl<'a> Requests<'a> {
         Some(Shard { index, of })
     }
 
-    /// `connect-to` and `unix-socket`: where the bytes go instead.
+    /// Reads the address that replaces the endpoints: `connect-to` or `unix-socket`.
     pub(super) fn redirect(&mut self, top: &mut Section<'a>) -> Option<Instead> {
         let (unix, tcp) = (top.take("unix-socket"), top.take("connect-to"));
         if let (Some(unix), Some(_)) = (unix, tcp) {
@@ -228,7 +248,7 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// The load in a few words.
+/// Summarizes the load.
 pub(super) fn summary(load: &Load) -> String {
     match load {
         Load::Closed { connections, think: Think::None } => {
@@ -237,8 +257,8 @@ pub(super) fn summary(load: &Load) -> String {
         Load::Closed { connections, think } => {
             format!("closed loop of {connections}, think {think}")
         }
-        Load::Open { rate, arrivals: law @ (Arrivals::Fixed | Arrivals::Poisson), .. } => {
-            format!("open loop, {}/s, {law}", rate.to_string().trim_end_matches("/s"))
+        Load::Open { rate, arrivals: process @ (Arrivals::Fixed | Arrivals::Poisson), .. } => {
+            format!("open loop, {}/s, {process}", rate.to_string().trim_end_matches("/s"))
         }
         Load::Open { arrivals, .. } => format!("open loop, {arrivals}"),
     }

@@ -1,7 +1,7 @@
 //! Plan files: a whole run in TOML, as users write it and as `--explain` prints it.
 //!
-//! Everything that is wrong with a file is found in one go, each with its place. docs/plan-files.md
-//! tells users of all keys.
+//! Reading a file reports all its errors with their positions. docs/plan-files.md describes all
+//! keys.
 
 mod dynamic;
 mod explain;
@@ -30,8 +30,8 @@ use request::{Names, Requests};
 pub use explain::explain;
 pub use request::Common;
 
-/// Keys of a plan that a file of sessions leaves to the command line.
-const OF_PLANS: [&str; 27] = [
+/// The keys of a plan that a session file must not have.
+const OF_PLANS: [&str; 28] = [
     "url",
     "endpoints",
     "host",
@@ -58,24 +58,25 @@ const OF_PLANS: [&str; 27] = [
     "expect-length",
     "seed",
     "shard",
+    "thresholds",
     "tls",
 ];
 
-/// Read a plan file.
+/// Reads a plan file.
 ///
 /// # Errors
-/// The file cannot be read, or everything that is wrong with it.
+/// The file cannot be read, or all errors in it.
 pub fn open(path: &Path, around: &Environment) -> Result<Planned, Error> {
     let text = read_text("plan", path)?;
     let folder = path.parent().unwrap_or_else(|| Path::new(""));
     parse(&path.display().to_string(), &text, Some(folder), around).map_err(Error::PlanFile)
 }
 
-/// The plan that a text tells of. `name` is the file's in errors, `folder` where the files lie that
-/// it names; without one, none is read.
+/// Parses the text of a plan file. `name` is the name of the file in error messages. `folder` is
+/// the base of the file names in the plan; without it, the plan must not name files.
 ///
 /// # Errors
-/// Everything that is wrong with it, each as `NAME:LINE:COLUMN: sentence`.
+/// All errors, each as `NAME:LINE:COLUMN: sentence`.
 pub fn parse(
     name: &str,
     text: &str,
@@ -98,11 +99,11 @@ pub fn parse(
     }
 }
 
-/// Read a file of sessions: the session part of a plan file, or httperf's format. `connections`
-/// stands in for the file's own `session-connections`.
+/// Reads a session file: the session part of a plan file, or httperf's format. `connections`
+/// overrides `session-connections` in the file.
 ///
 /// # Errors
-/// The file cannot be read, or everything that is wrong with it.
+/// The file cannot be read, or all errors in it.
 pub fn session_file(
     path: &Path,
     common: Common,
@@ -119,7 +120,7 @@ pub fn session_file(
     Ok(targets)
 }
 
-/// The sessions that a text tells of, in either format.
+/// Parses the text of a session file, in either format.
 fn parse_sessions(
     name: &str,
     bytes: &[u8],
@@ -157,15 +158,17 @@ fn parse_sessions(
         requests.problems.add(0, "there is no session in the file; add [[session]]");
     }
     top.finish(&mut requests.problems);
-    Ok(Targets { data, ..requests.targets(sessions)? })
+    let mut targets = Targets { data, ..requests.targets(sessions)? };
+    dynamic::read_environment(&mut targets);
+    Ok(targets)
 }
 
-/// Whether that can be a text in any encoding that has ASCII in it.
+/// Whether the bytes can be text in an ASCII-compatible encoding.
 fn is_text(bytes: &[u8]) -> bool {
     !bytes.iter().any(|&b| b.is_ascii_control() && !matches!(b, b'\t' | b'\n' | b'\r' | 0x0c))
 }
 
-/// Whether a file of sessions is TOML: by its name, or else by its first line that says something.
+/// Whether a session file is TOML, judging by its name or by its first line with content.
 fn is_toml(name: &str, text: &str) -> bool {
     if let Some((_, ending)) = name.rsplit_once('.')
         && ["toml", "wsesslog"].contains(&ending)
@@ -179,7 +182,7 @@ fn is_toml(name: &str, text: &str) -> bool {
     first.is_empty() || first.starts_with('[') || key.is_some_and(is_key)
 }
 
-/// The file as TOML.
+/// Parses the file as TOML.
 fn document<'a>(name: &str, text: &'a str) -> Result<Spanned<DeTable<'a>>, Vec<String>> {
     let (document, errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
@@ -208,7 +211,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// What has been read, if all of it is right.
+    /// The parsed targets, if there are no errors.
     fn targets(self, sessions: Option<Sessions>) -> Result<Targets, Vec<String>> {
         match sessions {
             Some(sessions) if self.problems.is_empty() => Ok(Targets {
@@ -222,7 +225,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// The list of requests at the top; whether there is one.
+    /// Reads the list of requests at the top level. Returns whether there is one.
     fn list(&mut self, top: &mut Section<'a>) -> bool {
         let Some(list) = top.take("request") else { return false };
         let items = list.list(&mut self.problems, "a list of requests");
@@ -248,9 +251,10 @@ impl<'a> Requests<'a> {
         self.limits(top, &mut draft);
         draft.seed = self.seed(top);
         draft.shard = self.shard(top);
+        draft.thresholds = self.thresholds(top);
         draft.instead = self.redirect(top);
         self.tls(top, &mut draft);
-        // What is missing has been reported; sentences on the whole would mislead.
+        // The errors so far are reported; errors about the whole plan could mislead.
         let refused = !self.problems.is_empty() || (has_sessions && sessions.is_none());
         draft.targets = Targets {
             endpoints: std::mem::take(&mut self.endpoints),
@@ -259,6 +263,7 @@ impl<'a> Requests<'a> {
             sessions,
             data,
         };
+        dynamic::read_environment(&mut draft.targets);
         let planned = draft.plan(around);
         let plan = &planned.plan;
         if refused {
@@ -271,17 +276,17 @@ impl<'a> Requests<'a> {
         match plan.check() {
             Ok(()) => Some(planned),
             Err(why) => {
-                self.problems.add(0, format!("this run cannot be made: {why}"));
+                self.problems.add(0, format!("this plan cannot be run: {why}"));
                 None
             }
         }
     }
 }
 
-/// Whether a plan file, or a session file in httperf's format, is right: what it is, in one line.
+/// Checks a plan file, or a session file in httperf's format, and summarizes it in one line.
 ///
 /// # Errors
-/// The file cannot be read, or everything that is wrong with it.
+/// The file cannot be read, or all errors in it.
 pub fn check(path: &Path, around: &Environment) -> Result<String, Error> {
     let bytes = read("plan", path)?;
     let name = path.display().to_string();
@@ -301,7 +306,7 @@ pub fn check(path: &Path, around: &Environment) -> Result<String, Error> {
     }
 }
 
-/// What a plan is, in one line.
+/// Summarizes a plan in one line.
 pub fn summary(plan: &Plan) -> String {
     let what = match &plan.sessions {
         None => counted(plan.calls.len() as u64, "request"),

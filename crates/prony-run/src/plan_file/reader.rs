@@ -1,38 +1,38 @@
-//! Tables of a plan file, key by key, with the place of everything that is wrong.
+//! Reads the tables of a plan file key by key, and collects errors with their positions.
 
 use std::borrow::Cow;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Keys whose values messages do not repeat.
+/// Keys with values that error messages must not repeat.
 const SECRETS: [&str; 6] = ["url", "headers", "body", "raw", "request", "rows"];
 
-/// The most problems of one file that are told.
-const TOLD_MAX: usize = 50;
+/// The maximum number of errors to report for one file.
+const PROBLEMS_MAX: usize = 50;
 
-/// Everything that is wrong with a file.
+/// The errors in a file.
 #[derive(Debug)]
 pub(super) struct Problems<'a> {
     name: &'a str,
     text: &'a str,
     found: Vec<(usize, String)>,
-    /// Of other files, which this one names; with their place.
+    /// Errors in other files that this one names, with their positions.
     foreign: Vec<String>,
 }
 
 impl<'a> Problems<'a> {
-    /// None yet. `name` is the file's, as it is shown.
+    /// No errors so far. `name` is the name of the file for messages.
     pub(super) fn new(name: &'a str, text: &'a str) -> Self {
         Self { name, text, found: Vec::new(), foreign: Vec::new() }
     }
 
-    /// Something is wrong at that byte.
+    /// Adds an error at this byte.
     pub(super) fn add(&mut self, at: usize, sentence: impl Into<String>) {
         self.found.push((at, sentence.into()));
     }
 
-    /// Something is wrong in another file; the sentence has its place.
+    /// Adds an error in another file; the sentence contains its position.
     pub(super) fn add_foreign(&mut self, sentence: String) {
         self.foreign.push(sentence);
     }
@@ -46,7 +46,7 @@ impl<'a> Problems<'a> {
         self.found.is_empty() && self.foreign.is_empty()
     }
 
-    /// `FILE:LINE:COLUMN: sentence` for each, in the order of the file.
+    /// Each error as `FILE:LINE:COLUMN: sentence`, in the order of the file.
     pub(super) fn into_sentences(mut self) -> Vec<String> {
         self.found.sort_by_key(|(at, _)| *at);
         let all = self.found.len() + self.foreign.len();
@@ -54,15 +54,15 @@ impl<'a> Problems<'a> {
             let (line, column) = place(self.text, *at);
             one_line(&format!("{}:{line}:{column}: {what}", self.name))
         });
-        let mut told: Vec<_> = own.chain(self.foreign).take(TOLD_MAX).collect();
-        if all > TOLD_MAX {
-            told.push(format!("{}: {} more", self.name, all - TOLD_MAX));
+        let mut shown: Vec<_> = own.chain(self.foreign).take(PROBLEMS_MAX).collect();
+        if all > PROBLEMS_MAX {
+            shown.push(format!("{}: {} more", self.name, all - PROBLEMS_MAX));
         }
-        told
+        shown
     }
 }
 
-/// The line and the column (in characters) of a byte, from 1.
+/// The line and the column (in characters) of a byte, both counted from 1.
 fn place(text: &str, at: usize) -> (usize, usize) {
     let at = (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
     let before = &text[..at];
@@ -70,18 +70,18 @@ fn place(text: &str, at: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
-/// Without anything that could end the line or paint a terminal.
+/// The sentence with control characters escaped.
 fn one_line(sentence: &str) -> String {
     let visible = |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.into() };
     sentence.chars().map(visible).collect()
 }
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item<'a> {
-    /// The key to which it belongs, for sentences.
+    /// Its key, for error messages.
     pub(super) key: &'a str,
-    /// The byte where it begins.
+    /// The position of its first byte.
     pub(super) at: usize,
     /// The value itself.
     pub(super) value: &'a DeValue<'a>,
@@ -92,7 +92,7 @@ impl<'a> Item<'a> {
         Self { key, at: value.span().start, value: value.get_ref() }
     }
 
-    /// Its text, where it is a string or a number as it stands in the file.
+    /// Its text, if it is a string or a number (as written in the file).
     pub(super) fn scalar(&self) -> Option<Cow<'a, str>> {
         match self.value {
             DeValue::String(text) => Some(Cow::Borrowed(text)),
@@ -106,7 +106,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// What `parse` makes of its text. `expected` ends the sentence where it has none.
+    /// Parses its text with `parse`. `expected` describes the value for error messages.
     pub(super) fn parse<T>(
         &self,
         problems: &mut Problems<'_>,
@@ -120,7 +120,7 @@ impl<'a> Item<'a> {
         parse(&text).map_err(|why| self.refuse(problems, &text, &why)).ok()
     }
 
-    /// The word of the table that it is.
+    /// Looks its text up in a table of words.
     pub(super) fn word<T: Copy>(
         &self,
         problems: &mut Problems<'_>,
@@ -155,7 +155,7 @@ impl<'a> Item<'a> {
         None
     }
 
-    /// Its text, or the texts of an array.
+    /// Its text, or the texts of its elements.
     pub(super) fn texts(
         &self,
         problems: &mut Problems<'_>,
@@ -167,7 +167,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// What has been made of a text of it, or `None` and why.
+    /// Returns a parsed value; adds an error if it is invalid.
     pub(super) fn taken<T>(
         &self,
         problems: &mut Problems<'_>,
@@ -177,7 +177,7 @@ impl<'a> Item<'a> {
         made.map_err(|why| self.refuse(problems, text, &why)).ok()
     }
 
-    /// Its parts, where it is an array.
+    /// Its elements, if it is an array.
     pub(super) fn list(
         &self,
         problems: &mut Problems<'_>,
@@ -191,7 +191,7 @@ impl<'a> Item<'a> {
         Some(values.iter().map(move |value| Item::new(key, value)))
     }
 
-    /// Say that it is of another type than what is expected.
+    /// Adds an error: the value has the wrong type.
     pub(super) fn wrong_type(&self, problems: &mut Problems<'_>, expected: &str) {
         let found = match self.value {
             DeValue::String(_) => "a text",
@@ -204,35 +204,35 @@ impl<'a> Item<'a> {
         problems.add(self.at, format!("`{}` is {found}, expected {expected}", self.key));
     }
 
-    /// Say why its text cannot be taken.
+    /// Adds an error: the text is invalid.
     fn refuse(&self, problems: &mut Problems<'_>, text: &str, why: &str) {
-        // Most sentences name the value themselves.
+        // Most messages contain the value.
         let named = why.contains(&format!("'{text}'")) || SECRETS.contains(&self.key);
         let value = if named { String::new() } else { format!(" '{text}'") };
         problems.add(self.at, format!("`{}`{value}: {why}", self.key));
     }
 }
 
-/// A table that is read key by key.
+/// A table, which is read key by key.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
-    /// What it tells of, for sentences: `a request`.
+    /// What it describes, for error messages: `a request`.
     what: &'static str,
-    /// Where it begins.
+    /// Its position.
     pub(super) at: usize,
     table: &'a DeTable<'a>,
-    asked: Vec<&'static str>,
+    known_keys: Vec<&'static str>,
     taken: usize,
 }
 
 impl<'a> Section<'a> {
     pub(super) fn new(what: &'static str, at: usize, table: &'a DeTable<'a>) -> Self {
-        Self { what, at, table, asked: Vec::with_capacity(16), taken: 0 }
+        Self { what, at, table, known_keys: Vec::with_capacity(16), taken: 0 }
     }
 
-    /// The value of the key, if it is there.
+    /// The value of the key, if it exists.
     pub(super) fn take(&mut self, key: &'static str) -> Option<Item<'a>> {
-        self.asked.push(key);
+        self.known_keys.push(key);
         let item = Item::new(key, self.table.get(key)?);
         self.taken += 1;
         Some(item)
@@ -242,13 +242,13 @@ impl<'a> Section<'a> {
         self.table.contains_key(key)
     }
 
-    /// Say which keys nobody has asked for.
+    /// Adds an error for each unknown key.
     pub(super) fn finish(self, problems: &mut Problems<'_>) {
         if self.taken == self.table.len() {
             return;
         }
         for (key, _) in self.table {
-            if !self.asked.contains(&key.get_ref().as_ref()) {
+            if !self.known_keys.contains(&key.get_ref().as_ref()) {
                 let what = self.unknown(key.get_ref());
                 problems.add(key.span().start, what);
             }
@@ -257,11 +257,11 @@ impl<'a> Section<'a> {
 
     fn unknown(&self, key: &str) -> String {
         let likeness = |known: &&&'static str| (strsim::jaro_winkler(known, key) * 1e6) as u64;
-        let nearest = self.asked.iter().max_by_key(likeness);
+        let nearest = self.known_keys.iter().max_by_key(likeness);
         match nearest.filter(|known| strsim::jaro_winkler(known, key) > 0.8) {
             Some(known) => format!("{} has no key `{key}`; did you mean `{known}`?", self.what),
             None => {
-                let mut known = self.asked.clone();
+                let mut known = self.known_keys.clone();
                 known.sort_unstable();
                 known.dedup();
                 format!("{} has no key `{key}`; it may have {}", self.what, known.join(", "))

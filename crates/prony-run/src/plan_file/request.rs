@@ -1,4 +1,4 @@
-//! Requests of a plan file: what is sent and what is expected.
+//! Requests of a plan file, and their expected replies.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,38 +17,38 @@ use super::reader::{Item, Problems, Section};
 use crate::files;
 use crate::values;
 
-/// What a request is, for sentences.
+/// The forms of a request, for error messages.
 const REQUEST: &str = "a request: \"/path\", \"POST /path\" or { path = \"/path\", ... }";
 const BODY: &str = "a text, \"@FILE\", { text = ... }, { file = ... } or { base64 = ... }";
 const HEADERS: &str = "{ Name = \"value\", ... } or [\"Name: value\", ...]";
 
-/// Where requests go if they do not say it, and what they all have.
+/// The default server and the common parts of all requests.
 #[derive(Debug, Default)]
 pub struct Common {
-    /// The base of paths: endpoint, `Host` and path where the request has none.
+    /// The base URL: endpoint, `Host` header and path of requests without their own.
     pub url: Option<Url>,
     /// The `Host` header.
     pub host: Option<Arc<str>>,
-    /// Headers that come before the request's own, unless it has one of the same name.
+    /// Headers before the request's own, which replace those with the same name.
     pub headers: Shared<(String, String)>,
-    /// Whether nothing is added to the headers.
+    /// Whether to send only the given headers.
     pub bare: bool,
 }
 
-/// Takes requests and remembers what they need.
+/// Reads requests, and collects their endpoints and names.
 #[derive(Debug)]
 pub(super) struct Requests<'a> {
     pub(super) problems: Problems<'a>,
-    /// The folder from which files are named; `None`: none is read.
+    /// The base of file names; `None` if the plan must not name files.
     pub(super) folder: Option<&'a Path>,
     pub(super) common: Common,
-    /// Where paths go, once one has been asked for.
+    /// The destination of paths, set at the first use.
     pub(super) base: Option<Goal>,
     pub(super) endpoints: Vec<Endpoint>,
-    /// Whether the file lists its endpoints, so that requests may name them by number.
+    /// Whether the file lists its endpoints, so that requests can refer to them by number.
     pub(super) listed: bool,
     pub(super) calls: Calls,
-    /// Where each of them stands, as far as it is known.
+    /// The known positions of the requests in the file.
     pub(super) places: Vec<usize>,
     pub(super) names: Names,
 }
@@ -61,7 +61,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The index of the name, which is added where it is new.
+    /// The index of the name, which is added if it is new.
     pub(super) fn intern(&mut self, name: &str) -> u32 {
         if let Some(&index) = self.index.get(name) {
             return index;
@@ -77,7 +77,7 @@ impl Names {
     }
 }
 
-/// Where one request goes.
+/// The destination of a request.
 #[derive(Debug)]
 pub(super) struct Goal {
     endpoint: u32,
@@ -87,7 +87,7 @@ pub(super) struct Goal {
 }
 
 impl<'a> Requests<'a> {
-    /// A request in any of its forms. Its number, where it is right.
+    /// Reads a request in any form. Returns its number if it is valid.
     pub(super) fn call(&mut self, item: Item<'a>) -> Option<u32> {
         match item.value {
             DeValue::String(text) => self.short(item, text),
@@ -105,7 +105,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// A request that is added even where there is one like it.
+    /// Reads a request of a list, which is added even if an equal one exists.
     pub(super) fn listed_call(&mut self, item: Item<'a>) {
         let call = match item.value {
             DeValue::String(text) => self.short_spec(item, text),
@@ -126,7 +126,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// The number of a request, which is added where it is new.
+    /// The number of a request, which is added if it is new.
     pub(super) fn intern(&mut self, call: CallSpec, at: usize) -> u32 {
         let (known, index) = (self.calls.len(), self.calls.intern(call));
         if index as usize == known {
@@ -140,7 +140,7 @@ impl<'a> Requests<'a> {
         self.places.push(at);
     }
 
-    /// The request of a table; keys that are not a request's are left.
+    /// Reads the request of a table; leaves other keys.
     pub(super) fn spec(&mut self, section: &mut Section<'a>) -> Option<CallSpec> {
         let body = section.take("body").and_then(|item| self.body(item)).unwrap_or_default();
         let method = section
@@ -167,13 +167,13 @@ impl<'a> Requests<'a> {
         self.checked(section.at, call)
     }
 
-    /// The one request of a plan that lists none: that of its URL.
+    /// Adds the only request of a plan without a list: a GET of its URL.
     pub(super) fn call_of_url(&mut self) {
         let goal = match self.common.url.clone() {
             Some(url) => self.of_url(url),
             None if self.endpoints.is_empty() => {
                 let what = "there is nothing to request; write `url = \"http://host:port/path\"`";
-                // Where an endpoint or URL was refused, that has been told.
+                // An invalid endpoint or URL is already reported.
                 if self.problems.is_empty() {
                     self.problems.add(0, what);
                 }
@@ -187,7 +187,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// A request of a session file.
+    /// Converts a request of a session file.
     pub(super) fn logged(&mut self, request: &LoggedRequest<'_>) -> Result<CallSpec, String> {
         let goal = if request.uri.contains("://") && !request.uri.starts_with('/') {
             let url = Url::parse(request.uri).map_err(|e| e.to_string())?;
@@ -202,7 +202,7 @@ impl<'a> Requests<'a> {
         Ok(call)
     }
 
-    /// What counts as success; `None` where the section does not say it.
+    /// Reads the expected reply; `None` if the section does not set it.
     pub(super) fn expect(&mut self, section: &mut Section<'a>) -> Option<Expect> {
         let problems = &mut self.problems;
         let statuses = section.take("expect").and_then(|item| statuses(problems, item));
@@ -217,7 +217,7 @@ impl<'a> Requests<'a> {
         Some(Expect { statuses, body, length })
     }
 
-    /// Headers in either form, in order.
+    /// Reads headers in either form, in order.
     pub(super) fn headers(&mut self, item: Item<'a>) -> Vec<(String, String)> {
         match item.value {
             DeValue::Table(table) => self.header_table(table),
@@ -232,7 +232,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// `unix` or `host` and `port`, with `tls` where it is secured.
+    /// Reads an endpoint: `unix`, or `host` and `port`, and `tls` for TLS.
     pub(super) fn listed_endpoint(&mut self, item: Item<'a>) -> Option<Endpoint> {
         const EXPECTED: &str = "{ host = \"name\", port = 80 } or { unix = \"/path\" }";
         let DeValue::Table(table) = item.value else {
@@ -260,7 +260,7 @@ impl<'a> Requests<'a> {
         })
     }
 
-    /// The index of the endpoint, which is added where it is new.
+    /// The index of the endpoint, which is added if it is new.
     pub(super) fn endpoint(&mut self, endpoint: Endpoint) -> u32 {
         let known = self.endpoints.iter().position(|e| *e == endpoint);
         known.unwrap_or_else(|| {
@@ -275,7 +275,7 @@ impl<'a> Requests<'a> {
     }
 
     fn short_spec(&mut self, item: Item<'a>, text: &str) -> Option<CallSpec> {
-        // Blanks in fields do not count.
+        // Ignore spaces in template fields.
         let method_ends = text.find(' ').filter(|&at| !text[..at].contains('/'));
         let (method, goal) = method_ends.map_or(("GET", text), |at| (&text[..at], &text[at + 1..]));
         let goal = if goal.starts_with('/') || goal == "*" {
@@ -300,7 +300,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// A request of the list at the top.
+    /// Reads the number of a request in the list at the top level.
     fn number(&mut self, item: Item<'a>) -> Option<u32> {
         let listed = self.calls.len() as u64;
         let number = item.parse(&mut self.problems, REQUEST, values::count)?;
@@ -358,7 +358,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// From `url`, or from `path` and `endpoint`.
+    /// Reads the destination: `url`, or `path` and `endpoint`.
     fn goal(&mut self, section: &mut Section<'a>) -> Option<Goal> {
         let url = section.take("url");
         let path = section.take("path");
@@ -436,7 +436,8 @@ impl<'a> Requests<'a> {
         bytes(&mut self.problems, item, BODY)
     }
 
-    /// A file that is named from the plan's folder: how it is shown, and its bytes.
+    /// Reads a file relative to the plan's directory. Returns its name for messages and its
+    /// contents.
     pub(super) fn file(&mut self, item: Item<'_>, name: &str) -> Option<(String, Vec<u8>)> {
         let Some(folder) = self.folder else {
             let what = format!("`{}`: no files are read for this plan", item.key);
@@ -471,7 +472,7 @@ impl<'a> Requests<'a> {
         headers
     }
 
-    /// `"Name: value"`, or `["Name", "value"]` where every blank counts.
+    /// Reads `"Name: value"`, or `["Name", "value"]` with significant spaces.
     fn header_line(&mut self, item: Item<'a>) -> Option<(String, String)> {
         if let DeValue::Array(pair) = item.value
             && let [Some(name), Some(value), None] = [0, 1, 2].map(|i| pair.get(i))
@@ -488,7 +489,7 @@ impl<'a> Requests<'a> {
         item.parse(&mut self.problems, "\"Name: value\"", values::header)
     }
 
-    /// The `Host` header; it may be empty.
+    /// Reads the `Host` header, which may be empty.
     pub(super) fn host(&mut self, item: Item<'a>) -> Option<String> {
         let host = item.string(&mut self.problems, "a name")?;
         if host.contains(|c: char| c.is_whitespace() || c.is_control()) {
@@ -505,7 +506,7 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// The `Host` header of requests to an endpoint that no URL named.
+/// The `Host` header of requests to an endpoint without a URL.
 pub(super) fn authority(endpoint: &Endpoint) -> String {
     let tls = endpoint.tls_name().is_some();
     match endpoint.transport() {
@@ -517,7 +518,7 @@ pub(super) fn authority(endpoint: &Endpoint) -> String {
     }
 }
 
-/// Text, or bytes in base64.
+/// Reads text, or bytes in base64.
 fn bytes(problems: &mut Problems<'_>, item: Item<'_>, expected: &str) -> Option<Vec<u8>> {
     let table = match item.value {
         DeValue::String(text) => return Some(text.as_bytes().to_vec()),

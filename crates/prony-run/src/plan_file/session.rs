@@ -1,4 +1,4 @@
-//! Sessions of a plan file: bursts of requests with pauses between.
+//! Sessions of a plan file: bursts of requests with think times between them.
 
 use prony_core::plan::{Burst, CallSpec, Dialect, Pick, SessionKind, Sessions, Think};
 use toml::de::{DeTable, DeValue};
@@ -11,7 +11,7 @@ use crate::values;
 const STEP: &str = "a request, an array of them or { burst = [...], ... }";
 const SESSION: &str = "a session: [[session]], or the name of a session file";
 
-/// The keys that only sessions give a meaning.
+/// The keys that need sessions.
 const NEED_SESSIONS: [&str; 7] = [
     "sessions",
     "session-connections",
@@ -23,7 +23,7 @@ const NEED_SESSIONS: [&str; 7] = [
 ];
 
 impl<'a> Requests<'a> {
-    /// The sessions, and all keys that tell of them.
+    /// Reads the sessions, and all keys that concern them.
     pub(super) fn sessions(&mut self, top: &mut Section<'a>) -> Option<Sessions> {
         let Some(session) = top.take("session") else {
             for key in NEED_SESSIONS {
@@ -72,7 +72,7 @@ impl<'a> Requests<'a> {
         if kinds.is_empty() {
             self.problems.add(item.at, "there is no session in the list");
         }
-        // All are read, so that everything that is wrong is told.
+        // Read all of them, to report all errors.
         let kinds: Vec<_> = kinds.into_iter().map(|kind| self.kind(kind, think)).collect();
         kinds.into_iter().collect()
     }
@@ -104,7 +104,7 @@ impl<'a> Requests<'a> {
         Some(SessionKind { name: name.unwrap_or_default().to_owned(), weight, bursts })
     }
 
-    /// One request or burst, with the pause after it.
+    /// Reads one request or burst, with the think time after it.
     fn step(&mut self, item: Item<'a>, think: Think) -> Option<Burst> {
         match item.value {
             DeValue::Table(table) => self.table_step(item, table, think),
@@ -158,13 +158,13 @@ impl<'a> Requests<'a> {
         calls.into_iter().collect()
     }
 
-    /// The sessions of a file in httperf's grammar.
+    /// Reads the sessions of a file in httperf's format.
     fn log_file(&mut self, item: Item<'a>, file: &str, think: Think) -> Option<Vec<SessionKind>> {
         let (name, text) = self.file(item, file)?;
         self.log(&name, &text, think)
     }
 
-    /// The sessions of a text in httperf's grammar.
+    /// Reads the sessions of a text in httperf's format.
     pub(super) fn log(
         &mut self,
         name: &str,
@@ -173,7 +173,7 @@ impl<'a> Requests<'a> {
     ) -> Option<Vec<SessionKind>> {
         let mut calls = std::mem::take(&mut self.calls);
         let mut wrong = Vec::new();
-        // What is wrong with one request does not keep the others from being looked at.
+        // Check all requests, whatever the errors in others.
         let kinds = calls.add_log(text, Dialect::Prony, think, |request| {
             self.logged(request).unwrap_or_else(|why| {
                 wrong.push(format!("{name}:{}:{}: {why}", request.line, request.column));
@@ -182,9 +182,9 @@ impl<'a> Requests<'a> {
         });
         self.calls = calls;
         let kinds = kinds.map_err(|errors| {
-            // Where the grammar is wrong, that is told alone.
-            let told = errors.iter().map(|e| format!("{name}:{}:{}: {}", e.line, e.column, e.kind));
-            wrong = told.collect();
+            // Syntax errors hide all others.
+            let all = errors.iter().map(|e| format!("{name}:{}:{}: {}", e.line, e.column, e.kind));
+            wrong = all.collect();
         });
         wrong.into_iter().for_each(|sentence| self.problems.add_foreign(sentence));
         kinds.ok()

@@ -1,4 +1,4 @@
-//! How connections are secured: the table `[tls]` of a plan file.
+//! The table `[tls]` of a plan file.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::values;
 const FILE: &str = "the name of a file, or its text (PEM)";
 
 impl<'a> Requests<'a> {
-    /// The table `[tls]`, if it is there.
+    /// Reads the table `[tls]`, if it exists.
     pub(super) fn tls(&mut self, top: &mut Section<'a>, draft: &mut Draft) {
         let Some(item) = top.take("tls") else { return };
         let DeValue::Table(table) = item.value else {
@@ -41,7 +41,7 @@ impl<'a> Requests<'a> {
         if let (Some(key), None) = (key, cert) {
             self.problems.add(key.at, "a `key` belongs to a `cert`; give both");
         }
-        // One file may have both.
+        // One file can contain both.
         let key = key.or(cert).filter(|_| cert.is_some());
         let key = key.and_then(|item| self.pem(item, check_key));
         let cert = cert.and_then(|item| self.pem(item, check_certificates));
@@ -76,7 +76,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// The text of a file, or the text itself.
+    /// Reads PEM text, or a file with PEM text.
     fn pem(&mut self, item: Item<'a>, check: fn(&str) -> Result<(), String>) -> Option<String> {
         let text = item.string(&mut self.problems, FILE)?;
         let text = if text.contains("-----BEGIN ") {
@@ -90,7 +90,7 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// The table that tells of it.
+/// Writes the table `[tls]`.
 pub(super) fn explain(spec: &TlsSpec, out: &mut String) {
     out.push_str("\n[tls]\n");
     if !spec.verify {

@@ -1,9 +1,9 @@
-//! The words of a plan file, as they are read and written.
+//! The words of a plan file, for reading and writing.
 
 use prony_core::plan::{Cookies, HttpVersion, Lost, OnFailure, Pick, Resume, TlsVersion};
 use prony_core::script::PickRow;
 
-/// A word and what it stands for.
+/// Words and their meanings.
 pub(super) type Words<T> = &'static [(&'static str, T)];
 
 pub(super) const COOKIES: Words<Cookies> = &[
@@ -33,10 +33,10 @@ pub(super) const RESUME: Words<Resume> =
 pub(super) const ROWS: Words<PickRow> =
     &[("in-turn", PickRow::InTurn), ("random", PickRow::Random)];
 
-/// Whether the timeout runs from the send.
+/// Whether the timeout counts from the send.
 pub(super) const TIMEOUT_FROM: Words<bool> = &[("intended", false), ("send", true)];
 
-/// The word for it.
+/// The word for a value.
 pub(super) fn word<T: PartialEq>(words: Words<T>, value: &T) -> &'static str {
     words.iter().find(|(_, v)| v == value).map_or("", |(word, _)| word)
 }

@@ -1,4 +1,4 @@
-//! A tally held against the truth.
+//! Compares a tally with the true figures.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use prony_core::record::{NameTally, Tally};
 use prony_core::schedule::Schedule;
 use prony_core::units::{Nanos, Span};
 
-use super::{Oracle, Seen};
+use super::{ObservedRequest, Oracle};
 
-/// What a tally must say, as far as the wires and the schedule determine it: a run of an open-loop
-/// plan whose k-th request asks for `/k`, against a server that answers each with a content length
-/// and breaks nothing.
+/// The true figures of a run, from the schedule and the observed network. The plan must be an open
+/// loop with request k for `/k`, and the server must reply to each request correctly, with a
+/// content length.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
-    /// Requests that the schedule asked for.
+    /// Requests in the schedule.
     pub started: u64,
     /// Requests that were sent.
     pub sent: u64,
-    /// Requests given up after the timeout.
+    /// Requests that timed out.
     pub timeouts: u64,
     /// Replies by status.
     pub statuses: BTreeMap<u16, u64>,
@@ -28,61 +28,60 @@ pub struct Truth {
     pub bytes_head: u64,
     /// Bytes of the replies' bodies.
     pub bytes_body: u64,
-    /// Response times in nanoseconds: of replies, and the timeout of those that took longer.
+    /// Response times in nanoseconds: of the replies, and the timeout for each request that timed
+    /// out.
     pub response: Vec<u64>,
     /// Service times of replies.
     pub service: Vec<u64>,
-    /// From send to first byte of replies.
+    /// From the send to the first byte of the reply.
     pub first_byte: Vec<u64>,
-    /// From first to last byte of replies.
+    /// From the first to the last byte of the reply.
     pub transfer: Vec<u64>,
-    /// `sent - intended` of all that were sent: lag, queue and connect together.
+    /// `sent - intended` of the requests that were sent: send lag, queue and connect together.
     pub wait: Vec<u64>,
     /// Starts and replies in each second.
     pub seconds: Vec<(u64, u64)>,
 }
 
 impl Truth {
-    /// The truth of a plan's measurement (`warmup`: of its warm-up). Panics where a request on the
-    /// wire is none of the schedule's or comes twice: then the client is wrong before any figure
-    /// is.
+    /// The true figures of a plan's measurement (`warmup`: of its warm-up). Panics if a request is
+    /// not in the schedule, or was sent twice.
     pub fn of(oracle: &Oracle, plan: &Plan, warmup: bool) -> Self {
         assert!(matches!(plan.load, Load::Open { .. }), "only arrivals have intended times");
-        let mut by_number: BTreeMap<u64, &Seen> = BTreeMap::new();
-        for seen in oracle.seen() {
-            let number = seen.number.expect("every request of a numbered plan has its number");
+        let mut by_number: BTreeMap<u64, &ObservedRequest> = BTreeMap::new();
+        for seen in oracle.requests() {
+            let number = seen.number.expect("every request of a numbered plan has a number");
             assert!(by_number.insert(number, seen).is_none(), "request {number} was sent twice");
         }
         let mut truth = Self::default();
         let mut schedule = Schedule::new(plan);
-        let begin = if warmup { Nanos::ZERO } else { Nanos::ZERO + plan.warmup };
+        let start = if warmup { Nanos::ZERO } else { Nanos::ZERO + plan.warmup };
         while let Some(arrival) = schedule.pop() {
             let seen = by_number.remove(&arrival.index);
             if arrival.warmup == warmup {
-                truth.add(plan, begin, arrival.at, seen);
+                truth.add(plan, start, arrival.at, seen);
             }
         }
-        assert!(by_number.is_empty(), "requests that the schedule never asked for: {by_number:?}");
+        assert!(by_number.is_empty(), "requests that are not in the schedule: {by_number:?}");
         truth
     }
 
-    fn add(&mut self, plan: &Plan, begin: Nanos, intended: Nanos, seen: Option<&Seen>) {
+    fn add(&mut self, plan: &Plan, start: Nanos, intended: Nanos, seen: Option<&ObservedRequest>) {
         self.started += 1;
-        self.second(intended.since(begin)).0 += 1;
+        self.second(intended.since(start)).0 += 1;
         if let Some(seen) = seen {
             assert!(seen.sent >= intended, "sent before it was intended: {seen:?}");
             self.sent += 1;
             self.wait.push(seen.sent.since(intended).0);
         }
-        // A request whose connect has its own limit is not judged here: callers set it above the
-        // timeout.
+        // The connect timeout is not considered: callers set it above the timeout.
         let done = seen.and_then(|s| s.done.map(|done| (s, done)));
         let Some((seen, done)) = done.filter(|(_, done)| *done <= intended + plan.timeout) else {
             self.timeouts += 1;
             self.response.push(plan.timeout.0);
             return;
         };
-        let first = seen.first.expect("what is done has begun");
+        let first = seen.first.expect("a complete reply has a first byte");
         *self.statuses.entry(seen.status).or_default() += 1;
         self.bytes_head += seen.head_bytes;
         self.bytes_body += seen.body_bytes;
@@ -90,7 +89,7 @@ impl Truth {
         self.service.push(done.since(seen.sent).0);
         self.first_byte.push(first.since(seen.sent).0);
         self.transfer.push(done.since(first).0);
-        self.second(done.since(begin)).1 += 1;
+        self.second(done.since(start)).1 += 1;
     }
 
     fn second(&mut self, since: Span) -> &mut (u64, u64) {
@@ -101,13 +100,13 @@ impl Truth {
         &mut self.seconds[k]
     }
 
-    /// Every figure of the tally that differs from the truth, one sentence each. All statuses must
-    /// be expected ones.
-    pub fn against(&self, tally: &Tally) -> Vec<String> {
+    /// One message for each figure of the tally that differs from the true one. The plan must
+    /// expect all statuses that the server sends.
+    pub fn mismatches(&self, tally: &Tally) -> Vec<String> {
         let mut wrong = Vec::new();
-        let mut same = |what: &str, truth: u64, told: u64| {
-            if truth != told {
-                wrong.push(format!("{what}: {told}, in truth {truth}"));
+        let mut same = |what: &str, truth: u64, reported: u64| {
+            if truth != reported {
+                wrong.push(format!("{what}: {reported}, expected {truth}"));
             }
         };
         let replies: u64 = self.statuses.values().sum();
@@ -120,72 +119,75 @@ impl Truth {
         same("bytes of heads", self.bytes_head, tally.bytes_head);
         same("bytes of bodies", self.bytes_body, tally.bytes_body);
         if self.statuses != tally.statuses {
-            wrong.push(format!("statuses {:?}, in truth {:?}", tally.statuses, self.statuses));
+            wrong.push(format!("statuses {:?}, expected {:?}", tally.statuses, self.statuses));
         }
         let times = &tally.times;
-        wrong.extend(differs("response", &times.response, &self.response));
-        wrong.extend(differs("first byte", &times.first_byte, &self.first_byte));
-        wrong.extend(differs("transfer", &times.transfer, &self.transfer));
+        wrong.extend(histogram_mismatch("response", &times.response, &self.response));
+        wrong.extend(histogram_mismatch("first byte", &times.first_byte, &self.first_byte));
+        wrong.extend(histogram_mismatch("transfer", &times.transfer, &self.transfer));
         if self.timeouts == 0 {
-            wrong.extend(differs("service", &times.service, &self.service));
+            wrong.extend(histogram_mismatch("service", &times.service, &self.service));
         }
         let wait: u128 = self.wait.iter().map(|&w| u128::from(w)).sum();
         if times.lag.count() != self.sent || times.lag.sum_ns() > wait {
             let (n, sum) = (times.lag.count(), times.lag.sum_ns());
-            wrong.push(format!("lag: {n} of {} sends, {sum} of {wait} ns waited", self.sent));
+            wrong.push(format!("lag: {n} samples of {} sends, {sum} ns of {wait} ns", self.sent));
         }
         wrong.extend(self.series_differ(tally));
         wrong
     }
 
     fn series_differ(&self, tally: &Tally) -> Vec<String> {
-        let told: Vec<(u64, u64)> =
+        let reported: Vec<(u64, u64)> =
             tally.series.cells().iter().map(|c| (c.started, c.replies)).collect();
         if tally.series.interval() != Span::from_secs(1) {
             return Vec::new();
         }
-        let told_until = told.len().max(self.seconds.len());
+        let until = reported.len().max(self.seconds.len());
         let at = |cells: &[(u64, u64)], k: usize| cells.get(k).copied().unwrap_or_default();
-        (0..told_until)
-            .filter(|&k| at(&told, k) != at(&self.seconds, k))
+        (0..until)
+            .filter(|&k| at(&reported, k) != at(&self.seconds, k))
             .map(|k| {
-                let (told, truth) = (at(&told, k), at(&self.seconds, k));
-                format!("second {k}: (starts, replies) {told:?}, in truth {truth:?}")
+                let (reported, truth) = (at(&reported, k), at(&self.seconds, k));
+                format!("second {k}: (starts, replies) {reported:?}, expected {truth:?}")
             })
             .collect()
     }
 }
 
-/// Whether a histogram says what the samples are: count, sum, minimum and maximum exactly,
-/// quantiles within 0.1 % of the exact sort (P11). `None`: it does.
-pub fn differs(what: &str, hist: &Hist, samples: &[u64]) -> Option<String> {
+/// Compare a histogram with the samples: count, sum, minimum and maximum must be exact, quantiles
+/// within 0.1 % of those of the sorted sample (P11). Returns the first difference.
+pub fn histogram_mismatch(what: &str, hist: &Hist, samples: &[u64]) -> Option<String> {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable();
     let sum: u128 = sorted.iter().map(|&s| u128::from(s)).sum();
     if hist.count() != sorted.len() as u64 {
-        return Some(format!("{what}: {} samples, in truth {}", hist.count(), sorted.len()));
+        return Some(format!("{what}: {} samples, expected {}", hist.count(), sorted.len()));
     }
     if hist.sum_ns() != sum {
-        return Some(format!("{what}: sum {} ns, in truth {sum}", hist.sum_ns()));
+        return Some(format!("{what}: sum {} ns, expected {sum}", hist.sum_ns()));
     }
     let (min, max) = (sorted.first().copied(), sorted.last().copied());
     if (hist.min().map(|s| s.0), hist.max().map(|s| s.0)) != (min, max) {
-        let told = (hist.min(), hist.max());
-        return Some(format!("{what}: from and to {told:?}, in truth {min:?} and {max:?}"));
+        let reported = (hist.min(), hist.max());
+        return Some(format!(
+            "{what}: minimum and maximum {reported:?}, expected {min:?}, {max:?}"
+        ));
     }
     for q in [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999] {
-        let Some(told) = hist.quantile(q) else { continue };
+        let Some(reported) = hist.quantile(q) else { continue };
         let rank = ((q * sorted.len() as f64).ceil() as usize).max(1);
         let exact = sorted[rank - 1] as f64;
-        if (told.0 as f64 - exact).abs() > exact * 0.001 + 1.0 {
-            return Some(format!("{what}: quantile {q} is {} ns, in truth {exact}", told.0));
+        if (reported.0 as f64 - exact).abs() > exact * 0.001 + 1.0 {
+            return Some(format!("{what}: quantile {q} is {} ns, expected {exact}", reported.0));
         }
     }
     None
 }
 
-/// The sums that hold in every run, whatever the faults (P4). Every sentence is a broken one.
-pub fn conserves(tally: &Tally) -> Vec<String> {
+/// Check the equations between counters that hold in every run, whatever fails (P4). Returns one
+/// message for each that does not hold.
+pub fn violated_invariants(tally: &Tally) -> Vec<String> {
     let t = tally;
     let timeouts =
         t.faults[Fault::RequestTimeout as usize] + t.faults[Fault::ConnectTimeout as usize];
@@ -201,7 +203,7 @@ pub fn conserves(tally: &Tally) -> Vec<String> {
         .map(|f| t.faults[f as usize])
         .iter()
         .sum::<u64>()
-        // A reply that is not as expected may give its request another try.
+        // A request may be sent again after an unexpected reply.
         + t.retries;
     let mut wrong = Vec::new();
     let mut must = |holds: bool, what: String| {
@@ -221,11 +223,11 @@ pub fn conserves(tally: &Tally) -> Vec<String> {
         statuses >= t.replies && statuses <= judged,
         format!("{statuses} statuses, {judged} judged"),
     );
-    // Little's law: both sides come from the same readings of the clock.
-    if let Some(counted) = t.under_way() {
+    // Little's law is exact here: both sides use the same readings of the clock.
+    if let Some(counted) = t.in_flight_mean() {
         let timed = t.concurrency();
         let equal = (counted - timed).abs() <= 1e-9 * counted.max(1.0);
-        must(equal, format!("{counted} under way as counted, {timed} by their times"));
+        must(equal, format!("{counted} in flight as counted, {timed} from the times"));
     }
     let h = &t.times;
     let counts = [
@@ -233,31 +235,31 @@ pub fn conserves(tally: &Tally) -> Vec<String> {
         ("first byte", h.first_byte.count(), t.replies),
         ("transfer", h.transfer.count(), t.replies),
         ("failed", h.failed.count(), t.failed - timeouts),
-        ("lag", h.lag.count(), t.sent),
+        ("send_lag", h.lag.count(), t.sent),
         ("connect", h.connect.count(), t.connected),
     ];
-    for (what, told, truth) in counts {
-        must(told == truth, format!("{what}: {told} samples for {truth} requests"));
+    for (what, reported, truth) in counts {
+        must(reported == truth, format!("{what}: {reported} samples for {truth} requests"));
     }
     let service = h.service.count();
     must(
         (t.replies..=t.replies + timeouts).contains(&service),
         format!("service: {service} samples for {} replies and {timeouts} timeouts", t.replies),
     );
-    let links = &t.links;
+    let links = &t.connections;
     let (lived, broken) = (links.lifetimes.count(), links.faults.iter().sum::<u64>());
-    must(lived <= t.connected, format!("{lived} connections lived of {}", t.connected));
-    must(broken <= t.connects, format!("{broken} connections broke of {}", t.connects));
+    must(lived <= t.connected, format!("{lived} lifetimes of {} connections", t.connected));
+    must(broken <= t.connects, format!("{broken} of {} connections failed", t.connects));
     wrong.extend(sessions_conserve(t));
     wrong
 }
 
-/// The sums of sessions and names.
+/// The equations between the counters of sessions and names.
 fn sessions_conserve(t: &Tally) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut same = |what: &str, told: u64, truth: u64| {
-        if told != truth {
-            wrong.push(format!("{what}: {told}, not {truth}"));
+    let mut same = |what: &str, reported: u64, truth: u64| {
+        if reported != truth {
+            wrong.push(format!("{what}: {reported}, expected {truth}"));
         }
     };
     if let Some(s) = &t.sessions {

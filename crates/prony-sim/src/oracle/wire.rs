@@ -1,19 +1,19 @@
-//! Messages in a stream of bytes, told apart by the blank line and the content length alone: enough
-//! for requests and for the replies of well-behaved plants, and written without a glance at the
-//! client's own parser.
+//! Finds the messages in a stream of bytes by the blank line and the content length alone. That is
+//! enough for requests and for the replies of well-behaved servers. The code is independent of the
+//! client's parser.
 
-/// Where a message begins or ends.
+/// The start or the end of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mark<'a> {
-    /// Its first byte is here.
-    Begins,
-    /// Its last byte is here.
-    Ends {
-        /// First line and headers, with the blank line.
+    /// The first byte of a message.
+    Start,
+    /// The last byte of a message.
+    End {
+        /// The first line and the headers, with the blank line.
         head: &'a [u8],
-        /// A reply's status; 0 for requests.
+        /// The status of a reply; 0 for requests.
         status: u16,
-        /// Bytes of its body.
+        /// Length of the body in bytes.
         body: u64,
     },
 }
@@ -22,18 +22,23 @@ pub(crate) enum Mark<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
     head: Vec<u8>,
-    /// Bytes of the body still to come; `None` inside the head.
+    /// Remaining bytes of the body; `None` inside the head.
     left: Option<u64>,
     body: u64,
 }
 
 impl Parser {
-    /// Take in bytes and tell the marks in them.
-    pub(crate) fn feed(&mut self, mut data: &[u8], replies: bool, mut tell: impl FnMut(Mark<'_>)) {
+    /// Parse these bytes, and report the starts and ends of messages in them.
+    pub(crate) fn feed(
+        &mut self,
+        mut data: &[u8],
+        replies: bool,
+        mut report: impl FnMut(Mark<'_>),
+    ) {
         while !data.is_empty() {
             if self.left.is_none() {
                 if self.head.is_empty() {
-                    tell(Mark::Begins);
+                    report(Mark::Start);
                 }
                 data = self.feed_head(data, replies);
             }
@@ -43,16 +48,16 @@ impl Parser {
             self.left = Some(left - n);
             if left == n {
                 let status = if replies { status_of(&self.head) } else { 0 };
-                tell(Mark::Ends { head: &self.head, status, body: self.body });
+                report(Mark::End { head: &self.head, status, body: self.body });
                 self.head.clear();
                 self.left = None;
             }
         }
     }
 
-    /// Take the head's bytes up to its blank line; the rest is returned.
+    /// Parse the head up to its blank line; return the bytes after it.
     fn feed_head<'d>(&mut self, data: &'d [u8], replies: bool) -> &'d [u8] {
-        // The blank line may have begun in what came before.
+        // The blank line may start in the bytes parsed before.
         let from = self.head.len().saturating_sub(3);
         let before = self.head.len();
         self.head.extend_from_slice(data);
@@ -68,7 +73,7 @@ impl Parser {
     }
 }
 
-/// The status of a reply's head; 0 where there is none.
+/// The status in a reply's head; 0 if there is none.
 pub(crate) fn status_of(head: &[u8]) -> u16 {
     let digits = head.get(9..12).unwrap_or_default();
     std::str::from_utf8(digits).ok().and_then(|s| s.parse().ok()).unwrap_or(0)
@@ -94,21 +99,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_messages_however_they_are_cut() {
-        let stream = b"GET /7 HTTP/1.1\r\nhost: x\r\n\r\nPOST /a/8 HTTP/1.1\r\nContent-Length: 5\r\n\r\nhelloGET / HTTP/1.1\r\n\r\n";
+    fn finds_messages_in_segments_of_any_size() {
+        let stream = b"GET /7 HTTP/1.1\r\nhost: x\r\n\r\n\
+            POST /a/8 HTTP/1.1\r\nContent-Length: 5\r\n\r\nhelloGET / HTTP/1.1\r\n\r\n";
         for size in 1..=stream.len() {
             let mut parser = Parser::default();
             let mut found = Vec::new();
-            let mut begun = 0;
+            let mut started = 0;
             for piece in stream.chunks(size) {
                 parser.feed(piece, false, |mark| match mark {
-                    Mark::Begins => begun += 1,
-                    Mark::Ends { head, body, .. } => {
+                    Mark::Start => started += 1,
+                    Mark::End { head, body, .. } => {
                         found.push((head.len(), number_of(head), body));
                     }
                 });
             }
-            assert_eq!(begun, 3, "pieces of {size}");
+            assert_eq!(started, 3, "segments of {size}");
             assert_eq!(found, [(28, Some(7), 0), (41, Some(8), 5), (18, None, 0)]);
         }
     }
@@ -119,7 +125,7 @@ mod tests {
         let mut statuses = Vec::new();
         let stream = b"HTTP/1.1 103 Early\r\ncontent-length: 9\r\n\r\nHTTP/1.1 204 No\r\n\r\n";
         parser.feed(stream, true, |mark| {
-            if let Mark::Ends { status, body, .. } = mark {
+            if let Mark::End { status, body, .. } = mark {
                 statuses.push((status, body));
             }
         });

@@ -1,147 +1,161 @@
-//! The virtual world: one clock, one heap of events, clients and servers that are [`Machine`]s,
-//! links between them.
+//! The virtual world: one clock, one heap of events, clients and servers that are [`Machine`]s, and
+//! the network between them.
 //!
-//! The world is a driver like any other and obeys the contract of [`prony_core::machine`] to the
-//! letter; where a machine breaks it the world panics with the rule that was broken, so a seed that
-//! finds a bug says which. Everything that happens follows from the setup and its seed: same seed,
-//! same outcome to the byte.
+//! The world is a driver, and follows the contract of [`prony_core::machine`]. If a machine breaks
+//! the contract, the world panics and says how. The setup and its seed determine everything: the
+//! same seed gives the same outcome to the byte.
 
+mod actions;
 mod events;
-mod held;
-mod wants;
+mod pauses;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use prony_core::fault::Fault;
 use prony_core::machine::{Machine, StopRequest};
 use prony_core::summary::Stalls;
 use prony_core::units::{ConnId, Nanos, Span};
 
-use crate::dice::Dice;
 use crate::link::{Link, Pipe};
 use crate::oracle::Oracle;
-pub use held::Held;
+use crate::rng::Rng;
+pub use pauses::Pauses;
 
-/// What the world is like.
+/// The configuration of a world.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The network, the same for every connection.
     pub link: Link,
-    /// The seed of all that is left to chance in it.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// What the user asks of all clients, and when.
+    /// When the user stops all clients, and how.
     pub stops: Vec<(Nanos, StopRequest)>,
-    /// A client's timer fires up to so much late (a busy or coarse machine).
-    pub late: Span,
-    /// When the clients do not get to run.
-    pub held: Option<Held>,
-    /// Events after which the world is taken for hung and panics.
-    pub steps: u64,
-    /// What the kernels of the clients' machines take, and note the times of; `None`: nothing.
+    /// How late a client's timer can fire; the lateness is uniform from zero.
+    pub timer_lateness: Span,
+    /// When the clients do not run.
+    pub pauses: Option<Pauses>,
+    /// The number of events after which the world panics, because it hangs.
+    pub max_events: u64,
+    /// The delays of the clients' kernels, which then also make timestamps; `None`: neither.
     pub kernel: Option<Kernel>,
-    /// Whether the oracle follows every request; costs time and memory.
+    /// Whether the oracle follows every request, which costs time and memory.
     pub watch: bool,
-    /// Whether the clients keep service times over time ([`prony_core::record::Tally::served`]).
+    /// Whether the world calls `on_poll` of the clients.
+    pub report_polls: bool,
+    /// Whether the clients keep the timestamps of every success
+    /// ([`prony_core::record::Tally::kept`]).
+    pub keep_requests: bool,
+    /// Whether the clients keep the service times over time
+    /// ([`prony_core::record::Tally::service_series`]).
     pub keep_service: bool,
 }
 
-/// How long the kernel of a client's machine takes on the way out and in.
+/// The delays of the kernel of a client's host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// From the write to the packet scheduler.
     pub to_scheduler: Span,
-    /// From there to the device, from where it is the card's.
+    /// From the packet scheduler to the network device.
     pub to_device: Span,
     /// From the arrival to the read.
     pub to_user: Span,
-    /// The network card, if it notes times as well; without one, the device is the link's begin.
+    /// The network card, if it makes timestamps too. Without one, the link starts at the device.
     pub card: Option<Card>,
 }
 
-/// A network card that notes times.
+/// A network card that makes timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Card {
-    /// How long it takes between the device and the link, both ways.
+    /// The delay between the device and the link, in each direction.
     pub takes: Span,
     /// By how many nanoseconds its clock is ahead.
     pub ahead: u64,
-    /// Whether it tells of what it has sent only after the next bytes have been read.
+    /// Whether its timestamp of a write arrives only after the next bytes have been read.
     pub is_slow: bool,
 }
 
 impl Kernel {
-    /// What the card takes, one way.
+    /// The delay of the card, in one direction.
     fn card_takes(&self) -> Span {
         self.card.map_or(Span::ZERO, |card| card.takes)
     }
 }
 
-/// What has happened.
+/// What happened in a world.
 #[derive(Debug)]
-pub struct Ran {
-    /// When each client was finished.
+pub struct WorldOutcome {
+    /// When each client finished.
     pub finished: Vec<Nanos>,
-    /// Calls of `on_*` that each client got.
+    /// The number of `on_*` calls of each client.
     pub turns: Vec<u64>,
-    /// What each client's event loop would tell of its stalls.
+    /// The stalls that each client's event loop would have reported.
     pub stalls: Vec<Stalls>,
-    /// Connections that clients still held when they were finished.
-    pub left_open: u64,
-    /// Connections that servers still held when nothing more could happen.
-    pub dangling: u64,
-    /// Events.
-    pub steps: u64,
-    /// A digest of every event, its time and its bytes, in order.
-    pub trace: u64,
-    /// What the world saw on the wires.
+    /// Connections that clients had open when they finished.
+    pub client_connections_left: u64,
+    /// Connections that servers had open at the end.
+    pub server_connections_left: u64,
+    /// The number of events.
+    pub events: u64,
+    /// A digest of every event, with its time and its bytes, in order.
+    pub digest: u64,
+    /// What was observed on the network.
     pub oracle: Oracle,
 }
 
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
 
-/// Actions after one call, and events at one instant, beyond which nobody works any more: a
-/// livelock.
+/// More actions after one call, or more events at one time, are a livelock.
 const LIVELOCK: u64 = 2_000_000;
 
 struct World<'a, 'm> {
     setup: &'a Setup,
-    dice: Dice,
+    rng: Rng,
     now: Nanos,
     heap: BinaryHeap<Reverse<Event>>,
     seq: u64,
     /// Clients first, then servers.
     machines: &'a mut [&'m mut dyn Machine],
-    seats: Vec<Seat>,
+    states: Vec<MachineState>,
     clients: usize,
     conns: Vec<Conn>,
     free: Vec<usize>,
-    spare: Vec<Vec<u8>>,
-    ran: Ran,
+    free_buffers: Vec<Vec<u8>>,
+    outcome: WorldOutcome,
     instant: u64,
 }
 
-/// A machine's place in the world.
+/// The world's state of one machine.
 #[derive(Default)]
-struct Seat {
-    /// By slot of the id: its generation and the connection.
+struct MachineState {
+    /// For each slot of an id: the generation and the connection.
     names: Vec<Option<(u32, usize)>>,
     deadline: Option<Nanos>,
     tick_at: Option<Nanos>,
     finished: Option<Nanos>,
     turns: u64,
+    /// When its sockets were last polled.
+    polled: Option<Nanos>,
+    /// When the first event of this pause was due.
+    woken: Option<Nanos>,
+    /// How long it waited for a processor at the end of its last poll.
+    delay: Span,
 }
 
 struct Conn {
     ends: [End; 2],
-    /// By sending end.
+    /// Indexed by the sending end.
     pipes: [Pipe; 2],
-    /// Events in the heap that name this connection.
+    /// Events in the heap that refer to this connection.
     pending: u32,
     endpoint: u32,
     was_reset: bool,
-    /// Whether it is forgotten and its place free.
+    /// When segments arrived while the client was paused, in order.
+    unread: VecDeque<Nanos>,
+    /// When the connection opened, if the client was paused then.
+    opened_in_pause: Option<Nanos>,
+    /// Whether the place can be used again.
     free: bool,
 }
 
@@ -149,43 +163,43 @@ struct Conn {
 struct End {
     machine: usize,
     id: ConnId,
-    state: State,
+    state: EndState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Not there yet (the server's end before it was accepted).
+enum EndState {
+    /// The server's end, before the connection is accepted.
     Absent,
     Opening,
     Open,
-    /// The machine was told that all is over, and has not yet let go.
+    /// The connection has failed; the machine has not closed it yet.
     Dead,
-    /// The machine has let go.
-    Gone,
+    /// The machine has closed the connection.
+    Closed,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Event {
     at: Nanos,
     seq: u64,
-    what: What,
+    kind: EventKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum EventKind {
     /// The connect reaches the server.
     Syn(usize),
-    /// The client learns that it is connected.
+    /// The client's connection is open.
     Opened(usize),
-    /// The client learns that it is not.
+    /// The client's connect has failed.
     Failed(usize, Fault),
-    /// The next piece from that end arrives at the other.
+    /// The next segment from this end arrives at the other end.
     Arrives(usize, usize),
-    /// That end learns that so many of its bytes have arrived.
+    /// This number of bytes from this end is acknowledged.
     Ack(usize, usize, usize),
-    /// That end's socket has room again.
+    /// The socket of this end is writable again.
     Writable(usize, usize),
-    /// The machine has looked at its sockets.
+    /// The machine's sockets have been polled.
     Turn(usize),
     Stop(StopRequest),
 }
@@ -196,25 +210,31 @@ impl Default for Setup {
             link: Link::default(),
             seed: 0,
             stops: Vec::new(),
-            late: Span::ZERO,
-            held: None,
-            steps: 200_000_000,
+            timer_lateness: Span::ZERO,
+            pauses: None,
+            max_events: 200_000_000,
             kernel: None,
             watch: true,
+            report_polls: true,
+            keep_requests: false,
             keep_service: false,
         }
     }
 }
 
 impl Setup {
-    /// A world with that network and seed.
+    /// A world with this network and seed.
     pub fn new(link: Link, seed: u64) -> Self {
         Self { link, seed, ..Self::default() }
     }
 
-    /// Run the clients against the servers until every client is finished and what is then still
-    /// under way has arrived. A connection to endpoint e goes to server e modulo their number.
-    pub fn run(&self, clients: &mut [&mut dyn Machine], servers: &mut [&mut dyn Machine]) -> Ran {
+    /// Run the clients against the servers until every client has finished and everything in
+    /// flight has arrived. A connection to endpoint e goes to server e modulo their number.
+    pub fn run(
+        &self,
+        clients: &mut [&mut dyn Machine],
+        servers: &mut [&mut dyn Machine],
+    ) -> WorldOutcome {
         let count = clients.len();
         let mut machines: Vec<&mut dyn Machine> = Vec::new();
         for client in clients.iter_mut() {
@@ -230,72 +250,73 @@ impl Setup {
 impl<'a, 'm> World<'a, 'm> {
     fn new(setup: &'a Setup, machines: &'a mut [&'m mut dyn Machine], clients: usize) -> Self {
         assert!(clients > 0 && clients < machines.len(), "a world needs clients and servers");
-        let seats = machines.iter().map(|_| Seat::default()).collect();
+        let states = machines.iter().map(|_| MachineState::default()).collect();
         Self {
             setup,
-            dice: Dice::new(setup.seed, 0x11),
+            rng: Rng::new(setup.seed, 0x11),
             now: Nanos::ZERO,
             heap: BinaryHeap::new(),
             seq: 0,
             machines,
-            seats,
+            states,
             clients,
             conns: Vec::new(),
             free: Vec::new(),
-            spare: Vec::new(),
-            ran: Ran {
+            free_buffers: Vec::new(),
+            outcome: WorldOutcome {
                 finished: Vec::new(),
                 turns: Vec::new(),
                 stalls: Vec::new(),
-                left_open: 0,
-                dangling: 0,
-                steps: 0,
-                trace: 0xcbf2_9ce4_8422_2325,
+                client_connections_left: 0,
+                server_connections_left: 0,
+                events: 0,
+                digest: 0xcbf2_9ce4_8422_2325,
                 oracle: Oracle::new(setup.watch),
             },
             instant: 0,
         }
     }
 
-    fn run(mut self) -> Ran {
+    fn run(mut self) -> WorldOutcome {
         for &(at, how) in &self.setup.stops {
-            self.push(at, What::Stop(how));
+            self.push(at, EventKind::Stop(how));
         }
         for m in 0..self.machines.len() {
             self.settle(m);
         }
-        while let Some((at, what)) = self.next() {
-            if let Some(end) = self.held_until(at, what) {
-                self.put_off(end, what);
+        while let Some((at, kind)) = self.next() {
+            if let Some(end) = self.postponed_until(at, kind) {
+                self.postpone(end, at, kind);
                 continue;
             }
             self.advance(at);
-            match what {
-                Ok(what) => self.happen(what),
+            match kind {
+                Ok(kind) => self.handle(kind),
                 Err(m) => self.tick(m),
             }
         }
-        for (m, seat) in self.seats.iter().enumerate().take(self.clients) {
-            let Some(at) = seat.finished else {
-                panic!("client {m} is not finished, and nothing will ever happen again");
+        for (m, state) in self.states.iter().enumerate().take(self.clients) {
+            let Some(at) = state.finished else {
+                panic!("client {m} has not finished, but there are no more events");
             };
-            self.ran.finished.push(at);
-            self.ran.turns.push(seat.turns);
-            self.ran.stalls.push(self.setup.held.map(|h| h.stalls(at)).unwrap_or_default());
+            self.outcome.finished.push(at);
+            self.outcome.turns.push(state.turns);
+            self.outcome.stalls.push(self.setup.pauses.map(|h| h.stalls(at)).unwrap_or_default());
         }
-        self.ran.dangling = self.conns.iter().filter(|c| c.ends[SERVER].holds()).count() as u64;
-        self.ran
+        self.outcome.server_connections_left =
+            self.conns.iter().filter(|c| c.ends[SERVER].is_held()).count() as u64;
+        self.outcome
     }
 
-    /// The next thing that happens: an event, or the timer of a machine.
-    fn next(&mut self) -> Option<(Nanos, Result<What, usize>)> {
-        let over = self.seats[..self.clients].iter().all(|s| s.finished.is_some());
+    /// The next event, or the machine whose timer fires next.
+    fn next(&mut self) -> Option<(Nanos, Result<EventKind, usize>)> {
+        let over = self.states[..self.clients].iter().all(|s| s.finished.is_some());
         if over && self.free.len() == self.conns.len() {
             return None;
         }
-        let tick = (0..self.seats.len())
-            .filter(|&m| self.seats[m].finished.is_none())
-            .filter_map(|m| self.seats[m].tick_at.map(|at| (at, m)))
+        let tick = (0..self.states.len())
+            .filter(|&m| self.states[m].finished.is_none())
+            .filter_map(|m| self.states[m].tick_at.map(|at| (at, m)))
             .min();
         let event = self.heap.peek().map(|Reverse(e)| e.at);
         match (event, tick) {
@@ -304,52 +325,56 @@ impl<'a, 'm> World<'a, 'm> {
             (None, Some((t, m))) => Some((t, Err(m))),
             (Some(at), _) => {
                 let Reverse(e) = self.heap.pop().expect("it was just seen");
-                Some((at, Ok(e.what)))
+                Some((at, Ok(e.kind)))
             }
         }
     }
 
     fn advance(&mut self, at: Nanos) {
-        assert!(at >= self.now, "time goes backwards: {} after {}", at, self.now);
+        assert!(at >= self.now, "time went backwards: {} after {}", at, self.now);
         self.instant = if at > self.now { 0 } else { self.instant + 1 };
         self.now = at;
-        self.ran.steps += 1;
-        assert!(self.instant < LIVELOCK, "livelock: time stands still at {at}");
-        assert!(self.ran.steps <= self.setup.steps, "hung: {} events until {at}", self.ran.steps);
-        self.note(at.0);
+        self.outcome.events += 1;
+        assert!(self.instant < LIVELOCK, "livelock: too many events at {at}");
+        assert!(
+            self.outcome.events <= self.setup.max_events,
+            "the world hangs: {} events until {at}",
+            self.outcome.events
+        );
+        self.digest(at.0);
     }
 
-    fn push(&mut self, at: Nanos, what: What) {
+    fn push(&mut self, at: Nanos, kind: EventKind) {
         self.seq += 1;
-        if let Some(c) = what.conn() {
+        if let Some(c) = kind.conn() {
             self.conns[c].pending += 1;
         }
-        self.heap.push(Reverse(Event { at, seq: self.seq, what }));
+        self.heap.push(Reverse(Event { at, seq: self.seq, kind }));
     }
 
-    /// Add a word to the digest of all that has happened.
-    fn note(&mut self, word: u64) {
-        let mixed = (self.ran.trace ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.ran.trace = mixed ^ (mixed >> 29);
+    /// Add a word to the digest of all events.
+    fn digest(&mut self, word: u64) {
+        let mixed = (self.outcome.digest ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.outcome.digest = mixed ^ (mixed >> 29);
     }
 
-    fn note_bytes(&mut self, data: &[u8]) {
+    fn digest_bytes(&mut self, data: &[u8]) {
         for chunk in data.chunks(8) {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);
-            self.note(u64::from_le_bytes(word));
+            self.digest(u64::from_le_bytes(word));
         }
-        self.note(data.len() as u64);
+        self.digest(data.len() as u64);
     }
 }
 
 impl End {
-    fn holds(self) -> bool {
-        matches!(self.state, State::Opening | State::Open | State::Dead)
+    fn is_held(self) -> bool {
+        matches!(self.state, EndState::Opening | EndState::Open | EndState::Dead)
     }
 }
 
-impl What {
+impl EventKind {
     fn conn(self) -> Option<usize> {
         match self {
             Self::Syn(c)

@@ -1,27 +1,30 @@
-//! The virtual world's tests: the world itself, then what prony says about it.
+//! Tests in virtual time: of the world itself, and of the figures that prony reports in it.
 
 mod arrivals;
-mod bounds;
-mod closers;
+mod bottlenecks;
+mod closing_servers;
 mod confidence;
-mod dynamic;
+mod delegate;
 mod exchange;
 mod faults;
 mod freezes;
+mod goals;
 #[path = "../../../prony-core/tests/identity/mod.rs"]
 mod identity;
-mod pass_on;
+mod kernel_timestamps;
+mod merged;
+mod meter_added;
 mod plans;
-mod regress;
+mod rate_changes;
+mod regressions;
 mod replay;
-mod secured;
 mod serve;
 mod sessions;
-mod stamps;
-mod steered;
 mod streams;
+mod templates;
 mod theory;
+mod thresholds;
+mod tls;
 mod truth;
-mod until;
 mod verdicts;
 mod world;

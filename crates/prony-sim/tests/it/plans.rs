@@ -2,11 +2,11 @@
 
 use prony_core::plan::{CallSpec, Expect, Load, Plan, Stop, Think};
 use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::summary::{Meter, RunInfo, Summary};
+use prony_core::summary::{RunInfo, Summary, WorkerStats};
 use prony_core::target::Endpoint;
 use prony_core::units::{Nanos, Span};
 use prony_sim::Outcome;
-use prony_sim::oracle::{Truth, conserves};
+use prony_sim::oracle::{Truth, violated_invariants};
 
 pub(crate) fn ms(n: u64) -> Span {
     Span::from_millis(n)
@@ -21,7 +21,7 @@ pub(crate) fn get(path: &str) -> CallSpec {
         endpoint: 0,
         method: "GET".into(),
         path: path.into(),
-        authority: "plant".into(),
+        authority: "server".into(),
         ..CallSpec::default()
     }
 }
@@ -31,7 +31,7 @@ fn plan(load: Load, stop: Stop) -> Plan {
         connect_timeout: Span::from_secs(60),
         expect: Expect { statuses: vec![(200, 599)], ..Expect::default() },
         ..Plan::new(
-            vec![Endpoint::Tcp { host: "plant".into(), port: 80 }],
+            vec![Endpoint::Tcp { host: "server".into(), port: 80 }],
             vec![get("/")],
             load,
             stop,
@@ -39,64 +39,66 @@ fn plan(load: Load, stop: Stop) -> Plan {
     }
 }
 
-/// So many requests by that law at that rate.
+/// An open loop of this number of requests.
 pub(crate) fn open(rate: f64, arrivals: Arrivals, requests: u64) -> Plan {
     let rate = RatePlan::constant(rate);
     let load = Load::Open { rate, arrivals, connections: 1 << 20 };
     plan(load, Stop { requests: Some(requests), sessions: None, duration: None })
 }
 
-/// A closed loop until the duration is over.
+/// A closed loop of this duration.
 pub(crate) fn closed(connections: u32, think: Think, duration: Span) -> Plan {
     let load = Load::Closed { connections, think };
     plan(load, Stop { requests: None, sessions: None, duration: Some(duration) })
 }
 
-/// The k-th request asks for `/k`, so that the oracle knows each.
+/// Make request k ask for `/k`, so that the oracle can identify it.
 pub(crate) fn numbered(plan: Plan, requests: u64) -> Plan {
     Plan { calls: (0..requests).map(|k| get(&format!("/{k}"))).collect(), ..plan }
 }
 
-/// Says which seed it was when a test panics, wherever it does.
+/// Prints the seed if the test panics.
 pub(crate) struct Seed(pub(crate) u64);
 
 impl Drop for Seed {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("this was seed {}", self.0);
+            eprintln!("the seed was {}", self.0);
         }
     }
 }
 
-/// The report's figures of that outcome; of each worker it is known how long it ran and how it
-/// stalled.
+/// The summary of this outcome, with each worker's wall time and stalls.
 pub(crate) fn summed(plan: &Plan, run: RunInfo, outcome: Outcome) -> Summary {
-    let meters = outcome.ran.finished.iter().zip(&outcome.ran.stalls);
-    let meters = meters.map(|(end, &stalls)| Meter {
+    let workers = outcome.world.finished.iter().zip(&outcome.world.stalls);
+    let workers = workers.map(|(end, &stalls)| WorkerStats {
         wall: end.since(Nanos::ZERO),
         stalls,
-        ..Meter::default()
+        ..WorkerStats::default()
     });
-    let parts = outcome.tallies.into_iter().zip(meters).map(|((w, m), meter)| (w, m, meter));
+    let parts = outcome.tallies.into_iter().zip(workers).map(|((w, m), meter)| (w, m, meter));
     Summary::from_parts(plan.clone(), run, parts.collect())
 }
 
-/// Sums must hold in the outcome's every tally; `what` is told where they do not.
-pub(crate) fn assert_conserved(outcome: &Outcome, what: &str) {
+/// Check that the counters of every tally agree; `what` is for the message.
+pub(crate) fn assert_invariants(outcome: &Outcome, what: &str) {
     for (share, (warm, main)) in outcome.tallies.iter().enumerate() {
-        let wrong: Vec<String> = warm.iter().chain([main]).flat_map(conserves).collect();
+        let wrong: Vec<String> = warm.iter().chain([main]).flat_map(violated_invariants).collect();
         assert!(wrong.is_empty(), "{what}, share {share}: {wrong:#?}");
     }
-    assert_eq!(outcome.ran.dangling, 0, "{what}: the server still has connections");
+    assert_eq!(
+        outcome.world.server_connections_left, 0,
+        "{what}: the server still has connections"
+    );
 }
 
-/// Every figure of the tally must be what the oracle knows.
-pub(crate) fn assert_true(plan: &Plan, outcome: &Outcome, what: &str) {
-    assert_conserved(outcome, what);
-    let wrong = Truth::of(&outcome.ran.oracle, plan, false).against(&outcome.main());
+/// Check that every figure of the tallies is the oracle's.
+pub(crate) fn assert_matches_oracle(plan: &Plan, outcome: &Outcome, what: &str) {
+    assert_invariants(outcome, what);
+    let wrong = Truth::of(&outcome.world.oracle, plan, false).mismatches(&outcome.main());
     assert!(wrong.is_empty(), "{what}: {wrong:#?}");
     if let Some(warm) = outcome.warmup() {
-        let wrong = Truth::of(&outcome.ran.oracle, plan, true).against(&warm);
+        let wrong = Truth::of(&outcome.world.oracle, plan, true).mismatches(&warm);
         assert!(wrong.is_empty(), "{what}, warm-up: {wrong:#?}");
     }
 }

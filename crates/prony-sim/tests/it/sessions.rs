@@ -1,19 +1,19 @@
-//! Sessions against servers whose times are known: what they cost, which they are, and that no
-//! wait of the meter's own lies in them.
+//! Sessions against servers with known times: their lifetimes, their choice, and that they include
+//! no lateness of the meter.
 
 use prony_core::plan::{Burst, Load, Lost, Pick, Plan, SessionKind, Sessions, Stop, Think};
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
 use prony_core::units::Span;
-use prony_sim::dice::Dice;
 use prony_sim::link::Link;
 use prony_sim::load;
-use prony_sim::plant::{Law, Server, Station};
+use prony_sim::rng::Rng;
+use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::Setup;
 
-use crate::plans::{Seed, assert_conserved, at, closed, get, ms, open};
+use crate::plans::{Seed, assert_invariants, at, closed, get, ms, open};
 
-/// One way, and the service of every request.
+/// The one-way latency, and the service time of every request.
 const WAY: Span = Span::from_micros(150);
 const SERVICE: Span = Span::from_micros(700);
 
@@ -25,7 +25,7 @@ fn kind(weight: u32, bursts: Vec<Burst>) -> SessionKind {
     SessionKind { name: String::new(), weight, bursts }
 }
 
-/// The plan with these sessions, so many of them.
+/// The plan with `count` of these sessions.
 fn sessions(plan: Plan, count: u64, kinds: Vec<SessionKind>) -> Plan {
     let plan = Plan {
         calls: (0..200).map(|k| get(&format!("/{k}"))).collect(),
@@ -45,44 +45,47 @@ fn users(n: u32, count: u64, kinds: Vec<SessionKind>) -> Plan {
 fn run(plan: &Plan, shares: u32, station: Station) -> Tally {
     let setup = Setup { watch: false, ..Setup::new(Link::with_latency(WAY), 1) };
     let outcome = load(plan, shares, &setup, &mut [&mut Server::new(station)]);
-    assert_conserved(&outcome, "sessions");
+    assert_invariants(&outcome, "sessions");
     outcome.main()
 }
 
 fn station() -> Station {
-    Station::new(Law::Fixed(SERVICE), 1)
+    Station::new(ServiceTime::Fixed(SERVICE), 1)
 }
 
-/// What a burst costs: there, service, back. A lead costs that once more.
-fn turn() -> Span {
+/// The time of a burst: the round trip and the service. A lead request takes the same time again.
+fn round_trip() -> Span {
     WAY + SERVICE + WAY
 }
 
-/// One session after another: bursts of any length cost their round trips and nothing else.
-/// (httperf adds up to 2 ms to each.)
+/// One session after another: bursts of any length take their round trips and no more. (httperf
+/// adds up to 2 ms to each.)
 #[test]
-fn sequential_sessions_cost_their_round_trips_and_nothing_else() {
+fn sequential_sessions_take_only_their_round_trips() {
     for (length, lead) in [(1, false), (10, false), (64, false), (100, false), (10, true)] {
         let (count, rounds) = (20, 50);
         let bursts = vec![Burst { lead, repeat: rounds, ..burst(length, Think::None) }];
         let t = run(&users(1, count, vec![kind(1, bursts)]), 1, station());
         let turns = u64::from(rounds) * if lead { 2 } else { 1 };
-        let each = WAY + WAY + turn() * turns;
+        let each = WAY + WAY + round_trip() * turns;
         let s = t.sessions.as_ref().expect("sessions");
         assert_eq!(
             (s.completed, s.lifetime.min(), s.lifetime.max()),
             (count, Some(each), Some(each))
         );
         assert_eq!(t.end.0, each.0 * count, "bursts of {length}, lead {lead}");
-        assert_eq!((t.links.live_max, t.links.lifetimes.sum_ns()), (1, u128::from(each.0 * count)));
+        assert_eq!(
+            (t.connections.open_max, t.connections.lifetimes.sum_ns()),
+            (1, u128::from(each.0 * count))
+        );
         let requests = count * u64::from(rounds * length);
-        assert_eq!((t.replies, t.times.service.max()), (requests, Some(turn())));
+        assert_eq!((t.replies, t.times.service.max()), (requests, Some(round_trip())));
         assert_eq!(t.times.lag.max(), Some(Span::ZERO));
     }
 }
 
-/// The lifetime is the sum of its known parts, pauses and all, however many run side by side and
-/// however late the meter wakes.
+/// The lifetime is the sum of its known parts, think times included, with any number of concurrent
+/// sessions and with a late meter.
 #[test]
 fn a_lifetime_is_the_sum_of_its_parts() {
     for (late, load) in [(0, 1), (300, 1), (0, 7), (300, 7)] {
@@ -90,16 +93,16 @@ fn a_lifetime_is_the_sum_of_its_parts() {
         let bursts = vec![
             Burst { lead: true, repeat: 2, ..burst(5, Think::Fixed(pauses[0])) },
             burst(2, Think::Fixed(pauses[1])),
-            // No pause follows the last burst.
+            // There is no think time after the last burst.
             burst(3, Think::Fixed(ms(1_000))),
         ];
         let plan = users(load, 40, vec![kind(1, bursts)]);
         let mut setup = Setup { watch: false, ..Setup::new(Link::with_latency(WAY), 1) };
-        setup.late = Span::from_micros(late);
+        setup.timer_lateness = Span::from_micros(late);
         let outcome = load_of(&plan, &setup);
         let s = outcome.sessions.as_ref().expect("sessions");
-        let parts = WAY + WAY + turn() * 6 + pauses[0] * 2 + pauses[1];
-        // What the meter's lateness adds is told as lag, request by request.
+        let parts = WAY + WAY + round_trip() * 6 + pauses[0] * 2 + pauses[1];
+        // The meter's lateness is recorded as the send lag of each request.
         let lag = outcome.times.lag.max().expect("requests were sent");
         assert!(s.lifetime.max() <= Some(parts + lag * 8), "{:?} {parts:?}", s.lifetime.max());
         assert!(s.lifetime.min() >= Some(parts));
@@ -109,11 +112,11 @@ fn a_lifetime_is_the_sum_of_its_parts() {
 
 fn load_of(plan: &Plan, setup: &Setup) -> Tally {
     let outcome = load(plan, 1, setup, &mut [&mut Server::new(station())]);
-    assert_conserved(&outcome, "sessions");
+    assert_invariants(&outcome, "sessions");
     outcome.main()
 }
 
-/// Kinds of one, two and three requests, told apart by their lengths.
+/// Kinds of one, two and three requests, which the lengths identify.
 fn three_kinds() -> Vec<SessionKind> {
     [1, 2, 5].iter().zip(1..).map(|(&w, n)| kind(w, vec![burst(n, Think::None)])).collect()
 }
@@ -141,14 +144,14 @@ fn sessions_are_picked_in_turn_or_by_weight() {
     }
 }
 
-/// The same sessions, whoever runs them: in the open loop the merged tally of shares is the whole
-/// one to the byte; in the closed loop the same numbers are run.
+/// The sessions do not depend on the number of shares: in an open loop the merged tally is that of
+/// the whole to the byte; in a closed loop the number of sessions of each kind is the same.
 #[test]
 fn shares_run_the_sessions_of_the_whole() {
     for seed in 0..40 {
         let _case = Seed(seed);
-        let mut dice = Dice::new(seed, 70);
-        let arrivals = if dice.chance(0.5) { Arrivals::Fixed } else { Arrivals::Poisson };
+        let mut rng = Rng::new(seed, 70);
+        let arrivals = if rng.chance(0.5) { Arrivals::Fixed } else { Arrivals::Poisson };
         let mut kinds = three_kinds();
         for kind in &mut kinds {
             kind.bursts.push(burst(4, Think::Exponential(ms(3))));
@@ -159,8 +162,8 @@ fn shares_run_the_sessions_of_the_whole() {
         plan.sessions.as_mut().expect("sessions").pick = Pick::Random;
         let merged = |shares| {
             let mut t = run(&plan, shares, station());
-            (t.in_flight_max, t.links.live_max, t.links.burst_max) = (0, 0, 0);
-            serde_json::to_string(&t).expect("a tally can be saved")
+            (t.in_flight_max, t.connections.open_max, t.connections.opening_max) = (0, 0, 0);
+            serde_json::to_string(&t).expect("serializable")
         };
         let whole = merged(1);
         for shares in 2..5 {
@@ -176,10 +179,10 @@ fn shares_run_the_sessions_of_the_whole() {
     }
 }
 
-/// A server that stands still for a second is felt by every session that arrives meanwhile,
-/// although each could be sent only when the one before had let go of its connection.
+/// A freeze of one second shows in every session that arrives in it, although a session is sent
+/// only when an earlier one has closed its connection.
 #[test]
-fn a_freeze_is_felt_from_the_intended_start() {
+fn a_freeze_counts_from_the_intended_start() {
     let kinds = vec![kind(1, vec![burst(1, Think::None), burst(2, Think::None)])];
     let mut plan = sessions(open(100.0, Arrivals::Fixed, 1), 500, kinds);
     if let Load::Open { connections, .. } = &mut plan.load {
@@ -188,21 +191,21 @@ fn a_freeze_is_felt_from_the_intended_start() {
     let t = run(&plan, 1, station().freezes(vec![(at(2_000), ms(1_000))]));
     let s = t.sessions.as_ref().expect("sessions");
     assert_eq!(s.completed, 500);
-    // 100 sessions arrive in the second and wait 505 ms on average; the pile-up behind it goes five
-    // at a time, and adds 23 ms to each on average.
-    let base = (WAY + WAY + turn() * 2).0;
+    // 100 sessions arrive in the freeze and wait 505 ms on average. The backlog is served five at a
+    // time, which adds 23 ms to each on average.
+    let base = (WAY + WAY + round_trip() * 2).0;
     let extra = s.lifetime.sum_ns() - u128::from(base * 500);
     assert!((50_500_000_000..53_500_000_000).contains(&extra), "{extra}");
     assert!(s.lifetime.max() >= Some(ms(1_000)));
-    // Only the five that held the connections saw it in their service.
+    // Only the five sessions with a connection have it in their service time.
     assert!(t.times.service.quantile(0.99) <= Some(ms(2)));
-    assert_eq!(t.links.live_max, 5);
-    assert_eq!(t.times.lag.max(), Some(Span::ZERO), "none of it is the meter's own");
+    assert_eq!(t.connections.open_max, 5);
+    assert_eq!(t.times.lag.max(), Some(Span::ZERO), "the wait is not send lag");
 }
 
-/// A server that closes after every reply: sessions go on over one connection after another.
+/// With a server that closes after every reply, sessions continue over new connections.
 #[test]
-fn a_server_that_closes_after_each_reply_is_met_again() {
+fn sessions_continue_after_each_close() {
     for (length, lost) in [(1, Lost::Fail), (6, Lost::Resend)] {
         let mut plan = users(2, 30, vec![kind(1, vec![burst(length, Think::None); 4])]);
         plan.sessions.as_mut().expect("sessions").lost = lost;
@@ -211,6 +214,6 @@ fn a_server_that_closes_after_each_reply_is_met_again() {
         assert_eq!((s.completed, s.failed), (30, 0));
         let requests = 30 * 4 * u64::from(length);
         assert_eq!((t.replies, t.connected, s.connections), (requests, requests, requests));
-        assert_eq!(t.links.lifetimes.count(), requests);
+        assert_eq!(t.connections.lifetimes.count(), requests);
     }
 }

@@ -1,4 +1,4 @@
-//! Queueing theory on the other side: what prony measures must be what the theorems say.
+//! The measured response times agree with queueing theory.
 
 use prony_core::plan::{Plan, Think};
 use prony_core::record::Tally;
@@ -6,26 +6,26 @@ use prony_core::schedule::Arrivals;
 use prony_core::units::Span;
 use prony_sim::link::Link;
 use prony_sim::load;
-use prony_sim::plant::{Law, Server, Station};
+use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::Setup;
 
-use crate::plans::{assert_conserved, closed, open};
+use crate::plans::{assert_invariants, closed, open};
 
-/// Successive response times hang together, the more the busier the station: at a load of 0.7 the
-/// mean of so many is off by 0.4 % (one standard deviation), at 0.8 the p99 already by 1.3 %.
+/// The standard error of the mean is 0.4 % at a utilization of 0.7, that of the p99 is 1.3 % at
+/// 0.8: response times are autocorrelated, and more so at a busier station.
 const REQUESTS: u64 = 2_000_000;
 
-/// Mean and p99 of the response time, in service times, as measured at a station of `servers` that
-/// is busy for `load` of the time.
+/// The measured mean and p99 of the response time, in mean service times, at a station with this
+/// number of servers and this utilization.
 fn measured(servers: usize, load_share: f64, seed: u64) -> (f64, f64) {
     let service = Span::from_micros(100);
     let rate = load_share * servers as f64 / service.as_secs_f64();
     let mut plan = open(rate, Arrivals::Poisson, REQUESTS);
     plan.seed = seed;
-    let station = Station::new(Law::Exponential(service), seed).servers(servers);
+    let station = Station::new(ServiceTime::Exponential(service), seed).servers(servers);
     let setup = Setup { watch: false, ..Setup::new(Link::default(), seed) };
     let outcome = load(&plan, 1, &setup, &mut [&mut Server::new(station)]);
-    assert_conserved(&outcome, "M/M/c");
+    assert_invariants(&outcome, "M/M/c");
     let tally = outcome.main();
     assert_eq!((tally.replies, tally.times.lag.sum_ns()), (REQUESTS, 0));
     let response = &tally.times.response;
@@ -33,23 +33,23 @@ fn measured(servers: usize, load_share: f64, seed: u64) -> (f64, f64) {
     (response.mean_ns().unwrap() / unit, response.quantile(0.99).unwrap().0 as f64 / unit)
 }
 
-/// The share of arrivals that must wait (Erlang C), for an offered load of `a` servers.
+/// The probability that an arrival must wait (Erlang C), for an offered load of `a` erlangs.
 fn erlang_c(c: usize, a: f64) -> f64 {
     let blocked = (1..=c).fold(1.0, |b, k| a * b / (k as f64 + a * b));
     let rho = a / c as f64;
     blocked / (1.0 - rho * (1.0 - blocked))
 }
 
-/// P(response > t) of M/M/c, in service times: exponential service after a wait that is zero or
-/// exponential with rate c - a.
+/// P(response > t) of M/M/c, in mean service times: an exponential service time, after a wait that
+/// is zero, or exponential with rate c - a.
 fn tail(c: usize, a: f64, t: f64) -> f64 {
     let (wait, r) = (erlang_c(c, a), c as f64 - a);
-    // With c = 1 this is exp(-(1 - a) t).
-    let served_late = (-t).exp();
+    // For c = 1 the result is exp(-(1 - a) t).
+    let service_tail = (-t).exp();
     if (r - 1.0).abs() < 1e-9 {
-        return served_late * (1.0 + wait * t);
+        return service_tail * (1.0 + wait * t);
     }
-    served_late + wait * (served_late - (-r * t).exp()) / (r - 1.0)
+    service_tail + wait * (service_tail - (-r * t).exp()) / (r - 1.0)
 }
 
 fn p99(c: usize, a: f64) -> f64 {
@@ -64,15 +64,21 @@ fn p99(c: usize, a: f64) -> f64 {
 fn assert_theory(servers: usize, load_share: f64, seed: u64) {
     let a = load_share * servers as f64;
     let mean = 1.0 + erlang_c(servers, a) / (servers as f64 - a);
-    let (told_mean, told_p99) = measured(servers, load_share, seed);
+    let (measured_mean, measured_p99) = measured(servers, load_share, seed);
     let what = format!("{servers} servers busy {load_share}");
     let exact = p99(servers, a);
-    assert!((told_mean / mean - 1.0).abs() < 0.02, "{what}: mean {told_mean}, theory {mean}");
-    assert!((told_p99 / exact - 1.0).abs() < 0.02, "{what}: p99 {told_p99}, theory {exact}");
+    assert!(
+        (measured_mean / mean - 1.0).abs() < 0.02,
+        "{what}: mean {measured_mean}, theory {mean}"
+    );
+    assert!(
+        (measured_p99 / exact - 1.0).abs() < 0.02,
+        "{what}: p99 {measured_p99}, theory {exact}"
+    );
 }
 
 #[test]
-fn the_formulas_agree_where_they_must() {
+fn the_formulas_agree_in_known_cases() {
     for a in [0.3, 0.5, 0.8] {
         assert!((erlang_c(1, a) - a).abs() < 1e-12);
         assert!((p99(1, a) - 100_f64.ln() / (1.0 - a)).abs() < 1e-6);
@@ -82,33 +88,34 @@ fn the_formulas_agree_where_they_must() {
 }
 
 #[test]
-fn m_m_1_at_half_load() {
+fn m_m_1_at_utilization_0_5() {
     assert_theory(1, 0.5, 1);
 }
 
 #[test]
-fn m_m_1_at_seven_tenths() {
+fn m_m_1_at_utilization_0_7() {
     assert_theory(1, 0.7, 2);
 }
 
 #[test]
-fn m_m_1_at_three_tenths() {
+fn m_m_1_at_utilization_0_3() {
     assert_theory(1, 0.3, 3);
 }
 
 #[test]
-fn m_m_3_at_seven_tenths() {
+fn m_m_3_at_utilization_0_7() {
     assert_theory(3, 0.7, 4);
 }
 
 #[test]
-fn m_m_8_at_eight_tenths() {
+fn m_m_8_at_utilization_0_8() {
     assert_theory(8, 0.8, 5);
 }
 
-/// N = X (R + Z): users, throughput, response time and think time of a closed loop hang together.
+/// The interactive response time law: N = X (R + Z), with N users, throughput X, response time R
+/// and think time Z.
 #[test]
-fn the_interactive_response_time_law() {
+fn closed_loops_follow_the_interactive_response_time_law() {
     let thinks = [
         (Think::None, 0.0),
         (Think::Fixed(Span::from_millis(3)), 0.003),
@@ -117,15 +124,15 @@ fn the_interactive_response_time_law() {
     ];
     for (k, (think, z)) in thinks.into_iter().enumerate() {
         for users in [1, 7, 40] {
-            // Some 300,000 rounds, so that the think times' own mean is near the asked one.
+            // About 300,000 requests, so that the mean of the think times is near its expectation.
             let length = 300_000.0 * (z + 0.0004) / f64::from(users).min((z + 0.0004) / 0.0002);
             let plan = closed(users, think, Span::from_secs_f64(length));
-            let law = Law::Exponential(Span::from_micros(400));
-            let mut server = Server::new(Station::new(law, k as u64).servers(2));
+            let service_time = ServiceTime::Exponential(Span::from_micros(400));
+            let mut server = Server::new(Station::new(service_time, k as u64).servers(2));
             let link = Link::with_latency(Span::from_micros(20));
             let setup = Setup { watch: false, ..Setup::new(link, 1) };
             let outcome = load(&plan, 1, &setup, &mut [&mut server]);
-            assert_conserved(&outcome, "closed loop");
+            assert_invariants(&outcome, "closed loop");
             let tally = outcome.main();
             let x = tally.replies as f64 / length;
             let r = tally.times.response.mean_ns().unwrap() / 1e9;
@@ -136,15 +143,15 @@ fn the_interactive_response_time_law() {
     }
 }
 
-/// P1: the same station, answering as many a second, is another place for users who come as they
-/// like than for a few who wait for each other.
+/// P1: at the same station and rate, an open loop has a longer tail than a closed loop, in which
+/// few users wait for each other.
 #[test]
-fn p01_open_and_closed_loops_of_one_rate_have_other_tails() {
+fn p01_open_and_closed_loops_of_one_rate_have_different_tails() {
     let response = |plan: &Plan| {
-        let station = Station::new(Law::Exponential(Span::from_millis(1)), 7).servers(1);
+        let station = Station::new(ServiceTime::Exponential(Span::from_millis(1)), 7).servers(1);
         let setup = Setup { watch: false, ..Setup::new(Link::default(), 7) };
         let outcome = load(plan, 1, &setup, &mut [&mut Server::new(station)]);
-        assert_conserved(&outcome, "loop");
+        assert_invariants(&outcome, "loop");
         outcome.main()
     };
     let length = Span::from_secs(400);
@@ -155,7 +162,7 @@ fn p01_open_and_closed_loops_of_one_rate_have_other_tails() {
     assert!((700.0..950.0).contains(&rate), "near saturation: {rate}/s of 1,000");
     assert_eq!(many.replies, few.replies);
     let p99 = |t: &Tally| t.times.response.quantile(0.99).unwrap().as_secs_f64();
-    // What the theorem says of the open one, in seconds.
+    // The p99 of the open loop in theory, in seconds.
     let theory = 100.0_f64.ln() / (1_000.0 - rate);
     assert!((p99(&many) / theory - 1.0).abs() < 0.1, "{} and {theory}", p99(&many));
     assert!(p99(&many) > 2.5 * p99(&few), "open {} s, closed {} s", p99(&many), p99(&few));

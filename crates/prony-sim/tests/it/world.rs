@@ -1,34 +1,34 @@
-//! The world itself, run with a client that is too simple to be wrong: bytes arrive as they were
-//! sent, in time, and the oracle sees what is there.
+//! Tests of the world itself, with a very simple client: bytes arrive as they were sent and in
+//! time, and the oracle records them correctly.
 
 use std::collections::VecDeque;
 
 use prony_core::fault::Fault;
 use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
 use prony_core::units::{ConnId, Nanos, Span};
-use prony_sim::dice::Dice;
-use prony_sim::link::{ConnectOdds, Link};
-use prony_sim::plant::{Hostile, Law, Scripted, Server, Station, Step};
-use prony_sim::world::{Ran, Setup};
+use prony_sim::link::{ConnectFaults, Link};
+use prony_sim::rng::Rng;
+use prony_sim::server::{Hostile, Scripted, Server, ServiceTime, Station, Step};
+use prony_sim::world::{Setup, WorldOutcome};
 
-/// Opens some connections, sends a number of requests on each, one after the other, and keeps what
-/// comes back.
+/// Opens some connections, sends a number of requests on each, one after the other, and keeps the
+/// replies.
 #[derive(Debug)]
 struct Pinger {
-    lines: Vec<Line>,
+    conns: Vec<Conn>,
     actions: VecDeque<Action>,
     rounds: u32,
-    patience: Nanos,
+    timeout: Nanos,
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct Conn {
     left: u32,
     out: Vec<u8>,
-    heard: Vec<u8>,
-    /// Where the awaited reply begins.
+    received: Vec<u8>,
+    /// Where the current reply starts.
     since: usize,
-    /// Where it ends, once that is known.
+    /// Where it ends; 0 while that is unknown.
     needs: usize,
     faults: Vec<Option<Fault>>,
     over: bool,
@@ -39,12 +39,12 @@ struct Line {
 impl Pinger {
     fn new(connections: u32, rounds: u32) -> Self {
         let mut actions = VecDeque::new();
-        let mut lines = Vec::new();
+        let mut conns = Vec::new();
         for slot in 0..connections {
             actions.push_back(Action::Connect { id: Self::id(slot), endpoint: 0 });
-            lines.push(Line { left: rounds, ..Line::default() });
+            conns.push(Conn { left: rounds, ..Conn::default() });
         }
-        Self { lines, actions, rounds, patience: Nanos(60_000_000_000) }
+        Self { conns, actions, rounds, timeout: Nanos(60_000_000_000) }
     }
 
     fn id(slot: u32) -> ConnId {
@@ -52,53 +52,53 @@ impl Pinger {
     }
 
     fn ask(&mut self, id: ConnId) {
-        let k = id.slot * self.rounds + self.rounds - self.lines[id.slot as usize].left;
-        let line = &mut self.lines[id.slot as usize];
-        line.left -= 1;
-        line.out.extend_from_slice(format!("GET /{k} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
+        let k = id.slot * self.rounds + self.rounds - self.conns[id.slot as usize].left;
+        let conn = &mut self.conns[id.slot as usize];
+        conn.left -= 1;
+        conn.out.extend_from_slice(format!("GET /{k} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
         self.actions.push_back(Action::Transmit { id });
     }
 
     fn over(&mut self, id: ConnId) {
-        let line = &mut self.lines[id.slot as usize];
-        if !std::mem::replace(&mut line.over, true) {
+        let conn = &mut self.conns[id.slot as usize];
+        if !std::mem::replace(&mut conn.over, true) {
             self.actions.push_back(Action::Close { id, how: CloseHow::Orderly });
         }
-        if self.lines.iter().all(|l| l.over) {
+        if self.conns.iter().all(|l| l.over) {
             self.actions.push_back(Action::Finished);
         }
     }
 
-    /// Whether the reply that began at `since` is whole, `new` bytes of it having just come.
-    fn is_whole(line: &mut Line, new: usize) -> bool {
-        if line.needs == 0 {
-            let from = (line.heard.len() - new).saturating_sub(3).max(line.since);
-            let blank = line.heard[from..].windows(4).position(|w| w == b"\r\n\r\n");
+    /// Whether the reply that starts at `since` is complete, after `new` more bytes.
+    fn is_whole(conn: &mut Conn, new: usize) -> bool {
+        if conn.needs == 0 {
+            let from = (conn.received.len() - new).saturating_sub(3).max(conn.since);
+            let blank = conn.received[from..].windows(4).position(|w| w == b"\r\n\r\n");
             let Some(end) = blank.map(|at| from + at + 4) else { return false };
-            let text = String::from_utf8_lossy(&line.heard[line.since..end]).to_lowercase();
+            let text = String::from_utf8_lossy(&conn.received[conn.since..end]).to_lowercase();
             let length = text.split("content-length: ").nth(1);
             let length = length.and_then(|t| t.split("\r\n").next()).and_then(|t| t.parse().ok());
-            line.needs = end + length.unwrap_or(0_usize);
+            conn.needs = end + length.unwrap_or(0_usize);
         }
-        line.heard.len() >= line.needs
+        conn.received.len() >= conn.needs
     }
 }
 
 impl Machine for Pinger {
     fn on_connected(&mut self, id: ConnId, now: Nanos) {
-        self.lines[id.slot as usize].opened = Some(now);
+        self.conns[id.slot as usize].opened = Some(now);
         self.ask(id);
     }
 
     fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
-        let line = &mut self.lines[id.slot as usize];
-        assert!(!line.over && !data.is_empty());
-        line.heard.extend_from_slice(data);
-        if Self::is_whole(line, data.len()) {
-            line.since = line.heard.len();
-            line.needs = 0;
-            line.answers.push(now);
-            if line.left > 0 {
+        let conn = &mut self.conns[id.slot as usize];
+        assert!(!conn.over && !data.is_empty());
+        conn.received.extend_from_slice(data);
+        if Self::is_whole(conn, data.len()) {
+            conn.since = conn.received.len();
+            conn.needs = 0;
+            conn.answers.push(now);
+            if conn.left > 0 {
                 self.ask(id);
             } else {
                 self.over(id);
@@ -107,16 +107,16 @@ impl Machine for Pinger {
     }
 
     fn on_closed(&mut self, id: ConnId, why: Option<Fault>, _: Nanos) {
-        self.lines[id.slot as usize].faults.push(why);
+        self.conns[id.slot as usize].faults.push(why);
         self.over(id);
     }
 
     fn on_tick(&mut self, now: Nanos) {
-        assert!(now >= self.patience);
-        for slot in 0..self.lines.len() as u32 {
+        assert!(now >= self.timeout);
+        for slot in 0..self.conns.len() as u32 {
             self.over(Self::id(slot));
         }
-        self.patience = Nanos::MAX;
+        self.timeout = Nanos::MAX;
     }
 
     fn on_stop(&mut self, _: StopRequest, _: Nanos) {}
@@ -126,95 +126,96 @@ impl Machine for Pinger {
     }
 
     fn take_output(&mut self, id: ConnId, _: Nanos, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
-        let out = &mut self.lines[id.slot as usize].out;
+        let out = &mut self.conns[id.slot as usize].out;
         let n = send(out);
         out.drain(..n);
         out.is_empty()
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        (self.patience < Nanos::MAX).then_some(self.patience)
+        (self.timeout < Nanos::MAX).then_some(self.timeout)
     }
 }
 
-fn ping(setup: &Setup, pinger: &mut Pinger, server: &mut dyn Machine) -> Ran {
-    let ran = setup.run(&mut [pinger], &mut [server]);
-    assert_eq!((ran.left_open, ran.dangling), (0, 0));
-    ran
+fn ping(setup: &Setup, pinger: &mut Pinger, server: &mut dyn Machine) -> WorldOutcome {
+    let outcome = setup.run(&mut [pinger], &mut [server]);
+    assert_eq!((outcome.client_connections_left, outcome.server_connections_left), (0, 0));
+    outcome
 }
 
 #[test]
-fn time_on_the_wire_adds_up() {
+fn latencies_and_service_times_add_up() {
     let ms = Span::from_millis;
     let setup = Setup::new(Link::with_latency(ms(5)), 1);
     let mut pinger = Pinger::new(2, 3);
-    let mut server = Server::new(Station::new(Law::Fixed(ms(2)), 1));
-    let ran = ping(&setup, &mut pinger, &mut server);
-    for line in &pinger.lines {
-        // Connect 10 ms, then 5 + 2 + 5 a request.
-        assert_eq!(line.opened, Some(Nanos(10_000_000)));
-        let answers: Vec<u64> = line.answers.iter().map(|n| n.0 / 1_000_000).collect();
+    let mut server = Server::new(Station::new(ServiceTime::Fixed(ms(2)), 1));
+    let outcome = ping(&setup, &mut pinger, &mut server);
+    for conn in &pinger.conns {
+        // Connect 10 ms, then 5 + 2 + 5 ms for each request.
+        assert_eq!(conn.opened, Some(Nanos(10_000_000)));
+        let answers: Vec<u64> = conn.answers.iter().map(|n| n.0 / 1_000_000).collect();
         assert_eq!(answers, [22, 34, 46]);
     }
-    assert_eq!(server.yard().requests, 6);
-    assert_eq!(ran.oracle.seen().len(), 6);
-    for seen in ran.oracle.seen() {
+    assert_eq!(server.connections().requests, 6);
+    assert_eq!(outcome.oracle.requests().len(), 6);
+    for seen in outcome.oracle.requests() {
         let (sent, arrived, first, done) =
             (seen.sent, seen.arrived.unwrap(), seen.first.unwrap(), seen.done.unwrap());
         assert_eq!((arrived.since(sent), done.since(sent), first), (ms(5), ms(12), done));
         assert_eq!((seen.status, seen.body_bytes), (200, 16));
     }
-    assert_eq!(ran.oracle.clients()[0].opened, [ms(10), ms(10)]);
+    assert_eq!(outcome.oracle.clients()[0].opened, [ms(10), ms(10)]);
 }
 
 #[test]
-fn a_slow_line_takes_its_time() {
+fn transmission_takes_time_at_a_limited_rate() {
     // 1,000 bytes a second: 27 bytes of request and 40 + 16 of reply.
     let link = Link { rate: Some(1_000), ..Link::default() };
     let mut pinger = Pinger::new(1, 1);
-    let mut server = Server::new(Station::new(Law::Fixed(Span::ZERO), 1));
-    let ran = ping(&Setup::new(link, 1), &mut pinger, &mut server);
-    let seen = ran.oracle.seen()[0];
+    let mut server = Server::new(Station::new(ServiceTime::Fixed(Span::ZERO), 1));
+    let outcome = ping(&Setup::new(link, 1), &mut pinger, &mut server);
+    let seen = outcome.oracle.requests()[0];
     let request = "GET /0 HTTP/1.1\r\nHost: h\r\n\r\n".len() as u64;
     assert_eq!(seen.arrived, Some(Nanos(request * 1_000_000)));
-    let reply = pinger.lines[0].heard.len() as u64;
+    let reply = pinger.conns[0].received.len() as u64;
     assert_eq!(seen.done, Some(Nanos((request + reply) * 1_000_000)));
 }
 
 #[test]
-fn a_frozen_station_answers_when_it_thaws() {
+fn a_frozen_station_replies_after_the_freeze() {
     let ms = |n: u64| Nanos(n * 1_000_000);
-    let station = Station::new(Law::Fixed(Span::from_millis(4)), 1)
+    let station = Station::new(ServiceTime::Fixed(Span::from_millis(4)), 1)
         .freezes(vec![(ms(2), Span::from_millis(100)), (ms(110), Span::from_millis(5))]);
     let mut pinger = Pinger::new(1, 3);
     ping(&Setup::default(), &mut pinger, &mut Server::new(station));
     // 0..2 and 102..104; then 104..108; then 108..110 and 115..117.
-    assert_eq!(pinger.lines[0].answers, [ms(104), ms(108), ms(117)]);
+    assert_eq!(pinger.conns[0].answers, [ms(104), ms(108), ms(117)]);
 }
 
 #[test]
-fn bytes_survive_every_rough_link() {
+fn rough_links_deliver_every_byte() {
     for seed in 0..300 {
-        let mut dice = Dice::new(seed, 1);
-        let setup = Setup::new(Link::rough(&mut dice), seed);
+        let mut rng = Rng::new(seed, 1);
+        let setup = Setup::new(Link::rough(&mut rng), seed);
         let mut pinger = Pinger::new(3, 5);
-        let law = Law::Exponential(Span::from_millis(1));
-        let mut server = Server::new(Station::new(law, seed).body(0, 500).servers(2));
-        let ran = ping(&setup, &mut pinger, &mut server);
-        assert_eq!(server.yard().requests, 15, "seed {seed}");
-        assert_eq!(server.yard().bytes_in, ran.oracle.clients()[0].bytes_sent);
-        for line in &pinger.lines {
-            assert_eq!((line.answers.len(), line.faults.len()), (5, 0), "seed {seed}");
-            let bad = line.heard.iter().any(|b| !b.is_ascii());
-            assert!(!bad && line.heard.starts_with(b"HTTP/1.1 200 Any\r\n"));
+        let service_time = ServiceTime::Exponential(Span::from_millis(1));
+        let mut server = Server::new(Station::new(service_time, seed).body(0, 500).servers(2));
+        let outcome = ping(&setup, &mut pinger, &mut server);
+        assert_eq!(server.connections().requests, 15, "seed {seed}");
+        assert_eq!(server.connections().bytes_in, outcome.oracle.clients()[0].bytes_sent);
+        for conn in &pinger.conns {
+            assert_eq!((conn.answers.len(), conn.faults.len()), (5, 0), "seed {seed}");
+            let bad = conn.received.iter().any(|b| !b.is_ascii());
+            assert!(!bad && conn.received.starts_with(b"HTTP/1.1 200 Any\r\n"));
         }
         let numbers: Vec<u64> = {
-            let mut n: Vec<_> = ran.oracle.seen().iter().map(|s| s.number.unwrap()).collect();
+            let mut n: Vec<_> =
+                outcome.oracle.requests().iter().map(|s| s.number.unwrap()).collect();
             n.sort_unstable();
             n
         };
         assert_eq!(numbers, (0..15).collect::<Vec<_>>(), "seed {seed}");
-        for seen in ran.oracle.seen() {
+        for seen in outcome.oracle.requests() {
             let (arrived, first, done) =
                 (seen.arrived.unwrap(), seen.first.unwrap(), seen.done.unwrap());
             assert!(seen.sent <= arrived && arrived <= first && first <= done);
@@ -223,17 +224,17 @@ fn bytes_survive_every_rough_link() {
 }
 
 #[test]
-fn everything_ends_whatever_breaks() {
+fn runs_end_on_broken_links() {
     let mut faults = std::collections::BTreeSet::new();
     for seed in 0..500 {
-        let mut dice = Dice::new(seed, 2);
-        let setup = Setup::new(Link::broken(&mut dice), seed);
+        let mut rng = Rng::new(seed, 2);
+        let setup = Setup::new(Link::broken(&mut rng), seed);
         let mut pinger = Pinger::new(4, 6);
-        let ran = ping(&setup, &mut pinger, &mut Server::new(Hostile::new(seed, 0.6)));
-        assert!(ran.finished[0] <= pinger.patience.min(Nanos(60_000_000_000)));
-        faults.extend(pinger.lines.iter().flat_map(|l| l.faults.clone()));
+        let outcome = ping(&setup, &mut pinger, &mut Server::new(Hostile::new(seed, 0.6)));
+        assert!(outcome.finished[0] <= pinger.timeout.min(Nanos(60_000_000_000)));
+        faults.extend(pinger.conns.iter().flat_map(|l| l.faults.clone()));
     }
-    // The world is as bad as it claims to be.
+    // Every fault that the link can cause has occurred.
     let expected = [
         None,
         Some(Fault::ConnectRefused),
@@ -247,25 +248,25 @@ fn everything_ends_whatever_breaks() {
 }
 
 #[test]
-fn same_seed_same_world() {
+fn same_seed_gives_the_same_world() {
     let run = |seed| {
-        let mut dice = Dice::new(seed, 3);
-        let setup = Setup::new(Link::broken(&mut dice), seed);
+        let mut rng = Rng::new(seed, 3);
+        let setup = Setup::new(Link::broken(&mut rng), seed);
         let mut pinger = Pinger::new(4, 6);
-        let ran = ping(&setup, &mut pinger, &mut Server::new(Hostile::new(seed, 0.8)));
-        (ran.trace, ran.steps, format!("{pinger:?}"))
+        let outcome = ping(&setup, &mut pinger, &mut Server::new(Hostile::new(seed, 0.8)));
+        (outcome.digest, outcome.events, format!("{pinger:?}"))
     };
-    let mut traces = std::collections::BTreeSet::new();
+    let mut digests = std::collections::BTreeSet::new();
     for seed in 0..50 {
         let (one, other) = (run(seed), run(seed));
         assert_eq!(one, other, "seed {seed}");
-        traces.insert(one.0);
+        digests.insert(one.0);
     }
-    assert!(traces.len() > 40, "only {} different worlds in 50 seeds", traces.len());
+    assert!(digests.len() > 40, "only {} different worlds in 50 seeds", digests.len());
 }
 
 #[test]
-fn a_script_is_played_to_the_byte_and_the_nanosecond() {
+fn scripts_are_exact_to_the_byte_and_the_nanosecond() {
     let ms = Span::from_millis;
     let script = vec![
         Step::Await(1),
@@ -278,29 +279,29 @@ fn a_script_is_played_to_the_byte_and_the_nanosecond() {
         Step::Close,
     ];
     let mut pinger = Pinger::new(1, 3);
-    let ran = ping(&Setup::default(), &mut pinger, &mut Server::new(Scripted::one(script)));
-    assert_eq!(pinger.lines[0].answers, [Nanos(7_000_000)]);
-    assert_eq!(pinger.lines[0].faults, [None]);
-    assert_eq!(ran.oracle.seen()[0].first, Some(Nanos(3_000_000)));
-    assert_eq!(pinger.lines[0].heard, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1");
+    let outcome = ping(&Setup::default(), &mut pinger, &mut Server::new(Scripted::one(script)));
+    assert_eq!(pinger.conns[0].answers, [Nanos(7_000_000)]);
+    assert_eq!(pinger.conns[0].faults, [None]);
+    assert_eq!(outcome.oracle.requests()[0].first, Some(Nanos(3_000_000)));
+    assert_eq!(pinger.conns[0].received, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1");
 }
 
 #[test]
-fn a_connect_that_is_never_answered_is_never_answered() {
-    let connect = ConnectOdds { unanswered: 1.0, ..ConnectOdds::default() };
+fn an_unanswered_connect_never_opens() {
+    let connect = ConnectFaults { unanswered: 1.0, ..ConnectFaults::default() };
     let mut pinger = Pinger::new(2, 1);
     let setup = Setup::new(Link { connect, ..Link::default() }, 1);
-    let mut server = Server::new(Station::new(Law::Fixed(Span::ZERO), 1));
-    let ran = ping(&setup, &mut pinger, &mut server);
-    assert_eq!(ran.finished, [Nanos(60_000_000_000)]);
-    assert_eq!(server.yard().accepted, 0);
+    let mut server = Server::new(Station::new(ServiceTime::Fixed(Span::ZERO), 1));
+    let outcome = ping(&setup, &mut pinger, &mut server);
+    assert_eq!(outcome.finished, [Nanos(60_000_000_000)]);
+    assert_eq!(server.connections().accepted, 0);
 }
 
 #[test]
-#[should_panic(expected = "nothing will ever happen again")]
-fn a_client_that_waits_for_nothing_is_found_out() {
+#[should_panic(expected = "but there are no more events")]
+fn a_client_without_deadline_or_events_panics() {
     let mut pinger = Pinger::new(1, 1);
-    pinger.patience = Nanos::MAX;
+    pinger.timeout = Nanos::MAX;
     let mut server = Server::new(Scripted::one(vec![]));
     Setup::default().run(&mut [&mut pinger], &mut [&mut server]);
 }

@@ -1,4 +1,4 @@
-//! `docs/options.md` held equal to the option table.
+//! Keeps `docs/options.md` equal to the options.
 
 use std::fmt::Write as _;
 use std::{env, fs};
@@ -10,7 +10,7 @@ use super::Cli;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
 
-/// The tables of all commands.
+/// The option tables of all commands.
 fn tables() -> String {
     let mut command = Cli::command();
     command.build();
@@ -43,10 +43,10 @@ fn table(title: &str, command: &Command) -> String {
 fn row(arg: &Arg) -> String {
     let help = arg.get_long_help().or_else(|| arg.get_help());
     let mut help = help.map(ToString::to_string).unwrap_or_default().replace("\n\n", ". ");
-    // A default that depends on something stands in the sentence.
+    // The help text contains a default that is not a fixed value.
     let default = match help.split_once(" [default: ") {
         Some((head, rest)) => {
-            let (default, tail) = rest.split_once(']').expect("the bracket is closed");
+            let (default, tail) = rest.split_once(']').expect("the default ends with a bracket");
             let default = default.to_owned();
             help = format!("{head}{tail}");
             default
@@ -73,7 +73,7 @@ fn row(arg: &Arg) -> String {
     )
 }
 
-/// The option as typed, with all its names and its value.
+/// The option with all its names and its value.
 fn name(arg: &Arg) -> String {
     let value = arg.get_value_names().unwrap_or_default().first();
     let value = value.filter(|_| arg.get_action().takes_values());
@@ -98,27 +98,27 @@ fn exits() -> String {
     text
 }
 
-/// The page with what lies between the markers replaced.
+/// The page, with the text between two markers replaced.
 fn replaced(page: &str, what: &str, new: &str) -> String {
-    let (begin, end) = (format!("<!-- {what}: begin -->"), format!("<!-- {what}: end -->"));
-    let (head, rest) = page.split_once(&begin).expect("the marker is there");
-    let (_, tail) = rest.split_once(&end).expect("the marker is there");
-    format!("{head}{begin}\n{new}\n{end}{tail}")
+    let (start, end) = (format!("<!-- {what}: begin -->"), format!("<!-- {what}: end -->"));
+    let (head, rest) = page.split_once(&start).expect("the start marker exists");
+    let (_, tail) = rest.split_once(&end).expect("the end marker exists");
+    format!("{head}{start}\n{new}\n{end}{tail}")
 }
 
 #[test]
 fn options_in_the_docs() {
-    let page = fs::read_to_string(PAGE).expect("docs/options.md is there");
+    let page = fs::read_to_string(PAGE).expect("docs/options.md exists");
     let wanted = replaced(&replaced(&page, "options", &tables()), "exits", &exits());
     if env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(PAGE, &wanted).expect("docs/options.md can be written");
+        fs::write(PAGE, &wanted).expect("docs/options.md is writable");
     } else {
-        assert!(page == wanted, "docs/options.md is not the option table: UPDATE_GOLDEN=1");
+        assert!(page == wanted, "docs/options.md is outdated; run with UPDATE_GOLDEN=1");
     }
 }
 
 #[test]
-fn the_help_tells_every_exit_code() {
+fn help_lists_every_exit_code() {
     let help = Cli::command().render_long_help().to_string();
     for exit in Exit::ALL {
         let line = format!("  {:<4} {}", exit.code(), exit.meaning());

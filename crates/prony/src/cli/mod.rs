@@ -1,6 +1,7 @@
-//! The option table: what may be typed. [`plan`] turns what was typed into a plan.
+//! The command line options. [`plan`] turns parsed options into a plan.
 
-pub mod means;
+pub mod exec_options;
+pub mod merge;
 pub mod output;
 pub mod plan;
 pub(crate) mod refusal;
@@ -8,11 +9,13 @@ pub mod rtt;
 pub mod sctp;
 pub mod selftest;
 pub mod serve;
+pub mod shard;
 pub mod shown;
 pub mod spectrum;
 mod text;
 pub mod tls;
 pub mod values;
+pub mod worker;
 
 #[cfg(test)]
 mod docs;
@@ -27,25 +30,28 @@ use prony_core::plan::{HttpVersion, Pick, Secret, Think};
 use prony_core::schedule::{ArrivalsArg, RatePlan};
 use prony_core::units::Span;
 
-pub use means::Driver;
-use means::{MeansArgs, RunArgs, UntilArgs};
+pub use exec_options::Driver;
+use exec_options::{ExecArgs, RunArgs, UntilArgs};
+use merge::MergeArgs;
 use output::{OutputArgs, ReportArgs};
 use rtt::{EchoArgs, RttArgs};
 use selftest::SelftestArgs;
 use serve::ServeArgs;
+use shard::ShardArgs;
 use spectrum::SpectrumArgs;
 use text::{
-    ECHO_END, LONG_END, REPORT_END, RTT_END, RUN_END, SELFTEST_END, SERVE_END, SHORT_END,
-    SPECTRUM_END,
+    ECHO_END, LONG_END, MERGE_END, REPORT_END, RTT_END, RUN_END, SELFTEST_END, SERVE_END,
+    SHORT_END, SPECTRUM_END,
 };
 use tls::TlsArgs;
+use worker::WorkerArgs;
 
 const LOAD: &str = "Load";
 const REQUEST: &str = "Request";
 const CONNECTION: &str = "Connection";
 const MEASUREMENT: &str = "Measurement";
 
-/// A dynamometer for network services: load a server, measure its latency, tell the truth.
+/// A load generator and latency meter for network services.
 #[derive(Debug, Parser)]
 #[command(
     name = "prony",
@@ -59,7 +65,7 @@ const MEASUREMENT: &str = "Measurement";
     disable_help_subcommand = true,
 )]
 pub struct Cli {
-    /// What to do, where it is not to load a server.
+    /// The command; none means `load`.
     #[command(subcommand)]
     pub command: Option<Command>,
     /// `prony URL...` is `prony load URL...`.
@@ -68,18 +74,18 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Read a command line, the program's name first.
+    /// Parses a command line. The first word is the name of the program.
     ///
     /// # Errors
-    /// It is none, or asks for help or the version.
+    /// The command line is invalid, or asks for help or the version.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut command = Self::lenient();
         let matches = command.try_get_matches_from_mut(words)?;
         Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
     }
 
-    /// The option table. A number below zero is a value, of which its option says what is wrong
-    /// with it.
+    /// The options. A negative number is parsed as a value, so that the parser of its option can
+    /// explain the error.
     fn lenient() -> clap::Command {
         let lenient = |command: clap::Command| {
             command.mut_args(|arg| {
@@ -91,7 +97,7 @@ impl Cli {
     }
 }
 
-/// The commands beside the load itself.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Load a server (the same as `prony URL...`)
@@ -101,98 +107,108 @@ pub enum Command {
         after_long_help = LONG_END,
     )]
     Load(Box<LoadArgs>),
-    /// Carry out a plan file
+    /// Run a plan file
     #[command(after_long_help = RUN_END)]
     Run(Box<RunArgs>),
-    /// Say what is wrong with a plan file, all of it with line and column
+    /// Check a plan file and report every error with its line and column
     Check {
         /// The plan file, or a session file; `-` is standard input
         #[arg(value_name = "PLAN")]
         plan: PathBuf,
     },
-    /// Tell saved results again, in any format; several side by side and over each other
-    ///
+    /// Show saved results again in any format, or compare several
     #[command(after_long_help = REPORT_END)]
     Report(ReportArgs),
-    /// Run a target server with a programmable behaviour, to try loads and tools on
+    /// Merge the reports of the shards of one run into the report of the whole run
+    ///
+    #[command(after_long_help = MERGE_END)]
+    Merge(MergeArgs),
+    /// Run one share of a load, as a driver on standard input says
+    ///
+    /// The driver of a run on several hosts starts it. It reads and writes lines of JSON
+    /// (docs/worker.md), and ends with its input.
+    Worker(WorkerArgs),
+    /// Run a target server with configurable latency and faults
     #[command(after_long_help = SERVE_END)]
     Serve(Box<ServeArgs>),
-    /// Measure round trips: one message there, one back, over any transport
+    /// Measure round-trip times over TCP, UDP, SCTP or Unix domain sockets
     #[command(after_long_help = RTT_END)]
     Rtt(Box<RttArgs>),
-    /// Measure round trips over many lengths and several transports, side by side
+    /// Compare round-trip times over many message lengths and several transports
     #[command(after_long_help = SPECTRUM_END)]
     Spectrum(Box<SpectrumArgs>),
-    /// Run the responder that `prony rtt` exchanges messages with
+    /// Run the responder for `prony rtt` and `prony spectrum`
     #[command(after_long_help = ECHO_END)]
     Echo(EchoArgs),
-    /// Prove the meter on this host, and say how far it goes here
+    /// Check the accuracy of measurements on this host, and find its limits
     ///
-    /// What is known beforehand (a server's fixed latency, the times of a freeze, both sides'
-    /// counters, bodies, the law of arrivals, an overload) is held against what the meter says of
-    /// it. Then: the smallest times that can be measured, how late requests are sent, the highest
-    /// rates at which the verdict is VALID, and what would help, with its command. The result is
-    /// saved, and reports of later loads cite it.
+    /// Compares measurements with known values: a server's fixed latency, the times of a freeze,
+    /// the counters of both sides, reply bodies, the distribution of arrivals, an overload. Then
+    /// measures the shortest latency that prony can measure here, how late it sends requests, and
+    /// the highest rates with the verdict VALID. Suggests system settings that would improve these,
+    /// with the commands. Saves the result; reports of later loads refer to it.
     #[command(after_long_help = SELFTEST_END)]
     Selftest(SelftestArgs),
-    /// Start a target server on this machine, load it for a few seconds, print the report
+    /// Load a target server on this machine for a few seconds, and print the report
     ///
-    /// The load is an open one, and the server's mean response time is known from queueing theory,
-    /// so that the report can be held against it. Exits with 0 whatever the verdict.
+    /// Runs an open loop. Queueing theory gives the server's mean response time, so you can compare
+    /// the report with it. Exits with 0 whatever the verdict.
     Demo(DemoArgs),
-    /// Print the completion script of a shell
+    /// Print a shell completion script
     Completions {
-        /// Which shell
+        /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page (roff)
+    /// Print a manual page (roff)
     Man {
-        /// The page of that command instead of prony's own
+        /// Print the page of this command [default: the page of prony itself]
         #[arg(value_name = "COMMAND")]
         page: Option<String>,
     },
 }
 
-/// Everything that can be said about a load.
+/// The options of a load.
 #[derive(Clone, Debug, Args)]
 pub struct LoadArgs {
-    /// What to load: http://HOST:PORT/PATH; several are requested in turn
+    /// The URLs to request, in turn: http://HOST:PORT/PATH
     #[arg(value_name = "URL")]
     pub urls: Vec<String>,
 
-    /// Connections; with --rate, at most so many [default: 50; all that fit]
+    /// Number of connections; with --rate, the maximum [default: 50; with --rate, the system limit]
     ///
-    /// In an open loop the default is what the descriptor limit allows; the report says how many.
-    /// Where the URLs of a closed loop name several servers, each is one connection to each server.
+    /// With --rate, the default is as many as the limit of open files allows; the report shows the
+    /// number. In a closed loop over several servers, each of the N users has one connection to
+    /// each server.
     #[arg(short, long, value_name = "N", help_heading = LOAD, value_parser = values::connections)]
     pub connections: Option<u32>,
-    /// Stop after that many requests (10k, 2m)
+    /// Stop after N requests (10k, 2m)
     #[arg(
         short = 'n', long, value_name = "N", help_heading = LOAD,
         value_parser = values::positive,
     )]
     pub requests: Option<u64>,
-    /// Stop after that time (1m30s) [default: 10s if nothing ends it]
+    /// Stop after this time (1m30s) [default: 10s if no other option ends the run]
     #[arg(
         short, long, visible_short_alias = 'z', value_name = "T", help_heading = LOAD,
         value_parser = values::positive_span,
     )]
     pub duration: Option<Span>,
-    /// Requests per second, whatever replies do: 20k, 1k..20k@60s
+    /// Requests per second, independent of replies (open loop): 20k, 1k..20k@60s
     ///
-    /// This makes the load an open loop. 500, 20k/s, or a plan of steps and ramps, which then also
-    /// gives the duration: 1k@10s,1k..20k@60s,20k@30s.
+    /// A constant rate (500, 20k/s), or a list of steps and ramps, which then also sets the
+    /// duration: 1k@10s,1k..20k@60s,20k@30s.
     #[arg(
         short, long, visible_short_alias = 'R', value_name = "PLAN", help_heading = LOAD,
         value_parser = values::rate_plan,
     )]
     pub rate: Option<RatePlan>,
-    /// fixed, poisson, uniform:LO..HI or trace:FILE [default: fixed]
+    /// Arrival process: fixed, poisson, uniform:LOW:HIGH or trace:FILE [default: fixed]
     ///
-    /// How the arrivals of an open loop fall: evenly; at random with the asked rate; with gaps
-    /// between the two; at the times of a file, one a line, in seconds. The last two need no
+    /// How an open loop spaces its requests. fixed: at equal intervals. poisson: a Poisson process
+    /// at the rate of --rate. uniform: intervals drawn between LOW and HIGH. trace: at the times in
+    /// FILE, one per line, in seconds. uniform and trace set the rate themselves and exclude
     /// --rate.
-    #[arg(long, value_name = "LAW", help_heading = LOAD, value_parser = values::arrivals)]
+    #[arg(long, value_name = "DIST", help_heading = LOAD, value_parser = values::arrivals)]
     pub arrivals: Option<ArrivalsArg>,
     /// Requests in flight per connection
     #[arg(
@@ -200,98 +216,101 @@ pub struct LoadArgs {
         value_parser = values::pipeline,
     )]
     pub pipeline: u32,
-    /// Pause after a reply: 50ms, exp:50ms, uniform:1ms..9ms [default: none]
+    /// Think time after each reply: 50ms, exp:50ms, uniform:1ms:9ms [default: none]
     ///
-    /// Only in a closed loop.
+    /// Only for closed loops.
     #[arg(long, value_name = "T", help_heading = LOAD, value_parser = values::think)]
     pub think: Option<Think>,
-    /// Read URLs from a file, one a line; `-` is standard input
+    /// Read URLs from a file, one per line; `-` is standard input
     ///
-    /// Also in vegeta's form: METHOD URL, then lines with headers and a line @BODYFILE.
+    /// The format of vegeta works too: METHOD URL, then header lines and a line @BODYFILE.
     #[arg(long = "urls", value_name = "FILE", help_heading = LOAD)]
     pub urls_file: Vec<PathBuf>,
-    /// Sessions instead of single requests: the file that tells them (TOML or wsesslog)
+    /// Run the sessions of this file (TOML or wsesslog) instead of single requests
     ///
-    /// Paths in the file are those of the URL's server. --connections is then the number of users
-    /// that run one session after another, --rate sessions per second, and --think the pause
-    /// between two sessions of a user. docs/plan-files.md tells of both formats.
+    /// The paths in the file are relative to the server of the URL. --connections is then the
+    /// number of users, each of which runs one session after another; --rate is in sessions per
+    /// second; --think is the pause between two sessions of a user. docs/plan-files.md describes
+    /// both formats.
     #[arg(
         long = "session", value_name = "FILE", help_heading = LOAD,
         conflicts_with_all = ["urls_file", "method", "body", "content_type"],
     )]
     pub session_file: Option<PathBuf>,
-    /// Stop after that many sessions (10k, 2m)
+    /// Stop after N sessions (10k, 2m)
     #[arg(
         long, value_name = "N", help_heading = LOAD, requires = "session_file",
         value_parser = values::positive,
     )]
     pub sessions: Option<u64>,
-    /// Connections that one session may have open to a server [default: 1]
+    /// Maximum number of connections per session and server [default: 1]
     #[arg(
         long, value_name = "N", help_heading = LOAD, requires = "session_file",
         value_parser = values::connections,
     )]
     pub session_connections: Option<u32>,
-    /// How the next URL is picked: in-turn or random
+    /// How to choose the next URL: in-turn or random
     ///
-    /// In turn means one after the other; in a closed loop each thread goes round on its own.
+    /// In a closed loop, each thread goes through the URLs on its own.
     #[arg(
         long, value_name = "HOW", help_heading = LOAD, default_value = "in-turn",
         value_parser = values::pick,
     )]
     pub pick: Pick,
 
-    /// The method [default: GET; POST where there is a body]
+    /// HTTP method [default: GET, or POST with a body]
     #[arg(
         short, long, visible_short_alias = 'X', value_name = "NAME", help_heading = REQUEST,
         value_parser = values::method,
     )]
     pub method: Option<String>,
-    /// A header line, "Name: value", or @FILE with one on each line; may be repeated
+    /// Add a header: "Name: value", or @FILE with one per line; may be repeated
     ///
-    /// Other users of the machine can see the options of a process. A file keeps secrets from them;
-    /// @- is standard input.
+    /// @- reads standard input. Other users of this machine can see the command line; use a file
+    /// for secrets.
     #[arg(
         short = 'H', long, value_name = "LINE", help_heading = REQUEST,
         value_parser = values::header_arg,
     )]
     pub header: Vec<values::HeaderArg>,
-    /// The body, or @FILE [default: none]
+    /// Request body, or @FILE [default: none]
     ///
-    /// @- is standard input.
+    /// @- reads standard input.
     #[arg(short, long, value_name = "TEXT", help_heading = REQUEST, allow_hyphen_values = true)]
     pub body: Option<String>,
-    /// The Content-Type header [default: none]
+    /// Content-Type header [default: none]
     #[arg(
         short = 'T', long, value_name = "TYPE", help_heading = REQUEST,
         value_parser = values::header_value,
     )]
     pub content_type: Option<String>,
-    /// User and password for basic authentication [default: those of the URL]
+    /// Name and password for basic authentication, or @FILE [default: from the URL]
+    ///
+    /// The file contains one line, NAME:PASS. @- reads standard input.
     #[arg(
         short, long, value_name = "NAME:PASS", help_heading = REQUEST,
         value_parser = values::user,
     )]
     pub user: Option<Secret>,
-    /// The Host header [default: host and port of the URL]
+    /// Host header [default: host and port of the URL]
     #[arg(long, value_name = "NAME", help_heading = REQUEST, value_parser = values::host)]
     pub host: Option<String>,
-    /// The version of HTTP: 1.0 or 1.1
+    /// HTTP version: 1.0 or 1.1
     #[arg(
         long, value_name = "VERSION", help_heading = REQUEST, default_value = "1.1",
         value_parser = values::http,
     )]
     pub http: HttpVersion,
-    /// Successful statuses: 200, 2xx, 200-299,404
+    /// Status codes that count as success: 200, 2xx, 200-299,404
     #[arg(
         long, value_name = "STATUSES", help_heading = REQUEST, default_value = "2xx,3xx",
         value_parser = values::statuses,
     )]
     pub expect: values::Statuses,
-    /// Text that every body must contain [default: none]
+    /// Text that every reply body must contain [default: none]
     #[arg(long, value_name = "TEXT", help_heading = REQUEST)]
     pub expect_body: Option<String>,
-    /// Length that every body must have, in bytes [default: any]
+    /// Required length of every reply body, in bytes [default: any]
     #[arg(long, value_name = "N", help_heading = REQUEST, value_parser = values::count)]
     pub expect_length: Option<u64>,
 
@@ -301,60 +320,63 @@ pub struct LoadArgs {
     /// Open a new connection for every request
     #[arg(long, help_heading = CONNECTION, overrides_with = "reuse")]
     pub no_reuse: bool,
-    /// Close a connection after that many requests [default: never]
+    /// Close a connection after N requests [default: never]
     #[arg(long, value_name = "N", help_heading = CONNECTION, value_parser = values::per_connection)]
     pub requests_per_connection: Option<u32>,
-    /// Connect to this HOST:PORT, whatever the URL says
+    /// Connect to this HOST:PORT instead of the host of the URL
     #[arg(long, value_name = "ADDR", help_heading = CONNECTION, conflicts_with = "unix_socket")]
     pub connect_to: Option<String>,
-    /// Connect to this Unix domain socket, whatever the URL says
+    /// Connect to this Unix domain socket instead of the host of the URL
     #[arg(
         long, value_name = "PATH", help_heading = CONNECTION,
         conflicts_with_all = ["source", "ipv4", "ipv6"],
     )]
     pub unix_socket: Option<String>,
-    /// A request fails after that time
+    /// Maximum time for a request
     ///
-    /// It counts from the intended start. A timed-out request is an error, and also a latency of
-    /// at least that long.
+    /// Measured from the intended start. A request that times out counts as an error, and enters
+    /// the latencies with at least this time.
     #[arg(
         long, value_name = "T", help_heading = CONNECTION, default_value = "30s",
         value_parser = values::positive_span,
     )]
     pub timeout: Span,
-    /// A connect fails after that time
+    /// Maximum time to establish a connection
     #[arg(
         long, value_name = "T", help_heading = CONNECTION, default_value = "5s",
         value_parser = values::positive_span,
     )]
     pub connect_timeout: Span,
 
-    /// How connections are secured.
+    /// The options of TLS.
     #[command(flatten)]
     pub tls: TlsArgs,
 
-    /// Load for that time before measuring; reported apart
+    /// Run the load this long before measuring; reported separately
     #[arg(
         long, value_name = "T", help_heading = MEASUREMENT, default_value = "0s",
         value_parser = values::span,
     )]
     pub warmup: Span,
-    /// How the run is carried out.
+    /// Options of execution.
     #[command(flatten)]
-    pub means: MeansArgs,
-    /// When it may end before its time.
+    pub exec: ExecArgs,
+    /// Stopping early.
     #[command(flatten)]
     pub until: UntilArgs,
-    /// Print the plan file of this run, and do not make the run
+    /// Which share of it, and when.
+    #[command(flatten)]
+    pub shard: ShardArgs,
+    /// Print the plan file of this run instead of running it
     #[arg(long, help_heading = MEASUREMENT)]
     pub explain: bool,
 
-    /// Where the results go.
+    /// Output options.
     #[command(flatten)]
     pub output: OutputArgs,
 }
 
-/// What can be said about the demonstration.
+/// The options of the demonstration.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
     /// How long to load the server
@@ -369,24 +391,21 @@ pub struct DemoArgs {
         value_parser = values::rate_plan,
     )]
     pub rate: RatePlan,
-    /// Where the results go.
+    /// Output options.
     #[command(flatten)]
     pub output: OutputArgs,
 }
 
-/// The command that was meant by a word which is none: a bare word that differs from it in two
-/// letters at most.
+/// The command that the user probably meant by an unknown word: one that differs in at most two
+/// letters.
 pub(crate) fn command_meant(word: &str) -> Option<String> {
     let is_bare = word.len() >= 3 && word.bytes().all(|b| b.is_ascii_lowercase());
     let command = Cli::command();
     let names = command.get_subcommands().map(clap::Command::get_name);
-    let distance = |name: &&str| strsim::damerau_levenshtein(name, word);
-    let nearest = names.filter(|_| is_bare).min_by_key(distance)?;
-    let near = strsim::jaro_winkler(nearest, word) > 0.8;
-    (near && (1..=2).contains(&distance(&nearest))).then(|| nearest.to_owned())
+    refusal::nearest(word, names.filter(|_| is_bare)).map(str::to_owned)
 }
 
-/// Whether the word is the name of a command.
+/// Whether the word names a command.
 fn is_command(word: &str) -> bool {
     Cli::command().get_subcommands().any(|c| c.get_name() == word)
 }

@@ -1,80 +1,101 @@
-//! Options that say where results go and who is told what.
+//! Options for results and progress.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
 use prony_report::Format;
+use prony_run::error::Error;
+use prony_run::output::Outputs;
 
 const OUTPUT: &str = "Output";
-/// The files and formats in which results are told.
+
+/// Files and formats of results.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ToArgs {
-    /// Also write a file: .html .svg .png .json .csv .hgrm .hlog; may be repeated
+    /// Also write a file: .html .svg .png .json .csv .xml .md .hgrm .hlog; may be repeated
     ///
-    /// The ending says the format. HTML is a whole report with plots for a browser; SVG and PNG are
-    /// the plot of latency by percentile.
+    /// The file name extension selects the format. HTML is a complete report with plots; SVG and
+    /// PNG are a plot of latency by percentile; XML is a JUnit report of the verdict and the
+    /// thresholds; Markdown is a summary for a pull request.
     #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     pub output: Vec<PathBuf>,
     /// Print JSON (the same as --format json)
     #[arg(long, help_heading = OUTPUT, conflicts_with = "format")]
     pub json: bool,
-    /// Print text, html, svg, json, csv, hgrm or hlog [default: text]
+    /// Print text, html, svg, json, csv, junit, markdown, hgrm or hlog [default: text]
     #[arg(long, value_name = "FORMAT", help_heading = OUTPUT, value_parser = format)]
     pub format: Option<Format>,
-    /// Show passwords, header values, bodies and query values in all reports
+    /// Add a histogram of response times to the text report
     ///
-    /// Without it, reports show (hidden) in their place; SECURITY.md has the list.
+    /// One line for each range of times, with the number of responses in it and a bar. The counts
+    /// add up to the number of responses.
+    #[arg(long, help_heading = OUTPUT, conflicts_with = "json")]
+    pub histogram: bool,
+    /// Show passwords, header values, bodies and query values in reports
+    ///
+    /// Without it, reports show (hidden) instead. SECURITY.md lists what is hidden.
     #[arg(long, help_heading = OUTPUT)]
     pub show_secrets: bool,
 }
 
-/// Where the results go, and who is told how the load goes.
+/// Options for results and progress.
 #[derive(Clone, Debug, Default, Args)]
 pub struct OutputArgs {
-    /// Where the results go.
+    /// Files and formats of results.
     #[command(flatten)]
     pub to: ToArgs,
-    /// Nothing on standard error but refusals; the report is still printed
+    /// Print only errors to standard error; the report is still printed
     #[arg(long, help_heading = OUTPUT)]
     pub quiet: bool,
-    /// No progress on standard error
+    /// Show no progress on standard error
     #[arg(long, help_heading = OUTPUT)]
     pub no_progress: bool,
-    /// Watch the load on a full screen (the default where stdout and stderr are terminals)
+    /// Show the load on a full screen (the default if stdout and stderr are terminals)
     ///
-    /// Rates, response times, statuses, errors and the meter itself, while the load runs; q ends
-    /// it, p pauses and + and - change the rate of an open loop, ? explains. The report comes
-    /// afterwards, as ever. Needs a terminal on standard error.
+    /// Shows rates, response times, statuses, errors and the load of the client while the load
+    /// runs. Keys: q stops the load, p pauses an open loop, + and - change its rate, ? shows help.
+    /// The report is printed afterwards as usual. Standard error must be a terminal.
     #[arg(
         long, help_heading = OUTPUT, overrides_with = "no_tui",
         conflicts_with_all = ["quiet", "no_progress"],
     )]
     pub tui: bool,
-    /// No full screen: one line tells how the load goes
+    /// Show progress on one line instead of a full screen
     #[arg(long, help_heading = OUTPUT, overrides_with = "tui")]
     pub no_tui: bool,
 }
 
-/// Which saved results are told again, and how.
+/// The options of `prony report`.
 #[derive(Clone, Debug, Args)]
 pub struct ReportArgs {
-    /// Results that `--json` or `-o FILE.json` has written; `-` is standard input
+    /// Results saved with `--json` or `-o FILE.json`; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Where they go.
+    /// Files and formats of results.
     #[command(flatten)]
     pub to: ToArgs,
-    /// Compare results that are not valid, too, and exit with 0 instead of 98
+    /// Exit with 0 instead of 98 if the run is invalid
     ///
-    /// Without it a single result that is not valid is told with its verdict and exit code 98; for
-    /// a comparison it is refused.
+    /// A comparison of several runs marks invalid ones, and always exits with 0.
     #[arg(long, help_heading = OUTPUT)]
     pub accept_invalid: bool,
 }
 
 impl ToArgs {
-    /// The format of the report on standard output.
+    /// Check the options against each other, and open what is needed to write the files.
+    ///
+    /// # Errors
+    /// A file cannot be written, or the report on standard output can have no histogram.
+    pub fn prepare(&self) -> Result<Outputs, Error> {
+        if self.histogram && self.stdout_format() != Format::Text {
+            let why = "only the text report has a histogram; HTML has a plot of the distribution";
+            return Err(Error::Conflict("--histogram", "--format", why));
+        }
+        Outputs::prepare(&self.output)
+    }
+
+    /// Format of the report on standard output.
     pub fn stdout_format(&self) -> Format {
         if self.json { Format::Json } else { self.format.unwrap_or(Format::Text) }
     }
@@ -87,9 +108,11 @@ fn format(text: &str) -> Result<Format, String> {
         "csv" => Ok(Format::Csv),
         "hgrm" => Ok(Format::Hgrm),
         "hlog" => Ok(Format::Hlog),
+        "junit" => Ok(Format::Junit),
+        "markdown" => Ok(Format::Markdown),
         "html" => Ok(Format::Html),
         "svg" => Ok(Format::Svg),
-        "png" => Err("pixels go to a file: -o plot.png".into()),
-        _ => Err("write text, html, svg, json, csv, hgrm or hlog".into()),
+        "png" => Err("PNG is written only to a file: -o plot.png".into()),
+        _ => Err("write text, html, svg, json, csv, junit, markdown, hgrm or hlog".into()),
     }
 }

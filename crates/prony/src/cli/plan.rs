@@ -1,4 +1,4 @@
-//! From what was typed to a plan: the second step, in which the options meet.
+//! From parsed options to a plan; checks the combinations of options.
 
 use std::path::Path;
 
@@ -14,24 +14,25 @@ use prony_run::error::Error;
 use prony_run::files::{read, read_text};
 use prony_run::plan_file;
 
-use super::means::MeansArgs;
+use super::exec_options::ExecArgs;
 use super::values::{self, HeaderArg};
 use super::{LoadArgs, refusal, tls};
 
-/// The plan that the options ask for; reads the files that they name.
+/// The plan of the options; reads the files that they name.
 pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
+    let args = &LoadArgs { user: user(args.user.as_ref())?, ..args.clone() };
     let headers = headers(&args.header)?;
     check_conflicts(args, &headers)?;
     let targets = targets(args, &headers)?;
     let instead = instead(args)?;
-    tls::check(&args.tls, &targets.endpoints, "an https:// URL")?;
+    let secured = tls::check(&args.tls, &targets.endpoints, "an https:// URL")?;
     let draft = Draft {
         targets,
         instead,
         server_name: args.tls.sni.clone(),
         pick: Some(args.pick),
         load: load(args)?,
-        tls: tls::spec(&args.tls)?,
+        tls: tls::spec(&args.tls)?.filter(|_| secured),
         stop: Stop { requests: args.requests, sessions: args.sessions, duration: args.duration },
         duration: Some(args.until.time()),
         warmup: Some(args.warmup),
@@ -45,47 +46,50 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
             length: args.expect_length,
         }),
         http: Some(args.http),
-        seed: args.means.seed.or(args.means.simulate),
+        seed: args.exec.seed.or(args.exec.simulate),
         ..Draft::default()
     };
     let mut planned = draft.plan(around);
     planned.plan.check().map_err(Error::Plan)?;
-    planned.notes = means(&args.means);
+    planned.notes = exec_notes(&args.exec);
     planned.notes.extend(beside(&planned.plan));
     Ok(planned)
 }
 
-/// What a closed loop to several servers does, which nobody may expect.
+/// The note for a closed loop over several servers, as its use of connections may surprise.
 fn beside(plan: &Plan) -> Option<String> {
     let servers = plan.endpoints.len();
     (matches!(plan.load, Load::Closed { .. }) && servers > 1).then(|| {
         format!(
-            "Each connection of the closed loop is one to each of the {servers} servers, one of \
-             them in use at a time."
+            "Each user of the closed loop had a connection to each of the {servers} servers, and \
+             used one of them at a time."
         )
     })
 }
 
-/// What is not in the plan, because it changes nothing of what is sent, but must be known to run it
-/// again.
-pub(crate) fn means(args: &MeansArgs) -> Vec<String> {
+/// Notes about execution options, which are not part of the plan but necessary to repeat the run.
+pub(crate) fn exec_notes(args: &ExecArgs) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some((first, more)) = args.source.split_first() {
         let more: String = more.iter().map(|a| format!(", {a}")).collect();
-        notes.push(format!("Connections go out from {first}{more}."));
+        notes.push(format!("Connections used the local addresses {first}{more}."));
     }
     if args.pin {
-        notes.push("Each thread is fixed to a core.".into());
+        notes.push("Each thread was pinned to a core.".into());
     }
     if args.timestamps {
-        notes.push("The kernel noted times of what went out and came in (--timestamps).".into());
+        notes.push("The kernel recorded timestamps of requests and replies (--timestamps).".into());
     }
     match args.precision {
         Precision::Auto => {}
-        Precision::Sleep => notes.push("Waits were slept, never spun (--precision sleep).".into()),
-        Precision::Spin => notes.push("Waits were spun, never slept (--precision spin).".into()),
+        Precision::Sleep => {
+            notes.push("Threads never spun while waiting (--precision sleep).".into())
+        }
+        Precision::Spin => {
+            notes.push("Threads always spun while waiting (--precision spin).".into())
+        }
         Precision::Grain(span) => notes.push(format!(
-            "What became due within {span} went out together, up to so late (--precision)."
+            "Requests due within {span} were sent together, up to {span} late (--precision)."
         )),
     }
     notes
@@ -97,7 +101,7 @@ fn check_conflicts(args: &LoadArgs, headers: &[(String, String)]) -> Result<(), 
         return Err(Error::Conflict(
             "--pipeline",
             "--no-reuse",
-            "a connection for one request cannot have several in flight",
+            "pipelining needs more than one request per connection",
         ));
     }
     if args.no_reuse && args.requests_per_connection.is_some_and(|n| n > 1) {
@@ -111,32 +115,32 @@ fn check_conflicts(args: &LoadArgs, headers: &[(String, String)]) -> Result<(), 
         return Err(Error::Needs("--pipeline", "--http 1.1", "HTTP/1.0 has no pipelining"));
     }
     check_header_conflicts(args, headers)?;
-    check_sources(&args.means)
+    check_sources(&args.exec)
 }
 
-/// Which of `--rate`, `--arrivals` and `--think` go together.
+/// Checks the combination of `--rate`, `--arrivals` and `--think`.
 fn check_arrivals(args: &LoadArgs) -> Result<(), Error> {
     let own_rate = match &args.arrivals {
-        Some(ArrivalsArg::Law(Arrivals::Uniform(..))) => Some("--arrivals uniform"),
-        Some(ArrivalsArg::Law(Arrivals::Trace(_)) | ArrivalsArg::TraceFile(_)) => {
+        Some(ArrivalsArg::Process(Arrivals::Uniform(..))) => Some("--arrivals uniform"),
+        Some(ArrivalsArg::Process(Arrivals::Trace(_)) | ArrivalsArg::TraceFile(_)) => {
             Some("--arrivals trace")
         }
-        Some(ArrivalsArg::Law(_)) | None => None,
+        Some(ArrivalsArg::Process(_)) | None => None,
     };
     match (own_rate, &args.rate) {
-        (Some(law), Some(_)) => {
-            let why = "the law is the rate as well; leave --rate out";
-            return Err(Error::Conflict("--rate", law, why));
+        (Some(arrivals), Some(_)) => {
+            let why = "the inter-arrival times determine the rate; omit --rate";
+            return Err(Error::Conflict("--rate", arrivals, why));
         }
         (None, None) if args.arrivals.is_some() => {
-            let why = "the law says how arrivals fall, the rate how many there are";
+            let why = "it distributes arrivals around a target rate";
             return Err(Error::Needs("--arrivals", "--rate", why));
         }
         _ => {}
     }
     if args.think.is_some() && (own_rate.is_some() || args.rate.is_some()) {
         let open = own_rate.unwrap_or("--rate");
-        let why = "arrivals of an open loop never wait for replies; leave one out";
+        let why = "an open loop does not wait for replies; omit one of them";
         return Err(Error::Conflict("--think", open, why));
     }
     Ok(())
@@ -154,13 +158,17 @@ fn check_header_conflicts(args: &LoadArgs, headers: &[(String, String)]) -> Resu
                 "Content-Type" => "--header Content-Type",
                 _ => "--header Host",
             };
-            return Err(Error::Conflict(option, line, "both set the same header; leave one out"));
+            return Err(Error::Conflict(
+                option,
+                line,
+                "both set the same header; omit one of them",
+            ));
         }
     }
     Ok(())
 }
 
-pub(crate) fn check_sources(args: &MeansArgs) -> Result<(), Error> {
+pub(crate) fn check_sources(args: &ExecArgs) -> Result<(), Error> {
     for source in &args.source {
         let wrong = (args.ipv4 && source.is_ipv6()) || (args.ipv6 && source.is_ipv4());
         if wrong {
@@ -168,7 +176,8 @@ pub(crate) fn check_sources(args: &MeansArgs) -> Result<(), Error> {
                 what: "--source",
                 value: source.to_string(),
                 why: format!(
-                    "is not of the family that {} asks for",
+                    "is an IPv{} address, which {} excludes",
+                    if args.ipv4 { 6 } else { 4 },
                     if args.ipv4 { "-4" } else { "-6" }
                 ),
             });
@@ -177,7 +186,7 @@ pub(crate) fn check_sources(args: &MeansArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// `--connect-to` and `--unix-socket`: where the bytes go instead.
+/// The address that replaces the host of the URL: `--connect-to` or `--unix-socket`.
 fn instead(args: &LoadArgs) -> Result<Option<Instead>, Error> {
     let to = args.connect_to.as_ref().map(|text| {
         let to = text.parse::<ConnectTo>();
@@ -189,7 +198,7 @@ fn instead(args: &LoadArgs) -> Result<Option<Instead>, Error> {
 
 fn load(args: &LoadArgs) -> Result<LoadDraft, Error> {
     let arrivals = args.arrivals.as_ref().map(|arrivals| match arrivals {
-        ArrivalsArg::Law(law) => Ok(law.clone()),
+        ArrivalsArg::Process(process) => Ok(process.clone()),
         ArrivalsArg::TraceFile(file) => trace(Path::new(file)),
     });
     Ok(LoadDraft {
@@ -205,7 +214,7 @@ fn trace(path: &Path) -> Result<Arrivals, Error> {
     schedule::parse_trace(&text).map_err(|why| refusal::of_file("--arrivals trace:", path, why))
 }
 
-/// One URL with what its file says about it.
+/// One URL, with the other parts of its request if it comes from a file.
 struct Item {
     url: Url,
     method: Option<String>,
@@ -225,7 +234,7 @@ fn targets(args: &LoadArgs, headers: &[(String, String)]) -> Result<Targets, Err
         if let Some(path) = text.strip_prefix("unix:") {
             return Err(refusal::unix_as_url(text, path));
         }
-        // On its own it may be a host; that one which does not resolve is none is seen later.
+        // A single word may be a host. If it does not resolve, the message suggests the command.
         let first = args.urls.len() > 1 && text == &args.urls[0];
         if let Some(meant) = super::command_meant(text).filter(|_| first) {
             return Err(refusal::no_command(text, &meant));
@@ -248,10 +257,10 @@ fn targets(args: &LoadArgs, headers: &[(String, String)]) -> Result<Targets, Err
     Ok(targets)
 }
 
-/// The sessions of a file, on the server of the one URL.
+/// The sessions of a file, for the server of the URL.
 fn sessions(args: &LoadArgs, headers: &[(String, String)], file: &Path) -> Result<Targets, Error> {
     let [url] = &args.urls[..] else {
-        let why = "its paths are those of one server; give its URL";
+        let why = "the paths in the file are relative to it";
         return Err(Error::Needs("--session", "exactly one URL", why));
     };
     let mut url = Url::parse(url).map_err(Error::Url)?;
@@ -273,7 +282,7 @@ fn url_file(path: &Path) -> Result<Vec<Item>, Error> {
     let entries =
         target::parse_url_file(&text).map_err(|why| refusal::of_file("--urls ", path, why))?;
     if entries.is_empty() {
-        let why = "there is no URL in it; write one a line";
+        let why = "it contains no URL; write one per line";
         return Err(refusal::of_file("--urls ", path, why));
     }
     entries
@@ -288,7 +297,7 @@ fn url_file(path: &Path) -> Result<Vec<Item>, Error> {
         .collect()
 }
 
-/// The request for one URL. What stands in a file of URLs goes before what the options say.
+/// The request for one URL. The contents of a URL file take precedence over the options.
 fn call(
     args: &LoadArgs,
     common: &[(String, String)],
@@ -330,7 +339,21 @@ fn call(
     }
 }
 
-/// The headers of the options, those in files too.
+/// Name and password of `--user`, read from the file if it names one.
+fn user(given: Option<&Secret>) -> Result<Option<Secret>, Error> {
+    let Some(file) = given.and_then(|user| user.expose().strip_prefix('@')) else {
+        return Ok(given.cloned());
+    };
+    let text = read_text("--user", Path::new(file))?;
+    let line = text.strip_suffix('\n').map_or(&text[..], |t| t.strip_suffix('\r').unwrap_or(t));
+    values::name_and_password(line).map(Some).map_err(|why| Error::Value {
+        what: "--user",
+        value: format!("@{file}"),
+        why,
+    })
+}
+
+/// The headers of the options, including those in files.
 fn headers(args: &[HeaderArg]) -> Result<Vec<(String, String)>, Error> {
     let mut headers = Vec::new();
     for arg in args {
@@ -344,7 +367,7 @@ fn headers(args: &[HeaderArg]) -> Result<Vec<(String, String)>, Error> {
     Ok(headers)
 }
 
-/// A file with a header on each line; blank lines are skipped.
+/// Reads a file with a header on each line; skips blank lines.
 fn header_file(path: &Path) -> Result<Vec<(String, String)>, Error> {
     let text = read_text("--header", path)?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
@@ -362,7 +385,7 @@ fn has_header(headers: &[(String, String)], name: &str) -> bool {
     headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
 }
 
-/// The body as given: the text, or a file's bytes after `@`.
+/// The body: the text, or the contents of the file after `@`.
 fn body(text: &str) -> Result<Vec<u8>, Error> {
     match text.strip_prefix('@') {
         Some(file) => read("--body", Path::new(file)),

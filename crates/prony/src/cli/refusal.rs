@@ -1,4 +1,4 @@
-//! What is said of a command line that is refused.
+//! Error messages for invalid command lines.
 
 use std::error::Error as _;
 use std::fmt;
@@ -8,58 +8,86 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use prony_io::SetupError;
 use prony_run::error::{Error, visible};
 
-/// Options whose values a message about them must not repeat, as the parser names them.
+/// Options with secret values, which error messages must not repeat.
 const SECRETS: [&str; 3] = ["--user", "--header", "--body"];
 
-/// The sentence as it is printed. A host that does not resolve may have been meant as a command.
+/// The printed message. Suggests a command if the name of an unknown host resembles one.
 pub(crate) fn printed(e: &Error) -> String {
     let meant = match e {
         Error::Setup(SetupError::Resolve { host, .. }) => super::command_meant(host),
         _ => None,
     };
-    let hint = meant.map(|meant| {
-        format!("; if it is no host, there is no command of that name: did you mean '{meant}'?")
-    });
+    let hint = meant.map(|meant| format!("; did you mean the command '{meant}'?"));
     e.printed() + &hint.unwrap_or_default()
 }
 
-/// Nothing to load.
+/// Error: no URL.
 pub(super) fn no_url() -> Error {
     Error::Argument(
-        "no URL to load; give one, as in `prony http://127.0.0.1:8080/`, or `--urls FILE`".into(),
+        "no URL; give one, as in `prony http://127.0.0.1:8080/`, or use `--urls FILE`".into(),
     )
 }
 
-/// A command where a URL must stand.
+/// Error: a command in the place of a URL.
 pub(crate) fn command_as_url(word: &str) -> Error {
     Error::Argument(format!(
-        "`{word}` is a command and must come before all options; a host of that name is written \
+        "`{word}` is a command and must come before all options; for a host of that name write \
          `http://{word}/`"
     ))
 }
 
-/// A word that is no command, and which command was meant.
+/// Error: an unknown command, with a suggestion.
 pub(super) fn no_command(word: &str, meant: &str) -> Error {
     Error::Argument(format!(
-        "there is no command '{word}'; did you mean '{meant}'? (a host of that name is written \
+        "unknown command '{word}'; did you mean '{meant}'? (for a host of that name write \
          `http://{word}/`)"
     ))
 }
 
-/// A unix socket in the place of a URL: as typed, and its path.
+/// Error: `unix:PATH` in the place of a URL.
 pub(super) fn unix_as_url(word: &str, path: &str) -> Error {
     Error::Argument(format!(
-        "'{word}' is not a URL; a unix socket is an option, and the URL says the rest: \
+        "'{word}' is not a URL; for a Unix domain socket write \
          `--unix-socket {path} http://localhost/`"
     ))
 }
 
-/// A file that an option names and that is not what it must be, and why not.
+/// Error: the contents of a file that an option names.
 pub(super) fn of_file(option: &str, path: &Path, why: impl fmt::Display) -> Error {
     Error::Argument(format!("{option}{}: {why}", path.display()))
 }
 
-/// A refusal of the command line parser as one sentence.
+/// The words that the value of an option can start with, up to a colon, for suggestions. The
+/// parser itself knows the values of options with a fixed list.
+const WORDS: [(&str, &[&str]); 7] = [
+    ("--latency", DISTRIBUTIONS),
+    ("--simulate-latency", DISTRIBUTIONS),
+    ("--think", &["none", "fixed", "exp", "uniform", "lognormal"]),
+    ("--arrivals", &["fixed", "poisson", "uniform", "trace"]),
+    ("--format", &["text", "html", "svg", "json", "csv", "junit", "markdown", "hgrm", "hlog"]),
+    ("--pick", &["in-turn", "random"]),
+    ("--precision", &["sleep", "auto", "spin"]),
+];
+const DISTRIBUTIONS: &[&str] = &["none", "fixed", "exp", "uniform", "lognormal", "bimodal"];
+
+/// The name that differs from the word in at most two letters.
+pub(super) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = word.to_ascii_lowercase();
+    let distance = |name: &&str| strsim::damerau_levenshtein(name, &lower);
+    let nearest = names.min_by_key(distance).filter(|&name| name != word)?;
+    let similar = distance(&nearest) <= 2 && strsim::jaro_winkler(nearest, &lower) > 0.8;
+    similar.then_some(nearest)
+}
+
+/// The suggestion for a value: one of these words, followed by the rest of the value.
+fn value_meant<'a>(value: &str, mut words: impl Iterator<Item = &'a str> + Clone) -> String {
+    let (word, rest) = value.split_at(value.find(':').unwrap_or(value.len()));
+    let within = |name: &&str| *name != word && word.contains(name);
+    let meant = nearest(word, words.clone()).or_else(|| words.find(within));
+    meant.map(|meant| format!("; did you mean '{meant}{rest}'?")).unwrap_or_default()
+}
+
+/// An error of the command line parser as one sentence.
 pub(crate) fn of_clap(e: &clap::Error) -> Error {
     if let Some(sentence) = of_value(e) {
         return Error::Argument(sentence);
@@ -68,7 +96,7 @@ pub(crate) fn of_clap(e: &clap::Error) -> Error {
     let lines = text.lines().map(str::trim);
     let lines = lines.take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more"));
     let lines = lines.map(|l| l.trim_start_matches("error: ").trim_start_matches("tip: "));
-    // That any word can be a value after `--` helps nobody who has mistyped an option.
+    // The tip about `--` does not help with a mistyped option.
     let lines = lines.filter(|l| !l.is_empty() && !l.contains("as a value, use '--"));
     let parts: Vec<_> = lines.chain(foreign(e)).collect();
     let usage = text.lines().find_map(|l| l.trim().strip_prefix("Usage: prony "));
@@ -77,13 +105,13 @@ pub(crate) fn of_clap(e: &clap::Error) -> Error {
     Error::Argument(format!("{sentence}; `prony {command}--help` lists all options"))
 }
 
-/// The command that a usage is of, and a blank; nothing where it is that of no command.
+/// The command in a usage line, followed by a space; empty if there is none.
 fn command(usage: &str) -> String {
     let word = usage.split(' ').next().filter(|w| w.bytes().all(|b| b.is_ascii_lowercase()));
     word.filter(|w| !w.is_empty()).map(|w| format!("{w} ")).unwrap_or_default()
 }
 
-/// A value that its option refuses, in the words of whoever refuses it.
+/// The message for an invalid value, from the parser of its option.
 fn of_value(e: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(arg)) = e.get(ContextKind::InvalidArg) else { return None };
     let Some(ContextValue::String(value)) = e.get(ContextKind::InvalidValue) else { return None };
@@ -91,38 +119,43 @@ fn of_value(e: &clap::Error) -> Option<String> {
     match (e.kind(), e.get(ContextKind::ValidValue)) {
         (ErrorKind::ValueValidation, _) => {
             let why = e.source()?.to_string();
-            // Most sentences name the value themselves.
+            // Most messages contain the value.
             let named = why.contains(&format!("'{value}'"));
             if SECRETS.contains(&name) {
                 return Some(format!("{name}: {why}"));
             }
             let is_body = name == "--duration" && value.starts_with(['@', '{']);
-            let hint = if is_body { "; the body of a request is -b (--body)" } else { "" };
+            let words = WORDS.iter().find(|(option, _)| *option == name).map(|(_, words)| *words);
             let value: String = value.chars().map(visible).collect();
+            let hint = match is_body {
+                true => "; for the request body use -b (--body)".to_owned(),
+                false => value_meant(&value, words.unwrap_or_default().iter().copied()),
+            };
             Some(match named {
                 true => format!("{name}: {why}{hint}"),
                 false => format!("{name} {value}: {why}{hint}"),
             })
         }
         (ErrorKind::InvalidValue, Some(ContextValue::Strings(valid))) if !value.is_empty() => {
-            Some(format!("{name}: '{value}' is unknown; write one of {}", valid.join(", ")))
+            let hint = value_meant(value, valid.iter().map(String::as_str));
+            Some(format!("{name}: '{value}' is unknown; write one of {}{hint}", valid.join(", ")))
         }
         _ => None,
     }
 }
 
-/// Options of other load generators that people type, and what they are called here.
+/// Options of other load generators, and their equivalents in prony.
 fn foreign(e: &clap::Error) -> Option<&'static str> {
     if e.kind() != ErrorKind::UnknownArgument {
         return None;
     }
     let Some(ContextValue::String(arg)) = e.get(ContextKind::InvalidArg) else { return None };
     Some(match arg.as_str() {
-        "-q" => "the rate over all connections is `--rate`",
-        "-k" => "keep-alive is the default here, and `--no-reuse` ends it",
-        "-s" => "scripts are not supported, and a timeout is `--timeout`",
+        "-q" => "for the rate over all connections use `--rate`",
+        "-k" => "keep-alive is the default; `--no-reuse` turns it off",
+        "-s" => "Lua scripts are not supported; for the timeout use `--timeout`",
         "-L" | "--latency" => "latencies are always reported in full",
-        "-i" => "a HEAD request is `-m HEAD`",
+        "-i" => "for HEAD requests use `-m HEAD`",
         _ => return None,
     })
 }
@@ -132,13 +165,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_the_command_that_an_unknown_host_may_have_meant() {
+    fn suggests_a_command_for_an_unknown_host() {
         let printed = |host: &str| {
             let error = "no such name".into();
             printed(&Error::Setup(SetupError::Resolve { host: host.into(), error }))
         };
-        let sentence = "does not resolve: no such name; check the name, or give an address";
-        let hint = "if it is no host, there is no command of that name: did you mean 'serve'?";
+        let sentence = "does not resolve: no such name; check the name, or use an IP address";
+        let hint = "did you mean the command 'serve'?";
         assert_eq!(printed("srve"), format!("host srve {sentence}; {hint}"));
         assert_eq!(printed("example"), format!("host example {sentence}"));
     }

@@ -1,4 +1,4 @@
-//! The options of `prony echo` and `prony rtt`, and the plan that they make.
+//! The options of `prony echo` and `prony rtt`, and the plan of a round-trip measurement.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,55 +14,55 @@ use prony_run::builder::{Draft, LoadDraft, Planned, Targets, is_rate};
 use prony_run::environment::Environment;
 use prony_run::error::Error;
 
-use super::means::{MeansArgs, UntilArgs};
+use super::exec_options::{ExecArgs, UntilArgs};
 use super::output::OutputArgs;
-use super::plan::{check_sources, means};
+use super::plan::{check_sources, exec_notes};
 use super::sctp::SctpArgs;
 use super::tls::{self, IdentityArgs, TlsArgs};
 use super::values;
 use super::{Driver, LOAD, MEASUREMENT};
 
 const MESSAGES: &str = "Messages";
-/// The help's heading of what concerns sockets.
+/// Help heading of the socket options.
 pub const SOCKETS: &str = "Sockets";
 
-/// The port of the ACE tests, which is that of the responder.
+/// The responder's default port, which is that of the ACE tests.
 pub const PORT: u16 = 45_453;
-/// Before an open loop's measurement, so that its connections are there.
+/// The warm-up of an open loop, in which its connections open.
 const LEAD: Span = Span::from_millis(100);
 
-/// What can be said about the responder.
+/// The options of the responder.
 #[derive(Clone, Debug, Args)]
 pub struct EchoArgs {
-    /// Where to listen: ADDR:PORT, ADDR, a PORT of 127.0.0.1 (0 = a free one), or unix:PATH
+    /// Address to listen on: ADDR:PORT, ADDR, PORT (on 127.0.0.1; 0 = any free port), or unix:PATH
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:45453")]
     pub address: String,
-    /// What to listen over, several by commas [default: tcp,udp; unix]
+    /// Transports to listen on, separated by commas [default: tcp,udp; unix for unix:PATH]
     ///
-    /// Several share the port.
+    /// All of them use the same port number.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub transport: Vec<Transport>,
-    /// Who it is over TLS.
+    /// The server's certificate.
     #[command(flatten)]
     pub identity: IdentityArgs,
-    /// Whose SCTP it is, and how it is set.
+    /// The SCTP implementation and its settings.
     #[command(flatten)]
     pub sctp: SctpArgs,
-    /// Stop after that time [default: at Ctrl-C]
+    /// Stop after this time [default: run until Ctrl-C]
     #[arg(short, long, value_name = "T", value_parser = values::positive_span)]
     pub duration: Option<Span>,
     /// Kernel interface
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub driver: Driver,
-    /// Print what was done as JSON
+    /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,
-    /// Print nothing but what was done
+    /// Print only the summary
     #[arg(long)]
     pub quiet: bool,
 }
 
-/// What messages go over.
+/// The transport of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Transport {
     /// TCP
@@ -79,141 +79,141 @@ pub enum Transport {
     SctpSeqpacket,
     /// a Unix domain socket
     Unix,
-    /// a Unix domain socket that keeps the boundaries of messages
+    /// a Unix domain socket that preserves message boundaries
     UnixSeqpacket,
 }
 
-/// What can be said about round trips.
+/// The options of `prony rtt`.
 #[derive(Clone, Debug, Args)]
 pub struct RttArgs {
-    /// The responder: HOST:PORT, HOST, a PORT of 127.0.0.1, or unix:PATH
+    /// Address of the responder: HOST:PORT, HOST, PORT (on 127.0.0.1), or unix:PATH
     #[arg(value_name = "TARGET")]
     pub target: String,
-    /// What messages go over [default: tcp; unix for unix:PATH]
+    /// Transport [default: tcp; unix for unix:PATH]
     #[arg(long, value_name = "NAME", help_heading = MESSAGES)]
     pub transport: Option<Transport>,
-    /// How messages and connections are.
+    /// Messages and sockets.
     #[command(flatten)]
     pub messages: MessageArgs,
 
-    /// Length of a message in bytes: 64, 64,1k, 1..64k (doubling) [default: 128]
+    /// Message length in bytes: 64, 64,1k, 1..64k (doubling) [default: 128]
     ///
-    /// Several are sent in turn and told apart in the report.
+    /// Several lengths are sent in turn and reported separately.
     #[arg(short, long, value_name = "N", help_heading = MESSAGES, value_parser = sizes)]
     pub size: Option<Sizes>,
-    /// Connections
+    /// Number of connections
     #[arg(
         short, long, value_name = "N", help_heading = LOAD, default_value = "1",
         value_parser = values::connections,
     )]
     pub connections: u32,
-    /// Messages under way at a time on a connection
+    /// Messages in flight per connection
     #[arg(
         short, long, value_name = "D", help_heading = LOAD, default_value = "1",
         value_parser = values::pipeline,
     )]
     pub pipeline: u32,
-    /// Stop after that many round trips (10k, 2m)
+    /// Stop after N round trips (10k, 2m)
     #[arg(short = 'n', long, value_name = "N", help_heading = LOAD, value_parser = values::positive)]
     pub exchanges: Option<u64>,
-    /// Stop after that time (1m30s) [default: 10s if nothing ends it]
+    /// Stop after this time (1m30s) [default: 10s if no other option ends the run]
     #[arg(
         short, long, visible_short_alias = 'z', value_name = "T", help_heading = LOAD,
         value_parser = values::positive_span,
     )]
     pub duration: Option<Span>,
-    /// Messages per second, whatever replies do (an open loop): 20k, 1k..20k@60s
+    /// Messages per second, independent of replies (open loop): 20k, 1k..20k@60s
     ///
-    /// Its first 100 ms are a warm-up and reported apart.
+    /// The first 100 ms are a warm-up and reported separately.
     #[arg(
         short, long, visible_short_alias = 'R', value_name = "PLAN", help_heading = LOAD,
         value_parser = values::rate_plan,
     )]
     pub rate: Option<RatePlan>,
-    /// How they fall: fixed or poisson [default: fixed]
-    #[arg(long, value_name = "LAW", help_heading = LOAD, requires = "rate", value_parser = values::arrivals)]
+    /// Arrival process: fixed or poisson [default: fixed]
+    #[arg(long, value_name = "DIST", help_heading = LOAD, requires = "rate", value_parser = values::arrivals)]
     pub arrivals: Option<ArrivalsArg>,
 
-    /// How connections are secured.
+    /// The options of TLS.
     #[command(flatten)]
     pub tls: TlsArgs,
-    /// How the run is carried out.
+    /// Options of execution.
     #[command(flatten)]
-    pub means: MeansArgs,
-    /// When it may end before its time.
+    pub exec: ExecArgs,
+    /// Stopping early.
     #[command(flatten)]
     pub until: UntilArgs,
-    /// Where the results go.
+    /// Output options.
     #[command(flatten)]
     pub output: OutputArgs,
 }
 
-/// What `prony rtt` and `prony spectrum` have in common: messages, and the sockets they go over.
+/// Message and socket options of `prony rtt` and `prony spectrum`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct MessageArgs {
-    /// Length of a reply in bytes
+    /// Reply length in bytes
     ///
-    /// With 2 the exchange is that of the ACE tests, where the transport keeps order.
+    /// With 2, on a transport that preserves order, prony uses the protocol of the ACE tests.
     #[arg(
         long, value_name = "N", help_heading = MESSAGES, default_value = "2",
         value_parser = length,
     )]
     pub reply_size: u32,
-    /// Exchanges on each connection before it is measured
+    /// Number of warm-up exchanges on each connection, which are not measured
     #[arg(
         long, value_name = "N", help_heading = MEASUREMENT, default_value = "100",
         value_parser = values::number,
     )]
     pub warmup: u32,
-    /// A message without a reply is given up after that time [default: 5s; 1s over UDP]
+    /// Maximum time to wait for a reply [default: 5s; 1s over UDP]
     #[arg(long, value_name = "T", help_heading = MESSAGES, value_parser = values::positive_span)]
     pub timeout: Option<Span>,
-    /// A connection is given up after that time without progress
+    /// Maximum time to establish a connection
     #[arg(
         long, value_name = "T", help_heading = MESSAGES, default_value = "5s",
         value_parser = values::positive_span,
     )]
     pub connect_timeout: Span,
-    /// Let TCP wait for acknowledgements before it sends small segments
+    /// Enable Nagle's algorithm (no TCP_NODELAY)
     #[arg(long, help_heading = SOCKETS)]
     pub nagle: bool,
-    /// The kernel's buffer for what is sent, in bytes [default: as it likes]
+    /// Socket send buffer in bytes (SO_SNDBUF) [default: kernel default]
     #[arg(long, value_name = "N", help_heading = SOCKETS, value_parser = length)]
     pub send_buffer: Option<u32>,
-    /// The kernel's buffer for what has arrived, in bytes [default: as it likes]
+    /// Socket receive buffer in bytes (SO_RCVBUF) [default: kernel default]
     #[arg(long, value_name = "N", help_heading = SOCKETS, value_parser = length)]
     pub recv_buffer: Option<u32>,
-    /// The type-of-service byte of packets, 0 to 255 (DSCP times 4) [default: 0]
+    /// Type-of-service byte of packets, 0 to 255 (DSCP * 4) [default: 0]
     #[arg(long, value_name = "N", help_heading = SOCKETS, value_parser = values::tos)]
     pub tos: Option<u8>,
-    /// The DSCP of packets instead: 0 to 63, or its name as in ef, af41, cs5 [default: 0]
+    /// DSCP of packets: 0 to 63, or a name such as ef, af41 or cs5 [default: 0]
     #[arg(
         long, value_name = "N", help_heading = SOCKETS, conflicts_with = "tos",
         value_parser = values::dscp,
     )]
     pub dscp: Option<u8>,
-    /// Let the kernel poll the device for so long before it sleeps (SO_BUSY_POLL) [default: 0s]
+    /// Time to poll the network device before sleeping (SO_BUSY_POLL) [default: 0s]
     #[arg(long, value_name = "T", help_heading = SOCKETS, value_parser = values::span)]
     pub busy_poll: Option<Span>,
-    /// Whose SCTP it is, and how it is set.
+    /// The SCTP implementation and its settings.
     #[command(flatten)]
     pub sctp: SctpArgs,
-    /// Run under the real-time scheduler, where that is permitted
+    /// Run threads with real-time priority, if permitted
     #[arg(long, help_heading = MEASUREMENT)]
     pub realtime: bool,
 }
 
 impl MessageArgs {
-    /// Whether what is asked of sockets is of any use over these transports.
+    /// Checks that the socket options fit the transports.
     ///
     /// # Errors
-    /// It is of none.
+    /// An option has no effect on any of the transports.
     pub fn check(&self, transports: &[Transport], driver: Driver) -> Result<(), Error> {
         self.sctp.check(transports, driver)?;
         self.sctp.check_client(self.nagle)?;
         let any = |fits: fn(Transport) -> bool| transports.iter().any(|&t| fits(t));
         if self.nagle && !any(|t| t != Transport::Udp && !t.is_local()) {
-            let why = "nothing else holds small messages back";
+            let why = "other transports have no Nagle's algorithm";
             return Err(Error::Needs("--nagle", "--transport tcp, tls, mptcp or sctp", why));
         }
         let marked = if self.dscp.is_some() { "--dscp" } else { "--tos" };
@@ -223,17 +223,17 @@ impl MessageArgs {
         Ok(())
     }
 
-    /// The type-of-service byte that is asked for.
+    /// The type-of-service byte, from `--tos` or `--dscp`.
     pub fn tos(&self) -> Option<u8> {
         self.tos.or_else(|| self.dscp.map(|dscp| dscp << 2))
     }
 }
 
-/// Lengths of messages, in the order in which they were given.
+/// Message lengths, in the given order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sizes(pub Vec<u32>);
 
-/// Where the responder is.
+/// The address of the responder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A host and a port.
@@ -257,12 +257,12 @@ impl Transport {
         }
     }
 
-    /// Whether it runs between processes of one machine, over a path.
+    /// Whether it is a Unix domain socket.
     pub fn is_local(self) -> bool {
         matches!(self, Self::Unix | Self::UnixSeqpacket)
     }
 
-    /// What it connects to at that place.
+    /// The endpoint of this transport at that address.
     pub fn endpoint(self, place: &Place) -> Result<Endpoint, Error> {
         let wrong = |why: &str| Error::Value {
             what: "--transport",
@@ -279,7 +279,7 @@ impl Transport {
                 })
             }
             (_, Place::Unix(_)) => {
-                Err(wrong("needs a HOST:PORT; over a path there are unix and unix-seqpacket"))
+                Err(wrong("needs HOST:PORT; for unix:PATH use unix or unix-seqpacket"))
             }
             (Self::Unix | Self::UnixSeqpacket, _) => {
                 Err(wrong("needs a path; write unix:PATH as the target"))
@@ -287,7 +287,7 @@ impl Transport {
             (Self::Tcp | Self::Tls | Self::Mptcp | Self::Udp, Place::Inet(host, _))
                 if host.contains(',') =>
             {
-                Err(wrong("goes to one address; several are those of a host over SCTP"))
+                Err(wrong("connects to one address; only SCTP accepts several addresses of a host"))
             }
             (Self::Udp, Place::Inet(host, port)) => Ok(over(Carrier::Udp, host, *port)),
             (Self::Mptcp, Place::Inet(host, port)) => Ok(over(Carrier::Mptcp, host, *port)),
@@ -310,7 +310,7 @@ impl fmt::Display for Transport {
 }
 
 impl Place {
-    /// As typed: `HOST:PORT`, `HOST` or `PORT` alone, `[V6]:PORT`, `unix:PATH`.
+    /// Parses `HOST:PORT`, `HOST`, `PORT`, `[V6]:PORT` or `unix:PATH`.
     pub fn parse(what: &'static str, text: &str) -> Result<Self, Error> {
         let wrong = |why: String| Error::Value { what, value: text.to_owned(), why };
         if let Some(path) = text.strip_prefix("unix:") {
@@ -320,11 +320,11 @@ impl Place {
             return Ok(Self::Unix(path.into()));
         }
         if text.contains("://") {
-            return Err(wrong("is a URL; a responder is HOST:PORT, or unix:PATH".into()));
+            return Err(wrong("is a URL; write HOST:PORT or unix:PATH".into()));
         }
         let bare = text.strip_prefix(':').unwrap_or(text);
         if !bare.is_empty() && bare.bytes().all(|b| b.is_ascii_digit()) {
-            let port = bare.parse().map_err(|_| wrong("is no port from 0 to 65535".into()))?;
+            let port = bare.parse().map_err(|_| wrong("is not a port from 0 to 65535".into()))?;
             return Ok(Self::Inet("127.0.0.1".into(), port));
         }
         if let Some((host, "0")) = text.rsplit_once(':').filter(|(h, _)| !h.contains(':')) {
@@ -335,27 +335,27 @@ impl Place {
     }
 }
 
-/// The plan that the options ask for.
+/// The plan of the options.
 pub fn plan(args: &RttArgs, around: &Environment) -> Result<Planned, Error> {
-    check_sources(&args.means)?;
+    check_sources(&args.exec)?;
     let place = Place::parse("rtt", &args.target)?;
     let local = matches!(place, Place::Unix(_));
     let transport = args.transport.unwrap_or(if local { Transport::Unix } else { Transport::Tcp });
-    args.messages.check(&[transport], args.means.driver)?;
+    args.messages.check(&[transport], args.exec.driver)?;
     let endpoint = transport.endpoint(&place)?;
-    tls::check(&args.tls, slice::from_ref(&endpoint), "--transport tls")?;
+    let secured = tls::check(&args.tls, slice::from_ref(&endpoint), "--transport tls")?;
     let arrivals = match &args.arrivals {
         None => None,
-        Some(ArrivalsArg::Law(law)) if !is_rate(law) => Some(law.clone()),
+        Some(ArrivalsArg::Process(process)) if !is_rate(process) => Some(process.clone()),
         Some(_) => {
-            let why = "the rate says how many there are; take fixed or poisson";
+            let why = "--rate already sets the rate; use fixed or poisson";
             return Err(Error::Conflict("--rate", "--arrivals uniform or trace", why));
         }
     };
     let sizes = args.size.clone().unwrap_or_else(|| Sizes(vec![128]));
     let mut draft = exchange(endpoint, &sizes.0, &args.messages);
     draft.server_name.clone_from(&args.tls.sni);
-    draft.tls = tls::spec(&args.tls)?;
+    draft.tls = tls::spec(&args.tls)?.filter(|_| secured);
     draft.load = LoadDraft {
         connections: Some(args.connections),
         rate: args.rate.clone(),
@@ -366,18 +366,18 @@ pub fn plan(args: &RttArgs, around: &Environment) -> Result<Planned, Error> {
     draft.duration = Some(args.until.time());
     draft.warmup = args.rate.is_some().then_some(LEAD);
     draft.pipeline = Some(args.pipeline);
-    draft.seed = args.means.seed.or(args.means.simulate);
+    draft.seed = args.exec.seed.or(args.exec.simulate);
     let mut planned = draft.plan(around);
     planned.plan.check().map_err(Error::Plan)?;
-    planned.notes = means(&args.means);
+    planned.notes = exec_notes(&args.exec);
     planned.notes.extend(args.messages.sctp.note());
     if args.messages.realtime {
-        planned.notes.push("Threads ran under the real-time scheduler.".into());
+        planned.notes.push("Threads ran with real-time priority.".into());
     }
     Ok(planned)
 }
 
-/// One connection that exchanges messages of these lengths; what ends it is to be said.
+/// The draft of one connection that exchanges messages of these lengths, without a stop condition.
 pub(crate) fn exchange(endpoint: Endpoint, sizes: &[u32], args: &MessageArgs) -> Draft {
     let lossy = endpoint.transport().is_lossy();
     let short = args.reply_size == 2 && !lossy;
@@ -396,7 +396,7 @@ pub(crate) fn exchange(endpoint: Endpoint, sizes: &[u32], args: &MessageArgs) ->
         load: LoadDraft { connections: Some(1), ..LoadDraft::default() },
         exchange: Some(Box::new(Exchange {
             framing: if short { Framing::Short } else { Framing::Long },
-            primers: args.warmup,
+            warmup_exchanges: args.warmup,
             messages: messages.collect(),
         })),
         timeout: Some(args.timeout.unwrap_or(timeout)),
@@ -405,7 +405,7 @@ pub(crate) fn exchange(endpoint: Endpoint, sizes: &[u32], args: &MessageArgs) ->
     }
 }
 
-/// A length: `64`, `4k` (1,024 bytes each).
+/// Parses a length: `64`, `4k` (k = 1,024 bytes).
 fn length(text: &str) -> Result<u32, String> {
     let n = values::size(text)?;
     u32::try_from(n)
@@ -414,7 +414,7 @@ fn length(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("must be at most {} bytes", Exchange::LENGTH_MAX))
 }
 
-/// `64`, `64,1k`, `1..64k` (doubling from the one to the other).
+/// Parses `64`, `64,1k` or `1..64k` (doubling).
 pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
     let mut all = Vec::new();
     for part in text.split(',') {
@@ -424,13 +424,13 @@ pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
         };
         let (from, to) = (length(from)?, length(to)?);
         if from == 0 || from > to {
-            return Err("a range goes from at least 1 up to more, as 1..64k".into());
+            return Err("a range starts at 1 or more and ends higher, such as 1..64k".into());
         }
         let doubling = std::iter::successors(Some(from), |n| n.checked_mul(2));
         all.extend(doubling.take_while(|&n| n <= to));
     }
     if all.len() > 1_000 {
-        return Err("at most 1,000 lengths fit into one run".into());
+        return Err("a run can have at most 1,000 lengths".into());
     }
     Ok(Sizes(all))
 }
@@ -440,7 +440,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_and_ranges_of_sizes() {
+    fn parses_lists_and_ranges_of_sizes() {
         assert_eq!(sizes("64"), Ok(Sizes(vec![64])));
         assert_eq!(sizes("1..9,2k,0"), Ok(Sizes(vec![1, 2, 4, 8, 2_048, 0])));
         assert_eq!(sizes("1..64k").map(|s| (s.0.len(), s.0[16])), Ok((17, 65_536)));
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dscp_is_the_upper_six_bits() {
+    fn puts_the_dscp_into_the_upper_six_bits_of_tos() {
         let all = ["0", "63", "ef", "AF11", "af43", "cs5", "va", "le"].map(values::dscp);
         assert_eq!(all, [0, 63, 46, 10, 38, 40, 44, 1].map(Ok));
         for bad in ["64", "-1", "", "af14", "af51", "cs8", "efx"] {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn places() {
+    fn parses_addresses_of_responders() {
         let inet = |h: &str, p| Some(Place::Inet(h.into(), p));
         for (text, place) in [
             ("host", inet("host", PORT)),
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn two_bytes_back_are_the_old_framing() {
+    fn uses_ace_framing_for_replies_of_two_bytes_over_ordered_transports() {
         let framing = |transport: Transport, reply_size| {
             let place = Place::Inet("h".into(), 1);
             let args = MessageArgs { reply_size, ..MessageArgs::default() };

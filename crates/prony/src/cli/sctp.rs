@@ -1,21 +1,22 @@
-//! The options of SCTP: whose it is, and what can be set of it.
+//! SCTP options: the implementation and its timeouts.
 
 use clap::{Args, ValueEnum};
 use prony_core::units::Span;
-use prony_io::sock::sctp::Rto;
+use prony_io::socket::sctp::Rto;
 use prony_io::userspace::{self, Settings, Via};
 use prony_run::error::Error;
 
 use super::rtt::{SOCKETS, Transport};
 use super::{Driver, values};
 
-/// What can be said about SCTP.
+/// The options of SCTP.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct SctpArgs {
-    /// Whose SCTP: the kernel's, or prony's own over UDP (RFC 6951) or over IP (as root)
+    /// SCTP implementation: the kernel's, or prony's own over UDP (RFC 6951) or over IP (needs
+    /// root)
     #[arg(long, value_name = "STACK", help_heading = SOCKETS, default_value = "kernel")]
     pub sctp: Stack,
-    /// The responder's UDP port, with --sctp udp
+    /// UDP port of the responder, for --sctp udp
     #[arg(
         long, value_name = "N", help_heading = SOCKETS, default_value_t = userspace::UDP_PORT,
     )]
@@ -25,7 +26,7 @@ pub struct SctpArgs {
     pub rto: RtoArgs,
 }
 
-/// Whose SCTP it is.
+/// The SCTP implementation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Stack {
     /// the kernel's
@@ -37,22 +38,22 @@ pub enum Stack {
     Raw,
 }
 
-/// SCTP's retransmission timeouts of this side; the peer has its own.
+/// The SCTP retransmission timeouts of this side. The peer has its own.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct RtoArgs {
-    /// SCTP's retransmission timeout before the first round trip [default: 3s]
+    /// Initial retransmission timeout of SCTP [default: 3s]
     #[arg(long, value_name = "T", help_heading = SOCKETS, value_parser = values::positive_span)]
     pub rto_initial: Option<Span>,
-    /// Its lower limit [default: 1s]
+    /// Minimum retransmission timeout of SCTP [default: 1s]
     #[arg(long, value_name = "T", help_heading = SOCKETS, value_parser = values::positive_span)]
     pub rto_min: Option<Span>,
-    /// Its upper limit [default: 60s]
+    /// Maximum retransmission timeout of SCTP [default: 60s]
     #[arg(long, value_name = "T", help_heading = SOCKETS, value_parser = values::positive_span)]
     pub rto_max: Option<Span>,
 }
 
 impl SctpArgs {
-    /// What SCTP of our own is set to; `None` where it is the kernel's.
+    /// The settings of the userspace SCTP; `None` for the kernel's SCTP.
     pub fn settings(&self) -> Option<Settings> {
         let via = match self.sctp {
             Stack::Kernel => return None,
@@ -62,20 +63,20 @@ impl SctpArgs {
         Some(Settings { via, udp_port: self.sctp_udp_port, rto: self.rto.rto() })
     }
 
-    /// Whether what is asked of SCTP fits to what else is asked for.
+    /// Checks that the SCTP options fit the transports and the driver.
     ///
     /// # Errors
-    /// It does not.
+    /// They do not fit.
     pub fn check(&self, transports: &[Transport], driver: Driver) -> Result<(), Error> {
         let is_sctp = |t: &Transport| matches!(t, Transport::Sctp | Transport::SctpSeqpacket);
         if let Some(option) = self.rto.given()
             && !transports.iter().any(is_sctp)
         {
-            let why = "other transports have timeouts of their own";
+            let why = "these timeouts apply only to SCTP";
             return Err(Error::Needs(option, "--transport sctp or sctp-seqpacket", why));
         }
         if self.sctp_udp_port != userspace::UDP_PORT && self.sctp != Stack::Udp {
-            let why = "nothing else goes over UDP";
+            let why = "only SCTP over UDP uses this port";
             return Err(Error::Needs("--sctp-udp-port", "--sctp udp", why));
         }
         if self.sctp == Stack::Kernel {
@@ -85,44 +86,44 @@ impl SctpArgs {
             return Err(Error::Value {
                 what: "--sctp",
                 value: self.name().into(),
-                why: "is for --transport sctp or sctp-seqpacket; add one of them".into(),
+                why: "needs --transport sctp or sctp-seqpacket".into(),
             });
         }
         if driver != Driver::Auto {
-            let why = "packets of SCTP that is not the kernel's have a driver of their own";
+            let why = "the userspace SCTP has its own driver";
             return Err(Error::Conflict("--sctp udp or raw", "--driver", why));
         }
         Ok(())
     }
 
-    /// The same of what only a client can get wrong.
+    /// Checks the SCTP options that concern only clients.
     ///
     /// # Errors
-    /// It does not fit.
+    /// They do not fit.
     pub fn check_client(&self, nagle: bool) -> Result<(), Error> {
         if self.sctp == Stack::Udp && self.sctp_udp_port == 0 {
             return Err(Error::Value {
                 what: "--sctp-udp-port",
                 value: "0".into(),
-                why: "is no port; give the one that the responder says".into(),
+                why: "is not a port; use the one that the responder prints".into(),
             });
         }
         if nagle && self.sctp != Stack::Kernel {
-            let why = "SCTP that is not the kernel's sends every message at once";
+            let why = "the userspace SCTP always sends messages at once";
             return Err(Error::Conflict("--sctp udp or raw", "--nagle", why));
         }
         Ok(())
     }
 
-    /// What readers of a report must know, as a whole sentence.
+    /// The note for the report, if the SCTP is not the kernel's.
     pub fn note(&self) -> Option<String> {
         let over = match self.sctp {
             Stack::Kernel => return None,
-            Stack::Udp => format!("over UDP (port {} of the responder)", self.sctp_udp_port),
+            Stack::Udp => format!("over UDP (the responder's port {})", self.sctp_udp_port),
             Stack::Raw => "over IP".to_owned(),
         };
-        let whose = userspace::NAME;
-        Some(format!("SCTP was not the kernel's but {whose}, in this process, {over}."))
+        let stack = userspace::NAME;
+        Some(format!("SCTP ran in this process ({stack}) {over}, not in the kernel."))
     }
 
     fn name(&self) -> &'static str {
@@ -135,7 +136,7 @@ impl SctpArgs {
 }
 
 impl RtoArgs {
-    /// The first of the options that is given.
+    /// The first option that is given.
     fn given(&self) -> Option<&'static str> {
         [
             ("--rto-initial", self.rto_initial),
@@ -146,7 +147,7 @@ impl RtoArgs {
         .find_map(|(option, time)| time.map(|_| option))
     }
 
-    /// The same in milliseconds, rounded up; 0 = as the stack has it.
+    /// The timeouts in milliseconds, rounded up; 0 is the default of the stack.
     pub fn rto(&self) -> Rto {
         let ms = |t: Option<Span>| {
             t.map_or(0, |t| u32::try_from(t.0.div_ceil(1_000_000)).unwrap_or(u32::MAX))

@@ -4,21 +4,22 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// What can be said about the self-test.
+/// The options of the self-test.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SelftestArgs {
-    /// Take a few seconds only: shorter proofs, rougher limits, one driver
+    /// Take only a few seconds: shorter checks, coarser limits, one driver
     #[arg(long)]
     pub quick: bool,
-    /// Where to save the result (JSON) [default: where later reports look for it]
+    /// Save the result (JSON) to this file [default: where later reports look for it]
     ///
-    /// That is $XDG_STATE_HOME/prony/selftest.json, by default ~/.local/state/prony/selftest.json.
+    /// The default is $XDG_STATE_HOME/prony/selftest.json; if XDG_STATE_HOME is not set,
+    /// ~/.local/state/prony/selftest.json.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Print JSON, the same that is saved
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-    /// Nothing on standard error but refusals
+    /// Print only errors to standard error
     #[arg(long)]
     pub quiet: bool,
 }

@@ -1,7 +1,7 @@
-//! The command line as reports show it: what stands in options and URLs, without secrets.
+//! The command line as shown in reports, without the secrets in options and URLs.
 //!
-//! The words are read by the same option table as ever, so that letters in one word (`-ku`),
-//! attached values (`-ume:pw`, `--user=me:pw`) and values in the next word are all found.
+//! The normal parser reads the words, so that combined letters (`-ku`), attached values
+//! (`-ume:pw`, `--user=me:pw`) and values in the next word are all found.
 
 use std::ffi::OsString;
 
@@ -11,14 +11,15 @@ use prony_core::summary::CommandLine;
 
 use super::Cli;
 
-/// What a run keeps of its command line.
+/// The command line that a run saves.
 pub fn recorded(words: Vec<String>) -> CommandLine {
     let shown = command_line(&words);
     CommandLine::new(words, shown)
 }
 
-/// The command line without secrets. Where it has none it is as typed; else it is one that means
-/// the same, with `(hidden)` in the place of each. What cannot be read is hidden as a whole.
+/// The command line without secrets. One without secrets is unchanged; otherwise the result is an
+/// equivalent command line with `(hidden)` in place of each secret. If it does not parse, all of it
+/// is hidden.
 pub(crate) fn command_line(words: &[String]) -> Vec<String> {
     let Some((program, rest)) = words.split_first() else { return Vec::new() };
     match shown(words) {
@@ -29,7 +30,7 @@ pub(crate) fn command_line(words: &[String]) -> Vec<String> {
 }
 
 fn shown(words: &[String]) -> Option<Vec<String>> {
-    // That a value is right does not matter here.
+    // Accept invalid values.
     let lenient = |command: Command| {
         command.mut_args(|arg| {
             let has_value = arg.get_action().takes_values();
@@ -51,7 +52,7 @@ fn shown(words: &[String]) -> Option<Vec<String>> {
     Some(if is_hidden { line } else { words.to_vec() })
 }
 
-/// Place, words, and whether anything in them is hidden, of each option and operand.
+/// For each option and operand: its position, its words, and whether a secret was hidden.
 fn found(command: &Command, matches: &ArgMatches) -> Vec<(usize, Vec<String>, bool)> {
     let mut found = Vec::new();
     for arg in command.get_arguments() {
@@ -90,7 +91,7 @@ fn found(command: &Command, matches: &ArgMatches) -> Vec<(usize, Vec<String>, bo
     found
 }
 
-/// The value of an option or operand as it is shown.
+/// The value of an option or operand, without secrets.
 fn shown_value(id: &str, value: &str) -> String {
     let names_file = value.starts_with('@');
     match id {
@@ -104,7 +105,7 @@ fn shown_value(id: &str, value: &str) -> String {
     }
 }
 
-/// A header line as it is shown.
+/// A header line, without secrets.
 pub(crate) fn header(line: &str) -> String {
     match line.split_once(':') {
         Some((name, value)) if shown_header(name, value.trim()) == HIDDEN => {
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_hidden_wherever_they_stand() {
+    fn hides_credentials_in_all_positions() {
         for (line, shown) in [
             ("prony|-c|5|http://h/", "prony|-c|5|http://h/"),
             ("prony|-c5|--rate=5|-k|http://h/", "prony|-c5|--rate=5|-k|http://h/"),
@@ -156,7 +157,7 @@ mod tests {
             ("prony", "prony"),
         ] {
             assert_eq!(check(line), shown, "{line}");
-            assert_eq!(check(shown), shown, "once more");
+            assert_eq!(check(shown), shown, "shown again");
         }
     }
 }

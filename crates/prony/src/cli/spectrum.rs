@@ -7,7 +7,7 @@ use prony_core::units::Span;
 use prony_report::Format;
 use prony_run::error::Error;
 
-use super::means::MeansArgs;
+use super::exec_options::ExecArgs;
 use super::rtt::{MessageArgs, Place, Sizes, Transport, sizes};
 use super::tls::TlsArgs;
 use super::{LOAD, MEASUREMENT, values};
@@ -15,72 +15,73 @@ use super::{LOAD, MEASUREMENT, values};
 const OUTPUT: &str = "Output";
 const MESSAGES: &str = "Messages";
 
-/// What can be said about a spectrum of round trips.
+/// The options of `prony spectrum`.
 #[derive(Clone, Debug, Args)]
 pub struct SpectrumArgs {
-    /// The responder: HOST:PORT, HOST, a PORT of 127.0.0.1, or unix:PATH
+    /// Addresses of the responders: HOST:PORT, HOST, PORT (on 127.0.0.1), or unix:PATH
     ///
-    /// One over IP and one of a path; others with their transport, as in tls=HOST:PORT.
+    /// At most one IP address and one path without a transport. Prefix the others with their
+    /// transport, such as tls=HOST:PORT.
     #[arg(value_name = "TARGET", required = true)]
     pub targets: Vec<String>,
-    /// What messages go over, several by commas [default: as the targets say, else tcp; unix]
+    /// Transports, separated by commas [default: those of the targets, or tcp; unix for unix:PATH]
     #[arg(long, value_name = "LIST", help_heading = MESSAGES, value_delimiter = ',')]
     pub transport: Vec<Transport>,
-    /// How messages and connections are.
+    /// Messages and sockets.
     #[command(flatten)]
     pub messages: MessageArgs,
-    /// Lengths of messages in bytes: 64,1k, 1..64k (doubling)
+    /// Message lengths in bytes: 64,1k or 1..64k (doubling)
     #[arg(
         short, long, value_name = "LIST", help_heading = MESSAGES, default_value = "1..64k",
         value_parser = sizes,
     )]
     pub size: Sizes,
-    /// Round trips of each length over each transport, in each repetition
+    /// Round trips per length, transport and repetition
     #[arg(
         short = 'n', long, value_name = "N", help_heading = LOAD, default_value = "1000",
         value_parser = values::positive,
     )]
     pub exchanges: u64,
-    /// At most so long for each of them [default: no limit]
+    /// Maximum duration per length, transport and repetition [default: no limit]
     #[arg(
         short, long, visible_short_alias = 'z', value_name = "T", help_heading = LOAD,
         value_parser = values::positive_span,
     )]
     pub duration: Option<Span>,
-    /// How often all is repeated, each time in another order
+    /// Number of repetitions, each in a different order
     ///
-    /// The confidence bands come from the differences between repetitions.
+    /// The confidence intervals come from the differences between repetitions.
     #[arg(
         long, value_name = "N", help_heading = MEASUREMENT, default_value = "5",
         value_parser = values::per_connection,
     )]
     pub repeat: u32,
 
-    /// How connections are secured.
+    /// The options of TLS.
     #[command(flatten)]
     pub tls: TlsArgs,
-    /// How the run is carried out.
+    /// Options of execution.
     #[command(flatten)]
-    pub means: MeansArgs,
-    /// Also write a file: .svg .png .json .csv; may be repeated
+    pub exec: ExecArgs,
+    /// Also write a file: .html .svg .png .json .csv; may be repeated
     #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     pub output: Vec<PathBuf>,
     /// Print JSON (the same as --format json)
     #[arg(long, help_heading = OUTPUT, conflicts_with = "format")]
     pub json: bool,
-    /// Print text, json, csv or svg [default: text]
+    /// Print text, html, json, csv or svg [default: text]
     #[arg(long, value_name = "FORMAT", help_heading = OUTPUT, value_parser = format)]
     pub format: Option<Format>,
-    /// Nothing on standard error but refusals
+    /// Print only errors to standard error
     #[arg(long, help_heading = OUTPUT)]
     pub quiet: bool,
 }
 
 impl SpectrumArgs {
-    /// The transports, each once and with the place that it connects to.
+    /// The transports without duplicates, each with its target.
     ///
     /// # Errors
-    /// A target is none, has no transport or is one too many; a transport has no target.
+    /// A target is invalid, has no transport or is ambiguous; a transport has no target.
     pub fn pairs(&self) -> Result<Vec<(Transport, Place)>, Error> {
         let targets = self.targets.iter().map(|text| target(text));
         let targets = targets.collect::<Result<Vec<_>, _>>()?;
@@ -90,7 +91,8 @@ impl SpectrumArgs {
                 t == transport && (t.is_some() || kind(p) == kind(place))
             };
             if targets[..i].iter().any(is_same) {
-                let why = "is one target too many; say what each is for, as in tls=HOST:PORT";
+                let why =
+                    "is ambiguous; prefix each target with its transport, such as tls=HOST:PORT";
                 let value = self.targets[i].clone();
                 return Err(Error::Value { what: "spectrum", value, why: why.into() });
             }
@@ -101,18 +103,19 @@ impl SpectrumArgs {
             let found = named.or_else(|| targets.iter().find(|(t, p)| t.is_none() && fits(p)));
             match found {
                 Some((_, place)) => Ok((t, place.clone())),
-                // The refusal says what is missing.
+                // The error of `endpoint` names what is missing.
                 None => t.endpoint(&targets[0].1).map(|_| (t, targets[0].1.clone())),
             }
         };
-        let usual = |(named, place): &(Option<Transport>, Place)| match (named, place) {
+        let default_transport = |(named, place): &(Option<Transport>, Place)| match (named, place) {
             (Some(named), _) => *named,
             (None, Place::Unix(_)) => Transport::Unix,
             (None, Place::Inet(..)) => Transport::Tcp,
         };
         let mut transports = self.transport.clone();
         let unlisted = |named: &Option<Transport>| named.is_some() || self.transport.is_empty();
-        transports.extend(targets.iter().filter(|(named, _)| unlisted(named)).map(usual));
+        transports
+            .extend(targets.iter().filter(|(named, _)| unlisted(named)).map(default_transport));
         let mut pairs: Vec<(Transport, Place)> = Vec::new();
         for transport in transports {
             if pairs.iter().all(|(t, _)| *t != transport) {
@@ -122,13 +125,13 @@ impl SpectrumArgs {
         Ok(pairs)
     }
 
-    /// The format of standard output.
+    /// Format of the report on standard output.
     pub fn stdout_format(&self) -> Format {
         if self.json { Format::Json } else { self.format.unwrap_or(Format::Text) }
     }
 }
 
-/// A target as typed: its transport, where that stands before it, and its place.
+/// Parses a target: `ADDRESS` or `TRANSPORT=ADDRESS`.
 fn target(text: &str) -> Result<(Option<Transport>, Place), Error> {
     let named = text
         .split_once('=')
@@ -146,8 +149,9 @@ fn format(text: &str) -> Result<Format, String> {
         "text" => Ok(Format::Text),
         "json" => Ok(Format::Json),
         "csv" => Ok(Format::Csv),
+        "html" => Ok(Format::Html),
         "svg" => Ok(Format::Svg),
-        "png" => Err("pixels go to a file: -o plot.png".into()),
-        _ => Err("write text, json, csv or svg".into()),
+        "png" => Err("PNG is written only to a file: -o plot.png".into()),
+        _ => Err("write text, html, json, csv or svg".into()),
     }
 }

@@ -72,7 +72,7 @@ fn plans() {
         // Closed loops.
         "-c 100 http://h/",
         "http://h/ -c100 --think exp:50ms",
-        "http://h/ --think uniform:10ms..90ms",
+        "http://h/ --think uniform:10ms:90ms",
         "http://h/ -p 64",
         "http://h/ --no-reuse",
         "http://h/ --no-reuse --reuse",
@@ -87,7 +87,7 @@ fn plans() {
         "http://h/ -R 20k/s -c 10",
         "http://h/ --rate 1k@10s,1k..20k@60s,20k@30s --arrivals poisson",
         "http://h/ --rate 1k@10s -n 500",
-        "http://h/ --arrivals uniform:1ms..3ms",
+        "http://h/ --arrivals uniform:1ms:3ms",
         // Requests.
         "http://h/ -X DELETE",
         "http://h/ -b hello",
@@ -107,6 +107,8 @@ fn plans() {
         "http://h/ --unix-socket /run/x.sock",
         // Seeds.
         "http://h/ --seed 42",
+        // Nothing to verify.
+        "http://h/ -k",
         "http://h/ --simulate 42",
         "http://h/ --simulate 42 --seed 43",
     ];
@@ -136,11 +138,11 @@ fn what_is_refused() {
         "http://h/ -r 1k@10s,",
         "http://h/ --arrivals often",
         "http://h/ --arrivals poisson",
-        "http://h/ --arrivals uniform:1ms..2ms --rate 5",
+        "http://h/ --arrivals uniform:1ms:2ms --rate 5",
         "http://h/ --arrivals trace:/nowhere/x --rate 5",
         "http://h/ --arrivals trace:/nowhere/x",
         "http://h/ --rate 5 --think 1s",
-        "http://h/ --arrivals uniform:1ms..2ms --think 1s",
+        "http://h/ --arrivals uniform:1ms:2ms --think 1s",
         "http://h/ --think sometimes",
         "http://h/ --pick best",
         "http://h/ --no-reuse -p 2",
@@ -186,11 +188,29 @@ fn what_is_refused() {
 }
 
 #[test]
+fn refusals_show_what_was_meant() {
+    let lines = [
+        "http://h/ --arrivals poison -r 5",
+        "http://h/ --arrivals uniform:1ms..2ms",
+        "http://h/ --think expo:1ms",
+        "http://h/ --think lognormal:2s,0.5",
+        "http://h/ --driver iouring",
+        "http://h/ --format jsn",
+        "http://h/ --format JSON",
+        "http://h/ --until p9+-5%",
+        "serve --latency expo:1ms",
+        "serve --latency lognormal:20ms,0.3",
+    ];
+    let sentence = |line: &str| format!("  {}\n", planned(line).unwrap_err());
+    check(&lines, sentence, expect_file!["tests/meant.txt"]);
+}
+
+#[test]
 fn an_open_loop_without_a_cap_opens_what_fits() {
     let unlimited = planned("http://h/ -r 500").unwrap();
     assert_eq!(unlimited.cap.as_deref(), Some("what fits"));
     assert!(matches!(unlimited.plan.load, Load::Open { connections: 19_900, .. }));
-    // Nothing is said of it unless it held requests back.
+    // The report mentions it only if it delayed requests.
     assert!(unlimited.notes.is_empty());
     assert_eq!(planned("http://h/ -r 500 -c 10").unwrap().cap, None);
 }
@@ -198,16 +218,16 @@ fn an_open_loop_without_a_cap_opens_what_fits() {
 #[test]
 fn what_is_not_in_the_plan_is_noted() {
     let notes = |line: &str| planned(line).unwrap().notes.join("\n");
-    expect!["Connections go out from 127.0.0.2, 127.0.0.3."]
+    expect!["Connections used the local addresses 127.0.0.2, 127.0.0.3."]
         .assert_eq(&notes("http://h/ --source 127.0.0.2,127.0.0.3"));
     expect![[r#"
-        Each thread is fixed to a core.
-        Waits were spun, never slept (--precision spin)."#]]
+        Each thread was pinned to a core.
+        Threads always spun while waiting (--precision spin)."#]]
     .assert_eq(&notes("http://h/ --pin --precision spin"));
-    expect!["What became due within 1ms went out together, up to so late (--precision)."]
+    expect!["Requests due within 1ms were sent together, up to 1ms late (--precision)."]
         .assert_eq(&notes("http://h/ --precision 1ms"));
     expect![
-        "Each connection of the closed loop is one to each of the 2 servers, one of them in use at a time."
+        "Each user of the closed loop had a connection to each of the 2 servers, and used one of them at a time."
     ]
     .assert_eq(&notes("http://h/ http://i/ http://h/b -c 1"));
     expect![""].assert_eq(&notes("http://h/ http://i/ --connect-to localhost:80"));

@@ -1,132 +1,153 @@
-//! The texts around the option table.
+//! The texts after the options in `--help`.
 
-/// The end of `prony -h`.
+/// After the options of `prony -h`.
 pub(super) const SHORT_END: &str = "\
 Examples: prony http://127.0.0.1:8080/
           prony -c 100 -d 30s http://127.0.0.1:8080/
           prony --rate 20k --arrivals poisson -d 1m http://127.0.0.1:8080/
-`prony --help` says more: examples, differences from other load generators, exit codes.";
+Run `prony --help` for more examples, differences from other load generators, and exit codes.";
 
-/// The end of `prony --help`.
+/// After the options of `prony --help`.
 pub(super) const LONG_END: &str = "\
 Examples:
   prony http://127.0.0.1:8080/
-      50 connections for 10 s, each sending the next request when the reply has come
+      50 connections for 10 s; each sends its next request when it has received a reply
   prony -c 100 -n 1m --warmup 5s http://127.0.0.1:8080/
-      a million requests over 100 connections, after 5 s of warm-up
+      one million requests over 100 connections, after 5 s of warm-up
   prony --rate 20k --arrivals poisson -d 1m http://127.0.0.1:8080/
-      20,000 requests a second at random moments, whatever the replies do
+      20,000 requests per second as a Poisson process, independent of the replies
   prony --rate 1k@10s,1k..20k@60s,20k@30s http://127.0.0.1:8080/
-      a step, a ramp, a step: 100 s in all
+      a step, a ramp and a step; 100 s in total
   prony -m PUT -H 'Accept: text/plain' -T application/json -b @body.json http://127.0.0.1:8080/x
-      another request
+      a PUT request with headers and a body
   prony --json -o run.hgrm -o run.csv http://127.0.0.1:8080/
-      JSON on standard output, percentiles and seconds in files
+      JSON on standard output, percentiles and a time series in files
 
-Numbers take k, m and g (10k = 10,000), times take ns, us, ms, s, m and h (1m30s); a bare number is
-seconds. The report goes to standard output, progress and messages to standard error.
+Numbers accept the suffixes k, m and g (10k = 10,000). Times accept ns, us, ms, s, m and h (1m30s);
+without a unit, they are in seconds. The report is written to standard output, progress and messages
+to standard error.
 
-Short options have the meaning that most load generators give them. The differences: -d is the
-duration as in wrk (-z, as in hey and oha, is the same), so the body is -b (hey, oha: -d) and the
-timeout has a long name only (hey, oha: -t); -t is threads as in wrk and h2load; -k is not needed
-because keep-alive is the default (ab: -k) and --no-reuse turns it off; the rate is -r or -R and
-means all connections together (hey: -q, for each worker; oha: -q; wrk2: -R); -p is the depth of
-pipelining (ab: the body's file); a body makes the method POST unless -m says otherwise (hey and oha
-stay with GET).
+Most short options have the same meaning as in other load generators. The differences:
+  -b  request body (hey, oha: -d)
+  -d  duration, as in wrk; -z, as in hey and oha, means the same
+  -k  do not verify certificates, as in curl (ab: keep-alive, which is the default in prony)
+  -p  depth of pipelining (ab: file with the request body)
+  -r  or -R: rate over all connections, as wrk2's -R (oha: -q; hey: -q, per worker)
+  -t  threads, as in wrk and h2load (hey, oha: timeout, which is --timeout in prony)
+A request with a body uses POST unless -m sets another method (hey and oha use GET).
 
-In the place of another tool: `prony ab ...` (and htstress, httperf, idleconn, wrk, and ACE's
-SOCK_STREAM_clt and its kin), or a link of that name, takes that tool's options, prints its report
-and adds latencies and the verdict.
+prony can replace other tools. `prony ab ...` accepts the options of ab, prints the report of ab,
+and adds latencies and the verdict. A link named ab does the same. The other tools are htstress,
+httperf, idleconn, wrk, and the test programs of ACE (SOCK_STREAM_clt and others).
 
 Exit codes:
-  0    the run was made and is valid
+  0    the run finished and is valid
   1    no request succeeded
-  2    bad usage or input; no load was started
-  3    the run was made, but a report could not be written
-  98   the run is not valid, for the reasons of its verdict (unless --accept-invalid)
-  130  interrupted; what was measured is reported";
+  2    invalid usage or input; no load was started
+  3    the run finished, but a report could not be written
+  97   a threshold is undecided (with --undecided pass: 0)
+  98   the run is invalid; the verdict gives the reasons (with --accept-invalid: 0)
+  99   a threshold is missed
+  130  interrupted; the report covers the time until then";
 
-/// The end of `prony run --help`.
+/// After the options of `prony run --help`.
 pub(super) const RUN_END: &str = "\
 Examples:
   prony run shop.toml
-      the whole run as the file says it; docs/plan-files.md tells of all keys
+      run a plan file; docs/plan-files.md describes all keys
   prony --rate 2k -d 1m --explain http://127.0.0.1:8080/ > steady.toml
   prony run steady.toml
-      a command line as a file, to be changed or kept; the same schedule, the same requests";
+      save a command line as a plan file, then run it with the same schedule and requests";
 
-/// The end of `prony selftest --help`.
+/// After the options of `prony selftest --help`.
 pub(super) const SELFTEST_END: &str = "\
-Exit codes: 0 all proofs held; 98 the host could not hold them all, or not in three tries; 130
-interrupted, what was found is told, and nothing is saved.
+Exit codes: 0 all checks passed; 98 a check failed in three attempts; 130 interrupted: the results so
+far are printed, and nothing is saved.
 
 Examples:
   prony selftest
-      in under 30 s; kept in $XDG_STATE_HOME/prony/selftest.json (~/.local/state by default)
+      takes up to 30 s; saves $XDG_STATE_HOME/prony/selftest.json (default: ~/.local/state/...)
   prony selftest --quick --json -o selftest.json
-      in a few seconds, as JSON, and kept in another file";
+      takes a few seconds; prints JSON, and saves it to another file";
 
-/// The end of `prony serve --help`.
+/// After the options of `prony serve --help`.
 pub(super) const SERVE_END: &str = "\
-Paths: / (as the options say), /bytes/N (a body of N bytes), /status/N, /delay/T (250us, 5ms),
-/echo (the request's body).
+Paths: / (as configured by the options), /bytes/N (a body of N bytes), /status/N (status code N),
+/delay/T (a service time of T: 250us, 5ms), /echo (returns the body of the request).
 
 Examples:
   prony serve
-      as fast as it can, on 127.0.0.1:8080
+      reply as fast as possible, on 127.0.0.1:8080
   prony serve --latency exp:1ms --workers 4 127.0.0.1:9000
-      four workers behind one queue, exponential service times: a textbook M/M/4 station
+      four workers with one queue and exponential service times (an M/M/4 queue)
   prony serve --latency fixed:2ms --stall 1s@10s
-      a server that freezes for a second every ten seconds";
+      freeze for one second every ten seconds";
 
-/// The end of `prony report --help`.
+/// After the options of `prony report --help`.
 pub(super) const REPORT_END: &str = "\
 Examples:
   prony report run.json
-      the report as it stood on the screen
+      print the report again
   prony report run.json -o run.html -o run.svg
-      as a page with plots, and its percentile plot alone
+      write a page with plots, and the percentile plot alone
   prony report before.json after.json -o both.html
-      two runs: a column for each, their curves over each other
+      compare two runs: one column per run, and their curves in one plot
 
-Exit codes: 0 told; 98 a result is not valid: one alone is told all the same, several are not
-compared (unless --accept-invalid); 2 what is no result, or cannot be told that way; 3 not written.";
+Exit codes: 0 success; 98 the run is invalid (with --accept-invalid, or for a comparison: 0); 2 the
+file is not a saved result, or the format does not support it; 3 a report could not be written.";
 
-/// The end of `prony rtt --help`.
+/// After the options of `prony merge --help`.
+pub(super) const MERGE_END: &str = "\
+The report is that of one process with the threads of all hosts: histograms are added, percentiles
+are never averaged. It lists each host's own meter. One host that could not keep up makes the whole
+run CLIENT-LIMITED, by its name. Reports of other plans, seeds or versions are refused, and so are
+shards that are missing or given twice.
+
+Examples:
+  prony run shop.toml --shard 1/2 --start-at 2030-01-01T09:00:00Z -o part1.json
+  prony run shop.toml --shard 2/2 --start-at 2030-01-01T09:00:00Z -o part2.json
+      one share on each of two hosts
+  prony merge part1.json part2.json -o run.html
+      one report of both; docs/many-hosts.md has more ways
+
+Exit codes: 0 success; 98 the run is invalid, or shards are missing (with --accept-invalid: 0); 2 the
+files are not the reports of the shards of one run; 3 a report could not be written.";
+
+/// After the options of `prony rtt --help`.
 pub(super) const RTT_END: &str = "\
-TARGET is where `prony echo` listens, or (over TCP, with replies of 2 bytes) a server of the ACE
-tests. The time of a round trip runs from the write of the message to the read of its whole reply;
-connecting and the exchanges of --warmup are no part of it. What becomes of no reply within
---timeout counts as lost, and as a time of at least that long.
+TARGET is the address of a `prony echo`, or (over TCP, with replies of 2 bytes) of a server of the
+ACE tests. A round-trip time is the time from writing the message to reading its complete reply.
+Connecting and the warm-up exchanges (--warmup) are not included. A message without a reply within
+--timeout counts as lost, and enters the latencies with at least this time.
 
 Examples:
   prony echo
   prony rtt 127.0.0.1 -n 100k
-      a hundred thousand messages of 128 bytes over TCP, one at a time
+      100,000 messages of 128 bytes over TCP, one at a time
   prony rtt 127.0.0.1 --transport udp --size 64,1k --reply-size 64 -d 10s
-      two lengths in turn over UDP; lost, late, doubled and overtaken messages are counted
+      two lengths in turn over UDP; counts lost, late, duplicate and reordered messages
   prony rtt 127.0.0.1 --rate 20k --arrivals poisson -c 4 -d 30s
-      an open loop: times from the schedule, and from the send";
+      an open loop; reports times from the schedule and from the send";
 
-/// The end of `prony echo --help`.
+/// After the options of `prony echo --help`.
 pub(super) const ECHO_END: &str = "\
-What is spoken is in docs/echo-protocol.md. Clients of the ACE tests are answered, too.
+docs/echo-protocol.md describes the protocol. The responder also serves clients of the ACE tests.
 
 Examples:
   prony echo
       TCP and UDP on 127.0.0.1:45453
   prony echo 0.0.0.0 --transport tcp
-      for other hosts
+      reachable from other hosts
   prony echo unix:/tmp/echo --transport unix-seqpacket";
 
-/// The end of `prony spectrum --help`.
+/// After the options of `prony spectrum --help`.
 pub(super) const SPECTRUM_END: &str = "\
-Each length over each transport is a run of its own, on one new connection. Bands are 95 %
-confidence bands of the mean over the repetitions. What does not fit into a datagram is left out
-over UDP.
+Each length over each transport is measured in a separate run on a new connection. The bands are
+95 % confidence intervals of the mean over the repetitions. UDP leaves out lengths that do not fit
+into one datagram.
 
 Examples:
   prony spectrum 127.0.0.1 --transport tcp,udp -s 1..32k -o spectrum.svg -o spectrum.csv
   prony spectrum 127.0.0.1 unix:/tmp/echo --repeat 10
   prony spectrum 127.0.0.1 tls=127.0.0.1:45454 --insecure
-      transports that cannot share a port have a responder each";
+      one responder per transport, as TCP and TLS cannot share a port";

@@ -1,4 +1,4 @@
-//! The options of TLS, and what they make of a plan.
+//! TLS options, and the part of a plan that they produce.
 
 use std::path::{Path, PathBuf};
 
@@ -13,63 +13,63 @@ use prony_run::values;
 
 pub(super) const TLS: &str = "TLS";
 
-/// What can be said about secured connections.
+/// TLS options of a client.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TlsArgs {
-    /// Verify neither certificate nor name of the server
+    /// Do not verify the server's certificate
     #[arg(short = 'k', long, help_heading = TLS, conflicts_with = "cacert")]
     pub insecure: bool,
-    /// Certificates (PEM) to trust instead of the system's
+    /// CA certificates (PEM) to trust instead of the system's
     #[arg(long, value_name = "FILE", help_heading = TLS)]
     pub cacert: Option<PathBuf>,
-    /// The client's certificate (PEM), with those up to its root
+    /// Client certificate (PEM), with its chain
     #[arg(long, value_name = "FILE", help_heading = TLS)]
     pub cert: Option<PathBuf>,
-    /// The key of that certificate (PEM) [default: in the certificate's file]
+    /// Private key of the certificate (PEM) [default: from the file of the certificate]
     #[arg(long, value_name = "FILE", help_heading = TLS, requires = "cert")]
     pub key: Option<PathBuf>,
-    /// The name to ask for and to verify [default: the target's host]
+    /// Server name to send (SNI) and to verify [default: the target's host]
     #[arg(long, value_name = "NAME", help_heading = TLS)]
     pub sni: Option<String>,
-    /// Speak only that version: 1.2 or 1.3 [default: the higher that both know]
+    /// Use only this TLS version: 1.2 or 1.3 [default: the highest both sides support]
     #[arg(long, value_name = "VERSION", help_heading = TLS, value_parser = version)]
     pub tls: Option<TlsVersion>,
-    /// Cipher suites by their names at IANA or in OpenSSL [default: all]
+    /// Cipher suites, by their IANA or OpenSSL names [default: all]
     ///
-    /// Several are separated by commas or colons and tried in that order.
+    /// Separate several with commas or colons, in order of preference.
     #[arg(long, value_name = "LIST", help_heading = TLS, value_parser = suites)]
     pub ciphers: Option<Names>,
     /// Key exchange groups: x25519, P-256, X25519MLKEM768 and others [default: x25519 first]
     ///
-    /// Several are separated by commas or colons; the first is what the client begins with, and a
-    /// server that wants another of them costs a round trip.
+    /// Separate several with commas or colons. The client sends a key share for the first; a server
+    /// that chooses another one costs a round trip.
     #[arg(long, visible_alias = "curves", value_name = "LIST", help_heading = TLS, value_parser = groups)]
     pub groups: Option<Names>,
-    /// Application protocols to offer (ALPN), or none [default: http/1.1]
+    /// Application protocols to offer (ALPN), or `none` [default: http/1.1]
     #[arg(long, value_name = "LIST", help_heading = TLS, value_parser = alpn)]
     pub alpn: Option<Alpn>,
     /// Resume TLS sessions: on, off, session [default: on]
     ///
-    /// With session, only within one session of the plan; where it has none, only within one user
-    /// of a closed loop, or one place of an open loop's connections.
+    /// session: resume only within one session of the plan. In a plan without sessions: only within
+    /// one user of a closed loop, or one connection slot of an open loop.
     #[arg(long, value_name = "HOW", help_heading = TLS, value_parser = resume)]
     pub tls_resume: Option<Resume>,
 }
 
-/// What can be said about a server's certificate.
+/// TLS options of a server.
 #[derive(Clone, Debug, Default, Args)]
 pub struct IdentityArgs {
-    /// The certificate to show (PEM), with those up to its root [default: one made at the start]
+    /// Server certificate (PEM), with its chain [default: a new self-signed certificate]
     ///
-    /// One that is made at the start is its own root, which clients take with --insecure.
+    /// Clients accept the self-signed certificate with --insecure.
     #[arg(long, value_name = "FILE", help_heading = TLS)]
     pub cert: Option<PathBuf>,
-    /// The key of that certificate (PEM) [default: in the certificate's file]
+    /// Private key of the certificate (PEM) [default: from the file of the certificate]
     #[arg(long, value_name = "FILE", help_heading = TLS, requires = "cert")]
     pub key: Option<PathBuf>,
 }
 
-/// Cipher suites or key exchange groups by their names at IANA.
+/// Cipher suites or key exchange groups, by their IANA names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names(pub Vec<String>);
 
@@ -77,7 +77,7 @@ pub struct Names(pub Vec<String>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alpn(pub Vec<String>);
 
-/// What the options ask of TLS; `None` where they say nothing.
+/// The TLS part of a plan; `None` if all options have their defaults.
 pub(crate) fn spec(args: &TlsArgs) -> Result<Option<Box<TlsSpec>>, Error> {
     let ca = args.cacert.as_deref().map(|path| certificates("--cacert", path)).transpose()?;
     let (cert, key) = pair(args.cert.as_deref(), args.key.as_deref())?.unzip();
@@ -96,7 +96,7 @@ pub(crate) fn spec(args: &TlsArgs) -> Result<Option<Box<TlsSpec>>, Error> {
     Ok((spec != default).then(|| Box::new(spec)))
 }
 
-/// Who a server at that host is to its clients.
+/// The certificate and key of a server on this host.
 pub(crate) fn identity(args: &IdentityArgs, host: &str) -> Result<Identity, Error> {
     let Some((cert, key)) = pair(args.cert.as_deref(), args.key.as_deref())? else {
         return prony_run::tls::own_identity(host);
@@ -105,7 +105,7 @@ pub(crate) fn identity(args: &IdentityArgs, host: &str) -> Result<Identity, Erro
     Identity::new(&cert, &key).map_err(|why| unusable("--cert", path, why))
 }
 
-/// The texts of certificate and key, which may be in one file.
+/// Reads certificate and key, which may be in the same file.
 fn pair(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<(String, String)>, Error> {
     let Some(path) = cert else { return Ok(None) };
     let (what, file) = key.map_or(("--cert", path), |key| ("--key", key));
@@ -124,15 +124,15 @@ fn certificates(what: &'static str, path: &Path) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Fails where an option of TLS has nothing to secure, which `needed` would be.
+/// Returns whether any endpoint uses TLS. Refuses TLS options if none does, and names what is
+/// `needed`. `--insecure` is harmless without TLS, and so allowed.
 pub(crate) fn check(
     args: &TlsArgs,
     endpoints: &[Endpoint],
     needed: &'static str,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let secured = endpoints.iter().any(|e| e.tls_name().is_some());
     let given = [
-        (args.insecure, "--insecure"),
         (args.cacert.is_some(), "--cacert"),
         (args.cert.is_some(), "--cert"),
         (args.sni.is_some(), "--sni"),
@@ -143,8 +143,8 @@ pub(crate) fn check(
         (args.tls_resume.is_some(), "--tls-resume"),
     ];
     match given.into_iter().find(|(is_given, _)| *is_given && !secured) {
-        Some((_, option)) => Err(Error::Needs(option, needed, "there is nothing to secure here")),
-        None => Ok(()),
+        Some((_, option)) => Err(Error::Needs(option, needed, "no target uses TLS")),
+        None => Ok(secured),
     }
 }
 

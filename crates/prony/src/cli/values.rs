@@ -1,5 +1,5 @@
-//! Single values as typed: each parser returns one sentence of what is wrong. Those of a plan are
-//! those of every front end.
+//! Parsers of single values; each error is one sentence. Plan values use the parsers that all front
+//! ends share.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use prony_core::plan::{HttpVersion, Pick, Secret};
 use prony_core::summary::confidence::Goal;
+use prony_core::threshold::Threshold;
 use prony_core::units::{self, Span};
 use prony_io::Precision;
 use prony_run::values::at_most;
@@ -15,35 +16,40 @@ pub(super) use prony_run::values::{
     positive, positive_span, rate_plan, seed, span, statuses, think,
 };
 
-/// The most worker threads.
+/// The maximum number of worker threads.
 const THREADS_MAX: u64 = 1_024;
 
-/// The finest and the coarsest look at the schedule.
+/// The minimum and maximum time of `--precision T`.
 const GRAIN_MIN: Span = Span::from_micros(1);
 const GRAIN_MAX: Span = Span::from_secs(1);
 
-/// Headers as an option gives them.
+/// The value of `--header`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderArg {
-    /// Name and value of one.
+    /// The name and value of one header.
     Line(String, Secret),
-    /// A file with one on each line.
+    /// A file with one header per line.
     File(PathBuf),
 }
 
-/// A percentile: `p99.9` or `99.9`.
+/// Parses a percentile: `p99.9` or `99.9`.
 pub(crate) fn percentile(text: &str) -> Result<f64, String> {
     let number = text.strip_prefix('p').unwrap_or(text).parse::<f64>();
     let percentile = number.ok().filter(|&p| p > 0.0 && p < 100.0);
-    percentile.ok_or_else(|| "it must lie between 0 and 100, as p99.9 does".into())
+    percentile.ok_or_else(|| "must be between 0 and 100, such as p99.9".into())
 }
 
-/// How closely a figure is to be known: `p99 +- 5%`.
+/// Parses a goal: `p99 +- 5%`.
 pub(crate) fn goal(text: &str) -> Result<Goal, String> {
     text.parse()
 }
 
-/// How to wait: a word or the grain of the schedule.
+/// Parses `--threshold`.
+pub(crate) fn threshold(text: &str) -> Result<Threshold, String> {
+    text.parse()
+}
+
+/// Parses `--precision`: a word or a time.
 pub(crate) fn precision(text: &str) -> Result<Precision, String> {
     match text {
         "sleep" => return Ok(Precision::Sleep),
@@ -57,7 +63,7 @@ pub(crate) fn precision(text: &str) -> Result<Precision, String> {
     })
 }
 
-/// A byte of the type of service.
+/// Parses a type-of-service byte.
 pub(crate) fn tos(text: &str) -> Result<u8, String> {
     let wrong = || {
         format!(
@@ -67,7 +73,7 @@ pub(crate) fn tos(text: &str) -> Result<u8, String> {
     text.parse().map_err(|_| wrong())
 }
 
-/// A DSCP by its number or its name (RFC 2474, 2597, 3246, 5865, 8622).
+/// Parses a DSCP number or name (RFC 2474, 2597, 3246, 5865, 8622).
 pub(crate) fn dscp(text: &str) -> Result<u8, String> {
     let wrong =
         || format!("'{text}' is not a DSCP; write 0 to 63, cs0 to cs7, af11 to af43, ef, va or le");
@@ -104,16 +110,16 @@ pub(crate) fn http(text: &str) -> Result<HttpVersion, String> {
     text.parse::<HttpVersion>().map_err(|e| e.to_string())
 }
 
-/// The same, or `@FILE`.
+/// Parses a header line or `@FILE`.
 pub(crate) fn header_arg(text: &str) -> Result<HeaderArg, String> {
     match text.strip_prefix('@') {
-        Some("") => Err("the file's name behind '@' is missing".into()),
+        Some("") => Err("the file name after '@' is missing".into()),
         Some(file) => Ok(HeaderArg::File(file.into())),
         None => header(text).map(|(name, value)| HeaderArg::Line(name, value.into())),
     }
 }
 
-/// The value of a header that an option names.
+/// Parses a header value.
 pub(crate) fn header_value(text: &str) -> Result<String, String> {
     let value = text.trim();
     if value.is_empty() {
@@ -128,14 +134,27 @@ pub(crate) fn header_value(text: &str) -> Result<String, String> {
 pub(crate) fn host(text: &str) -> Result<String, String> {
     let value = header_value(text)?;
     if value.contains(|c: char| c.is_whitespace() || c == '/') {
-        return Err("is no host; write a name, with a port where it is not 80".into());
+        return Err("is not a host; write NAME or NAME:PORT".into());
     }
     Ok(value)
 }
 
+/// Parses `NAME:PASS` or `@FILE`.
 pub(crate) fn user(text: &str) -> Result<Secret, String> {
+    match text.strip_prefix('@') {
+        Some("") => Err("the file name after '@' is missing".into()),
+        Some(_) => Ok(text.into()),
+        None => name_and_password(text),
+    }
+}
+
+/// Parses `NAME:PASS`.
+pub(crate) fn name_and_password(text: &str) -> Result<Secret, String> {
+    if text.contains(['\r', '\n']) {
+        return Err("must be one line; write NAME:PASS".into());
+    }
     if !text.contains(':') {
-        return Err("has no password; write NAME:PASS (NAME: for an empty one)".into());
+        return Err("has no password; write NAME:PASS (NAME: for an empty password)".into());
     }
     Ok(text.into())
 }
@@ -143,5 +162,5 @@ pub(crate) fn user(text: &str) -> Result<Secret, String> {
 pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
     text.trim_matches(['[', ']'])
         .parse()
-        .map_err(|_| format!("'{text}' is not an IP address; write one of this machine's"))
+        .map_err(|_| format!("'{text}' is not an IP address; use an address of this machine"))
 }

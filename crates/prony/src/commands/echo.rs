@@ -1,14 +1,14 @@
-//! `prony echo`: the responder of round trips.
+//! `prony echo`: the responder for round-trip measurements.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::thread;
 
-use prony_core::echo::{self, Echo, EchoLaw, Echoed};
+use prony_core::echo::{self, Echo, EchoBehavior, Echoed};
 use prony_core::layer::Identity;
-use prony_core::shield::{Handshakes, Shield};
+use prony_core::tls_server::{Handshakes, TlsServer};
 use prony_core::units::Nanos;
 use prony_io::datagrams::{Answered, Datagrams};
-use prony_io::sock::sctp::Style;
+use prony_io::socket::sctp::Style;
 use prony_io::{Control, Listen, Listener, Options, serve_associations, userspace};
 use prony_run::error::Error;
 use prony_run::exit::Exit;
@@ -19,12 +19,12 @@ use serde::Serialize;
 use crate::cli::rtt::{EchoArgs, Place, Transport};
 use crate::cli::sctp::SctpArgs;
 use crate::cli::tls;
-use crate::means::driver;
+use crate::exec_options::driver;
 
-/// So many clients of a stream, unless it is secured, have a thread each.
-const ATTENDANTS: usize = 4;
+/// The number of stream clients (without TLS) that get a dedicated thread each.
+const DEDICATED_THREADS: usize = 4;
 
-/// All that was answered.
+/// The summary of the responder.
 #[derive(Serialize)]
 struct Done {
     #[serde(flatten)]
@@ -35,18 +35,18 @@ struct Done {
     datagrams_refused: u64,
 }
 
-/// What is listened on.
+/// The sockets of the responder.
 #[derive(Default)]
 struct Bound {
     listeners: Vec<Listener>,
-    /// Which of them are secured.
+    /// Whether each listener uses TLS.
     secured: Vec<bool>,
     datagrams: Option<Datagrams>,
-    /// SCTP that is not the kernel's.
+    /// The socket of the userspace SCTP.
     userspace: Option<userspace::Listener>,
 }
 
-/// Answer until the time is over or somebody stops it, then print what was done.
+/// Responds until the duration is over or a signal stops it, then prints a summary.
 pub(super) fn echo(args: &EchoArgs) -> Result<Exit, Error> {
     let place = Place::parse("echo", &args.address)?;
     let transports = match (args.transport.as_slice(), &place) {
@@ -81,7 +81,7 @@ pub(super) fn echo(args: &EchoArgs) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// What cannot go together.
+/// Checks that the transports and options fit together.
 fn check(place: &Place, transports: &[Transport], args: &EchoArgs) -> Result<(), Error> {
     transports.iter().try_for_each(|t| t.endpoint(place).map(drop))?;
     args.sctp.check(transports, args.driver)?;
@@ -91,21 +91,21 @@ fn check(place: &Place, transports: &[Transport], args: &EchoArgs) -> Result<(),
         return Err(Error::Value {
             what: "--transport",
             value: named.join(","),
-            why: "tcp, mptcp and tls cannot share a port; start a responder for each".into(),
+            why: "tcp, mptcp and tls cannot share a port; start one responder for each".into(),
         });
     }
     if args.identity.cert.is_some() && !transports.contains(&Transport::Tls) {
-        let why = "there is nothing to secure here";
+        let why = "no transport uses TLS";
         return Err(Error::Needs("--cert", "--transport tls", why));
     }
     Ok(())
 }
 
-/// One socket for each transport, all on the port of the first.
+/// Binds one socket per transport, all on the port of the first.
 fn bind(place: &Place, transports: &[Transport], sctp: &SctpArgs) -> Result<Bound, Error> {
     let mut all = Bound::default();
     let mut at = match place {
-        // Over SCTP there may be several, with commas between them.
+        // SCTP accepts several addresses, separated by commas.
         Place::Inet(hosts, port) => Some(address(hosts.split(',').next().unwrap_or(""), *port)?),
         Place::Unix(_) => None,
     };
@@ -123,7 +123,7 @@ fn bind(place: &Place, transports: &[Transport], sctp: &SctpArgs) -> Result<Boun
                 if hosts.contains(',') {
                     return Err(one_path(hosts));
                 }
-                // Both kinds of sockets are one and the same there.
+                // The userspace SCTP serves both kinds of sockets.
                 if all.userspace.is_none() {
                     let listener = userspace::bind(to, settings)?;
                     at = Some(listener.local());
@@ -160,7 +160,7 @@ fn bind(place: &Place, transports: &[Transport], sctp: &SctpArgs) -> Result<Boun
 }
 
 fn one_path(hosts: &str) -> Error {
-    let why = "names several addresses; without the kernel, SCTP has one path".into();
+    let why = "has several addresses; the userspace SCTP supports only one".into();
     Error::Value { what: "echo", value: hosts.to_owned(), why }
 }
 
@@ -168,14 +168,14 @@ fn address(host: &str, port: u16) -> Result<SocketAddr, Error> {
     let wrong = || Error::Value {
         what: "echo",
         value: host.to_owned(),
-        why: "is no address to listen on; write ADDR:PORT, as in 127.0.0.1:45453".into(),
+        why: "is not an address; write ADDR:PORT, such as 127.0.0.1:45453".into(),
     };
     (host, port).to_socket_addrs().map_err(|_| wrong())?.next().ok_or_else(wrong)
 }
 
 fn announce(bound: &Bound) {
     let streams = bound.listeners.iter().zip(&bound.secured);
-    let told = streams.map(|(l, &secured)| match l.local() {
+    let addresses = streams.map(|(l, &secured)| match l.local() {
         Listen::Tcp(a) if secured => format!("tls {a}"),
         Listen::Tcp(a) => format!("tcp {a}"),
         Listen::Mptcp(a) => format!("mptcp {a}"),
@@ -184,13 +184,13 @@ fn announce(bound: &Bound) {
         Listen::Unix(p) => format!("unix:{}", p.display()),
         Listen::UnixSeqpacket(p) => format!("unix-seqpacket unix:{}", p.display()),
     });
-    let told = told.chain(bound.datagrams.as_ref().map(|d| format!("udp {}", d.local())));
+    let addresses = addresses.chain(bound.datagrams.as_ref().map(|d| format!("udp {}", d.local())));
     let userspace = bound.userspace.as_ref().map(|l| match l.udp_port() {
         Some(port) => format!("sctp (over UDP port {port}) {}", l.local()),
         None => format!("sctp (over IP) {}", l.local()),
     });
-    let told: Vec<_> = told.chain(userspace).collect();
-    output::to_stderr(&format!("listening on {}", told.join(", ")));
+    let addresses: Vec<_> = addresses.chain(userspace).collect();
+    output::to_stderr(&format!("listening on {}", addresses.join(", ")));
 }
 
 fn respond(
@@ -201,7 +201,7 @@ fn respond(
 ) -> Result<Done, Error> {
     let Bound { listeners, secured, datagrams, userspace } = bound;
     let end = args.duration.map(|d| Nanos::ZERO + d);
-    let show = |_: &Shield<Echo>, now: Nanos| {
+    let show = |_: &TlsServer<Echo>, now: Nanos| {
         if end.is_some_and(|end| now >= end) {
             control.stop();
         }
@@ -209,26 +209,27 @@ fn respond(
     let bounded =
         |l: &Listener| matches!(l.local(), Listen::UnixSeqpacket(_) | Listen::Sctp { .. });
     let bounded = listeners.iter().map(bounded).collect();
-    let machine = Echo::new(EchoLaw::default(), bounded);
-    let (machine, attendants) = match identity {
-        Some(identity) => (Shield::new(machine, identity, secured), 0),
-        None => (Shield::none(machine), ATTENDANTS),
+    let machine = Echo::new(EchoBehavior::default(), bounded);
+    let (machine, dedicated) = match identity {
+        Some(identity) => (TlsServer::new(machine, identity, secured), 0),
+        None => (TlsServer::none(machine), DEDICATED_THREADS),
     };
-    let attendants = (0..attendants).map(|_| Echo::new(EchoLaw::default(), Vec::new())).collect();
+    let dedicated =
+        (0..dedicated).map(|_| Echo::new(EchoBehavior::default(), Vec::new())).collect();
     let options = Options { driver: driver(args.driver), ..Options::default() };
-    let (streams, attended, answered) = thread::scope(|scope| -> Result<_, Error> {
+    let (streams, dedicated_done, answered) = thread::scope(|scope| -> Result<_, Error> {
         let userspace = userspace.map(|listener| {
-            let machine = Shield::none(Echo::new(EchoLaw::default(), vec![true]));
+            let machine = TlsServer::none(Echo::new(EchoBehavior::default(), vec![true]));
             scope.spawn(move || serve_associations(machine, listener, control, &|_, _| {}))
         });
         let responder = datagrams.as_ref().map(|socket| {
             let longer = socket.local().ip().is_loopback();
             scope.spawn(move || socket.respond(&mut |data, out| echo::answer(data, longer, out)))
         });
-        // Also where there are no streams: it keeps the time.
-        let served = prony_io::serve_at_desks(
+        // Necessary without streams as well: this thread ends the run after the duration.
+        let served = prony_io::serve_with_threads(
             vec![machine],
-            attendants,
+            dedicated,
             &listeners,
             &options,
             control,
@@ -242,15 +243,15 @@ fn respond(
         }
         let answered = responder.and_then(|thread| thread.join().ok()).unwrap_or_default();
         let userspace = userspace.and_then(|thread| thread.join().ok()).transpose()?;
-        let (served, attended) = served?;
+        let (served, dedicated_done) = served?;
         let served: Vec<_> = served.into_iter().map(|s| s.machine).chain(userspace).collect();
-        Ok((served, attended, answered))
+        Ok((served, dedicated_done, answered))
     })?;
     let mut done = Echoed::default();
-    for one in streams.iter().map(Shield::inner).chain(&attended) {
+    for one in streams.iter().map(TlsServer::inner).chain(&dedicated_done) {
         done.merge(one.echoed());
     }
-    let handshakes = streams.first().and_then(Shield::handshakes);
+    let handshakes = streams.first().and_then(TlsServer::handshakes);
     let Answered { answered, refused, .. } = answered;
     Ok(Done { streams: done, handshakes, datagrams: answered, datagrams_refused: refused })
 }

@@ -1,97 +1,155 @@
-//! `prony URL...`: the load.
+//! `prony URL...`: runs a load.
 
 use prony_core::plan::{CallSpec, Plan};
-use prony_core::serve::ServeLaw;
-use prony_core::summary::Summary;
+use prony_core::serve::ServerBehavior;
 use prony_core::summary::confidence::Goal;
-use prony_io::Options;
+use prony_core::summary::{CommandLine, Part, Summary};
+use prony_core::units::Span;
+use prony_io::{Options, clock};
 use prony_report::units;
+use prony_run::abort::Aborter;
 use prony_run::builder::Planned;
 use prony_run::error::Error;
-use prony_run::exit::Exit;
-use prony_run::goals::Ender;
+use prony_run::exit::{Accepted, Exit};
+use prony_run::goals::GoalWatch;
 use prony_run::interrupt::stoppable;
+use prony_run::merge;
 use prony_run::output::{self, Outputs};
 use prony_run::plan_file;
 use prony_run::run::{self, Provenance};
 
 use super::style;
+use super::worker::on_hosts;
 use crate::cli::LoadArgs;
-use crate::cli::means::MeansArgs;
+use crate::cli::exec_options::{ExecArgs, Undecided, UntilArgs};
 use crate::cli::output::OutputArgs;
 use crate::cli::plan;
 use crate::cli::refusal::command_as_url;
+use crate::cli::shard::ShardArgs;
 use crate::cli::shown::recorded;
-use crate::means::{environment, options};
-use crate::progress::{self, Progress, Telling};
+use crate::exec_options::{environment_of, options};
+use crate::progress::{self, Progress, ProgressMode};
 use crate::selftest;
 
-/// Load what the options name, report, and say how it ended.
+/// Runs the load of the options, and reports it.
 pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
     if let Some(tool) = args.urls.iter().find(|url| prony_compat::is_known(url)) {
         return Err(command_as_url(tool));
     }
-    let planned = plan::plan(args, &environment(&args.means, args.unix_socket.is_some()))?;
+    let mut planned =
+        plan::plan(args, &environment_of(&args.exec, args.unix_socket.is_some(), &args.shard))?;
+    planned.plan.thresholds.clone_from(&args.until.threshold);
     if args.explain {
         return explain(&planned);
     }
-    carry_out(planned, &args.means, &args.until.until, &args.output, typed)
+    carry_out(planned, &args.exec, &args.shard, &args.until, &args.output, typed)
 }
 
-/// Print the plan file of a run.
+/// Prints the plan file of a run.
 pub(super) fn explain(planned: &Planned) -> Result<Exit, Error> {
     let text = plan_file::explain(&planned.plan, &planned.notes);
     output::to_stdout(text.as_bytes()).map(|()| Exit::Done)
 }
 
-/// Make the run, report, and say how it ended.
+/// Runs a plan, and reports it.
 pub(super) fn carry_out(
     planned: Planned,
-    means: &MeansArgs,
-    goals: &[Goal],
+    exec: &ExecArgs,
+    shard: &ShardArgs,
+    until: &UntilArgs,
     output: &OutputArgs,
     typed: Vec<String>,
 ) -> Result<Exit, Error> {
     let Planned { plan, notes, cap } = planned;
-    if means.simulate.is_some() && plan.endpoints.iter().any(|e| e.tls_name().is_some()) {
-        let why = "the virtual servers speak no TLS; use http://";
+    let (whole, goals) = (run::with_names(plan), &until.until[..]);
+    run::check_thresholds(&whole)?;
+    check_aborts(&whole, shard)?;
+    check_start(shard.start_at)?;
+    let (plan, part) = shared(&whole, shard)?;
+    // The rate of one share must not be changed by hand.
+    let output = &OutputArgs { no_tui: output.no_tui || part.is_some(), ..output.clone() };
+    if exec.simulate.is_some() && plan.endpoints.iter().any(|e| e.tls_name().is_some()) {
+        let why = "simulated servers do not support TLS; use http://";
         return Err(Error::Conflict("--simulate", "an https:// URL", why));
     }
-    if means.simulate.is_some() && output.tui {
-        let why = "a simulated run takes no time to be watched";
+    if exec.simulate.is_some() && output.tui {
+        let why = "a simulated run has no live view";
         return Err(Error::Conflict("--tui", "--simulate", why));
     }
-    let outputs = Outputs::prepare(&output.to.output)?;
-    let provenance = Provenance { command: recorded(typed), notes };
-    let mut summary = match means.simulate {
+    let outputs = output.to.prepare()?;
+    // The command line is read for the report after the run: that takes time.
+    let provenance = Provenance { command: CommandLine::default(), notes, part };
+    let mut summary = match exec.simulate {
         Some(seed) => {
-            let latency = means.simulate_latency.unwrap_or_default();
-            let server = ServeLaw { latency, ..ServeLaw::default() };
+            let latency = exec.simulate_latency.unwrap_or_default();
+            let server = ServerBehavior { latency, ..ServerBehavior::default() };
             let simulate = |plan: &Plan| {
                 let mut provenance = provenance.clone();
-                let threads = means.threads.unwrap_or(1);
+                let threads = exec.threads.unwrap_or(1);
                 let (filled, note) = with_stand_ins(plan);
                 provenance.notes.extend(note);
                 let summary = run::simulate(&filled, threads, seed, &server, goals, provenance);
                 Summary { plan: plan.clone(), ..summary }
             };
-            run::until(&plan, goals, &simulate)
+            run::aborted(&plan, &|plan| run::until(plan, goals, &simulate))
+        }
+        None if shard.hosts.is_some() => {
+            let hosts = shard.hosts.unwrap_or(1);
+            cited(on_hosts(&plan, hosts, shard, exec, output, provenance)?)
         }
         None => {
-            let run = on_the_network(&plan, goals, &options(means), output, provenance)?;
+            let options = Options { start_at: shard.start_at, ..options(exec) };
+            let run = on_the_network(&plan, goals, &options, output, provenance)?;
             cited(run)
         }
     };
-    summary.run.percentile = means.percentile;
-    run::explain_cap(&mut summary, cap.as_deref());
-    finish(&mut summary, outputs, output, means.accept_invalid)
+    summary.run.command = recorded(typed);
+    summary.run.percentile = exec.percentile;
+    if summary.run.part.is_none() {
+        run::explain_cap(&mut summary, cap.as_deref());
+    }
+    finish(&mut summary, outputs, output, accepted(exec, until))
 }
 
-/// What stands where a simulated target's reply lacks a value that a session takes out of it.
+/// What the user accepts.
+pub(super) fn accepted(exec: &ExecArgs, until: &UntilArgs) -> Accepted {
+    Accepted { invalid: exec.accept_invalid, undecided: until.undecided == Undecided::Pass }
+}
+
+/// Refuses thresholds that would end one share of a load alone.
+fn check_aborts(plan: &Plan, shard: &ShardArgs) -> Result<(), Error> {
+    let is_split = shard.shard.is_some() || shard.hosts.is_some();
+    match plan.thresholds.iter().find(|t| is_split && t.abort.is_some()) {
+        None => Ok(()),
+        Some(threshold) => Err(Error::Argument(format!(
+            "threshold '{threshold}': ', abort' cannot end a load that is split; leave it out"
+        ))),
+    }
+}
+
+/// The share of the plan that is asked for, and its run; or the whole plan.
+fn shared(whole: &Plan, shard: &ShardArgs) -> Result<(Plan, Option<Part>), Error> {
+    let Some(which) = shard.shard else { return Ok((whole.clone(), None)) };
+    let start_at = shard.start_at.map(|ns| ns as f64 / 1e9);
+    Ok((merge::share(whole, which)?, Some(merge::part_of(whole, start_at))))
+}
+
+/// Refuses a start in the past.
+fn check_start(start_at: Option<u64>) -> Result<(), Error> {
+    let passed = start_at.and_then(|at| clock::realtime().checked_sub(at));
+    passed.map_or(Ok(()), |passed| {
+        Err(Error::Argument(format!(
+            "--start-at: that instant passed {} ago by this host's clock; give a later one",
+            units::span(Span(passed))
+        )))
+    })
+}
+
+/// The value that a session extracts from replies of a simulated target.
 const STAND_IN: &str = "simulated";
 
-/// The plan for a simulated target, whose replies have nothing to take out: each value that has no
-/// default gets one. With the note that says so, where there are any.
+/// The plan for a simulated target, from whose replies no value can be extracted: adds a default
+/// to each extract without one. The note names these.
 fn with_stand_ins(plan: &Plan) -> (Plan, Option<String>) {
     let mut plan = plan.clone();
     let mut names = Vec::new();
@@ -108,20 +166,20 @@ fn with_stand_ins(plan: &Plan) -> (Plan, Option<String>) {
     names.dedup();
     let note = (!names.is_empty()).then(|| {
         format!(
-            "The simulated target's replies have no value for {}: requests say '{STAND_IN}' instead.",
+            "Replies of the simulated target have no value for {}; requests use '{STAND_IN}'.",
             names.join(", ")
         )
     });
     (plan, note)
 }
 
-/// The run with what the last self-test on this host came to.
+/// Adds the result of the last self-test on this host.
 fn cited(mut summary: Summary) -> Summary {
     summary.run.self_test = selftest::cite::cited();
     summary
 }
 
-/// A run on the network, with progress, that Ctrl-C ends, or its goals.
+/// Runs a plan on the network, with progress, until its end, its goals or Ctrl-C.
 pub(super) fn on_the_network(
     plan: &Plan,
     goals: &[Goal],
@@ -129,51 +187,63 @@ pub(super) fn on_the_network(
     output: &OutputArgs,
     provenance: Provenance,
 ) -> Result<Summary, Error> {
-    let telling = progress::telling(output)?;
+    let mode = progress::mode(output)?;
     let control = stoppable()?;
-    let mut progress = Progress::new(plan, telling, &control);
-    let mut ender = Ender::new(goals, plan, &control);
-    let watched = matches!(telling, Telling::Screen(_));
-    let blocks = ender.is_some();
-    let keep_service = run::of_service(goals);
-    let options =
-        Options { detail: watched, steerable: watched, blocks, keep_service, ..options.clone() };
+    let mut progress = Progress::new(plan, mode, &control);
+    let mut watcher = GoalWatch::new(goals, plan, &control);
+    let watched = matches!(mode, ProgressMode::Screen(_));
+    let mut aborter = Aborter::new(plan, &control);
+    let blocks = watcher.is_some() || aborter.is_some();
+    let keep_service = run::needs_service(goals, plan);
+    let options = Options {
+        detail: watched,
+        adjustable_rate: watched,
+        blocks,
+        keep_service,
+        ..options.clone()
+    };
     let mut watch = |live: &_| {
-        if let Some(ender) = &mut ender {
-            ender.look(live);
-            progress.aim(aim(ender));
+        if let Some(watcher) = &mut watcher {
+            watcher.look(live);
+            progress.aim(aim(watcher));
+        }
+        if let Some(aborter) = &mut aborter {
+            aborter.look(live);
         }
         progress.show(live);
     };
     let result = run::run(plan, &options, &control, &mut watch, provenance);
     progress.finish();
     let mut summary = result?;
-    if let Some(ender) = ender {
-        ender.note(&mut summary);
+    if let Some(watcher) = watcher {
+        watcher.note(&mut summary);
+    }
+    if let Some(aborter) = aborter {
+        aborter.note(&mut summary);
     }
     Ok(summary)
 }
 
-/// How closely the figures are known, as the end of a line.
-fn aim(ender: &Ender<'_>) -> String {
-    let known = ender.reached().map(|(goal, reach)| match reach {
+/// The precision of the figures so far, for the end of a progress line.
+fn aim(watcher: &GoalWatch<'_>) -> String {
+    let known = watcher.reached().map(|(goal, reach)| match reach {
         Ok(reach) => format!(", {} of {goal}", units::bar(reach)),
-        Err(_) => format!(", too early for {goal}"),
+        Err(_) => format!(", too few samples for {goal}"),
     });
     known.collect()
 }
 
-/// Print and write the reports, and tell how the run ended.
+/// Prints and writes the reports, and returns the exit code.
 pub(super) fn finish(
     summary: &mut Summary,
     outputs: Outputs,
     output: &OutputArgs,
-    accept_invalid: bool,
+    accepted: Accepted,
 ) -> Result<Exit, Error> {
     summary.run.secrets_shown = output.to.show_secrets;
     // The files first: a standard output that is gone must not lose them.
     let written = outputs.write(summary);
-    output::print(output.to.stdout_format(), summary, &style())?;
+    output::print(output.to.stdout_format(), summary, &style(&output.to))?;
     written?;
-    Ok(Exit::of(summary, accept_invalid))
+    Ok(Exit::of(summary, accepted))
 }

@@ -1,8 +1,9 @@
-//! The commands, and what they share.
+//! The commands, and their common parts.
 
 mod demo;
 mod echo;
 pub(crate) mod load;
+mod merge;
 mod pages;
 mod plan;
 mod report;
@@ -10,6 +11,7 @@ mod rtt;
 mod selftest;
 mod serve;
 mod spectrum;
+mod worker;
 
 use std::env;
 use std::ffi::OsString;
@@ -20,9 +22,10 @@ use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::output;
 
+use crate::cli::output::ToArgs;
 use crate::cli::{Cli, Command, refusal};
 
-/// Do what the command line says and return the exit code. Refusals go to standard error.
+/// Runs the command line and returns the exit code. Prints errors to standard error.
 pub fn main(command_line: impl IntoIterator<Item = OsString>) -> u8 {
     let command_line: Vec<OsString> = command_line.into_iter().collect();
     if let Some(code) = prony_compat::main(&command_line) {
@@ -32,7 +35,7 @@ pub fn main(command_line: impl IntoIterator<Item = OsString>) -> u8 {
     let result = match Cli::read(command_line) {
         Ok(cli) => dispatch(cli, typed),
         Err(e) if e.use_stderr() => Err(refusal::of_clap(&e)),
-        // Help and version were asked for. A reader that has gone away is no error.
+        // Help or version. A closed standard output is not an error.
         Err(e) => output::with_stdout(|| e.print()).map(|()| Exit::Done),
     };
     let exit = result.unwrap_or_else(|e| {
@@ -49,6 +52,8 @@ fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
         Some(Command::Run(args)) => plan::run(&args, typed),
         Some(Command::Check { plan }) => plan::check(&plan),
         Some(Command::Report(args)) => report::report(&args),
+        Some(Command::Merge(args)) => merge::merge(&args),
+        Some(Command::Worker(args)) => worker::worker(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Rtt(args)) => rtt::rtt(&args, typed),
         Some(Command::Spectrum(args)) => spectrum::spectrum(&args, typed),
@@ -65,12 +70,12 @@ fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
     }
 }
 
-/// How the report on standard output looks: colour only where somebody looks and has not refused.
-fn style() -> Style {
+/// The style of the report on standard output: with color on terminals, unless turned off.
+fn style(to: &ToArgs) -> Style {
     let set = |name: &str| env::var_os(name).is_some_and(|v| !v.is_empty());
     let is = |name: &str, value: &str| env::var_os(name).is_some_and(|v| v == *value);
     let forced = set("CLICOLOR_FORCE") && !is("CLICOLOR_FORCE", "0");
     let wanted = forced || (io::stdout().is_terminal() && !is("CLICOLOR", "0"));
     let dumb = is("TERM", "dumb") && !forced;
-    Style { colour: wanted && !dumb && !set("NO_COLOR") }
+    Style { color: wanted && !dumb && !set("NO_COLOR"), histogram: to.histogram }
 }

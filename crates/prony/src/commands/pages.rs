@@ -1,6 +1,8 @@
-//! Shell completions and manual pages, out of the option table.
+//! Shell completions and manual pages, generated from the options.
 
-use clap::CommandFactory as _;
+use std::io;
+
+use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use prony_run::error::Error;
@@ -14,31 +16,83 @@ pub(super) fn completions(shell: Shell) -> Vec<u8> {
     script
 }
 
-/// The manual page of a command, or prony's own, in roff.
+/// The manual page of a command, or of prony itself, in roff.
 pub(super) fn man(page: Option<&str>) -> Result<Vec<u8>, Error> {
     let mut command = Cli::command();
     command.build();
     if let Some(name) = page {
         let Some(sub) = command.find_subcommand(name) else {
-            let known: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+            let known: Vec<_> = command.get_subcommands().map(Command::get_name).collect();
             return Err(Error::Value {
                 what: "man",
                 value: name.into(),
-                why: format!("there is no such command; write one of {}", known.join(", ")),
+                why: format!("unknown command; use one of {}", known.join(", ")),
             });
         };
-        command = sub.clone();
+        // The generated usage of a command lists all its options.
+        let operands = sub.get_positionals().map(|arg| format!(" {arg}")).collect::<String>();
+        command = sub.clone().override_usage(format!("prony {name} [OPTIONS]{operands}"));
     }
+    render(command, page.is_some()).map_err(Error::Stdout)
+}
+
+fn render(command: Command, is_sub: bool) -> io::Result<Vec<u8>> {
+    let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    let page = Man::new(command)
+        .date("")
+        .source(concat!("prony ", env!("CARGO_PKG_VERSION")))
+        .manual("User Commands");
     let mut text = Vec::new();
-    Man::new(command).render(&mut text).map_err(Error::Stdout)?;
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    if !is_sub {
+        page.render_subcommands_section(&mut text)?;
+    }
+    text.extend(sections(&help).into_bytes());
+    if is_sub {
+        text.extend_from_slice(b".SH SEE ALSO\nprony(1)\n");
+    }
     Ok(text)
+}
+
+/// The sections of the text after the options, in the usual order of manual pages.
+fn sections(help: &str) -> String {
+    let [mut notes, mut status, mut examples] = [const { String::new() }; 3];
+    for paragraph in help.split("\n\n").filter(|p| !p.is_empty()) {
+        let (section, body) = match paragraph.split_once(':') {
+            Some(("Examples", body)) => (&mut examples, body),
+            Some(("Exit codes", body)) => (&mut status, body),
+            _ => (&mut notes, paragraph),
+        };
+        // Keep the layout of lists.
+        let is_list = body.lines().any(|line| line.starts_with("  "));
+        section.push_str(if is_list { ".PP\n.nf\n" } else { ".PP\n" });
+        let body = if is_list { body.trim_matches('\n') } else { body.trim() };
+        for line in body.lines() {
+            section.push_str(&escaped(line));
+            section.push('\n');
+        }
+        section.push_str(if is_list { ".fi\n" } else { "" });
+    }
+    let all = [("NOTES", notes), ("EXIT STATUS", status), ("EXAMPLES", examples)];
+    let all = all.into_iter().filter(|(_, text)| !text.is_empty());
+    all.map(|(heading, text)| format!(".SH {heading}\n{text}")).collect()
+}
+
+/// A line of text in roff.
+fn escaped(line: &str) -> String {
+    let line = line.replace('\\', "\\e").replace('-', "\\-");
+    if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn visible(command: &clap::Command) -> Vec<String> {
+    fn visible(command: &Command) -> Vec<String> {
         let args = command.get_arguments().filter(|a| !a.is_hide_set());
         args.filter_map(|a| a.get_long()).map(str::to_owned).collect()
     }
@@ -52,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn every_completion_script_names_every_option() {
+    fn completion_scripts_contain_every_option() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
             let script = String::from_utf8(completions(shell)).unwrap();
             for (command, options) in commands() {
@@ -64,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_names_every_option_of_its_command() {
+    fn manual_pages_contain_every_option() {
         for (command, options) in commands() {
             let page = String::from_utf8(man(command.as_deref()).unwrap()).unwrap();
             let plain = page.replace("\\-", "-");
@@ -76,8 +130,24 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_page_is_refused() {
-        expect_test::expect!["man `lod`: there is no such command; write one of load, run, check, report, serve, rtt, spectrum, echo, selftest, demo, completions, man"]
+    fn manual_pages_have_the_usual_sections() {
+        let headings = |name: Option<&str>| {
+            let page = String::from_utf8(man(name).unwrap()).unwrap();
+            let lines = page.lines().filter_map(|line| line.strip_prefix(".SH "));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let prony = headings(None);
+        assert_eq!(prony[..3], ["NAME", "SYNOPSIS", "DESCRIPTION"], "{prony:?}");
+        assert_eq!(prony[prony.len() - 3..], ["NOTES", "EXIT STATUS", "EXAMPLES"], "{prony:?}");
+        let rtt = headings(Some("rtt"));
+        assert_eq!(rtt[rtt.len() - 3..], ["NOTES", "EXAMPLES", "SEE ALSO"], "{rtt:?}");
+        assert_eq!(sections("Exit codes: 0 a-b;\n1 c"), ".SH EXIT STATUS\n.PP\n0 a\\-b;\n1 c\n");
+        assert_eq!(escaped(".\\"), "\\&.\\e");
+    }
+
+    #[test]
+    fn rejects_unknown_pages() {
+        expect_test::expect!["man `lod`: unknown command; use one of load, run, check, report, merge, worker, serve, rtt, spectrum, echo, selftest, demo, completions, man"]
         .assert_eq(&man(Some("lod")).unwrap_err().to_string());
     }
 }

@@ -8,27 +8,28 @@ use prony_run::output;
 use prony_run::plan_file;
 
 use super::load::{carry_out, explain};
-use crate::cli::means::{MeansArgs, RunArgs};
+use crate::cli::exec_options::{ExecArgs, RunArgs};
 use crate::cli::plan;
-use crate::means::environment;
+use crate::exec_options::{environment, environment_of};
 
-/// Carry out a plan file, or print what it comes to.
+/// Runs a plan file, or prints it in full.
 pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
-    let mut planned = plan_file::open(&args.plan, &environment(&args.means, false))?;
-    plan::check_sources(&args.means)?;
-    if let Some(seed) = args.means.seed {
+    let mut planned = plan_file::open(&args.plan, &environment_of(&args.exec, false, &args.shard))?;
+    plan::check_sources(&args.exec)?;
+    if let Some(seed) = args.exec.seed {
         planned.plan.seed = seed;
     }
-    planned.notes.extend(plan::means(&args.means));
+    planned.notes.extend(plan::exec_notes(&args.exec));
+    planned.plan.thresholds.extend(args.until.threshold.iter().cloned());
     if args.explain {
         return explain(&planned);
     }
-    carry_out(planned, &args.means, &args.until.until, &args.output, typed)
+    carry_out(planned, &args.exec, &args.shard, &args.until, &args.output, typed)
 }
 
-/// Say whether a plan file is right, and what it comes to.
+/// Checks a plan file, and prints a summary.
 pub(super) fn check(path: &Path) -> Result<Exit, Error> {
-    let what = plan_file::check(path, &environment(&MeansArgs::default(), false))?;
+    let what = plan_file::check(path, &environment(&ExecArgs::default(), false))?;
     output::to_stdout(format!("{}: OK: {what}\n", path.display()).as_bytes())?;
     Ok(Exit::Done)
 }

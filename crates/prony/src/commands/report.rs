@@ -1,4 +1,4 @@
-//! `prony report`: saved results, told again.
+//! `prony report`: shows or compares saved results.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,17 +6,21 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use prony_core::summary::Summary;
-use prony_report::{self, Saved, json, words};
+use prony_report::{self, Saved, json};
 use prony_run::error::Error;
 use prony_run::exit::Exit;
-use prony_run::output::{self, Outputs};
+use prony_run::output;
 
 use super::style;
 use crate::cli;
 use crate::cli::output::ReportArgs;
 
-/// Read the files, and print and write what was asked for.
+/// Reads the files, and prints and writes the reports.
 pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
+    if args.to.histogram && args.files.len() > 1 {
+        let why = "a comparison has no histogram; give one FILE";
+        return Err(Error::Conflict("--histogram", "several FILEs", why));
+    }
     let mut summaries = args.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
     for summary in &mut summaries {
         summary.run.secrets_shown = args.to.show_secrets;
@@ -24,38 +28,28 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
     let names = names(&args.files);
     let results: Vec<Saved<'_>> =
         names.iter().zip(&summaries).map(|(name, summary)| Saved { name, summary }).collect();
-    let doubts = if args.accept_invalid { Vec::new() } else { doubts(&results) };
-    if let (Some(doubt), 2..) = (doubts.first(), results.len()) {
-        return Err(Error::Doubtful(doubt.clone()));
-    }
-    let outputs = Outputs::prepare(&args.to.output)?;
-    outputs.tell_of(results.len())?;
-    let printed = prony_report::render_all(args.to.stdout_format(), &results, &style());
+    let outputs = args.to.prepare()?;
+    outputs.check_runs(results.len())?;
+    let printed = prony_report::render_all(args.to.stdout_format(), &results, &style(&args.to));
     let printed = printed.ok_or_else(|| {
         let option = if args.to.json { "--json" } else { "--format" };
         Error::OneOnly(option.to_owned(), results.len())
     })?;
-    // The files first: a standard output that is gone must not lose them.
+    // Write the files first: a closed standard output must not lose them.
     let written = outputs.write_all(&results).map_err(|e| match e {
         Error::Report { what, why } => Error::Written { what, why },
         e => e,
     });
     output::to_stdout(&printed)?;
     written?;
-    Ok(if doubts.is_empty() { Exit::Done } else { Exit::NotValid })
+    // A comparison marks invalid runs.
+    Ok(match summaries.as_slice() {
+        [one] if !args.accept_invalid && !one.verdict().is_valid() => Exit::NotValid,
+        _ => Exit::Done,
+    })
 }
 
-/// Which results are not valid, and for what reason each.
-fn doubts(results: &[Saved<'_>]) -> Vec<String> {
-    let doubt = |saved: &Saved<'_>| {
-        let judgement = saved.summary.verdict();
-        let reason = words::limit(judgement.reasons.first()?, saved.summary);
-        Some(format!("{}: {}: {reason}", saved.name, judgement.verdict.word()))
-    };
-    results.iter().filter_map(doubt).collect()
-}
-
-fn read(path: &Path) -> Result<Summary, Error> {
+pub(super) fn read(path: &Path) -> Result<Summary, Error> {
     let bytes = if path == Path::new("-") {
         let mut bytes = Vec::new();
         io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
@@ -64,23 +58,23 @@ fn read(path: &Path) -> Result<Summary, Error> {
     };
     let bytes =
         bytes.map_err(|why| Error::Unreadable { what: "report", path: path.into(), why })?;
-    let expected = "expected what `--json` or `-o FILE.json` has written";
+    let expected = "expected a result saved with `--json` or `-o FILE.json`";
     let refused =
         |why: String| Error::Result { path: path.into(), why: format!("{why}; {expected}") };
-    let text = String::from_utf8(bytes).map_err(|_| refused("this is no text".to_owned()))?;
+    let text = String::from_utf8(bytes).map_err(|_| refused("not a text file".to_owned()))?;
     let mut summary = json::read(&text).map_err(|e| match e {
         json::ReadError::Schema(_) => Error::Result { path: path.into(), why: e.to_string() },
         e => refused(e.to_string()),
     })?;
-    // It may have been saved with its secrets.
+    // The saved result may contain secrets.
     let words: Vec<String> = summary.run.command.into();
     let of_tool = prony_compat::recorded(&words);
     summary.run.command = of_tool.unwrap_or_else(|| cli::shown::recorded(words));
     Ok(summary)
 }
 
-/// The files' names without folder and ending where that tells them apart, else as they were given;
-/// a file that was given twice is numbered.
+/// Distinct names for the files: without directory and extension if these are distinct, otherwise
+/// as given, with numbers if a file is given twice.
 fn names(files: &[PathBuf]) -> Vec<String> {
     let stem = |path: &PathBuf| {
         let stem = path.file_stem().unwrap_or(path.as_os_str());
@@ -104,11 +98,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_files_apart() {
-        let told = |files: &[&str]| names(&files.iter().map(PathBuf::from).collect::<Vec<_>>());
-        assert_eq!(told(&["a/run.json", "b/other.json"]), ["run", "other"]);
-        assert_eq!(told(&["a/run.json", "b/run.json"]), ["a/run.json", "b/run.json"]);
-        assert_eq!(told(&["run.json", "run.json"]), ["1 run.json", "2 run.json"]);
-        assert_eq!(told(&["-"]), ["-"]);
+    fn names_are_distinct() {
+        let check = |files: &[&str]| names(&files.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(check(&["a/run.json", "b/other.json"]), ["run", "other"]);
+        assert_eq!(check(&["a/run.json", "b/run.json"]), ["a/run.json", "b/run.json"]);
+        assert_eq!(check(&["run.json", "run.json"]), ["1 run.json", "2 run.json"]);
+        assert_eq!(check(&["-"]), ["-"]);
     }
 }

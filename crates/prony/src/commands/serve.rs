@@ -7,7 +7,7 @@ use std::path::Path;
 
 use prony_core::layer::Identity;
 use prony_core::serve::{Serve, Served};
-use prony_core::shield::{Handshakes, Shield};
+use prony_core::tls_server::{Handshakes, TlsServer};
 use prony_core::units::Nanos;
 use prony_io::{Listen, Options};
 use prony_run::error::Error;
@@ -18,9 +18,9 @@ use serde::Serialize;
 
 use crate::cli::serve::ServeArgs;
 use crate::cli::tls;
-use crate::means::driver;
+use crate::exec_options::driver;
 
-/// All that was served.
+/// The summary of the server.
 #[derive(Serialize)]
 struct Done<'a> {
     #[serde(flatten)]
@@ -29,7 +29,7 @@ struct Done<'a> {
     handshakes: Option<Handshakes>,
 }
 
-/// Serve until the time is over or somebody stops it, then print what was served.
+/// Serves until the duration is over or a signal stops it, then prints a summary.
 pub(super) fn serve(args: &ServeArgs) -> Result<Exit, Error> {
     let listener = prony_io::bind(&listen(&args.address)?)?;
     let control = stoppable()?;
@@ -41,16 +41,16 @@ pub(super) fn serve(args: &ServeArgs) -> Result<Exit, Error> {
         };
         output::to_stderr(&format!("listening on {url}"));
     }
-    let mut machine = Serve::new(args.law(), args.seed);
+    let mut machine = Serve::new(args.behavior(), args.seed);
     if args.record_arrivals.is_some() {
         machine.record_arrivals();
     }
     let machine = match identity {
-        Some(identity) => Shield::new(machine, identity, vec![true]),
-        None => Shield::none(machine),
+        Some(identity) => TlsServer::new(machine, identity, vec![true]),
+        None => TlsServer::none(machine),
     };
     let end = args.duration.map(|d| Nanos::ZERO + d);
-    let show = |_: &Shield<Serve>, now: Nanos| {
+    let show = |_: &TlsServer<Serve>, now: Nanos| {
         if end.is_some_and(|end| now >= end) {
             control.stop();
         }
@@ -73,11 +73,11 @@ pub(super) fn serve(args: &ServeArgs) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// Who the server is, where it speaks TLS.
+/// The certificate and key of the server, with `--tls`.
 fn identity(args: &ServeArgs, listen: &Listen) -> Result<Option<Identity>, Error> {
     if !args.tls {
         return match args.identity.cert {
-            Some(_) => Err(Error::Needs("--cert", "--tls", "there is nothing to secure here")),
+            Some(_) => Err(Error::Needs("--cert", "--tls", "the server uses no TLS")),
             None => Ok(None),
         };
     }
@@ -88,7 +88,7 @@ fn identity(args: &ServeArgs, listen: &Listen) -> Result<Option<Identity>, Error
     tls::identity(&args.identity, &host).map(Some)
 }
 
-/// Where a client finds the server.
+/// The address of the server for clients.
 pub(super) fn url(listen: &Listen) -> String {
     match listen {
         Listen::Tcp(_) | Listen::Mptcp(_) | Listen::Sctp { .. } => format!("http://{listen}"),
@@ -96,7 +96,7 @@ pub(super) fn url(listen: &Listen) -> String {
     }
 }
 
-/// An address as typed: a port, HOST:PORT, or unix:PATH.
+/// Parses an address: PORT, HOST:PORT or unix:PATH.
 fn listen(text: &str) -> Result<Listen, Error> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Ok(Listen::Unix(path.into()));
@@ -106,15 +106,15 @@ fn listen(text: &str) -> Result<Listen, Error> {
     }
     let wrong = |why: String| Error::Value { what: "serve", value: text.to_owned(), why };
     if !text.contains(':') {
-        return Err(wrong("has no port; write ADDR:PORT, as in 127.0.0.1:8080".into()));
+        return Err(wrong("has no port; write ADDR:PORT, such as 127.0.0.1:8080".into()));
     }
-    let mut addresses = text.to_socket_addrs().map_err(|_| {
-        wrong("is no address to listen on; write ADDR:PORT, as in 127.0.0.1:8080".into())
-    })?;
+    let mut addresses = text
+        .to_socket_addrs()
+        .map_err(|_| wrong("is not an address; write ADDR:PORT, such as 127.0.0.1:8080".into()))?;
     addresses.next().map(Listen::Tcp).ok_or_else(|| wrong("resolves to no address".into()))
 }
 
-/// One arrival a line, in seconds since the first.
+/// Writes one arrival per line, in seconds since the first.
 fn write_arrivals(path: &Path, arrivals: &[Nanos]) -> Result<(), Error> {
     let mut text = String::with_capacity(arrivals.len() * 16);
     let first = arrivals.first().copied().unwrap_or_default();
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_to_listen_on() {
+    fn parses_addresses_to_listen_on() {
         for (text, url_of_it) in [
             ("8080", "http://127.0.0.1:8080"),
             (":0", "http://127.0.0.1:0"),
@@ -144,17 +144,17 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_are_none() {
+    fn rejects_invalid_addresses() {
         for (text, sentence) in [
-            ("here", expect!["serve `here`: has no port; write ADDR:PORT, as in 127.0.0.1:8080"]),
+            ("here", expect!["serve `here`: has no port; write ADDR:PORT, such as 127.0.0.1:8080"]),
             (
                 "1.2.3.4",
-                expect!["serve `1.2.3.4`: has no port; write ADDR:PORT, as in 127.0.0.1:8080"],
+                expect!["serve `1.2.3.4`: has no port; write ADDR:PORT, such as 127.0.0.1:8080"],
             ),
             (
                 "127.0.0.1:99999",
                 expect![
-                    "serve `127.0.0.1:99999`: is no address to listen on; write ADDR:PORT, as in 127.0.0.1:8080"
+                    "serve `127.0.0.1:99999`: is not an address; write ADDR:PORT, such as 127.0.0.1:8080"
                 ],
             ),
         ] {

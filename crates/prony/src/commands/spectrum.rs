@@ -1,4 +1,4 @@
-//! `prony spectrum`: round trips over lengths and transports.
+//! `prony spectrum`: round-trip times by length and transport.
 
 use std::iter;
 
@@ -18,48 +18,48 @@ use prony_run::output::{self, Outputs};
 use prony_run::run::{self, Provenance};
 
 use super::rtt::with_sockets;
-use crate::cli::plan::{check_sources, means};
+use crate::cli::plan::{check_sources, exec_notes};
 use crate::cli::rtt::{Transport, exchange};
 use crate::cli::shown::command_line;
 use crate::cli::spectrum::SpectrumArgs;
 use crate::cli::tls;
 
-/// What is measured over and over: one length over one transport.
+/// One length over one transport, which is measured repeatedly.
 struct Cell {
     transport: String,
     size: u32,
     plan: Plan,
 }
 
-/// All that is asked for.
+/// The measurements of the options.
 #[derive(Default)]
 struct Asked {
     cells: Vec<Cell>,
     transports: Vec<String>,
-    /// What cannot be, as a sentence.
+    /// The lengths that are left out, as a sentence.
     left_out: Option<String>,
 }
 
-/// Measure every length over every transport, as often as is asked, in random order; Ctrl-C keeps
-/// what there is.
+/// Measures every length over every transport, in random order, for the given number of
+/// repetitions. Ctrl-C stops and keeps the results so far.
 pub(super) fn spectrum(args: &SpectrumArgs, typed: Vec<String>) -> Result<Exit, Error> {
-    check_sources(&args.means)?;
-    let seed = args.means.seed.unwrap_or_else(drawn_seed);
+    check_sources(&args.exec)?;
+    let seed = args.exec.seed.unwrap_or_else(drawn_seed);
     let Asked { cells, transports, left_out } = asked(args, seed)?;
-    if args.means.timestamps {
-        let why = "it tells one figure of each run; `prony rtt --timestamps` tells the phases";
+    if args.exec.timestamps {
+        let why = "a spectrum has one figure per run; `prony rtt --timestamps` shows the parts";
         return Err(Error::Conflict("--timestamps", "prony spectrum", why));
     }
     let outputs = Outputs::prepare(&args.output)?;
-    outputs.only(&[Format::Svg, Format::Png, Format::Json, Format::Csv])?;
+    outputs.only(&[Format::Html, Format::Svg, Format::Png, Format::Json, Format::Csv])?;
     for cell in &cells {
-        // What this kernel lacks is said before anything is measured.
-        run::check(&cell.plan, &with_sockets(&cell.plan, &args.means, &args.messages))?;
+        // Report what this kernel lacks before the first measurement.
+        run::check(&cell.plan, &with_sockets(&cell.plan, &args.exec, &args.messages))?;
     }
     let control = stoppable()?;
     let mut found = Spectrum::new();
     let refused = measure(args, &cells, seed, &control, &mut found).err();
-    found.notes = means(&args.means);
+    found.notes = exec_notes(&args.exec);
     found.notes.extend(args.messages.sctp.note());
     found.notes.extend(left_out);
     found.tell_doubts(cells.len() * args.repeat as usize);
@@ -68,14 +68,14 @@ pub(super) fn spectrum(args: &SpectrumArgs, typed: Vec<String>) -> Result<Exit, 
     found.command = command_line(&typed);
     found.sort(&transports);
     match refused {
-        // What there is until then is told, and then why there is no more.
+        // Report the results so far, then the error.
         Some(refusal) if found.is_empty() => Err(refusal),
         Some(refusal) => finish(args, &found, outputs).and(Err(refusal)),
         None => finish(args, &found, outputs),
     }
 }
 
-/// Measure every cell as often as is asked, each time in another order, until the user ends it.
+/// Measures every cell once per repetition, each time in a different order, until the user stops.
 fn measure(
     args: &SpectrumArgs,
     cells: &[Cell],
@@ -91,14 +91,14 @@ fn measure(
                 return Ok(());
             }
             let Cell { transport, size, plan } = &cells[i];
-            let options = with_sockets(plan, &args.means, &args.messages);
+            let options = with_sockets(plan, &args.exec, &args.messages);
             let mut watch = |live: &_| {
                 if !args.quiet {
                     ending.say(control, live);
                 }
             };
             let mut one = run::run(plan, &options, control, &mut watch, Provenance::default())?;
-            one.run.percentile = args.means.percentile;
+            one.run.percentile = args.exec.percentile;
             found.doubts.extend(doubt(&one, transport, *size, control.stop_request().is_some()));
             if one.main.started > 0 {
                 found.add(transport, *size, args.messages.reply_size, &one.main);
@@ -117,7 +117,7 @@ fn measure(
     Ok(())
 }
 
-/// What came of one measurement, in a few words.
+/// The result of one measurement, for the progress.
 fn brief(tally: &Tally) -> String {
     if let Some(p50) = tally.times.service.quantile(0.5).filter(|_| tally.replies > 0) {
         return format!("p50 {}", units::span(p50));
@@ -129,30 +129,31 @@ fn brief(tally: &Tally) -> String {
     }
 }
 
-/// Why the figures of one measurement cannot be defended; nothing of one that the user has ended.
+/// Why a measurement is invalid; `None` for one that the user stopped.
 fn doubt(one: &Summary, transport: &str, size: u32, ended: bool) -> Option<String> {
-    let judgement = one.verdict();
-    let reason = judgement.reasons.first().filter(|_| !ended)?;
+    let judgment = one.verdict();
+    let reason = judgment.reasons.first().filter(|_| !ended)?;
     let size = units::counted(u64::from(size), "byte", "bytes");
-    let (word, reason) = (judgement.verdict.word(), words::limit(reason, one));
+    let (word, reason) = (judgment.verdict.word(), words::reason(reason, one));
     Some(format!("{transport}, {size}: {word}: {reason}"))
 }
 
 fn asked(args: &SpectrumArgs, seed: u64) -> Result<Asked, Error> {
     let mut asked = Asked::default();
-    let secured = tls::spec(&args.tls)?;
+    let spec = tls::spec(&args.tls)?;
     let pairs = args.pairs()?;
     let named: Vec<_> = pairs.iter().map(|(transport, _)| *transport).collect();
-    args.messages.check(&named, args.means.driver)?;
+    args.messages.check(&named, args.exec.driver)?;
     let endpoints = pairs.iter().map(|(transport, place)| transport.endpoint(place));
     let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
-    tls::check(&args.tls, &endpoints, "--transport tls")?;
+    let secured = tls::check(&args.tls, &endpoints, "--transport tls")?;
+    let spec = spec.filter(|_| secured);
     for (transport, endpoint) in named.into_iter().zip(endpoints) {
         let name = transport.name().to_owned();
         let fits = |size: &u32| *size <= Exchange::DATAGRAM_MAX || transport != Transport::Udp;
         let (mut sizes, too_long) = args.size.0.iter().partition::<Vec<u32>, _>(|size| fits(size));
         if sizes.is_empty() {
-            // The plan's refusal says what is wrong.
+            // The check of the plan explains the error.
             sizes.clone_from(&too_long);
         } else {
             asked.left_out = asked.left_out.or_else(|| left_out(&too_long));
@@ -162,7 +163,7 @@ fn asked(args: &SpectrumArgs, seed: u64) -> Result<Asked, Error> {
             draft.server_name.clone_from(&args.tls.sni);
             draft.stop.requests = Some(args.exchanges);
             draft.stop.duration = args.duration;
-            draft.tls.clone_from(&secured);
+            draft.tls.clone_from(&spec);
             draft.seed = Some(seed);
             let plan = draft.plan(&Environment::default()).plan;
             plan.check().map_err(|why| {
@@ -178,16 +179,15 @@ fn asked(args: &SpectrumArgs, seed: u64) -> Result<Asked, Error> {
     Ok(asked)
 }
 
-/// Which lengths were left out, as a sentence of the report.
+/// The lengths that are left out, as a sentence for the report.
 fn left_out(sizes: &[u32]) -> Option<String> {
     let most = units::count(Exchange::DATAGRAM_MAX.into());
     let sizes: Vec<_> = sizes.iter().map(|&size| units::count(size.into())).collect();
     let sizes = (!sizes.is_empty()).then(|| sizes.join(", "))?;
-    Some(format!("A message over UDP has at most {most} bytes: left out there: {sizes}."))
+    Some(format!("Messages over UDP have at most {most} bytes; left out for UDP: {sizes}."))
 }
 
-/// The orders in which so many cells are measured, one for each repetition: random ones, and the
-/// same for the same seed.
+/// Random orders of `n` cells, one per repetition; the same for the same seed.
 fn orders(n: usize, seed: u64) -> impl Iterator<Item = Vec<usize>> {
     let mut rng = Sequence::new(seed, Stream::Pick);
     iter::repeat_with(move || {
@@ -208,7 +208,7 @@ fn finish(args: &SpectrumArgs, found: &Spectrum, outputs: Outputs) -> Result<Exi
     Ok(match (found.interrupted, found.is_empty()) {
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::NoAnswer,
-        (false, false) if found.doubts.is_empty() || args.means.accept_invalid => Exit::Done,
+        (false, false) if found.doubts.is_empty() || args.exec.accept_invalid => Exit::Done,
         (false, false) => Exit::NotValid,
     })
 }
@@ -218,7 +218,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use clap::Parser as _;
-    use prony_core::serve::{Latency, ServeLaw};
+    use prony_core::serve::{Latency, ServerBehavior};
     use prony_core::units::Span;
     use prony_run::environment::Environment;
 
@@ -256,7 +256,10 @@ mod tests {
         let around = Environment { connections_max: 9, connections_why: String::new(), seed: 1 };
         let plan = plan(&cli.load, &around).unwrap().plan;
         let run = |(&(least, most), seed)| {
-            let law = ServeLaw { latency: Latency::Uniform(least, most), ..ServeLaw::default() };
+            let law = ServerBehavior {
+                latency: Latency::Uniform(least, most),
+                ..ServerBehavior::default()
+            };
             prony_sim::simulate(&plan, 1, seed, &law, false).remove(0).1
         };
         times.iter().zip(seed..).map(run).collect()

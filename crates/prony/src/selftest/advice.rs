@@ -1,53 +1,53 @@
-//! What would help a host to measure better, each with its command: a pure function of what the
-//! host is and of what went on while it was tested.
+//! Suggestions to improve measurements on a host, with commands: a pure function of the host's
+//! settings and of the CPU usage during the test.
 
-use prony_core::summary::Withheld;
+use prony_core::summary::CpuPressure;
 use prony_core::units::Span;
 use prony_io::host::Host;
 use serde::{Deserialize, Serialize};
 
 use prony_report::units;
 
-/// What would help, and how it is done.
+/// A suggestion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Advice {
-    /// What was found, in a sentence.
+    /// The problem, as a sentence.
     pub finding: String,
-    /// The command; `None` where no command of this host mends it.
+    /// The command that fixes it; `None` if no command on this host can.
     pub command: Option<String>,
 }
 
-/// What went on while the host was tested.
+/// CPU usage during the test.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct GoneBy {
-    /// How long that was.
-    pub length: Span,
-    /// Processor time that this process used.
+pub(crate) struct Usage {
+    /// The duration of the test.
+    pub duration: Span,
+    /// CPU time used by this process.
     pub own: Span,
-    /// What the machine kept from it.
-    pub withheld: Withheld,
+    /// CPU time kept from this process.
+    pub cpu_pressure: CpuPressure,
 }
 
-/// Fewer descriptors than that hold tests with many connections back.
-const DESCRIPTORS_FEW: u64 = 65_536;
-/// Fewer local ports than that can be had more.
-const PORTS_FEW: u64 = 50_000;
-/// Less memory than that holds a few rings only.
-const RING_MEMORY_LITTLE: u64 = 64 << 20;
-/// A shorter queue before a server on this host loses connects.
-const BACKLOG_SHORT: u64 = 4_096;
-/// From this share of the processors on, others are in the way.
-const OTHERS_MANY: f64 = 0.05;
-/// From this share on, the hypervisor is.
-const STOLEN_MUCH: f64 = 0.005;
+/// The minimum number of file descriptors for tests with many connections.
+const DESCRIPTORS_MIN: u64 = 65_536;
+/// The minimum number of local ports; more are available.
+const PORTS_MIN: u64 = 50_000;
+/// The minimum of locked memory; less is enough for only a few rings.
+const RING_MEMORY_MIN: u64 = 64 << 20;
+/// The minimum backlog; a server on this host drops connects that exceed it.
+const BACKLOG_MIN: u64 = 4_096;
+/// The maximum share of CPU time used by other processes.
+const OTHERS_MAX: f64 = 0.05;
+/// The maximum share of stolen CPU time.
+const STOLEN_MAX: f64 = 0.005;
 
-/// All that applies to this host, the weightiest first.
-pub(crate) fn advice(host: &Host, gone_by: &GoneBy) -> Vec<Advice> {
+/// The suggestions for this host, most important first.
+pub(crate) fn advice(host: &Host, usage: &Usage) -> Vec<Advice> {
     let all = [
-        stolen(gone_by),
-        throttled(host, gone_by),
+        stolen(usage),
+        throttled(host, usage),
         quota(host),
-        others(host, gone_by),
+        others(host, usage),
         clock(host),
         governor(host),
         loopback(host),
@@ -62,27 +62,28 @@ pub(crate) fn advice(host: &Host, gone_by: &GoneBy) -> Vec<Advice> {
     all.into_iter().flatten().collect()
 }
 
-fn told(finding: String, command: String) -> Option<Advice> {
+fn with_command(finding: String, command: String) -> Option<Advice> {
     Some(Advice { finding, command: Some(command) })
 }
 
-fn stolen(gone_by: &GoneBy) -> Option<Advice> {
-    let (stolen, wanted) = (gone_by.withheld.stolen?, gone_by.withheld.wanted?);
+fn stolen(usage: &Usage) -> Option<Advice> {
+    let (stolen, wanted) = (usage.cpu_pressure.stolen?, usage.cpu_pressure.wanted?);
     let share = stolen.0 as f64 / wanted.0.max(1) as f64;
-    (share > STOLEN_MUCH).then(|| Advice {
+    (share > STOLEN_MAX).then(|| Advice {
         finding: format!(
-            "the hypervisor took {} of the processor time that was wanted: a host with dedicated \
-             cores would measure better",
+            "the hypervisor stole {} of the requested CPU time; use a host with dedicated cores",
             units::percent(share)
         ),
         command: None,
     })
 }
 
-fn throttled(host: &Host, gone_by: &GoneBy) -> Option<Advice> {
-    let time = gone_by.withheld.throttled.filter(|&t| t > Span::ZERO)?;
-    let finding =
-        format!("the control group's quota stopped this process for {}", units::span(time));
+fn throttled(host: &Host, usage: &Usage) -> Option<Advice> {
+    let time = usage.cpu_pressure.throttled.filter(|&t| t > Span::ZERO)?;
+    let finding = format!(
+        "the CPU quota of the control group stopped this process for {}",
+        units::span(time)
+    );
     Some(Advice { finding, command: lift_quota(host) })
 }
 
@@ -91,13 +92,13 @@ fn quota(host: &Host) -> Option<Advice> {
     (quota < 1_000 * host.cores_allowed.len() as u64).then_some(())?;
     let cores = units::round(quota as f64 / 1e3);
     let finding = format!(
-        "the control group may use {cores} of {} cores' time",
+        "the CPU quota of the control group allows the time of {cores} of {} cores",
         units::count(host.cores_allowed.len() as u64)
     );
     Some(Advice { finding, command: lift_quota(host) })
 }
 
-/// What gives a control group all the time that there is.
+/// The command that removes the CPU quota of the control group.
 fn lift_quota(host: &Host) -> Option<String> {
     let path = host.quota_file.as_deref()?;
     let (folder, file) = path.rsplit_once('/')?;
@@ -105,20 +106,20 @@ fn lift_quota(host: &Host) -> Option<String> {
     Some(if [".service", ".scope", ".slice"].iter().any(|kind| unit.ends_with(kind)) {
         format!("sudo systemctl set-property --runtime {unit} CPUQuota=")
     } else {
-        // Version 1 of control groups says it by a number.
+        // Version 1 of control groups uses -1 for no quota.
         let all = if file == "cpu.max" { "max" } else { "-1" };
         format!("echo {all} | sudo tee {path}")
     })
 }
 
-fn others(host: &Host, gone_by: &GoneBy) -> Option<Advice> {
-    let (stolen, wanted) = (gone_by.withheld.stolen?, gone_by.withheld.wanted?);
-    let all = gone_by.length.0 * host.cores_allowed.len() as u64;
-    let share = (wanted - stolen - gone_by.own).0 as f64 / all.max(1) as f64;
-    (share > OTHERS_MANY).then_some(())?;
+fn others(host: &Host, usage: &Usage) -> Option<Advice> {
+    let (stolen, wanted) = (usage.cpu_pressure.stolen?, usage.cpu_pressure.wanted?);
+    let all = usage.duration.0 * host.cores_allowed.len() as u64;
+    let share = (wanted - stolen - usage.own).0 as f64 / all.max(1) as f64;
+    (share > OTHERS_MAX).then_some(())?;
     let share = units::percent(share);
-    let finding = format!("other processes used {share} of the processors during this test");
-    told(format!("{finding}: see which, and end them"), "top -b -n 1 -o %CPU | head -20".into())
+    let finding = format!("other processes used {share} of the CPU time during this test");
+    with_command(format!("{finding}; find and stop them"), "top -b -n 1 -o %CPU | head -20".into())
 }
 
 fn clock(host: &Host) -> Option<Advice> {
@@ -126,8 +127,8 @@ fn clock(host: &Host) -> Option<Advice> {
     let better = ["tsc", "kvm-clock", "arch_sys_counter"];
     let better = better.iter().find(|b| host.clock_sources.iter().any(|s| s == **b))?;
     (!["tsc", "kvm-clock", "arch_sys_counter"].contains(&now)).then_some(())?;
-    told(
-        format!("the clock is read from {now}, which is slow, and {better} is there"),
+    with_command(
+        format!("the clock source {now} is slow; {better} is available"),
         format!(
             "echo {better} | sudo tee \
              /sys/devices/system/clocksource/clocksource0/current_clocksource"
@@ -137,16 +138,16 @@ fn clock(host: &Host) -> Option<Advice> {
 
 fn governor(host: &Host) -> Option<Advice> {
     let governor = host.governor.as_deref().filter(|g| *g != "performance")?;
-    told(
-        format!("the cores' frequency follows the governor `{governor}`, so that speed varies"),
+    with_command(
+        format!("the CPU frequency varies with the governor `{governor}`"),
         "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor".into(),
     )
 }
 
 fn loopback(host: &Host) -> Option<Advice> {
     let queue = host.loopback_queue.as_deref()?;
-    told(
-        format!("packets on the loopback device go through a queue ({queue}), which takes time"),
+    with_command(
+        format!("a queueing discipline ({queue}) delays packets on the loopback device"),
         "sudo tc qdisc del dev lo root".into(),
     )
 }
@@ -154,7 +155,7 @@ fn loopback(host: &Host) -> Option<Advice> {
 fn cores(host: &Host) -> Option<Advice> {
     let allowed = host.cores_allowed.len();
     (allowed < host.cores).then_some(())?;
-    told(
+    with_command(
         format!("this process may use {allowed} of {} cores", host.cores),
         format!("taskset -a -c -p 0-{} $$", host.cores - 1),
     )
@@ -164,8 +165,8 @@ fn apart(host: &Host) -> Option<Advice> {
     let (first, rest) = host.cores_allowed.split_first()?;
     let Some(last) = rest.last() else {
         return Some(Advice {
-            finding: "there is one core: a target on this host takes its time from the meter; \
-                      load one on another host"
+            finding: "this process has one core, which a target on this host would share; use a \
+                      target on another host"
                 .into(),
             command: None,
         });
@@ -173,9 +174,9 @@ fn apart(host: &Host) -> Option<Advice> {
     let half = host.cores_allowed[host.cores_allowed.len() / 2];
     let range = |a: &usize, b: &usize| if a == b { a.to_string() } else { format!("{a}-{b}") };
     let client = range(first, &host.cores_allowed[host.cores_allowed.len() / 2 - 1]);
-    told(
-        "a target on this host takes its time from the meter, unless the two are kept on cores of \
-         their own, as in this test"
+    with_command(
+        "a target on this host competes with prony for CPU time; pin both to separate cores, as \
+         this test does"
             .into(),
         format!("taskset -c {} TARGET & taskset -c {client} prony URL", range(&half, last)),
     )
@@ -184,21 +185,21 @@ fn apart(host: &Host) -> Option<Advice> {
 fn io_uring(host: &Host) -> Option<Advice> {
     let why = match host.io_uring_disabled? {
         0 => return None,
-        1 => "to processes without rights",
-        _ => "to everybody",
+        1 => "to unprivileged processes",
+        _ => "to all processes",
     };
-    told(
+    with_command(
         format!("the kernel refuses io_uring {why}"),
         "sudo sysctl -w kernel.io_uring_disabled=0".into(),
     )
 }
 
 fn ring_memory(host: &Host) -> Option<Advice> {
-    let bytes = host.ring_memory.filter(|&n| n < RING_MEMORY_LITTLE)?;
-    told(
+    let bytes = host.ring_memory.filter(|&n| n < RING_MEMORY_MIN)?;
+    with_command(
         format!(
-            "io_uring may lock {} for all rings of this user together: threads get small rings, \
-             and many of them none",
+            "the rings of io_uring can lock only {} of memory per user; threads get small rings or \
+             none",
             units::bytes(bytes as f64)
         ),
         "sudo prlimit --pid $$ --memlock=unlimited:unlimited".into(),
@@ -206,19 +207,19 @@ fn ring_memory(host: &Host) -> Option<Advice> {
 }
 
 fn descriptors(host: &Host) -> Option<Advice> {
-    (host.descriptors < DESCRIPTORS_FEW).then_some(())?;
+    (host.descriptors < DESCRIPTORS_MIN).then_some(())?;
     let limit = units::count(host.descriptors);
-    told(
-        format!("at most {limit} files can be open, and each connection is one"),
+    with_command(
+        format!("the limit of open files is {limit}, and each connection needs one"),
         "sudo prlimit --pid $$ --nofile=1048576:1048576".into(),
     )
 }
 
 fn ports(host: &Host) -> Option<Advice> {
-    let ports = host.local_ports.filter(|&n| n < PORTS_FEW)?;
-    told(
+    let ports = host.local_ports.filter(|&n| n < PORTS_MIN)?;
+    with_command(
         format!(
-            "there are {} local ports, which limits connections to one target",
+            "there are only {} local ports, which limits the connections to one target",
             units::count(ports)
         ),
         "sudo sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"".into(),
@@ -226,11 +227,11 @@ fn ports(host: &Host) -> Option<Advice> {
 }
 
 fn backlog(host: &Host) -> Option<Advice> {
-    let backlog = host.backlog.filter(|&n| n < BACKLOG_SHORT)?;
-    told(
+    let backlog = host.backlog.filter(|&n| n < BACKLOG_MIN)?;
+    with_command(
         format!(
-            "a server on this host can have {} connections waiting, so that a burst of more waits \
-             for a second",
+            "the listen backlog of servers on this host is at most {}; connects that exceed it are \
+             retried after 1 s",
             units::count(backlog)
         ),
         "sudo sysctl -w net.core.somaxconn=65535".into(),
@@ -243,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// A host with nothing to be said about, but that it has two cores.
+    /// A well-configured host with two cores.
     fn good() -> Host {
         Host {
             cores: 2,
@@ -259,38 +260,38 @@ mod tests {
         }
     }
 
-    /// A second, with times in ms.
-    fn gone_by(own: u64, stolen: u64, wanted: u64) -> GoneBy {
+    /// The usage of a test of one second, with times in ms.
+    fn usage(own: u64, stolen: u64, wanted: u64) -> Usage {
         let ms = |n| Some(Span::from_millis(n));
-        let withheld = Withheld { throttled: None, stolen: ms(stolen), wanted: ms(wanted) };
-        GoneBy { length: Span::from_secs(1), own: Span::from_millis(own), withheld }
+        let cpu_pressure = CpuPressure { throttled: None, stolen: ms(stolen), wanted: ms(wanted) };
+        Usage { duration: Span::from_secs(1), own: Span::from_millis(own), cpu_pressure }
     }
 
-    fn said(host: &Host, gone_by: &GoneBy) -> String {
+    fn shown(host: &Host, usage: &Usage) -> String {
         let line = |a: Advice| {
             a.finding + &a.command.map(|c| format!("\n    {c}")).unwrap_or_default() + "\n"
         };
-        advice(host, gone_by).into_iter().map(line).collect()
+        advice(host, usage).into_iter().map(line).collect()
     }
 
     #[test]
-    fn a_good_host_hears_one_thing() {
-        let quiet = gone_by(280, 0, 300);
+    fn suggests_only_pinning_on_a_good_host() {
+        let quiet = usage(280, 0, 300);
         expect![[r#"
-            a target on this host takes its time from the meter, unless the two are kept on cores of their own, as in this test
+            a target on this host competes with prony for CPU time; pin both to separate cores, as this test does
                 taskset -c 1 TARGET & taskset -c 0 prony URL
         "#]]
-        .assert_eq(&said(&good(), &quiet));
-        // What is not known is no reason for advice.
+        .assert_eq(&shown(&good(), &quiet));
+        // Unknown settings cause no suggestions.
         let unknown = Host { cores_allowed: vec![0], descriptors: 1 << 20, ..Host::default() };
         expect![[r#"
-            there is one core: a target on this host takes its time from the meter; load one on another host
+            this process has one core, which a target on this host would share; use a target on another host
         "#]]
-        .assert_eq(&said(&unknown, &GoneBy::default()));
+        .assert_eq(&shown(&unknown, &Usage::default()));
     }
 
     #[test]
-    fn every_shortage_is_told_with_its_command() {
+    fn suggests_a_command_for_every_problem() {
         let poor = Host {
             cores: 8,
             cores_allowed: vec![2, 3, 4, 5],
@@ -306,38 +307,38 @@ mod tests {
             quota_file: Some("/sys/fs/cgroup/user.slice/a.service/cpu.max".into()),
             ..good()
         };
-        let mut busy = gone_by(200, 100, 1_000);
-        busy.withheld.throttled = Some(Span::from_millis(30));
+        let mut busy = usage(200, 100, 1_000);
+        busy.cpu_pressure.throttled = Some(Span::from_millis(30));
         expect![[r#"
-            the hypervisor took 10.0 % of the processor time that was wanted: a host with dedicated cores would measure better
-            the control group's quota stopped this process for 30.0 ms
+            the hypervisor stole 10.0 % of the requested CPU time; use a host with dedicated cores
+            the CPU quota of the control group stopped this process for 30.0 ms
                 sudo systemctl set-property --runtime a.service CPUQuota=
-            the control group may use 1.5 of 4 cores' time
+            the CPU quota of the control group allows the time of 1.5 of 4 cores
                 sudo systemctl set-property --runtime a.service CPUQuota=
-            other processes used 17.5 % of the processors during this test: see which, and end them
+            other processes used 17.5 % of the CPU time during this test; find and stop them
                 top -b -n 1 -o %CPU | head -20
-            the clock is read from hpet, which is slow, and tsc is there
+            the clock source hpet is slow; tsc is available
                 echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource
-            the cores' frequency follows the governor `powersave`, so that speed varies
+            the CPU frequency varies with the governor `powersave`
                 echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor
-            packets on the loopback device go through a queue (netem), which takes time
+            a queueing discipline (netem) delays packets on the loopback device
                 sudo tc qdisc del dev lo root
             this process may use 4 of 8 cores
                 taskset -a -c -p 0-7 $$
-            a target on this host takes its time from the meter, unless the two are kept on cores of their own, as in this test
+            a target on this host competes with prony for CPU time; pin both to separate cores, as this test does
                 taskset -c 4-5 TARGET & taskset -c 2-3 prony URL
-            the kernel refuses io_uring to everybody
+            the kernel refuses io_uring to all processes
                 sudo sysctl -w kernel.io_uring_disabled=0
-            io_uring may lock 8.00 MiB for all rings of this user together: threads get small rings, and many of them none
+            the rings of io_uring can lock only 8.00 MiB of memory per user; threads get small rings or none
                 sudo prlimit --pid $$ --memlock=unlimited:unlimited
-            at most 1,024 files can be open, and each connection is one
+            the limit of open files is 1,024, and each connection needs one
                 sudo prlimit --pid $$ --nofile=1048576:1048576
-            there are 28,232 local ports, which limits connections to one target
+            there are only 28,232 local ports, which limits the connections to one target
                 sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"
-            a server on this host can have 128 connections waiting, so that a burst of more waits for a second
+            the listen backlog of servers on this host is at most 128; connects that exceed it are retried after 1 s
                 sudo sysctl -w net.core.somaxconn=65535
         "#]]
-        .assert_eq(&said(&poor, &busy));
+        .assert_eq(&shown(&poor, &busy));
         let lifted =
             |file: &str| lift_quota(&Host { quota_file: Some(file.into()), ..Host::default() });
         assert_eq!(

@@ -1,53 +1,53 @@
-//! The two sides of a self-test: a client on its cores, a target server on others.
+//! The client and the target servers of a self-test, on separate cores.
 
 use std::sync::Arc;
 use std::thread;
 
 use clap::Parser as _;
-use prony_core::serve::{Latency, ServeLaw};
+use prony_core::serve::{Latency, ServerBehavior};
 use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_io::{Control, Options, cpu, limits};
 use prony_run::error::Error;
 use prony_run::interrupt::Ending;
-use prony_run::local_server::{LocalServer, Wish};
+use prony_run::local_server::{LocalServer, ServerConfig};
 use prony_run::run;
 use prony_run::run::Provenance;
 
 use crate::cli::refusal::of_clap;
 use crate::cli::{Cli, plan};
-use crate::means;
+use crate::exec_options;
 
-/// Who is where, and what ends it.
+/// The cores of client and server, and the stop request of the user.
 #[derive(Clone, Debug)]
 pub(super) struct Bench {
     /// The client's cores.
     pub(super) client: Vec<usize>,
-    /// The server's; the same where there is only one.
+    /// The server's cores; equal to the client's on a single core.
     pub(super) server: Vec<usize>,
-    /// What the user ends it with.
+    /// The stop request of the user.
     pub(super) control: Arc<Control>,
-    /// Whether standard error is left alone.
+    /// Whether to print nothing to standard error.
     pub(super) quiet: bool,
 }
 
-/// Why there is no result.
+/// Why a run has no result.
 #[derive(Debug)]
-pub(super) enum Why {
-    /// The user has ended the test.
-    Ended,
-    /// It was refused, for a reason that is a whole sentence.
-    Refused(Error),
+pub(super) enum Failure {
+    /// The user interrupted the test.
+    Interrupted,
+    /// The run could not start.
+    Error(Error),
 }
 
-impl From<Error> for Why {
+impl From<Error> for Failure {
     fn from(e: Error) -> Self {
-        Self::Refused(e)
+        Self::Error(e)
     }
 }
 
 impl Bench {
-    /// The cores that the process may use, parted between client and server.
+    /// Divides the cores that the process may use between client and server.
     pub(super) fn new(control: Arc<Control>) -> Self {
         let cores = cpu::allowed();
         let (client, server) = match cores.split_at(cores.len() / 2) {
@@ -57,49 +57,58 @@ impl Bench {
         Self { client, server, control, quiet: true }
     }
 
-    /// Whether the user has ended it.
-    pub(super) fn is_ended(&self) -> bool {
+    /// Whether the user has interrupted the test.
+    pub(super) fn is_interrupted(&self) -> bool {
         self.control.stop_request().is_some()
     }
 
-    /// The most connections from this process to itself.
+    /// The maximum number of connections from this process to itself.
     pub(super) fn connections_max(&self) -> u64 {
         let (descriptors, _) = limits::raise_descriptors();
         let workers = self.client.len() + self.server.len();
         (limits::connections_that_fit(descriptors, workers) / 2).clamp(1, 4_096)
     }
 
-    /// A server with one worker, so that its law is one for all requests.
-    pub(super) fn target(&self, law: ServeLaw, arrivals: bool) -> Result<LocalServer, Why> {
+    /// Starts a server with one worker thread, so that its behavior is the same for all requests.
+    pub(super) fn target(
+        &self,
+        behavior: ServerBehavior,
+        arrivals: bool,
+    ) -> Result<LocalServer, Failure> {
         let cores = self.server.first().copied().into_iter().collect();
-        Ok(LocalServer::start(Wish { law, cores, arrivals, tls: false })?)
+        Ok(LocalServer::start(ServerConfig { behavior, cores, arrivals, tls: false })?)
     }
 
-    /// A server with a worker on each of its cores, that answers after that time, over TLS or not.
-    pub(super) fn strong_target(&self, latency: Span, tls: bool) -> Result<LocalServer, Why> {
-        let law = ServeLaw { latency: Latency::Fixed(latency), ..ServeLaw::default() };
-        Ok(LocalServer::start(Wish { law, cores: self.server.clone(), arrivals: false, tls })?)
+    /// Starts a server with this latency and one worker thread per core, with or without TLS.
+    pub(super) fn strong_target(&self, latency: Span, tls: bool) -> Result<LocalServer, Failure> {
+        let behavior =
+            ServerBehavior { latency: Latency::Fixed(latency), ..ServerBehavior::default() };
+        Ok(LocalServer::start(ServerConfig {
+            behavior,
+            cores: self.server.clone(),
+            arrivals: false,
+            tls,
+        })?)
     }
 
-    /// A load as a command line would ask for it (its words parted by blanks, without the URL);
-    /// `change` may change what a command line cannot.
+    /// Runs the load of a command line (words separated by spaces, without the URL). `change` can
+    /// set options that the command line lacks.
     pub(super) fn load(
         &self,
         words: &str,
         url: &str,
         change: impl FnOnce(&mut Options) + Send,
-    ) -> Result<Summary, Why> {
-        if self.is_ended() {
-            return Err(Why::Ended);
+    ) -> Result<Summary, Failure> {
+        if self.is_interrupted() {
+            return Err(Failure::Interrupted);
         }
         let words: Vec<&str> = ["prony"].into_iter().chain(words.split(' ')).chain([url]).collect();
         let cli = Cli::try_parse_from(words).map_err(|e| of_clap(&e))?;
         let work = || {
-            cpu::keep_to(&self.client).map_err(|e| {
-                Error::Machine(format!("the client cannot be kept on its cores: {e}"))
-            })?;
-            let planned = plan::plan(&cli.load, &means::environment(&cli.load.means, false))?;
-            let mut options = means::options(&cli.load.means);
+            cpu::pin_to(&self.client)
+                .map_err(|e| Error::Machine(format!("cannot pin the client to its cores: {e}")))?;
+            let planned = plan::plan(&cli.load, &exec_options::environment(&cli.load.exec, false))?;
+            let mut options = exec_options::options(&cli.load.exec);
             change(&mut options);
             let mut ending = Ending::default();
             let mut watch = |live: &_| {
@@ -110,9 +119,9 @@ impl Bench {
             run::run(&planned.plan, &options, &self.control, &mut watch, Provenance::default())
         };
         let summary = thread::scope(|scope| scope.spawn(work).join());
-        let died =
-            || Error::Machine("a thread of the client died of a defect in prony itself".into());
-        let summary = summary.map_err(|_| died())??;
-        if summary.run.interrupted { Err(Why::Ended) } else { Ok(summary) }
+        let panicked =
+            |_| Error::Machine("a client thread panicked; this is a bug in prony".into());
+        let summary = summary.map_err(panicked)??;
+        if summary.run.interrupted { Err(Failure::Interrupted) } else { Ok(summary) }
     }
 }

@@ -1,4 +1,4 @@
-//! Where the last self-test is kept, and what a later report says of it.
+//! The file of the last self-test, and its summary in later reports.
 
 use std::env;
 use std::fs;
@@ -12,9 +12,9 @@ use serde::Deserialize;
 
 use super::record::{Record, SCHEMA};
 
-/// Where the last self-test is kept: `$XDG_STATE_HOME/prony/selftest.json`, by default under
-/// `~/.local/state`. `None` where there is no home.
-fn place() -> Option<PathBuf> {
+/// The default file: `$XDG_STATE_HOME/prony/selftest.json`, or under `~/.local/state` without that
+/// variable. `None` without a home directory.
+fn default_path() -> Option<PathBuf> {
     let absolute = |name: &str| {
         env::var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
     };
@@ -23,27 +23,27 @@ fn place() -> Option<PathBuf> {
     Some(state.join("prony").join("selftest.json"))
 }
 
-/// That place, with its folder made; `None` where there is no home.
+/// The default file, after creating its directory; `None` without a home directory.
 ///
 /// # Errors
-/// The folder cannot be made.
+/// The directory cannot be created.
 pub(crate) fn path() -> Result<Option<PathBuf>, Error> {
-    let Some(path) = place() else { return Ok(None) };
+    let Some(path) = default_path() else { return Ok(None) };
     match path.parent().map_or(Ok(()), fs::create_dir_all) {
         Ok(()) => Ok(Some(path)),
         Err(why) => Err(Error::SelftestPlace { path, why }),
     }
 }
 
-/// It as JSON.
+/// The record as JSON.
 pub(crate) fn json(record: &Record) -> String {
     layout::json(record)
 }
 
-/// What a report of this host says of the last self-test; `None` where there is none, or it is that
-/// of another host (a home can be shared).
+/// The last self-test, for reports; `None` if there is none, or if it is from another host (hosts
+/// can share a home directory).
 pub(crate) fn cited() -> Option<SelfTested> {
-    let text = fs::read_to_string(place()?).ok()?;
+    let text = fs::read_to_string(default_path()?).ok()?;
     of(&text, &Host::look(), env!("CARGO_PKG_VERSION"))
 }
 
@@ -67,8 +67,8 @@ fn of(text: &str, host: &Host, version: &str) -> Option<SelfTested> {
         started_unix: saved.started_unix,
         host: saved.host.name.clone(),
         kernel: saved.host.kernel.clone(),
-        proofs: saved.proofs.len() as u64,
-        held: saved.held() as u64,
+        checks: saved.checks.len() as u64,
+        checks_passed: saved.checks_passed() as u64,
         passed: saved.passed,
         changed: changed.join(", "),
     })
@@ -90,7 +90,7 @@ mod tests {
             host: host(),
             client_cores: vec![0],
             server_cores: vec![1],
-            proofs: Vec::new(),
+            checks: Vec::new(),
             floor: None,
             lags: Vec::new(),
             rates: Vec::new(),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_self_test_of_this_host_is_cited() {
+    fn cites_a_self_test_of_this_host() {
         let found = of(&json(&record()), &host(), "1.2.3").expect("cited");
         assert_eq!(
             (found.passed, found.changed.as_str(), found.kernel.as_str()),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_another_kernel_or_version_is_stale() {
+    fn reports_what_changed_since_the_self_test() {
         let kernel = Host { kernel: "6.2".into(), ..host() };
         let changed = |host: &Host, version| of(&json(&record()), host, version).map(|f| f.changed);
         assert_eq!(changed(&kernel, "1.2.3").as_deref(), Some("the kernel"));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_other_hosts_and_of_files_that_are_none() {
+    fn ignores_self_tests_of_other_hosts_and_invalid_files() {
         let other = Host { name: "there".into(), ..host() };
         assert_eq!(of(&json(&record()), &other, "1.2.3"), None);
         let later = Record { schema: SCHEMA + 1, ..record() };

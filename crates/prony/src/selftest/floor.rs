@@ -1,27 +1,27 @@
-//! The smallest times that this host lets anybody measure.
+//! The shortest times that can be measured on this host.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::serve::ServeLaw;
+use prony_core::serve::ServerBehavior;
 use prony_io::clock;
 
-use super::bench::{Bench, Why};
+use super::bench::{Bench, Failure};
 use super::record::{Floor, Loopback};
 
-/// The sleeps whose lateness is told.
+/// The duration of the sleeps.
 const SLEEP: Duration = Duration::from_micros(100);
-/// The least sleeps from which a p99 is told: a busy host may not have time for more.
+/// The number of sleeps: enough for a p99, and few enough for a busy host.
 const SLEEPS: usize = 200;
 
-/// Measure them, over these drivers (as `--driver` names them). Where the user ends the test
-/// meanwhile, what was measured until then stands.
+/// Measures the shortest times with these drivers (values of `--driver`). After an interruption,
+/// returns the results so far.
 pub(super) fn floor(bench: &Bench, drivers: &[&str], quick: bool) -> Floor {
     let clock = spin(Duration::from_millis(if quick { 50 } else { 300 }));
     let late = sleeps();
     let mut loopback = Vec::new();
     for driver in drivers {
-        // That a driver is not to be had is told where its rates stand.
+        // The search for the highest rate reports an unavailable driver.
         if let Ok(found) = round_trips(bench, driver, quick) {
             loopback.extend(found);
         }
@@ -37,20 +37,20 @@ pub(super) fn floor(bench: &Bench, drivers: &[&str], quick: bool) -> Floor {
     }
 }
 
-/// What readings of the clock show, one after another.
+/// Properties of the clock, from consecutive readings.
 struct Readings {
-    /// The smallest difference that is not zero.
+    /// The smallest difference other than zero.
     step: u64,
-    /// The longest.
+    /// The largest difference.
     gap: u64,
-    /// The time of one.
+    /// The duration of one reading.
     cost: f64,
 }
 
 fn spin(length: Duration) -> Readings {
-    let begin = clock::monotonic();
-    let end = begin + length.as_nanos() as u64;
-    let (mut last, mut n) = (begin, 0_u64);
+    let start = clock::monotonic();
+    let end = start + length.as_nanos() as u64;
+    let (mut last, mut n) = (start, 0_u64);
     let (mut step, mut gap) = (u64::MAX, 0);
     while last < end {
         let now = clock::monotonic();
@@ -61,26 +61,26 @@ fn spin(length: Duration) -> Readings {
         }
         (last, n) = (now, n + 1);
     }
-    // What kept the thread from running is no part of a reading's cost.
+    // Exclude the longest interruption of the thread from the cost of a reading.
     let lost = gap as f64;
-    Readings { step, gap, cost: ((last - begin) as f64 - lost) / n.max(1) as f64 }
+    Readings { step, gap, cost: ((last - start) as f64 - lost) / n.max(1) as f64 }
 }
 
-/// How late sleeps end, ascending, in nanoseconds.
+/// How late sleeps end, in nanoseconds, in ascending order.
 fn sleeps() -> Vec<u64> {
     let mut late: Vec<u64> = (0..SLEEPS)
         .map(|_| {
-            let begin = Instant::now();
+            let start = Instant::now();
             thread::sleep(SLEEP);
-            begin.elapsed().saturating_sub(SLEEP).as_nanos() as u64
+            start.elapsed().saturating_sub(SLEEP).as_nanos() as u64
         })
         .collect();
     late.sort_unstable();
     late
 }
 
-fn round_trips(bench: &Bench, driver: &str, quick: bool) -> Result<Option<Loopback>, Why> {
-    let target = bench.target(ServeLaw::default(), false)?;
+fn round_trips(bench: &Bench, driver: &str, quick: bool) -> Result<Option<Loopback>, Failure> {
+    let target = bench.target(ServerBehavior::default(), false)?;
     let length = if quick { "150ms" } else { "300ms" };
     let load = format!("-c 1 -d {length} --warmup 50ms --driver {driver}");
     let summary = bench.load(&load, &target.url, |_| {})?;
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readings_of_the_clock_have_a_step_and_a_cost() {
+    fn measures_step_and_cost_of_the_clock() {
         let r = spin(Duration::from_millis(5));
         assert!(r.step > 0 && r.step <= r.gap && r.cost > 0.0 && r.cost < 1e6);
         let late = sleeps();

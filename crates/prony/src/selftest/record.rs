@@ -1,4 +1,4 @@
-//! What a self-test found, as it is saved: documented in `docs/selftest.md`, described by
+//! The saved result of a self-test: documented in `docs/selftest.md`, with the schema
 //! `docs/schema/selftest-1.json`.
 
 use prony_io::host::Host;
@@ -6,73 +6,73 @@ use serde::{Deserialize, Serialize};
 
 use super::advice::Advice;
 
-/// The version of the shape. It grows when a field changes its meaning or goes away, not when one
-/// is added.
+/// The version of the format. It increases when a field is removed or changes its meaning, not when
+/// one is added.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// All that a self-test found.
+/// The result of a self-test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// [`SCHEMA`].
     pub schema: u32,
     /// prony's version.
     pub version: String,
-    /// Its begin, in seconds since 1970 (UTC).
+    /// Its start, in seconds since 1970 (UTC).
     pub started_unix: f64,
-    /// How long it took, in seconds.
+    /// Its duration in seconds.
     pub seconds: f64,
-    /// Whether it was the short one.
+    /// Whether it ran with `--quick`.
     pub quick: bool,
-    /// Whether the user ended it before its time.
+    /// Whether the user interrupted it.
     pub interrupted: bool,
-    /// Whether all proofs were made and held.
+    /// Whether all checks ran and passed.
     pub passed: bool,
-    /// Where it was made.
+    /// The host.
     pub host: Host,
-    /// The cores of client and server; the same where there is only one.
+    /// The cores of the client; equal to `server_cores` on a single core.
     pub client_cores: Vec<usize>,
-    /// See `client_cores`.
+    /// The cores of the server.
     pub server_cores: Vec<usize>,
-    /// What was held against a known truth.
-    pub proofs: Vec<Proof>,
-    /// The smallest times; `None` where the user ended the test before.
+    /// The comparisons with known values.
+    pub checks: Vec<Check>,
+    /// The shortest measurable times; `None` if the user interrupted the test before.
     pub floor: Option<Floor>,
-    /// How late requests went out, by rate.
+    /// The send lag, by rate.
     pub lags: Vec<Lag>,
-    /// The highest rates at which the verdict was `VALID`.
+    /// The highest rates with the verdict `VALID`.
     pub rates: Vec<Rate>,
-    /// What would help.
+    /// Suggested improvements of the host.
     pub advice: Vec<Advice>,
 }
 
-/// One law that is known, and what was measured of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Proof {
-    /// Its name.
-    pub name: String,
-    /// What was done, in a sentence.
-    pub what: String,
-    /// What was expected and what was found; empty where no run came to its end.
-    pub checks: Vec<Check>,
-    /// How often it was tried until it held, or was given up.
-    pub tries: u32,
-    /// Whether it held.
-    pub held: bool,
-}
-
-/// One figure of a proof.
+/// A comparison of measurements with known values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Check {
-    /// What it is.
+    /// Its name.
+    pub name: String,
+    /// Its description.
     pub what: String,
-    /// What theory, arithmetic or the other side says.
+    /// Its figures; empty if no run finished.
+    pub comparisons: Vec<Comparison>,
+    /// The number of attempts.
+    pub tries: u32,
+    /// Whether the last attempt passed.
+    pub passed: bool,
+}
+
+/// One figure of a check.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Comparison {
+    /// Its name.
+    pub what: String,
+    /// The known value.
     pub expected: Amount,
-    /// The least and the most that passes, in the unit of `expected`; `None`: nothing but it.
-    pub passes: Option<(f64, f64)>,
-    /// What was measured; `None` where nothing was.
+    /// The accepted range, in the unit of `expected`; `None` accepts only `expected`.
+    pub accepted: Option<(f64, f64)>,
+    /// The measured value; `None` without a measurement.
     pub measured: Option<Amount>,
-    /// Whether that passes.
-    pub held: bool,
+    /// Whether the measured value is accepted.
+    pub passed: bool,
 }
 
 /// A figure with its unit.
@@ -81,7 +81,7 @@ pub(crate) struct Check {
 pub(crate) enum Amount {
     /// Nanoseconds.
     Ns(f64),
-    /// How many.
+    /// A count.
     Count(u64),
     /// A number without a unit.
     Number(f64),
@@ -89,102 +89,102 @@ pub(crate) enum Amount {
     Word(String),
 }
 
-/// The smallest times that the host lets anybody measure.
+/// The shortest times that can be measured on the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Floor {
-    /// The step of the clock, as the kernel says it, in nanoseconds.
+    /// The resolution of the clock, as reported by the kernel.
     pub clock_resolution_ns: u64,
-    /// The smallest difference of two readings that was seen.
+    /// The smallest observed difference of two readings.
     pub clock_step_ns: u64,
-    /// What one reading costs.
+    /// The duration of one reading.
     pub clock_read_ns: f64,
-    /// The longest that a thread which never sleeps was kept from running.
+    /// The longest interruption of a thread that never sleeps.
     pub longest_gap_ns: u64,
-    /// How late a sleep of 100 us ends: median ...
+    /// How late a sleep of 100 us ends: median.
     pub sleep_late_p50_ns: u64,
-    /// ... and 99th percentile.
+    /// The same: 99th percentile.
     pub sleep_late_p99_ns: u64,
-    /// One request at a time over loopback, by driver.
+    /// Loopback round trips of one request at a time, by driver.
     pub loopback: Vec<Loopback>,
 }
 
-/// Round trips of one request at a time on one connection, to a server that takes no time.
+/// Round trips of one request at a time on one connection, to a server without latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Loopback {
     /// The driver.
     pub driver: String,
-    /// How many there were.
+    /// The number of round trips.
     pub count: u64,
-    /// The shortest.
+    /// The shortest time.
     pub min_ns: u64,
     /// The median.
     pub p50_ns: u64,
-    /// The 99th percentile; `None` where the sample cannot carry it.
+    /// The 99th percentile; `None` with too few samples.
     pub p99_ns: Option<u64>,
 }
 
-/// How late requests of an open loop went out.
+/// The send lag of an open loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Lag {
     /// Requests per second.
     pub rate: f64,
-    /// The median of the send lag; `None` where the sample cannot carry it, as below.
+    /// The median; `None` with too few samples.
     pub p50_ns: Option<u64>,
-    /// Its 99th percentile.
+    /// The 99th percentile.
     pub p99_ns: Option<u64>,
-    /// The longest.
+    /// The maximum.
     pub max_ns: Option<u64>,
-    /// The verdict on that run.
+    /// The verdict of the run.
     pub verdict: String,
 }
 
-/// The highest rate at which the verdict was `VALID`.
+/// The highest rate with the verdict `VALID`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Rate {
     /// The kind of load: `closed`, `open`, `pipelined`, `tls`.
     pub load: String,
     /// The driver.
     pub driver: String,
-    /// Replies per second; `None` where no run was valid.
+    /// Replies per second; `None` if no run was valid.
     pub per_second: Option<f64>,
-    /// What the load was given for that: connections, or in an open loop requests per second.
+    /// The number of connections of that run; in an open loop the target rate.
     pub given: Option<u64>,
-    /// How busy the busiest thread was, 0 to 1.
+    /// CPU use of the busiest thread, 0 to 1.
     pub busy: Option<f64>,
-    /// What stood against more.
-    pub bound: String,
+    /// Why the search found no higher rate.
+    pub limit_reason: String,
 }
 
 impl Record {
-    /// How many proofs held.
-    pub(crate) fn held(&self) -> usize {
-        self.proofs.iter().filter(|p| p.held).count()
+    /// The number of checks that passed.
+    pub(crate) fn checks_passed(&self) -> usize {
+        self.checks.iter().filter(|c| c.passed).count()
     }
 }
 
-impl Check {
-    /// It must be exactly that.
+impl Comparison {
+    /// Accepts only the expected value.
     pub(crate) fn exact(what: &str, expected: Amount, measured: Option<Amount>) -> Self {
-        let held = measured.as_ref() == Some(&expected);
-        Self { what: what.to_owned(), expected, passes: None, measured, held }
+        let passed = measured.as_ref() == Some(&expected);
+        Self { what: what.to_owned(), expected, accepted: None, measured, passed }
     }
 
-    /// It must lie between the two, ends included.
+    /// Accepts values in the range, including its ends.
     pub(crate) fn within(
         what: &str,
         expected: Amount,
-        passes: (f64, f64),
+        accepted: (f64, f64),
         measured: Option<Amount>,
     ) -> Self {
         let number = measured.as_ref().and_then(Amount::number);
-        let held = number.is_some_and(|n| (passes.0..=passes.1).contains(&n));
-        Self { what: what.to_owned(), expected, passes: Some(passes), measured, held }
+        let passed = number.is_some_and(|n| (accepted.0..=accepted.1).contains(&n));
+        Self { what: what.to_owned(), expected, accepted: Some(accepted), measured, passed }
     }
 
-    /// It must be that within 5 %.
+    /// Accepts the expected value within 5 %.
     pub(crate) fn near(what: &str, expected_ns: f64, measured_ns: Option<f64>) -> Self {
-        let passes = (expected_ns * 0.95, expected_ns * 1.05);
-        Self::within(what, Amount::Ns(expected_ns), passes, measured_ns.map(Amount::Ns))
+        let accepted = (expected_ns * 0.95, expected_ns * 1.05);
+        Self::within(what, Amount::Ns(expected_ns), accepted, measured_ns.map(Amount::Ns))
     }
 }
 
@@ -203,16 +203,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_holds_where_its_figure_passes_and_never_without_one() {
-        assert!(Check::exact("n", Amount::Count(5), Some(Amount::Count(5))).held);
-        assert!(!Check::exact("n", Amount::Count(5), Some(Amount::Count(6))).held);
-        assert!(!Check::exact("n", Amount::Count(5), None).held);
+    fn comparisons_pass_only_with_an_accepted_measurement() {
+        assert!(Comparison::exact("n", Amount::Count(5), Some(Amount::Count(5))).passed);
+        assert!(!Comparison::exact("n", Amount::Count(5), Some(Amount::Count(6))).passed);
+        assert!(!Comparison::exact("n", Amount::Count(5), None).passed);
         let word = |w: &str| Amount::Word(w.to_owned());
-        assert!(!Check::exact("v", word("VALID"), Some(word("TOO-SHORT"))).held);
-        for (measured, held) in [(94.9, false), (95.0, true), (105.0, true), (105.1, false)] {
-            assert_eq!(Check::near("mean", 100.0, Some(measured)).held, held, "{measured}");
+        assert!(!Comparison::exact("v", word("VALID"), Some(word("TOO-SHORT"))).passed);
+        for (measured, passed) in [(94.9, false), (95.0, true), (105.0, true), (105.1, false)] {
+            assert_eq!(
+                Comparison::near("mean", 100.0, Some(measured)).passed,
+                passed,
+                "{measured}"
+            );
         }
-        assert!(!Check::near("mean", 100.0, None).held);
-        assert!(!Check::within("w", word("x"), (0.0, 1.0), Some(word("x"))).held);
+        assert!(!Comparison::near("mean", 100.0, None).passed);
+        assert!(!Comparison::within("w", word("x"), (0.0, 1.0), Some(word("x"))).passed);
     }
 }

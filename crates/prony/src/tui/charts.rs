@@ -1,5 +1,4 @@
-//! The two pictures over time, one column for each interval: rates, and response times as a heat
-//! map.
+//! The two charts over time, with one column per interval: rates, and response times as a heat map.
 
 use std::collections::VecDeque;
 
@@ -12,22 +11,22 @@ use ratatui_core::layout::Rect;
 
 use super::look::{Ink, Look};
 
-/// Columns before a picture, for its scale.
+/// The columns before a chart, for its scale.
 const GUTTER: u16 = 9;
 
-/// How many intervals fit into a picture of that width.
+/// The number of intervals that fit into a chart of this width.
 pub(super) fn columns(width: u16) -> usize {
     width.saturating_sub(GUTTER) as usize
 }
 
-/// Successes (a filled column) and failures (on top of it) per second, and the rate that was asked
-/// for. `asked` tells it of an interval.
+/// Draws successes (a filled column) and failures (on top of it) per second, and the target rate
+/// (`target` returns it for an interval).
 pub(super) fn rates(
     area: Rect,
     buffer: &mut Buffer,
     look: Look,
     history: &VecDeque<Interval>,
-    asked: &dyn Fn(&Interval) -> Option<f64>,
+    target: &dyn Fn(&Interval) -> Option<f64>,
 ) {
     let shown = newest(history, area.width);
     if shown.is_empty() {
@@ -35,8 +34,8 @@ pub(super) fn rates(
     }
     let seconds = |i: &Interval| i.length.as_secs_f64().max(1e-9);
     let ended = |i: &Interval| (i.cell.replies + i.cell.failed) as f64 / seconds(i);
-    let tops = shown.iter().map(|i| ended(i).max(asked(i).unwrap_or(0.0)));
-    // What is asked may be a little more in one second than in another.
+    let tops = shown.iter().map(|i| ended(i).max(target(i).unwrap_or(0.0)));
+    // Allow for small variations of the target rate.
     let top = nice(tops.fold(0.0, f64::max) * 0.95);
     let rows = usize::from(area.height);
     label(area, buffer, look, 0, &units::rate(top));
@@ -47,8 +46,8 @@ pub(super) fn rates(
     for (column, i) in shown.iter().enumerate() {
         let x = area.x + GUTTER + column as u16;
         let (good, all) = (eighths(i.cell.replies as f64 / seconds(i)), eighths(ended(i)));
-        // What is asked lies on the line that the columns would reach.
-        let level = asked(i).map(|rate| eighths(rate).saturating_sub(1) / 8);
+        // The target rate is in the row that a column of this rate would reach.
+        let level = target(i).map(|rate| eighths(rate).saturating_sub(1) / 8);
         for row in 0..rows {
             let y = area.y + (rows - 1 - row) as u16;
             let fill = |height: usize| height.saturating_sub(row * 8).min(8);
@@ -59,7 +58,7 @@ pub(super) fn rates(
             } else if fill(good) > 0 {
                 (look.bar(fill(good)), Ink::Good)
             } else if level == Some(row) {
-                (look.level(), Ink::Asked)
+                (look.level(), Ink::Target)
             } else {
                 continue;
             };
@@ -68,8 +67,8 @@ pub(super) fn rates(
     }
 }
 
-/// Response times: time goes to the right, the times themselves go up on a logarithmic scale, and
-/// the thicker a mark, the more replies of its column had such a time.
+/// Draws response times as a heat map: time on the horizontal axis, response times on a logarithmic
+/// vertical axis, and denser characters for more replies.
 pub(super) fn heat(area: Rect, buffer: &mut Buffer, look: Look, history: &VecDeque<Interval>) {
     let shown = newest(history, area.width);
     let bins = || shown.iter().flat_map(|i| i.cell.bins.iter().map(|&(bin, _)| bin));
@@ -102,7 +101,7 @@ pub(super) fn heat(area: Rect, buffer: &mut Buffer, look: Look, history: &VecDeq
     }
 }
 
-/// How thick a mark is for `n` of `all`: 1 for anything, 4 for a fifth and more.
+/// The level for `n` of `all` replies: 1 to 4 (a fifth or more).
 fn heat_of(n: u64, all: u64) -> usize {
     match n as f64 / all as f64 {
         share if share < 0.01 => 1,
@@ -123,20 +122,20 @@ fn label(area: Rect, buffer: &mut Buffer, look: Look, row: u16, text: &str) {
     buffer.set_string(area.x, area.y + row, format!("{text:>width$}"), look.style(Ink::Faint));
 }
 
-/// The least of 1, 2, 5, 10, ... that is not below a rate.
+/// The smallest of 1, 2, 5, 10, ... that is at least this rate.
 fn nice(rate: f64) -> f64 {
     let power = 10_f64.powf(rate.max(1.0).log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
     steps.into_iter().find(|&step| step >= rate).unwrap_or(10.0 * power)
 }
 
-/// The greatest of 1, 2, 5, 10, ... that is not above a time.
+/// The largest of 1, 2, 5, 10, ... that is at most this time.
 fn floor(nanos: u64) -> u64 {
     let power = 10_u64.pow(nanos.max(1).ilog10());
     [5, 2, 1].map(|step| step * power).into_iter().find(|&step| step <= nanos.max(1)).unwrap_or(1)
 }
 
-/// The least of 1, 2, 5, 10, ... that is not below a time.
+/// The smallest of 1, 2, 5, 10, ... that is at least this time.
 fn ceil(nanos: u64) -> u64 {
     let power = 10_u64.pow(nanos.max(1).ilog10());
     let steps = [1, 2, 5, 10].map(|step| step * power);
@@ -148,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scales_have_round_ends() {
+    fn rounds_the_ends_of_scales() {
         assert_eq!([0.0, 1.0, 1.1, 499.0, 501.0].map(nice), [1.0, 1.0, 2.0, 500.0, 1000.0]);
         assert_eq!([0, 1, 9, 10, 49_999].map(floor), [1, 1, 5, 10, 20_000]);
         assert_eq!([0, 1, 9, 10, 50_001].map(ceil), [1, 1, 10, 10, 100_000]);

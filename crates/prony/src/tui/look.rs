@@ -1,53 +1,53 @@
-//! What the terminal can show: colours, and which marks.
+//! The colors and characters that the terminal can show.
 
 use std::env;
 
 use ratatui_core::style::{Color, Modifier, Style};
 
-/// How the screen may look.
+/// The appearance of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// Whether colours are wanted: never more than the sixteen that every terminal has.
-    pub colour: bool,
-    /// Whether there are more marks than ASCII has.
+    /// Whether to use colors: at most the sixteen that every terminal has.
+    pub color: bool,
+    /// Whether to use characters beyond ASCII.
     pub unicode: bool,
 }
 
-/// What a part of the screen says by its looks. Never by colour alone.
+/// The role of a part of the screen. Color is never its only mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
     Plain,
     /// A heading.
     Title,
-    /// What helps to read and is no figure.
+    /// Labels and decoration.
     Faint,
-    /// What has been answered.
+    /// Successful requests.
     Good,
-    /// What has gone wrong.
+    /// Failures.
     Bad,
-    /// What is asked of the user's attention.
+    /// Notices.
     Notice,
-    /// What the plan asks for.
-    Asked,
-    /// How many times fall into a cell of the heat map: 1 to 4.
+    /// The target rate.
+    Target,
+    /// The level of a cell of the heat map: 1 to 4.
     Heat(usize),
 }
 
 impl Look {
-    /// What the environment says: `NO_COLOR`, `TERM`, and the locale's character set.
+    /// From the environment: `NO_COLOR`, `TERM`, and the character set of the locale.
     pub(crate) fn of_environment() -> Self {
         Self::of(&|name| env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
-    /// The same of any environment; `get` has no empty values.
+    /// From the variables that `get` returns, which are not empty.
     fn of(get: &dyn Fn(&str) -> Option<String>) -> Self {
         let term = get("TERM").unwrap_or_default();
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(get).unwrap_or_default();
         let locale = locale.to_ascii_lowercase();
         let utf8 = locale.contains("utf-8") || locale.contains("utf8");
         Self {
-            colour: get("NO_COLOR").is_none() && !term.starts_with("vt1") && !term.contains("mono"),
-            // The kernel's own console has a font of 256 marks, and few of these.
+            color: get("NO_COLOR").is_none() && !term.starts_with("vt1") && !term.contains("mono"),
+            // The font of the Linux console lacks most of these characters.
             unicode: utf8 && term != "linux",
         }
     }
@@ -55,7 +55,7 @@ impl Look {
     pub(super) fn style(self, ink: Ink) -> Style {
         let style = Style::new();
         let bold = style.add_modifier(Modifier::BOLD);
-        if !self.colour {
+        if !self.color {
             return match ink {
                 Ink::Title | Ink::Bad | Ink::Notice => bold,
                 _ => style,
@@ -68,15 +68,15 @@ impl Look {
             Ink::Good => style.fg(Color::Green),
             Ink::Bad => bold.fg(Color::Red),
             Ink::Notice => bold.fg(Color::Yellow),
-            Ink::Asked => style.fg(Color::Cyan),
+            Ink::Target => style.fg(Color::Cyan),
             Ink::Heat(level) => {
-                let colours = [Color::Blue, Color::Cyan, Color::Yellow, Color::Red];
-                style.fg(colours[level.clamp(1, 4) - 1])
+                let colors = [Color::Blue, Color::Cyan, Color::Yellow, Color::Red];
+                style.fg(colors[level.clamp(1, 4) - 1])
             }
         }
     }
 
-    /// A column filled to that many eighths, 1 to 8.
+    /// A column filled to this number of eighths, 1 to 8.
     pub(super) fn bar(self, eighths: usize) -> char {
         if self.unicode {
             [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'][eighths.min(8)]
@@ -85,7 +85,7 @@ impl Look {
         }
     }
 
-    /// A cell of the heat map: 0 is nothing, 4 the most.
+    /// A cell of the heat map: 0 is empty, 4 the highest level.
     pub(super) fn heat(self, level: usize) -> char {
         let marks = if self.unicode {
             ['·', '░', '▒', '▓', '█']
@@ -95,12 +95,12 @@ impl Look {
         if level == 0 { ' ' } else { marks[level.min(4)] }
     }
 
-    /// The level that is asked for.
+    /// The line of the target rate.
     pub(super) fn level(self) -> char {
         if self.unicode { '─' } else { '-' }
     }
 
-    /// A rule behind a heading.
+    /// A rule after a heading.
     pub(super) fn rule(self) -> char {
         if self.unicode { '─' } else { '-' }
     }
@@ -110,7 +110,7 @@ impl Look {
         if self.unicode { '▒' } else { 'x' }
     }
 
-    /// What is done of a gauge, and what is left.
+    /// The completed and the remaining part of a progress bar.
     pub(super) fn gauge(self) -> [char; 2] {
         if self.unicode { ['━', '─'] } else { ['=', '-'] }
     }
@@ -124,15 +124,19 @@ mod tests {
         let look = Look::of(&|name| {
             environment.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
         });
-        (look.colour, look.unicode)
+        (look.color, look.unicode)
     }
 
     #[test]
-    fn the_environment_says_what_can_be_shown() {
+    fn detects_colors_and_unicode_from_the_environment() {
         let utf8 = ("LANG", "en_GB.UTF-8");
         assert_eq!(of(&[utf8, ("TERM", "xterm")]), (true, true));
         assert_eq!(of(&[utf8, ("NO_COLOR", "1")]), (false, true));
-        assert_eq!(of(&[utf8, ("LC_ALL", "C")]), (true, false), "LC_ALL counts before LANG");
+        assert_eq!(
+            of(&[utf8, ("LC_ALL", "C")]),
+            (true, false),
+            "LC_ALL takes precedence over LANG"
+        );
         assert_eq!(of(&[("LC_CTYPE", "de_DE.utf8"), ("LANG", "C")]), (true, true));
         assert_eq!(of(&[utf8, ("TERM", "linux")]), (true, false));
         assert_eq!(of(&[utf8, ("TERM", "vt100")]), (false, true));
@@ -140,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn without_unicode_all_marks_are_ascii() {
-        let look = Look { colour: false, unicode: false };
+    fn uses_only_ascii_without_unicode() {
+        let look = Look { color: false, unicode: false };
         let bars = (0..=8).map(|n| look.bar(n)).chain((0..=4).map(|n| look.heat(n)));
         let rest = look.gauge().into_iter().chain([look.level(), look.rule(), look.failures()]);
         assert!(bars.chain(rest).all(|mark| mark.is_ascii()));

@@ -1,17 +1,18 @@
-//! The live view: a screen that tells how a load goes, and keys that end it or change its rate.
+//! The live view: a full screen with the progress of a load, and keys that stop it or change its
+//! rate.
 //!
-//! All of it happens in the thread that waits for the workers, which learns of them through gauges
-//! alone ([`prony_io::Live`]). `state` adds glances up, `screen` draws, `terminal` knows the
+//! It runs in the thread that waits for the workers, and reads only their gauges
+//! ([`prony_io::Live`]). `state` accumulates snapshots, `screen` draws, `terminal` controls the
 //! terminal.
 
 mod charts;
 mod look;
+mod rate_control;
 mod screen;
 mod state;
 mod terminal;
 #[cfg(test)]
 mod tests;
-mod wheel;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,10 +27,10 @@ use state::{State, Stopping};
 use terminal::Ansi;
 pub(crate) use terminal::restore;
 
-/// Between two frames: 8 a second, since glances come 20 times a second.
+/// The interval between frames: 8 per second. Snapshots arrive 20 times per second.
 const FRAME: Span = Span::from_millis(125);
 
-/// Whether a screen can be shown: standard error is a terminal, and no other job has it.
+/// Whether a screen can be shown: standard error is a terminal with this process in its foreground.
 pub(crate) fn can_show() -> bool {
     terminal::is_ours()
 }
@@ -39,20 +40,20 @@ pub(crate) struct View {
     state: State,
     look: Look,
     control: Arc<Control>,
-    /// The screen is entered when the load has lasted so long: a shorter one would flash by.
+    /// When to open the screen. Shorter loads do not show one.
     after: Nanos,
     terminal: Option<Terminal<Ansi>>,
-    /// No frame before then.
+    /// When to draw the next frame.
     next: Nanos,
-    /// Another job has the terminal.
+    /// Whether another job has the terminal.
     away: bool,
-    /// It cannot be shown (any more).
+    /// Whether the screen failed and stays closed.
     over: bool,
 }
 
 impl View {
-    /// The view of a load of that plan, which `control` stops. It appears `after` the start of the
-    /// load.
+    /// The view of a load of this plan, which `control` stops. It appears this long `after` the
+    /// start of the load.
     pub(crate) fn new(plan: &Plan, control: Arc<Control>, after: Span) -> Self {
         Self {
             state: State::new(plan),
@@ -66,7 +67,7 @@ impl View {
         }
     }
 
-    /// The load stands so: take in the keys, draw a frame where one is due.
+    /// Processes keys, and draws a frame if one is due.
     pub(crate) fn show(&mut self, live: &Live) {
         let (user, system) = cpu::thread_times();
         self.state.see(live, user + system);
@@ -77,9 +78,9 @@ impl View {
             self.terminal = Ansi::enter().and_then(Terminal::new).ok();
         }
         let pressed = self.take_keys();
-        if let Some(factor) = self.state.helm.turned(live.now) {
-            self.control.steer(factor, live.now);
-            self.state.steer(&self.control.steers());
+        if let Some(factor) = self.state.rate_control.changed(live.now) {
+            self.control.change_rate(factor, live.now);
+            self.state.change_rate(&self.control.rate_changes());
         }
         if !self.away && (pressed || live.now >= self.next) {
             self.next = live.now + FRAME;
@@ -87,30 +88,31 @@ impl View {
         }
     }
 
-    /// Whether the screen is there.
+    /// Whether the screen is visible.
     pub(crate) fn is_shown(&self) -> bool {
         self.terminal.is_some() && !self.over && !self.away
     }
 
-    /// The user has ended the load: from now on the screen says what is waited for.
+    /// Shows what a load that the user stopped waits for.
     pub(crate) fn end(&mut self, sentence: String) {
         self.state.ending = Some(sentence);
     }
 
-    /// The load has ended: the terminal is as it was.
+    /// Restores the terminal at the end of the load.
     pub(crate) fn finish(self) {
         restore();
     }
 
-    /// Whether any key was pressed that means something.
+    /// Processes keys. Returns whether the screen must be drawn again.
     fn take_keys(&mut self) -> bool {
         let Some(terminal) = &mut self.terminal else { return false };
         if !terminal::is_ours() {
-            // A read would stop the process, and the screen is not ours to draw on.
+            // A read in the background would stop the process, and the screen belongs to another
+            // job.
             self.away = true;
             return false;
         }
-        // A shell that has stopped and continued this process has set the terminal to its liking.
+        // A shell that stopped and continued this process has changed the terminal settings.
         if (std::mem::take(&mut self.away) || terminal::is_reset()) && Ansi::is_entered() {
             let _ = terminal.backend_mut().enter_again();
             let _ = terminal.clear();
@@ -122,7 +124,7 @@ impl View {
                 _ if self.state.press(key) => {}
                 b'q' | b'Q' => self.control.interrupt(Span::MAX),
                 b'?' | b'h' => self.state.help = !self.state.help,
-                // Form feed, which redraws in every full-screen program.
+                // Form feed (Ctrl-L) redraws the screen.
                 0x0c => drop(terminal.clear()),
                 _ => {}
             }

@@ -1,4 +1,4 @@
-//! One frame: what stands where, on a screen of any size.
+//! The layout of one frame, for screens of any size.
 
 use prony_core::fault::Fault;
 use prony_core::units::{Nanos, Span};
@@ -12,26 +12,26 @@ use super::charts;
 use super::look::{Ink, Look};
 use super::state::{Left, State, Stopping};
 
-/// Below this there are no pictures, and figures alone.
-const PICTURES_MIN: (u16, u16) = (40, 12);
-/// Lines that are no picture: two at the top, five of figures, one of keys.
+/// The minimum size for charts; smaller screens show only figures.
+const CHARTS_MIN: (u16, u16) = (40, 12);
+/// The lines besides the charts: two at the top, five of figures, one of keys.
 const LINES: u16 = 8;
-/// The column at which figures begin.
+/// The column at which figures start.
 const LABEL: usize = 12;
 
-/// Draw the whole screen.
+/// Draws the screen.
 pub(super) fn draw(state: &State, look: Look, area: Rect, buffer: &mut Buffer) {
     let mut page = Page { look, area, buffer, row: 0 };
     if state.help {
         page.help(state);
-    } else if area.width < PICTURES_MIN.0 || area.height < PICTURES_MIN.1 {
+    } else if area.width < CHARTS_MIN.0 || area.height < CHARTS_MIN.1 {
         page.small(state);
     } else {
         page.whole(state);
     }
 }
 
-/// The screen while it is written, line by line.
+/// The screen, written line by line.
 struct Page<'a> {
     look: Look,
     area: Rect,
@@ -45,9 +45,9 @@ type Piece = (Ink, String);
 impl Page<'_> {
     fn whole(&mut self, state: &State) {
         self.head(state);
-        let pictures = self.area.height - LINES;
-        // Two headings; the pictures share the rest.
-        let rows = pictures.saturating_sub(2);
+        let charts_height = self.area.height - LINES;
+        // Two headings; the charts share the rest.
+        let rows = charts_height.saturating_sub(2);
         let upper = rows / 2;
         self.rates(state, upper);
         self.times(state, rows - upper);
@@ -58,20 +58,20 @@ impl Page<'_> {
         self.keys(state);
     }
 
-    /// Figures alone, the most important first, each as long as there is room for.
+    /// Only figures, most important first, in their long or short form.
     fn small(&mut self, state: &State) {
         let (rates, live) = (state.rates(), &state.live);
-        let asked = state.asked().map(|asked| format!(" of {}", units::rate(asked)));
+        let target = state.target_rate().map(|target| format!(" of {}", units::rate(target)));
         let failed = units::counted(live.failed, "failure", "failures");
         let ink = if live.failed > 0 { Ink::Bad } else { Ink::Plain };
-        let (going, word) = standing(state);
+        let (going, word) = status(state);
         let gone = clock(live.now.since(Nanos::ZERO));
         let lines = [
             (going, [word.clone() + &progressed(state), word + &gone]),
             (
                 Ink::Plain,
                 [
-                    units::rate(rates.replies) + asked.as_deref().unwrap_or_default(),
+                    units::rate(rates.replies) + target.as_deref().unwrap_or_default(),
                     units::rate(rates.replies),
                 ],
             ),
@@ -95,9 +95,9 @@ impl Page<'_> {
         }
     }
 
-    /// What is loaded, how far the run is.
+    /// The target, the state and the progress of the run.
     fn head(&mut self, state: &State) {
-        let (ink, word) = standing(state);
+        let (ink, word) = status(state);
         let room = usize::from(self.area.width).saturating_sub(width(&word) + 9);
         let target = cut(&state.target, room, self.look);
         self.line(&[(Ink::Title, "prony  ".into()), plain(target)]);
@@ -121,61 +121,64 @@ impl Page<'_> {
 
     fn rates(&mut self, state: &State, rows: u16) {
         let rates = state.rates();
-        let mut told = vec![
+        let mut parts = vec![
             (Ink::Title, "requests per second  ".into()),
             (Ink::Good, units::rate(rates.replies)),
-            plain(" answered".into()),
+            plain(" completed".into()),
         ];
         if rates.failed > 0.0 {
-            told.push((Ink::Bad, format!("  {} failed", units::rate(rates.failed))));
+            parts.push((Ink::Bad, format!("  {} failed", units::rate(rates.failed))));
         }
-        if let Some(asked) = state.asked() {
-            let pace = state.helm.wheel.pace();
+        if let Some(target) = state.target_rate() {
+            let pace = state.rate_control.keys.pace();
             let changed =
                 if pace == 1.0 { String::new() } else { format!(" ({})", units::percent(pace)) };
-            told.push((Ink::Asked, format!("  {} asked{changed}", units::rate(asked))));
+            parts.push((Ink::Target, format!("  target {}{changed}", units::rate(target))));
         }
-        self.heading(told, over(state, self.area.width));
+        self.heading(parts, over(state, self.area.width));
         let area = self.take(rows);
-        let asked = |i: &Interval| {
+        let target = |i: &Interval| {
             let middle = i.begin + i.length / 2;
             state.plan.target_rate(middle)
         };
-        charts::rates(area, self.buffer, self.look, &state.history, &asked);
+        charts::rates(area, self.buffer, self.look, &state.history, &target);
     }
 
     fn times(&mut self, state: &State, rows: u16) {
         let all = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)];
-        let told = quantiles(state, &all);
-        self.heading(vec![(Ink::Title, "response times  ".into()), plain(told)], String::new());
+        let parts = quantiles(state, &all);
+        self.heading(vec![(Ink::Title, "response times  ".into()), plain(parts)], String::new());
         let area = self.take(rows);
         charts::heat(area, self.buffer, self.look, &state.history);
     }
 
-    /// Keys that mean something now, or what one could not do.
+    /// The available keys, or the message of the last one.
     fn keys(&mut self, state: &State) {
         if let Some(notice) = state.notice() {
             self.line(&[(Ink::Notice, notice.into())]);
             return;
         }
         let [long, short] = if state.is_steerable() {
-            ["q end and report   q q end at once   p pause   + - rate   ? help", "q end  p + -  ?"]
+            [
+                "q stop and report   q q stop at once   p pause   + - rate   ? help",
+                "q stop  p + -  ?",
+            ]
         } else {
-            ["q end and report   q q end at once   ? help", "q end  ? help"]
+            ["q stop and report   q q stop at once   ? help", "q stop  ? help"]
         };
         let room = usize::from(self.area.width);
-        let told = if long.len() <= room { long } else { short };
-        self.line(&[(Ink::Faint, told.into())]);
+        let parts = if long.len() <= room { long } else { short };
+        self.line(&[(Ink::Faint, parts.into())]);
     }
 
     fn help(&mut self, state: &State) {
         let lines = [
-            ("q", "start nothing new, wait for what is in flight, report"),
-            ("q q", "end at once; what is in flight counts as unfinished"),
+            ("q", "stop: wait for the requests in flight, then report"),
+            ("q q", "stop at once; requests in flight count as unfinished"),
             ("Ctrl-C", "the same as q"),
-            ("p", "pause: nothing is asked for until p is pressed again"),
-            ("+  -", "ask for a tenth more, or less, from a fifth of a second later on"),
-            ("?", "back to the figures"),
+            ("p", "pause the arrivals; press p again to continue"),
+            ("+  -", "raise or lower the target rate by a tenth, after 0.2 s"),
+            ("?", "close this help"),
         ];
         self.line(&[(Ink::Title, "prony  ".into()), plain(state.load.clone())]);
         for (key, what) in lines {
@@ -183,10 +186,10 @@ impl Page<'_> {
         }
         self.row += 1;
         let marks = [
-            (self.look.bar(8), Ink::Good, "answered as expected, per second"),
+            (self.look.bar(8), Ink::Good, "successes per second"),
             (self.look.failures(), Ink::Bad, "failed"),
-            (self.look.level(), Ink::Asked, "asked for"),
-            (self.look.heat(1), Ink::Heat(1), "under 1 % of a column's replies took that long"),
+            (self.look.level(), Ink::Target, "target rate"),
+            (self.look.heat(1), Ink::Heat(1), "under 1 % of the replies in this column"),
             (self.look.heat(2), Ink::Heat(2), "under 5 %"),
             (self.look.heat(3), Ink::Heat(3), "under 20 %"),
             (self.look.heat(4), Ink::Heat(4), "20 % and more"),
@@ -196,20 +199,20 @@ impl Page<'_> {
         }
         self.row += 1;
         self.line(&[plain(
-            "Figures are of the last second. The report has them all, and what p + - did.".into(),
+            "Figures cover the last second. The report covers the whole run, with all rate changes.".into(),
         )]);
     }
 
-    fn heading(&mut self, mut told: Vec<Piece>, end: String) {
-        let used: usize = told.iter().map(|(_, text)| width(text)).sum();
+    fn heading(&mut self, mut parts: Vec<Piece>, end: String) {
+        let used: usize = parts.iter().map(|(_, text)| width(text)).sum();
         let room = usize::from(self.area.width).saturating_sub(used + width(&end) + 2);
         if room > 1 {
-            told.push((
+            parts.push((
                 Ink::Faint,
                 format!(" {} {end}", self.look.rule().to_string().repeat(room)),
             ));
         }
-        self.line(&told);
+        self.line(&parts);
     }
 
     fn figures(&mut self, label: &str, parts: Vec<Piece>) {
@@ -218,7 +221,7 @@ impl Page<'_> {
         for (i, (ink, text)) in parts.into_iter().enumerate() {
             let text = if i == 0 { text } else { format!(", {text}") };
             used += width(&text);
-            // What does not fit is left out whole.
+            // Omit parts that do not fit.
             if i > 0 && used > usize::from(self.area.width) {
                 break;
             }
@@ -248,7 +251,7 @@ impl Page<'_> {
     }
 }
 
-/// How many columns a text takes.
+/// The width of a text in columns.
 fn width(text: &str) -> usize {
     Line::raw(text).width()
 }
@@ -257,19 +260,19 @@ fn plain(text: String) -> Piece {
     (Ink::Plain, text)
 }
 
-/// What the run is doing, with a blank behind it.
-fn standing(state: &State) -> Piece {
+/// The state of the run, followed by a space.
+fn status(state: &State) -> Piece {
     let now = state.live.now;
     match (state.stopping, state.left()) {
-        (Some(Stopping::Now), _) => (Ink::Notice, "ending ".into()),
+        (Some(Stopping::Now), _) => (Ink::Notice, "stopping ".into()),
         (Some(Stopping::Drain), _) | (None, Left::Drain) => (Ink::Notice, "draining ".into()),
         _ if now.since(Nanos::ZERO) < state.plan.warmup => (Ink::Notice, "warm-up ".into()),
-        _ if state.helm.wheel.paused => (Ink::Notice, "paused ".into()),
+        _ if state.rate_control.keys.paused => (Ink::Notice, "paused ".into()),
         _ => (Ink::Good, "running ".into()),
     }
 }
 
-/// How long it has lasted, and what is left.
+/// The elapsed time and the remaining time.
 fn progressed(state: &State) -> String {
     let gone = clock(state.live.now.since(Nanos::ZERO));
     match state.left() {
@@ -280,7 +283,7 @@ fn progressed(state: &State) -> String {
     }
 }
 
-/// Whole seconds, or minutes and hours with them.
+/// Whole seconds, with minutes and hours if necessary.
 fn clock(t: Span) -> String {
     let s = t.0 / 1_000_000_000;
     match (s / 3_600, s / 60 % 60, s % 60) {
@@ -290,7 +293,7 @@ fn clock(t: Span) -> String {
     }
 }
 
-/// What the pictures span.
+/// The time span of the charts.
 fn over(state: &State, width: u16) -> String {
     let columns = state.history.len().min(charts::columns(width));
     match state.history.back() {
@@ -300,19 +303,19 @@ fn over(state: &State, width: u16) -> String {
     }
 }
 
-/// Quantiles of the newest interval; none that its replies cannot carry.
+/// Quantiles of the newest interval; `-` with too few replies.
 fn quantiles(state: &State, wanted: &[(&str, f64)]) -> String {
     let Some(last) = state.history.back().filter(|i| !i.cell.bins.is_empty()) else {
         return "no replies in the last second".into();
     };
-    let told = wanted.iter().map(|&(name, q)| {
+    let parts = wanted.iter().map(|&(name, q)| {
         let value = last.cell.quantile(q).map_or_else(|| "-".to_owned(), units::span);
         format!("{name} {value}")
     });
-    told.collect::<Vec<_>>().join("  ")
+    parts.collect::<Vec<_>>().join("  ")
 }
 
-/// The figures below the pictures: label and parts.
+/// The figures below the charts: label and parts.
 fn figures(state: &State) -> Vec<(&'static str, Vec<Piece>)> {
     let live = &state.live;
     let detail = live.detail.as_ref();
@@ -349,25 +352,25 @@ fn figures(state: &State) -> Vec<(&'static str, Vec<Piece>)> {
     ]
 }
 
-/// The meter about itself.
+/// The load of the client itself.
 fn meter(state: &State) -> Vec<Piece> {
     let rates = state.rates();
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     if let Some(detail) = &state.live.detail {
-        // From here on the report says that the meter was the bottleneck.
+        // Above this limit the verdict is CLIENT-LIMITED.
         let ink = if rates.busiest > 0.9 { Ink::Bad } else { Ink::Plain };
-        told.push((ink, format!("busiest thread {}", units::percent(rates.busiest))));
+        parts.push((ink, format!("busiest thread {}", units::percent(rates.busiest))));
         if let Some(lag) = rates.lag {
             let max = units::span(detail.lag.max);
-            told.push(plain(format!("send lag {} max {max}", units::span(lag))));
+            parts.push(plain(format!("send lag {} max {max}", units::span(lag))));
         }
-        told.push(plain(format!("CPU {}", units::percent(rates.cpu))));
+        parts.push(plain(format!("CPU {}", units::percent(rates.cpu))));
     }
-    told.push(plain(format!("this view {}", units::percent(rates.own))));
-    told
+    parts.push(plain(format!("this view {}", units::percent(rates.own))));
+    parts
 }
 
-/// The text in that many columns, with a mark where it was cut.
+/// Truncates the text to this number of columns, with a mark.
 fn cut(text: &str, room: usize, look: Look) -> String {
     if width(text) <= room {
         return text.to_owned();

@@ -1,101 +1,101 @@
-//! What the screen tells: a running load, as the latest glances at it add up. Knows nothing of
-//! terminals.
+//! The content of the screen: the state of a running load, accumulated from snapshots. Independent
+//! of terminals.
 
 use std::collections::VecDeque;
 
 use prony_core::plan::Plan;
 use prony_core::record::LagSoFar;
-use prony_core::schedule::{RatePlan, Steer};
+use prony_core::schedule::{RateChange, RatePlan};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Interval, Live};
 use prony_report::text;
 
-use super::wheel::Helm;
+use super::rate_control::RateControl;
 
-/// How long a notice stands.
+/// How long a notice is shown.
 const NOTICE: Span = Span::from_secs(4);
-/// What rates of this moment are taken over.
+/// The time window of current rates.
 const WINDOW: Span = Span::from_secs(1);
-/// As many intervals as the widest screen has columns, and some.
+/// The maximum number of intervals, more than the columns of the widest screen.
 const HISTORY_MAX: usize = 600;
 
-/// All that the screen tells.
+/// The content of the screen.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) plan: Plan,
-    /// What is loaded, and how.
+    /// The target and the load, as text.
     pub(super) target: String,
     pub(super) load: String,
-    /// The newest glance.
+    /// The latest snapshot.
     pub(super) live: Live,
-    /// Glances of the last second or so, oldest first.
-    recent: VecDeque<Glance>,
-    /// The intervals so far, oldest first, all of one length.
+    /// Snapshots of about the last second, oldest first.
+    recent: VecDeque<Snapshot>,
+    /// The intervals so far, oldest first, all with the same length.
     pub(super) history: VecDeque<Interval>,
-    /// How the user has asked the run to end.
+    /// How the user stopped the run.
     pub(super) stopping: Option<Stopping>,
-    /// What a run that was stopped waits for.
+    /// What a stopped run waits for, as text.
     pub(super) ending: Option<String>,
     /// Whether the help is shown.
     pub(super) help: bool,
-    /// The rate as it was planned, where it can be changed; that of `plan` has the changes.
+    /// The planned rate, if it can be changed; `plan` contains the changed rate.
     planned: Option<RatePlan>,
-    pub(super) helm: Helm,
-    /// What a key could not do, and until when that is told.
+    pub(super) rate_control: RateControl,
+    /// A message about a key, and how long to show it.
     notice: Option<(Nanos, &'static str)>,
 }
 
-/// How a run that was stopped ends.
+/// How a stopped run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stopping {
-    /// What is in flight is waited for.
+    /// After the requests in flight.
     Drain,
     /// At once.
     Now,
 }
 
-/// The counters of one moment.
+/// The counters at one time.
 #[derive(Clone, Debug, Default)]
-struct Glance {
+struct Snapshot {
     at: Nanos,
     started: u64,
     replies: u64,
     failed: u64,
     lag: LagSoFar,
-    /// CPU time of the busiest worker's thread, and of all.
+    /// The CPU time of each worker thread.
     work: Vec<Span>,
-    /// CPU time of the thread that shows all this.
+    /// The CPU time of the thread of the live view.
     own: Span,
 }
 
 /// The rates of the last second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rates {
-    /// Requests wanted, per second.
+    /// Started requests per second.
     pub(super) started: f64,
-    /// Requests answered as expected, per second.
+    /// Successful requests per second.
     pub(super) replies: f64,
-    /// Requests failed, per second.
+    /// Failed requests per second.
     pub(super) failed: f64,
-    /// The mean send lag; `None` where nothing was sent.
+    /// The mean send lag; `None` if no request was sent.
     pub(super) lag: Option<Span>,
-    /// The share of its time that the busiest worker works, and that of all together: 1 = a core.
+    /// The CPU use of the busiest worker, and of all workers: 1 is one core.
     pub(super) busiest: f64,
     pub(super) cpu: f64,
-    /// The share of a core that showing takes.
+    /// The CPU use of the live view.
     pub(super) own: f64,
 }
 
-/// How far a run is.
+/// The remaining time of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Left {
-    /// So much time.
+    /// An exact time.
     Time(Span),
-    /// So much time if it goes on as so far.
+    /// An estimate from the rate so far.
     About(Span),
-    /// Nothing more starts: the last replies are waited for.
+    /// The run waits for the last replies.
     Drain,
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
 }
 
@@ -111,16 +111,16 @@ impl State {
             stopping: None,
             ending: None,
             help: false,
-            planned: plan.load.clone().steerable().cloned(),
-            helm: Helm::default(),
+            planned: plan.load.clone().adjustable_rate().cloned(),
+            rate_control: RateControl::default(),
             notice: None,
         }
     }
 
-    /// The load stands so; `own` is the CPU time of the calling thread so far.
+    /// Adds a snapshot; `own` is the CPU time of the calling thread so far.
     pub(super) fn see(&mut self, live: &Live, own: Span) {
         let detail = live.detail.as_ref();
-        self.recent.push_back(Glance {
+        self.recent.push_back(Snapshot {
             at: live.now,
             started: live.started,
             replies: live.replies,
@@ -129,7 +129,7 @@ impl State {
             work: detail.map(|d| d.work.clone()).unwrap_or_default(),
             own,
         });
-        // One glance that is as old as the window stays.
+        // Keep one snapshot that is as old as the window.
         while self.recent.get(1).is_some_and(|g| g.at + WINDOW <= live.now) {
             self.recent.pop_front();
         }
@@ -144,36 +144,36 @@ impl State {
         self.planned.is_some()
     }
 
-    /// A key was pressed; whether it is one that changes the rate. Where it cannot, that is told.
+    /// Processes a key. Returns whether it is one that changes the rate, which may show a message.
     pub(super) fn press(&mut self, key: u8) -> bool {
-        let mut wheel = self.helm.wheel;
-        if !wheel.press(key) {
+        let mut keys = self.rate_control.keys;
+        if !keys.press(key) {
             return false;
         }
         let now = self.live.now;
         let why = if !self.is_steerable() {
-            "p + - need an open loop with fixed or Poisson arrivals"
+            "p, + and - work only in an open loop with fixed or Poisson arrivals"
         } else if now < Nanos::ZERO + self.plan.warmup {
-            "p + - wait for the end of the warm-up, which keeps its rate"
+            "p, + and - work only after the warm-up"
         } else if self.stopping.is_some() {
-            "the run is ending: nothing starts any more"
+            "the run is stopping and starts no more requests"
         } else {
-            self.helm.wheel = wheel;
+            self.rate_control.keys = keys;
             return true;
         };
         self.notice = Some((now + NOTICE, why));
         true
     }
 
-    /// The rate was changed so far.
-    pub(super) fn steer(&mut self, steers: &[Steer]) {
+    /// Applies the rate changes so far.
+    pub(super) fn change_rate(&mut self, rate_changes: &[RateChange]) {
         let begin = Nanos::ZERO + self.plan.warmup;
-        if let (Some(planned), Some(rate)) = (&self.planned, self.plan.load.steerable()) {
-            *rate = planned.steered(begin, steers);
+        if let (Some(planned), Some(rate)) = (&self.planned, self.plan.load.adjustable_rate()) {
+            *rate = planned.with_changes(begin, rate_changes);
         }
     }
 
-    /// What a key could not do; else what the end of the run waits for.
+    /// The message of a key, or what the stopped run waits for.
     pub(super) fn notice(&self) -> Option<&str> {
         let notice = self.notice.filter(|&(until, _)| self.live.now < until).map(|(_, why)| why);
         let drains = self.stopping == Some(Stopping::Drain);
@@ -185,7 +185,7 @@ impl State {
         if newest.is_some_and(|n| n.begin >= last.begin && n.length >= last.length) {
             return;
         }
-        // A long run's intervals double: the older ones are joined in pairs, as the report's are.
+        // The intervals of a long run double; merge the older ones in pairs, as the report does.
         while let Some(newest) = self.history.back()
             && newest.length < last.length
         {
@@ -199,7 +199,7 @@ impl State {
         }
     }
 
-    /// Join the intervals to such of that length, one of which begins at `grid`.
+    /// Merges the intervals into intervals of this length, aligned to `grid`.
     fn join(&mut self, grid: Nanos, length: Span) {
         let mut joined: VecDeque<Interval> = VecDeque::with_capacity(HISTORY_MAX);
         for part in self.history.drain(..) {
@@ -240,13 +240,13 @@ impl State {
         }
     }
 
-    /// The rate that the plan asks for now, if it asks for one.
-    pub(super) fn asked(&self) -> Option<f64> {
+    /// The current target rate of the plan, if it has one.
+    pub(super) fn target_rate(&self) -> Option<f64> {
         self.plan.target_rate(self.live.now)
     }
 
-    /// How much of what ends the run by its number has started, and how much there is. Requests of
-    /// a warm-up do not count towards it, and are not told apart while the run goes on.
+    /// The progress of a run that ends after a number of requests or sessions: started and total.
+    /// `None` with a warm-up, as its requests do not count and cannot be distinguished here.
     fn counted(&self) -> Option<(u64, u64)> {
         let stop = &self.plan.stop;
         let wanted = stop.requests.map(|n| (self.live.started, n));
@@ -255,7 +255,7 @@ impl State {
             .filter(|_| self.plan.warmup.0 == 0)
     }
 
-    /// The share of the run that is over, 0 to 1, where that can be told.
+    /// The completed share of the run, 0 to 1, if it is known.
     pub(super) fn share(&self) -> Option<f64> {
         let by_time = self.plan.length().map(|whole| {
             let whole = (whole + self.plan.warmup).as_secs_f64();
@@ -266,7 +266,7 @@ impl State {
         shares.reduce(f64::max).map(|share| share.clamp(0.0, 1.0))
     }
 
-    /// What is left of the run.
+    /// The remaining time of the run.
     pub(super) fn left(&self) -> Left {
         let plan = &self.plan;
         let by_time =

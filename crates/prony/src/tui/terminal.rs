@@ -1,7 +1,7 @@
-//! The terminal: entered, drawn on, read from, and left as it was found, whatever ends the run.
+//! The terminal: sets it up, draws on it, reads keys, and restores it however the run ends.
 //!
-//! What goes out is plain ECMA-48 with the sixteen colours, one write for each frame. Keys are read
-//! without waiting. Ctrl-C stays the signal that it is without the live view.
+//! The output is plain ECMA-48 with the sixteen colors, with one write per frame. Reading keys does
+//! not block. Ctrl-C still sends a signal.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -21,38 +21,37 @@ use rustix::termios::{
     tcgetwinsize, tcsetattr,
 };
 
-/// The terminal's settings before it was entered; `None`: it is not entered.
+/// The original settings of the terminal; `None` while the live view is not active.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
-/// The other screen, no cursor.
+/// Switch to the alternate screen, and hide the cursor.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
-/// Colours off, the cursor, the screen of before.
+/// Reset colors, show the cursor, and switch back to the main screen.
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
 /// The terminal at standard error.
 #[derive(Debug)]
 pub(super) struct Ansi {
-    /// What the next frame writes.
+    /// The output of the next frame.
     out: Vec<u8>,
-    /// Where keys come from.
+    /// The source of keys.
     keys: Option<File>,
 }
 
-/// Whether standard error is a terminal that this process may draw on now: another job may have it.
+/// Whether standard error is a terminal with this process in its foreground.
 pub(super) fn is_ours() -> bool {
     let group = rustix::process::getpgrp();
     io::stderr().is_terminal() && tcgetpgrp(io::stderr()).is_ok_and(|front| front == group)
 }
 
-/// Whether somebody has set the terminal back to lines.
+/// Whether the terminal is back in line mode.
 pub(super) fn is_reset() -> bool {
     tcgetattr(io::stderr()).is_ok_and(|now| now.local_modes.contains(LocalModes::ICANON))
 }
 
-/// Give the terminal back as it was found; may be called at any time, from any thread, and does
-/// nothing where it was not entered.
+/// Restores the terminal. Can be called at any time and from any thread; does nothing if the live
+/// view is not active.
 pub(crate) fn restore() {
-    // A frame that hangs in its write (a terminal that takes nothing any more) must not keep the
-    // process from ending.
+    // A frame whose write blocks must not prevent the process from ending.
     for _ in 0..50 {
         let mut before = match BEFORE.try_lock() {
             Ok(before) => before,
@@ -71,17 +70,17 @@ pub(crate) fn restore() {
 }
 
 impl Ansi {
-    /// Enter the terminal. From now on [`restore`] is called when a thread panics, before that is
-    /// told, and before a signal ends the process.
+    /// Sets up the terminal. From now on, [`restore`] runs before the message of a panic, and
+    /// before a signal ends the process.
     pub(super) fn enter() -> io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
-            let tell = panic::take_hook();
+            let previous = panic::take_hook();
             panic::set_hook(Box::new(move |info| {
                 restore();
-                tell(info);
+                previous(info);
             }));
-            // Without it the terminal stays as it is after a SIGQUIT, and nothing else is worse.
+            // If this fails, only a SIGQUIT leaves the terminal unrestored.
             let _ = quit::before_quit(restore);
             interrupt::restore_by(restore);
         });
@@ -90,7 +89,7 @@ impl Ansi {
         let mut before = BEFORE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *before = Some(settings);
         io::stderr().lock().write_all(ENTER)?;
-        // Standard input may be a file; the terminal can be reached all the same.
+        // If standard input is a file, read keys from the controlling terminal.
         let keys = if io::stdin().is_terminal() {
             io::stdin().as_fd().try_clone_to_owned().map(File::from)
         } else {
@@ -99,35 +98,35 @@ impl Ansi {
         Ok(Self { out: Vec::new(), keys: keys.ok() })
     }
 
-    /// Whether it still is entered: a panic elsewhere or a signal may have ended that.
+    /// Whether the live view is still active: a panic or a signal may have restored the terminal.
     pub(super) fn is_entered() -> bool {
         BEFORE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_some()
     }
 
-    /// Take the terminal up again after another job had it.
+    /// Sets the terminal up again after another job used it.
     pub(super) fn enter_again(&self) -> io::Result<()> {
         let settings = tcgetattr(io::stderr())?;
         tcsetattr(io::stderr(), OptionalActions::Now, &quiet(&settings))?;
         io::stderr().lock().write_all(ENTER)
     }
 
-    /// The keys that were pressed since the last time. Never waits.
+    /// The keys pressed since the last call. Does not block.
     pub(super) fn keys(&mut self) -> Vec<u8> {
         let Some(from) = &self.keys else { return Vec::new() };
         let mut bytes = [0; 64];
-        // The settings make a read return at once. A terminal that is gone has no keys.
+        // The settings make reads return at once. A closed terminal has no keys.
         let n = rustix::io::read(from, &mut bytes).unwrap_or(0);
         keys_of(&bytes[..n])
     }
 }
 
-/// The letters among what a terminal sends: what begins with an escape (an arrow, a mouse) is none.
+/// The characters before an escape sequence (such as of an arrow key).
 fn keys_of(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().copied().take_while(|&b| b != 0x1b).collect()
 }
 
-/// Settings under which keys come one by one, unseen, and reads return at once. Ctrl-C is a signal
-/// still; those keys that would stop or kill the process in the middle of a screen are off.
+/// Settings for single keys without echo and for reads that return at once. Ctrl-C still sends a
+/// signal; the keys for SIGQUIT and SIGTSTP are off.
 fn quiet(settings: &Termios) -> Termios {
     let mut quiet = settings.clone();
     quiet.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::IEXTEN);
@@ -181,7 +180,7 @@ impl Backend for Ansi {
 
     fn size(&self) -> io::Result<Size> {
         let size = tcgetwinsize(io::stderr())?;
-        // A serial line knows no size.
+        // A serial line has no size.
         let or = |n, default| if n == 0 { default } else { n };
         Ok(Size::new(or(size.ws_col, 80), or(size.ws_row, 24)))
     }
@@ -201,7 +200,7 @@ impl Backend for Ansi {
     }
 }
 
-/// The cells as a terminal takes them.
+/// Encodes the cells for a terminal.
 fn encode<'a>(out: &mut Vec<u8>, content: impl Iterator<Item = (u16, u16, &'a Cell)>) {
     let mut at = None;
     let mut inked = None;
@@ -229,9 +228,9 @@ fn encode<'a>(out: &mut Vec<u8>, content: impl Iterator<Item = (u16, u16, &'a Ce
     }
 }
 
-/// The code of a foreground colour; none where it is the terminal's own.
-fn code(colour: Color) -> Option<u8> {
-    Some(match colour {
+/// The code of a foreground color; `None` for the default color.
+fn code(color: Color) -> Option<u8> {
+    Some(match color {
         Color::Red => 31,
         Color::Green => 32,
         Color::Yellow => 33,

@@ -1,4 +1,4 @@
-//! States that are the same at every call, for golden screens.
+//! Reproducible states for golden screens.
 
 use clap::Parser as _;
 use prony_core::fault::Fault;
@@ -12,7 +12,7 @@ use super::state::State;
 use crate::cli::Cli;
 use crate::cli::plan::plan;
 
-/// The state before a load with those options has told anything.
+/// The state of a load with these options before its first snapshot.
 pub(super) fn before(options: &str) -> State {
     let words = ["prony", "http://localhost:8080/bytes/1024"];
     let words = words.into_iter().chain(options.split_whitespace());
@@ -21,8 +21,8 @@ pub(super) fn before(options: &str) -> State {
     State::new(&planned.plan)
 }
 
-/// An interval in which that many requests were answered, most in about 2 ms and some in 20 ms; in
-/// every sixth one the service is slow, and fails for some.
+/// An interval with this number of replies, most after about 2 ms and some after 20 ms. In every
+/// sixth interval, replies are slow and some fail.
 pub(super) fn interval(begin: u64, replies: u32) -> Interval {
     let slow = begin % 6 == 5;
     let ms = |n: u64| bin_of(Span::from_millis(n));
@@ -49,7 +49,7 @@ pub(super) fn interval(begin: u64, replies: u32) -> Interval {
     Interval { begin: Nanos::ZERO + second * begin, length: second, cell }
 }
 
-/// The state after so many seconds of `rate` requests each.
+/// The state after this number of seconds with `rate` requests per second.
 pub(super) fn after(options: &str, seconds: u64, rate: u32) -> State {
     let mut state = before(options);
     let mut failed = 0;

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, thread};
 
-use prony_io::sock::Mode;
-use prony_io::sock::sctp::{self, Style, Tuning};
+use prony_io::socket::Mode;
+use prony_io::socket::sctp::{self, Style, Tuning};
 use serde_json::Value;
 
 use crate::program::{self, Ended, Server};
@@ -113,7 +113,7 @@ fn an_aborted_association_is_an_error() {
                 peer.recv(&mut buf).expect("a message")
             };
             assert_eq!(read(), 8, "the header");
-            // 100 primers, whose lengths are messages of their own, and 5 of those that count.
+            // 100 for warm-up, whose lengths are messages of their own, and 5 of those that count.
             for i in 0..105 {
                 let lengths = if i < 100 { vec![read(), read()] } else { vec![read()] };
                 assert_eq!(lengths, if i < 100 { vec![4, 16] } else { vec![20] });
@@ -172,7 +172,7 @@ fn round_trips_name_the_stack_that_they_measured() {
         let report = rtt(&[&short[..], &rto, &sources, &["--reply-size", "9"]].concat());
         assert_eq!(report["errors"], 0, "{report}");
         assert_eq!(report["measurement"]["times"]["service"]["count"], 100);
-        let sctp = &report["meters"][0]["transport"]["sctp"];
+        let sctp = &report["workers"][0]["transport"]["sctp"];
         let settings = ["rto_initial_ms", "rto_min_ms", "rto_max_ms", "paths", "associations"];
         assert_eq!(
             settings.map(|s| sctp[s].as_u64()),
@@ -182,7 +182,7 @@ fn round_trips_name_the_stack_that_they_measured() {
         assert_eq!(sctp["stack"], "kernel");
         assert_eq!((&sctp["nodelay"], &sctp["sack_delay_ms"]), (&Value::Bool(true), &200.into()));
         // The server ends first, so that the kernel may have forgotten the association.
-        let sctp = &rtt(&short)["meters"][0]["transport"]["sctp"];
+        let sctp = &rtt(&short)["workers"][0]["transport"]["sctp"];
         assert_eq!((&sctp["paths"], &sctp["associations"]), (&2.into(), &1.into()), "{sctp}");
         let on_uring = echo(&["127.0.0.1:0", "--transport", over, "--driver", "uring"]);
         let many = ["-c", "3", "-p", "4", "-n", "100", "-s", "1,70000", "--transport", over];

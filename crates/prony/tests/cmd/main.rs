@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
-/// Standard error of which nobody reads.
+/// A standard error with a closed reader.
 fn gone() -> Stdio {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -13,7 +13,7 @@ fn gone() -> Stdio {
 }
 
 #[test]
-fn a_standard_error_that_is_gone_changes_nothing() {
+fn ignores_a_closed_standard_error() {
     let run = |words: &[&str], stderr: Stdio| {
         let mut prony = Command::new(env!("CARGO_BIN_EXE_prony"));
         prony.args(words).stderr(stderr).output().expect("prony runs")
@@ -24,28 +24,29 @@ fn a_standard_error_that_is_gone_changes_nothing() {
     let told = run(&words, gone());
     assert_eq!(told.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&told.stdout).contains("connect-refused"));
-    // A full device is no better.
+    // The same with a full device.
     let full = File::options().write(true).open("/dev/full").expect("/dev/full");
     assert_eq!(run(&["--nope"], full.into()).status.code(), Some(2));
 }
 
 #[test]
-fn a_cap_that_the_machine_lowers_is_told_as_it_was_used() {
+fn reports_the_connection_limit_that_the_machine_allows() {
     let limited = "ulimit -n 64; exec \"$0\" \"$@\"";
     let told = Command::new("sh")
         .args(["-c", limited, env!("CARGO_BIN_EXE_prony"), "http://127.0.0.1:1/"])
         .args(["-r", "100", "-n", "5", "-c", "100", "-t", "1"])
         .output()
         .expect("prony runs");
-    let told = String::from_utf8_lossy(&told.stdout).into_owned();
-    let left = told.split("this machine leave ").nth(1).expect("a note");
+    let told = String::from_utf8_lossy(&told.stdout);
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let left = told.split("connection limit from 100 to ").nth(1).expect("a note");
     let left: u32 = left.split('.').next().and_then(|n| n.parse().ok()).expect("a number");
     assert!(left < 64 && told.contains(&format!("at most {left} connections")), "{told}");
 }
 
-/// Every plan file that the docs show can be carried out.
+/// All plan files in the documentation can be run.
 #[test]
-fn the_plan_files_of_the_docs() {
+fn runs_the_plan_files_in_the_documentation() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plan-files.md");
     let page = fs::read_to_string(page).expect("the page");
     let blocks = |kind: &str| {
@@ -71,7 +72,7 @@ fn the_plan_files_of_the_docs() {
         };
         let (code, told) = prony(&["check", "plan.toml"]);
         assert!(code == Some(0) && told.starts_with("plan.toml: OK: "), "{plan}\n{told}");
-        // What is explained is explained the same again.
+        // An explained plan explains as itself.
         let (_, once) = prony(&["run", "plan.toml", "--explain", "--seed", "1"]);
         write("again.toml", &once);
         let (_, twice) = prony(&["run", "again.toml", "--explain"]);
@@ -84,8 +85,8 @@ fn the_plan_files_of_the_docs() {
 }
 
 #[test]
-fn commands() {
-    // Help is wrapped to the terminal, which a test has none of.
+fn commands_print_the_expected_output() {
+    // Help is wrapped to the width of the terminal, which tests lack.
     trycmd::TestCases::new()
         .env("COLUMNS", "100")
         .env("NO_COLOR", "1")

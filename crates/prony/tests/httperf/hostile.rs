@@ -37,7 +37,7 @@ const PATHS: [&str; 19] = [
     "empty",
     "reset",
 ];
-/// What a run may have, in kB: tests are built with and without optimisation.
+/// What a run may have, in kB: tests are built with and without optimization.
 const MEMORY_KB: u64 = 80_000;
 /// What a run may take: each of its requests has 0.3 s.
 const TIME: Duration = Duration::from_secs(12);

@@ -54,7 +54,7 @@ fn every_session_fetches_the_page_and_what_it_embeds() {
 #[test]
 fn a_page_that_cannot_be_read_beforehand_is_one_without_anything_in_it() {
     let ended = run(dead_port(), &["--wsesspage=2,1,0", "--uri=/html"], Which::Ours);
-    assert!(ended.stderr.contains("could not be read beforehand: nobody listens"), "{ended:?}");
+    assert!(ended.stderr.contains("could not be read beforehand: no server listens"), "{ended:?}");
     let report = ended.report();
     let told = ["connections", "connrefused", "sess_good", "sess_all"];
     assert_eq!(told.map(|n| report.get(n)), [2.0, 2.0, 0.0, 2.0], "{ended:?}");

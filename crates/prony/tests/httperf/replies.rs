@@ -1,4 +1,4 @@
-//! What the scripted server answers: one behaviour a path.
+//! What the scripted server answers: one behavior a path.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `prony ab` beside the real ab: the same bytes to the server, the same report from the same
-//! server (line by line, times apart), the same files.
+//! `prony ab` compared with the real ab: the same bytes to the server, the same report from the
+//! same server (line by line, times apart), the same files.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ fn ours(words: &[&str]) -> Ended {
     prony(&[&["ab", "--no-extras"], words].concat())
 }
 
-/// The value of a line of the report.
+/// The value in a line of the report.
 fn value<'a>(report: &'a str, name: &str) -> &'a str {
     let line = report.lines().find_map(|l| l.strip_prefix(name));
     line.unwrap_or_else(|| panic!("no line {name}: {report}")).trim()
@@ -39,7 +39,7 @@ fn lines(report: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_server_gets_the_same_bytes() {
+fn sends_the_same_bytes_as_ab() {
     if !have("ab") {
         return;
     }
@@ -81,7 +81,7 @@ fn the_server_gets_the_same_bytes() {
 }
 
 #[test]
-fn the_report_is_the_same_line_by_line() {
+fn prints_the_same_report_as_ab() {
     if !have("ab") || !have("nginx") {
         return;
     }
@@ -121,7 +121,7 @@ fn the_report_is_the_same_line_by_line() {
 }
 
 #[test]
-fn tables_tell_failures() {
+fn tables_show_failures() {
     if !have("ab") {
         return;
     }
@@ -138,7 +138,7 @@ fn tables_tell_failures() {
 }
 
 #[test]
-fn secured_servers_are_told_as_ab_tells_them() {
+fn reports_tls_servers_as_ab_does() {
     if !have("ab") || !have("nginx") {
         return;
     }
@@ -170,7 +170,7 @@ fn secured_servers_are_told_as_ab_tells_them() {
 }
 
 #[test]
-fn a_limit_on_the_time_ends_the_run() {
+fn time_limit_ends_the_run() {
     if !have("nginx") {
         return;
     }
@@ -185,7 +185,7 @@ fn a_limit_on_the_time_ends_the_run() {
         .parse()
         .expect("a number");
     let done: f64 = value(&ended.stdout, "Complete requests:").parse().expect("a number");
-    // Of the 50,000 that it implies, as many as there was time for.
+    // As many of the implied 50,000 requests as the time allowed.
     assert!(taken <= 1.0 + 1e-9 && (10.0..=50_000.0).contains(&done), "{ended:?}");
     let rate: f64 = value(&ended.stdout, "Requests per second:")
         .split(' ')
@@ -197,7 +197,7 @@ fn a_limit_on_the_time_ends_the_run() {
 }
 
 #[test]
-fn files_are_written_as_ab_writes_them() {
+fn writes_the_same_files_as_ab() {
     if !have("ab") || !have("nginx") {
         return;
     }
@@ -239,7 +239,7 @@ fn files_are_written_as_ab_writes_them() {
 }
 
 #[test]
-fn failures_have_abs_names() {
+fn reports_failures_with_the_names_of_ab() {
     let _alone = alone();
     let lengths = |n: usize, _: &str| reply(200, if n < 5 { "four" } else { "five!" });
     let cut = |n: usize, _: &str| match n {
@@ -264,7 +264,7 @@ fn failures_have_abs_names() {
 }
 
 #[test]
-fn a_lost_request_ends_the_run_unless_r() {
+fn a_lost_request_ends_the_run_without_option_r() {
     let _alone = alone();
     let lost = |n: usize, _: &str| if n == 6 { Deed::Reset } else { reply(200, "four") };
     let server = Scripted::start(lost);
@@ -287,9 +287,9 @@ fn a_lost_request_ends_the_run_unless_r() {
     }
 }
 
-/// Line by line as the real one, but for what fails where, which it counts more than once.
+/// Compares line by line, except for failures, some of which ab counts more than once.
 #[test]
-fn a_refused_port_has_tables_of_zeros() {
+fn prints_tables_of_zeros_for_a_refused_port() {
     let _alone = alone();
     let nobody = format!("http://127.0.0.1:{}/", free_port());
     let words = ["-n", "10", "-c", "2", "-r", &nobody];
@@ -310,7 +310,7 @@ fn a_refused_port_has_tables_of_zeros() {
 }
 
 #[test]
-fn verbosity_shows_requests_and_replies_as_ab() {
+fn verbose_output_shows_requests_and_replies_as_ab_does() {
     let _alone = alone();
     let server = Scripted::start(|_, _| reply(200, "four"));
     let url = format!("http://{}/", server.address());
@@ -332,9 +332,9 @@ fn verbosity_shows_requests_and_replies_as_ab() {
     }
 }
 
-/// A letter that is no option ends the options with a word on it; the run goes on.
+/// An unknown option ends the options with a message; the run continues.
 #[test]
-fn an_unknown_letter_is_passed_over_as_ab_does() {
+fn ignores_unknown_options_as_ab_does() {
     let _alone = alone();
     let server = Scripted::start(|_, _| reply(200, "four"));
     let url = format!("http://{}/", server.address());
@@ -354,7 +354,7 @@ fn an_unknown_letter_is_passed_over_as_ab_does() {
 }
 
 #[test]
-fn refusals_and_their_codes() {
+fn rejects_invalid_input_with_the_exit_codes_of_ab() {
     let folder = TempDir::new().expect("a folder");
     let inside = folder.path().join("none/x").to_str().expect("a path in UTF-8").to_owned();
     let cases: [(&[&str], i32, &str); 9] = [
@@ -379,7 +379,7 @@ fn refusals_and_their_codes() {
 }
 
 #[test]
-fn extras_say_what_abs_lines_do_not() {
+fn adds_lines_that_ab_lacks() {
     let server = Scripted::start(|n, _| reply(if n == 3 { 500 } else { 200 }, "four"));
     let url = format!("http://{}/", server.address());
     let ended = prony(&["ab", "-n", "40", "-c", "4", "-q", &url]);

@@ -47,7 +47,7 @@ fn a_missing_address_is_not_reported_as_missing_ports() {
 }
 
 #[test]
-fn ports_that_run_out_are_reported_as_such() {
+fn reports_exhausted_ports() {
     for driver in ["epoll", "uring"] {
         let script = format!(
             "echo 40000 40009 > /proc/sys/net/ipv4/ip_local_port_range; \

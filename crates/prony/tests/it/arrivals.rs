@@ -1,4 +1,4 @@
-//! P7: the gaps between arrivals, as the server sees them, are of the law that was asked for.
+//! P7: the inter-arrival times at the server have the requested distribution.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::rig::{Serve, alone, drivers, measure};
 
-/// The times in seconds at which a server saw the requests of a load.
+/// The arrival times of the requests of a load at the server, in seconds.
 fn times(load: &[&str]) -> Vec<f64> {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("arrivals");
@@ -16,7 +16,7 @@ fn times(load: &[&str]) -> Vec<f64> {
     server.stop();
     let text = fs::read_to_string(file).expect("the arrivals");
     let times: Vec<f64> = text.lines().map(|l| l.parse().expect("a number")).collect();
-    // The warm-up has opened the connections.
+    // The warm-up opened the connections.
     let measured = report.count("started") as usize;
     assert!(times.len() > measured);
     times[times.len() - measured..].to_vec()
@@ -26,7 +26,7 @@ fn gaps(times: &[f64]) -> Vec<f64> {
     times.windows(2).map(|w| w[1] - w[0]).collect()
 }
 
-/// Kolmogorov and Smirnov: the largest distance of the sample's distribution from the law's.
+/// The Kolmogorov-Smirnov distance of a sample from a distribution function.
 fn distance(mut sample: Vec<f64>, law: impl Fn(f64) -> f64) -> f64 {
     sample.sort_unstable_by(f64::total_cmp);
     let n = sample.len() as f64;
@@ -37,8 +37,8 @@ fn distance(mut sample: Vec<f64>, law: impl Fn(f64) -> f64) -> f64 {
     sample.iter().enumerate().map(far).fold(0.0, f64::max)
 }
 
-/// Whether a sample of a few is of the law. A busy machine can spoil a sample, as sends and reads
-/// are late then, but it cannot make the right law of a wrong one.
+/// Requires one of a few samples to have the distribution. Late sends and reads on a busy machine
+/// can disturb a sample, but cannot turn a wrong distribution into the right one.
 fn one_of_a_few(load: &[&str], holds: impl Fn(Vec<f64>) -> Result<(), String>) {
     let mut why = String::new();
     for _ in 0..3 {
@@ -50,7 +50,7 @@ fn one_of_a_few(load: &[&str], holds: impl Fn(Vec<f64>) -> Result<(), String>) {
     panic!("{load:?}: {why}");
 }
 
-/// What the right law exceeds in one sample of a thousand.
+/// Tests at the 0.1 % level.
 fn within_chance(sample: Vec<f64>, law: impl Fn(f64) -> f64) -> Result<(), String> {
     let n = sample.len() as f64;
     let (found, limit) = (distance(sample, law), 1.95 / n.sqrt());
@@ -58,7 +58,7 @@ fn within_chance(sample: Vec<f64>, law: impl Fn(f64) -> f64) -> Result<(), Strin
 }
 
 #[test]
-fn p07_poisson_gaps_are_exponential() {
+fn p07_poisson_inter_arrival_times_are_exponential() {
     let _alone = alone();
     for driver in drivers() {
         let load = ["-r", "200", "--arrivals", "poisson", "-d", "4s", "--driver", driver];
@@ -70,18 +70,18 @@ fn p07_poisson_gaps_are_exponential() {
 }
 
 #[test]
-fn p07_uniform_gaps_are_uniform() {
+fn p07_uniform_inter_arrival_times_are_uniform() {
     let _alone = alone();
     for driver in drivers() {
-        let load = ["--arrivals", "uniform:2ms..8ms", "-d", "4s", "--driver", driver];
+        let load = ["--arrivals", "uniform:2ms:8ms", "-d", "4s", "--driver", driver];
         one_of_a_few(&load, |all| {
             within_chance(gaps(&all), |gap| ((gap - 0.002) / 0.006).clamp(0.0, 1.0))
         });
     }
 }
 
-/// The law is a point, from which any jitter is as far as can be, so there is no test of
-/// distributions: the times must lie close to a grid, and its mesh must be the asked gap.
+/// The inter-arrival time is constant, so any jitter fails a test of distributions. Instead, the
+/// arrival times must be close to a grid with the requested spacing.
 #[test]
 fn p07_fixed_arrivals_lie_on_a_grid_that_does_not_drift() {
     let _alone = alone();
@@ -93,11 +93,11 @@ fn p07_fixed_arrivals_lie_on_a_grid_that_does_not_drift() {
     }
 }
 
-/// P16: with timers of a millisecond half of the sends at random times would be late by half of
-/// one. (That nearly all are in time within 50 us holds on a core that has nothing else to do; here
-/// others may be at work, who can make sends late but none of them early.)
+/// P16: with timers of 1 ms, half of the sends at random times would be at least 0.5 ms late. (On
+/// an idle core, nearly all sends are within 50 us. Here, other processes can make sends late, but
+/// never early.)
 #[test]
-fn p16_sends_are_in_time_and_their_lateness_is_told() {
+fn p16_sends_are_punctual_and_the_send_lag_is_reported() {
     let _alone = alone();
     for driver in drivers() {
         let server = Serve::start(&[]);
@@ -106,7 +106,7 @@ fn p16_sends_are_in_time_and_their_lateness_is_told() {
         let mut lags = Vec::new();
         while lags.len() < 5 && !lags.iter().any(|&p50| p50 < 0.25) {
             let report = measure(&[&load[..], &more].concat());
-            let [p50, p95, max] = ["p50", "p95", "max"].map(|q| report.ms("lag", q));
+            let [p50, p95, max] = ["p50", "p95", "max"].map(|q| report.ms("send_lag", q));
             assert!(p50 <= p95 && p95 <= max, "{p50}, {p95}, {max}");
             lags.push(p50);
         }
@@ -114,12 +114,12 @@ fn p16_sends_are_in_time_and_their_lateness_is_told() {
     }
 }
 
-/// Half of the times within 100 us of the grid and nine of ten within 1 ms, and a mesh that is the
-/// gap within a ten-thousandth: whoever counted each gap from the last send, some microseconds
-/// late, would be beyond that.
+/// Requires half of the times within 100 us of the grid, 90 % within 1 ms, and the spacing of the
+/// grid within 0.01 %. A schedule that counts from the last send, which is some microseconds late,
+/// would fail.
 fn on_the_grid(times: &[f64], gap: f64) -> Result<(), String> {
     let half = times.len() / 2;
-    // Theil and Sen: the median of many slopes, which a few late requests do not move.
+    // Theil-Sen estimator: the median of many slopes, which is robust against a few late requests.
     let slopes = times.iter().zip(&times[half..]).map(|(a, b)| (b - a) / half as f64);
     let slope = sorted(slopes)[half / 2];
     let late: Vec<f64> = times.iter().enumerate().map(|(k, t)| t - k as f64 * gap).collect();
@@ -140,12 +140,12 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 }
 
 #[test]
-fn times_beside_the_grid_are_told() {
+fn detects_times_off_the_grid() {
     let jitter = |k: u32| f64::from(k * 7_919 % 1_000) * 5e-8;
     let with = |gap: f64| (0..600).map(move |k| f64::from(k) * gap + jitter(k));
     assert_eq!(on_the_grid(&with(0.005).collect::<Vec<_>>(), 0.005), Ok(()));
-    // A gap that is 1 us too long, times that are rounded to milliseconds of another grid, and a
-    // fifth of the requests late.
+    // A spacing that is 1 us too long, times rounded to milliseconds, and a fifth of the requests
+    // late.
     let drifts: Vec<f64> = with(0.005_001).collect();
     let coarse: Vec<f64> = with(0.0052).map(|t| (t * 1e3).round() / 1e3).collect();
     let some_late: Vec<f64> =

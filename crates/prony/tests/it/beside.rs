@@ -1,10 +1,10 @@
-//! Two programs' reports side by side: the same lines in the same layout, figures apart.
+//! Compares the reports of two programs: the same lines in the same layout, with other figures.
 
 use std::process::{Command, Stdio};
 
 use crate::rig::{Ended, Other};
 
-/// Where both are held against each other: the same few pages from nginx, with keep-alive.
+/// The server of the comparisons: nginx with a few pages and keep-alive.
 const NGINX: &str = "
     access_log off;
     keepalive_requests 100000;
@@ -20,7 +20,7 @@ pub(crate) fn nginx() -> Other {
     Other::nginx(NGINX)
 }
 
-/// Run the real program to its end.
+/// Runs the real program.
 pub(crate) fn real(program: &str, args: &[&str]) -> Ended {
     let out = Command::new(program).args(args).stdin(Stdio::null()).output();
     let out = out.unwrap_or_else(|e| panic!("{program}: {e}"));
@@ -29,11 +29,11 @@ pub(crate) fn real(program: &str, args: &[&str]) -> Ended {
     Ended { code, stdout: text(out.stdout), stderr: text(out.stderr) }
 }
 
-/// The column in which ab's figures begin behind their names.
+/// The column at which ab's figures start after their names.
 const NAMED: usize = 24;
 
-/// A line with its figures masked. Where a figure stands in a column (two blanks or more in front),
-/// the column of its last digit is told, else the decimals.
+/// A line with its figures masked: a figure in a column (after at least two spaces) is replaced by
+/// the column of its last digit, others by their number of decimals.
 pub(crate) fn shape(line: &str) -> String {
     let chars: Vec<char> = line.chars().collect();
     let (mut out, mut at) = (String::new(), 0);
@@ -53,7 +53,7 @@ pub(crate) fn shape(line: &str) -> String {
             end += 1;
         }
         let decimals = point.map_or(0, |p| end - p - 1);
-        // Behind a name, figures begin in one column; elsewhere they end in one.
+        // Figures after a name are left-aligned; others are right-aligned.
         let named = at == NAMED && (out.trim_end().ends_with(':') || out.trim().is_empty());
         if out.ends_with("  ") && !named {
             out.truncate(out.trim_end().len());
@@ -67,7 +67,7 @@ pub(crate) fn shape(line: &str) -> String {
 }
 
 #[test]
-fn shapes() {
+fn masks_figures() {
     assert_eq!(shape("Connect:        0   12   0.1"), "Connect: <0 to 17> <0 to 22> <1 to 28>");
     assert_eq!(shape("Rate: 12.50 [#/sec], 2 of p50"), "Rate: <2> [#/sec], <0> of p50");
     assert_eq!(shape("Time taken for tests:   1.234 s"), "Time taken for tests:   <3> s");

@@ -1,11 +1,11 @@
-//! Servers that close each connection after a number of replies, on real sockets: what was sent
-//! behind the last reply is sent again, and both sides count the same.
+//! Servers that close each connection after a number of replies: requests sent after the last reply
+//! are sent again, and the counters of both sides agree.
 
 use crate::closer::Closer;
 use crate::rig::{alone, measure};
 
 #[test]
-fn no_request_is_lost_to_a_server_that_closes() {
+fn resends_requests_to_a_server_that_closes_connections() {
     let _alone = alone();
     for (replies, announces) in [(1, true), (3, true), (1, false), (3, false)] {
         for load in [

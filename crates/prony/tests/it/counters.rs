@@ -1,4 +1,4 @@
-//! The client's counts are the server's: `prony serve`, nginx and haproxy count for themselves.
+//! The client's counters equal those of `prony serve`, nginx and haproxy.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -11,7 +11,8 @@ use tempfile::TempDir;
 use crate::rig::{Other, Report, Serve, alone, drivers, fetch, have, measure, prony, served};
 use crate::scripted::{Deed, Scripted, send};
 
-/// The loads: keep-alive, a new connection per request, in between, pipelined, open loop.
+/// The loads: keep-alive, a new connection per request, several requests per connection, pipelined,
+/// open loop.
 const LOADS: [&[&str]; 6] = [
     &["-c", "10", "-n", "20k"],
     &["-c", "10", "-n", "2k", "--no-reuse"],
@@ -21,7 +22,7 @@ const LOADS: [&[&str]; 6] = [
     &["-r", "2k", "--arrivals", "poisson", "-d", "500ms"],
 ];
 
-/// What a server says of a load.
+/// The counters of a load.
 #[derive(Debug, PartialEq)]
 struct Counts {
     connections: u64,
@@ -44,7 +45,7 @@ impl Counts {
 }
 
 #[test]
-fn prony_serve_counts_the_same() {
+fn counters_agree_with_prony_serve() {
     let _alone = alone();
     for driver in drivers() {
         for load in LOADS {
@@ -78,7 +79,7 @@ const NGINX: &str = "
     }
 ";
 
-/// nginx counts the request that asks, and its connection.
+/// The counters of nginx, which include the request for them and its connection.
 fn nginx_counts(server: &Other) -> Counts {
     let text = fetch(server.port, "/status");
     let line = text.lines().skip_while(|l| !l.starts_with("server accepts")).nth(1);
@@ -89,7 +90,7 @@ fn nginx_counts(server: &Other) -> Counts {
 }
 
 #[test]
-fn nginx_counts_the_same() {
+fn counters_agree_with_nginx() {
     if !have("nginx") {
         return;
     }
@@ -107,9 +108,9 @@ fn nginx_counts_the_same() {
     }
 }
 
-/// What is chunked wrongly is a bad request, or leaves bytes behind that are one.
+/// Incorrect chunks would be a bad request, or leave bytes that look like one.
 #[test]
-fn a_chunked_body_reaches_the_server_whole() {
+fn chunked_bodies_arrive_complete() {
     let _alone = alone();
     let load = ["-c", "2", "-n", "200", "-b", "hello world", "-H", "Transfer-Encoding: chunked"];
     for driver in drivers() {
@@ -131,9 +132,9 @@ fn a_chunked_body_reaches_the_server_whole() {
     }
 }
 
-/// One reply is cut off, one never ends, one is good, and so on.
+/// A truncated reply, one that never ends, a good one, and so on.
 #[test]
-fn bytes_of_replies_that_fail_are_counted_too() {
+fn counts_the_bytes_of_failed_replies() {
     let _alone = alone();
     let cut = format!("HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n{}", "x".repeat(7_000));
     let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "y".repeat(5_000));
@@ -187,15 +188,15 @@ fn haproxy_counts(server: &Other) -> Counts {
 }
 
 #[test]
-fn haproxy_counts_the_same() {
+fn counters_agree_with_haproxy() {
     if !have("haproxy") {
         return;
     }
     let _alone = alone();
     let server = Other::start("haproxy", &["-db", "-f"], HAPROXY);
     assert!(fetch(server.port, "/").ends_with("hello"));
-    // The connection by which its start was noticed, and closed without a request, counts as one
-    // once haproxy has seen the close.
+    // haproxy counts the connection that checked its start, which had no request, after it sees the
+    // close.
     let begun = Instant::now();
     while haproxy_counts(&server).requests == 0 && begun.elapsed() < Duration::from_secs(20) {
         thread::sleep(Duration::from_millis(10));
@@ -210,10 +211,10 @@ fn haproxy_counts_the_same() {
     }
 }
 
-/// httperf's connections are sessions inside, but nobody asked for sessions: 30 of 1,040 requests
-/// failed, and not all of ten.
+/// Connections of httperf are sessions internally, but the verdict must count failed requests (30
+/// of 1,040) and not failed sessions (10 of 10).
 #[test]
-fn httperf_without_sessions_fails_requests_alone() {
+fn httperf_without_sessions_counts_failed_requests() {
     let _alone = alone();
     let server = Serve::start(&["--close-after", "101,silent"]);
     let url = server.url("");
@@ -230,7 +231,7 @@ fn httperf_without_sessions_fails_requests_alone() {
     let verdict = &report["verdict"];
     assert_eq!(verdict["failed"]["requests"], 30, "{verdict:#}");
     assert_eq!(verdict["failed"]["share"], 30.0 / 1_040.0, "{verdict:#}");
-    // A busy machine may say something of the client.
+    // On a busy machine, the verdict may have reasons that concern the client.
     let reasons = verdict["reasons"].as_array().expect("reasons");
-    assert!(reasons.iter().all(|reason| reason["limit"] != "failed"), "{verdict:#}");
+    assert!(reasons.iter().all(|reason| reason["kind"] != "failures"), "{verdict:#}");
 }

@@ -1,4 +1,4 @@
-//! Sessions that log in, on the network: forms with tokens, cookies, redirects, JSON.
+//! Sessions that log in: forms with tokens, cookies, redirects, JSON.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ repeat = 2
 
 const USERS: &str = "name,password\nann,p&w=%+ü\nbob,\"qu\"\"ote, comma\"\neve,plain\n";
 
-/// The plan against the server, in a folder of its own; with that change.
+/// Writes the plan for the server, with a change, to a new directory.
 fn written(shop: &Other, change: impl Fn(String) -> String) -> (TempDir, String) {
     let folder = TempDir::new().expect("a folder");
     let plan = change(PLAN.replace("@URL@", &shop.url("")));
@@ -67,7 +67,7 @@ fn counts(shop: &Other) -> Value {
 }
 
 #[test]
-fn a_shop_that_insists_is_satisfied() {
+fn completes_sessions_with_tokens_and_cookies() {
     if !have("python3") {
         return;
     }
@@ -85,9 +85,9 @@ fn a_shop_that_insists_is_satisfied() {
     }
 }
 
-/// What is missing is a failure of its own, and nothing goes out that could not be filled in.
+/// A missing value is a failure of its own, and prony sends no request with an unfilled field.
 #[test]
-fn a_shop_that_refuses_is_told_of() {
+fn reports_missing_values_in_replies() {
     if !have("python3") {
         return;
     }
@@ -111,8 +111,8 @@ fn a_shop_that_refuses_is_told_of() {
         let plan = plan.replace("name=\"csrf\" value", "name=\"none\" value");
         format!("on-failure = \"continue\"\n{plan}")
     };
-    // The form, then four requests that lack what the ones before them should have brought. The
-    // order's token and cart are never there, so it is not sent.
+    // The form, then four requests without the values of earlier replies. The order needs a token
+    // and a cart, which are missing, so it is not sent.
     assert_eq!(errors(&not_ended), ["extract-missing unexpected 30", "no-value script 120"]);
     let break_out = |plan: String| {
         plan.replace("X-Agent = \"{{agent}}\"", "X-Agent = \"{{csrf}}\"")
@@ -122,7 +122,7 @@ fn a_shop_that_refuses_is_told_of() {
 }
 
 #[test]
-fn a_plan_with_all_of_it_can_be_checked_and_explained() {
+fn checks_and_explains_a_plan_with_all_dynamic_parts() {
     let folder = TempDir::new().expect("a folder");
     fs::write(folder.path().join("users.csv"), USERS).expect("a file");
     let file = folder.path().join("shop.toml");
@@ -136,7 +136,7 @@ fn a_plan_with_all_of_it_can_be_checked_and_explained() {
     fs::write(&again, &explained.stdout).expect("a file");
     let again = again.to_str().expect("UTF-8");
     assert_eq!(prony(&["run", again, "--explain", "--seed", "1"]).stdout, explained.stdout);
-    // Both send the same bytes in the virtual world.
+    // Both send the same bytes in a simulation.
     let simulated = |file: &str| {
         let args = ["run", file, "--seed", "1", "--simulate", "1", "--json", "--accept-invalid"];
         let report = prony(&args).report();

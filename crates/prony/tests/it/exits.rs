@@ -1,4 +1,4 @@
-//! The exit codes, each by a run that earns it. 98 is in `limited`, 130 in `signals`.
+//! The exit codes. For 98 see `limited`, for 130 `signals`.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::rig::{Running, Serve, alone, command, descriptors, free_port, prony, wait_until};
 
 #[test]
-fn done() {
+fn exits_with_0_after_a_valid_run() {
     let server = Serve::start(&[]);
     let ended = prony(&["-n", "100", "-c", "2", "--accept-invalid", &server.url("/")]);
     assert_eq!(ended.code, 0, "{ended:?}");
@@ -17,7 +17,7 @@ fn done() {
 }
 
 #[test]
-fn nobody_listens() {
+fn exits_with_1_if_nothing_listens() {
     let url = format!("http://127.0.0.1:{}/", free_port());
     let ended = prony(&["-c", "2", "-n", "20", "--json", "--quiet", &url]);
     assert_eq!(ended.code, 1, "{ended:?}");
@@ -29,7 +29,7 @@ fn nobody_listens() {
 }
 
 #[test]
-fn somebody_listens_but_never_answers() {
+fn exits_with_1_if_the_server_never_replies() {
     let _alone = alone();
     let server = Serve::start(&["--latency", "1h"]);
     let begun = Instant::now();
@@ -40,12 +40,12 @@ fn somebody_listens_but_never_answers() {
     let report = ended.report();
     report.check_sums();
     assert_eq!(report.errors("request-timeout"), 50);
-    // P15: each timeout is a latency of at least its length.
+    // P15: each timeout counts as a latency of at least its length.
     assert!(report.ms("response", "min") >= 400.0);
 }
 
 #[test]
-fn every_reply_is_an_error() {
+fn exits_with_1_if_all_replies_are_errors() {
     let server = Serve::start(&["--status", "503"]);
     let ended = prony(&["-c", "1", "-n", "10", "--json", "--quiet", &server.url("/")]);
     assert_eq!(ended.code, 1, "{ended:?}");
@@ -56,14 +56,14 @@ fn every_reply_is_an_error() {
 }
 
 #[test]
-fn bad_usage() {
+fn exits_with_2_for_invalid_usage() {
     assert_eq!(prony(&["--no-such-option"]).code, 2);
     assert_eq!(prony(&[]).code, 2);
 }
 
-/// Writable when it is checked, gone when it is to be written: the report is still printed.
+/// If a checked output file cannot be written after the run, the report is still printed.
 #[test]
-fn a_file_that_cannot_be_written_after_the_run() {
+fn exits_with_3_if_a_file_cannot_be_written() {
     let server = Serve::start(&[]);
     let folder = TempDir::new().expect("a folder");
     let gone = folder.path().join("gone");
@@ -73,7 +73,7 @@ fn a_file_that_cannot_be_written_after_the_run() {
     let load = ["-c", "1", "-d", "1500ms", "--json", "--quiet", "--accept-invalid", "-o"];
     let idle = server.descriptors_when_idle();
     let client = Running::start(&[&load[..], &[file, &url]].concat());
-    // The run has begun once the server has its connection.
+    // The run has started when the server has its connection.
     wait_until("a connection", || descriptors(server.pid()) != Some(idle));
     thread::sleep(Duration::from_millis(200));
     fs::remove_dir_all(&gone).expect("it was there");
@@ -81,12 +81,12 @@ fn a_file_that_cannot_be_written_after_the_run() {
     assert_eq!(ended.code, 3, "{ended:?}");
     assert!(ended.report().count("replies") > 0);
     let sentence = ended.stderr.replace(file, "FILE");
-    let expected = "prony: the run was made, but FILE could not be written: ";
+    let expected = "prony: the run finished, but FILE could not be written: ";
     assert!(sentence.starts_with(expected), "{sentence}");
 }
 
 #[test]
-fn a_standard_output_that_takes_nothing() {
+fn exits_with_3_if_standard_output_fails() {
     let server = Serve::start(&[]);
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
     let url = server.url("/");
@@ -94,12 +94,12 @@ fn a_standard_output_that_takes_nothing() {
     let output = output.expect("the binary starts");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{text}");
-    assert!(text.starts_with("prony: the run was made, but the report"), "{text}");
+    assert!(text.starts_with("prony: the run finished, but the report"), "{text}");
 }
 
-/// The files are written all the same.
+/// The output files are still written.
 #[test]
-fn a_standard_output_that_was_closed_from_the_start() {
+fn exits_with_3_if_standard_output_is_closed() {
     let server = Serve::start(&[]);
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("out.json");
@@ -117,15 +117,15 @@ fn a_standard_output_that_was_closed_from_the_start() {
         (output.status.code(), text)
     };
     let expected =
-        "prony: the run was made, but the report could not be written: standard output is closed\n";
+        "prony: the run finished, but the report could not be written: standard output is closed\n";
     assert_eq!(run(">&-"), (Some(3), expected.to_owned()));
-    // Nobody wants the report, and that is said.
+    // The report cannot be printed, which is an error.
     assert_eq!(run(">/dev/null"), (Some(0), String::new()));
     assert_eq!(run("1<>/dev/null"), (Some(0), String::new()));
 }
 
 #[test]
-fn help_and_pages_that_cannot_be_printed() {
+fn exits_with_3_if_help_cannot_be_printed() {
     let cases: [&[&str]; 5] = [
         &["--help"],
         &["--version"],

@@ -1,5 +1,4 @@
-//! Rates that nobody can send, in little memory: the run ends in time, with its report, and with
-//! every arrival in it.
+//! Unreachable rates with little memory: the run ends in time, and its report counts every arrival.
 
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
@@ -10,14 +9,14 @@ use rustix::process::Signal;
 
 use crate::rig::{self, Report, Running, Serve};
 
-/// The memory that a run may have, in KiB.
+/// The memory limit of a run, in KiB.
 const MEMORY: &str = "524288";
-/// A run ends so long after its time, or after a signal.
+/// The maximum time from the end of the load, or from a signal, to the end of the run.
 const GRACE: Duration = Duration::from_secs(2);
-/// What the programs' start and end may take on a busy machine, beside that.
+/// The additional time for start and end of the process on a busy machine.
 const SLACK: Duration = Duration::from_secs(2);
 
-/// The program in little memory, with `--json`.
+/// Starts prony with limited memory and `--json`.
 fn start(args: &[&str]) -> Running {
     let shell = format!("ulimit -v {MEMORY}; exec \"$0\" \"$@\"");
     let mut command = Command::new("sh");
@@ -26,7 +25,7 @@ fn start(args: &[&str]) -> Running {
     Running::of(command, args)
 }
 
-/// The report counts everything that was due, and blames the meter.
+/// Checks that the report counts all due arrivals, and that the client is the limit.
 fn check(report: &Report, due: f64, what: &str) {
     report.check_sums();
     assert_eq!(report.verdict(), "CLIENT-LIMITED", "{what}");
@@ -36,7 +35,7 @@ fn check(report: &Report, due: f64, what: &str) {
     assert!(report.count("replies") > 0, "{what}: nothing was answered");
 }
 
-/// Every way in which requests may arrive; with the arrivals of one second.
+/// All arrival processes, with the number of arrivals in one second.
 fn models(trace: &str, sessions: &str) -> Vec<(Vec<String>, f64)> {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let trace = format!("--arrivals trace:{trace} -d 1s");
@@ -47,14 +46,14 @@ fn models(trace: &str, sessions: &str) -> Vec<(Vec<String>, f64)> {
         (words("-r 1g/s -n 1000m"), 1e9),
         (words("-r 10m..190m/s@1s"), 1e8),
         (words("-r 1g/s --arrivals poisson -d 1s"), 1e9),
-        (words("--arrivals uniform:0..2ns -d 1s"), 1e9),
+        (words("--arrivals uniform:0:2ns -d 1s"), 1e9),
         (words(&trace), 2e6),
         (words(&sessions), 1e8),
     ]
 }
 
 #[test]
-fn a_rate_that_nobody_can_send_ends_in_time_with_its_report() {
+fn unreachable_rates_end_in_time_with_a_report() {
     let _alone = rig::alone();
     let folder = tempfile::tempdir().unwrap();
     let (trace, session) = (folder.path().join("trace"), folder.path().join("session"));
@@ -83,7 +82,7 @@ fn a_rate_that_nobody_can_send_ends_in_time_with_its_report() {
 }
 
 #[test]
-fn a_flooded_meter_heeds_signals() {
+fn overloaded_clients_react_to_signals() {
     let _alone = rig::alone();
     let server = Serve::start(&[]);
     let url = server.url("/");

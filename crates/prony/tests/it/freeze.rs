@@ -1,18 +1,18 @@
-//! The freeze: what users go through while a server stands still must be in the figures.
+//! A server that freezes: the response times must include the delays of all users.
 
 use std::thread;
 
 use crate::rig::{Serve, alone, drivers, measure, once_of_three};
 
-/// Within 5 % of what arithmetic says.
+/// Requires a measurement within 5 % of the calculated value.
 fn near(what: &str, measured: f64, theory: f64) {
     assert!((measured / theory - 1.0).abs() < 0.05, "{what}: {measured} ms is not {theory} ms");
 }
 
-/// A server that takes 2 ms stands still from second 4 to 6 of a run of 10 s at 100 requests a
+/// A server with a latency of 2 ms freezes from second 4 to 6 of a run of 10 s at 100 requests per
 /// second: 800 users wait 2 ms, and 200 wait 12, 22, ... 2002 ms.
 #[test]
-fn p02_a_freeze_of_two_seconds_costs_what_arithmetic_says() {
+fn p02_freeze_of_two_seconds_has_the_calculated_response_times() {
     once_of_three(two_seconds);
 }
 
@@ -34,16 +34,16 @@ fn two_seconds() {
         near("p99", report.ms("response", "p99"), 1_902.0);
         let max = report.ms("response", "max");
         assert!((1_990.0..2_100.0).contains(&max), "max {max}");
-        // Half the world saw nothing of it.
+        // Half of the requests were not affected.
         let p50 = report.ms("response", "p50");
         assert!((2.0..10.0).contains(&p50), "p50 {p50}");
     }
 }
 
-/// The same for a freeze in which the run begins, and for a client with too few connections: users
-/// wait in the client's queue then, and their wait counts.
+/// The same for a freeze at the start of the run, and for a client with too few connections: users
+/// wait in the client's queue, and this wait counts.
 #[test]
-fn p02_a_freeze_at_the_start_is_seen_through_few_connections() {
+fn p02_freeze_at_the_start_counts_the_wait_in_the_queue() {
     let _alone = alone();
     once_of_three(at_the_start);
 }

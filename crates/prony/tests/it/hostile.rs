@@ -1,4 +1,5 @@
-//! A server that resets, cuts, stalls and closes at random: the sums hold, and nothing leaks.
+//! A server with random resets, truncated replies, stalls and closes: counters add up, nothing
+//! leaks.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,13 +8,13 @@ use crate::rig::{
     Running, Serve, alone, descriptors, drivers, inherited_descriptors, served, side_by_side, slow,
 };
 
-/// The most descriptors that the client may have open with 200 connections.
+/// The maximum number of open file descriptors of a client with 200 connections.
 const DESCRIPTORS: u64 = 2 * 200 + 40;
 
-/// Everything that a server can do wrong at once.
+/// A server with all faults at once.
 const LAW: [&str; 18] = [
     "--latency",
-    "bimodal:200us,40ms,2%",
+    "bimodal:200us:40ms:2%",
     "--stall",
     "300ms@1700ms",
     "--status",
@@ -34,7 +35,7 @@ const LAW: [&str; 18] = [
 
 fn loads() -> [Vec<&'static str>; 3] {
     [
-        // Users who think for about as long as the server has patience.
+        // Think times close to the server's idle timeout.
         vec!["-c", "200", "--think", "exp:25ms"],
         vec!["-c", "200", "-p", "8"],
         vec!["-c", "200", "-r", "3k", "--arrivals", "poisson"],
@@ -42,7 +43,7 @@ fn loads() -> [Vec<&'static str>; 3] {
 }
 
 #[test]
-fn sums_hold_and_nothing_leaks() {
+fn counters_add_up_and_nothing_leaks() {
     let _alone = alone();
     // The three loads last 30 s on each driver; with SLOW set, each of them does.
     let length = if slow() { 30 } else { 10 };
@@ -53,7 +54,7 @@ fn sums_hold_and_nothing_leaks() {
     });
 }
 
-/// A load against such a server; how many connections it took.
+/// Runs a load against such a server. Returns the number of connections.
 fn hostile(driver: &str, load: &[&str], length: Duration) -> u64 {
     let server = Serve::start(&[&LAW[..], &["--driver", driver]].concat());
     let idle = server.descriptors_when_idle();
@@ -83,7 +84,7 @@ fn hostile(driver: &str, load: &[&str], length: Duration) -> u64 {
     // others, and with io_uring those of connections whose close is under way.
     let bound = DESCRIPTORS as usize + inherited_descriptors();
     assert!(most <= bound, "{driver} {load:?}: {most} descriptors");
-    // The server gives back what it had once the client is gone.
+    // The server releases its resources after the client exits.
     let begun = Instant::now();
     while descriptors(server.pid()) != Some(idle) {
         let now = descriptors(server.pid());
@@ -102,7 +103,7 @@ fn hostile(driver: &str, load: &[&str], length: Duration) -> u64 {
     // given up by the client while the kernel was opening them.
     let opened = report.count("connected")..=report.count("connects");
     assert!(opened.contains(&(count("connections") - 1)), "{context}");
-    // No request came there that was not sent here, and no reply here that was not sent there.
+    // The server received no request that the client did not send, and vice versa for replies.
     assert!(count("requests") - 1 <= report.count("sent") + report.count("retries"), "{context}");
     for status in [200, 404, 503] {
         let sent = there["statuses"][status.to_string()].as_u64().unwrap_or(0);
@@ -112,7 +113,7 @@ fn hostile(driver: &str, load: &[&str], length: Duration) -> u64 {
     assert_eq!(report.errors("unexpected-status"), report.status(404) + report.status(503));
     let cut = report.errors("truncated") + report.errors("short-body");
     assert!(cut <= count("truncated"), "{context}");
-    // Each of the faults was met.
+    // Every fault occurred.
     for fault in ["short-body", "reset", "request-timeout"] {
         assert!(report.errors(fault) > 0, "{fault}: {context}");
     }
@@ -120,7 +121,7 @@ fn hostile(driver: &str, load: &[&str], length: Duration) -> u64 {
     report.count("connected")
 }
 
-/// The most descriptors that a process had open in that time.
+/// The maximum number of open file descriptors of a process during this time.
 fn most_descriptors(pid: u32, length: Duration) -> usize {
     let begun = Instant::now();
     let mut most = 0;

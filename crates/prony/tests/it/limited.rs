@@ -1,4 +1,4 @@
-//! A meter that has not the means says so, and claims nothing.
+//! A client without enough CPU time gets the verdict CLIENT-LIMITED.
 
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -8,10 +8,10 @@ use rustix::process::Signal;
 use crate::rig::{Running, Serve, alone, once_of_three, prony};
 use crate::stolen::{STOLEN_MIN, stolen};
 
-/// Run a load of 3 s that gets 5 % of a core: it is stopped for 95 ms of every 100 until it ends.
-fn held_back(args: &[&str]) -> crate::rig::Ended {
+/// Runs a load of 3 s with 5 % of a core: the process is stopped for 95 ms of every 100 ms.
+fn throttled(args: &[&str]) -> crate::rig::Ended {
     let client = Running::start(args);
-    // A machine that is busy besides may take seconds to start it.
+    // On a busy machine the start can take seconds.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(10) && is_running(client.pid()) {
         client.signal(Signal::STOP);
@@ -22,7 +22,7 @@ fn held_back(args: &[&str]) -> crate::rig::Ended {
     client.wait()
 }
 
-/// Whether a child has not ended yet; nobody has waited for it.
+/// Whether a child process is still running, without waiting for it.
 fn is_running(pid: u32) -> bool {
     let stat =
         fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is still to be waited for");
@@ -35,47 +35,49 @@ fn p08_a_client_without_cpu_is_client_limited() {
     let server = Serve::start(&[]);
     let url = server.url("/");
     let load = ["-r", "2k", "-d", "3s", "-c", "20", "--json", "--quiet", &url];
-    let ended = held_back(&load);
+    let ended = throttled(&load);
     assert_eq!(ended.code, 98, "{ended:?}");
     let report = ended.report();
     assert_eq!(report.verdict(), "CLIENT-LIMITED");
     report.check_sums();
-    // Nothing was dropped to look better: all that was due was sent, late.
+    // All due requests were sent, late, and none was dropped.
     assert_eq!(report.count("started"), 6_000);
-    let late = report.ms("lag", "p99");
+    let late = report.ms("send_lag", "p99");
     assert!(late > 20.0, "held back for 95 ms, but late by {late} ms at most");
-    // Whoever knows may accept it.
-    let accepted = held_back(&[&load[..], &["--accept-invalid"]].concat());
+    // --accept-invalid accepts it.
+    let accepted = throttled(&[&load[..], &["--accept-invalid"]].concat());
     assert_eq!(accepted.code, 0, "{accepted:?}");
     assert_eq!(accepted.report().verdict(), "CLIENT-LIMITED");
 }
 
-/// There is no schedule to be late for, but times and rate are the meter's all the same.
+/// A closed loop has no schedule, but the client still limits its times and rate.
 #[test]
 fn a_closed_loop_without_cpu_is_client_limited() {
     let _alone = alone();
     let server = Serve::start(&["--latency", "5ms"]);
     for load in [&["-c", "4"][..], &["-c", "2", "-p", "4"], &["-c", "4", "--think", "20ms"]] {
         let run = ["-t", "1", "-d", "3s", "--json", "--quiet", &server.url("/")];
-        let ended = held_back(&[load, &run].concat());
+        let ended = throttled(&[load, &run].concat());
         assert_eq!(ended.code, 98, "{ended:?}");
         let report = ended.report();
         assert_eq!(report.verdict(), "CLIENT-LIMITED", "{load:?}");
         let reasons = &report.0["verdict"]["reasons"];
-        let away = reasons.as_array().into_iter().flatten().find(|r| r["limit"] == "stalled");
+        let away =
+            reasons.as_array().into_iter().flatten().find(|r| r["kind"] == "event-loop-stall");
         assert!(away.is_some_and(|r| r["share"].as_f64() > Some(0.5)), "{load:?}: {reasons}");
-        // Nothing was lost, though: the law of Little holds.
+        // Nothing was lost: Little's law holds.
         let rates = &report.0["measurement"]["rates"];
-        let [a, b] = ["concurrency", "under_way"].map(|side| rates[side].as_f64().expect("it"));
+        let [a, b] =
+            ["concurrency", "in_flight_mean"].map(|side| rates[side].as_f64().expect("it"));
         assert!((a - b).abs() <= 1e-3 * b, "{load:?}: {a} and {b}");
     }
 }
 
 #[test]
-fn the_text_report_says_it() {
+fn text_report_shows_the_verdict() {
     let _alone = alone();
     let server = Serve::start(&[]);
-    let ended = held_back(&["-r", "500", "-d", "3s", "-c", "20", "--quiet", &server.url("/")]);
+    let ended = throttled(&["-r", "500", "-d", "3s", "-c", "20", "--quiet", &server.url("/")]);
     assert_eq!(ended.code, 98, "{ended:?}");
     assert!(ended.stdout.contains("CLIENT-LIMITED"), "{}", ended.stdout);
 }
@@ -83,7 +85,7 @@ fn the_text_report_says_it() {
 #[test]
 fn a_client_with_cpu_is_valid() {
     let _alone = alone();
-    // A tenth of the response time is what a shared machine may make the meter late.
+    // Allow a send lag of a tenth of the response time on a shared machine.
     let server = Serve::start(&["--latency", "100ms"]);
     once_of_three(|| {
         let before = stolen();
@@ -91,7 +93,7 @@ fn a_client_with_cpu_is_valid() {
         let taken = stolen() - before;
         let report = ended.report();
         let reasons = report.0["verdict"]["reasons"].as_array().cloned().unwrap_or_default();
-        if taken >= STOLEN_MIN && reasons.iter().any(|r| r["limit"] == "stolen") {
+        if taken >= STOLEN_MIN && reasons.iter().any(|r| r["kind"] == "cpu-stolen") {
             // The host has taken the processor away, as the kernel says as well: so this is right.
             assert_eq!((ended.code, report.verdict()), (98, "CLIENT-LIMITED"), "{reasons:#?}");
             return;

@@ -8,11 +8,13 @@ mod beside;
 mod closer;
 mod closers;
 mod counters;
+mod documents;
 mod dynamic;
 mod exits;
 mod floods;
 mod freeze;
 mod hostile;
+mod hosts;
 mod htstress;
 #[path = "../shared/installed.rs"]
 mod installed;
@@ -32,6 +34,7 @@ mod spectrum;
 mod stamps;
 #[path = "../shared/stolen.rs"]
 mod stolen;
+mod thresholds;
 mod tls;
 mod tui;
 mod until;

@@ -1,4 +1,4 @@
-//! `prony report`: saved results told again; and the page, opened in a real browser.
+//! `prony report`: saved results shown again, and the HTML page in a real browser.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::rig::prony;
 
-/// A simulated run, with this format on standard output and these files.
+/// Runs a simulation with this format on standard output and these output files.
 fn simulated(folder: &Path, rate: &str, format: &str, files: &[&str]) -> String {
     let files: Vec<String> = files.iter().map(|f| path(folder, f)).collect();
     let load = ["-r", rate, "-d", "4s", "--arrivals", "poisson", "--simulate-latency", "exp:2ms"];
@@ -25,13 +25,13 @@ fn path(folder: &Path, file: &str) -> String {
 }
 
 #[test]
-fn a_saved_run_is_told_again_to_the_byte() {
+fn saved_runs_give_identical_reports() {
     let dir = TempDir::new().expect("a folder");
     let dir = dir.path();
     let saved = path(dir, "run.json");
     let text = simulated(dir, "200", "text", &["run.json", "run.svg", "run.png"]);
     assert_eq!(prony(&["report", &saved]).stdout, text);
-    // The command line stands in JSON and HTML, and in it the outputs.
+    // JSON and HTML contain the command line with the output files.
     for format in ["csv", "hgrm", "hlog", "svg"] {
         let again = prony(&["report", &saved, "--format", format]);
         assert_eq!((again.code, again.stderr.as_str()), (0, ""));
@@ -49,7 +49,7 @@ fn a_saved_run_is_told_again_to_the_byte() {
 }
 
 #[test]
-fn several_runs_stand_beside_each_other() {
+fn compares_several_runs() {
     let dir = TempDir::new().expect("a folder");
     let dir = dir.path();
     let files = ["before.json", "after.json"];
@@ -60,10 +60,15 @@ fn several_runs_stand_beside_each_other() {
     let html = path(dir, "both.html");
     let both = prony(&["report", &before, &after, "-o", &html]);
     assert_eq!((both.code, both.stderr.as_str()), (0, ""));
-    let asked = both.stdout.lines().find(|l| l.trim_start().starts_with("asked"));
-    let asked: Vec<&str> = asked.expect("two open loops").split_whitespace().collect();
-    assert_eq!(asked, ["asked", "200/s", "300/s"]);
+    let target = both.stdout.lines().find(|l| l.trim_start().starts_with("target rate"));
+    let target: Vec<&str> = target.expect("two open loops").split_whitespace().collect();
+    assert_eq!(target, ["target", "rate", "200/s", "300/s", "+100/s", "(+50.0", "%)", "-"]);
+    // The intervals of 200 and 300 requests per second are far apart.
+    let rate = both.stdout.lines().find(|l| l.trim_start().starts_with("completed rate"));
+    let rate: Vec<&str> = rate.expect("a rate").split_whitespace().collect();
+    assert!(rate.len() == 8 && rate[4].starts_with('+') && rate[7] == "yes", "{rate:?}");
     let page = fs::read_to_string(html).expect("it was written");
+    assert!(page.contains(" %)</td><td>yes</td>"), "{page}");
     assert!(
         page.contains(">before</th>") && page.contains(">after</th>") && !page.contains("secret")
     );
@@ -73,16 +78,16 @@ fn several_runs_stand_beside_each_other() {
         assert_eq!(
             refused.stderr,
             format!(
-                "prony: {option}: that format tells of one run, not of 2: give one FILE, or take \
-                 text, html, svg or png\n"
+                "prony: {option}: this format can show one run, not 2; give one FILE, or use text, \
+                 html, svg or png\n"
             )
         );
     }
 }
 
-/// A result that is not valid says so with its exit code, and is compared with nothing.
+/// An invalid run sets the exit code; a comparison marks it.
 #[test]
-fn what_is_not_valid_is_not_compared() {
+fn invalid_runs_are_marked_in_a_comparison() {
     let dir = TempDir::new().expect("a folder");
     let dir = dir.path();
     simulated(dir, "200", "csv", &["good.json"]);
@@ -93,13 +98,15 @@ fn what_is_not_valid_is_not_compared() {
     assert_eq!((told.code, told.stderr.as_str()), (98, ""));
     assert!(told.stdout.contains("TOO-SHORT"), "{}", told.stdout);
     let page = path(dir, "both.html");
-    let refused = prony(&["report", &good, &short, "-o", &page]);
-    assert_eq!((refused.code, refused.stdout.as_str()), (98, ""));
-    let sentence = "prony: short: TOO-SHORT: p99.9 needs 10,000 samples and there are 200: run \
-                    longer, or ask for a lower percentile; what is not valid is no ground for a \
-                    comparison: measure again, or add --accept-invalid\n";
-    assert_eq!(refused.stderr, sentence);
-    assert!(!Path::new(&page).exists());
+    let compared = prony(&["report", &good, &short, "-o", &page]);
+    assert_eq!((compared.code, compared.stderr.as_str()), (0, ""));
+    let heads = compared.stdout.lines().find(|l| l.contains("difference")).expect("the columns");
+    let heads: Vec<&str> = heads.split("  ").map(str::trim).filter(|h| !h.is_empty()).collect();
+    assert_eq!(heads, ["1", "not valid: 2", "difference", "outside both intervals"]);
+    assert!(compared.stdout.contains("\n  short: TOO-SHORT: "), "{}", compared.stdout);
+    let page = fs::read_to_string(&page).expect("it was written");
+    assert!(page.contains("<th scope=\"col\">short <em>(not valid)</em></th>"), "{page}");
+    assert!(page.contains("<th scope=\"col\">good</th>"), "{page}");
     for files in [&[&short[..]][..], &[&good, &short]] {
         let accepted = prony(&[&["report", "--accept-invalid"], files].concat());
         assert_eq!((accepted.code, accepted.stderr.as_str()), (0, ""));
@@ -107,7 +114,7 @@ fn what_is_not_valid_is_not_compared() {
 }
 
 #[test]
-fn what_is_no_saved_result_is_refused() {
+fn rejects_files_that_are_not_saved_results() {
     let dir = TempDir::new().expect("a folder");
     let dir = dir.path();
     let saved = "run.json";
@@ -118,9 +125,12 @@ fn what_is_no_saved_result_is_refused() {
     let cases: [(&[u8], &str); 6] = [
         (b"", "this is not a JSON report of prony: line 1, column 0"),
         (b"start_s,length_s\n", "this is not a JSON report of prony: line 1, column 1"),
-        (b"{\"results\": []}", "missing field `schema`"),
+        (b"{\"results\": []}", "`schema` is missing"),
         (b"{\"schema\": 2}", "has schema 2, but this prony reads schema 1: use a newer one"),
-        (b"\x89PNG\xff", "this is no text; expected what `--json` or `-o FILE.json` has written"),
+        (
+            b"\x89PNG\xff",
+            "not a text file; expected a result saved with `--json` or `-o FILE.json`",
+        ),
         (wrong.as_bytes(), "its counts contradict each other"),
     ];
     let file = path(dir, "file");
@@ -137,7 +147,7 @@ fn what_is_no_saved_result_is_refused() {
     assert!(missing.stderr.contains("cannot be read: no such file"), "{}", missing.stderr);
 }
 
-/// A browser that can be run without a screen, where there is one (`cargo xtask ci` sees to that).
+/// A browser for headless use, if one is installed (`cargo xtask ci` requires one).
 fn browser() -> Option<String> {
     let named = std::env::var("PRONY_TEST_CHROMIUM").ok();
     let name = named.clone().unwrap_or_else(|| "chromium".to_owned());
@@ -168,14 +178,14 @@ fn a_browser_shows_the_page_at_every_width() {
     simulated(dir, "3k", "csv", &[files[1]]);
     let [a, b] = files.map(|f| path(dir, f));
     assert_eq!(prony(&["report", &a, &b, "-o", &path(dir, "two.html")]).code, 0);
-    for (page, plots) in [("one.html", 4), ("two.html", 4)] {
+    for (page, plots) in [("one.html", 5), ("two.html", 4)] {
         for width in [360, 1_200] {
             let around = AROUND.replace("WIDTH", &width.to_string()).replace("PAGE", page);
             fs::write(dir.join("around.html"), around).expect("it can be written");
             let out = Command::new(&browser)
                 .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
                 .args(["--disable-background-networking", "--disable-component-update"])
-                // Nothing but the files of the folder can be reached.
+                // The browser can access only files in the directory.
                 .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--allow-file-access-from-files"])
                 .args(["--enable-logging=stderr", "--window-size=1300,1000", "--dump-dom"])
                 .arg(format!("--user-data-dir={}", path(dir, "profile")))
@@ -184,7 +194,7 @@ fn a_browser_shows_the_page_at_every_width() {
                 .expect("it was there a moment ago");
             let (dom, log) =
                 (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-            // A policy that was broken, something that could not be loaded: the console has it.
+            // The console reports policy violations and failed loads.
             let console: Vec<&str> = log.lines().filter(|l| l.contains("CONSOLE")).collect();
             assert!(console.is_empty(), "{page} at {width}: {console:?}");
             let told = dom.split("data-told=\"").nth(1).and_then(|d| d.split('"').next());

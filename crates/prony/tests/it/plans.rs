@@ -1,4 +1,4 @@
-//! Plan files and sessions against nginx: its log says what came.
+//! Plan files and sessions against nginx, compared with its log.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ const LOG: &str = "\
 /last method=OPTIONS
 ";
 
-/// The lines that nginx logs during a run, in an order of their own.
+/// The lines that nginx logs during a run, sorted.
 fn logged(server: &Other, lines: usize, run: impl FnOnce()) -> Vec<String> {
     let log = || fs::read_to_string(server.file("access")).unwrap_or_default();
     let before = log().lines().count();
@@ -35,7 +35,7 @@ fn logged(server: &Other, lines: usize, run: impl FnOnce()) -> Vec<String> {
 }
 
 #[test]
-fn what_is_explained_is_what_is_sent() {
+fn explained_plans_send_the_same_requests() {
     if !have("nginx") {
         return;
     }
@@ -55,7 +55,7 @@ fn what_is_explained_is_what_is_sent() {
                 assert_eq!(report.count("replies"), requests as u64, "{load:?}");
             });
             assert_eq!(typed.len(), requests);
-            // Sessions come in turn: as many of the one as of the other.
+            // Sessions alternate, so both kinds have the same number.
             for (request, of_each) in [("GET /style.css HTTP/1.1|", 2), ("PUT /next HTTP/1.1|", 2)]
             {
                 let count = typed.iter().filter(|line| line.starts_with(request)).count();
@@ -75,9 +75,9 @@ fn what_is_explained_is_what_is_sent() {
     }
 }
 
-/// In the virtual world the two runs are the same to the byte, but for the command that was typed.
+/// In a simulation both runs are identical, except for the command line.
 #[test]
-fn what_is_explained_runs_the_same() {
+fn explained_plans_give_identical_simulations() {
     let folder = tempfile::tempdir().expect("a folder");
     let (log, plan) = (folder.path().join("log"), folder.path().join("plan.toml"));
     fs::write(&log, LOG).expect("a file");
@@ -87,7 +87,7 @@ fn what_is_explained_runs_the_same() {
         &["--sessions", "50", "-c", "7", "--think", "lognormal:5ms:0.5", "--session", log][..],
         &["-d", "2s", "-r", "10..90@2s", "--arrivals", "poisson", "--session", log],
         &["-n", "500", "-m", "PUT", "-b", "a body"],
-        &["-d", "1s", "--arrivals", "uniform:1ms..9ms", "--pick", "random", "http://virtual/b"],
+        &["-d", "1s", "--arrivals", "uniform:1ms:9ms", "--pick", "random", "http://virtual/b"],
     ] {
         let words = [load, &["http://virtual:81/a?b"], &virtual_world].concat();
         let report = |words: &[&str]| {

@@ -1,4 +1,4 @@
-//! Bad input is refused before any load starts: exit 2, one sentence, and the target saw nothing.
+//! Invalid input is refused before any load starts: exit code 2, one sentence, and no connection.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::rig::{Serve, command, free_port, inherited_descriptors, prony, served};
 
-/// Every refusal of these command lines, below the command line; what changes from run to run is
+/// Compares the errors of these command lines with a golden file. Text that changes between runs is
 /// replaced.
 fn refused(lines: &[&[&str]], replaced: &[(&str, &str)], golden: ExpectFile) {
     let mut all = String::new();
@@ -27,7 +27,7 @@ fn refused(lines: &[&[&str]], replaced: &[(&str, &str)], golden: ExpectFile) {
     golden.assert_eq(&all);
 }
 
-/// As it would be typed.
+/// The argument in shell syntax.
 fn shown(arg: &str) -> String {
     match arg.contains(|c: char| c.is_whitespace()) {
         true => format!("{arg:?}"),
@@ -36,7 +36,7 @@ fn shown(arg: &str) -> String {
 }
 
 #[test]
-fn options() {
+fn rejects_invalid_options() {
     let url = "http://127.0.0.1:1/";
     let lines: &[&[&str]] = &[
         &["--no-such-option"],
@@ -49,7 +49,7 @@ fn options() {
         &["-r", "1k@10s,oops", url],
         &["-r", "1k@10s,5k", url, "--arrivals", "gauss"],
         &["-r", "1k", "--think", "5ms", url],
-        &["-r", "1k", "--arrivals", "uniform:1ms..2ms", url],
+        &["-r", "1k", "--arrivals", "uniform:1ms:2ms", url],
         &["--arrivals", "poisson", url],
         &["-p", "4", "--no-reuse", url],
         &["-p", "4", "--http", "1.0", url],
@@ -67,7 +67,7 @@ fn options() {
 }
 
 #[test]
-fn urls() {
+fn rejects_invalid_urls() {
     let urls = [
         "https://",
         "ftp://127.0.0.1/",
@@ -77,14 +77,14 @@ fn urls() {
         "http://no-such-host.invalid/",
     ];
     let lines = urls.map(|url| ["-n", "1", url]);
-    // Without a network the resolver has other words.
+    // Without a network, the resolver has other error messages.
     let words = ["Name or service not known", "Temporary failure in name resolution"];
     let words = words.map(|w| (w, "WHY"));
     refused(&lines.each_ref().map(|l| &l[..]), &words, expect_file!["refusals/urls.txt"]);
 }
 
 #[test]
-fn files() {
+fn rejects_invalid_files() {
     let folder = TempDir::new().expect("a folder");
     let dir = folder.path().to_str().expect("UTF-8");
     let file = |name: &str, text: &str| {
@@ -112,7 +112,7 @@ fn files() {
 }
 
 #[test]
-fn addresses_to_serve_on() {
+fn rejects_invalid_addresses_to_serve_on() {
     let server = Serve::start(&[]);
     let taken = server.url("").replace("http://", "");
     let port = taken.rsplit_once(':').expect("a port").1.to_owned();
@@ -133,7 +133,7 @@ fn addresses_to_serve_on() {
 }
 
 #[test]
-fn the_target_sees_nothing_of_a_refused_run() {
+fn refused_runs_do_not_connect() {
     let server = Serve::start(&[]);
     let url = server.url("/");
     for args in [
@@ -146,10 +146,10 @@ fn the_target_sees_nothing_of_a_refused_run() {
     assert_eq!(served(&server.stop(), "connections"), 0);
 }
 
-/// A limit on open files that leaves too little room, above what the surroundings have left open:
-/// cargo, for one, hands its job server's pipe down or does not.
+/// A limit of open files that is too low, counted from the files that are already open: cargo may
+/// pass on the pipe of its job server.
 #[test]
-fn too_few_descriptors() {
+fn rejects_plans_with_too_few_file_descriptors() {
     let url = format!("http://127.0.0.1:{}/", free_port());
     let inherited = inherited_descriptors();
     let limit = inherited + 40;
@@ -162,16 +162,16 @@ fn too_few_descriptors() {
         .expect("a shell");
     let text = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert_eq!(ended.status.code(), Some(2), "{inherited} inherited: {text}");
-    // Of the 40, 8 are for the worker and 16 for the rest of the process.
+    // 8 of the 40 are for the worker, and 16 for the rest of the process.
     expect![[r#"
-        prony: 500 connections need more than the limit of LIMIT open files, under which 16 fit;
-        raise it (ulimit -n) or ask for fewer"#]]
+        prony: 500 connections exceed the limit of LIMIT open files, which allows 16;
+        raise the limit (ulimit -n) or use fewer connections"#]]
     .assert_eq(&text.trim_end().replace("; ", ";\n").replace(&limit.to_string(), "LIMIT"));
 }
 
-/// A refusal that says what was meant.
+/// Error messages with suggestions.
 #[test]
-fn what_was_meant() {
+fn suggests_corrections() {
     let dir = TempDir::new().expect("a folder");
     let binary = dir.path().join("binary");
     fs::write(&binary, [&b"a = 1\n"[..], &[0, 1, 2, 0xff, b'\n'].repeat(100)].concat())
@@ -179,7 +179,7 @@ fn what_was_meant() {
     let binary = binary.to_str().expect("UTF-8");
     let url = "http://127.0.0.1:1/";
     let cases: [(&[&str], &str); 7] = [
-        (&["lod", url], "there is no command 'lod'; did you mean 'load'?"),
+        (&["lod", url], "unknown command 'lod'; did you mean 'load'?"),
         (&["spectrm", "-d", "1s", url], "did you mean 'spectrum'?"),
         (&["unix:/run/x"], "`--unix-socket /run/x http://localhost/`"),
         (&["-d", "@body.json", url], "the body of a request is -b (--body)"),
@@ -196,7 +196,7 @@ fn what_was_meant() {
 }
 
 #[test]
-fn a_simulated_target_is_not_blamed_for_values_that_it_cannot_have() {
+fn simulations_fill_in_values_that_replies_lack() {
     let dir = TempDir::new().expect("a folder");
     let plan = |extract: &str| {
         let file = dir.path().join("plan.toml");
@@ -211,7 +211,7 @@ fn a_simulated_target_is_not_blamed_for_values_that_it_cannot_have() {
     let run = |extract| prony(&["run", &plan(extract), "--simulate", "1", "--accept-invalid"]);
     let ended = run("json = \"/token\"");
     assert_eq!(ended.code, 0, "{ended:?}");
-    let note = "The simulated target's replies have no value for `token`";
+    let note = "Replies of the simulated target have no value for `token`";
     assert!(ended.stdout.contains(note), "{ended:?}");
     assert!(ended.stdout.contains("18 replies") && ended.stdout.contains("VALID"), "{ended:?}");
     assert!(!run("json = \"/token\", default = \"x\"").stdout.contains("no value for"));
@@ -221,6 +221,6 @@ fn a_simulated_target_is_not_blamed_for_values_that_it_cannot_have() {
 #[test]
 fn a_single_request_has_no_rate() {
     let ended = prony(&["-r", "0.001", "-n", "1", "--simulate", "1", "http://127.0.0.1:1/"]);
-    assert!(ended.stdout.contains("1 answered, too few for a rate"), "{ended:?}");
-    assert!(ended.stdout.contains("0.00100/s asked"), "{ended:?}");
+    assert!(ended.stdout.contains("1 completed, too few for a rate"), "{ended:?}");
+    assert!(ended.stdout.contains("target 0.00100/s"), "{ended:?}");
 }

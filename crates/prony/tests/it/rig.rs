@@ -1,4 +1,4 @@
-//! Starting and stopping the programs of a test, each with a time limit.
+//! Starts and stops the programs of a test, each with a time limit.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -14,24 +14,24 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The longest that one command of a test may take.
+/// The time limit of a command.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Tests that load the machine or measure times go one after another.
+/// Serializes tests that load the machine or measure times.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    // A test that failed has said so; the others go on.
+    // A failed test poisons the lock; the others continue.
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Do it for all of them at once, each in a thread: what waits need not wait for the others.
+/// Runs the function for all items in parallel, each in a thread.
 pub(crate) fn side_by_side<T: Send>(all: impl IntoIterator<Item = T>, test: impl Fn(T) + Sync) {
     let test = &test;
     thread::scope(|scope| all.into_iter().for_each(|one| drop(scope.spawn(move || test(one)))));
 }
 
-/// A test that measures times: it must hold once in three tries. A busy machine can spoil a run,
-/// but it cannot make the right times of wrong ones.
+/// Runs a test of measured times, which must pass once in three attempts. A busy machine can make a
+/// run fail, but cannot make wrong times right.
 pub(crate) fn once_of_three(test: impl Fn()) {
     let fails = || panic::catch_unwind(panic::AssertUnwindSafe(&test)).is_err();
     if fails() && fails() {
@@ -39,7 +39,7 @@ pub(crate) fn once_of_three(test: impl Fn()) {
     }
 }
 
-/// Wait until it is so, for as long as a slow machine may need.
+/// Waits for a condition, for as long as a slow machine may need.
 pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !so() {
@@ -48,12 +48,12 @@ pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether this takes all the time that the full-length tests need.
+/// Whether to run tests at full length.
 pub(crate) fn slow() -> bool {
     std::env::var_os("SLOW").is_some()
 }
 
-/// The drivers that this kernel allows: io_uring may be forbidden, epoll never is.
+/// The drivers that this kernel allows: epoll, and io_uring if it is not disabled.
 pub(crate) fn drivers() -> Vec<&'static str> {
     let server = Serve::start(&[]);
     let tried = prony(&["--driver", "uring", "-c", "1", "-n", "1", &server.url("/")]);
@@ -64,19 +64,19 @@ pub(crate) fn drivers() -> Vec<&'static str> {
     vec!["epoll", "uring"]
 }
 
-/// The binary under test, with nothing of the caller's surroundings.
+/// The binary under test, with a clean environment.
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
     command.args(args).stdin(Stdio::null());
     for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM", "COLUMNS", "LANG", "LC_ALL"] {
         command.env_remove(name);
     }
-    // No self-test of this machine shall show in the reports of the tests.
+    // Reports of tests must not refer to a self-test of this machine.
     command.env("XDG_STATE_HOME", "/nowhere");
     command
 }
 
-/// How a run of the binary ended.
+/// The result of a run of the binary.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: i32,
@@ -85,26 +85,26 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// The report, of a run with `--json`.
+    /// The report of a run with `--json`.
     pub(crate) fn report(&self) -> Report {
         let json = serde_json::from_str(&self.stdout);
         Report(json.unwrap_or_else(|e| panic!("no JSON on stdout ({e}): {self:?}")))
     }
 }
 
-/// Run the binary to its end.
+/// Runs the binary.
 pub(crate) fn prony(args: &[&str]) -> Ended {
     Running::start(args).wait()
 }
 
-/// Run the binary with `--json` to its end, which must be a valid run.
+/// Runs the binary with `--json`; the run must be valid.
 pub(crate) fn measure(args: &[&str]) -> Report {
     let ended = prony(&[args, &["--json", "--quiet", "--accept-invalid"]].concat());
     assert_eq!(ended.code, 0, "{args:?}: {ended:?}");
     ended.report()
 }
 
-/// The binary while it runs; killed if the test gives it up.
+/// The running binary, which is killed on drop.
 pub(crate) struct Running {
     child: Child,
     args: String,
@@ -116,7 +116,7 @@ impl Running {
         Self::of(command(args), args)
     }
 
-    /// The same with surroundings of the test's own.
+    /// Starts a command that the test has configured.
     pub(crate) fn of(mut command: Command, args: &[&str]) -> Self {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.expect("the binary starts");
@@ -131,7 +131,7 @@ impl Running {
         kill(&self.child, signal);
     }
 
-    /// Wait until it has told that line on standard error. What it tells later is left to `wait`.
+    /// Waits until the binary prints this line to standard error. Later output is left to `wait`.
     pub(crate) fn told(&mut self, line: &str) {
         let stderr = self.child.stderr.as_mut().expect("a pipe");
         let (mut told, mut byte) = (String::new(), [0]);
@@ -145,7 +145,7 @@ impl Running {
     }
 
     pub(crate) fn wait(mut self) -> Ended {
-        // Read beside the waiting: a full pipe would hold the child up.
+        // Read in a thread: a full pipe would block the child.
         let mut stdout = self.child.stdout.take().expect("a pipe");
         let mut stderr = self.child.stderr.take().expect("a pipe");
         let out = thread::spawn(move || {
@@ -194,7 +194,7 @@ impl Serve {
         Self::at("127.0.0.1:0", args)
     }
 
-    /// The same, listening there.
+    /// Starts the server on this address.
     pub(crate) fn at(address: &str, args: &[&str]) -> Self {
         let mut command = command(&[&["serve", address, "--json"], args].concat());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -217,12 +217,12 @@ impl Serve {
         self.child.id()
     }
 
-    /// How many files it has open without a connection. It serves a request before: only then is it
-    /// sure to have opened what it needs for itself.
+    /// The number of open files without a connection. Sends a request first, after which the server
+    /// has opened its own files.
     pub(crate) fn descriptors_when_idle(&self) -> usize {
         let port = self.url.rsplit_once(':').expect("a port").1.parse().expect("a number");
         assert!(fetch(port, "/").starts_with("HTTP/1.1"));
-        // That request's connection goes.
+        // Wait for the close of this connection.
         let mut seen = Vec::new();
         wait_until("the connection's end", || {
             thread::sleep(Duration::from_millis(20));
@@ -232,7 +232,7 @@ impl Serve {
         seen.pop().flatten().expect("the server runs")
     }
 
-    /// Stop it, and get what it counted.
+    /// Stops the server, and returns its counters.
     pub(crate) fn stop(mut self) -> Value {
         kill(&self.child, Signal::INT);
         let mut text = String::new();
@@ -251,7 +251,7 @@ impl Drop for Serve {
     }
 }
 
-/// Another server program, with a folder of its own.
+/// Another server program, with its own directory.
 pub(crate) struct Other {
     child: Child,
     folder: TempDir,
@@ -259,10 +259,10 @@ pub(crate) struct Other {
 }
 
 impl Other {
-    /// Start a server whose configuration (with `@PORT@` and `@DIR@` filled in) is passed as a file
-    /// after the arguments, and wait until it listens.
+    /// Starts a server with a configuration file (with `@PORT@` and `@DIR@` filled in) after the
+    /// arguments, and waits until it listens.
     pub(crate) fn start(program: &str, args: &[&str], config: &str) -> Self {
-        // Somebody else may take the port in between.
+        // Another process may take the port in the meantime.
         let mut last = String::new();
         for _ in 0..5 {
             match Self::try_start(program, args, config) {
@@ -340,13 +340,13 @@ impl Drop for Other {
     }
 }
 
-/// A port that nobody listens on now.
+/// A free port.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()
 }
 
-/// One request by hand; the whole answer.
+/// Sends one request, and returns the whole reply.
 pub(crate) fn fetch(port: u16, path: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
     write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("sent");
@@ -355,7 +355,7 @@ pub(crate) fn fetch(port: u16, path: &str) -> String {
     text
 }
 
-/// How many files a process has open.
+/// The number of open files of a process.
 pub(crate) fn descriptors(pid: u32) -> Option<usize> {
     fs::read_dir(Path::new("/proc").join(pid.to_string()).join("fd")).ok().map(Iterator::count)
 }
@@ -364,13 +364,13 @@ pub(crate) fn descriptors(pid: u32) -> Option<usize> {
 pub(crate) fn inherited_descriptors() -> usize {
     let list = Command::new("ls").arg("/proc/self/fd").stdin(Stdio::null()).output();
     let list = String::from_utf8(list.expect("ls").stdout).expect("numbers");
-    // One is the folder that it reads.
+    // One of them is the directory that it reads.
     list.lines().count() - 1
 }
 
 pub(crate) fn kill(child: &Child, signal: Signal) {
     let pid = Pid::from_child(child);
-    // It may have ended by itself.
+    // It may have exited.
     let _ = kill_process(pid, signal);
 }
 
@@ -384,20 +384,20 @@ fn end(child: &mut Child) {
 pub(crate) struct Report(pub(crate) Value);
 
 impl Report {
-    /// A count of the measurement.
+    /// A counter of the measurement.
     pub(crate) fn count(&self, name: &str) -> u64 {
         let value = &self.0["measurement"]["tally"][name];
         value.as_u64().unwrap_or_else(|| panic!("{name} is {value}"))
     }
 
-    /// Requests that failed by that error.
+    /// The number of requests that failed with this error.
     pub(crate) fn errors(&self, name: &str) -> u64 {
         let all = self.0["measurement"]["errors"].as_array().expect("a list");
         let found = all.iter().find(|e| e["error"] == name);
         found.map_or(0, |e| e["requests"].as_u64().expect("a count"))
     }
 
-    /// Whole replies of that status.
+    /// The number of complete replies with this status.
     pub(crate) fn status(&self, status: u16) -> u64 {
         self.0["measurement"]["tally"]["statuses"][status.to_string()].as_u64().unwrap_or(0)
     }
@@ -412,7 +412,7 @@ impl Report {
         self.0["verdict"]["verdict"].as_str().expect("a word")
     }
 
-    /// Every request ended in exactly one way.
+    /// Checks that each request has exactly one result.
     pub(crate) fn check_sums(&self) {
         let ends = self.count("replies") + self.count("failed") + self.count("unfinished");
         assert_eq!(self.count("started"), ends, "{:#}", self.0["measurement"]["errors"]);
@@ -425,7 +425,7 @@ impl Report {
     }
 }
 
-/// A number of the server's counters.
+/// A counter of the server.
 pub(crate) fn served(counters: &Value, name: &str) -> u64 {
     counters[name].as_u64().unwrap_or_else(|| panic!("{name} is {}", counters[name]))
 }

@@ -1,4 +1,4 @@
-//! `prony echo` and `prony rtt`, as people run them, and beside the bytes of the ACE tests.
+//! `prony echo` and `prony rtt` as users run them, and compatibility with the ACE tests.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::rig::{Serve, command, drivers, have, kill, prony};
 
-/// The responder while it runs.
+/// A running responder.
 pub(crate) struct Echo {
     child: Child,
     /// Where it listens, as it says.
@@ -43,7 +43,7 @@ impl Echo {
         &self.places[0]
     }
 
-    /// Stop it; what it has counted.
+    /// Stops the responder, and returns its counters.
     pub(crate) fn stop(mut self) -> Value {
         kill(&self.child, Signal::INT);
         let mut text = String::new();
@@ -89,7 +89,7 @@ fn every_transport_counts_like_its_responder() {
         assert_eq!(report["run"]["driver"], "direct", "{transport}");
         let done = echo.stop();
         if transport == "udp" {
-            // A primer may have been sent again on a busy machine.
+            // On a busy machine, a warm-up exchange may have been sent again.
             assert!(done["datagrams"].as_u64() >= Some(600), "{done}");
         } else {
             assert_eq!(done["messages"], 600, "{transport}");
@@ -99,8 +99,7 @@ fn every_transport_counts_like_its_responder() {
     }
 }
 
-/// SCTP that is not the kernel's, as people ask for it: both ends count alike, and the report says
-/// whose it was.
+/// The userspace SCTP: the counters of both sides agree, and the report names the implementation.
 #[test]
 fn sctp_over_udp() {
     let at = "127.0.0.1:0";
@@ -117,7 +116,7 @@ fn sctp_over_udp() {
         assert_eq!(report["run"]["driver"], "userspace, udp");
         let notes = report["run"]["notes"].to_string();
         assert!(notes.contains("sctp-proto") && notes.contains(udp), "{notes}");
-        let sctp = &report["meters"][0]["transport"]["sctp"];
+        let sctp = &report["workers"][0]["transport"]["sctp"];
         assert_eq!((&sctp["stack"], &sctp["associations"]), (&"udp".into(), &1.into()));
         let timeouts = ["rto_initial_ms", "rto_min_ms", "rto_max_ms"].map(|s| sctp[s].as_u64());
         assert_eq!(timeouts, [30, 20, 40].map(Some));
@@ -126,9 +125,9 @@ fn sctp_over_udp() {
     assert_eq!((&done["messages"], &done["broken"]), (&600.into(), &0.into()), "{done}");
 }
 
-/// What sockets are told reaches them, and what the kernel makes of it is said.
+/// Socket options have an effect, and the report shows the values that the kernel uses.
 #[test]
-fn sockets_are_as_asked() {
+fn applies_socket_options() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let at = listener.local_addr().expect("an address").to_string();
     let server = thread::spawn(move || {
@@ -146,13 +145,13 @@ fn sockets_are_as_asked() {
     assert_eq!(count(&report, "replies"), 10);
     assert_eq!(server.join().expect("the server"), "127.0.0.9");
     let notes = report["run"]["notes"].to_string();
-    assert!(notes.contains("no buffer under"), "{notes}");
+    assert!(notes.contains("to its minimum"), "{notes}");
 
-    // Whether these two are permitted is the machine's business; that it is not is said.
+    // These two may not be permitted on this machine; then there is an error message.
     let echo = Echo::tcp();
     for (option, said) in [
-        (&["--realtime"][..], "the real-time scheduler cannot be had"),
-        (&["--busy-poll", "50us"], "--busy-poll cannot be had"),
+        (&["--realtime"][..], "cannot use the real-time scheduler"),
+        (&["--busy-poll", "50us"], "--busy-poll cannot be used"),
     ] {
         let ended = prony(&[&["rtt", echo.at(), "-n", "10", "--accept-invalid"], option].concat());
         match ended.code {
@@ -165,7 +164,7 @@ fn sockets_are_as_asked() {
 /// One system call to send, one to receive, and nothing else an exchange: in two runs that differ
 /// by as many exchanges.
 #[test]
-fn an_exchange_is_two_system_calls() {
+fn an_exchange_needs_two_system_calls() {
     if !have("strace") {
         return;
     }
@@ -193,7 +192,7 @@ fn an_exchange_is_two_system_calls() {
     assert!(others.map(|name| more(name)).sum::<u64>() < 400, "{few:?} {many:?}");
 }
 
-/// How often a run made each system call; `None` where it cannot be traced.
+/// The number of calls of each system call in a run; `None` if it cannot be traced.
 fn system_calls(at: &str, exchanges: u32) -> Option<BTreeMap<String, u64>> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("calls");
@@ -248,7 +247,7 @@ fn drivers_pipelines_and_open_loops() {
 /// Over every transport that has stamps, with each driver that reads them: nearly every exchange
 /// carries them, and its parts add up.
 #[test]
-fn p09_round_trips_are_split_by_the_kernels_stamps() {
+fn p09_splits_round_trips_by_kernel_timestamps() {
     let tcp = ["127.0.0.1:0", "--transport", "tcp"];
     let udp = ["127.0.0.1:0", "--transport", "udp"];
     for (listen, args) in [
@@ -275,16 +274,16 @@ fn p09_round_trips_are_split_by_the_kernels_stamps() {
     }
 }
 
-/// What the virtual world answers after 100 us takes 100 us, and each is counted.
+/// A simulated latency of 100 us is measured as 100 us, and each exchange is counted.
 #[test]
-fn a_million_round_trips_are_a_million() {
+fn counts_a_million_round_trips() {
     let report = rtt(&["example.test", "--simulate", "1", "-n", "1m"]);
     let service = &report["measurement"]["times"]["service"];
     assert_eq!(service["count"], 1_000_000);
     assert_eq!((&service["min_ns"], &service["max_ns"]), (&100_000.into(), &100_000.into()));
 }
 
-/// The bytes of a recorded run of the old client: 2 exchanges of 4 bytes behind 100 primers.
+/// The bytes of a recorded run of the old client: 100 warm-up exchanges and 2 of 4 bytes.
 fn recorded(first: [u8; 8], payload: [u8; 4]) -> Vec<u8> {
     let mut bytes = first.to_vec();
     for _ in 0..102 {
@@ -298,7 +297,7 @@ const LITTLE: [u8; 8] = [1, 0, 0, 0, 0x66, 0, 0, 0];
 const BIG: [u8; 8] = [0, 7, 7, 7, 0, 0, 0, 0x66];
 
 #[test]
-fn old_clients_are_answered() {
+fn serves_clients_of_the_ace_tests() {
     let echo = Echo::tcp();
     let mut silent = TcpStream::connect(echo.at()).expect("a connection");
     silent.write_all(&[1, 0]).expect("two bytes");
@@ -309,11 +308,11 @@ fn old_clients_are_answered() {
         stream.write_all(head).expect("some bytes");
         stream.write_all(rest).expect("the other bytes");
         let mut replies = Vec::new();
-        // It closes after the last announced exchange.
+        // The responder closes after the last announced exchange.
         stream.read_to_end(&mut replies).expect("replies");
         assert_eq!(replies, [0; 204]);
     }
-    // One that dies in the middle harms nobody.
+    // A client that disconnects early does not affect others.
     let mut dying = TcpStream::connect(echo.at()).expect("a connection");
     dying.write_all(&recorded(LITTLE, [0; 4])[..21]).expect("some bytes");
     dying.shutdown(Shutdown::Both).expect("an end");
@@ -323,9 +322,9 @@ fn old_clients_are_answered() {
     assert_eq!((&done["connections"], &done["refused"]), (&5.into(), &0.into()));
 }
 
-/// A server of the old kind, which hears exactly what the old client would send.
+/// A server of the ACE tests receives exactly the bytes of an ACE client.
 #[test]
-fn old_servers_hear_the_old_client() {
+fn sends_the_bytes_of_ace_clients_to_ace_servers() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let at = listener.local_addr().expect("an address").to_string();
     let server = thread::spawn(move || {
@@ -336,7 +335,7 @@ fn old_servers_hear_the_old_client() {
             let mut message = [0; 8];
             stream.read_exact(&mut message).expect("a message");
             heard.extend(message);
-            // In two pieces, which clients must join.
+            // In two parts, which clients must join.
             stream.write_all(&[9]).expect("half a reply");
             stream.write_all(&[9]).expect("the other half");
         }
@@ -353,11 +352,11 @@ fn old_servers_hear_the_old_client() {
 /// SCTP that is not the kernel's.
 const SCTP: [&str; 4] = ["--transport", "sctp", "--sctp", "udp"];
 
-/// Never silently another stack: who asks for the kernel's SCTP where there is none is told the
-/// ways out.
+/// Without SCTP in the kernel, prony never switches silently to another implementation, but names
+/// the alternatives.
 #[test]
-fn a_kernel_without_sctp_is_told_of() {
-    use prony_io::sock::{Mode, sctp};
+fn reports_a_kernel_without_sctp() {
+    use prony_io::socket::{Mode, sctp};
     if sctp::socket(sctp::Style::OneToOne, false, Mode::Blocking).is_ok() {
         eprintln!("left out: this kernel has SCTP");
         return;
@@ -371,46 +370,49 @@ fn a_kernel_without_sctp_is_told_of() {
     }
 }
 
-/// What cannot be done is said in one sentence, before anything is sent.
+/// Invalid input gives a one-sentence error before anything is sent.
 #[test]
-fn bad_input_is_refused() {
+fn rejects_invalid_input() {
     for (args, said) in [
         (&["rtt"][..], "TARGET"),
         (&["rtt", "http://127.0.0.1/"], "is a URL"),
         (&["rtt", "127.0.0.1", "--transport", "unix"], "unix:PATH"),
-        (&["rtt", "unix:/tmp/x", "--transport", "tcp"], "needs a HOST:PORT"),
+        (&["rtt", "unix:/tmp/x", "--transport", "tcp"], "needs HOST:PORT"),
         (&["rtt", "127.0.0.1", "--transport", "ipx"], "ipx"),
         (&["rtt", "127.0.0.1", "--size", "17m"], "at most"),
         (&["rtt", "127.0.0.1", "--transport", "udp", "--size", "65500"], "at most 65487 bytes"),
-        (&["rtt", "127.0.0.1", "--insecure"], "--insecure needs --transport tls"),
+        (&["rtt", "127.0.0.1", "--sni", "a"], "--sni needs --transport tls"),
         (&["rtt", "127.0.0.1", "--size", "-5"], "--size: '-5' is not a size"),
         (&["rtt", "127.0.0.1", "--no-such"], "`prony rtt --help`"),
-        (&["rtt", "127.0.0.1,127.0.0.2"], "goes to one address"),
+        (&["rtt", "127.0.0.1,127.0.0.2"], "connects to one address"),
         (&["rtt", "127.0.0.1", "--transport", "udp", "--nagle"], "--nagle needs"),
         (&["rtt", "127.0.0.1", "--rto-min", "9ms"], "--rto-min needs"),
         (&["rtt", "127.0.0.1", "--sctp-udp-port", "9"], "--sctp-udp-port needs"),
-        (&[&["rtt", "127.0.0.1", "--sctp-udp-port", "0"], &SCTP[..]].concat(), "is no port"),
+        (&[&["rtt", "127.0.0.1", "--sctp-udp-port", "0"], &SCTP[..]].concat(), "is not a port"),
         (&["rtt", "127.0.0.1", "--tos", "ef"], "write 0 to 255"),
         (&["rtt", "127.0.0.1", "--dscp", "64"], "write 0 to 63"),
         (&["rtt", "127.0.0.1", "--dscp", "ef", "--tos", "4"], "cannot be used with"),
         (&["rtt", "unix:/tmp/x", "--dscp", "ef"], "--dscp needs another transport"),
-        (&["echo", "127.0.0.1,127.0.0.2:0"], "goes to one address"),
+        (&["echo", "127.0.0.1,127.0.0.2:0"], "connects to one address"),
         (&["rtt", "127.0.0.1:0"], "port 0"),
         (&["echo", "203.0.113.1:1"], "cannot listen"),
         (&["echo", "127.0.0.1:0", "--transport", "tcp,tls"], "cannot share a port"),
-        (&["echo", "unix:/tmp/x", "--transport", "tls"], "needs a HOST:PORT"),
-        (&["echo", "127.0.0.1:0", "--cert", "/nowhere"], "nothing to secure"),
+        (&["echo", "unix:/tmp/x", "--transport", "tls"], "needs HOST:PORT"),
+        (&["echo", "127.0.0.1:0", "--cert", "/nowhere"], "no transport uses TLS"),
         (&["echo", "127.0.0.1:0", "--transport", "tls", "--cert", "/nowhere"], "cannot be read"),
-        (&["serve", "127.0.0.1:0", "--cert", "/nowhere"], "nothing to secure"),
-        (&["rtt", "127.0.0.1:1", "--tos", "17"], "--tos cannot be had: the kernel makes 16 of 17"),
-        (&["rtt", "127.0.0.1:1", "--source", "203.0.113.1"], "must be one of this machine's"),
+        (&["serve", "127.0.0.1:0", "--cert", "/nowhere"], "the server uses no TLS"),
+        (
+            &["rtt", "127.0.0.1:1", "--tos", "17"],
+            "--tos cannot be used: the kernel sets 16 instead of 17",
+        ),
+        (&["rtt", "127.0.0.1:1", "--source", "203.0.113.1"], "must be an address of this machine"),
         (&["echo", "127.0.0.1:0", "--transport", "unix"], "needs a path"),
-        (&["rtt", "127.0.0.1", "--sctp", "udp"], "is for --transport sctp"),
+        (&["rtt", "127.0.0.1", "--sctp", "udp"], "needs --transport sctp"),
         (
             &["rtt", "127.0.0.1", "--transport", "sctp", "--sctp", "tcp"],
             "write one of kernel, udp, raw",
         ),
-        (&["echo", "127.0.0.1:0", "--sctp", "udp"], "is for --transport sctp"),
+        (&["echo", "127.0.0.1:0", "--sctp", "udp"], "needs --transport sctp"),
         (&[&["rtt", "127.0.0.1"], &SCTP[..], &["--nagle"]].concat(), "--nagle"),
         (&[&["rtt", "127.0.0.1"], &SCTP[..], &["--driver", "uring"]].concat(), "--driver"),
         (&[&["rtt", "127.0.0.1,127.0.0.2"], &SCTP[..]].concat(), "one path"),
@@ -426,12 +428,12 @@ fn bad_input_is_refused() {
     let echo = Echo::tcp();
     let ended = prony(&["echo", echo.at()]);
     assert_eq!(ended.code, 2, "{ended:?}");
-    assert!(ended.stderr.contains("another process has it"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("another process uses it"), "{}", ended.stderr);
 }
 
-/// Peers that are none: every one is told, none hangs the run.
+/// Peers with another protocol: each is reported, and none blocks the run.
 #[test]
-fn peers_that_speak_something_else() {
+fn reports_peers_with_another_protocol() {
     let http = Serve::start(&[]);
     let http = http.url("").trim_start_matches("http://").trim_end_matches('/').to_owned();
     let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
@@ -478,9 +480,9 @@ fn peers_that_speak_something_else() {
     }
 }
 
-/// A responder that goes away in the middle: what was measured until then is told.
+/// A responder that exits early: the report covers the time until then.
 #[test]
-fn a_responder_that_dies_leaves_the_figures() {
+fn reports_the_measurements_until_the_responder_exits() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let at = listener.local_addr().expect("an address").to_string();
     let server = thread::spawn(move || {

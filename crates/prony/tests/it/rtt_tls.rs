@@ -1,5 +1,4 @@
-//! `prony echo` and `prony serve` over TLS, with prony's own clients and with peers that do it
-//! wrong.
+//! `prony echo` and `prony serve` over TLS, with prony's own clients and with faulty peers.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -11,7 +10,7 @@ use crate::tls::Certificates;
 const TLS: [&str; 2] = ["--transport", "tls"];
 
 #[test]
-fn round_trips_over_tls_are_counted_by_both() {
+fn both_sides_count_round_trips_over_tls() {
     let certificates = Certificates::new();
     let (cert, key) = (certificates.path("server.pem"), certificates.path("server.key"));
     let ca = certificates.path("ca.pem");
@@ -27,7 +26,7 @@ fn round_trips_over_tls_are_counted_by_both() {
             assert_eq!(report["measurement"]["tally"]["tls"]["full"], 1, "{driver}");
             runs += 1;
         }
-        // The framing of the ACE tests ends with its last exchange, by the responder's doing.
+        // With the framing of the ACE tests, the responder closes after the last exchange.
         let report = rtt(&[&[echo.at()], &TLS[..], client, &["-n", "50", "-c", "2"]].concat());
         assert_eq!((count(&report, "replies"), count(&report, "connected")), (50, 2));
         let done = echo.stop();
@@ -38,25 +37,25 @@ fn round_trips_over_tls_are_counted_by_both() {
 }
 
 #[test]
-fn peers_that_do_tls_wrong_harm_nobody() {
+fn faulty_tls_peers_do_not_affect_others() {
     let echo = Echo::start(&[&["127.0.0.1:0"], &TLS[..]].concat());
-    // One that says nothing, and one that is gone in mid handshake.
+    // A silent peer, and one that disconnects during the handshake.
     let silent = TcpStream::connect(echo.at()).expect("a connection");
     let mut dying = TcpStream::connect(echo.at()).expect("a connection");
     dying.write_all(&[22, 3, 1, 1, 0, 1]).expect("the beginning of a greeting");
     dying.shutdown(Shutdown::Both).expect("an end");
-    // One that speaks in the clear gets an alert and an end.
+    // A peer without TLS gets an alert and a close.
     let mut plain = TcpStream::connect(echo.at()).expect("a connection");
     plain.write_all(&[1, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 1, 7]).expect("a message");
     let mut alert = Vec::new();
     plain.read_to_end(&mut alert).expect("an alert, and the end");
     assert_eq!(alert[0], 21, "{alert:?}");
-    // One that does not trust the certificate.
+    // A peer that does not trust the certificate.
     let args = [&["rtt", echo.at(), "-n", "3", "--quiet"], &TLS[..]].concat();
     let ended = prony(&args);
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.stdout.contains("tls-handshake"), "{}", ended.stdout);
-    // And one that does it right.
+    // A correct peer.
     let report = rtt(&[&[echo.at(), "-n", "20", "-k"], &TLS[..]].concat());
     assert_eq!(count(&report, "replies"), 20);
     drop(silent);
@@ -66,9 +65,9 @@ fn peers_that_do_tls_wrong_harm_nobody() {
     assert_eq!(done["messages"], 120);
 }
 
-/// A responder in the clear, asked over TLS, and the other way round.
+/// A TLS client with a plain responder, and the reverse.
 #[test]
-fn both_sides_must_speak_tls() {
+fn reports_a_peer_without_tls() {
     let echo = Echo::start(&["127.0.0.1:0"]);
     let ended = prony(&[&["rtt", echo.at(), "-n", "3", "-k", "--quiet"], &TLS[..]].concat());
     assert_eq!(ended.code, 1, "{ended:?}");
@@ -79,7 +78,7 @@ fn both_sides_must_speak_tls() {
 }
 
 #[test]
-fn the_target_server_speaks_tls() {
+fn target_server_supports_tls() {
     for driver in drivers() {
         let server = Serve::start(&["--tls", "--size", "100000", "--driver", driver]);
         let url = server.url("");

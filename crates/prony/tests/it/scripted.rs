@@ -1,4 +1,5 @@
-//! Servers that answer as a test says, byte by byte, and remember what they were sent.
+//! Scripted servers: a test defines their replies byte by byte, and reads the requests they
+//! received.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -9,32 +10,33 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// What a server does with a request.
+/// The reaction of a server to a request.
 pub(crate) enum Deed {
-    /// Send these pieces, each on its own, and close.
+    /// Send these parts, each in its own write, and close.
     Send(Vec<Vec<u8>>),
-    /// The same, and wait for the client to close.
+    /// Send these parts, and wait for the client to close.
     Keep(Vec<u8>),
     /// Reset the connection.
     Reset,
 }
 
-/// A reply in one piece, and the end.
+/// A reply in one part, then close.
 pub(crate) fn send(text: &str) -> Deed {
     Deed::Send(vec![text.as_bytes().to_vec()])
 }
 
-/// An ordinary reply with that status and body.
+/// A normal reply with this status and body.
 pub(crate) fn reply(status: u16, body: &str) -> Deed {
     let length = body.len();
     let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close");
     send(&format!("{head}\r\n\r\n{body}"))
 }
 
-/// Decides by the number of the connection (from 0) and the request (but for its last byte).
+/// Chooses the reaction by the number of the connection (from 0) and the request (without its last
+/// byte).
 type Script = dyn Fn(usize, &str) -> Deed + Send + Sync;
 
-/// A server in this process; a thread for each connection.
+/// A server in this process, with one thread per connection.
 pub(crate) struct Scripted {
     pub(crate) port: u16,
     state: Arc<State>,
@@ -45,14 +47,14 @@ struct State {
     requests: Mutex<Vec<String>>,
     connections: AtomicUsize,
     begun: AtomicUsize,
-    /// Requests that the script looks at, now and at most.
+    /// The number of requests in the script, now and at most.
     busy: AtomicUsize,
     busy_max: AtomicUsize,
     over: AtomicBool,
 }
 
 impl Scripted {
-    /// On a free port of 127.0.0.1, and of ::1 where there is one.
+    /// Starts on a free port of 127.0.0.1, and of ::1 if it exists.
     pub(crate) fn start(script: impl Fn(usize, &str) -> Deed + Send + Sync + 'static) -> Self {
         let v4 = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = v4.local_addr().expect("an address").port();
@@ -64,7 +66,7 @@ impl Scripted {
         server
     }
 
-    /// On a unix socket.
+    /// Starts on a Unix domain socket.
     pub(crate) fn at(
         path: &Path,
         script: impl Fn(usize, &str) -> Deed + Send + Sync + 'static,
@@ -98,23 +100,23 @@ impl Scripted {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// All requests so far, in the order of their ends.
+    /// All requests so far, in the order of their last bytes.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.state.requests.lock().expect("no panic").clone()
     }
 
-    /// How many requests the script has begun to look at.
+    /// The number of requests that the script has started to process.
     pub(crate) fn begun(&self) -> usize {
         self.state.begun.load(Ordering::Relaxed)
     }
 
-    /// How many requests the script looked at at once, at most.
+    /// The maximum number of requests that the script processed at the same time.
     pub(crate) fn busy_max(&self) -> usize {
         self.state.busy_max.load(Ordering::Relaxed)
     }
 }
 
-/// The listeners end with it.
+/// Stops the listeners.
 impl Drop for Scripted {
     fn drop(&mut self) {
         self.state.over.store(true, Ordering::Relaxed);
@@ -139,7 +141,7 @@ impl State {
         })
     }
 
-    /// One request of a connection.
+    /// Serves one connection.
     fn serve(&self, mut stream: impl Read + Write) {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         if let Some(mut request) = request(&mut stream) {
@@ -147,14 +149,14 @@ impl State {
             let busy = self.busy.fetch_add(1, Ordering::Relaxed) + 1;
             self.busy_max.fetch_max(busy, Ordering::Relaxed);
             let deed = (self.script)(number, &request);
-            // Before the reply, after which the client may send the next request.
+            // Record it before the reply, as the client may then send the next request.
             self.busy.fetch_sub(1, Ordering::Relaxed);
             let mut last = [0];
             if !matches!(deed, Deed::Reset) && stream.read_exact(&mut last).is_ok() {
                 request.push(last[0].into());
             }
             self.requests.lock().expect("no panic").push(request);
-            // A client may go at any time.
+            // The client may disconnect at any time.
             match deed {
                 Deed::Send(pieces) => {
                     for (i, piece) in pieces.iter().enumerate() {
@@ -168,14 +170,14 @@ impl State {
                     let _ = stream.write_all(&bytes);
                     let _ = stream.read(&mut [0; 64]);
                 }
-                // What was not read makes the kernel reset the connection.
+                // Unread data makes the kernel reset the connection.
                 Deed::Reset => {}
             }
         }
     }
 }
 
-/// A whole request, of which the last byte has not been read yet.
+/// Reads a request except for its last byte.
 fn request(stream: &mut impl Read) -> Option<String> {
     let mut bytes = Vec::new();
     let mut byte = [0];

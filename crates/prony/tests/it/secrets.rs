@@ -1,17 +1,20 @@
-//! One marker in every place where a secret may stand: no report, saved file or message has it,
-//! unless `--show-secrets` asks for it.
+//! A marker in every place for secrets: no report, saved file or message contains it without
+//! `--show-secrets`.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
+use std::thread::{self, JoinHandle};
 
 use tempfile::TempDir;
 
-use crate::rig::{Ended, prony};
+use crate::rig::{Ended, command, prony};
 
 const SECRET: &str = "S3CR3Tpw";
-/// The beginning of `me:S3CR3Tpw` in base64, as basic authentication has it.
+/// The start of `me:S3CR3Tpw` in base64, as in basic authentication.
 const ENCODED: &str = "bWU6UzNDUjNUcH";
-const FILES: [&str; 6] = ["json", "html", "svg", "csv", "hgrm", "hlog"];
+const FILES: [&str; 8] = ["json", "html", "svg", "csv", "hgrm", "hlog", "xml", "md"];
 
 const PLAN: &str = r#"
 url = "http://me:S3CR3Tpw@virtual:80"
@@ -60,12 +63,12 @@ fn folder() -> TempDir {
     dir
 }
 
-/// Whether anything in it is the secret, in any form.
+/// Whether the text contains the secret in any form.
 fn leaks(text: &str) -> bool {
     text.contains(SECRET) || text.contains(ENCODED)
 }
 
-/// The outcome of a run, and the files that it has written.
+/// Runs prony, and returns the result and the output files.
 fn run(dir: &Path, words: &[&str]) -> (Ended, Vec<(String, String)>) {
     let paths = FILES.map(|ending| dir.join(format!("out.{ending}")).display().to_string());
     let outputs = paths.iter().flat_map(|path| ["-o", path]);
@@ -81,7 +84,7 @@ fn no_output_shows_a_secret() {
     let (headers, body) = (format!("@{}", in_folder("headers")), format!("@{}", in_folder("body")));
     let (urls, log, plan) = (in_folder("urls"), in_folder("log.wsesslog"), in_folder("plan.toml"));
     let url = "http://virtual/";
-    // The words, and whether the secret stands in the command line or the plan as text.
+    // The words, and whether the command line or the plan contains the secret as text.
     let cases: [(&[&str], bool); 24] = [
         (&["-u", "me:S3CR3Tpw", url], true),
         (&["-ume:S3CR3Tpw", url], true),
@@ -124,7 +127,7 @@ fn no_output_shows_a_secret() {
             let (ended, files) = run(dir.path(), &shown);
             let json = &files[0].1;
             assert_eq!(leaks(json), is_text, "{shown:?}: {ended:?}");
-            // Read back, they are hidden again.
+            // Saved reports hide it again.
             let again = prony(&["report", &files[0].0, "--format", "json", "--accept-invalid"]);
             assert!(again.stdout.contains("(hidden)") || !is_text, "{again:?}");
             assert!(!leaks(&again.stdout), "{again:?}");
@@ -133,7 +136,7 @@ fn no_output_shows_a_secret() {
 }
 
 #[test]
-fn no_report_of_a_secured_connection_shows_a_secret() {
+fn no_report_of_a_tls_connection_shows_a_secret() {
     let dir = folder();
     for words in [
         &["-ku", "me:S3CR3Tpw"][..],
@@ -142,7 +145,7 @@ fn no_report_of_a_secured_connection_shows_a_secret() {
         &["-kH", "X: S3CR3Tpw"],
         &["-kHX-Api-Key: S3CR3Tpw"],
     ] {
-        // Nobody listens there.
+        // Nothing listens on this port.
         let words = [words, &["-c", "1", "-n", "1", "https://127.0.0.1:1/"]].concat();
         let (ended, files) = run(dir.path(), &words);
         assert!(!leaks(&ended.stdout) && !leaks(&ended.stderr), "{words:?}: {ended:?}");
@@ -222,7 +225,7 @@ fn no_message_repeats_a_secret() {
 }
 
 #[test]
-fn options_with_a_control_character_are_named() {
+fn names_options_with_control_characters() {
     for option in ["--host", "-T"] {
         let ended = prony(&[option, "x\ry", "http://virtual/"]);
         let name = if option == "-T" { "--content-type" } else { option };
@@ -233,7 +236,7 @@ fn options_with_a_control_character_are_named() {
 }
 
 #[test]
-fn httperf_saves_no_secret() {
+fn httperf_saves_no_secrets() {
     let dir = folder();
     let out = dir.path().join("out.json").display().to_string();
     let run = |more: &[&str]| {
@@ -249,7 +252,7 @@ fn httperf_saves_no_secret() {
 }
 
 #[test]
-fn headers_of_a_file_are_sent_like_others() {
+fn sends_headers_from_a_file() {
     let dir = folder();
     let explained = |words: &[&str]| {
         let ended =
@@ -263,7 +266,7 @@ fn headers_of_a_file_are_sent_like_others() {
 }
 
 #[test]
-fn a_report_of_very_many_requests_is_small() {
+fn reports_of_plans_with_many_requests_are_small() {
     let dir = TempDir::new().expect("a folder");
     let (urls, out) = (dir.path().join("urls"), dir.path().join("out.json"));
     let lines: String = (0..1_000_000).map(|i| format!("http://virtual/{i}\n")).collect();
@@ -276,17 +279,110 @@ fn a_report_of_very_many_requests_is_small() {
     assert!(json.len() < 1_000_000, "{} bytes", json.len());
     let report: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(report["run"]["plan_size"]["requests"], 1_000_000);
-    assert_eq!(report["plan"]["calls"].as_array().map(Vec::len), Some(100));
+    assert_eq!(report["plan"]["requests"].as_array().map(Vec::len), Some(100));
     let again = prony(&["report", &out, "--accept-invalid"]);
     assert_eq!(again.stdout, ended.stdout);
     assert!(again.stdout.contains("and 999,999 more in turn"), "{again:?}");
 }
 
 #[test]
-fn the_documents_list_the_headers_that_are_shown() {
+fn documentation_lists_the_headers_that_reports_show() {
     let text = include_str!("../../../../SECURITY.md");
     let (_, list) = text.split_once("Harmless headers: ").expect("the list");
     let (list, _) = list.split_once("\n\n").expect("its end");
     let names = list.split('`').skip(1).step_by(2).map(str::to_lowercase);
     assert_eq!(names.collect::<Vec<_>>(), prony_core::secret::HARMLESS_HEADERS);
+}
+
+/// Starts a server for one request. Returns its address, and a thread that returns the request.
+fn one_request() -> (String, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    let served = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let (mut request, mut buffer) = (String::new(), [0; 4096]);
+        while !request.contains("\r\n\r\n") {
+            let n = stream.read(&mut buffer).expect("a request");
+            assert!(n > 0, "a whole request: {request}");
+            request += std::str::from_utf8(&buffer[..n]).expect("text");
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").expect("a reply");
+        request
+    });
+    (url, served)
+}
+
+#[test]
+fn reads_user_and_password_from_a_file() {
+    let dir = folder();
+    let file = dir.path().join("user");
+    let option = format!("@{}", file.display());
+    fs::write(&file, "me:S3CR3Tpw\r\n").expect("a file");
+    let (url, served) = one_request();
+    let (ended, files) = run(dir.path(), &["-u", &option, "-n", "1", "-c", "1", &url]);
+    // The newline is not part of the password.
+    let request = served.join().expect("a request");
+    assert!(request.contains("Authorization: Basic bWU6UzNDUjNUcHc=\r\n"), "{request}: {ended:?}");
+    assert!(!leaks(&ended.stdout) && !leaks(&ended.stderr), "{ended:?}");
+    for (path, text) in files {
+        assert!(!leaks(&text), "{path}: {text}");
+    }
+    for (text, says) in [("S3CR3Tpw\n", "has no password"), ("a:b\nS3CR3Tpw\n", "one line")] {
+        fs::write(&file, text).expect("a file");
+        let ended = prony(&["-u", &option, &url]);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.stderr.contains(says) && !leaks(&ended.stderr), "{ended:?}");
+    }
+}
+
+const OF_ENVIRONMENT: &str = r#"
+requests = 1
+users = 1
+
+[variables]
+word = "{{env PRONY_TEST_WORD}}"
+
+[[session]]
+[[session.request]]
+path = "/?a={{env PRONY_TEST_KEY}}&b={{word}}"
+headers = { X-Auth-Token = "{{env PRONY_TEST_KEY | base64}}" }
+"#;
+
+#[test]
+fn sends_environment_variables_and_never_shows_them() {
+    let dir = TempDir::new().expect("a folder");
+    let plan = dir.path().join("plan.toml");
+    let (url, served) = one_request();
+    fs::write(&plan, format!("url = \"{url}\"{OF_ENVIRONMENT}")).expect("a plan");
+    let path = plan.display().to_string();
+    let run = |set: bool, words: &[&str]| {
+        let mut prony = command(words);
+        prony.env_remove("PRONY_TEST_KEY").env("PRONY_TEST_WORD", "S3CR3Tpw");
+        if set {
+            prony.env("PRONY_TEST_KEY", SECRET);
+        }
+        prony.output().expect("it runs")
+    };
+    let refused = run(false, &["run", &path]);
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("the environment variable 'PRONY_TEST_KEY' is not set"), "{stderr}");
+    assert!(!leaks(&stderr), "{stderr}");
+
+    let explained = run(true, &["run", &path, "--explain"]);
+    let text = String::from_utf8_lossy(&explained.stdout);
+    assert!(text.contains("{{env PRONY_TEST_KEY | base64}}") && !leaks(&text), "{text}");
+
+    let json = dir.path().join("out.json").display().to_string();
+    let html = dir.path().join("out.html").display().to_string();
+    let ended = run(true, &["run", &path, "--show-secrets", "-o", &json, "-o", &html]);
+    let request = served.join().expect("a request");
+    assert!(request.starts_with("GET /?a=S3CR3Tpw&b=S3CR3Tpw "), "{request}");
+    assert!(request.contains("X-Auth-Token: UzNDUjNUcHc=\r\n"), "{request}");
+    let read = |path: &String| fs::read_to_string(path).expect("it is written");
+    assert!(read(&json).contains("{{env PRONY_TEST_KEY}}"), "{}", read(&json));
+    for bytes in [&ended.stdout, &ended.stderr, read(&json).as_bytes(), read(&html).as_bytes()] {
+        let text = String::from_utf8_lossy(bytes);
+        assert!(!leaks(&text) && !text.contains("UzNDUjNUcH"), "{text}");
+    }
 }

@@ -1,5 +1,4 @@
-//! The self-test as a user makes it. What it measures depends on the host; what it must tell does
-//! not.
+//! `prony selftest` as users run it. Its measurements depend on the host; the tests do not.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -34,12 +33,12 @@ fn schema() -> Value {
     serde_json::from_str(&text).expect("the schema is JSON")
 }
 
-/// What no load of the host can change.
+/// Checks that pass on any host, however busy.
 const SURE: [&str; 3] = ["counters", "bodies", "overload"];
 
-fn proof<'a>(record: &'a Value, name: &str) -> &'a Value {
-    let all = record["proofs"].as_array().expect("proofs");
-    all.iter().find(|p| p["name"] == name).unwrap_or_else(|| panic!("no proof {name}: {record:#}"))
+fn check<'a>(record: &'a Value, name: &str) -> &'a Value {
+    let all = record["checks"].as_array().expect("checks");
+    all.iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("no check {name}: {record:#}"))
 }
 
 fn check_shape(record: &Value) {
@@ -52,14 +51,14 @@ fn check_shape(record: &Value) {
 fn check_record(record: &Value) {
     check_shape(record);
     for name in SURE {
-        assert_eq!(proof(record, name)["held"], true, "{record:#}");
+        assert_eq!(check(record, name)["passed"], true, "{record:#}");
     }
     for name in ["fixed latency", "freeze", "arrivals"] {
-        let checks = proof(record, name)["checks"].as_array().expect("checks");
-        assert!(checks.iter().any(|c| !c["measured"].is_null()), "{name}: {checks:?}");
+        let all = check(record, name)["comparisons"].as_array().expect("comparisons");
+        assert!(all.iter().any(|c| !c["measured"].is_null()), "{name}: {all:?}");
     }
-    // No server is faster than its law.
-    let shortest = &proof(record, "fixed latency")["checks"][0]["measured"]["ns"];
+    // No reply arrives before the latency of the server.
+    let shortest = &check(record, "fixed latency")["comparisons"][0]["measured"]["ns"];
     assert!(shortest.as_f64() >= Some(1e7), "{shortest}");
     let loads: Vec<_> = record["rates"].as_array().expect("rates").iter().collect();
     let names: Vec<_> = loads.iter().map(|r| r["load"].as_str().expect("a name")).collect();
@@ -69,15 +68,15 @@ fn check_record(record: &Value) {
 }
 
 #[test]
-fn a_quick_self_test_is_saved_and_cited() {
+fn saves_the_self_test_and_cites_it_in_later_reports() {
     let _alone = alone();
     let state = TempDir::new().expect("a folder");
     let ended = run(state.path(), &["selftest", "--quick", "--json"]);
     let record: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     check_record(&record);
     assert_eq!(ended.code, if record["passed"] == true { 0 } else { 98 }, "{record:#}");
-    assert!(ended.stderr.contains("prony: proof: freeze"), "{}", ended.stderr);
-    let saved = fs::read_to_string(file(state.path())).expect("it is saved");
+    assert!(ended.stderr.contains("prony: check: freeze"), "{}", ended.stderr);
+    let saved = fs::read_to_string(file(state.path())).expect("a saved result");
     assert_eq!(saved, ended.stdout);
 
     let server = Serve::start(&[]);
@@ -86,12 +85,12 @@ fn a_quick_self_test_is_saved_and_cited() {
     let cited = || run(state.path(), &[&load[..], &["--json"]].concat()).report().0["run"].take();
     let of = cited()["self_test"].take();
     assert_eq!(of["started_unix"], record["started_unix"]);
-    assert_eq!((of["proofs"].as_u64(), of["changed"].as_str()), (Some(6), Some("")));
+    assert_eq!((of["checks"].as_u64(), of["changed"].as_str()), (Some(6), Some("")));
     let text = run(state.path(), &load).stdout;
     let line = text.lines().find(|l| l.contains("self-test")).expect("a line");
     assert!(line.contains(record["host"]["kernel"].as_str().expect("a kernel")), "{line}");
 
-    // Another kernel, and another host.
+    // Another kernel; then another host.
     let changed = |key: &str| {
         let mut other = record.clone();
         other["host"][key] = "another".into();
@@ -99,13 +98,15 @@ fn a_quick_self_test_is_saved_and_cited() {
     };
     changed("kernel");
     assert_eq!(cited()["self_test"]["changed"], "the kernel");
-    assert!(run(state.path(), &load).stdout.contains("stale (the kernel changed since)"));
+    let text = run(state.path(), &load).stdout;
+    let line = text.lines().find(|l| l.contains("self-test")).expect("a line");
+    assert!(line.contains("stale, from ") && line.contains("(the kernel changed since)"), "{line}");
     changed("name");
     assert!(cited()["self_test"].is_null());
 }
 
 #[test]
-fn an_interrupted_self_test_tells_what_it_has_and_saves_nothing() {
+fn interrupted_self_test_prints_its_results_and_saves_nothing() {
     let _alone = alone();
     let state = TempDir::new().expect("a folder");
     let running = start(state.path(), &["selftest", "--quiet"]);
@@ -123,27 +124,27 @@ fn an_interrupted_self_test_tells_what_it_has_and_saves_nothing() {
     assert!(!file(state.path()).exists());
 }
 
-/// What a quick self-test does, in the words in which it tells of it.
+/// The progress messages of a quick self-test.
 const PHASES: [&str; 13] = [
-    "proof: fixed latency",
-    "proof: freeze",
-    "proof: counters",
-    "proof: bodies",
-    "proof: overload",
-    "proof: arrivals",
-    "the smallest times",
-    "send lag at 200 requests a second",
-    "send lag at 5000 requests a second",
+    "check: fixed latency",
+    "check: freeze",
+    "check: counters",
+    "check: bodies",
+    "check: overload",
+    "check: arrivals",
+    "shortest times",
+    "send lag at 200 requests/s",
+    "send lag at 5000 requests/s",
     "highest rate: closed load, auto",
     "highest rate: pipelined load, auto",
     "highest rate: tls load, auto",
     "highest rate: open load, auto",
 ];
-/// Where the proofs end, and where the rates begin.
-const PROOFS: usize = 6;
+/// The number of checks, and the index of the first search for a rate.
+const CHECKS: usize = 6;
 const RATES: usize = 9;
 
-/// How a self-test ended that was interrupted as it told of that; nothing may be saved.
+/// Interrupts a self-test after this progress message. It must save nothing.
 fn interrupted_at(line: &str, args: &[&str]) -> Ended {
     let state = TempDir::new().expect("a folder");
     let mut running = start(state.path(), &[&["selftest"], args].concat());
@@ -155,26 +156,26 @@ fn interrupted_at(line: &str, args: &[&str]) -> Ended {
     ended
 }
 
-/// All that was measured before the phase is there, and at most the phase itself beside it.
+/// Interrupts a self-test in this phase. The record must have all earlier phases, and no later one.
 fn check_interrupted(phase: usize) {
     let ended = interrupted_at(PHASES[phase], &["--quick", "--json"]);
     let record: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     check_shape(&record);
     assert_eq!((&record["interrupted"], &record["passed"]), (&true.into(), &false.into()));
     let length = |list: &str| record[list].as_array().expect("a list").len();
-    let found = length("proofs")
+    let found = length("checks")
         + usize::from(!record["floor"].is_null())
         + length("lags")
         + length("rates");
     assert!((phase..=phase + 1).contains(&found), "{}: {record:#}", PHASES[phase]);
-    assert_eq!(length("proofs"), found.min(PROOFS), "{record:#}");
+    assert_eq!(length("checks"), found.min(CHECKS), "{record:#}");
     assert_eq!(length("rates"), found.saturating_sub(RATES), "{record:#}");
 }
 
 #[test]
-fn ctrl_c_in_any_phase_leaves_what_was_measured_before() {
+fn interrupt_keeps_the_results_of_earlier_phases() {
     let _alone = alone();
-    // Most of a self-test is waiting, and nothing here depends on times.
+    // A self-test mostly waits, and this test does not depend on times.
     let next = AtomicUsize::new(0);
     let work = || {
         loop {
@@ -189,7 +190,8 @@ fn ctrl_c_in_any_phase_leaves_what_was_measured_before() {
         (0..4).for_each(|_| drop(scope.spawn(work)));
     });
     let text = interrupted_at(PHASES[RATES], &["--quick"]).stdout;
-    for part in ["arrivals: Poisson", "the smallest times here", "send lag by rate", "INTERRUPTED"]
+    for part in
+        ["arrivals: Poisson", "shortest times on this host", "send lag by rate", "INTERRUPTED"]
     {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -204,14 +206,14 @@ fn ctrl_c_in_any_phase_leaves_what_was_measured_before() {
     }
 }
 
-/// Once all is measured, Ctrl-C comes too late: the file is whole.
+/// After the last measurement, Ctrl-C has no effect.
 #[test]
-fn ctrl_c_while_the_file_is_written_loses_nothing() {
+fn interrupt_during_the_write_leaves_a_complete_file() {
     let _alone = alone();
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("record.json");
     mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).expect("a pipe");
-    // Somebody who reads late: the pipe is full, so that writing the file lasts.
+    // Fill the pipe, so that the write blocks until the test reads.
     let mut pipe = fs::OpenOptions::new().read(true).write(true).open(&path).expect("the pipe");
     let flags = fcntl_getfl(&pipe).expect("flags");
     fcntl_setfl(&pipe, flags | OFlags::NONBLOCK).expect("flags");
@@ -223,18 +225,21 @@ fn ctrl_c_while_the_file_is_written_loses_nothing() {
     let name = path.display().to_string();
     let mut running = start(folder.path(), &["selftest", "--quick", "-o", &name]);
     running.told(&format!("prony: {}", PHASES[PHASES.len() - 1]));
-    // The threads of client and servers end with the measuring; that of the signals stays.
+    // After the measurements, only the main thread and the signal thread remain.
     let tasks = PathBuf::from(format!("/proc/{}/task", running.pid()));
-    wait_until("the end of the measuring", || fs::read_dir(&tasks).is_ok_and(|t| t.count() == 2));
+    wait_until("the end of the measurements", || {
+        fs::read_dir(&tasks).is_ok_and(|t| t.count() == 2)
+    });
     running.signal(Signal::INT);
     thread::sleep(Duration::from_millis(100));
     let mut filled = vec![0; full];
-    pipe.read_exact(&mut filled).expect("what filled the pipe");
+    pipe.read_exact(&mut filled).expect("the bytes that filled the pipe");
     let ended = running.wait();
     assert!([0, 98].contains(&ended.code), "{ended:?}");
     fcntl_setfl(&pipe, flags | OFlags::NONBLOCK).expect("flags");
     let mut written = Vec::new();
-    // It ends with the pipe being empty, as this test could still write into it.
+    // The read ends with an empty pipe and not at end of file, as this test has it open for
+    // writing.
     let end = pipe.read_to_end(&mut written).expect_err("an empty pipe");
     assert_eq!(end.kind(), ErrorKind::WouldBlock);
     let record: Value = serde_json::from_slice(&written).expect("JSON");
@@ -243,23 +248,24 @@ fn ctrl_c_while_the_file_is_written_loses_nothing() {
     assert!(!ended.stdout.contains("INTERRUPTED"), "{ended:?}");
 }
 
-/// What cannot be saved is refused before anything is measured.
+/// An unwritable `--output` is refused before the measurements; an unwritable default file is not.
 #[test]
-fn it_is_saved_where_it_is_wanted() {
+fn checks_the_output_file_before_measuring() {
     let ended = run(Path::new("/nowhere"), &["selftest", "-o", "/nowhere/x/y.json"]);
     assert_eq!(ended.code, 2, "{ended:?}");
     assert!(ended.stderr.contains("--output /nowhere/x/y.json: cannot be written"), "{ended:?}");
-    // No folder can be where a file is, nor a file where a folder is.
+    // A file in the place of the directory, and a directory in the place of the file.
     let (file, folder) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
     fs::write(file.path().join("prony"), "").expect("written");
     fs::create_dir_all(folder.path().join("prony/selftest.json")).expect("a folder");
     side_by_side([file, folder], |state| {
         let ended = run(state.path(), &["selftest", "--quick"]);
         assert!([0, 98].contains(&ended.code), "{ended:?}");
-        assert!(ended.stdout.contains("proof"), "{ended:?}");
-        let warned = "prony: the self-test will not be saved, and later reports will not cite it: ";
+        assert!(ended.stdout.contains("checks"), "{ended:?}");
+        let warned =
+            "prony: the self-test will not be saved, and later reports cannot refer to it: ";
         assert!(ended.stderr.starts_with(warned), "{ended:?}");
-        assert!(ended.stderr.contains("name a file by --output"), "{ended:?}");
+        assert!(ended.stderr.contains("choose another file with --output"), "{ended:?}");
         assert!(!ended.stderr.contains("saved in"), "{ended:?}");
     });
 }

@@ -1,5 +1,5 @@
-//! Ctrl-C once: the load ends, what is in flight is waited for. Twice: at once. SIGTERM and SIGHUP
-//! wait for three seconds at most. The report is whole.
+//! The first Ctrl-C stops the load and waits for requests in flight, the second stops at once.
+//! SIGTERM and SIGHUP wait for at most three seconds. The report is always complete.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,14 +13,15 @@ fn sleep(ms: u64) {
     thread::sleep(Duration::from_millis(ms));
 }
 
-/// The requests that a client of 100 a second can have started by now. How long it took to come up
-/// is not known, so there may be far fewer; and it hears of the signal a little later.
+/// The maximum number of requests that a client with 100 requests per second can have started by
+/// now. There may be far fewer, as the time of its start is unknown, and it sees the signal
+/// slightly later.
 fn most_at_100(started: Instant) -> u64 {
     started.elapsed().as_millis() as u64 / 10 + 10
 }
 
 #[test]
-fn once_drains_and_reports() {
+fn first_signal_drains_and_reports() {
     let _alone = alone();
     let both = |driver| [Signal::INT, Signal::TERM].map(|signal| (driver, signal));
     side_by_side(drivers().into_iter().flat_map(both), |(driver, signal)| {
@@ -47,7 +48,7 @@ fn once_drains_and_reports() {
 }
 
 #[test]
-fn twice_ends_at_once_and_reports() {
+fn second_signal_stops_at_once_and_reports() {
     let _alone = alone();
     side_by_side(drivers(), |driver| {
         let server = Serve::start(&["--latency", "20s"]);
@@ -73,7 +74,7 @@ fn twice_ends_at_once_and_reports() {
 }
 
 #[test]
-fn the_text_report_of_an_interrupted_run_is_whole() {
+fn text_report_of_an_interrupted_run_is_complete() {
     let _alone = alone();
     let server = Serve::start(&["--latency", "5ms"]);
     let client = Running::start(&["-c", "5", "-d", "60s", &server.url("/")]);
@@ -84,18 +85,18 @@ fn the_text_report_of_an_interrupted_run_is_whole() {
     for word in ["p99", "interrupted", "200"] {
         assert!(ended.stdout.contains(word), "{word}: {}", ended.stdout);
     }
-    // What a busy machine does to the meter is the weightier reason.
+    // On a busy machine, a more important reason may hide this one.
     let words = ["INTERRUPTED", "CLIENT-LIMITED"];
     assert!(words.iter().any(|w| ended.stdout.contains(w)), "{}", ended.stdout);
 }
 
 #[test]
-fn the_server_ends_in_good_order() {
+fn server_stops_and_prints_its_summary() {
     let server = Serve::start(&["--latency", "1s"]);
     let idle = server.descriptors_when_idle();
     let client = Running::start(&["-c", "2", "-n", "2", "--json", "--quiet", &server.url("/")]);
     wait_until("two connections", || descriptors(server.pid()) == Some(idle + 2));
-    // Each brings its request at once.
+    // Each sends its request at once.
     sleep(300);
     let there = server.stop();
     let ended = client.wait();
@@ -103,20 +104,20 @@ fn the_server_ends_in_good_order() {
     assert_eq!(crate::rig::served(&there, "replies"), 3, "one was by hand");
 }
 
-/// A server that takes requests and answers none.
+/// A server that never replies.
 fn mute() -> Scripted {
     Scripted::start(|_, _| Deed::Keep(Vec::new()))
 }
 
-/// Wait until the server has that many requests.
+/// Waits until the server has this number of requests.
 fn requests(server: &Scripted, n: usize) {
     wait_until("the requests", || server.begun() >= n);
-    // The gauges follow.
+    // The gauges are updated slightly later.
     sleep(200);
 }
 
 #[test]
-fn sigterm_and_sighup_wait_for_three_seconds_at_most() {
+fn sigterm_and_sighup_wait_for_at_most_three_seconds() {
     let _alone = alone();
     let both = |driver| [Signal::TERM, Signal::HUP].map(|signal| (driver, signal));
     side_by_side(drivers().into_iter().flat_map(both), |(driver, signal)| {
@@ -131,7 +132,9 @@ fn sigterm_and_sighup_wait_for_three_seconds_at_most() {
         requests(&server, 5);
         let begun = Instant::now();
         client.signal(signal);
-        client.told("prony: ending: waiting for 5 replies, at most 3 s; once more ends at once\n");
+        client.told(
+            "prony: stopping: waiting for 5 replies, at most 3 s; press Ctrl-C to stop at once\n",
+        );
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
         let ended = client.wait();
         let took = begun.elapsed();
@@ -148,7 +151,7 @@ fn sigterm_and_sighup_wait_for_three_seconds_at_most() {
 }
 
 #[test]
-fn ctrl_c_waits_until_the_requests_own_timeouts() {
+fn ctrl_c_waits_until_the_timeouts_of_requests() {
     let _alone = alone();
     let server = mute();
     let url = format!("http://{}/", server.address());
@@ -157,7 +160,9 @@ fn ctrl_c_waits_until_the_requests_own_timeouts() {
     requests(&server, 5);
     let begun = Instant::now();
     client.signal(Signal::INT);
-    client.told("prony: ending: waiting for 5 replies, at most 6 s; once more ends at once\n");
+    client.told(
+        "prony: stopping: waiting for 5 replies, at most 6 s; press Ctrl-C to stop at once\n",
+    );
     let ended = client.wait();
     assert_eq!(ended.code, 130, "{ended:?}");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
@@ -167,7 +172,7 @@ fn ctrl_c_waits_until_the_requests_own_timeouts() {
 }
 
 #[test]
-fn the_second_signal_ends_at_once_whichever_it_is() {
+fn any_second_signal_stops_at_once() {
     let _alone = alone();
     let orders = [[Signal::INT, Signal::TERM], [Signal::TERM, Signal::INT]];
     side_by_side(orders, |[first, second]| {
@@ -187,12 +192,13 @@ fn the_second_signal_ends_at_once_whichever_it_is() {
 }
 
 #[test]
-fn every_command_says_what_it_waits_for() {
+fn every_command_shows_what_it_waits_for() {
     let _alone = alone();
     let server = mute();
     let (address, url) = (server.address(), format!("http://{}/", server.address()));
-    let told = "prony: ending: waiting for 2 replies, at most 3 s; once more ends at once\n";
-    let one = "prony: ending: waiting for 1 reply, at most 3 s; once more ends at once\n";
+    let told =
+        "prony: stopping: waiting for 2 replies, at most 3 s; press Ctrl-C to stop at once\n";
+    let one = "prony: stopping: waiting for 1 reply, at most 3 s; press Ctrl-C to stop at once\n";
     let loads: [(&[&str], &str); 5] = [
         (&["rtt", &address, "-c", "2"], told),
         (&["spectrum", &address], one),
@@ -213,7 +219,7 @@ fn every_command_says_what_it_waits_for() {
 }
 
 #[test]
-fn no_signal_leaves_a_file_beside_the_report() {
+fn signals_leave_no_temporary_files() {
     let _alone = alone();
     let cases = [&[Signal::KILL][..], &[Signal::USR1], &[Signal::ALARM], &[Signal::INT; 3]];
     side_by_side(cases, |signals| {
@@ -229,7 +235,7 @@ fn no_signal_leaves_a_file_beside_the_report() {
         requests(&server, 2);
         for signal in signals {
             crate::rig::kill(&child, *signal);
-            // The third comes before the report is written, or after it.
+            // The third signal arrives before or after the report is written.
             sleep(15);
         }
         let status = child.wait().expect("a child");

@@ -1,4 +1,4 @@
-//! `--simulate`: the same arguments, the same bytes.
+//! `--simulate`: the same arguments give identical output.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use crate::rig::{Serve, alone, measure, prony};
 
 #[test]
-fn the_same_seed_gives_the_same_bytes() {
+fn same_seed_gives_identical_output() {
     for format in ["text", "json", "csv", "hgrm", "hlog"] {
         for load in [
             &["-c", "10", "-n", "5k", "--simulate-latency", "exp:1ms"][..],
@@ -29,9 +29,9 @@ fn the_same_seed_gives_the_same_bytes() {
     }
 }
 
-/// P1: nobody has to guess which kind of load a figure is of.
+/// P1: the report names the kind of load.
 #[test]
-fn p01_the_report_names_the_loop_and_the_law() {
+fn p01_report_names_the_loop_and_the_arrival_process() {
     let told = |load: &[&str], format: &str| {
         let more = ["--simulate", "1", "--format", format, "http://virtual/"];
         let ended = prony(&[load, &more].concat());
@@ -57,10 +57,10 @@ fn p01_the_report_names_the_loop_and_the_law() {
     }
 }
 
-/// 1,000 requests come in a second in which two connections carry about 200: the report says that
-/// the cap held them back, and that the meter was not at fault.
+/// 1,000 requests arrive in a second in which two connections carry about 200: the report says that
+/// the connection limit delayed them, and that the client was not the limit.
 #[test]
-fn a_cap_that_holds_requests_back_is_told() {
+fn reports_a_connection_limit_that_delays_requests() {
     let run = |cap: &str, format: &str| {
         let load = ["-r", "1k", "-d", "1s", "--simulate-latency", "fixed:10ms", "-c", cap];
         let more = ["--simulate", "1", "--format", format, "http://virtual/"];
@@ -68,7 +68,7 @@ fn a_cap_that_holds_requests_back_is_told() {
         assert_eq!(ended.code, 0, "{ended:?}");
         ended
     };
-    let words = "The cap of 2 connections held requests back: 998 of 1,000 waited";
+    let words = "The limit of 2 connections delayed requests: 998 of 1,000 waited";
     let told = run("2", "text").stdout;
     assert!(told.split_whitespace().collect::<Vec<_>>().join(" ").contains(words), "{told}");
     assert!(told.contains("VALID"), "{told}");
@@ -76,11 +76,11 @@ fn a_cap_that_holds_requests_back_is_told() {
     assert_eq!(report.verdict(), "VALID");
     let notes = report.0["run"]["notes"].as_array().expect("a list");
     assert!(notes.iter().any(|n| n.as_str().is_some_and(|n| n.starts_with(words))), "{notes:?}");
-    assert!(!run("50", "text").stdout.contains("held requests back"));
+    assert!(!run("50", "text").stdout.contains("delayed requests"));
 }
 
 #[test]
-fn the_same_seed_gives_the_same_schedule_on_the_network() {
+fn same_seed_gives_the_same_schedule_on_the_network() {
     let _alone = alone();
     let arrivals = |seed: &str| {
         let folder = TempDir::new().expect("a folder");
@@ -94,7 +94,7 @@ fn the_same_seed_gives_the_same_schedule_on_the_network() {
         text.lines().map(|l| l.parse().expect("a number")).collect::<Vec<f64>>()
     };
     let a = arrivals("3");
-    // A busy machine can move arrivals, but it cannot make two schedules one.
+    // A busy machine can delay arrivals, but cannot make different schedules equal.
     let again: Vec<f64> = (0..3).map(|_| moved(&a, &arrivals("3"))).collect();
     assert!(again.iter().any(|&share| share < 0.2), "of the arrivals {again:?} have moved");
     let other = moved(&a, &arrivals("4"));

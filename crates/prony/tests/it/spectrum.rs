@@ -1,4 +1,4 @@
-//! `prony spectrum`, as people run it.
+//! `prony spectrum` as users run it.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::rig::{Running, free_port, prony};
 use crate::rtt::Echo;
 
-/// A short spectrum to its end, whatever its verdict: what it says, as JSON.
+/// Runs a short spectrum, and returns its JSON, whatever the verdict.
 fn spectrum(args: &[&str]) -> Value {
     let short = ["-n", "20", "--warmup", "2", "--repeat", "1", "--json", "--quiet"];
     let ended = prony(&[&["spectrum"], args, &short, &["--accept-invalid"]].concat());
@@ -22,7 +22,7 @@ fn a_spectrum_has_a_row_for_each_length_and_transport() {
     let echo = Echo::tcp();
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).display().to_string();
-    let (svg, png, csv) = (file("s.svg"), file("s.png"), file("s.csv"));
+    let [svg, png, csv, html] = ["s.svg", "s.png", "s.csv", "s.html"].map(file);
     let ended = prony(&[
         "spectrum",
         echo.at(),
@@ -47,6 +47,8 @@ fn a_spectrum_has_a_row_for_each_length_and_transport() {
         &png,
         "-o",
         &csv,
+        "-o",
+        &html,
     ]);
     assert_eq!(ended.code, 0, "{ended:?}");
     let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
@@ -65,10 +67,16 @@ fn a_spectrum_has_a_row_for_each_length_and_transport() {
     assert_eq!(String::from_utf8_lossy(&read(&csv)).lines().count(), 9);
     assert!(String::from_utf8_lossy(&read(&svg)).contains("udp p99"));
     assert!(read(&png).starts_with(b"\x89PNG"));
+    let html = String::from_utf8_lossy(&read(&html)).into_owned();
+    assert!(html.contains(">udp p99<"), "the plot");
+    for cell in cells {
+        let figure = cell["p50"]["ns"].to_string();
+        assert!(html.contains(&format!("<td><data value=\"{figure}\">")), "{figure} in {html}");
+    }
 }
 
 #[test]
-fn p13_a_spectrum_repeats_its_order_by_the_seed() {
+fn p13_same_seed_gives_the_same_order() {
     let echo = Echo::tcp();
     let order = |seed: &str| {
         let shape = ["-s", "1..16", "-n", "5", "--repeat", "3", "--accept-invalid", "--json"];
@@ -87,7 +95,7 @@ fn p13_a_spectrum_repeats_its_order_by_the_seed() {
 }
 
 #[test]
-fn an_interrupted_spectrum_keeps_what_it_has() {
+fn interrupted_spectrum_keeps_its_results() {
     let echo = Echo::tcp();
     let running = Running::start(&[
         "spectrum",
@@ -111,9 +119,9 @@ fn an_interrupted_spectrum_keeps_what_it_has() {
     assert!(report["cells"].as_array().is_some_and(|cells| !cells.is_empty()), "{report}");
 }
 
-/// Transports that cannot share a port or a path are measured side by side all the same.
+/// Transports that cannot share a port or a path can have separate responders.
 #[test]
-fn each_transport_can_have_a_responder_of_its_own() {
+fn transports_can_have_separate_responders() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| format!("unix:{}", folder.path().join(name).display());
     let plain = Echo::tcp();
@@ -136,7 +144,7 @@ fn each_transport_can_have_a_responder_of_its_own() {
     }
 }
 
-/// What does not fit into a datagram is left out, and the report says so.
+/// Lengths that do not fit into a datagram are left out, and the report says so.
 #[test]
 fn all_lengths_that_a_transport_has() {
     let echo = Echo::tcp();
@@ -146,23 +154,23 @@ fn all_lengths_that_a_transport_has() {
         cells.iter().map(|c| (c["transport"].as_str(), c["size"].as_u64())).collect();
     let cell = |transport, size| (Some(transport), Some(size));
     assert_eq!(told, [cell("tcp", 32_768), cell("tcp", 65_536), cell("udp", 32_768)]);
-    let said = "A message over UDP has at most 65,487 bytes: left out there: 65,536.";
+    let said = "Messages over UDP have at most 65,487 bytes; left out for UDP: 65,536.";
     assert!(report["notes"].as_array().is_some_and(|notes| notes.iter().any(|n| n == said)));
 }
 
 #[test]
-fn what_cannot_be_is_said_before_anything_is_measured() {
+fn rejects_invalid_input_before_measuring() {
     let echo = Echo::tcp();
     let at = echo.at();
     for (args, said) in [
         (&[at, "--transport", "tcp,unix"][..], "needs a path"),
-        (&[at, "-o", "x.html"], "is told in"),
-        (&[at, "127.0.0.1:9"], "127.0.0.1:9`: is one target too many"),
-        (&["tls=127.0.0.1:9", "tls=127.0.0.1:8"], "is one target too many"),
-        (&["tls=unix:/tmp/x"], "needs a HOST:PORT"),
+        (&[at, "-o", "x.hlog"], "a spectrum can be written as .html, .svg, .png, .json or .csv"),
+        (&[at, "127.0.0.1:9"], "127.0.0.1:9`: is ambiguous"),
+        (&["tls=127.0.0.1:9", "tls=127.0.0.1:8"], "is ambiguous"),
+        (&["tls=unix:/tmp/x"], "needs HOST:PORT"),
         (&[at, "--transport", "udp", "-s", "64k"], "at most 65487 bytes"),
-        (&[at, "--insecure"], "--insecure needs --transport tls"),
-        (&[at, "--source", "203.0.113.1"], "must be one of this machine's"),
+        (&[at, "--sni", "a"], "--sni needs --transport tls"),
+        (&[at, "--source", "203.0.113.1"], "must be an address of this machine"),
     ] {
         let ended = prony(&[&["spectrum"][..], args].concat());
         assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{args:?}: {ended:?}");
@@ -172,10 +180,10 @@ fn what_cannot_be_is_said_before_anything_is_measured() {
 }
 
 #[test]
-fn what_never_answers_is_told_with_its_reason() {
+fn reports_why_a_responder_never_replies() {
     let nobody = format!("127.0.0.1:{}", free_port());
     let ended = prony(&["spectrum", &nobody, "-n", "5", "-s", "1", "--repeat", "1"]);
     assert_eq!(ended.code, 1, "{ended:?}");
-    let said = "1 of 1: tcp, 1 byte: no reply: nobody listens at the address";
+    let said = "1 of 1: tcp, 1 byte: no reply: no server listens at the address";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
 }

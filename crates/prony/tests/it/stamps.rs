@@ -1,4 +1,4 @@
-//! `--timestamps`: what the kernel noted, against servers whose time is known and a client that is
+//! `--timestamps`: kernel timestamps with servers of known latency, and with a client that is
 //! stopped.
 
 use std::fs;
@@ -14,7 +14,7 @@ use crate::rig::{Report, Running, Serve, alone, measure, once_of_three, prony};
 const PARTS: [&str; 6] =
     ["waiting", "to_scheduler", "to_device", "wire_and_peer", "to_user", "transfer"];
 
-/// What the report tells of phases.
+/// The phases of the report.
 struct Phases(Value);
 
 impl Phases {
@@ -37,12 +37,12 @@ impl Phases {
         self.0["times"][part]["min_ns"].as_f64().expect("a time") / 1e6
     }
 
-    /// The mean of what is the client's own.
+    /// The mean time of the client's own phases.
     fn client(&self) -> f64 {
         ["waiting", "to_scheduler", "to_device", "to_user"].map(|part| self.mean(part)).iter().sum()
     }
 
-    /// Nearly all are stamped, the parts add up to the whole, and the shares to one.
+    /// Checks that nearly all requests have timestamps, and that parts and shares add up.
     fn assert_adds_up(&self, replies: u64, what: &str) {
         let (stamped, unstamped) = (self.number("stamped"), self.number("unstamped"));
         assert_eq!(stamped + unstamped, replies, "{what}");
@@ -60,7 +60,7 @@ impl Phases {
 /// Over HTTP in every way that bytes can go: the parts add up, and no request came back before the
 /// server's time had passed.
 #[test]
-fn p09_http_is_split_and_adds_up() {
+fn p09_splits_http_requests_into_parts_that_add_up() {
     let law = ["--latency", "fixed:3ms"];
     let v4 = Serve::start(&law);
     let v6 = Serve::at("[::1]:0", &law);
@@ -94,7 +94,7 @@ fn is_split(report: &Report, least: f64, what: &str) {
 
 /// The requests of sessions, too: in a closed loop and in an open one, alone and in bursts.
 #[test]
-fn p09_sessions_are_split_and_add_up() {
+fn p09_splits_session_requests_into_parts_that_add_up() {
     let server = Serve::start(&["--latency", "fixed:3ms"]);
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("plan.toml");
@@ -111,9 +111,9 @@ fn p09_sessions_are_split_and_add_up() {
     }
 }
 
-/// Twenty milliseconds more at the server are twenty more on the wire and there, none elsewhere.
+/// 20 ms more at the server add 20 ms to "wire + peer", and nothing to the other parts.
 #[test]
-fn p09_a_slow_server_is_not_the_client() {
+fn p09_attributes_a_slow_server_to_the_server() {
     let _alone = alone();
     once_of_three(|| {
         let at = |latency: &str| {
@@ -136,7 +136,7 @@ fn p09_a_slow_server_is_not_the_client() {
 /// A client that is stopped again and again waits and reads late; the server's time stays what it
 /// was.
 #[test]
-fn p09_a_busy_client_is_not_the_server() {
+fn p09_attributes_a_busy_client_to_the_client() {
     let _alone = alone();
     once_of_three(|| {
         let server = Serve::start(&["--latency", "fixed:2ms"]);
@@ -168,7 +168,7 @@ fn p09_a_busy_client_is_not_the_server() {
 }
 
 #[test]
-fn what_cannot_be_stamped_is_refused_and_io_uring_gives_way() {
+fn rejects_transports_without_timestamps_and_uses_epoll() {
     let server = Serve::start(&[]);
     let url = server.url("/");
     for (args, said) in [
@@ -184,5 +184,5 @@ fn what_cannot_be_stamped_is_refused_and_io_uring_gives_way() {
     let report = measure(&["-c", "1", "-n", "5", "--driver", "uring", "--timestamps", &url]);
     assert_eq!(report.0["run"]["driver"], "epoll");
     let notes = report.0["run"]["notes"].to_string();
-    assert!(notes.contains("epoll was taken in its place"), "{notes}");
+    assert!(notes.contains("the epoll driver was used instead"), "{notes}");
 }

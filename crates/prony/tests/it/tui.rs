@@ -101,7 +101,7 @@ fn it_is_the_default_on_a_terminal_and_the_report_follows() {
     let server = Serve::start(&["--latency", "5ms"]);
     let args = format!("-r 200 -d 600s --timeout 10s {}", server.url("/"));
     let terminal = Terminal::start((100, 50), "", &args);
-    let words = ["running", "200/s asked", "response times", "200: ", "send lag", "left"];
+    let words = ["running", "target 200/s", "response times", "200: ", "send lag", "left"];
     terminal.wait_for(&words);
     terminal.press("?");
     terminal.wait_for(&["back to the figures"]);
@@ -134,7 +134,7 @@ fn a_second_key_ends_the_run_at_once() {
 }
 
 #[test]
-fn keys_change_the_rate_and_the_report_tells_it() {
+fn keys_change_the_rate_and_the_report_shows_it() {
     if !have("tmux") {
         return;
     }
@@ -144,15 +144,15 @@ fn keys_change_the_rate_and_the_report_tells_it() {
     let path = report.path().display();
     let args = format!("-r 100 -d 600s -o {path} {}", server.url("/"));
     let terminal = Terminal::start((100, 50), "", &args);
-    terminal.wait_for(&["running", "100/s asked"]);
+    terminal.wait_for(&["running", "target 100/s"]);
     terminal.press("p");
-    terminal.wait_for(&["paused", "0.00/s asked", "0.00/s answered"]);
+    terminal.wait_for(&["paused", "target 0.00/s", "0.00/s completed"]);
     terminal.press("+");
     terminal.press("+");
     terminal.press("p");
-    terminal.wait_for(&["running", "121/s asked (121 %)"]);
+    terminal.wait_for(&["running", "target 121/s (121 %)"]);
     // Whole intervals of it.
-    terminal.wait_for(&["121/s answered"]);
+    terminal.wait_for(&["121/s completed"]);
     terminal.press("q");
     terminal.wait_for_end(130);
 
@@ -162,17 +162,17 @@ fn keys_change_the_rate_and_the_report_tells_it() {
     let rates: Vec<f64> = pieces.iter().filter_map(|piece| piece["from"].as_f64()).collect();
     assert_eq!(rates, [100.0, 0.0, 121.0], "{pieces:?}");
     let notes = report["run"]["notes"].to_string();
-    assert!(notes.contains("a pause from") && notes.contains("121 % from"), "{notes}");
+    assert!(notes.contains("paused from") && notes.contains("121 % from"), "{notes}");
     // What was started is what these pieces ask for, but for what the threads that heard of the end
     // first have not started; without the pause it would be a hundred more for each of its seconds.
-    let asked = report["measurement"]["rates"]["asked_rate"].as_f64().expect("a rate");
+    let asked = report["measurement"]["rates"]["target_rate"].as_f64().expect("a rate");
     let window = report["measurement"]["rates"]["window_ns"].as_f64().expect("a window") / 1e9;
     let started = report["measurement"]["tally"]["started"].as_f64().expect("a count");
     assert!((asked * window - started).abs() < 60.0, "{asked}/s in {window} s, not {started}");
 }
 
 #[test]
-fn a_job_that_was_stopped_takes_the_terminal_up_again() {
+fn continued_job_restores_the_screen() {
     if !have("tmux") {
         return;
     }
@@ -193,7 +193,7 @@ fn a_job_that_was_stopped_takes_the_terminal_up_again() {
 
 /// Ctrl-\\ is off while the screen is there; `kill -QUIT` from elsewhere is not.
 #[test]
-fn a_quit_from_outside_leaves_the_terminal_as_it_was() {
+fn sigquit_restores_the_terminal() {
     if !have("tmux") {
         return;
     }
@@ -208,7 +208,7 @@ fn a_quit_from_outside_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
-fn keys_that_can_do_nothing_say_so() {
+fn keys_without_effect_show_a_message() {
     if !have("tmux") {
         return;
     }
@@ -223,7 +223,7 @@ fn keys_that_can_do_nothing_say_so() {
 }
 
 #[test]
-fn terminals_of_any_size_and_kind() {
+fn supports_terminals_of_any_size_and_kind() {
     if !have("tmux") {
         return;
     }
@@ -234,23 +234,23 @@ fn terminals_of_any_size_and_kind() {
     let screen = terminal.wait_for(&["running", "p50", "200: "]);
     assert!(screen.is_ascii(), "{screen}");
     let inked = terminal.tmux(&["capture-pane", "-p", "-e"]);
-    let coloured = (30..=37).chain(90..=97).any(|code| inked.contains(&format!("{code}m")));
-    assert!(!coloured, "{inked}");
+    let colored = (30..=37).chain(90..=97).any(|code| inked.contains(&format!("{code}m")));
+    assert!(!colored, "{inked}");
     terminal.resize(20, 5);
     let mut screen = String::new();
     wait_until("five lines of twenty columns", || {
         screen = terminal.screen();
         let lines: Vec<&str> = screen.lines().collect();
-        lines.len() == 5 && lines[0].starts_with("running") && lines[4].starts_with("q end")
+        lines.len() == 5 && lines[0].starts_with("running") && lines[4].starts_with("q stop")
     });
     terminal.resize(90, 30);
-    terminal.wait_for(&["running", "p50", "meter", "q q end at once"]);
+    terminal.wait_for(&["running", "p50", "meter", "q q stop at once"]);
     terminal.press("C-c");
     terminal.wait_for_end(130);
 }
 
 #[test]
-fn without_a_terminal_there_is_a_line_a_second() {
+fn prints_a_line_per_second_without_a_terminal() {
     let server = Serve::start(&[]);
     let url = server.url("/");
     let refused = prony(&["--tui", "-n", "1", &url]);

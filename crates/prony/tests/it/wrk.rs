@@ -1,5 +1,5 @@
-//! `prony wrk` beside the real wrk: the same bytes to the server, the same lines in the same
-//! layout, figures apart.
+//! `prony wrk` compared with the real wrk: the same bytes to the server, and the same lines in the
+//! same layout, with other figures.
 
 use crate::beside::{nginx, real, shape};
 use crate::rig::{Ended, Serve, alone, free_port, have, prony};
@@ -29,7 +29,7 @@ fn lines(report: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_server_gets_the_same_bytes() {
+fn sends_the_same_bytes_as_wrk() {
     if !have("wrk") {
         return;
     }
@@ -51,7 +51,7 @@ fn the_server_gets_the_same_bytes() {
 }
 
 #[test]
-fn the_report_is_the_same_line_by_line() {
+fn prints_the_same_report_as_wrk() {
     if !have("wrk") || !have("nginx") {
         return;
     }
@@ -72,7 +72,7 @@ fn the_report_is_the_same_line_by_line() {
 }
 
 #[test]
-fn secured_servers_too() {
+fn prints_the_same_report_as_wrk_over_tls() {
     if !have("wrk") || !have("nginx") {
         return;
     }
@@ -87,7 +87,7 @@ fn secured_servers_too() {
 }
 
 #[test]
-fn what_cannot_be_connected_to_is_said_as_wrk_says_it() {
+fn reports_failed_connects_as_wrk_does() {
     let _alone = alone();
     let url = format!("http://127.0.0.1:{}/", free_port());
     let words = ["-c", "2", "-t", "1", "-d", "60", &url];
@@ -104,7 +104,7 @@ fn what_cannot_be_connected_to_is_said_as_wrk_says_it() {
 }
 
 #[test]
-fn socket_errors_are_told() {
+fn reports_socket_errors() {
     let _alone = alone();
     let server = Scripted::start(|n, _| match n {
         3 => Deed::Reset,
@@ -121,7 +121,7 @@ fn socket_errors_are_told() {
 }
 
 #[test]
-fn slow_replies_are_counted_and_told() {
+fn counts_and_reports_slow_replies() {
     let _alone = alone();
     let server = Serve::start(&["--latency", "1200ms"]);
     let url = server.url("/");
@@ -139,7 +139,7 @@ fn slow_replies_are_counted_and_told() {
 }
 
 #[test]
-fn refusals() {
+fn rejects_invalid_input_as_wrk_does() {
     let cases: [(&[&str], &str); 3] = [
         (
             &["-s", "x.lua", "http://127.0.0.1:1/"],
@@ -161,7 +161,7 @@ fn refusals() {
 
 /// The real one prints its usage on standard output, whatever is wrong.
 #[test]
-fn usage_is_printed_where_wrk_prints_it() {
+fn prints_usage_to_standard_output_as_wrk_does() {
     let cases: [(&[&str], &str); 6] = [
         (&["notaurl"], "invalid URL: notaurl\n"),
         (&["127.0.0.1:1/"], "invalid URL: 127.0.0.1:1/\n"),

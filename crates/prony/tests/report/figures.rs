@@ -1,6 +1,8 @@
-//! What the formats tell, against the figures of the summary.
+//! Compares the contents of the formats with the figures of the summary.
 
+use prony_core::plan::Load;
 use prony_core::summary::Summary;
+use prony_core::target::Endpoint;
 use prony_core::units::Span;
 use prony_report::{Format, Style, json, render};
 
@@ -11,22 +13,25 @@ fn text(summary: &Summary) -> String {
 }
 
 #[test]
-fn the_text_report_fits_on_a_screen() {
+fn text_report_fits_on_a_screen() {
     for summary in [sample::open(), sample::closed(), sample::everything(), empty()] {
-        for colour in [false, true] {
-            let told = render(Format::Text, &summary, &Style { colour });
-            let told = without_colours(&String::from_utf8(told).expect("text is UTF-8"));
-            assert_eq!(told, text(&summary), "a colour changes no letter");
+        for color in [false, true] {
+            let report = render(Format::Text, &summary, &Style { color, ..Style::default() });
+            let report = without_colors(&String::from_utf8(report).expect("text is UTF-8"));
+            assert_eq!(report, text(&summary), "a color changes no letter");
         }
-        let told = text(&summary);
-        assert!(told.lines().count() <= 40, "{} lines:\n{told}", told.lines().count());
-        for line in told.lines() {
+        let report = text(&summary);
+        let stages = report.lines().skip_while(|l| !l.starts_with("  stage at"));
+        let stages = stages.take_while(|l| !l.starts_with("  errors")).count();
+        let lines = report.lines().count() - stages;
+        assert!(lines <= 40, "{lines} lines:\n{report}");
+        for line in report.lines() {
             assert!(line.chars().count() <= 100, "{line}");
         }
     }
 }
 
-fn without_colours(text: &str) -> String {
+fn without_colors(text: &str) -> String {
     let mut pieces = text.split("\x1b[");
     let first = pieces.next().unwrap_or_default().to_owned();
     pieces.fold(first, |all, piece| all + piece.split_once('m').map_or("", |(_, rest)| rest))
@@ -35,21 +40,21 @@ fn without_colours(text: &str) -> String {
 fn empty() -> Summary {
     let mut summary = sample::closed();
     summary.main = prony_core::record::Tally::default();
-    summary.meters.clear();
+    summary.workers.clear();
     summary.plan.calls.clear();
     summary
 }
 
-/// What a network card has noted is told where one has, beside the parts and in no share.
+/// Times of the network card have a row of their own, without a share.
 #[test]
-fn a_cards_times_are_told_where_there_are_any() {
+fn card_times_have_a_row_where_the_card_noted_any() {
     let mut summary = sample::exchange();
-    let told = text(&summary);
-    let card = told.lines().find(|l| l.trim_start().starts_with("by the card"));
+    let report = text(&summary);
+    let card = report.lines().find(|l| l.trim_start().starts_with("by the card"));
     let card: Vec<&str> = card.expect("a row").split_whitespace().collect();
     assert_eq!((card[3], card.last()), ("-", Some(&"us")), "{card:?}");
-    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains("39 with the network card's too"), "{told}");
+    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(report.contains("39 with the network card's too"), "{report}");
     let phases = summary.main.phases.as_mut().expect("stamps");
     phases.by_card = prony_core::record::hist::Hist::new();
     assert!(!text(&summary).contains("card"), "{}", text(&summary));
@@ -57,89 +62,156 @@ fn a_cards_times_are_told_where_there_are_any() {
 
 /// A thread that did nothing but spin was busy for none of its time, and used a processor.
 #[test]
-fn busy_shares_and_processor_time_are_there_for_threads_that_only_spin() {
+fn spinning_threads_have_busy_share_and_cpu_time() {
     let mut summary = sample::open();
     assert!(text(&summary).contains("busy"), "{}", text(&summary));
-    for meter in &mut summary.meters {
+    for meter in &mut summary.workers {
         meter.spin = meter.cpu();
     }
-    let told = text(&summary);
-    assert!(told.contains("busy") && told.contains("CPU"), "{told}");
+    let report = text(&summary);
+    assert!(report.contains("busy") && report.contains("CPU"), "{report}");
 }
 
 #[test]
-fn limits_that_are_none_are_no_numbers() {
+fn disabled_timeouts_are_named_rather_than_shown_as_numbers() {
     let mut summary = sample::closed();
     (summary.plan.timeout, summary.plan.connect_timeout) = (Span::MAX, Span::MAX);
-    let told = text(&summary);
-    assert!(told.contains("no timeout, any time to connect"), "{told}");
+    let report = text(&summary);
+    assert!(report.contains("no timeout, no connect timeout"), "{report}");
 }
 
 #[test]
-fn nothing_that_is_zero_is_told() {
+fn zero_amounts_have_no_line() {
     let mut summary = sample::closed();
     let line = |summary: &Summary, label: &str| {
-        let told = text(summary);
-        told.lines().find(|l| l.trim_start().starts_with(label)).unwrap_or_default().to_owned()
+        let report = text(summary);
+        report.lines().find(|l| l.trim_start().starts_with(label)).unwrap_or_default().to_owned()
     };
-    let mut meter = summary.meters[0].clone();
+    let mut meter = summary.workers[0].clone();
     (meter.cpu_user, meter.cpu_system) = (Span::from_millis(1), Span::ZERO);
     meter.wall = Span::from_millis(9);
-    summary.meters = vec![meter];
-    let told = text(&summary);
-    assert!(told.contains(" user") && !told.contains(" system"), "{told}");
+    summary.workers = vec![meter];
+    let report = text(&summary);
+    assert!(report.contains(" user") && !report.contains(" system"), "{report}");
     // All replies in the drain, and none at all.
     summary.main.replies_in_drain = summary.main.replies;
     summary.main.bytes_in_drain = summary.main.bytes_received();
-    assert!(line(&summary, "rate").contains("none answered before the drain"));
+    assert!(line(&summary, "rate").contains("none completed before the drain"));
     assert!(line(&summary, "data").contains(" received, "), "{}", line(&summary, "data"));
     (summary.main.replies, summary.main.replies_in_drain) = (0, 0);
-    assert!(line(&summary, "rate").contains("none answered"));
-    let told = text(&empty());
-    assert_eq!(line(&empty(), "requests").trim_start(), "requests    none", "{told}");
-    assert!(!told.contains("0/s"), "{told}");
+    assert!(line(&summary, "rate").contains("none completed"));
+    let report = text(&empty());
+    assert_eq!(line(&empty(), "requests").trim_start(), "requests    none", "{report}");
+    assert!(!report.contains("0/s"), "{report}");
 }
 
 #[test]
-fn an_empty_run_is_told_in_every_format() {
+fn every_format_renders_an_empty_run() {
     let texts = [Format::Text, Format::Json, Format::Csv, Format::Hgrm, Format::Hlog];
     let all = texts.into_iter().chain([Format::Html, Format::Svg]);
     for format in all {
-        let told = render(format, &empty(), &Style::default());
-        let told = String::from_utf8(told).expect("all formats are UTF-8");
-        assert!(told.ends_with('\n'), "{format:?}");
-        assert!(!told.contains("NaN") && !told.contains("inf"), "{format:?}: {told}");
+        let report = render(format, &empty(), &Style::default());
+        let report = String::from_utf8(report).expect("all formats are UTF-8");
+        assert!(report.ends_with('\n'), "{format:?}");
+        assert!(!report.contains("NaN") && !report.contains("inf"), "{format:?}: {report}");
     }
 }
 
 #[test]
-fn equal_response_and_service_are_not_told_twice() {
-    let told = text(&sample::closed());
-    assert!(told.contains("the same as response"), "{told}");
-    assert!(!text(&sample::open()).contains("the same as response"));
+fn service_equal_to_response_has_no_row() {
+    let report = text(&sample::closed());
+    assert!(report.contains("same as response"), "{report}");
+    assert!(!text(&sample::open()).contains("same as response"));
 }
 
 #[test]
-fn zeros_are_not_told() {
-    let told = text(&sample::closed());
-    for word in ["failed", "unfinished", "errors", "sent again", "warm-up", "send lag", "queue"] {
-        assert!(!told.contains(word), "{word} in\n{told}");
+fn report_without_failures_names_none() {
+    let report = text(&sample::closed());
+    for word in ["failed", "unfinished", "errors", "retried", "warm-up", "send lag", "queue"] {
+        assert!(!report.contains(word), "{word} in\n{report}");
     }
 }
 
 #[test]
-fn withheld_quantiles_are_dashes_with_the_count_that_they_need() {
-    let told = text(&sample::closed());
-    let response = told.lines().find(|l| l.starts_with("  response")).expect("it is told");
+fn percentiles_without_enough_samples_are_dashes_with_a_footnote() {
+    let report = text(&sample::closed());
+    let response = report.lines().find(|l| l.starts_with("  response")).expect("a row");
     assert_eq!(response.matches(" -").count(), 7, "{response}");
+    let words = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    let needs = "(p50: 20, p75: 40, p90: 100, p95: 200, p99: 1k, p99.9: 10k, p99.99: 100k)";
+    assert!(words.contains(needs), "{report}");
+}
+
+/// A note lists only percentiles that a row lacks, and names the rows where they differ.
+#[test]
+fn footnote_names_rows_and_the_lowest_percentile_that_they_lack() {
+    let words = text(&sample::open()).split_whitespace().collect::<Vec<_>>().join(" ");
+    let note = words.split("fewer samples than that percentile needs ").nth(1).expect("a note");
+    assert!(note.starts_with("(response, service,"), "{note}");
+    assert!(note.contains("from p99.9: 10k; queue from p99: 1k; connect, failed from p50: 20)"));
+}
+
+/// The interval of a mean over a ramp says nothing of a constant rate.
+#[test]
+fn ramp_shows_no_interval_of_the_rate() {
+    let mut summary = sample::open();
+    let rate = |summary: &Summary| {
+        let report = text(summary);
+        report.lines().find(|l| l.starts_with("  rate")).expect("a rate").to_owned()
+    };
+    assert!(rate(&summary).contains("+- "), "{}", rate(&summary));
+    let Load::Open { rate: plan, .. } = &mut summary.plan.load else { panic!("an open loop") };
+    plan.pieces[0].from /= 2.0;
+    assert!(!rate(&summary).contains("+- "), "{}", rate(&summary));
+    let report = render(Format::Json, &summary, &Style::default());
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("it is JSON");
+    let whole = &report["measurement"]["ci95"]["rate"];
+    assert_eq!(whole["no_interval"], "rate-changes", "{whole}");
+    let stages = report["measurement"]["stages"].as_array().expect("stages");
+    assert_eq!(stages.len(), 8);
+    let figures =
+        |key: &str| stages.iter().filter_map(|s| s["measured"][key].as_u64()).sum::<u64>();
+    assert_eq!(figures("started"), summary.main.started);
+}
+
+/// A histogram takes no line from the rest of the report.
+#[test]
+fn histogram_is_added_to_the_text_report() {
+    for summary in [sample::open(), sample::everything()] {
+        let style = Style { histogram: true, ..Style::default() };
+        let with = String::from_utf8(render(Format::Text, &summary, &style)).expect("UTF-8");
+        let without = text(&summary);
+        let rest: Vec<&str> = without.lines().collect();
+        let added: Vec<&str> = with.lines().filter(|line| !rest.contains(line)).collect();
+        assert!(added[0].starts_with("  histogram"), "{with}");
+        let counts = added[1..].iter().map(|line| {
+            let count = line.split_whitespace().nth(2).expect("a count");
+            count.replace(',', "").parse::<u64>().expect("a count")
+        });
+        assert_eq!(counts.sum::<u64>(), summary.main.times.response.count(), "{with}");
+        assert!(rest.iter().all(|line| with.contains(line)), "{with}");
+    }
+}
+
+/// Certificates count as checked only where a handshake completed.
+#[test]
+fn tls_line_says_failed_where_no_handshake_completed() {
+    let mut summary = sample::closed();
+    let over = Box::new(summary.plan.endpoints[0].clone());
+    summary.plan.endpoints[0] = Endpoint::Tls { name: "a.example".into(), over };
+    let report = text(&summary);
+    assert!(report.contains("TLS         checked against a.example,"), "{report}");
+    (summary.main.sent, summary.main.tls) = (0, None);
+    let report = text(&summary);
     assert!(
-        told.contains("p50 needs 20, p75 40, p90 100, p95 200, p99 1k, p99.9 10k, p99.99 100k"),
-        "{told}"
+        report.contains("TLS         failed: no handshake with a.example completed,"),
+        "{report}"
     );
+    assert!(!report.contains("checked"), "{report}");
 }
 
 #[test]
-fn a_saved_report_is_the_summary_but_for_its_secrets() {
+fn saved_report_round_trips_without_secrets() {
     for mut summary in [sample::open(), sample::closed(), sample::everything()] {
         let saved = render(Format::Json, &summary, &Style::default());
         let saved = String::from_utf8(saved).expect("JSON is UTF-8");
@@ -156,19 +228,22 @@ fn a_saved_report_is_the_summary_but_for_its_secrets() {
 }
 
 #[test]
-fn what_is_no_report_is_refused_with_a_reason() {
+fn rejects_files_that_are_no_report_with_a_reason() {
     let refused = |text: &str| json::read(text).expect_err(text).to_string();
     assert!(refused("no json").starts_with("this is not a JSON report of prony: line 1, column 2"));
-    assert!(refused("{}").contains("missing field `schema`"));
-    assert!(refused("{\"schema\":1}").contains("missing field `run`"));
+    assert!(refused("{}").contains("`schema` is missing"));
+    assert!(refused("{\"schema\":1}").contains("`run` is missing"));
+    let of_run = refused("{\"schema\":1,\"run\":5}");
+    assert!(of_run.contains("integer `5` has the wrong type (line 1, column "), "{of_run}");
+    assert!(!of_run.contains("expected"), "{of_run}");
     assert!(refused("{\"schema\":2}").contains("reads schema 1: use a newer one"));
 }
 
 #[test]
-fn the_brief_figures_stand_at_the_top_in_microseconds() {
+fn brief_figures_are_at_the_top_in_microseconds() {
     let summary = sample::open();
-    let told = render(Format::Json, &summary, &Style::default());
-    let told: serde_json::Value = serde_json::from_slice(&told).expect("it is JSON");
+    let report = render(Format::Json, &summary, &Style::default());
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("it is JSON");
     let response = &summary.main.times.response;
     let us = |t: Option<Span>| t.map(|t| t.0 as f64 / 1e3).into();
     let expected: [(&str, serde_json::Value); 8] = [
@@ -182,17 +257,17 @@ fn the_brief_figures_stand_at_the_top_in_microseconds() {
         ("max", us(response.max())),
     ];
     for (key, value) in expected {
-        assert_eq!(told[key], value, "{key}");
-        assert_eq!(told["brief"][key], value, "brief.{key}");
+        assert_eq!(report[key], value, "{key}");
+        assert_eq!(report["brief"][key], value, "brief.{key}");
     }
 }
 
 #[test]
 fn rows_add_up_to_the_whole() {
     let summary = sample::open();
-    let told = render(Format::Csv, &summary, &Style::default());
-    let told = String::from_utf8(told).expect("CSV is UTF-8");
-    let mut lines = told.lines();
+    let report = render(Format::Csv, &summary, &Style::default());
+    let report = String::from_utf8(report).expect("CSV is UTF-8");
+    let mut lines = report.lines();
     let header: Vec<&str> = lines.next().expect("a header").split(',').collect();
     let rows: Vec<Vec<&str>> = lines.map(|l| l.split(',').collect()).collect();
     assert!(rows.iter().all(|r| r.len() == header.len()));

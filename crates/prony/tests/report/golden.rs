@@ -59,3 +59,18 @@ fn hgrm() {
 fn hlog() {
     check("open.hlog", Format::Hlog, &sample::open());
 }
+
+#[test]
+fn thresholds() {
+    check("thresholds.txt", Format::Text, &sample::promised());
+    check("thresholds.md", Format::Markdown, &sample::promised());
+    check("thresholds.xml", Format::Junit, &sample::promised());
+    let json = render(Format::Json, &sample::promised(), &Style::default());
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    let outcomes = json["thresholds"].as_array().expect("a list");
+    let outcomes: Vec<&str> = outcomes.iter().filter_map(|t| t["outcome"].as_str()).collect();
+    assert_eq!(outcomes, ["met", "missed", "undecided", "met", "met"]);
+    let html = String::from_utf8(render(Format::Html, &sample::promised(), &Style::default()));
+    let html = html.expect("text");
+    assert!(html.contains("<h2>Thresholds</h2>") && html.contains("<th>p99 &lt; 1us</th>"));
+}

@@ -1,4 +1,4 @@
-//! The page and the plots, against the figures of the summary.
+//! Compares the page and the plots with the figures of the summary.
 
 use prony_core::summary::Summary;
 use prony_report::{Format, Saved, Style, render, render_all};
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::sample;
 
-fn told(format: Format, summary: &Summary) -> String {
+fn rendered(format: Format, summary: &Summary) -> String {
     String::from_utf8(render(format, summary, &Style::default())).expect("it is text")
 }
 
-/// What stands between two texts, each time.
+/// The texts between each pair of delimiters.
 fn all_between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
     text.split(open).skip(1).filter_map(|rest| rest.split(close).next()).collect()
 }
@@ -23,8 +23,9 @@ fn values(html: &str) -> Vec<f64> {
 #[test]
 fn the_page_has_the_figures_of_the_json_report() {
     for summary in [sample::open(), sample::closed(), sample::everything()] {
-        let html = told(Format::Html, &summary);
-        let json: Value = serde_json::from_str(&told(Format::Json, &summary)).expect("it is JSON");
+        let html = rendered(Format::Html, &summary);
+        let json: Value =
+            serde_json::from_str(&rendered(Format::Json, &summary)).expect("it is JSON");
         let table = all_between(&html, "aria-label=\"all kinds of times\"", "</table>")[0];
         let rows = all_between(table, "<th scope=\"row\">", "</tr>");
         let columns = [
@@ -36,7 +37,7 @@ fn the_page_has_the_figures_of_the_json_report() {
         for (kind, figures) in times {
             let name = match kind.as_str() {
                 "first_byte" => "first byte",
-                "lag" => "send lag",
+                "send_lag" => "send lag",
                 name => name,
             };
             let row = rows.iter().find(|row| row.starts_with(&format!("{name}<")));
@@ -68,8 +69,8 @@ fn the_page_has_the_figures_of_the_json_report() {
 }
 
 #[test]
-fn the_page_needs_nothing_from_elsewhere_and_can_be_heard() {
-    for html in [told(Format::Html, &sample::everything()), together(Format::Html)] {
+fn page_is_self_contained_and_accessible() {
+    for html in [rendered(Format::Html, &sample::everything()), together(Format::Html)] {
         for word in ["<script", "src=", "@import", "url(", "javascript:"] {
             assert!(!html.contains(word), "{word}");
         }
@@ -94,7 +95,7 @@ fn the_page_needs_nothing_from_elsewhere_and_can_be_heard() {
 }
 
 #[test]
-fn whatever_stands_in_a_plan_does_not_become_markup() {
+fn escapes_markup_in_plans() {
     let mut summary = sample::open();
     let evil = "\"><script>alert('1')</script>&amp;<b onclick=\"x\">";
     let call = &mut summary.plan.calls[0];
@@ -112,7 +113,8 @@ fn whatever_stands_in_a_plan_does_not_become_markup() {
     let results = [Saved { name: evil, summary: &summary }, Saved { name: "b", summary: &summary }];
     let together = |format| render_all(format, &results, &Style::default()).expect("it compares");
     for format in [Format::Html, Format::Svg] {
-        for text in [told(format, &summary), String::from_utf8(together(format)).expect("text")] {
+        for text in [rendered(format, &summary), String::from_utf8(together(format)).expect("text")]
+        {
             for word in ["<script", "<b ", "<i>", "<E>", "secret"] {
                 assert!(!text.contains(word), "{word:?} in {format:?}");
             }
@@ -161,9 +163,9 @@ fn time(label: &str) -> Option<f64> {
 }
 
 #[test]
-fn the_curves_stand_where_the_figures_are() {
+fn curves_match_the_figures() {
     let summary = sample::open();
-    let svg = told(Format::Svg, &summary);
+    let svg = rendered(Format::Svg, &summary);
     let percent = |label: &str| label.parse::<f64>().ok().map(|p| -(1.0 - p / 100.0).log10());
     let (x, y) = (ticks(&svg, "middle", "x", percent), ticks(&svg, "end", "y", time));
     assert!(x.len() >= 4 && y.len() >= 3, "{x:?} {y:?}");
@@ -206,14 +208,14 @@ fn y_offset(svg: &str, labels: &[(f64, f64)]) -> f64 {
 }
 
 #[test]
-fn pixels_show_the_same_curves() {
+fn png_shows_the_same_curves() {
     let one = render(Format::Png, &sample::open(), &Style::default());
     for png in [one, together_bytes(Format::Png)] {
         let image = tiny_skia::Pixmap::decode_png(&png).expect("it is a PNG");
         assert_eq!((image.width(), image.height()), (1_600, 920));
-        let count = |colour: [u8; 3]| {
+        let count = |color: [u8; 3]| {
             let is = |p: &&tiny_skia::PremultipliedColorU8| {
-                [p.red(), p.green(), p.blue()] == colour && p.alpha() == 255
+                [p.red(), p.green(), p.blue()] == color && p.alpha() == 255
             };
             image.pixels().iter().filter(is).count()
         };
@@ -237,7 +239,7 @@ fn together(format: Format) -> String {
 }
 
 #[test]
-fn several_results_stand_side_by_side() {
+fn compares_several_results() {
     let text = together(Format::Text);
     assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
     let cells = |label: &str| -> Vec<String> {
@@ -245,9 +247,13 @@ fn several_results_stand_side_by_side() {
         let line = line.trim_start().strip_prefix(label).expect(label);
         line.split("  ").map(str::trim).filter(|c| !c.is_empty()).map(str::to_owned).collect()
     };
-    assert_eq!(cells("verdict"), ["VALID", "CLIENT-LIMITED"]);
-    let started = prony_report::units::count(sample::everything().main.started);
-    assert_eq!(cells("requests"), ["10,000", started.as_str()]);
+    assert_eq!(cells("verdict"), ["VALID", "CLIENT-LIMITED", "-", "-"]);
+    let n = sample::everything().main.started;
+    let started = prony_report::units::count(n);
+    let more = prony_report::units::count(n - 10_000);
+    let times = prony_report::units::count(n / 10_000);
+    let more = format!("+{more} (x{times})");
+    assert_eq!(cells("requests"), ["10,000", started.as_str(), &more, "-"]);
     assert_eq!(cells("response p99")[0], "5.54 ms");
     assert!(text.contains("after: CLIENT-LIMITED"), "{text}");
     let html = together(Format::Html);
@@ -262,23 +268,168 @@ fn several_results_stand_side_by_side() {
 }
 
 #[test]
-fn a_run_that_is_not_valid_says_so_on_every_picture() {
+fn every_plot_marks_an_invalid_run() {
     let limited = sample::everything();
     for format in [Format::Html, Format::Svg] {
-        assert!(told(format, &limited).contains("CLIENT-LIMITED"), "{format:?}");
-        assert!(!told(format, &sample::open()).contains("CLIENT-LIMITED"), "{format:?}");
+        assert!(rendered(format, &limited).contains("CLIENT-LIMITED"), "{format:?}");
+        assert!(!rendered(format, &sample::open()).contains("CLIENT-LIMITED"), "{format:?}");
     }
 }
 
 #[test]
-fn a_distribution_needs_no_samples() {
+fn renders_a_distribution_without_samples() {
     let mut empty = sample::closed();
     empty.main = prony_core::record::Tally::default();
     empty.plan.calls.clear();
-    empty.meters.clear();
+    empty.workers.clear();
     for format in [Format::Html, Format::Svg] {
-        let text = told(format, &empty);
+        let text = rendered(format, &empty);
         assert!(!text.contains("NaN") && !text.contains("inf"), "{format:?}");
     }
     assert!(render(Format::Png, &empty, &Style::default()).len() > 1_000);
+}
+
+/// The elements of a plot on the page whose id begins so.
+fn plot<'a>(html: &'a str, id: &str) -> &'a str {
+    let plots = all_between(html, "<svg ", "</svg>");
+    plots.into_iter().find(|p| p.contains(&format!("\"{id}-wide-title"))).expect(id)
+}
+
+#[test]
+fn replies_of_the_drain_are_dots_after_the_end_of_the_load() {
+    let html = rendered(Format::Html, &sample::open());
+    let plot = plot(&html, "run-latencies");
+    let marks = all_between(plot, "<line class=\"axis\"", ">");
+    // After both axes.
+    let end = attribute(marks[2], "x1");
+    assert_eq!(end, attribute(marks[2], "x2"), "an upright line");
+    assert!(plot.contains(">load ends<"), "{plot}");
+    let paths = all_between(plot, "<path ", ">");
+    let places = paths.iter().flat_map(|p| all_between(p, " d=\"M", "\"")[0].split('L'));
+    let places: Vec<f64> = places.filter_map(|p| p.split(' ').next()?.parse().ok()).collect();
+    assert!(places.len() > 20 && places.iter().all(|&x| x < end), "{places:?} {end}");
+    // The open sample has replies in two intervals of its drain.
+    let dots = all_between(plot, "<circle ", ">");
+    let dots: Vec<f64> = dots.iter().map(|dot| attribute(dot, "cx")).collect();
+    assert!(dots.len() == 2 && dots.iter().all(|&x| x > end), "{dots:?} {end}");
+}
+
+#[test]
+fn overlapping_curves_have_gaps() {
+    let html = rendered(Format::Html, &sample::open());
+    for id in ["run-latency", "run-rates"] {
+        let paths = all_between(plot(&html, id), "<path class=\"", "\"");
+        assert_eq!(paths[..2], ["c0", "c1 d1"], "the legend of {id}");
+        let solid = paths.iter().rposition(|class| class.starts_with("c0")).expect("the first");
+        let dashed =
+            paths.iter().rposition(|class| class.starts_with("c1 d1")).expect("the second");
+        assert!(dashed > solid, "{id}: the dashed one is drawn later: {paths:?}");
+    }
+}
+
+#[test]
+fn missing_percentiles_show_the_reason() {
+    let mut few = sample::open();
+    few.main.times.response = prony_core::record::hist::Hist::new();
+    let tile = |summary: &Summary| {
+        let html = rendered(Format::Html, summary);
+        all_between(&html, "<dt>response p99</dt>", "</div>")[0].to_owned()
+    };
+    assert!(tile(&few).ends_with("<dd class=\"why\">no replies</dd>"), "{}", tile(&few));
+    (0..12).for_each(|_| few.main.times.response.record(prony_core::units::Span(1_000)));
+    let why = "<dd class=\"why\">12 of 1,000 replies needed</dd>";
+    assert!(tile(&few).ends_with(why), "{}", tile(&few));
+    assert!(!tile(&sample::open()).contains("why"));
+}
+
+#[test]
+fn the_phases_are_drawn_under_where_the_time_went() {
+    let html = rendered(Format::Html, &sample::open());
+    let section = all_between(&html, "<h2>Where the time went</h2>", "<h2>")[0];
+    assert!(section.contains("run-phases-wide"), "{section}");
+}
+
+#[test]
+fn wide_tables_scroll_under_a_shadow_and_a_scroll_bar() {
+    let html = rendered(Format::Html, &sample::open());
+    let tables = html.matches("<table").count();
+    assert_eq!(
+        html.matches("<div class=\"scroll\" tabindex=\"0\" role=\"region\"").count(),
+        tables
+    );
+    let style = all_between(&html, "<style>", "</style>")[0];
+    let rule = all_between(style, ".scroll{", "}")[0];
+    for part in ["overflow:auto", "var(--shade)", "background-attachment:local,local,scroll,scroll"]
+    {
+        assert!(rule.contains(part), "{rule}");
+    }
+    assert!(style.contains(".scroll::-webkit-scrollbar{"), "{style}");
+    assert!(style.contains("--shade:"), "{style}");
+}
+
+#[test]
+fn error_bars_end_where_the_confidence_intervals_do() {
+    let summary = sample::open();
+    let svg = rendered(Format::Svg, &summary);
+    let percent = |label: &str| label.parse::<f64>().ok().map(|p| -(1.0 - p / 100.0).log10());
+    let (x, y) = (ticks(&svg, "middle", "x", percent), ticks(&svg, "end", "y", time));
+    let (nines, log_ns) = (scale(&x), scale(&y));
+    let offset = y_offset(&svg, &y);
+    let bars: Vec<&str> = all_between(&svg, "<path class=\"bar c0\" d=\"", "\"");
+    let confidence = prony_core::summary::confidence::Confidence::of(&summary.main);
+    let intervals: Vec<_> = prony_core::summary::QUANTILES
+        .iter()
+        .filter_map(|&(_, q)| Some((q, confidence.quantile(q).ok()?)))
+        .collect();
+    assert!(bars.len() == intervals.len() && bars.len() > 2, "{bars:?} {intervals:?}");
+    for (bar, (q, interval)) in bars.iter().zip(intervals) {
+        // "M56 200h8M60 200V180M56 180h8"
+        let upright = bar.split('M').nth(2).expect("the upright line");
+        let (px, rest) = upright.split_once(' ').expect("a place");
+        let (low, high) = rest.split_once('V').expect("both ends");
+        let number = |text: &str| text.parse::<f64>().expect("a number");
+        assert!((1.0 - 10_f64.powf(-nines(number(px))) - q).abs() < 0.01 * (1.0 - q), "{bar}");
+        for (end, expected) in [(low, interval.lo), (high, interval.hi)] {
+            let ns = 10_f64.powf(log_ns(number(end) - offset));
+            assert!((ns / expected - 1.0).abs() < 0.01, "{ns} for {expected} in {bar}");
+        }
+    }
+    let html = rendered(Format::Html, &summary);
+    assert!(html.contains("Bars: 95 % confidence intervals."));
+}
+
+/// The left edges of the cells of a heat map, with the upper edge of each.
+fn heat_cells(svg: &str) -> Vec<(f64, f64)> {
+    // Without those of the legend, which come first, one of each color.
+    let paths = all_between(svg, "<path class=\"h", "</path>");
+    let corners = paths[6..].iter().flat_map(|p| all_between(p, " d=\"", "\"")[0].split('z'));
+    let corner = |text: &str| {
+        let (left, rest) = text.strip_prefix('M')?.split_once(' ')?;
+        let upper = rest.split_once('V')?.1.split_once('H')?.0;
+        Some((left.parse().ok()?, upper.parse().ok()?))
+    };
+    corners.filter_map(corner).collect()
+}
+
+#[test]
+fn heat_map_has_a_column_per_interval_with_cells_at_its_times() {
+    let summary = sample::open();
+    let html = rendered(Format::Html, &summary);
+    let cells = heat_cells(plot(&html, "run-heat"));
+    let mut columns: Vec<f64> = cells.iter().map(|cell| cell.0).collect();
+    columns.sort_by(f64::total_cmp);
+    columns.dedup();
+    let rows: Vec<_> = summary.main.rows().collect();
+    assert_eq!(columns.len(), rows.len(), "{columns:?}");
+    let top = cells.iter().map(|cell| cell.1).fold(f64::INFINITY, f64::min);
+    for (x, row) in columns.iter().zip(rows) {
+        let is_slow = row.max.is_some_and(|max| max.as_secs_f64() > 1.9);
+        let has_top = cells.iter().any(|cell| cell == &(*x, top));
+        assert_eq!(is_slow, has_top, "{x}: {row:?}");
+    }
+    // The legend has the highest count, which is that of a cell of a whole interval.
+    let before = plot(&html, "run-heat").split(" per cell (logarithmic)").next();
+    let most = before.and_then(|text| text.rsplit('>').next()).expect("the legend");
+    let most: u64 = most.parse().expect("a count");
+    assert!((1..=1_000).contains(&most), "{most}");
 }

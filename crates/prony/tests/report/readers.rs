@@ -1,4 +1,4 @@
-//! The HdrHistogram formats, read by other readers than the code that wrote them.
+//! The HdrHistogram formats, read by independent implementations.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +13,7 @@ use prony_report::{Format, Style, render};
 use super::sample;
 
 #[test]
-fn the_log_holds_the_histograms_under_their_tags() {
+fn log_contains_the_histograms_by_tag() {
     let summary = sample::open();
     let log = render(Format::Hlog, &summary, &Style::default());
     let warmup = summary.warmup.as_ref().expect("the sample has a warm-up");
@@ -62,7 +62,7 @@ fn percentiles(text: &str) -> Vec<[f64; 4]> {
 }
 
 #[test]
-fn the_percentile_file_tells_the_distribution() {
+fn percentile_file_contains_the_distribution() {
     let summary = sample::open();
     let hist = &summary.main.times.response;
     let told = render(Format::Hgrm, &summary, &Style::default());
@@ -83,7 +83,7 @@ fn the_percentile_file_tells_the_distribution() {
     assert!(told.contains(&format!("Total count    = {:12}]", hist.count())));
 }
 
-/// The reader of the Python implementation, where it is installed (`cargo xtask ci` sees to that).
+/// Reads the formats with the Python implementation, if installed (`cargo xtask ci` requires it).
 #[test]
 fn python_reads_the_same() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));

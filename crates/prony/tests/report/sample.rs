@@ -6,15 +6,15 @@ use prony_core::plan::{
     Burst, CallSpec, Exchange, Expect, Framing, HttpVersion, Load, Message, Pick, Plan, Resume,
     SessionKind, Sessions, Stop, Think, TlsSpec, TlsVersion,
 };
-use prony_core::proto::{Odd, Reply};
-use prony_core::record::{Noted, Recorder, SessionEnd, Stamps, Tally, TlsTally, Unnoted};
+use prony_core::proto::{Anomaly, Reply};
+use prony_core::record::{KernelTimes, MissingTime, Recorder, SessionEnd, Stamps, Tally, TlsTally};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::summary::{
-    Meter, RunInfo, Sctp, SelfTested, Stalls, StampClock, Summary, TargetHere, Transport, Turned,
-    Withheld,
+    CpuPressure, LocalTarget, RunInfo, SchedDelay, Sctp, SelfTested, Stalls, StampClock, Summary,
+    Transport, WorkerStats,
 };
 use prony_core::target::{Carrier, Endpoint};
-use prony_core::units::{Nanos, Span};
+use prony_core::units::{Nanos, Poll, PreviousPoll, Span};
 
 const MS: u64 = 1_000_000;
 
@@ -31,7 +31,7 @@ pub(crate) fn open() -> Summary {
 /// Little's law holds, as in a run that has events.
 pub(crate) fn audited(mut summary: Summary) -> Summary {
     let t = &mut summary.main;
-    t.time_under_way = Some(Span::from_secs_f64(t.concurrency() * t.window().as_secs_f64()));
+    t.time_in_flight = Some(Span::from_secs_f64(t.concurrency() * t.window().as_secs_f64()));
     summary
 }
 
@@ -55,27 +55,28 @@ pub(crate) fn exchange() -> Summary {
             r.replied(&stamps, &reply(200), None);
             let [scheduled, sent] = [3_000, 4_500].map(|ns| at + Span(ns));
             let received = if i == 10 { at } else { at + Span(16_000 + 50 * (i % 7)) };
-            r.noted(
+            r.kernel_times(
                 &stamps,
                 match i {
-                    8 => Err(Unnoted::Sent),
-                    9 => Err(Unnoted::Received),
-                    _ => Ok(Noted { scheduled, sent, received }),
+                    8 => Err(MissingTime::Sent),
+                    9 => Err(MissingTime::Received),
+                    _ => Ok(KernelTimes { scheduled, sent, received }),
                 },
             );
             r.acknowledged(at, Span(12_000));
-            r.timed_by_card(at, Span(9_000 + 40 * (i % 7)));
+            r.network_card_time(at, Span(9_000 + 40 * (i % 7)));
         }
     }
-    r.odd(Nanos(MS), Odd::Duplicate);
-    r.odd(Nanos(MS), Odd::Reordered);
+    r.anomaly(Nanos(MS), Anomaly::Duplicate);
+    r.anomaly(Nanos(MS), Anomaly::Reordered);
     let mut plan = open_plan();
     plan.endpoints = vec![
         Endpoint::Inet { over: Carrier::Udp, host: "localhost".into(), port: 45_453 },
         Endpoint::UnixSeqpacket { path: "/tmp/echo".into() },
     ];
     let messages = vec![Message { request: 128, reply: 2 }];
-    plan.exchange = Some(Box::new(Exchange { framing: Framing::Long, primers: 100, messages }));
+    plan.exchange =
+        Some(Box::new(Exchange { framing: Framing::Long, warmup_exchanges: 100, messages }));
     plan.load = Load::Closed { connections: 1, think: Think::None };
     plan.calls = vec![CallSpec::default()].into();
     let (warmup, main) = r.finish(false);
@@ -107,15 +108,16 @@ pub(crate) fn closed() -> Summary {
         ..open_plan()
     };
     let run = RunInfo { driver: "simulation".into(), ..RunInfo::default() };
-    audited(Summary::from_parts(plan, run, vec![(warmup, main, Meter::default())]))
+    audited(Summary::from_parts(plan, run, vec![(warmup, main, WorkerStats::default())]))
 }
 
 /// Forty sessions of two bursts each, one of which fails, and requests with names.
 pub(crate) fn sessions() -> Summary {
-    let mut r = Recorder::new(Nanos::ZERO).of(true, 2);
+    let mut r = Recorder::new(Nanos::ZERO).of(true, 2).of_session_kinds(2);
     for k in 0..40_u64 {
         let begun = Nanos(k * 30 * MS);
-        r.session_started(begun);
+        let kind = u32::from(k % 4 == 3);
+        r.session_started(kind, begun);
         r.wants_connection(begun);
         r.connecting(begun);
         r.connected(begun, Span(45_000));
@@ -135,11 +137,16 @@ pub(crate) fn sessions() -> Summary {
         }
         let end = begun + Span(13 * MS + k * 10_000);
         let how = if fault.is_some() { SessionEnd::Failed } else { SessionEnd::Completed };
-        r.session_ended(how, begun, end, 2, 1);
-        r.link_lived(begun, end);
+        r.session_ended(how, kind, begun, end, 2, 1);
+        r.connection_closed(begun, end);
     }
     let (warmup, main) = r.finish(false);
     let burst = |call, think| Burst { calls: vec![call], lead: false, think, repeat: 1 };
+    let kind = |name: &str, weight| SessionKind {
+        name: name.into(),
+        weight,
+        bursts: vec![burst(0, Think::Fixed(Span(11 * MS))), burst(1, Think::None)],
+    };
     let plan = open_plan();
     let call = |name, path: &str| CallSpec {
         path: path.into(),
@@ -151,11 +158,7 @@ pub(crate) fn sessions() -> Summary {
     let plan = Plan {
         calls: vec![call(0, "/login"), call(1, "/basket")].into(),
         names: vec!["log in".into(), "look into the basket".into()],
-        sessions: Some(Sessions::plain(vec![SessionKind {
-            name: "buyer".into(),
-            weight: 1,
-            bursts: vec![burst(0, Think::Fixed(Span(11 * MS))), burst(1, Think::None)],
-        }])),
+        sessions: Some(Sessions::plain(vec![kind("buyer", 3), kind("", 1)])),
         load: Load::Closed { connections: 1, think: Think::None },
         stop: Stop { requests: None, sessions: Some(40), duration: None },
         timeout_from_send: true,
@@ -165,7 +168,7 @@ pub(crate) fn sessions() -> Summary {
         ..plan
     };
     let run = RunInfo { driver: "simulation".into(), ..RunInfo::default() };
-    audited(Summary::from_parts(plan, run, vec![(warmup, main, Meter::default())]))
+    audited(Summary::from_parts(plan, run, vec![(warmup, main, WorkerStats::default())]))
 }
 
 /// Everything that a report can tell, all at once: each fault, many statuses, every reason for a
@@ -226,7 +229,7 @@ pub(crate) fn everything() -> Summary {
     p.calls[0].path = format!("/search?q={}", "long".repeat(60));
     summary.run.interrupted = true;
     summary.run.addresses.push(vec!["/run/app.sock".into()]);
-    summary.run.target_here = Some(TargetHere { address: "127.0.0.1".into(), cores: 2 });
+    summary.run.local_target = Some(LocalTarget { address: "127.0.0.1".into(), cores: 2 });
     summary.run.notes = vec![
         "io_uring was refused by the kernel (EPERM), so epoll was taken.".into(),
         "The cap of 50,000 connections was lowered to 19,900, which is what the descriptor limit \
@@ -235,7 +238,7 @@ pub(crate) fn everything() -> Summary {
         "Local ports 32768 to 60999 are shared with other programs.".into(),
         "A fourth note.".into(),
     ];
-    for (i, m) in summary.meters.iter_mut().enumerate() {
+    for (i, m) in summary.workers.iter_mut().enumerate() {
         (m.cpu_user, m.cpu_system) = (Span(9_000 * MS), Span((2_900 + i as u64) * MS));
     }
     audited(summary)
@@ -291,13 +294,20 @@ fn open_share(shard: u64) -> (Option<Tally>, Tally) {
             continue;
         }
         r.sent(&stamps);
+        // Most replies are read within 0.3 ms, one in 512 after 2 ms.
+        let unread = if k % 512 == 0 { 2 * MS } else { k % 64 * 5_000 };
+        r.polled(Poll { at: Nanos(done.0.saturating_sub(unread)), previous: PreviousPoll::Empty });
         r.bytes_sent(intended, 82);
         if k % 2_000 != 1_303 && !(k % 2_000 == 1_704 && k > 11_000) {
             r.bytes_received(done, 1_184);
         }
         match k % 2_000 {
             1_001 => r.replied(&stamps, &reply(503), Some(Fault::UnexpectedStatus)),
-            1_303 => timed_out(&mut r, stamps),
+            1_303 => {
+                let up = intended + Span(2_000 * MS);
+                r.polled(Poll { at: Nanos(up.0 - 30_000), previous: PreviousPoll::Empty });
+                timed_out(&mut r, stamps);
+            }
             1_704 if k > 11_000 => r.unfinished(intended),
             _ => r.replied(&stamps, &reply(200), None),
         }
@@ -372,8 +382,8 @@ fn self_tested() -> SelfTested {
         started_unix: 1_699_900_000.0,
         host: "lab".into(),
         kernel: "6.1".into(),
-        proofs: 6,
-        held: 6,
+        checks: 6,
+        checks_passed: 6,
         passed: true,
         changed: String::new(),
     }
@@ -391,29 +401,31 @@ fn run_info() -> RunInfo {
         descriptor_limit: 20_000,
         interrupted: false,
         percentile: None,
-        grain: None,
-        withheld: Withheld {
+        precision: None,
+        cpu_pressure: CpuPressure {
             throttled: Some(Span(20 * MS)),
             stolen: Some(Span(10 * MS)),
             wanted: Some(Span(9_000 * MS)),
         },
         until: None,
         self_test: None,
-        target_here: None,
+        local_target: None,
         connections_as_sessions: false,
         plan_size: None,
         secrets_shown: false,
+        part: None,
+        hosts: None,
         notes: vec![],
     }
 }
 
 /// With the kernel's stamps, too.
-fn with_stamps(meter: Meter) -> Meter {
-    Meter { stamps: Some(StampClock { error: Span(45), steps: 1 }), ..meter }
+fn with_stamps(meter: WorkerStats) -> WorkerStats {
+    WorkerStats { timestamps: Some(StampClock { error: Span(45), steps: 1 }), ..meter }
 }
 
 /// With associations, too.
-fn over_sctp(mut meter: Meter) -> Meter {
+fn over_sctp(mut meter: WorkerStats) -> WorkerStats {
     meter.transport.sctp = Some(Sctp {
         associations: 3,
         retransmits: 2,
@@ -431,15 +443,15 @@ fn over_sctp(mut meter: Meter) -> Meter {
     meter
 }
 
-fn meter(cpu_ms: u64) -> Meter {
-    Meter {
+fn meter(cpu_ms: u64) -> WorkerStats {
+    WorkerStats {
         cpu_user: Span(cpu_ms * MS / 3),
         cpu_system: Span(cpu_ms * MS * 2 / 3),
         wall: Span(12_010 * MS),
         spin: Span(400 * MS),
-        turns: 11_500,
+        loop_iterations: 11_500,
         stalls: Stalls { checks: 240, late: 2, sum: Span(5 * MS), longest: Span(4 * MS) },
-        turned: Some(Turned { waited: Span(130 * MS), times: 9_000 }),
+        sched_delay: Some(SchedDelay { total: Span(130 * MS), count: 9_000 }),
         transport: Transport {
             sampled: 26,
             retransmits: 1,
@@ -447,6 +459,14 @@ fn meter(cpu_ms: u64) -> Meter {
             rtt_max: Span(93_000),
             sctp: None,
         },
-        stamps: None,
+        timestamps: None,
     }
+}
+
+/// With thresholds of every outcome.
+pub(crate) fn promised() -> Summary {
+    let mut summary = open();
+    let texts = ["p50 < 10s", "p99 < 1us", "p99.99 < 1s", "errors < 100%", "requests >= 1"];
+    summary.plan.thresholds = texts.map(|text| text.parse().expect(text)).to_vec();
+    summary
 }

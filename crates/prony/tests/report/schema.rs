@@ -6,10 +6,14 @@ use std::sync::Arc;
 
 use prony_core::fault::Fault;
 use prony_core::plan::{Load, Think};
+use prony_core::record::FirstHandshake;
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
 use prony_core::summary::confidence::Until;
-use prony_core::summary::{RunInfo, Stalls, Summary, Turned, Withheld};
+use prony_core::summary::{
+    ClockOffset, CpuPressure, Host, Hosts, Loss, PART_FORMAT, Part, RunInfo, SchedDelay, Stalls,
+    Summary,
+};
 use prony_core::units::{Nanos, Span};
 use prony_report::{Format, Style, render};
 use serde_json::Value;
@@ -40,7 +44,7 @@ fn doubtful() -> [Summary; 2] {
         t.series.replied(at, Span::from_millis(if k < 600 { 2 } else { 5 }), 10);
     }
     t.series.close();
-    t.served = Some(Box::new(t.series.clone()));
+    t.service_series = Some(Box::new(t.series.clone()));
     t.end = Nanos(12_000_000_000);
     (changed.run.percentile, changed.run.interrupted) = (Some(99.9), true);
     let goals = vec!["p99.9 +- 1%".parse().expect("a goal")];
@@ -51,17 +55,18 @@ fn doubtful() -> [Summary; 2] {
     failed.run.connections_as_sessions = true;
     failed.run.secrets_shown = true;
     let [changed, failed] = [changed, failed].map(sample::audited);
-    for (summary, limits) in
-        [(&changed, &["stopped", "changed", "short", "loose"][..]), (&failed, &["failed"])]
-    {
+    for (summary, limits) in [
+        (&changed, &["interrupted", "level-shift", "too-few-samples", "interval-too-wide"][..]),
+        (&failed, &["failures"]),
+    ] {
         let told = &report(summary)["verdict"]["reasons"];
-        let told: Vec<_> = told.as_array().into_iter().flatten().map(|r| &r["limit"]).collect();
+        let told: Vec<_> = told.as_array().into_iter().flatten().map(|r| &r["kind"]).collect();
         assert_eq!(told, limits);
     }
     [changed, failed]
 }
 
-/// One whose response times wander over the run.
+/// A run with autocorrelated response times.
 fn wandering() -> Summary {
     let mut summary = sample::closed();
     let t = &mut summary.main;
@@ -74,25 +79,37 @@ fn wandering() -> Summary {
     t.end = Nanos(24_000_000_000);
     let summary = sample::audited(summary);
     let told = &report(&summary)["verdict"]["reasons"];
-    assert_eq!(told[0]["limit"], "correlated", "{told}");
+    assert_eq!(told[0]["kind"], "autocorrelated", "{told}");
     summary
 }
 
-/// One whose meter was held back in every way, and counted wrongly.
+/// A run with every kind of CPU pressure, and inconsistent counters.
 fn held() -> Summary {
     let mut summary = sample::closed();
     let ms = Span::from_millis;
-    let meter = &mut summary.meters[0];
+    let meter = &mut summary.workers[0];
     meter.wall = ms(12_000);
-    meter.turned = Some(Turned { waited: ms(6_000), times: 9 });
+    meter.sched_delay = Some(SchedDelay { total: ms(6_000), count: 9 });
     meter.stalls = Stalls { checks: 240, late: 120, sum: ms(90_000), longest: ms(900) };
-    summary.run.withheld =
-        Withheld { throttled: Some(ms(3_000)), stolen: Some(ms(3_000)), wanted: Some(ms(9_000)) };
+    summary.run.cpu_pressure = CpuPressure {
+        throttled: Some(ms(3_000)),
+        stolen: Some(ms(3_000)),
+        wanted: Some(ms(9_000)),
+    };
     summary.main.started = 20;
-    summary.main.time_under_way = Some(Span::from_secs(99));
+    summary.main.time_in_flight = Some(Span::from_secs(99));
     let told = &report(&summary)["verdict"]["reasons"];
-    let told: Vec<_> = told.as_array().into_iter().flatten().map(|r| &r["limit"]).collect();
-    assert_eq!(told, ["audit", "throttled", "stolen", "waited", "stalled"]);
+    let told: Vec<_> = told.as_array().into_iter().flatten().map(|r| &r["kind"]).collect();
+    assert_eq!(
+        told,
+        [
+            "littles-law-mismatch",
+            "cpu-throttled",
+            "cpu-stolen",
+            "run-queue-delay",
+            "event-loop-stall"
+        ]
+    );
     summary
 }
 
@@ -104,11 +121,11 @@ fn told_why() -> [Summary; 2] {
     late.main.times.response.record_n(ms(3), 1_000);
     let advice = |summary: &Summary| {
         let told = &report(summary)["verdict"]["reasons"];
-        let lag = told.as_array().into_iter().flatten().find(|r| r["limit"] == "lag");
+        let lag = told.as_array().into_iter().flatten().find(|r| r["kind"] == "send-lag");
         lag.expect("it was late")["sentence"].as_str().expect("a sentence").to_owned()
     };
     assert!(advice(&late).contains("more threads"), "{}", advice(&late));
-    late.run.grain = Some(ms(2));
+    late.run.precision = Some(ms(2));
     assert!(advice(&late).contains("--precision 2ms"), "{}", advice(&late));
     let mut full = sample::closed();
     let t = &mut full.main;
@@ -119,16 +136,56 @@ fn told_why() -> [Summary; 2] {
     }
     t.series.close();
     (t.replies, t.end) = (6_003, Nanos(6_000_000_000));
-    assert_eq!(report(&full)["verdict"]["limited_by"]["bound"], "server");
+    assert_eq!(report(&full)["verdict"]["bottleneck"]["kind"], "server");
     [late, full].map(sample::audited)
+}
+
+/// The report of a share, and a run on three hosts: one could not keep up, one was lost, one is
+/// missing.
+fn on_hosts() -> [Summary; 2] {
+    let ms = Span::from_millis;
+    let mut part = sample::closed();
+    part.plan = part.plan.shard(1, 4);
+    part.run.part = Some(Part {
+        format: PART_FORMAT,
+        plan_digest: "ab".repeat(32),
+        host: "web2".into(),
+        start_at_unix: Some(1_700_000_000.5),
+        start_late: Some(ms(1)),
+    });
+    let first = FirstHandshake {
+        version: "1.3".into(),
+        suite: "TLS_AES_128_GCM_SHA256".into(),
+        group: Some("x25519".into()),
+        key_bits: Some(256),
+    };
+    part.main.tls.get_or_insert_default().first = Some(first);
+    let mut slow = Host::of("web1".into(), &held());
+    slow.send_lag_p99 = Some(ms(3));
+    slow.clock = Some(ClockOffset { offset_ns: -7_000, bound: ms(1), drift_ns: Some(-90) });
+    let mut lost = Host::of("web2".into(), &part);
+    lost.lost = Some(Loss { after: ms(7_000), cause: "killed by signal 9".into(), offered: 0.5 });
+    let mut whole = sample::closed();
+    whole.run.hosts = Some(Box::new(Hosts {
+        shards: 3,
+        hosts: vec![slow, lost],
+        missing: vec![2],
+        start_at_unix: Some(1_700_000_000.5),
+    }));
+    let told = &report(&whole)["verdict"]["reasons"];
+    let told: Vec<_> = told.as_array().into_iter().flatten().map(|r| &r["kind"]).collect();
+    assert_eq!(told, ["on-host", "on-host", "on-host", "on-host", "partial"]);
+    [part, whole]
 }
 
 /// Summaries that together have every field and every variant.
 fn summaries() -> Vec<Summary> {
     let mut all = vec![sample::open(), sample::closed(), sample::everything(), sample::sessions()];
     all.push(sample::exchange());
+    all.push(sample::promised());
     all.extend(doubtful());
     all.push(held());
+    all.extend(on_hosts());
     all.push(wandering());
     all.extend(told_why());
     let (low, high) = (Span::from_millis(1), Span::from_millis(9));
@@ -170,7 +227,7 @@ fn summaries() -> Vec<Summary> {
 }
 
 #[test]
-fn reports_are_as_the_schema_says() {
+fn reports_match_the_schema() {
     let schema = jsonschema::validator_for(&schema()).expect("the schema is valid");
     for summary in summaries() {
         let report = report(&summary);
@@ -181,7 +238,7 @@ fn reports_are_as_the_schema_says() {
 }
 
 #[test]
-fn the_schema_refuses_what_is_not_as_it_says() {
+fn schema_rejects_invalid_reports() {
     let schema = jsonschema::validator_for(&schema()).expect("the schema is valid");
     let good = report(&sample::everything());
     let refused = |change: fn(&mut Value)| {
@@ -194,13 +251,13 @@ fn the_schema_refuses_what_is_not_as_it_says() {
     refused(|r| r["measurement"]["tally"]["new"] = 2.into());
     refused(|r| r["measurement"]["tally"]["started"] = "1".into());
     refused(|r| r["measurement"]["errors"][0]["error"] = "new".into());
-    refused(|r| r["verdict"]["reasons"][0]["limit"] = "new".into());
+    refused(|r| r["verdict"]["reasons"][0]["kind"] = "new".into());
     refused(|r| r["plan"]["load"] = Value::Null);
     refused(|r| drop(r.as_object_mut().and_then(|r| r.remove("warmup"))));
 }
 
 #[test]
-fn the_schema_knows_every_fault() {
+fn schema_contains_every_fault() {
     let known: Vec<Fault> =
         serde_json::from_value(schema()["$defs"]["fault"]["enum"].clone()).expect("faults");
     assert_eq!(known, Fault::ALL);
@@ -239,7 +296,7 @@ fn used(value: &Value, names: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_field_is_used_and_documented() {
+fn all_fields_are_used_and_documented() {
     let (mut in_schema, mut in_reports) = (BTreeSet::new(), BTreeSet::new());
     described(&schema(), &mut in_schema);
     summaries().iter().for_each(|s| used(&report(s), &mut in_reports));
@@ -250,7 +307,7 @@ fn every_field_is_used_and_documented() {
     let undocumented: Vec<_> =
         in_schema.iter().filter(|name| !document.contains(&format!("`{name}`"))).collect();
     assert!(undocumented.is_empty(), "not in docs/json.md: {undocumented:?}");
-    // The first column of its tables names fields, and nothing that is none.
+    // The first column of its tables contains only names of fields.
     let cells = document.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
     for cell in cells {
         for name in cell.split("`, `").map(|name| name.trim_end_matches('`')) {
@@ -260,7 +317,7 @@ fn every_field_is_used_and_documented() {
 }
 
 #[test]
-fn the_document_tells_the_columns_of_the_csv() {
+fn documentation_lists_the_columns_of_the_csv() {
     let csv = render(Format::Csv, &sample::closed(), &Style::default());
     let header = String::from_utf8(csv).expect("CSV is UTF-8");
     let header = header.lines().next().expect("a header");

@@ -19,9 +19,9 @@ fn error(test: Test, line: &str) -> String {
     asked(test, line).error.unwrap_or_default()
 }
 
-/// Runs of the real programs: of every complaint, and of what is passed over.
+/// Runs of the original programs: every error, and everything that they ignore.
 #[test]
-fn complaints_are_those_of_the_real_programs() {
+fn errors_equal_those_of_the_original_programs() {
     let power = "payload_size_power_of_2 must be specified between 0 and 16 inclusive";
     let iterations = "test_iterations must be no less than than 1";
     let protocol = "test_transport_protocol may only take 'sctp' and 'tcp' as values";
@@ -45,10 +45,10 @@ fn complaints_are_those_of_the_real_programs() {
             "Could not make sense of primary address: not.an.address",
         ),
         ("-t tcp -s 5 -i 127.0.0.1,foo", "Could not make sense of secondary address: foo"),
-        // The last of several complaints counts.
+        // The last of several errors is reported.
         ("-t tcp -s 5 -c 0 -b 0", "histogram_bin_count must be no less than 1"),
         ("-t tcp -i foo -c 0 -s 5", iterations),
-        // What is not known is passed over.
+        // Unknown names are ignored.
         ("-z -t tcp -s 18", power),
         ("--no-such -t tcp -s 18", power),
         ("-t tcp --payload_size_power_of_2 5 -c 0", iterations),
@@ -73,7 +73,7 @@ fn complaints_are_those_of_the_real_programs() {
 }
 
 #[test]
-fn values_are_read_as_c_reads_them() {
+fn reads_values_as_c_does() {
     let o = options("-s 0 -c -5 -p 70000 -C 65537 -m 1e1x -M 0x20 -b 7up -x 4294967297");
     assert_eq!((o.iterations, o.port, o.client_port), (4_294_967_291, 4_464, 1));
     assert_eq!((o.min_bin, o.max_bin, o.bins, o.outliers), (10.0, 32.0, 7, 1));
@@ -86,10 +86,10 @@ fn values_are_read_as_c_reads_them() {
     assert!(asked(CLIENT, "--he").help && asked(CLIENT, "-nh").help);
 }
 
-/// The usage text names options with dashes, which the old programs do not understand. Ours do, and
-/// still understand what they did.
+/// The usage text has option names with dashes, which the old programs do not understand. Ours
+/// accept both forms.
 #[test]
-fn names_have_dashes_or_underscores() {
+fn accepts_names_with_dashes_and_underscores() {
     let names = "--test-iterations 9 --test-enable-nagle --test-transport-protocol tcp \
         --histogram-min-bin 1 --histogram-max-bin 2 --histogram-num-outliers 3 \
         --histogram-bin-count 4 --client-port 5 --client-connect-addr 127.0.0.9 \

@@ -1,4 +1,4 @@
-//! What is read and what is refused.
+//! Tests of accepted and refused command lines.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -6,7 +6,7 @@ use proptest::sample::select;
 use super::*;
 use crate::httperf::echo::echo;
 
-/// What the command line is refused with, and the exit code; the words are apart by blanks.
+/// The message and the exit code of a refused command line; its words are separated by spaces.
 fn refused(line: &str) -> String {
     let words: Vec<String> = line.split(' ').map(Into::into).collect();
     match read("httperf", &words, &mut |_| {}) {
@@ -17,9 +17,9 @@ fn refused(line: &str) -> String {
     }
 }
 
-/// As httperf itself refuses them.
+/// Values that httperf refuses too.
 #[test]
-fn values_are_refused_as_ever() {
+fn refuses_values_as_httperf_does() {
     for (line, message) in [
         ("--num-calls=abc", "illegal number of calls abc"),
         (
@@ -78,9 +78,9 @@ fn values_are_refused_as_ever() {
     assert_eq!(refused("--server a --servers b"), "--server S or --servers file (255)");
 }
 
-/// Where httperf crashed, hung or read memory of others.
+/// Values with which httperf crashed, hung or read invalid memory.
 #[test]
-fn values_that_httperf_took_by_mistake_are_refused() {
+fn refuses_invalid_values_that_httperf_accepted() {
     for line in ["--wlog=n", "--wlog=", "--wsess=1,1,0 --wsess=1,1,0", "--wsesslog=0,0,f"] {
         assert!(refused(line).ends_with(" (1)"), "{line}");
     }
@@ -90,7 +90,7 @@ fn values_that_httperf_took_by_mistake_are_refused() {
 }
 
 #[test]
-fn the_last_of_several_counts_and_operands_do_not() {
+fn the_last_value_counts_and_operands_are_ignored() {
     let words = ["--num-conn", "3", "x", "--num-conns=4", "-vvv", "-V=3", "--", "--hog"];
     let words = words.map(String::from);
     assert_eq!(read("httperf", &words, &mut |_| {}), Ok(Wish::Version));
@@ -98,7 +98,7 @@ fn the_last_of_several_counts_and_operands_do_not() {
     assert_eq!((o.num_conns, o.verbose, o.hog), (4, 3, false));
 }
 
-/// Words as people and their mistakes make them: options, abbreviations, values, any text.
+/// Random words: options, abbreviations, values, any text.
 fn word() -> impl Strategy<Value = String> {
     let name = select(TABLE.words.iter().chain(TABLE.newer).map(|w| w.0).collect::<Vec<_>>());
     let value = prop_oneof![

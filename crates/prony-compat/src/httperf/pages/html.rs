@@ -1,7 +1,7 @@
-//! What an HTML page embeds, found as a browser of httperf's days would have.
+//! Finds the embedded objects of an HTML page, as browsers did when httperf was written.
 
-/// The URIs of its images, frames and objects, in their order, as they are written; whether each is
-/// a page of its own (a frame).
+/// The URIs of images, frames and objects in their order, as written, and whether each is a page (a
+/// frame).
 pub(super) fn embedded(html: &[u8]) -> Vec<(bool, String)> {
     let text = String::from_utf8_lossy(html);
     let (mut rest, mut found) = (&*text, Vec::new());
@@ -18,7 +18,7 @@ pub(super) fn embedded(html: &[u8]) -> Vec<(bool, String)> {
             "img" => ("src", false),
             "frame" | "iframe" => ("src", true),
             "object" => ("data", false),
-            // What stands in these is no markup.
+            // Skip content that is not markup.
             "script" | "style" => {
                 let end = format!("</{name}");
                 rest = find_ignoring_case(rest, &end).map_or("", |at| &rest[at..]);
@@ -33,7 +33,7 @@ pub(super) fn embedded(html: &[u8]) -> Vec<(bool, String)> {
     found
 }
 
-/// The value of that attribute in what follows a tag's name, and what follows the tag.
+/// The value of this attribute in the text after a tag's name, and the text after the tag.
 fn attribute<'a>(mut rest: &'a str, wanted: &str) -> (Option<String>, &'a str) {
     let mut found = None;
     loop {
@@ -42,7 +42,7 @@ fn attribute<'a>(mut rest: &'a str, wanted: &str) -> (Option<String>, &'a str) {
             return (found, rest);
         }
         let ends_name = |c: char| c.is_ascii_whitespace() || matches!(c, '=' | '>' | '/');
-        // An `=` without a name is passed over, or this would never end.
+        // An `=` without a name is skipped, to avoid an endless loop.
         let end = rest.find(ends_name).unwrap_or(rest.len());
         let name = &rest[..end];
         rest = rest[end..].trim_start();
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_frames_and_objects_are_found_however_they_are_written() {
+    fn finds_images_frames_and_objects_in_any_notation() {
         for (html, expected) in [
             ("<img src=/a.gif>", "/a.gif"),
             ("<IMG ALT='x > y' SRC = \"/a b.gif\"/>", "/a b.gif"),

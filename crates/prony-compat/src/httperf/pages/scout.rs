@@ -1,4 +1,4 @@
-//! One request before the run, whose reply is read.
+//! A request before the run, to read its reply.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,13 +13,13 @@ use super::super::values::{Period, Refusal};
 use super::super::{network, plan};
 use super::Fetched;
 
-/// What is read of a body.
+/// The maximum size of a body.
 const BODY_MAX: usize = 1 << 20;
-/// How long is waited where the command line has no time limit.
+/// The timeout if the command line has none.
 const PATIENCE: Span = Span::from_secs(30);
 
-/// Ask for a URI as a session would, with the same headers over the same TLS. The inner error is
-/// why there was no reply, in words.
+/// Request a URI as a session does, with the same headers and TLS settings. The inner error is the
+/// reason for a missing reply.
 pub(super) fn fetch(o: &Opts, uri: &str) -> Result<Result<Fetched, String>, Refusal> {
     let one = Opts {
         workload: Workload::Sess(1, 1, 0.0),
@@ -49,7 +49,7 @@ pub(super) fn fetch(o: &Opts, uri: &str) -> Result<Result<Fetched, String>, Refu
     Ok(Ok(seen))
 }
 
-/// Reads the replies.
+/// Records the replies.
 struct Scout {
     seen: Arc<Mutex<Fetched>>,
 }

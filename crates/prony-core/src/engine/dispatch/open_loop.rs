@@ -1,4 +1,4 @@
-//! The connections that an open loop's requests share, and the queue before them.
+//! The connections that the requests of an open loop share, and the queue for them.
 
 use super::{Kind, Listed, NONE};
 use crate::engine::Engine;
@@ -9,14 +9,14 @@ use crate::proto::Carrier;
 use crate::units::{Nanos, RequestId};
 
 impl<P: Carrier> Engine<P> {
-    /// Whether the time of a request that is not sent is up.
+    /// Whether a request that has not been sent has timed out.
     #[inline]
     pub(in crate::engine) fn is_overdue(&self, id: RequestId, now: Nanos) -> bool {
         self.unsent_deadline(id) <= now
     }
 
-    /// An arrival has failed before it could be sent. A connection is of no use to it, and would be
-    /// lost by it to those that are in time.
+    /// An arrival has timed out before it could be sent. It gets no connection, as that would be
+    /// lost to requests that are still in time.
     #[cold]
     pub(super) fn expire_overdue(&mut self, id: RequestId, now: Nanos) {
         let exchange = &self.exchanges[id];
@@ -27,10 +27,10 @@ impl<P: Carrier> Engine<P> {
         self.restart_ended(now);
     }
 
-    /// Requests that waited in the queue until their time was up have failed, unsent.
+    /// Fail the queued requests that have timed out unsent.
     pub(in crate::engine) fn expire_waiting(&mut self, now: Nanos) {
         if self.dispatch.waiting() == 0 {
-            // Mostly nobody waits.
+            // Usually no request waits.
             self.restart_ended(now);
             return;
         }
@@ -44,7 +44,7 @@ impl<P: Carrier> Engine<P> {
         self.restart_ended(now);
     }
 
-    /// When the oldest request that waits runs out of time; `Nanos::MAX`: none waits.
+    /// When the oldest waiting request times out; `Nanos::MAX` if none waits.
     #[inline]
     pub(in crate::engine) fn queue_deadline(&self) -> Nanos {
         let Kind::Pools(pools) = &self.dispatch.kind else { return Nanos::MAX };
@@ -56,26 +56,26 @@ impl<P: Carrier> Engine<P> {
     pub(super) fn find(&mut self, endpoint: u32, now: Nanos) -> Option<u32> {
         let Kind::Pools(pools) = &mut self.dispatch.kind else { return None };
         if self.plan.placement == Placement::Fill
-            && let Some(slot) = pools.roomy(endpoint)
+            && let Some(slot) = pools.with_room(endpoint)
         {
             return Some(slot);
         }
         if let Some(slot) = pools.idle(endpoint) {
             return Some(slot);
         }
-        if self.links.len() < pools.cap() {
+        if self.links.len() < pools.limit() {
             return Some(self.connect(endpoint, NONE, now));
         }
-        let roomy = match P::MULTIPLEXES {
-            true => pools.roomy_in_turn(endpoint),
-            false => pools.roomy(endpoint),
+        let with_room = match P::MULTIPLEXES {
+            true => pools.with_room_in_rotation(endpoint),
+            false => pools.with_room(endpoint),
         };
-        if roomy.is_some() {
-            return roomy;
+        if with_room.is_some() {
+            return with_room;
         }
-        // At the cap, but another endpoint holds a connection that it does not need now.
+        // The connection limit is reached, but another endpoint has a connection that is idle.
         let spare = pools.idle_anywhere()?;
-        self.part(spare, CloseHow::Orderly, now);
+        self.close_slot(spare, CloseHow::Orderly, now);
         Some(self.connect(endpoint, NONE, now))
     }
 
@@ -85,14 +85,14 @@ impl<P: Carrier> Engine<P> {
             self.overflow(id, now);
             return;
         }
-        // Whatever passed before is the meter's lateness, not the queue's.
+        // The time before now is send lag, not time in the queue.
         let exchange = &mut self.exchanges[id];
         exchange.waits_from(now);
         let intended = exchange.intended();
         pools.wait(endpoint, id, intended);
     }
 
-    /// Put an open-loop connection where it belongs: idle, with room, or neither.
+    /// Put a connection of an open loop into the right list: idle, with room, or neither.
     #[inline]
     pub(in crate::engine) fn list(&mut self, slot: u32) {
         if let Kind::Pools(_) = &self.dispatch.kind {
@@ -100,7 +100,7 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// Apart, so that closed loops only ask; the same below.
+    /// Not inlined, so that closed loops only pay for the check; the same below.
     #[inline(never)]
     fn list_in_pool(&mut self, slot: u32) {
         let (in_flight, endpoint) = (self.links.in_flight(slot), self.links.of(slot).0);
@@ -109,7 +109,7 @@ impl<P: Carrier> Engine<P> {
         } else if in_flight == 0 {
             Listed::Idle
         } else if self.capacity(slot) > 0 {
-            Listed::Roomy
+            Listed::HasCapacity
         } else {
             Listed::No
         };
@@ -135,12 +135,12 @@ impl<P: Carrier> Engine<P> {
         self.list(slot);
     }
 
-    /// There may be a free place under the cap: requests that wait open a connection.
+    /// The connection limit may allow another connection: open one for waiting requests.
     pub(super) fn open_for_queue(&mut self, now: Nanos) {
         self.expire_waiting(now);
         loop {
             let Kind::Pools(pools) = &mut self.dispatch.kind else { return };
-            if pools.waiting() == 0 || self.links.len() >= pools.cap() {
+            if pools.waiting() == 0 || self.links.len() >= pools.limit() {
                 return;
             }
             let Some((_, endpoint)) = pools.oldest() else { return };

@@ -1,5 +1,5 @@
-//! The connections that an open loop shares, by endpoint: which are idle, which have room, and who
-//! waits for one.
+//! The shared connections of an open loop, by endpoint: which are idle, which have room, and which
+//! requests wait for one.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,39 +10,39 @@ use crate::units::{Nanos, RequestId};
 #[derive(Debug)]
 pub(super) struct Pools {
     pools: Vec<Pool>,
-    /// Where each connection stands, by its slot.
+    /// The position of each connection in its list, by slot.
     places: Vec<Place>,
-    /// Requests for which no connection was free.
+    /// How many requests wait because no connection was free.
     waiting: usize,
-    /// Of each endpoint that some wait for, the oldest one's intended start; in their order, so
-    /// that no event has to look at all endpoints.
+    /// For each endpoint with waiting requests: the intended start of the oldest one. Sorted, so
+    /// that no event has to check all endpoints.
     oldest: BTreeSet<(Nanos, u32)>,
-    /// Connections that idle.
+    /// How many connections are idle.
     idle: usize,
     /// The most connections at once.
-    cap: usize,
+    limit: usize,
 }
 
-/// The connections of one endpoint. Lists are stacks: the connection that was used last is used
+/// The connections to one endpoint. Lists are stacks: the most recently used connection is used
 /// next, as HTTP clients do.
 #[derive(Debug, Default)]
 struct Pool {
     idle: Vec<u32>,
-    roomy: Vec<u32>,
-    /// Where in `roomy` the one stands whose turn it was last.
+    with_room: Vec<u32>,
+    /// The position in `with_room` of the connection that was used last in rotation.
     turn: usize,
-    /// Requests for which no connection was free, oldest first.
+    /// Requests that wait because no connection was free, oldest first.
     waiting: VecDeque<(Nanos, RequestId)>,
 }
 
-/// Which list of its pool a connection stands in.
+/// Which list of its pool a connection is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listed {
     No,
     /// Nothing in flight.
     Idle,
     /// Something in flight, but room for more.
-    Roomy,
+    HasCapacity,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -52,22 +52,22 @@ struct Place {
 }
 
 impl Pools {
-    pub(super) fn new(endpoints: usize, cap: usize) -> Self {
+    pub(super) fn new(endpoints: usize, limit: usize) -> Self {
         let pools = (0..endpoints).map(|_| Pool::default()).collect();
-        Self { pools, places: Vec::new(), waiting: 0, oldest: BTreeSet::new(), idle: 0, cap }
+        Self { pools, places: Vec::new(), waiting: 0, oldest: BTreeSet::new(), idle: 0, limit }
     }
 
-    pub(super) fn cap(&self) -> usize {
-        self.cap
+    pub(super) fn limit(&self) -> usize {
+        self.limit
     }
 
-    /// Requests that wait.
+    /// How many requests wait.
     #[inline]
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// An idle connection, the last used first.
+    /// An idle connection: the most recently used one.
     #[inline]
     pub(super) fn idle(&self, endpoint: u32) -> Option<u32> {
         self.pools[endpoint as usize].idle.last().copied()
@@ -81,21 +81,20 @@ impl Pools {
         self.pools.iter().find_map(|pool| pool.idle.last().copied())
     }
 
-    /// A busy connection with room for one more: the one that got room first. In a pipeline of
-    /// HTTP/1 it is the one whose replies are nearest.
-    pub(super) fn roomy(&self, endpoint: u32) -> Option<u32> {
-        self.pools[endpoint as usize].roomy.first().copied()
+    /// A busy connection with room for one more: the one that got room first. With pipelined
+    /// HTTP/1, its replies are due first.
+    pub(super) fn with_room(&self, endpoint: u32) -> Option<u32> {
+        self.pools[endpoint as usize].with_room.first().copied()
     }
 
-    /// The same, each in its turn.
-    pub(super) fn roomy_in_turn(&mut self, endpoint: u32) -> Option<u32> {
+    /// A busy connection with room for one more, in rotation.
+    pub(super) fn with_room_in_rotation(&mut self, endpoint: u32) -> Option<u32> {
         let pool = &mut self.pools[endpoint as usize];
-        pool.turn = (pool.turn + 1) % pool.roomy.len().max(1);
-        pool.roomy.get(pool.turn).copied()
+        pool.turn = (pool.turn + 1) % pool.with_room.len().max(1);
+        pool.with_room.get(pool.turn).copied()
     }
 
-    /// A request waits: the queue stays in the order of the intended starts, also where one comes
-    /// back.
+    /// Queue a request. The queue stays sorted by intended start, also if a request returns to it.
     pub(super) fn wait(&mut self, endpoint: u32, id: RequestId, intended: Nanos) {
         let waiting = &mut self.pools[endpoint as usize].waiting;
         let at = waiting.partition_point(|&(other, _)| other <= intended);
@@ -109,13 +108,13 @@ impl Pools {
         self.waiting += 1;
     }
 
-    /// The intended start of the oldest that waits, and its endpoint.
+    /// The intended start of the oldest waiting request, and its endpoint.
     #[inline]
     pub(super) fn oldest(&self) -> Option<(Nanos, u32)> {
         self.oldest.first().copied()
     }
 
-    /// The oldest that waits for the endpoint waits no more.
+    /// Take the oldest request that waits for the endpoint.
     pub(super) fn take(&mut self, endpoint: u32) -> Option<RequestId> {
         let waiting = &mut self.pools[endpoint as usize].waiting;
         let (intended, id) = waiting.pop_front()?;
@@ -127,19 +126,19 @@ impl Pools {
         Some(id)
     }
 
-    /// Nobody waits any more.
+    /// Take all waiting requests.
     pub(super) fn take_all(&mut self) -> Vec<RequestId> {
         self.waiting = 0;
         self.oldest.clear();
         self.pools.iter_mut().flat_map(|pool| pool.waiting.drain(..)).map(|(_, id)| id).collect()
     }
 
-    /// All that wait.
+    /// All waiting requests.
     pub(super) fn all_waiting(&self) -> impl Iterator<Item = RequestId> + '_ {
         self.pools.iter().flat_map(|pool| pool.waiting.iter().map(|(_, id)| *id))
     }
 
-    /// Put the connection into the list where it belongs now.
+    /// Move the connection into the list where it belongs now.
     pub(super) fn list(&mut self, slot: u32, endpoint: u32, wanted: Listed) {
         let at = slot as usize;
         if self.places.len() <= at {
@@ -171,7 +170,7 @@ impl Pool {
         match which {
             Listed::No => None,
             Listed::Idle => Some(&mut self.idle),
-            Listed::Roomy => Some(&mut self.roomy),
+            Listed::HasCapacity => Some(&mut self.with_room),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The queues and lists alone.
+//! Tests of the queues and lists alone.
 
 use std::collections::BTreeMap;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::own::Own;
+use super::session_conns::SessionConns;
 use super::*;
 use crate::units::Nanos;
 
@@ -14,14 +14,15 @@ fn id(slot: u32) -> RequestId {
 }
 
 proptest! {
-    /// The lists of a pool against a model: a connection stands where it was put last.
+    /// The lists of a pool agree with a model: a connection is in the list into which it was moved
+    /// last.
     #[test]
-    fn connections_stand_where_they_were_put(steps in vec((0_u32..12, 0_u8..3), 0..100)) {
+    fn pool_lists_agree_with_a_model(steps in vec((0_u32..12, 0_u8..3), 0..100)) {
         let mut pools = Pools::new(2, 12);
         let mut model: BTreeMap<u32, u8> = BTreeMap::new();
         let mut order = [Vec::new(), Vec::new()];
         for (slot, which) in steps {
-            let wanted = [Listed::No, Listed::Idle, Listed::Roomy][usize::from(which)];
+            let wanted = [Listed::No, Listed::Idle, Listed::HasCapacity][usize::from(which)];
             let endpoint = slot % 2;
             pools.list(slot, endpoint, wanted);
             if model.insert(slot, which) != Some(which) {
@@ -33,25 +34,25 @@ proptest! {
                     let slots = order[endpoint as usize].iter().copied();
                     slots.filter(|slot| model[slot] == which).collect::<Vec<u32>>()
                 };
-                let (idle, roomy) = (standing(1), standing(2));
+                let (idle, busy) = (standing(1), standing(2));
                 let is_idle = |slot| idle.contains(&slot);
                 prop_assert!(pools.idle(endpoint).map_or(idle.is_empty(), is_idle));
-                let is_roomy = |slot| roomy.contains(&slot);
-                prop_assert!(pools.roomy(endpoint).map_or(roomy.is_empty(), is_roomy));
-                // Each has its turn.
+                let is_listed = |slot| busy.contains(&slot);
+                prop_assert!(pools.with_room(endpoint).map_or(busy.is_empty(), is_listed));
+                // Rotation returns each of them.
                 let mut turns: Vec<u32> =
-                    (0..roomy.len()).filter_map(|_| pools.roomy_in_turn(endpoint)).collect();
+                    (0..busy.len()).filter_map(|_| pools.with_room_in_rotation(endpoint)).collect();
                 turns.sort_unstable();
-                let mut all = roomy.clone();
+                let mut all = busy.clone();
                 all.sort_unstable();
                 prop_assert_eq!(turns, all);
             }
         }
     }
 
-    /// A queue stays in the order of the intended starts, whenever its requests come.
+    /// A queue stays sorted by intended start, in whatever order requests arrive.
     #[test]
-    fn a_queue_is_ordered_by_the_intended_starts(intended in vec(0_u32..50, 0..40)) {
+    fn a_queue_is_sorted_by_intended_start(intended in vec(0_u32..50, 0..40)) {
         let mut pools = Pools::new(1, 1);
         for (i, &at) in (0..).zip(&intended) {
             pools.wait(0, id(i), Nanos(u64::from(at)));
@@ -64,9 +65,9 @@ proptest! {
         prop_assert_eq!((pools.waiting(), pools.take(0)), (0, None));
     }
 
-    /// Whatever waits for which endpoint, the oldest of all is known.
+    /// The oldest waiting request of all endpoints is always known.
     #[test]
-    fn the_oldest_of_all_queues_is_known(
+    fn finds_the_oldest_request_of_all_queues(
         steps in vec((any::<bool>(), 0_u32..5, 0_u64..50), 0..80),
     ) {
         let mut pools = Pools::new(5, 1);
@@ -86,52 +87,52 @@ proptest! {
         }
     }
 
-    /// Sessions stand in line in the order of their numbers, each once.
+    /// Sessions wait in the order of their numbers, each once.
     #[test]
-    fn sessions_stand_in_line_by_their_numbers(
+    fn sessions_wait_in_the_order_of_their_numbers(
         waits in vec(0_u32..20, 0..40),
         leaver in 0_u32..20,
     ) {
-        let mut own = Own::new(4, 1);
+        let mut conns = SessionConns::new(4, 1);
         for place in 0..20 {
-            own.enter(place, u64::from(place * 7 % 20));
+            conns.enter(place, u64::from(place * 7 % 20));
         }
         for &place in &waits {
-            own.wait(place);
+            conns.wait(place);
         }
-        own.leave(leaver);
+        conns.leave(leaver);
         let mut expected = waits;
         expected.sort_unstable();
         expected.dedup();
         expected.retain(|&place| place != leaver);
         expected.sort_by_key(|place| place * 7 % 20);
-        prop_assert_eq!(own.waiting(), expected.len());
-        let line: Vec<u32> = std::iter::from_fn(|| own.next_waiting()).collect();
+        prop_assert_eq!(conns.waiting(), expected.len());
+        let line: Vec<u32> = std::iter::from_fn(|| conns.next_waiting()).collect();
         prop_assert_eq!(line, expected);
     }
 }
 
 #[test]
-fn a_lane_has_one_connection_to_each_endpoint() {
+fn a_group_has_one_connection_to_each_endpoint() {
     let mut plan = crate::engine::tests::closed(3, 10);
     plan.endpoints.push(plan.endpoints[0].clone());
     plan.pipeline = 2;
-    let mut lanes = Lanes::new(&plan, 3);
-    assert_eq!((lanes.connections(), lanes.lane(5), lanes.slot(2, 1)), (6, 2, None));
-    lanes.has(2, 1, 9);
-    assert_eq!((lanes.slot(2, 1), lanes.slot(2, 0), lanes.slot(1, 1)), (Some(9), None, None));
-    assert_eq!(lanes.crowd_slot(2), None, "there are two endpoints");
-    lanes.has_no_more(2, 1, 8);
-    assert_eq!(lanes.slot(2, 1), Some(9), "that was an earlier one");
-    lanes.has_no_more(2, 1, 9);
-    assert_eq!(lanes.slot(2, 1), None);
+    let mut groups = UserGroups::new(&plan, 3);
+    assert_eq!((groups.connections(), groups.group(5), groups.slot(2, 1)), (6, 2, None));
+    groups.add(2, 1, 9);
+    assert_eq!((groups.slot(2, 1), groups.slot(2, 0), groups.slot(1, 1)), (Some(9), None, None));
+    assert_eq!(groups.batch_slot(2), None, "there are two endpoints");
+    groups.remove(2, 1, 8);
+    assert_eq!(groups.slot(2, 1), Some(9), "that was an earlier connection");
+    groups.remove(2, 1, 9);
+    assert_eq!(groups.slot(2, 1), None);
 }
 
 #[test]
-fn the_timer_of_a_session_stands_at_the_earliest_deadline() {
-    let mut own = Own::new(4, 1);
-    own.enter(0, 0);
-    assert!(own.arm(0, Nanos(50)) && !own.arm(0, Nanos(60)) && own.arm(0, Nanos(40)));
-    assert!(!own.disarm(0, Nanos(50)), "it stands elsewhere");
-    assert!(own.disarm(0, Nanos(40)) && own.arm(0, Nanos(90)));
+fn sets_the_timer_of_a_session_to_the_earliest_deadline() {
+    let mut conns = SessionConns::new(4, 1);
+    conns.enter(0, 0);
+    assert!(conns.arm(0, Nanos(50)) && !conns.arm(0, Nanos(60)) && conns.arm(0, Nanos(40)));
+    assert!(!conns.disarm(0, Nanos(50)), "a stale timer");
+    assert!(conns.disarm(0, Nanos(40)) && conns.arm(0, Nanos(90)));
 }

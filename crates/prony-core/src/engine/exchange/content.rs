@@ -1,15 +1,16 @@
-//! What reads the body of a reply as it comes: the look for a text that is expected in it.
+//! Searches the body of a reply, as it arrives, for an expected text.
 
-/// Looks for a text in a body that comes in pieces (Knuth, Morris and Pratt): no byte is looked at
-/// twice, none is kept.
+/// Searches for a text in a body that arrives in pieces (Knuth-Morris-Pratt): each byte is read
+/// once, and none is kept.
 #[derive(Clone, Debug)]
 pub(super) struct BodyPattern {
     text: Vec<u8>,
-    /// For each length of a matched prefix: the longest shorter prefix that is its suffix.
+    /// For each length of a matched prefix: the length of the longest shorter prefix that is also
+    /// its suffix.
     borders: Vec<u16>,
 }
 
-/// How far one body has matched.
+/// The state of the search in one body.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BodyMatch {
     matched: u16,
@@ -52,7 +53,8 @@ impl BodyPattern {
         state.matched = k as u16;
     }
 
-    /// Whether the body that ended held the text; readies the state for the next body.
+    /// The body has ended. Returns whether it contained the text; resets the state for the next
+    /// body.
     pub(super) fn finish(&self, state: &mut BodyMatch) -> bool {
         let found = state.found || self.text.is_empty();
         *state = BodyMatch::default();
@@ -65,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_found_across_pieces() {
+    fn finds_a_text_across_pieces() {
         let p = BodyPattern::new(b"aabaaab");
         for (body, found) in
             [("aabaabaaab", true), ("xaabaaabx", true), ("aabaaaab", false), ("", false)]

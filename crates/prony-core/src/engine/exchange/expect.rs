@@ -1,4 +1,4 @@
-//! What the engine must know of each call while it runs, gathered from the plan once.
+//! What the engine needs to know of each call, collected once from the plan.
 
 use super::content::{BodyMatch, BodyPattern};
 use super::{Exchange, NONE};
@@ -11,7 +11,7 @@ use crate::proto::Reply;
 pub(in crate::engine) struct Calls {
     calls: Vec<Call>,
     rules: Vec<Rule>,
-    /// Whether any rule looks at bodies.
+    /// Whether any rule checks bodies.
     looks: bool,
     /// Whether any call has a name.
     named: bool,
@@ -33,8 +33,8 @@ pub(in crate::engine) struct Call {
 /// What counts as success.
 #[derive(Debug)]
 struct Rule {
-    /// The first statuses that are a success, where nothing but the status counts: most replies
-    /// need no other look.
+    /// The first range of successful statuses, if only the status counts: most replies need no
+    /// other check.
     usual: Option<(u16, u16)>,
     expect: Expect,
     pattern: Option<BodyPattern>,
@@ -47,7 +47,7 @@ impl Calls {
         for spec in &plan.calls {
             let rule = match spec.expect.as_deref() {
                 None => 0,
-                // Calls that are made from one template follow each other.
+                // Calls from one template are consecutive.
                 Some(expect) if rules.last().is_some_and(|r| r.expect == *expect) => {
                     rules.len() - 1
                 }
@@ -74,33 +74,40 @@ impl Calls {
         &self.calls[call as usize]
     }
 
-    /// The name of a call, where it has one: an index into the plan's.
+    /// Whether any call has a name.
+    #[inline]
+    pub(in crate::engine) fn have_names(&self) -> bool {
+        self.named
+    }
+
+    /// The name of a call, if it has one: an index into the plan's names.
     #[inline]
     pub(in crate::engine) fn name(&self, call: u32) -> Option<u32> {
         let name = if self.named { self.get(call).name } else { NONE };
         (name != NONE).then_some(name)
     }
 
-    /// Whether the bodies of any call's replies are looked at.
+    /// Whether the bodies of any call's replies are checked.
     #[inline]
     pub(in crate::engine) fn look_at_bodies(&self) -> bool {
         self.looks
     }
 
-    /// Whether the bodies of this call's replies are looked at.
+    /// Whether the bodies of this call's replies are checked.
     pub(in crate::engine) fn looks_at_body(&self, call: u32) -> bool {
         self.pattern(call).is_some()
     }
 
-    /// A piece of the body of this call's reply.
+    /// A piece of the reply's body has arrived.
     pub(in crate::engine) fn body(&self, exchange: &mut Exchange, piece: &[u8]) {
         if let Some(pattern) = self.pattern(exchange.call) {
             pattern.feed(&mut exchange.body, piece);
         }
     }
 
-    /// Why a whole reply to this call is no success, if it is none. Readies `body` for the next.
-    #[inline]
+    /// Why a complete reply is not a success; `None` if it is one. Resets the search of the body
+    /// for the next reply.
+    #[inline(always)]
     pub(in crate::engine) fn judge(&self, exchange: &mut Exchange, reply: &Reply) -> Option<Fault> {
         let &Call { rule, bodiless, .. } = self.get(exchange.call);
         let rule = &self.rules[rule as usize];
@@ -126,11 +133,11 @@ impl Rule {
         }
     }
 
-    /// The look at everything, apart because most replies need none.
+    /// The full check. Not inlined, as most replies do not need it.
     #[inline(never)]
     fn judge(&self, bodiless: bool, reply: &Reply, body: &mut BodyMatch) -> Option<Fault> {
         let Self { expect, pattern, .. } = self;
-        // What is expected of bodies can't be asked of a reply to HEAD.
+        // A reply to HEAD has no body to check.
         let found = pattern.as_ref().is_none_or(|p| p.finish(body)) || bodiless;
         let right_length = bodiless || expect.length.is_none_or(|n| n == reply.body_bytes);
         if reply.fault.is_some() {

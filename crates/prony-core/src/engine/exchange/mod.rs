@@ -1,6 +1,5 @@
-//! The exchanges that have begun and not ended, and the slab of all of them.
-//! What is expected of replies, what reads their bodies, what sessions take from them. Knows no
-//! socket.
+//! The exchanges that have started and not ended, in one slab; the checks of replies, and what
+//! sessions extract from them. Knows nothing of sockets.
 
 mod content;
 pub(super) mod expect;
@@ -13,84 +12,87 @@ use crate::units::{Nanos, RequestId, Span};
 
 use content::BodyMatch;
 
-/// No place.
+/// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The owner of a request that an open-loop schedule wants.
+/// The owner of a request of an open loop.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 /// A request from its intended start to its end.
 #[derive(Debug)]
 pub(super) struct Exchange {
     generation: u32,
-    /// Neighbours in the list in which it stands; `next` also in that of the free places.
+    /// Neighbors in its list; `next` also in the list of free slots.
     prev: u32,
     next: u32,
-    /// Where it stands.
+    /// Its state.
     at: At,
     /// Its intended start.
     intended: Nanos,
     /// When its first byte was given to the kernel; meaningless before.
     sent: Nanos,
-    /// When the first byte of its reply came; `Nanos::MAX` before.
+    /// When the first byte of its reply arrived; `Nanos::MAX` before.
     first: Nanos,
     /// Waits are accounted for up to here.
     waits_until: Nanos,
-    /// Waited for a connection or for room on one.
+    /// Time it waited for a connection or for room on one.
     queue: Span,
-    /// Waited for the connection that was opened for it.
+    /// Time it waited for the connection that was opened for it.
     connect: Span,
-    /// Waited on an open connection for the peer's limit of streams.
+    /// Time it waited on an open connection for the peer's limit of streams.
     stream: Span,
-    /// Waited for the peer's permission to send more of it.
+    /// Part of `connect`: can have waited for the meter to notice the connection.
+    late: Span,
+    /// Time it waited for the peer's permission to send more of it.
     window: Span,
     /// Index into the plan's calls.
     call: u32,
-    /// Who wants it: the user of a closed loop, the session; [`NOBODY`] in the open loop.
+    /// Its owner: the user of a closed loop, the session; [`NOBODY`] in an open loop.
     user: u32,
-    /// Which request of its session it is, from 0.
+    /// Its number in its session, from 0.
     nth: u32,
     /// How often it was sent again because its reply was not as expected.
     tries: u32,
-    /// In which write its last byte went, where that is followed (`trail.rs`); 0 = unknown.
+    /// The number of the write with its last byte, if kernel timestamps are matched (`trail.rs`); 0
+    /// = unknown.
     write: u32,
-    /// It was the next to be answered when the peer closed its connection, and went out again.
+    /// It was the next to be answered when the peer closed its connection, and was sent again.
     retried: bool,
-    /// How often its connection was closed before its turn came, without an announcement.
+    /// How often its connection was closed before its turn, without an announcement.
     passed_over: u8,
     /// Its send was recorded.
     counted: bool,
     /// It waits on an open connection for the peer's limit of streams.
     blocked: bool,
-    /// How far its reply's body has matched.
+    /// The state of the search in the body of its reply.
     body: BodyMatch,
-    /// What is kept of the reply that is coming in.
+    /// Captured parts of the current reply.
     capture: Option<Box<Capture>>,
 }
 
-/// A request that is to begin.
+/// A request that is about to start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct New {
     /// Its intended start.
     pub(super) intended: Nanos,
     /// Index into the plan's calls.
     pub(super) call: u32,
-    /// Who wants it.
+    /// Its owner.
     pub(super) user: u32,
-    /// Which request of its session it is, from 0.
+    /// Its number in its session, from 0.
     pub(super) nth: u32,
 }
 
-/// How far an exchange has come.
+/// The state of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
-    /// The place is free.
+    /// The slot is free.
     Free,
-    /// It waits for a connection, or was given one and was not submitted.
+    /// It waits for a connection, or is on one and not submitted.
     Waiting,
-    /// The carrier has it; the kernel has not taken its first byte.
+    /// The carrier has it; the kernel has not accepted its first byte.
     Submitted,
-    /// The kernel has taken its first byte.
+    /// The kernel has accepted its first byte.
     Sent,
 }
 
@@ -108,6 +110,7 @@ impl Exchange {
             queue: Span::ZERO,
             connect: Span::ZERO,
             stream: Span::ZERO,
+            late: Span::ZERO,
             window: Span::ZERO,
             call: 0,
             user: 0,
@@ -123,7 +126,8 @@ impl Exchange {
         }
     }
 
-    /// Another request begins in this place. What is meaningless before the send stays as it is.
+    /// Start another request in this slot. Fields that are meaningless before the send keep their
+    /// values.
     #[inline]
     fn begin(&mut self, new: New) {
         let New { intended, call, user, nth } = new;
@@ -135,6 +139,7 @@ impl Exchange {
         self.queue = Span::ZERO;
         self.connect = Span::ZERO;
         self.stream = Span::ZERO;
+        self.late = Span::ZERO;
         self.window = Span::ZERO;
         self.call = call;
         self.user = user;
@@ -160,13 +165,13 @@ impl Exchange {
         self.call
     }
 
-    /// Who wants it.
+    /// Its owner.
     #[inline]
     pub(super) fn user(&self) -> u32 {
         self.user
     }
 
-    /// In which write its last byte went; 0: unknown.
+    /// The number of the write with its last byte; 0: unknown.
     pub(super) fn write(&self) -> u32 {
         self.write
     }
@@ -185,7 +190,7 @@ impl Exchange {
         self.window += wait;
     }
 
-    /// Its stamps, ended at `done`.
+    /// Its timestamps, with its end at `done`.
     #[inline]
     pub(super) fn stamps(&self, done: Nanos) -> Stamps {
         Stamps {
@@ -196,16 +201,17 @@ impl Exchange {
             queue: self.queue,
             connect: self.connect,
             stream: self.stream,
+            late: self.late,
         }
     }
 
-    /// Whether the kernel has taken its first byte.
+    /// Whether the kernel has accepted its first byte.
     #[inline]
     pub(super) fn is_sent(&self) -> bool {
         self.at == At::Sent
     }
 
-    /// Whether the carrier has it, or had it when the kernel took its first byte.
+    /// Whether it has been submitted to the carrier.
     pub(super) fn is_submitted(&self) -> bool {
         matches!(self.at, At::Submitted | At::Sent)
     }
@@ -216,23 +222,25 @@ impl Exchange {
         self.counted
     }
 
-    /// Whether the first byte of its reply has come.
+    /// Whether the first byte of its reply has arrived.
     #[inline]
     pub(super) fn has_begun(&self) -> bool {
         self.first != Nanos::MAX
     }
 
-    /// The first byte of its reply has come, now or before.
+    /// The first byte of its reply has arrived, now or before.
     pub(super) fn begins(&mut self, now: Nanos) {
         self.first = self.first.min(now);
     }
 
-    /// Whether it was sent again after it was the next to be answered, and how often else.
+    /// Whether it was sent again after it was the next to be answered, and how often for other
+    /// reasons.
     pub(super) fn resent(&self) -> (bool, u8) {
         (self.retried, self.passed_over)
     }
 
-    /// It is sent again: it was the next to be answered, or was passed over.
+    /// It is sent again: it was the next to be answered, or its connection was closed before its
+    /// turn.
     pub(super) fn resend(&mut self, was_next: bool) {
         self.retried |= was_next;
         self.passed_over += u8::from(!was_next);
@@ -243,20 +251,20 @@ impl Exchange {
         self.tries < most
     }
 
-    /// It is sent again for that.
+    /// It is sent again because its reply was not as expected.
     pub(super) fn tries_again(&mut self, now: Nanos) {
         self.tries += 1;
         self.waits_until = now;
         self.goes_again();
     }
 
-    /// When the kernel has taken its first byte.
+    /// When the kernel accepted its first byte.
     #[inline]
     pub(super) fn sent_at(&self) -> Nanos {
         self.sent
     }
 
-    /// The kernel has taken its first byte. Returns what that means for the records.
+    /// The kernel has accepted its first byte. Returns what that means for the records.
     #[inline]
     pub(super) fn goes_out(&mut self, now: Nanos) -> Sent {
         self.at = At::Sent;
@@ -268,18 +276,18 @@ impl Exchange {
         if self.intended == now { Sent::OnTime } else { Sent::Late }
     }
 
-    /// Whether nothing has been done about it yet.
+    /// Whether it has neither been sent nor waited.
     pub(super) fn is_fresh(&self) -> bool {
         self.waits_until == self.intended && !self.counted
     }
 
-    /// What passed before `now` is no wait of its own.
+    /// The time before `now` is not counted as a wait.
     #[inline]
     pub(super) fn waits_from(&mut self, now: Nanos) {
         self.waits_until = self.waits_until.max(now);
     }
 
-    /// Its wait in the queue, to be put back if it goes on.
+    /// Its wait in the queue so far, for restoring it if the wait continues.
     pub(super) fn queued(&self) -> (Span, Nanos) {
         (self.queue, self.waits_until)
     }
@@ -293,8 +301,8 @@ impl Exchange {
         self.blocked
     }
 
-    /// The time since the waits were last accounted for went into waiting for room: on its
-    /// connection, where it is blocked there, else in the queue.
+    /// Count the time since the last update as a wait for room: on its connection, if it is blocked
+    /// there, else in the queue.
     pub(super) fn waited_in_queue(&mut self, now: Nanos) {
         let wait = now.since(self.waits_until);
         match std::mem::take(&mut self.blocked) {
@@ -304,13 +312,15 @@ impl Exchange {
         self.waits_until = self.waits_until.max(now);
     }
 
-    /// The time since the waits were last accounted for went into connecting.
-    pub(super) fn waited_for_connect(&mut self, now: Nanos) {
-        self.connect += now.since(self.waits_until);
+    /// Count the time since the last update as a wait for the connect.
+    pub(super) fn waited_for_connect(&mut self, now: Nanos, unnoticed: Span) {
+        let wait = now.since(self.waits_until);
+        self.connect += wait;
+        self.late += unnoticed.min(wait);
         self.waits_until = self.waits_until.max(now);
     }
 
-    /// It leaves its connection and is to go out again: nothing of its reply is kept.
+    /// It leaves its connection and will be sent again: nothing of its reply is kept.
     pub(super) fn goes_again(&mut self) {
         self.at = At::Waiting;
         self.first = Nanos::MAX;
@@ -318,34 +328,35 @@ impl Exchange {
         self.capture = None;
     }
 
-    /// It begins now, and did not before.
+    /// It starts now, and not at its original intended start.
     pub(super) fn begins_anew(&mut self, now: Nanos) {
         (self.intended, self.waits_until) = (now, now);
         (self.queue, self.connect, self.stream) = (Span::ZERO, Span::ZERO, Span::ZERO);
+        self.late = Span::ZERO;
     }
 }
 
-/// What it means for the records that an exchange went out.
+/// What the send of an exchange means for the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// For the first time, at the very time at which it was wanted.
+    /// The first send, exactly at the intended start.
     OnTime,
-    /// For the first time.
+    /// The first send, after the intended start.
     Late,
-    /// It was recorded before.
+    /// A repeated send; the first one is recorded.
     Again,
 }
 
-/// All exchanges that have begun and not ended. A place is used again, last freed first, so that
-/// the slab stays small and warm.
+/// All exchanges that have started and not ended. The most recently freed slot is reused first, so
+/// that the slab stays small and in the cache.
 #[derive(Debug)]
 pub(super) struct Exchanges {
     all: Vec<Exchange>,
-    /// The first free place.
+    /// The first free slot.
     free: u32,
 }
 
-/// Some of the exchanges, in an order. An exchange stands in one list at most.
+/// An ordered list of exchanges. An exchange is in one list at most.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     first: u32,
@@ -358,7 +369,7 @@ impl Exchanges {
         Self { all: Vec::new(), free: NONE }
     }
 
-    /// A request begins.
+    /// Start a request.
     #[inline]
     pub(super) fn insert(&mut self, new: New) -> RequestId {
         let slot = self.free;
@@ -377,7 +388,7 @@ impl Exchanges {
         RequestId { slot, generation: 0 }
     }
 
-    /// The exchange is over; its place is free. It stands in no list.
+    /// Free the slot of an exchange that is in no list.
     #[inline]
     pub(super) fn remove(&mut self, id: RequestId) {
         let free = self.free;
@@ -388,13 +399,13 @@ impl Exchanges {
         self.free = id.slot;
     }
 
-    /// The same for one that may have kept something of a reply.
+    /// Free the slot of an exchange that may have captured parts of a reply.
     pub(super) fn give_up(&mut self, id: RequestId) {
         self[id].capture = None;
         self.remove(id);
     }
 
-    /// A request begins at the end of a list; its place.
+    /// Start a request at the end of a list. Returns its slot.
     #[inline]
     pub(super) fn begin(&mut self, list: &mut List, new: New) -> u32 {
         let id = self.insert(new);
@@ -402,8 +413,8 @@ impl Exchanges {
         id.slot
     }
 
-    /// The carrier has the exchange in that place now. With it comes the place behind it in its
-    /// list. `None`: it is no place.
+    /// Mark the exchange in this slot as submitted. Returns it with the slot behind it in its list;
+    /// `None` if there is no such slot.
     #[inline]
     pub(super) fn submit(&mut self, slot: u32) -> Option<(RequestId, u32, &mut Exchange)> {
         let exchange = self.all.get_mut(slot as usize)?;
@@ -411,20 +422,32 @@ impl Exchanges {
         Some((RequestId { slot, generation: exchange.generation }, exchange.next, exchange))
     }
 
-    /// Take it out of the list of its connection: how far it has come, and what was behind it.
-    #[inline]
-    pub(super) fn leave(&mut self, list: &mut List, id: RequestId) -> (At, u32) {
-        let &Exchange { at, prev, next, .. } = &self[id];
-        match self.all.get_mut(prev as usize) {
-            Some(before) => before.next = next,
-            None => list.first = next,
+    /// Remove it from the list of its connection. Returns its state and the slot behind it.
+    #[inline(always)]
+    pub(super) fn leave(&mut self, list: &mut List, id: RequestId) -> (At, u32, &mut Exchange) {
+        list.len -= 1;
+        if list.first != id.slot {
+            return self.leave_from_behind(list, id);
         }
+        let exchange = &mut self[id];
+        let next = exchange.next;
+        list.first = next;
+        if next == NONE {
+            list.last = NONE;
+        }
+        (exchange.at, next, exchange)
+    }
+
+    /// The same for one that is not the first: its neighbors close up.
+    #[cold]
+    fn leave_from_behind(&mut self, list: &mut List, id: RequestId) -> (At, u32, &mut Exchange) {
+        let &Exchange { at, prev, next, .. } = &self[id];
+        self.all[prev as usize].next = next;
         match self.all.get_mut(next as usize) {
             Some(behind) => behind.prev = prev,
             None => list.last = prev,
         }
-        list.len -= 1;
-        (at, next)
+        (at, next, &mut self[id])
     }
 
     /// The exchange, if it has not ended.
@@ -446,7 +469,7 @@ impl Exchanges {
         Some((RequestId { slot, generation: exchange.generation }, exchange.call))
     }
 
-    /// The exchange in that place.
+    /// The exchange in this slot.
     #[inline]
     pub(super) fn id(&self, slot: u32) -> Option<RequestId> {
         self.all.get(slot as usize).map(|e| RequestId { slot, generation: e.generation })
@@ -458,30 +481,30 @@ impl Exchanges {
         self.id(list.first)
     }
 
-    /// The one behind it in its list.
+    /// The exchange behind it in its list.
     #[inline]
     pub(super) fn next(&self, id: RequestId) -> Option<RequestId> {
         self.id(self[id].next)
     }
 
-    /// The one before it in its list.
-    fn previous(&self, id: RequestId) -> Option<RequestId> {
-        self.id(self[id].prev)
+    /// The one before it in the list.
+    fn previous(&self, list: &List, id: RequestId) -> Option<RequestId> {
+        if list.first == id.slot { None } else { self.id(self[id].prev) }
     }
 
-    /// From now on the last exchanges of the list wait for the peer's limit of streams: those
-    /// behind the last one that already does, and that were not submitted.
+    /// Mark the last exchanges of the list as waiting for the peer's limit of streams: those that
+    /// are not submitted, behind the last one that is already marked.
     pub(super) fn block_rest(&mut self, list: &List, now: Nanos) {
         let mut next = self.id(list.last);
         while let Some(id) = next.filter(|&id| !self[id].blocked && self[id].at == At::Waiting) {
             let exchange = &mut self[id];
             exchange.blocked = true;
             exchange.waits_until = exchange.waits_until.max(now);
-            next = self.previous(id);
+            next = self.previous(list, id);
         }
     }
 
-    /// The exchanges of a list, in their order.
+    /// The exchanges of a list, in order.
     pub(super) fn of<'a>(&'a self, list: &List) -> impl Iterator<Item = RequestId> + use<'a> {
         std::iter::successors(self.first(list), |&id| self.next(id))
     }

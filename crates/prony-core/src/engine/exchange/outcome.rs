@@ -1,25 +1,26 @@
-//! What one look at a connection has led to. Whoever looks fills it in; the engine applies it
-//! before it looks at anything else.
+//! The results of one event on a connection. The code that handles the event fills it in, and the
+//! engine applies it before it handles the next.
 
 use crate::fault::Fault;
 use crate::units::RequestId;
 
-/// What has become of a connection's exchanges. One value, used again and again: its lists keep
-/// their memory.
+/// What happened to a connection's exchanges. One value is reused, so that its lists keep their
+/// memory.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Outcome {
     /// The owners of exchanges that have ended, one entry for each exchange.
     pub(in crate::engine) ended: Vec<u32>,
-    /// Exchanges that left the connection and go out again.
+    /// Exchanges that left the connection and are sent again.
     pub(in crate::engine) again: Vec<RequestId>,
-    /// Exchanges that left the connection because they failed alone, and why.
+    /// Exchanges that left the connection because they failed without affecting the others, and
+    /// why.
     pub(in crate::engine) failed: Vec<(RequestId, Fault)>,
-    /// A reply was no success.
+    /// A reply was not a success.
     pub(in crate::engine) missed: bool,
 }
 
 impl Outcome {
-    /// Whether nothing is left to be applied.
+    /// Whether nothing is left to apply.
     pub(in crate::engine) fn is_applied(&self) -> bool {
         let Self { ended, again, failed, missed } = self;
         ended.is_empty() && again.is_empty() && failed.is_empty() && !missed

@@ -1,5 +1,4 @@
-//! What sessions know beside how far they are: values and cookies. Requests are filled in with
-//! them, replies bring new ones.
+//! The variables and cookies of sessions. They fill in requests, and replies update them.
 
 use super::Exchange;
 use crate::fault::Fault;
@@ -7,19 +6,19 @@ use crate::plan::{Cookies, Plan};
 use crate::script::{Capture, Filled, Jar, Locals, Script, Unsent};
 use crate::units::Nanos;
 
-/// The values and cookies of all sessions under way; only where a plan has something dynamic.
+/// The variables and cookies of all running sessions. Exists only if the plan has anything dynamic.
 #[derive(Debug)]
 pub(in crate::engine) struct Dynamic {
     script: Script,
-    /// What each session knows, by its place.
+    /// The state of each session, by its slot.
     known: Vec<Known>,
-    /// The one jar, where all sessions share it.
+    /// The cookie jar, if all sessions share one.
     shared: Option<Jar>,
     /// Whether the connection of a call is encrypted.
     secure: Vec<bool>,
     /// Scratch.
     filled: Filled,
-    /// Captures that nobody uses now.
+    /// Unused captures, kept for reuse.
     #[expect(clippy::vec_box, reason = "they move between here and exchanges as they are")]
     spare: Vec<Box<Capture>>,
 }
@@ -31,7 +30,7 @@ struct Known {
 }
 
 impl Dynamic {
-    /// `None`: the plan has nothing that is dynamic.
+    /// Returns `None` if the plan has nothing dynamic.
     ///
     /// # Panics
     /// When the plan is not valid.
@@ -49,7 +48,7 @@ impl Dynamic {
         })
     }
 
-    /// A session begins at that place.
+    /// A session starts in this slot.
     pub(in crate::engine) fn begin(&mut self, place: u32, number: u64) {
         let cookies = self.script.cookies();
         while self.known.len() <= place as usize {
@@ -66,7 +65,7 @@ impl Dynamic {
         self.script.fills(call)
     }
 
-    /// The parts of a request of its own.
+    /// Fill in the variable parts of a request.
     pub(in crate::engine) fn fill(
         &mut self,
         exchange: &Exchange,
@@ -84,25 +83,25 @@ impl Dynamic {
         }
     }
 
-    /// Whether the headers of the replies to a call are wanted.
+    /// Whether a call needs the headers of its replies.
     #[inline]
     pub(in crate::engine) fn wants_headers(&self, call: u32) -> bool {
         self.script.wants_headers(call)
     }
 
-    /// Whether the bodies of the replies to a call are wanted.
+    /// Whether a call needs the bodies of its replies.
     #[inline]
     pub(in crate::engine) fn wants_body(&self, call: u32) -> bool {
         self.script.wants_body(call)
     }
 
-    /// A header of the exchange's reply has come.
+    /// A header of the exchange's reply has arrived.
     pub(in crate::engine) fn header(&mut self, exchange: &mut Exchange, name: &[u8], value: &[u8]) {
         let capture = exchange.capture.get_or_insert_with(|| self.spare.pop().unwrap_or_default());
         capture.header(&self.script, exchange.call, name, value);
     }
 
-    /// A piece of the body of the exchange's reply has come.
+    /// A piece of the body of the exchange's reply has arrived.
     pub(in crate::engine) fn body(&mut self, exchange: &mut Exchange, piece: &[u8]) {
         if self.wants_body(exchange.call) {
             let capture = &mut exchange.capture;
@@ -110,8 +109,8 @@ impl Dynamic {
         }
     }
 
-    /// The reply is whole, and failed of `fault` so far: its session takes from it what it wants.
-    /// Returns of what the request has failed, if it has.
+    /// The reply is complete, and its checks gave `fault`: the session extracts its values from it.
+    /// Returns the final fault, if any.
     pub(in crate::engine) fn replied(
         &mut self,
         exchange: &mut Exchange,

@@ -8,7 +8,7 @@ fn exchange(call: u32) -> New {
 }
 
 #[test]
-fn a_place_is_used_again_under_another_name() {
+fn reuses_a_slot_with_a_new_generation() {
     let mut all = Exchanges::new();
     let first = all.insert(exchange(1));
     all.remove(first);
@@ -31,7 +31,7 @@ fn a_generation_wraps() {
 }
 
 proptest! {
-    /// Two lists and the slab against vectors, through any inserts and removals.
+    /// Two lists and the slab agree with vectors, through any inserts and removals.
     #[test]
     fn lists_keep_their_order(steps in vec((0_u8..4, any::<prop::sample::Index>()), 0..200)) {
         let mut all = Exchanges::new();

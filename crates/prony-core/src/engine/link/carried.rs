@@ -1,27 +1,27 @@
-//! What a connection carries: the exchanges that it was given, in their order.
+//! The exchanges of a connection, in order.
 
 use crate::engine::exchange::{At, Exchange, Exchanges, List, NONE, New};
 use crate::units::RequestId;
 
-/// What a connection carries.
+/// The exchanges of a connection.
 #[derive(Debug)]
 pub(super) struct Carried {
-    /// What it was given and has not ended, oldest first: first what was submitted to the carrier,
-    /// then what was not.
+    /// Its unfinished exchanges, oldest first: first those submitted to the carrier, then the
+    /// others.
     pub(super) all: List,
-    /// The place of the first that was not submitted.
+    /// The slot of the first exchange that is not submitted.
     next: u32,
-    /// How many were not submitted.
+    /// How many are not submitted.
     pub(super) waiting: u32,
-    /// How many have had their first byte taken by the kernel.
+    /// How many have had their first byte accepted by the kernel.
     pub(super) sent: u32,
-    /// How many exchanges it was ever given.
+    /// How many exchanges it has been given in total.
     pub(super) given: u64,
-    /// How many replies it has brought.
+    /// How many replies it has received.
     pub(super) served: u64,
-    /// The peer closes it: it is of no more use.
+    /// The peer closes it: it cannot be used again.
     pub(super) retired: bool,
-    /// The peer takes no new exchange on it; those that it has go on.
+    /// The peer accepts no new exchanges on it; those in flight continue.
     pub(super) drains: bool,
 }
 
@@ -39,13 +39,13 @@ impl Carried {
         }
     }
 
-    /// Whether it takes no further exchange.
+    /// Whether it accepts no more exchanges.
     #[inline]
     pub(super) fn is_spent(&self) -> bool {
         self.retired || self.drains
     }
 
-    /// How many exchanges it was given and has not ended.
+    /// How many of its exchanges have not ended.
     #[inline]
     pub(super) fn len(&self) -> u32 {
         self.all.len()
@@ -56,19 +56,19 @@ impl Carried {
         self.all.is_empty()
     }
 
-    /// How many the carrier has.
+    /// How many are submitted.
     #[inline]
     pub(super) fn submitted(&self) -> u32 {
         self.all.len() - self.waiting
     }
 
-    /// The first that was not submitted.
+    /// The first exchange that is not submitted.
     #[inline]
     pub(super) fn next(&self, exchanges: &Exchanges) -> Option<RequestId> {
         exchanges.id(self.next)
     }
 
-    /// It is given one more.
+    /// Add an exchange.
     #[inline]
     pub(super) fn push(&mut self, exchanges: &mut Exchanges, id: RequestId) {
         exchanges.push(&mut self.all, id);
@@ -78,7 +78,7 @@ impl Carried {
         self.waiting += 1;
     }
 
-    /// A request begins on it.
+    /// Start a request on the connection.
     #[inline]
     pub(super) fn begin(&mut self, exchanges: &mut Exchanges, new: New) {
         let slot = exchanges.begin(&mut self.all, new);
@@ -88,7 +88,7 @@ impl Carried {
         self.waiting += 1;
     }
 
-    /// The first that was not submitted now is, if there is one.
+    /// Submit the first exchange that is not submitted, if there is one.
     #[inline]
     pub(super) fn submit<'e>(
         &mut self,
@@ -100,10 +100,14 @@ impl Carried {
         Some((id, exchange))
     }
 
-    /// One leaves the connection.
+    /// Remove an exchange.
     #[inline]
-    pub(super) fn take_out(&mut self, exchanges: &mut Exchanges, id: RequestId) {
-        let (at, next) = exchanges.leave(&mut self.all, id);
+    pub(super) fn take_out<'e>(
+        &mut self,
+        exchanges: &'e mut Exchanges,
+        id: RequestId,
+    ) -> &'e mut Exchange {
+        let (at, next, exchange) = exchanges.leave(&mut self.all, id);
         if at == At::Sent {
             self.sent -= 1;
         } else if at == At::Waiting {
@@ -112,9 +116,10 @@ impl Carried {
                 self.next = next;
             }
         }
+        exchange
     }
 
-    /// All leave it, into `to`.
+    /// Move all exchanges into `to`.
     pub(super) fn take_all(&mut self, exchanges: &Exchanges, to: &mut Vec<RequestId>) {
         to.extend(exchanges.of(&self.all));
         (self.all, self.next) = (List::EMPTY, NONE);

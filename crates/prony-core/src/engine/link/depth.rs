@@ -1,9 +1,10 @@
-//! How many requests a connection is sent ahead of their replies.
+//! How many requests are sent on a connection before their replies arrive.
 //!
-//! Up to the plan's pipelining depth. But a server that closes its connections after k replies each
-//! does not serve what was sent behind them, and it has to be sent again. So once that has happened
-//! no connection of the endpoint gets more than k requests before it has brought k replies. One
-//! that lives on is then sent one ahead, and one more for each further reply.
+//! Normally it is the plan's pipelining depth. But a server that closes each connection after k
+//! replies does not process requests behind the k-th, which then have to be sent again. So once
+//! that has happened, no connection to the endpoint gets more than k requests before it has
+//! received k replies. If it stays open then, it may have one request in flight, and one more for
+//! each further reply.
 
 use super::{Conn, State};
 use crate::engine::Engine;
@@ -14,10 +15,10 @@ use crate::units::Nanos;
 /// The depths of all endpoints.
 #[derive(Debug)]
 pub(in crate::engine) struct Depths {
-    /// The plan's.
+    /// The plan's depth.
     most: u32,
-    /// After how many replies a connection was last closed with requests in flight, per endpoint;
-    /// 0: never. Empty while none was.
+    /// For each endpoint: after how many replies a connection with requests in flight was last
+    /// closed; 0: never. Empty as long as none was.
     closed_after: Vec<u64>,
     endpoints: usize,
 }
@@ -44,10 +45,10 @@ impl Depths {
         depth.min(u64::from(self.most)) as u32
     }
 
-    /// A connection to that endpoint was closed after so many replies, with requests in flight.
+    /// A connection to the endpoint was closed after `served` replies, with requests in flight.
     #[cold]
     pub(in crate::engine) fn learn(&mut self, endpoint: u32, served: u64) {
-        // With one at a time there is nothing to choose.
+        // A depth of one stays as it is.
         if self.most > 1 {
             self.closed_after.resize(self.endpoints, 0);
             self.closed_after[endpoint as usize] = served;
@@ -56,11 +57,11 @@ impl Depths {
 }
 
 impl Depths {
-    /// How many of the exchanges that the connection was given may be submitted now.
+    /// How many of the connection's exchanges may be submitted now.
     #[inline]
     pub(in crate::engine) fn to_submit<C>(&self, conn: &Conn<C>) -> u32 {
         let waiting = conn.carried.waiting;
-        // Nobody gives a connection more than the plan's depth.
+        // No connection is given more exchanges than the plan's depth.
         if self.closed_after.is_empty() { waiting } else { waiting.min(self.left(conn)) }
     }
 
@@ -71,16 +72,16 @@ impl Depths {
 }
 
 impl<P: Carrier> Engine<P> {
-    /// Replies have come: what was held back on the connection may go out.
+    /// Replies have arrived: send requests that were held back.
     #[inline]
     pub(in crate::engine) fn send_held_back(&mut self, slot: u32, now: Nanos) {
         if !self.depths.closed_after.is_empty() {
-            self.go_on_sending(slot, now);
+            self.continue_sending(slot, now);
         }
     }
 
     #[cold]
-    fn go_on_sending(&mut self, slot: u32, now: Nanos) {
+    fn continue_sending(&mut self, slot: u32, now: Nanos) {
         let conn = &mut self.links[slot];
         let n = self.depths.to_submit(conn);
         if conn.state != State::Open || conn.tail.is_some() || n == 0 {
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_follows_the_replies_after_which_a_connection_was_closed() {
+    fn limits_depth_to_the_replies_before_a_close() {
         let mut depths = Depths { most: 8, closed_after: Vec::new(), endpoints: 2 };
         assert_eq!(depths.of(&conn(1, 0)), 8);
         depths.learn(1, 3);
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_one_stays_one() {
+    fn keeps_depth_one() {
         let mut depths = Depths { most: 1, closed_after: Vec::new(), endpoints: 1 };
         depths.learn(0, 5);
         assert!(depths.closed_after.is_empty());

@@ -1,5 +1,4 @@
-//! Requests that fail and connections that are lost: by a fault, by the peer's will, or because
-//! their time is up.
+//! Requests that fail and connections that are lost: by a fault, by the peer, or by a timeout.
 
 use super::State;
 use crate::engine::Engine;
@@ -9,26 +8,27 @@ use crate::plan::Lost;
 use crate::proto::Carrier;
 use crate::units::{Nanos, RequestId, Span};
 
-/// How often an idempotent request goes out again because connections were closed, without an
-/// announcement, while others were before it. Each such connection had brought a reply.
+/// How often an idempotent request is sent again because connections were closed, without an
+/// announcement, while other requests were before it. Each of these connections had received a
+/// reply.
 const PASSED_OVER_MAX: u8 = 16;
 
-/// How a connection was lost, as far as it matters to what it carried.
+/// How a connection was lost, as far as it matters to its exchanges.
 struct Loss {
-    /// `None`: the peer ended the connection in good order.
+    /// `None`: the peer closed the connection in an orderly way.
     fault: Option<Fault>,
     /// It never opened.
     was_connecting: bool,
     /// Its last reply announced the close: the peer processes no request behind it (RFC 9112, 9.6).
     announced: bool,
-    /// It had brought a reply before.
+    /// It had received a reply before.
     reused: bool,
-    /// A reply had begun, or bytes were kept for it: the peer has taken the oldest request up.
+    /// A reply had started, or unread bytes were kept: the peer has processed the oldest request.
     touched: bool,
 }
 
 impl<P: Carrier> Engine<P> {
-    /// The request, which is on no connection any more, has ended without a whole reply.
+    /// The request, which is on no connection any more, has ended without a complete reply.
     pub(in crate::engine) fn fail(&mut self, id: RequestId, fault: Fault, now: Nanos) {
         let least = match fault {
             Fault::ConnectTimeout => self.plan.connect_timeout,
@@ -39,9 +39,9 @@ impl<P: Carrier> Engine<P> {
         let (sent, counted) = (exchange.is_sent(), exchange.is_counted());
         let (stamps, window) = (exchange.stamps(now), exchange.window());
         self.exchanges.give_up(id);
-        // The wait of one that was sent before is recorded already.
+        // If it was sent before, its wait is already recorded.
         if !sent && !counted {
-            self.recorder.waited_in_vain(&stamps);
+            self.recorder.record_unsent_waits(&stamps);
         }
         self.recorder.failed(&stamps, fault, sent, least);
         if window > Span::ZERO {
@@ -50,16 +50,16 @@ impl<P: Carrier> Engine<P> {
         if let Some(name) = self.calls.name(call) {
             self.recorder.name_failed(name, &stamps, fault, sent, least);
         }
-        self.load.missed(user);
+        self.load.request_failed(user);
         if self.plan.replace_lost && fault.is_lost() {
             self.load.refund(intended, self.plan.warmup);
         }
         self.outcome.ended.push(user);
     }
 
-    /// The connection is of no more use: its oldest request fails of `fault`, if that says so;
-    /// requests that can go elsewhere do; the slot is freed. `None`: the peer ended the connection
-    /// in good order.
+    /// Close a connection that cannot be used again. Its oldest request fails with `fault`, if that
+    /// applies to it. Other requests are sent on another connection, if possible. The slot is
+    /// freed. `None`: the peer closed the connection in an orderly way.
     pub(in crate::engine) fn abandon(
         &mut self,
         slot: u32,
@@ -67,7 +67,7 @@ impl<P: Carrier> Engine<P> {
         how: CloseHow,
         now: Nanos,
     ) {
-        self.note_missed(slot);
+        self.note_unsuccessful(slot);
         if let Some(fault) = fault {
             self.link_fault(slot, fault);
         }
@@ -77,7 +77,7 @@ impl<P: Carrier> Engine<P> {
             fault,
             was_connecting: conn.state != State::Open,
             announced: conn.carried.retired,
-            reused: conn.carried.served > 0 || conn.excused,
+            reused: conn.carried.served > 0 || conn.resend_allowed,
             touched: has_begun || !conn.stash.is_empty(),
         };
         let carried = &conn.carried;
@@ -85,14 +85,14 @@ impl<P: Carrier> Engine<P> {
         if carried.sent > 0 && carried.served > 0 && closed_by_peer {
             self.depths.learn(conn.endpoint, carried.served);
         }
-        self.part_with_all(slot, &loss, now);
+        self.detach_all(slot, &loss, now);
         let session = self.links[slot].owner;
         if loss.was_connecting {
             self.load.connected(session, false);
         }
         self.requeue();
-        self.part(slot, how, now);
-        // Before those who have only waited: the next connection is theirs.
+        self.close_slot(slot, how, now);
+        // These go before requests that have only waited: the next connection is theirs.
         let mut again = std::mem::take(&mut self.outcome.again);
         for id in again.drain(..) {
             self.place(id, now);
@@ -107,13 +107,13 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// What the lost connection carried leaves it: to go out again, or failed.
-    fn part_with_all(&mut self, slot: u32, loss: &Loss, now: Nanos) {
+    /// Take the exchanges off the lost connection: they are sent again, or fail.
+    fn detach_all(&mut self, slot: u32, loss: &Loss, now: Nanos) {
         let mut lost = std::mem::take(&mut self.lost);
         self.links[slot].carried.take_all(&self.exchanges, &mut lost);
         for (i, id) in lost.drain(..).enumerate() {
-            // Where replies come in order, a fault is the oldest request's; where they do not, it
-            // is that of each whose reply had begun.
+            // If replies come in order, a fault belongs to the oldest request; otherwise to each
+            // request with a partial reply.
             let blamed = match P::MULTIPLEXES {
                 false => i == 0,
                 true => self.exchanges[id].has_begun(),
@@ -141,21 +141,21 @@ impl<P: Carrier> Engine<P> {
         self.lost = lost;
     }
 
-    /// If a reply that was just taken in is no success, its session knows.
-    pub(in crate::engine) fn note_missed(&mut self, slot: u32) {
+    /// If the reply that was just read is not a success, report it to its user or session.
+    pub(in crate::engine) fn note_unsuccessful(&mut self, slot: u32) {
         if std::mem::take(&mut self.outcome.missed) {
-            self.load.missed(self.links[slot].owner);
+            self.load.request_failed(self.links[slot].owner);
         }
     }
 
-    /// Whether the reply to the connection's oldest request has begun.
+    /// Whether the reply to the connection's oldest request has started.
     pub(in crate::engine) fn has_begun(&self, slot: u32) -> bool {
         let oldest = self.exchanges.first(&self.links[slot].carried.all);
         oldest.is_some_and(|id| self.exchanges[id].has_begun())
     }
 
-    /// Whether a request of a lost connection goes out (again) on another one. `blamed`: it is one
-    /// that a fault would be blamed on.
+    /// Whether a request of a lost connection is sent (again) on another one. `blamed`: the request
+    /// to which a fault belongs.
     fn goes_again(&self, id: RequestId, blamed: bool, loss: &Loss) -> bool {
         let exchange = &self.exchanges[id];
         if loss.was_connecting || self.load.gives_up(exchange.user()) {
@@ -184,30 +184,30 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// A connection ends by that fault. One that the driver was not even asked for is none.
+    /// Count the fault that ends a connection, unless the driver was never asked to open it.
     pub(in crate::engine) fn link_fault(&mut self, slot: u32, fault: Fault) {
         let conn = &self.links[slot];
         if conn.asked {
-            self.recorder.link_fault(conn.connect_began, fault);
+            self.recorder.connection_failed(conn.connect_began, fault);
         }
     }
 
-    /// Let go of a connection that has nothing in flight.
+    /// Close a connection that has nothing in flight, and let waiting requests open another.
     pub(in crate::engine) fn release(&mut self, slot: u32, how: CloseHow, now: Nanos) {
         let session = self.links[slot].owner;
-        self.part(slot, how, now);
+        self.close_slot(slot, how, now);
         self.feed(session, now);
         self.pump_waiting(now);
     }
 
-    /// The same, without a thought of those who wait for one.
-    pub(in crate::engine) fn part(&mut self, slot: u32, how: CloseHow, now: Nanos) {
+    /// Close a connection that has nothing in flight.
+    pub(in crate::engine) fn close_slot(&mut self, slot: u32, how: CloseHow, now: Nanos) {
         let conn = &self.links[slot];
         if conn.carried.served > 0 {
-            self.recorder.link_lived(conn.connect_began, now);
+            self.recorder.connection_closed(conn.connect_began, now);
         }
         let id = self.links.id(slot);
-        self.farewell(slot, how);
+        self.keep_close_notify(slot, how);
         self.unlist(slot);
         if let Some(trails) = &mut self.trails {
             trails.ended(slot, &mut self.recorder);
@@ -223,7 +223,8 @@ impl<P: Carrier> Engine<P> {
     }
 }
 
-/// Whether the fault is the loss of a connection, which a request that was not taken up survives.
+/// Whether the fault is the loss of a connection, after which an unprocessed request can be sent
+/// again.
 fn is_loss(fault: Fault) -> bool {
     matches!(fault, Fault::Reset | Fault::ClosedEarly)
 }

@@ -1,5 +1,5 @@
-//! The client's connections: how far each has come, what it carries, what it sends and receives,
-//! and how it ends. Knows no session.
+//! The connections of the client: their state, the exchanges on them, sending and receiving, and
+//! how they end. Knows nothing of sessions.
 
 mod carried;
 mod depth;
@@ -31,7 +31,7 @@ pub(super) use tap::Tapped;
 pub(super) use tls::Secure;
 pub(super) use trail::Trails;
 
-/// No connection has that slot.
+/// No connection has this slot.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +39,9 @@ enum State {
     /// The slot is free.
     Free,
     Connecting,
-    /// Open, but its TLS handshake is not done.
+    /// Open, but its TLS handshake is not complete.
     Securing,
-    /// Open and, if it is to be, secured, but the carrier's opening exchange is not over.
+    /// Open, with TLS if the plan wants it, but the carrier's opening exchange is not complete.
     Opening,
     Open,
 }
@@ -51,50 +51,52 @@ enum State {
 pub(super) struct Conn<C> {
     state: State,
     generation: u32,
-    /// It waits for its turn to be opened.
-    in_line: bool,
-    /// The driver was asked for it.
+    /// Its connect is queued.
+    connect_queued: bool,
+    /// The driver was asked to connect.
     asked: bool,
     endpoint: u32,
-    /// The lane (closed loop) or the session that it serves.
+    /// The group of users (closed loop) or the session that it belongs to.
     owner: u32,
     carried: Carried,
-    /// What it carries may go elsewhere although it has brought no reply.
-    excused: bool,
-    /// The driver is asked to take its output.
+    /// Its exchanges may be sent again on another connection although this one has received no
+    /// reply.
+    resend_allowed: bool,
+    /// The driver was asked to take its output.
     transmit_queued: bool,
     connect_began: Nanos,
     /// When it opened; meaningless before.
     opened: Nanos,
-    /// When its opening exchange last came on; meaningless before.
-    came_on: Nanos,
+    /// When its opening exchange last made progress; meaningless before.
+    last_progress: Nanos,
     layer: Layer,
     carrier: C,
     /// Received bytes that the carrier could not use yet.
     stash: Vec<u8>,
-    /// Encoded bytes that the kernel has not taken yet.
+    /// Encoded bytes that the kernel has not accepted yet.
     tail: Option<Box<Tail>>,
 }
 
-/// What did not fit into the socket.
+/// Output that did not fit into the socket.
 #[derive(Debug, Default)]
 struct Tail {
     bytes: Vec<u8>,
-    /// How many of them were taken since.
+    /// How many of them the kernel has accepted since.
     taken: usize,
-    /// Where in `bytes` the exchanges begin whose first byte was not taken, oldest first.
+    /// Where in `bytes` exchanges start whose first byte the kernel has not accepted, oldest first.
     begins: VecDeque<Begin>,
-    /// What is offered to the kernel by itself ends at these places.
+    /// Ends of the pieces that are given to the kernel one by one.
     cuts: VecDeque<usize>,
 }
 
-/// The table. A slot is used again, last freed first, so that the table stays small and warm.
+/// The table of connections. The most recently freed slot is reused first, so that the table stays
+/// small and in the cache.
 #[derive(Debug)]
 pub(super) struct Links<C> {
     slots: Vec<Conn<C>>,
     free: Vec<u32>,
-    /// When the slot's timer stands in the agenda; `Nanos::MAX`: not at all. Belongs to the slot
-    /// and not to the connection, so that short-lived connections leave nothing behind there.
+    /// When the slot's timer fires; `Nanos::MAX` if it is not set. Belongs to the slot and not to
+    /// the connection, so that short-lived connections leave no stale timers behind.
     armed: Vec<Nanos>,
 }
 
@@ -131,13 +133,13 @@ impl<C: Default> Links<C> {
         self.free.push(slot);
     }
 
-    /// Whether the id is not stale.
+    /// Whether the id is current.
     #[inline]
     pub(super) fn live(&self, id: ConnId) -> bool {
         self.slots.get(id.slot as usize).is_some_and(|c| c.is(id))
     }
 
-    /// The slot's connection if the id is not stale.
+    /// The slot's connection, if the id is current.
     #[inline]
     fn get_mut(&mut self, id: ConnId) -> Option<&mut Conn<C>> {
         self.slots.get_mut(id.slot as usize).filter(|c| c.is(id))
@@ -158,7 +160,7 @@ impl<C: Default> Links<C> {
         (0..self.slots.len() as u32).filter(|&s| self[s].state != State::Free)
     }
 
-    /// The connection's endpoint, and whom it serves: a lane, or a session.
+    /// The connection's endpoint and owner: a group of users, or a session.
     #[inline]
     pub(super) fn of(&self, slot: u32) -> (u32, u32) {
         (self[slot].endpoint, self[slot].owner)
@@ -170,31 +172,31 @@ impl<C: Default> Links<C> {
         self[slot].state == State::Open
     }
 
-    /// How many exchanges it was given that have not ended.
+    /// How many of its exchanges have not ended.
     #[inline]
     pub(super) fn in_flight(&self, slot: u32) -> u32 {
         self[slot].carried.len()
     }
 
-    /// How many replies it has brought.
+    /// How many replies it has received.
     #[inline]
     pub(super) fn served(&self, slot: u32) -> u64 {
         self[slot].carried.served
     }
 
-    /// Whether its peer takes further exchanges on it.
+    /// Whether its peer accepts more exchanges on it.
     #[inline]
     pub(super) fn carries(&self, slot: u32) -> bool {
         !self[slot].carried.is_spent()
     }
 
-    /// It waits for its turn to be opened.
-    pub(super) fn waits_for_turn(&mut self, slot: u32) {
-        self[slot].in_line = true;
+    /// Its connect is queued.
+    pub(super) fn connect_is_queued(&mut self, slot: u32) {
+        self[slot].connect_queued = true;
     }
 
-    /// Requests begin on the connection, which is then to be `given` their number.
-    #[inline]
+    /// Start requests on the connection. The caller must then call `given` with their number.
+    #[inline(always)]
     pub(super) fn begin_on(
         &mut self,
         slot: u32,
@@ -207,21 +209,23 @@ impl<C: Default> Links<C> {
         }
     }
 
-    /// The driver takes its output now: it is to be asked again for the next. `None`: it is gone.
+    /// The driver takes its output now, and must be asked again for more. Returns `None` if the
+    /// connection is gone.
     #[inline]
     pub(super) fn output_taken(&mut self, id: ConnId) -> Option<()> {
         self.get_mut(id).map(|conn| conn.transmit_queued = false)
     }
 
-    /// The driver is asked for it now: since when it was wanted. `None`: it is gone.
-    pub(super) fn is_asked_for(&mut self, id: ConnId) -> Option<Nanos> {
+    /// The driver is asked to connect now. Returns since when the connection was wanted, or `None`
+    /// if it is gone.
+    pub(super) fn connect_taken(&mut self, id: ConnId) -> Option<Nanos> {
         self.get_mut(id).map(|conn| {
             conn.asked = true;
             conn.connect_began
         })
     }
 
-    /// Whether the timer of the slot that has fired is the one that stands.
+    /// Whether the timer that has fired is the slot's current one, and not a stale entry.
     #[inline]
     pub(super) fn disarm(&mut self, slot: u32, at: Nanos) -> bool {
         let armed = &mut self.armed[slot as usize];
@@ -249,9 +253,9 @@ impl<C> std::ops::IndexMut<u32> for Links<C> {
 }
 
 impl<C> Conn<C> {
-    /// Whether the carrier may send something.
+    /// Whether the carrier may send now.
     #[inline]
-    fn speaks(&self) -> bool {
+    fn can_send(&self) -> bool {
         matches!(self.state, State::Open | State::Opening)
     }
 
@@ -266,16 +270,16 @@ impl<C: Default> Conn<C> {
         Self {
             state: State::Free,
             generation: 0,
-            in_line: false,
+            connect_queued: false,
             asked: false,
             endpoint: 0,
             owner: NOBODY,
             carried: Carried::nothing(),
-            excused: false,
+            resend_allowed: false,
             transmit_queued: false,
             connect_began: Nanos::ZERO,
             opened: Nanos::ZERO,
-            came_on: Nanos::ZERO,
+            last_progress: Nanos::ZERO,
             layer: Layer::default(),
             carrier: C::default(),
             stash: Vec::new(),

@@ -1,5 +1,4 @@
-//! The opening exchange: what some carriers exchange on a new connection before it carries what the
-//! plan wants.
+//! The opening exchange: what some carriers exchange on a new connection before the first request.
 
 use super::State;
 use crate::engine::Engine;
@@ -12,12 +11,12 @@ impl<P: Carrier> Engine<P> {
     pub(in crate::engine) fn begin_opening(&mut self, slot: u32, now: Nanos) {
         let conn = &mut self.links[slot];
         conn.state = State::Opening;
-        conn.came_on = now;
+        conn.last_progress = now;
         self.transmit(slot);
         self.arm(slot, self.opening_deadline(slot));
     }
 
-    /// Send what the opening exchange has to say. Returns whether the kernel has taken all.
+    /// Send the output of the opening exchange. Returns whether the kernel has accepted all of it.
     pub(in crate::engine) fn send_opening(
         &mut self,
         slot: u32,
@@ -29,7 +28,7 @@ impl<P: Carrier> Engine<P> {
         }
         let id = self.links.id(slot);
         let all = self.send_new(slot, now, send);
-        // Its layer may have given the connection up.
+        // Its layer may have closed the connection.
         if self.links.live(id) {
             self.open_if_ready(slot, now);
         }
@@ -48,9 +47,9 @@ impl<P: Carrier> Engine<P> {
             while let Some(id) = next {
                 next = self.exchanges.next(id);
                 let exchange = &mut self.exchanges[id];
-                // One that was sent before, on a connection that is gone, has begun then.
+                // An exchange that was sent before, on a lost connection, had started then.
                 if !exchange.is_counted() {
-                    self.recorder.begins_anew(exchange.intended(), now);
+                    self.recorder.intended_moved(exchange.intended(), now);
                     exchange.begins_anew(now);
                 }
             }
@@ -59,28 +58,29 @@ impl<P: Carrier> Engine<P> {
         self.ready(slot, now);
     }
 
-    /// Bytes of the opening exchange have come.
-    pub(in crate::engine) fn opening_came_on(&mut self, slot: u32, now: Nanos) {
+    /// Bytes of the opening exchange have arrived.
+    pub(in crate::engine) fn opening_progressed(&mut self, slot: u32, now: Nanos) {
         let conn = &mut self.links[slot];
         if self.carrier.owes(&conn.carrier) {
-            conn.came_on = now;
+            conn.last_progress = now;
             self.transmit(slot);
         } else {
             self.open_if_ready(slot, now);
         }
     }
 
-    /// When something must happen to an opening exchange that does not come on.
+    /// The next deadline of the opening exchange.
     pub(in crate::engine) fn opening_deadline(&self, slot: u32) -> Nanos {
         let conn = &self.links[slot];
-        let end = conn.came_on + self.plan.connect_timeout;
+        let end = conn.last_progress + self.plan.connect_timeout;
         self.carrier.deadline(&conn.carrier).map_or(end, |at| at.min(end))
     }
 
-    /// The time of a connection that opens is up, or that of its requests: whether that was all.
+    /// An opening connection, or its requests, may have timed out. Returns whether that was handled
+    /// completely.
     pub(in crate::engine) fn opening_timed_out(&mut self, slot: u32, now: Nanos) -> bool {
-        if self.links[slot].came_on + self.plan.connect_timeout <= now {
-            // Where messages may be lost, nobody knows whether anybody is there at all.
+        if self.links[slot].last_progress + self.plan.connect_timeout <= now {
+            // If messages may be lost, it is unknown whether the peer exists at all.
             let lossy = self.carrier.is_lossy();
             let fault = if lossy { Fault::ConnectTimeout } else { Fault::RequestTimeout };
             self.abandon(slot, Some(fault), CloseHow::Reset, now);
@@ -95,7 +95,7 @@ impl<P: Carrier> Engine<P> {
         true
     }
 
-    /// The carrier's own deadline may have passed. Returns whether the connection still is.
+    /// The carrier's own deadline may have passed. Returns whether the connection still exists.
     pub(in crate::engine) fn carrier_deadline_passed(&mut self, slot: u32, now: Nanos) -> bool {
         let state = &mut self.links[slot].carrier;
         if self.carrier.deadline(state).is_none_or(|at| at > now) {

@@ -1,4 +1,4 @@
-//! Bytes that have come: through the layer to the carrier, and what follows from them.
+//! Received bytes: they pass through the layer to the carrier, and their effects are applied.
 
 use super::sink::Sink;
 use super::{Conn, State, Tapped};
@@ -10,7 +10,7 @@ use crate::proto::Carrier;
 use crate::units::{ConnId, Nanos};
 
 impl<P: Carrier> Engine<P> {
-    /// The connection that was asked for is open.
+    /// The requested connection is open.
     pub(in crate::engine) fn link_opened(&mut self, id: ConnId, now: Nanos) {
         let conn = &mut self.links[id.slot];
         debug_assert_eq!(conn.state, State::Connecting);
@@ -23,11 +23,11 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// Bytes have come from the network.
+    /// Bytes have arrived from the network.
     #[inline]
     pub(in crate::engine) fn link_received(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
         match self.links[id.slot].layer {
-            Layer::Plain => self.received(id.slot, data, now),
+            Layer::Plain => self.take_in(id.slot, data, now),
             Layer::Tls(_) => self.received_records(id, data, now),
         }
     }
@@ -36,7 +36,9 @@ impl<P: Carrier> Engine<P> {
     pub(in crate::engine) fn link_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {
         let slot = id.slot;
         let fault = match (why, self.links[slot].state) {
-            _ if matches!(self.links[slot].layer, Layer::Tls(_)) => self.cut_off(slot, why),
+            _ if matches!(self.links[slot].layer, Layer::Tls(_)) => {
+                self.end_without_close_notify(slot, why)
+            }
             (Some(Fault::Reset), State::Connecting) => Some(Fault::ConnectReset),
             (Some(fault), _) => Some(fault),
             (None, _) => self.ended(slot, now),
@@ -44,9 +46,10 @@ impl<P: Carrier> Engine<P> {
         self.abandon(slot, fault, CloseHow::Orderly, now);
     }
 
-    /// After bytes or an end of stream were taken in without fault.
+    /// Apply the outcome of received bytes, or of an end of stream, that had no fault.
+    #[inline(always)]
     fn settle(&mut self, slot: u32, now: Nanos) {
-        self.note_missed(slot);
+        self.note_unsuccessful(slot);
         let conn = &mut self.links[slot];
         if conn.carried.retired {
             conn.stash.clear();
@@ -72,7 +75,7 @@ impl<P: Carrier> Engine<P> {
         self.restart_ended(now);
     }
 
-    /// The connection is open and, if it is to be, secured.
+    /// The connection is open, with TLS if the plan wants it.
     pub(super) fn opened(&mut self, slot: u32, now: Nanos) {
         if self.carrier.opens() {
             self.begin_opening(slot, now);
@@ -85,7 +88,8 @@ impl<P: Carrier> Engine<P> {
     pub(super) fn ready(&mut self, slot: u32, now: Nanos) {
         let conn = &mut self.links[slot];
         conn.state = State::Open;
-        self.each_unsent(slot, |exchange| exchange.waited_for_connect(now));
+        let unnoticed = self.recorder.unread_time(now);
+        self.each_unsent(slot, |exchange| exchange.waited_for_connect(now, unnoticed));
         self.load.connected(self.links[slot].owner, true);
         if !self.links[slot].carried.is_empty() {
             self.transmit(slot);
@@ -93,37 +97,70 @@ impl<P: Carrier> Engine<P> {
         self.pump_slot(slot, now);
     }
 
-    /// Bytes of the protocol have come.
+    /// Bytes of the application protocol have arrived.
+    #[inline(never)]
     pub(super) fn received(&mut self, slot: u32, data: &[u8], now: Nanos) {
         self.recorder.bytes_received(now, data.len() as u64);
-        let mut joined = Vec::new();
-        let stash = &mut self.links[slot].stash;
-        let all = if stash.is_empty() {
-            data
-        } else {
-            joined = std::mem::take(stash);
-            joined.extend_from_slice(data);
-            &joined
-        };
-        if self.tap.is_some() {
-            self.show_arrived(slot, all);
+        self.received_more(slot, data, now);
+    }
+
+    /// Bytes of the protocol have come. In place, as are the parts of it: once for each reply of a
+    /// connection that carries one request at a time.
+    #[inline(always)]
+    fn take_in(&mut self, slot: u32, data: &[u8], now: Nanos) {
+        self.recorder.bytes_received(now, data.len() as u64);
+        if !self.links[slot].stash.is_empty() {
+            return self.received_more(slot, data, now);
         }
-        let (carrier, state, mut sink) = self.hearing(slot, now);
-        let result = carrier.receive(state, all, now, &mut sink);
+        let result = self.read(slot, data, now);
+        if let Ok(used) = result
+            && used < data.len()
+        {
+            self.links[slot].stash.extend_from_slice(&data[used..]);
+        }
+        self.apply(slot, result, now);
+    }
+
+    /// The same behind bytes that the carrier may have left.
+    #[inline(never)]
+    fn received_more(&mut self, slot: u32, data: &[u8], now: Nanos) {
+        let mut joined = std::mem::take(&mut self.links[slot].stash);
+        let was_empty = joined.is_empty();
+        if !was_empty {
+            joined.extend_from_slice(data);
+        }
+        let result = self.read(slot, if was_empty { data } else { &joined }, now);
+        if let Ok(used) = result {
+            if was_empty {
+                joined.extend_from_slice(&data[used..]);
+            } else {
+                joined.drain(..used);
+            }
+            self.links[slot].stash = joined;
+        }
+        self.apply(slot, result, now);
+    }
+
+    /// The carrier reads. Returns how many bytes it has used.
+    #[inline(always)]
+    fn read(&mut self, slot: u32, data: &[u8], now: Nanos) -> Result<usize, Fault> {
+        if self.tap.is_some() {
+            self.show_arrived(slot, data);
+        }
+        let (carrier, state, mut sink) = self.sink(slot, now);
+        let result = carrier.receive(state, data, now, &mut sink);
         if self.tap.is_some() {
             self.show_read(slot, result);
         }
-        if let Ok(used) = result {
-            if !joined.is_empty() {
-                joined.drain(..used);
-                self.links[slot].stash = joined;
-            } else if used < data.len() {
-                self.links[slot].stash.extend_from_slice(&data[used..]);
-            }
-        }
+        result
+    }
+
+    /// What follows from what the carrier has read.
+    #[inline(always)]
+    fn apply(&mut self, slot: u32, result: Result<usize, Fault>, now: Nanos) {
         let opening = self.carrier.opens() && self.links[slot].state == State::Opening;
         match result {
-            Ok(_) if opening => self.opening_came_on(slot, now),
+            Ok(_) if opening => self.opening_progressed(slot, now),
             Ok(_) => self.settle(slot, now),
             Err(fault) if opening => {
                 self.recorder.stray(now, fault);
@@ -142,35 +179,37 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// All that is needed to take in what a connection's peer has said.
+    /// The carrier, the connection's state and a sink, for reading from one connection.
     #[inline]
-    fn hearing(&mut self, slot: u32, now: Nanos) -> (&mut P, &mut P::Conn, Sink<'_>) {
+    fn sink(&mut self, slot: u32, now: Nanos) -> (&mut P, &mut P::Conn, Sink<'_>) {
         let retries = self.load.retries();
-        let id = self.links.id(slot);
+        let looks_closer = P::MULTIPLEXES || self.trails.is_some() || self.calls.have_names();
+        let id = self.tap.as_ref().map(|_| self.links.id(slot));
         let Conn { carried, connect_began, carrier: state, .. } = &mut self.links[slot];
         let sink = Sink {
             carried,
             exchanges: &mut self.exchanges,
-            tap: self.tap.as_mut().map(|Tapped(tap)| (&mut **tap, id)),
+            tap: self.tap.as_mut().zip(id).map(|(Tapped(tap), id)| (&mut **tap, id)),
             dynamic: self.dynamic.as_deref_mut(),
-            trail: self.trails.as_deref_mut().map(|trails| trails.hearing(slot)),
+            trail: self.trails.as_deref_mut().map(|trails| trails.receiving(slot)),
             connect_began: *connect_began,
             calls: &self.calls,
             recorder: &mut self.recorder,
             outcome: &mut self.outcome,
             retries,
+            looks_closer,
             now,
         };
         (&mut self.carrier, state, sink)
     }
 
-    /// What the end of the peer's stream means for the oldest request, if anything.
+    /// Process the end of the peer's stream. Returns the fault of the oldest request, if any.
     pub(super) fn ended(&mut self, slot: u32, now: Nanos) -> Option<Fault> {
         let left = std::mem::take(&mut self.links[slot].stash);
         if self.tap.is_some() {
             self.show_arrived(slot, &left);
         }
-        let (carrier, state, mut sink) = self.hearing(slot, now);
+        let (carrier, state, mut sink) = self.sink(slot, now);
         let result = carrier.end(state, &left, &mut sink);
         if self.tap.is_some() {
             self.show_read(slot, result.map(|()| left.len()));

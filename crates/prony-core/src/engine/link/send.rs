@@ -1,4 +1,4 @@
-//! Exchanges on their way into the socket, and when each counts as sent.
+//! Writes exchanges to the socket, and defines when each counts as sent.
 
 use super::{Conn, NOBODY, State, Tail, Tapped};
 use crate::engine::Engine;
@@ -9,10 +9,10 @@ use crate::machine::CloseHow;
 use crate::proto::{Call, Carrier};
 use crate::units::{ConnId, Nanos, RequestId};
 
-/// How many bytes of requests are encoded before they are offered to the kernel.
+/// How many bytes of requests are encoded before they are given to the kernel.
 pub(in crate::engine) const OUT_CHUNK: usize = 64 << 10;
 impl<P: Carrier> Engine<P> {
-    /// The connection's output goes out. Returns whether the kernel has taken all.
+    /// Send the connection's output. Returns whether the kernel has accepted all of it.
     #[inline]
     pub(in crate::engine) fn link_output(
         &mut self,
@@ -21,11 +21,11 @@ impl<P: Carrier> Engine<P> {
         send: &mut dyn FnMut(&[u8]) -> usize,
     ) -> bool {
         let Some(conn) = self.links.get_mut(id) else {
-            return self.send_farewell(id, now, send);
+            return self.send_final_bytes(id, now, send);
         };
         let holds = conn.tail.is_some() || !matches!(conn.layer, Layer::Plain);
         self.arm_from_send(id.slot, now);
-        if holds && !self.send_held(id.slot, now, send) {
+        if holds && !self.send_pending(id.slot, now, send) {
             return false;
         }
         if self.carrier.opens() && !self.send_opening(id.slot, now, send) {
@@ -39,7 +39,7 @@ impl<P: Carrier> Engine<P> {
         all
     }
 
-    /// Deadlines that count from the send: something is about to be sent.
+    /// Set the deadlines that count from the send, as a request is about to be sent.
     #[inline]
     pub(super) fn arm_from_send(&mut self, slot: u32, now: Nanos) {
         if self.plan.timeout_from_send {
@@ -47,11 +47,11 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// What goes before new requests: what the kernel did not take before, and what the layer
-    /// itself has to send. Returns whether the kernel has taken all. Apart, as a plain connection
-    /// mostly has neither.
+    /// Send what goes before new requests: bytes that the kernel did not accept before, and output
+    /// of the layer itself. Returns whether the kernel has accepted all of it. Not inlined, as a
+    /// plain connection usually has neither.
     #[inline(never)]
-    pub(super) fn send_held(
+    pub(super) fn send_pending(
         &mut self,
         slot: u32,
         now: Nanos,
@@ -62,13 +62,14 @@ impl<P: Carrier> Engine<P> {
             return false;
         }
         if was_full {
-            // What is not even submitted waited behind it for room in the socket.
+            // Exchanges that are not submitted waited behind it for room in the socket.
             self.each_unsent(slot, |exchange| exchange.waited_in_queue(now));
         }
         true
     }
 
-    /// What the kernel did not take before. Returns whether it has taken all.
+    /// Send the bytes that the kernel did not accept before. Returns whether it has accepted all of
+    /// them.
     fn send_tail(&mut self, slot: u32, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
         let Conn { tail: Some(tail), carried, .. } = &mut self.links[slot] else {
             return true;
@@ -86,10 +87,10 @@ impl<P: Carrier> Engine<P> {
             if let Some(trails) =
                 self.trails.as_deref_mut().filter(|_| tail.taken < tail.bytes.len())
             {
-                trails.gave(slot, taken);
+                trails.wrote(slot, taken);
             }
             while let Some(begin) = tail.begins.pop_front_if(|b| b.at < tail.taken) {
-                // It may have been given up meanwhile.
+                // It may have been given up in the meantime.
                 let Some(exchange) = self.exchanges.get_mut(begin.id) else { continue };
                 exchange.waited_in_queue(now);
                 exchange.went_in(0);
@@ -109,20 +110,20 @@ impl<P: Carrier> Engine<P> {
         self.recorder.bytes_sent(now, sent_bytes as u64);
         if all {
             if let Some(trails) = &mut self.trails {
-                // Only the last of its requests is known to end with this write.
+                // Only the last of the requests is known to end in this write.
                 let last_sent =
                     last_sent.or_else(|| last_sent_of(&self.exchanges, &self.links[slot]));
                 let in_flight = self.links[slot].carried.len() as usize;
                 let (exchanges, recorder) = (&mut self.exchanges, &mut self.recorder);
-                trails.gave_requests((slot, in_flight), last, last_sent, exchanges, recorder);
+                trails.wrote_requests((slot, in_flight), last, last_sent, exchanges, recorder);
             }
             self.links[slot].tail = None;
         }
         all
     }
 
-    /// What the layer itself has to send: handshakes, alerts. Returns whether the kernel has taken
-    /// all.
+    /// Send the layer's own output: handshakes, alerts. Returns whether the kernel has accepted all
+    /// of it.
     fn send_own(&mut self, slot: u32, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
         let Layer::Tls(tls) = &mut self.links[slot].layer else { return true };
         if !tls.wants_send() {
@@ -131,27 +132,27 @@ impl<P: Carrier> Engine<P> {
         let (taken, all) = tls.flush(send);
         self.recorder.bytes_sent(now, taken as u64);
         if let Some(trails) = &mut self.trails {
-            trails.gave(slot, taken);
+            trails.wrote(slot, taken);
         }
         all
     }
 
-    /// The last bytes of a connection that is let go of. What the kernel does not take at once is
-    /// lost: nobody waits for a farewell.
-    pub(super) fn send_farewell(
+    /// Send the final bytes of a connection that is closed. What the kernel does not accept at once
+    /// is dropped: nothing depends on it.
+    pub(super) fn send_final_bytes(
         &mut self,
         id: ConnId,
         now: Nanos,
         send: &mut dyn FnMut(&[u8]) -> usize,
     ) -> bool {
-        if let Some(bytes) = self.secure.take_farewell(id) {
+        if let Some(bytes) = self.secure.take_final_bytes(id) {
             let taken = send(&bytes);
             self.recorder.bytes_sent(now, taken as u64);
         }
         true
     }
 
-    /// Requests that could not be filled in have failed, and their session knows.
+    /// Fail the requests that could not be filled in, and report it to their session.
     #[cold]
     pub(super) fn fail_unsent(&mut self, now: Nanos) {
         self.recorder.event(now);
@@ -160,7 +161,8 @@ impl<P: Carrier> Engine<P> {
         self.check_over();
     }
 
-    /// Exchanges that left their connection because they failed alone have failed.
+    /// Fail the exchanges that left their connection because they failed without affecting the
+    /// others.
     pub(super) fn fail_alone(&mut self, now: Nanos) {
         let mut failed = std::mem::take(&mut self.outcome.failed);
         for (id, fault) in failed.drain(..) {
@@ -169,21 +171,22 @@ impl<P: Carrier> Engine<P> {
         self.outcome.failed = failed;
     }
 
-    /// Encode and send what was not yet. Returns whether the kernel has taken all.
+    /// Encode and send waiting exchanges. Returns whether the kernel has accepted all bytes.
     pub(super) fn send_new(
         &mut self,
         slot: u32,
         now: Nanos,
         send: &mut dyn FnMut(&[u8]) -> usize,
     ) -> bool {
-        if !self.links[slot].speaks() {
+        if !self.links[slot].can_send() {
             return true;
         }
-        let is_prepared = std::mem::replace(&mut self.prepared, NOBODY) == slot;
-        if !is_prepared && !self.encode_new(slot, now) {
-            return true;
-        }
+        let mut is_prepared = std::mem::replace(&mut self.prepared, NOBODY) == slot;
         loop {
+            if !is_prepared && !self.encode_new(slot, now) {
+                return true;
+            }
+            is_prepared = false;
             if !matches!(self.links[slot].layer, Layer::Plain) && !self.seal(slot, now) {
                 return true;
             }
@@ -217,17 +220,18 @@ impl<P: Carrier> Engine<P> {
                 self.follow(slot, begun, taken);
             }
             if !whole {
-                self.hold(slot, taken, now);
+                self.keep_rest(slot, taken, now);
                 return false;
             }
-            // Mostly one went out, and it was the last.
-            if is_last || !self.encode_new(slot, now) {
+            // Usually there was one exchange, and it was the last.
+            if is_last {
                 return true;
             }
         }
     }
 
-    /// Offer each piece by itself. Returns how many bytes the kernel has taken, and whether all.
+    /// Give each piece to the kernel by itself. Returns how many bytes it has accepted, and whether
+    /// these are all.
     #[inline(never)]
     fn send_pieces(&mut self, slot: u32, send: &mut dyn FnMut(&[u8]) -> usize) -> (usize, bool) {
         let all = self.out.len();
@@ -244,7 +248,7 @@ impl<P: Carrier> Engine<P> {
                 let ended = begun[..n].iter().map(|b| b.id).filter(|_| at + taken == cut);
                 let in_flight = self.links[slot].carried.len() as usize;
                 let (exchanges, recorder) = (&mut self.exchanges, &mut self.recorder);
-                trails.gave_requests((slot, in_flight), taken, ended, exchanges, recorder);
+                trails.wrote_requests((slot, in_flight), taken, ended, exchanges, recorder);
             }
             begins += n;
             at += taken;
@@ -255,8 +259,8 @@ impl<P: Carrier> Engine<P> {
         (at, true)
     }
 
-    /// Put what was encoded into records. Returns `false` where that cannot be done any more; the
-    /// connection is gone then.
+    /// Encrypt the encoded bytes into records. Returns `false` if that is not possible any more;
+    /// the connection is closed then.
     #[inline(never)]
     fn seal(&mut self, slot: u32, now: Nanos) -> bool {
         let conn = &mut self.links[slot];
@@ -265,7 +269,8 @@ impl<P: Carrier> Engine<P> {
             return true;
         }
         self.recorder.event(now);
-        // The keys are used up (TLS 1.2, after millions of records): a new connection has new ones.
+        // The keys are used up (TLS 1.2, after millions of records). A new connection gets new
+        // keys.
         for (id, _) in self.outcome.failed.drain(..) {
             conn.carried.given += 1;
             conn.carried.push(&mut self.exchanges, id);
@@ -274,7 +279,7 @@ impl<P: Carrier> Engine<P> {
         false
     }
 
-    /// Have the kernel's notes of a write reported of the requests that it has begun.
+    /// Match the kernel's timestamps of this write with the requests that it has started.
     #[cold]
     fn follow(&mut self, slot: u32, begun: usize, taken: usize) {
         let Some(trails) = &mut self.trails else { return };
@@ -286,12 +291,12 @@ impl<P: Carrier> Engine<P> {
             }
         }
         let (exchanges, recorder) = (&mut self.exchanges, &mut self.recorder);
-        trails.gave_requests((slot, in_flight), taken, begun, exchanges, recorder);
+        trails.wrote_requests((slot, in_flight), taken, begun, exchanges, recorder);
     }
 
-    /// The kernel has taken so much of what was encoded and has no room for the rest.
+    /// The kernel has accepted `taken` of the encoded bytes and has no room for the rest.
     #[cold]
-    fn hold(&mut self, slot: u32, taken: usize, now: Nanos) {
+    fn keep_rest(&mut self, slot: u32, taken: usize, now: Nanos) {
         self.each_unsent(slot, |exchange| exchange.waits_from(now));
         let mut tail = Tail { bytes: self.out.as_bytes()[taken..].to_vec(), ..Tail::default() };
         for &begin in self.out.begins().iter().filter(|b| b.at >= taken) {
@@ -301,8 +306,8 @@ impl<P: Carrier> Engine<P> {
         self.links[slot].tail = Some(Box::new(tail));
     }
 
-    /// Encode requests before the time of their sending is known, where nothing else is to be sent
-    /// before them and they do not depend on it.
+    /// Encode requests before the time of their send is known, if nothing goes before them and they
+    /// do not depend on that time.
     #[inline(never)]
     pub(in crate::engine) fn encode_early(&mut self, slot: u32) {
         let conn = &self.links[slot];
@@ -313,8 +318,8 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// What was submitted may owe more. What was not waits for the peer's limit of streams; what
-    /// goes out may have waited for a window.
+    /// Append what the carrier still has to send for submitted exchanges. Exchanges that are not
+    /// submitted wait for the peer's limit of streams. Record the waits for flow control.
     fn finish_turn(&mut self, slot: u32, now: Nanos) {
         let conn = &mut self.links[slot];
         if self.carrier.owes(&conn.carrier) {
@@ -328,8 +333,9 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// Encode what the connection owes and exchanges that were not yet submitted, as many as are
-    /// offered to the kernel at once. Returns whether there was anything.
+    /// Encode the carrier's own output and waiting exchanges, up to one chunk. Returns whether
+    /// there was anything.
+    #[inline(always)]
     fn encode_new(&mut self, slot: u32, now: Nanos) -> bool {
         let per_connection = self.plan.requests_per_connection.map_or(u64::MAX, u64::from);
         self.out.clear();
@@ -361,7 +367,7 @@ impl<P: Carrier> Engine<P> {
                 Some(dynamic) => match dynamic.fill(exchange, now) {
                     Ok(filled) => Some(filled),
                     Err(fault) => {
-                        // It leaves the connection as if it had never been given to it.
+                        // It leaves the connection as if it had never been on it.
                         conn.carried.take_out(exchanges, id);
                         conn.carried.given -= 1;
                         outcome.failed.push((id, fault));
@@ -385,7 +391,7 @@ impl<P: Carrier> Engine<P> {
     }
 }
 
-/// The last exchange of the connection of which the kernel has taken something.
+/// The last exchange of the connection whose first byte the kernel has accepted.
 #[cold]
 fn last_sent_of<C>(exchanges: &Exchanges, conn: &Conn<C>) -> Option<RequestId> {
     exchanges.of(&conn.carried.all).filter(|&id| exchanges[id].is_sent()).last()

@@ -1,4 +1,4 @@
-//! What the carrier reports while it takes in bytes, turned into records and an outcome.
+//! Turns the carrier's reports on received bytes into records and an outcome.
 
 use super::carried::Carried;
 use super::tap::Tap;
@@ -8,37 +8,39 @@ use crate::engine::exchange::outcome::Outcome;
 use crate::engine::exchange::script::Dynamic;
 use crate::engine::exchange::{Exchange, Exchanges};
 use crate::fault::Fault;
-use crate::proto::{self, Odd, Reply};
-use crate::record::Recorder;
+use crate::proto::{self, Anomaly, Reply};
+use crate::record::{Recorder, Stamps};
 use crate::units::{ConnId, Nanos, RequestId, Span};
 
 /// The sink of one connection for one batch of bytes.
 pub(in crate::engine) struct Sink<'a> {
     pub(super) carried: &'a mut Carried,
     pub(super) exchanges: &'a mut Exchanges,
-    /// Who looks at what goes by, and on which connection it does.
+    /// The observer, and the id of the connection.
     pub(super) tap: Option<(&'a mut (dyn Tap + 'static), ConnId)>,
     pub(super) dynamic: Option<&'a mut Dynamic>,
-    /// What the kernel has noted of its bytes, where it is asked.
+    /// The kernel's timestamps of its bytes, if they are enabled.
     pub(super) trail: Option<&'a mut Trail>,
     pub(super) connect_began: Nanos,
     pub(super) calls: &'a Calls,
     pub(super) recorder: &'a mut Recorder,
     pub(super) outcome: &'a mut Outcome,
-    /// How often a request is sent again whose reply is not as expected.
+    /// How often a request is sent again when its reply is not as expected.
     pub(super) retries: u32,
+    /// Some plans count more of a whole reply than its times and its size.
+    pub(super) looks_closer: bool,
     pub(super) now: Nanos,
 }
 
 impl Sink<'_> {
-    /// A reply that is no success. Returns whether the request has another try.
+    /// Handle a reply that is not a success. Returns whether the request is sent again.
     #[cold]
     fn no_success(&mut self, id: RequestId, reply: &Reply, fault: Fault) -> bool {
         let exchange = &mut self.exchanges[id];
         if reply.fault.is_some() {
-            self.recorder.link_fault(self.connect_began, fault);
+            self.recorder.connection_failed(self.connect_began, fault);
         } else if exchange.may_try_again(self.retries) {
-            self.recorder.tried(&exchange.stamps(self.now), reply);
+            self.recorder.reply_retried(&exchange.stamps(self.now), reply);
             if let Some(trail) = self.trail.as_deref_mut() {
                 trail.replied(None, self.recorder);
             }
@@ -50,7 +52,22 @@ impl Sink<'_> {
         false
     }
 
-    /// The exchange, if it is one of this connection's that the carrier has.
+    /// What only some plans count of a whole reply.
+    #[cold]
+    fn look_closer(&mut self, id: RequestId, stamps: &Stamps, fault: Option<Fault>) {
+        let exchange = &self.exchanges[id];
+        if let Some(trail) = self.trail.as_deref_mut() {
+            trail.replied(fault.is_none().then_some((exchange.write(), *stamps)), self.recorder);
+        }
+        if let Some(name) = self.calls.name(exchange.call()) {
+            self.recorder.name_ended(name, *stamps, fault);
+        }
+        if exchange.window() > Span::ZERO {
+            self.recorder.waited_for_window(exchange.intended(), exchange.window());
+        }
+    }
+
+    /// Whether the exchange is submitted and has not ended.
     fn is_submitted(&self, id: RequestId) -> bool {
         self.exchanges.get(id).is_some_and(Exchange::is_submitted)
     }
@@ -102,7 +119,7 @@ impl proto::Sink for Sink<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn wants_body(&self, id: RequestId) -> bool {
         self.calls.look_at_bodies() && self.calls.looks_at_body(self.exchanges[id].call())
             || self.dynamic.as_deref().is_some_and(|d| d.wants_body(self.exchanges[id].call()))
@@ -120,37 +137,30 @@ impl proto::Sink for Sink<'_> {
         }
     }
 
-    #[inline]
-    fn done(&mut self, id: RequestId, reply: Reply) {
+    #[inline(always)]
+    fn done(&mut self, id: RequestId, reply: &Reply) {
         if let Some((tap, conn)) = &mut self.tap {
-            tap.done(*conn, id, &reply);
+            tap.done(*conn, id, reply);
         }
-        self.carried.take_out(self.exchanges, id);
         self.carried.served += 1;
         self.carried.retired |= !reply.keeps_open;
-        let exchange = &mut self.exchanges[id];
-        let mut fault = self.calls.judge(exchange, &reply);
+        let exchange = self.carried.take_out(self.exchanges, id);
+        let mut fault = self.calls.judge(exchange, reply);
         if let Some(dynamic) = self.dynamic.as_deref_mut() {
             fault = dynamic.replied(exchange, fault, self.now);
         }
+        let stamps = exchange.stamps(self.now);
+        let user = exchange.user();
         if let Some(fault) = fault
-            && self.no_success(id, &reply, fault)
+            && self.no_success(id, reply, fault)
         {
             return;
         }
-        let exchange = &self.exchanges[id];
-        let stamps = exchange.stamps(self.now);
-        self.recorder.replied(&stamps, &reply, fault);
-        if let Some(trail) = self.trail.as_deref_mut() {
-            trail.replied(fault.is_none().then_some((exchange.write(), stamps)), self.recorder);
+        self.recorder.replied(&stamps, reply, fault);
+        if self.looks_closer {
+            self.look_closer(id, &stamps, fault);
         }
-        if let Some(name) = self.calls.name(exchange.call()) {
-            self.recorder.name_ended(name, stamps, fault);
-        }
-        if exchange.window() > Span::ZERO {
-            self.recorder.waited_for_window(exchange.intended(), exchange.window());
-        }
-        self.outcome.ended.push(exchange.user());
+        self.outcome.ended.push(user);
         self.exchanges.remove(id);
     }
 
@@ -178,7 +188,7 @@ impl proto::Sink for Sink<'_> {
         self.carried.drains = true;
     }
 
-    fn odd(&mut self, what: Odd) {
-        self.recorder.odd(self.now, what);
+    fn odd(&mut self, what: Anomaly) {
+        self.recorder.anomaly(self.now, what);
     }
 }

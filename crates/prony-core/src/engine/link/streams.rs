@@ -1,5 +1,5 @@
-//! Connections whose exchanges are independent of each other: what follows from a peer's refusals,
-//! from a connection that drains, and from a limit that changes.
+//! Connections with independent exchanges: how to handle refused exchanges, connections that drain,
+//! and changed limits.
 
 use super::Tapped;
 use crate::engine::Engine;
@@ -8,7 +8,7 @@ use crate::proto::{Cancelled, Carrier};
 use crate::units::{Nanos, RequestId};
 
 impl<P: Carrier> Engine<P> {
-    /// What leaves a connection that takes nothing new: exchanges that were not submitted.
+    /// Take the exchanges that are not submitted off a connection that accepts no new ones.
     pub(in crate::engine) fn leave_draining(&mut self, slot: u32, now: Nanos) {
         let carried = &mut self.links[slot].carried;
         if !carried.drains {
@@ -21,7 +21,7 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// Exchanges that left the connection go out again; those that wait on it may be submitted.
+    /// Place the exchanges that left the connection, and submit those that wait on it.
     pub(in crate::engine) fn settle_streams(&mut self, slot: u32, now: Nanos) {
         let id = self.links.id(slot);
         let mut again = std::mem::take(&mut self.outcome.again);
@@ -38,23 +38,23 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// Whether something waits on the connection that the carrier takes now.
+    /// Whether exchanges wait on the connection that the carrier can accept now.
     fn has_more_to_submit(&self, slot: u32) -> bool {
         let conn = &self.links[slot];
         let (submitted, depth) = (conn.carried.submitted(), self.depths.of(conn));
         conn.carried.waiting > 0 && self.carrier.capacity(&conn.carrier, submitted, depth) > 0
     }
 
-    /// The time of these exchanges of an open connection is up. If the carrier can pass over their
-    /// replies, they fail and the connection goes on: whether that was so.
+    /// These exchanges of an open connection have timed out. If the carrier can skip their replies,
+    /// they fail and the connection stays open. Returns whether it does.
     pub(in crate::engine) fn cancel_alone(
         &mut self,
         slot: u32,
         late: &[RequestId],
         now: Nanos,
     ) -> bool {
-        let lets_go = P::MULTIPLEXES || self.carrier.is_lossy();
-        if !lets_go {
+        let can_cancel = P::MULTIPLEXES || self.carrier.is_lossy();
+        if !can_cancel {
             return false;
         }
         let conn = &mut self.links[slot];

@@ -1,47 +1,47 @@
-//! The hook for those who look at what goes by.
+//! The hook for observers of the traffic.
 
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::proto::{Carrier, Reply};
 use crate::units::{ConnId, RequestId};
 
-/// Looks at what goes by on the connections of an engine, for front ends that print or count what
-/// no tally has. It changes nothing. A method that is not written does nothing.
+/// Observes the traffic on the connections of an engine, for front ends that print or count what no
+/// tally has. It changes nothing. The default methods do nothing.
 pub trait Tap: Send {
-    /// An exchange is on its way out, as these bytes (which are not encrypted yet). `call` is an
-    /// index into the plan's calls.
+    /// An exchange is about to be sent as these bytes (before encryption). `call` is an index into
+    /// the plan's calls.
     fn submitted(&mut self, conn: ConnId, id: RequestId, call: u32, bytes: &[u8]) {
         let _ = (conn, id, call, bytes);
     }
 
-    /// The carrier is about to read these bytes (which are decrypted). They begin with those that
-    /// it left when it read last.
+    /// The carrier is about to read these bytes (after decryption). They start with the bytes that
+    /// it left unread the last time.
     fn arrived(&mut self, conn: ConnId, bytes: &[u8]) {
         let _ = (conn, bytes);
     }
 
-    /// The carrier has read `used` of them, or the connection is of no more use.
+    /// The carrier has read `used` of the bytes, or the connection has failed.
     fn read(&mut self, conn: ConnId, used: Result<usize, Fault>) {
         let _ = (conn, used);
     }
 
-    /// The peer has ended its stream. What of it was not read has been by `arrived` and `read`.
+    /// The peer has ended its stream. Its last bytes have been passed to `arrived` and `read`.
     fn ended(&mut self, conn: ConnId) {
         let _ = conn;
     }
 
-    /// Whether `header` is to be called.
+    /// Whether to call `header`.
     fn wants_headers(&self) -> bool {
         false
     }
 
-    /// A header of the reply to an exchange: its name as it came, and its value with the blanks
-    /// around it.
+    /// A header of the reply to an exchange: its name as received, and its value with the
+    /// whitespace around it.
     fn header(&mut self, conn: ConnId, id: RequestId, name: &[u8], value: &[u8]) {
         let _ = (conn, id, name, value);
     }
 
-    /// Whether `body` is to be called.
+    /// Whether to call `body`.
     fn wants_body(&self) -> bool {
         false
     }
@@ -51,12 +51,12 @@ pub trait Tap: Send {
         let _ = (conn, id, piece);
     }
 
-    /// The exchange has ended with a whole reply.
+    /// The exchange has ended with a complete reply.
     fn done(&mut self, conn: ConnId, id: RequestId, reply: &Reply) {
         let _ = (conn, id, reply);
     }
 
-    /// Nobody waits any longer for the reply to an exchange; its connection goes on.
+    /// The reply to an exchange is no longer awaited; its connection stays in use.
     fn cancelled(&mut self, conn: ConnId, id: RequestId) {
         let _ = (conn, id);
     }
@@ -97,7 +97,7 @@ impl<P: Carrier> Engine<P> {
     }
 }
 
-/// A tap that can stand in a struct that is shown.
+/// A tap, with an implementation of `Debug`.
 pub(in crate::engine) struct Tapped(pub(super) Box<dyn Tap>);
 
 impl Tapped {

@@ -1,4 +1,4 @@
-//! The connections alone, and what they do with what a carrier has appended.
+//! Tests of the connections alone, and of how they send what a carrier has appended.
 
 use super::*;
 use crate::engine::Engine;
@@ -8,9 +8,9 @@ use crate::machine::{Action, Machine};
 use crate::proto::{Call, Cancelled, Carrier, Out, Sink};
 use crate::units::RequestId;
 
-/// A connection that lives for weeks is retired by no counter.
+/// No counter retires a connection that lives for weeks.
 #[test]
-fn a_connection_without_a_limit_is_kept_beyond_32_bits() {
+fn keeps_a_connection_without_a_limit_beyond_32_bits() {
     let mut e = Engine::new(&closed(1, u64::MAX), Letters);
     e.on_tick(ms(0));
     let id = connect_of(&turn(&mut e, ms(0)).0)[0];
@@ -25,7 +25,7 @@ fn a_connection_without_a_limit_is_kept_beyond_32_bits() {
 }
 
 #[test]
-fn a_slot_is_used_again_under_another_name() {
+fn reuses_a_slot_with_a_new_generation() {
     let mut links = Links::<()>::new(2);
     let first = links.insert(3, 7, ms(1));
     assert_eq!((links.of(first.slot), links.len(), links.is_open(first.slot)), ((3, 7), 1, false));
@@ -35,12 +35,12 @@ fn a_slot_is_used_again_under_another_name() {
     let second = links.insert(0, 0, ms(2));
     let generation = first.generation + 1;
     assert_eq!(second, ConnId { slot: first.slot, generation });
-    assert_eq!(links.is_asked_for(second), Some(ms(2)));
-    assert_eq!(links.is_asked_for(first), None);
+    assert_eq!(links.connect_taken(second), Some(ms(2)));
+    assert_eq!(links.connect_taken(first), None);
 }
 
 #[test]
-fn a_connection_knows_what_was_submitted_and_sent() {
+fn counts_submitted_and_sent_exchanges() {
     let mut exchanges = Exchanges::new();
     let mut carried = Carried::nothing();
     let new = |n| New { intended: ms(n), call: 0, user: 0, nth: 0 };
@@ -55,7 +55,7 @@ fn a_connection_knows_what_was_submitted_and_sent() {
     exchanges[ids[0]].goes_out(ms(9));
     carried.sent += 1;
     assert_eq!((carried.submitted(), carried.next(&exchanges)), (2, Some(ids[2])));
-    // One that waits leaves, then one that was submitted, then the one that was sent.
+    // Remove a waiting one, then a submitted one, then a sent one.
     carried.take_out(&mut exchanges, ids[2]);
     assert_eq!((carried.waiting, carried.sent, carried.next(&exchanges)), (1, 1, Some(ids[3])));
     carried.take_out(&mut exchanges, ids[1]);
@@ -68,7 +68,7 @@ fn a_connection_knows_what_was_submitted_and_sent() {
 
 /// A carrier that sends each exchange as 25 bytes in datagrams of at most 10.
 struct Datagrams {
-    /// What a cancel ends.
+    /// What `cancel` returns.
     cancels: Cancelled,
 }
 
@@ -108,7 +108,7 @@ impl Carrier for Datagrams {
     }
 }
 
-/// What the kernel is offered, where it takes this number of pieces.
+/// The pieces that are given to a kernel that accepts this number of pieces.
 fn offered(e: &mut Engine<Datagrams>, id: ConnId, now: Nanos, takes: usize) -> (Vec<usize>, bool) {
     let mut pieces = Vec::new();
     let all = e.take_output(id, now, &mut |piece| {
@@ -118,10 +118,10 @@ fn offered(e: &mut Engine<Datagrams>, id: ConnId, now: Nanos, takes: usize) -> (
     (pieces, all)
 }
 
-/// Each datagram is offered by itself, also when the kernel had no room for it before; an exchange
-/// is sent when its first one is.
+/// Each datagram is given to the kernel by itself, also after the socket was full; an exchange
+/// counts as sent when its first datagram is.
 #[test]
-fn datagrams_keep_their_sizes_over_a_full_socket() {
+fn datagrams_keep_their_sizes_after_a_full_socket() {
     let (mut e, id) = opened(Cancelled::Exchange);
     assert_eq!(offered(&mut e, id, ms(1), 4), (vec![10, 10, 5, 10, 10], false));
     let sent = |e: &Engine<Datagrams>| e.links[id.slot].carried.sent;
@@ -130,14 +130,14 @@ fn datagrams_keep_their_sizes_over_a_full_socket() {
     assert_eq!(sent(&e), 2);
     assert_eq!(offered(&mut e, id, ms(3), 9), (vec![5, 10, 10, 5], true));
     assert_eq!(sent(&e), 3);
-    // The time of the first two is up, of the third it is not: the connection goes on.
+    // The first two have timed out, the third has not: the connection stays open.
     e.on_tick(ms(0) + e.plan.timeout);
     assert!(e.links.live(id));
 }
 
-/// A carrier that cannot pass over a reply takes the connection along, whatever else it can.
+/// If a carrier cannot skip a reply, cancelling closes the connection.
 #[test]
-fn a_cancel_that_ends_the_connection_does() {
+fn a_cancel_can_end_the_connection() {
     let (mut e, id) = opened(Cancelled::Connection);
     assert!(offered(&mut e, id, ms(1), 99).1);
     e.on_tick(ms(0) + e.plan.timeout);

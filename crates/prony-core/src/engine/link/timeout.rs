@@ -1,4 +1,4 @@
-//! Whose time is up: requests, connections that open, and carriers that want to act.
+//! Timeouts of requests and of connections that open, and the deadlines of carriers.
 
 use super::State;
 use crate::engine::{Engine, Stage};
@@ -8,7 +8,7 @@ use crate::proto::Carrier;
 use crate::units::{Nanos, RequestId};
 
 impl<P: Carrier> Engine<P> {
-    /// When the request runs out of time as things stand.
+    /// When the request times out, as far as it is known now.
     #[inline]
     pub(in crate::engine) fn request_deadline(&self, id: RequestId) -> Nanos {
         let exchange = &self.exchanges[id];
@@ -21,15 +21,15 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// The same for one that is on no connection.
+    /// When a request that is on no connection times out.
     #[inline]
     pub(in crate::engine) fn unsent_deadline(&self, id: RequestId) -> Nanos {
         debug_assert!(!self.exchanges[id].is_sent());
         self.request_deadline(id)
     }
 
-    /// While the run drains: when it ends at the latest, which is when the last of the requests in
-    /// flight has run out of time. `None` while requests still start, and once all is over.
+    /// While the run drains: the latest time at which it ends, which is when the last request in
+    /// flight times out. `None` while requests may still start, and after the end.
     pub fn drain_end(&self) -> Option<Nanos> {
         let Stage::Draining(until) = self.stage else { return None };
         let mut last = Nanos::ZERO;
@@ -44,7 +44,7 @@ impl<P: Carrier> Engine<P> {
         Some(last.min(until))
     }
 
-    /// When the connection runs out of time as things stand.
+    /// When the connection times out, as far as it is known now.
     fn slot_deadline(&self, slot: u32) -> Option<Nanos> {
         let conn = &self.links[slot];
         let all = self.exchanges.of(&conn.carried.all);
@@ -55,11 +55,11 @@ impl<P: Carrier> Engine<P> {
                 Some(own) => Some(request.map_or(own, |r| r.min(own))),
                 None => request,
             },
-            // The meter has not come to it.
-            State::Connecting if conn.in_line => request,
+            // Its connect is still queued.
+            State::Connecting if conn.connect_queued => request,
             State::Opening => {
                 let own = self.opening_deadline(slot);
-                // The closed loop's have not begun.
+                // Requests of a closed loop have not started yet.
                 let waits = self.load.is_closed();
                 Some(request.filter(|_| !waits).map_or(own, |r| r.min(own)))
             }
@@ -78,8 +78,9 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// The connection ran out of time: while connecting all its requests fail; else those whose
-    /// time is up fail, and the others, which can't be answered before them, go elsewhere.
+    /// The connection has timed out. While it connects, all its requests fail. Afterwards, the
+    /// overdue requests fail. The others, which cannot be answered before them, are sent on another
+    /// connection.
     fn time_out(&mut self, slot: u32, now: Nanos) {
         if self.links[slot].state == State::Opening && self.opening_timed_out(slot, now) {
             return;
@@ -88,9 +89,9 @@ impl<P: Carrier> Engine<P> {
             return;
         }
         let conn = &mut self.links[slot];
-        let (began, asked, in_line) = (conn.connect_began, conn.asked, conn.in_line);
+        let (began, asked, connect_queued) = (conn.connect_began, conn.asked, conn.connect_queued);
         let connects = matches!(conn.state, State::Connecting | State::Securing);
-        if connects && !in_line && began + self.plan.connect_timeout <= now {
+        if connects && !connect_queued && began + self.plan.connect_timeout <= now {
             self.not_secured_in_time(slot);
             self.abandon(slot, Some(Fault::ConnectTimeout), CloseHow::Reset, now);
             return;
@@ -108,9 +109,9 @@ impl<P: Carrier> Engine<P> {
         let conn = &mut self.links[slot];
         conn.stash.clear();
         if is_open && conn.carried.served == 0 {
-            // The others waited behind a request that the server did not answer: they get their one
-            // retry.
-            conn.excused = true;
+            // The others waited behind a request that the server did not answer: they may be sent
+            // again once.
+            conn.resend_allowed = true;
         }
         let expired = late.len() as u64;
         for id in late {
@@ -123,7 +124,7 @@ impl<P: Carrier> Engine<P> {
         }
         let pooled = connects && self.dispatch.is_shared();
         if pooled {
-            // Nothing was sent on it yet: it is as good for those who come later.
+            // Nothing was sent on it yet, so it can serve later requests.
             self.links[slot].carried.given -= expired;
         }
         let conn = &self.links[slot];

@@ -1,5 +1,5 @@
-//! Secured connections: the handshake between connect and first request, records instead of bytes,
-//! and the last word of TLS before a close.
+//! Connections with TLS: the handshake between connect and first request, records instead of plain
+//! bytes, and the close_notify alert before a close.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use std::sync::Arc;
 use super::{NOBODY, State};
 use crate::engine::Engine;
 use crate::fault::Fault;
-use crate::layer::{ClientConfig, Layer, Reason, Tls, TlsContext};
+use crate::layer::{ClientConfig, Layer, Tls, TlsContext, TlsError};
 use crate::machine::{Action, CloseHow};
 use crate::proto::{Carrier, Out};
 use crate::record::Secured;
 use crate::units::{ConnId, Nanos};
 
-/// What the secured connections of an engine share.
+/// State that the TLS connections of an engine share.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Secure {
     context: Option<TlsContext>,
-    /// Where sessions are resumed only within one place: the configuration of each.
+    /// The configuration of each scope, if TLS sessions are resumed only within one scope.
     places: Vec<Option<Arc<ClientConfig>>>,
-    /// The last bytes of connections that are about to be closed.
-    farewells: BTreeMap<ConnId, Vec<u8>>,
-    /// Scratch: what records said.
+    /// The final bytes of connections that are about to be closed.
+    final_bytes: BTreeMap<ConnId, Vec<u8>>,
+    /// Scratch: decrypted bytes.
     plain: Vec<u8>,
     /// Scratch: records to send.
     sealed: Vec<u8>,
@@ -32,9 +32,9 @@ impl Secure {
         Self { context, ..Self::default() }
     }
 
-    /// Turn what is in `out` into records. A request is sent when
-    /// the record in which it begins is.
-    pub(in crate::engine) fn seal(&mut self, tls: &mut Tls, out: &mut Out) -> Result<(), Reason> {
+    /// Encrypt the contents of `out` into records. A request counts as sent when the record in
+    /// which it starts is sent.
+    pub(in crate::engine) fn seal(&mut self, tls: &mut Tls, out: &mut Out) -> Result<(), TlsError> {
         self.sealed.clear();
         let (bytes, begins, cuts) = out.parts();
         let mut next = 0;
@@ -47,22 +47,23 @@ impl Secure {
             tls.encrypt(piece, &mut self.sealed)?;
         }
         std::mem::swap(bytes, &mut self.sealed);
-        // A stream of records has no other boundaries.
+        // Boundaries of pieces have no meaning in a stream of records.
         cuts.clear();
         Ok(())
     }
 
-    /// Whether a connection that is gone still has something to say.
-    pub(in crate::engine) fn has_farewell(&self, id: ConnId) -> bool {
-        self.farewells.contains_key(&id)
+    /// Whether a connection that is gone still has bytes to send.
+    pub(in crate::engine) fn has_final_bytes(&self, id: ConnId) -> bool {
+        self.final_bytes.contains_key(&id)
     }
 
-    /// The last bytes of a connection, if there are any and they were not given before.
-    pub(in crate::engine) fn take_farewell(&mut self, id: ConnId) -> Option<Vec<u8>> {
-        self.farewells.remove(&id)
+    /// Take the final bytes of a connection, if there are any.
+    pub(in crate::engine) fn take_final_bytes(&mut self, id: ConnId) -> Option<Vec<u8>> {
+        self.final_bytes.remove(&id)
     }
 
-    /// Another session of the plan begins at that place: it resumes nothing of the one before.
+    /// Another session of the plan starts in this scope: it must not resume TLS sessions of the one
+    /// before.
     pub(in crate::engine) fn new_session(&mut self, place: u32) {
         if let Some(config) = self.places.get_mut(place as usize) {
             *config = None;
@@ -83,19 +84,19 @@ impl Secure {
 }
 
 impl<P: Carrier> Engine<P> {
-    /// With what secured endpoints need; a plan that has some cannot be run without.
+    /// Set the TLS context. A plan with TLS endpoints cannot run without it.
     #[must_use]
     pub fn with_tls(mut self, context: Option<TlsContext>) -> Self {
         self.secure = Secure::new(context);
         self
     }
 
-    /// Whether the connection is to be secured.
+    /// Whether the connection uses TLS.
     pub(in crate::engine) fn is_secured(&self, slot: u32) -> bool {
         self.plan.endpoints[self.links[slot].endpoint as usize].tls_name().is_some()
     }
 
-    /// The connection has opened: begin the handshake.
+    /// The connection has opened: start the TLS handshake.
     pub(in crate::engine) fn secure(&mut self, slot: u32, now: Nanos) {
         let endpoint = self.links[slot].endpoint;
         let config = self.secure.config(self.tls_place(slot));
@@ -115,14 +116,14 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// Within what TLS sessions are resumed, where they are not by all: the session of the plan,
-    /// the user of a closed loop, or the slot.
+    /// The scope of TLS session resumption, if it is not global: the session of the plan, the group
+    /// of users of a closed loop, or the slot.
     fn tls_place(&self, slot: u32) -> u32 {
         let owner = self.links[slot].owner;
         if owner == NOBODY { slot } else { owner }
     }
 
-    /// Records have come.
+    /// Records have arrived.
     pub(in crate::engine) fn received_records(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
         let slot = id.slot;
         let mut plain = std::mem::take(&mut self.secure.plain);
@@ -140,7 +141,7 @@ impl<P: Carrier> Engine<P> {
             self.received(slot, &plain, now);
         }
         self.secure.plain = plain;
-        // What was said may have been all that the connection was good for.
+        // The decrypted bytes may have ended the connection.
         if !self.links.live(id) {
             return;
         }
@@ -154,7 +155,7 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// The handshake is done.
+    /// The handshake is complete.
     fn secured(&mut self, slot: u32, now: Nanos) {
         let conn = &mut self.links[slot];
         let (took, asked) = (now.since(conn.opened), now.since(conn.connect_began));
@@ -171,12 +172,12 @@ impl<P: Carrier> Engine<P> {
         self.opened(slot, now);
     }
 
-    /// TLS gives the connection up.
-    fn tls_failed(&mut self, slot: u32, reason: &Reason, now: Nanos) {
+    /// The TLS connection has failed.
+    fn tls_failed(&mut self, slot: u32, reason: &TlsError, now: Nanos) {
         let conn = &mut self.links[slot];
         self.recorder.not_secured(conn.connect_began, reason.as_str());
-        // A server that refuses the client's certificate says so (TLS 1.3) when the client has
-        // long taken the handshake for done.
+        // With TLS 1.3, the handshake is already complete for the client when the server rejects
+        // the client's certificate.
         let refused = reason.is_alert() && conn.carried.served == 0;
         let fault = if conn.state == State::Securing || refused {
             Fault::TlsHandshake
@@ -193,27 +194,30 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// The connect timeout has passed; if that was in the handshake, it is one of those that
-    /// failed.
+    /// The connect timeout has passed. During the handshake, this counts as a failed handshake.
     pub(in crate::engine) fn not_secured_in_time(&mut self, slot: u32) {
         let conn = &self.links[slot];
         if conn.state == State::Securing {
-            self.recorder.not_secured(conn.connect_began, Reason::timed_out().as_str());
+            self.recorder.not_secured(conn.connect_began, TlsError::timed_out().as_str());
         }
     }
 
-    /// What the end of the stream (`why`: of the whole connection) means for a secured connection
-    /// whose peer has not said that it sends nothing more. `None`: for the oldest request nothing.
-    pub(in crate::engine) fn cut_off(&mut self, slot: u32, why: Option<Fault>) -> Option<Fault> {
+    /// Process the end of the stream (`None`) or of the connection (`why`) that TLS has not
+    /// announced. Returns the fault of the oldest request, if any.
+    pub(in crate::engine) fn end_without_close_notify(
+        &mut self,
+        slot: u32,
+        why: Option<Fault>,
+    ) -> Option<Fault> {
         let conn = &mut self.links[slot];
-        // There is nobody left to say farewell to.
+        // No close_notify can be sent any more.
         conn.layer = Layer::Plain;
         let left = std::mem::take(&mut conn.stash);
         if conn.state == State::Securing {
             let reason = match why {
                 Some(fault) if fault.is_meters_own() => return why,
-                Some(_) => Reason::broken(),
-                None => Reason::cut_off(),
+                Some(_) => TlsError::broken(),
+                None => TlsError::cut_off(),
             };
             self.recorder.not_secured(conn.connect_began, reason.as_str());
             return Some(Fault::TlsHandshake);
@@ -221,33 +225,33 @@ impl<P: Carrier> Engine<P> {
         let sent = conn.carried.sent;
         match why {
             Some(_) => {
-                // What was kept of a reply still says that the request was taken up.
+                // The unread bytes of a reply still show that the server has processed the request.
                 conn.stash = left;
                 why
             }
-            // Even a body that ends with the connection must be ended by TLS first, or anyone on
-            // the way could end it.
+            // Even a body that ends with the connection must be ended by TLS first: otherwise an
+            // attacker on the network could truncate it.
             None if self.has_begun(slot) || !left.is_empty() => Some(Fault::Truncated),
             None if sent > 0 => Some(Fault::ClosedEarly),
             None => None,
         }
     }
 
-    /// Keep what TLS has to say at the end of a connection that is about to be closed in good
-    /// order.
-    pub(in crate::engine) fn farewell(&mut self, slot: u32, how: CloseHow) {
+    /// Keep the close_notify alert of a connection that is about to be closed in an orderly way, so
+    /// that the driver can send it.
+    pub(in crate::engine) fn keep_close_notify(&mut self, slot: u32, how: CloseHow) {
         let id = self.links.id(slot);
         let conn = &mut self.links[slot];
-        // Behind half a record nothing can be said.
+        // No record can follow a partly sent one.
         if how == CloseHow::Reset || conn.tail.is_some() {
             return;
         }
         if let Layer::Tls(tls) = std::mem::take(&mut conn.layer)
             && !tls.has_ended()
         {
-            let bytes = tls.farewell();
+            let bytes = tls.close_notify();
             if !bytes.is_empty() {
-                self.secure.farewells.insert(id, bytes);
+                self.secure.final_bytes.insert(id, bytes);
                 self.agenda.ask(Action::Transmit { id });
             }
         }

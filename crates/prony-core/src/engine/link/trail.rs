@@ -1,10 +1,10 @@
-//! What the kernel notes of a connection's bytes, matched with the requests that they carried.
+//! Matches the kernel's timestamps of a connection's bytes with the requests in those bytes.
 //!
-//! The kernel tells of each write by the number of its last byte (of each message by the message's
-//! own number) when it passed which point. A request is taken to have gone when the write went in
-//! which its last byte was. Only the write's own number counts: a later one says that the bytes
-//! have gone, but not when. Of what a write took in part nothing is told but of the request that
-//! ends it.
+//! The kernel identifies each write by the number of its last byte (each message by the message's
+//! own number), and reports when it passed which point. A request counts as sent with the write
+//! that contains its last byte. Only a timestamp with exactly the write's number is used: a later
+//! number shows that the bytes have gone, but not when. If a write was accepted only in part, only
+//! the request that ends in it gets its timestamps.
 
 use std::collections::VecDeque;
 
@@ -12,40 +12,41 @@ use crate::engine::Engine;
 use crate::engine::exchange::Exchanges;
 use crate::machine::{KernelStamp, Passed};
 use crate::proto::Carrier;
-use crate::record::{Noted, Recorder, Stamps, Unnoted};
+use crate::record::{KernelTimes, MissingTime, Recorder, Stamps};
 use crate::units::{ConnId, Nanos, RequestId, Span};
 
-/// Writes that are remembered beyond those of the requests in flight: their stamps may come late.
+/// How many writes are remembered beyond those of the requests in flight: their timestamps may
+/// arrive late.
 const KEPT: usize = 16;
 
-/// The trails of all connections, by slot.
+/// The kernel's timestamps for all connections, by slot.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Trails {
     all: Vec<Trail>,
-    /// What is given to the kernel are messages, which it counts one by one.
+    /// The kernel counts messages, one by one, and not bytes.
     by_message: bool,
 }
 
-/// One connection's.
+/// The kernel's timestamps for one connection.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Trail {
-    /// Bytes, or messages, that the kernel was given.
+    /// Bytes, or messages, given to the kernel so far.
     given: u64,
-    /// The last write that ended requests; they are counted from 1.
+    /// The number of the last write that ended requests. These writes are counted from 1.
     last: u32,
-    /// Writes that ended requests, oldest first and without a gap.
+    /// Writes that ended requests, oldest first and without gaps.
     writes: VecDeque<Write>,
-    /// Successes whose send stamps have not come yet.
+    /// Successful requests whose transmit timestamps have not arrived yet.
     waiting: VecDeque<Waiting>,
-    /// The same of successes whose send stamps by the network card have not come yet.
+    /// Successful requests whose transmit timestamps of the network card have not arrived yet.
     on_card: VecDeque<OnCard>,
-    /// When the bytes that are being looked at were received.
+    /// When the current bytes were received.
     received: Received,
-    /// The same of the first bytes of the reply that has begun.
+    /// When the first bytes of the current reply were received.
     first: Option<Received>,
 }
 
-/// When bytes were received; what is not known is not there.
+/// When bytes were received, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::engine) struct Received {
     /// By the kernel.
@@ -56,9 +57,9 @@ pub(in crate::engine) struct Received {
 
 #[derive(Clone, Copy, Debug)]
 struct Write {
-    /// The kernel's number of it.
+    /// The kernel's number of the write.
     number: u32,
-    /// When the oldest request that it ended was wanted.
+    /// The intended start of the oldest request that it ended.
     intended: Nanos,
     scheduled: Option<Nanos>,
     sent: Option<Nanos>,
@@ -89,17 +90,17 @@ impl Trails {
         &mut self.all[slot]
     }
 
-    /// The kernel has taken so many bytes at once that end no request.
+    /// The kernel has accepted `taken` bytes in one write, which end no request.
     #[cold]
-    pub(in crate::engine) fn gave(&mut self, slot: u32, taken: usize) {
+    pub(in crate::engine) fn wrote(&mut self, slot: u32, taken: usize) {
         let n = if self.by_message { u64::from(taken > 0) } else { taken as u64 };
         self.of(slot).given += n;
     }
 
-    /// The kernel has taken so many bytes at once, and with them these requests to their end. With
-    /// the slot: how many requests its connection has in flight, these included.
+    /// The kernel has accepted `taken` bytes in one write, which end these requests. The number
+    /// after the slot is how many requests its connection has in flight, these included.
     #[cold]
-    pub(in crate::engine) fn gave_requests(
+    pub(in crate::engine) fn wrote_requests(
         &mut self,
         (slot, in_flight): (u32, usize),
         taken: usize,
@@ -107,7 +108,7 @@ impl Trails {
         exchanges: &mut Exchanges,
         recorder: &mut Recorder,
     ) {
-        self.gave(slot, taken);
+        self.wrote(slot, taken);
         let trail = self.of(slot);
         let mut intended = None;
         for id in ended {
@@ -125,22 +126,22 @@ impl Trails {
         }
     }
 
-    /// The trail of a connection whose peer has said something.
+    /// The timestamps of a connection on which bytes have arrived.
     #[cold]
-    pub(in crate::engine) fn hearing(&mut self, slot: u32) -> &mut Trail {
+    pub(in crate::engine) fn receiving(&mut self, slot: u32) -> &mut Trail {
         self.of(slot)
     }
 
-    /// The connection is over; what has not come comes no more.
+    /// The connection is closed. Missing timestamps will not arrive any more.
     #[cold]
     pub(in crate::engine) fn ended(&mut self, slot: u32, recorder: &mut Recorder) {
         let trail = std::mem::take(self.of(slot));
         for waiting in trail.waiting {
-            recorder.noted(&waiting.stamps, Err(Unnoted::Sent));
+            recorder.kernel_times(&waiting.stamps, Err(MissingTime::Sent));
         }
     }
 
-    /// All connections are over.
+    /// All connections are closed.
     pub(in crate::engine) fn finish(&mut self, recorder: &mut Recorder) {
         for slot in 0..self.all.len() {
             self.ended(slot as u32, recorder);
@@ -149,14 +150,14 @@ impl Trails {
 }
 
 impl Trail {
-    /// The first bytes of a reply are among those that are being looked at.
+    /// A reply starts in the current bytes.
     #[cold]
     pub(in crate::engine) fn began(&mut self) {
         self.first.get_or_insert(self.received);
     }
 
-    /// A reply has ended. `success`: in which write its request went, and the request's stamps,
-    /// where it was one.
+    /// A reply has ended. `success`: for a successful request, the number of its write and its
+    /// timestamps.
     #[cold]
     pub(in crate::engine) fn replied(
         &mut self,
@@ -172,10 +173,10 @@ impl Trail {
             self.settle_on_card(write, recorder);
         }
         match (known, received.kernel) {
-            (_, None) => recorder.noted(&stamps, Err(Unnoted::Received)),
-            (None, _) => recorder.noted(&stamps, Err(Unnoted::Sent)),
+            (_, None) => recorder.kernel_times(&stamps, Err(MissingTime::Received)),
+            (None, _) => recorder.kernel_times(&stamps, Err(MissingTime::Sent)),
             (Some((Some(scheduled), Some(sent))), Some(received)) => {
-                recorder.noted(&stamps, Ok(Noted { scheduled, sent, received }));
+                recorder.kernel_times(&stamps, Ok(KernelTimes { scheduled, sent, received }));
             }
             (Some(_), Some(received)) => {
                 self.waiting.push_back(Waiting { write, stamps, received });
@@ -183,15 +184,15 @@ impl Trail {
         }
     }
 
-    /// Let go of the oldest writes. What is in flight went with the last ones, as each ended one of
-    /// its requests at least.
+    /// Forget the oldest writes. Each write ended at least one request, so the last ones cover
+    /// everything in flight.
     fn forget(&mut self, in_flight: usize, recorder: &mut Recorder) {
         while self.writes.len() > in_flight + KEPT {
             let gone = self.oldest();
             self.writes.pop_front();
             self.waiting.retain(|w| {
                 if w.write == gone {
-                    recorder.noted(&w.stamps, Err(Unnoted::Sent));
+                    recorder.kernel_times(&w.stamps, Err(MissingTime::Sent));
                 }
                 w.write != gone
             });
@@ -211,33 +212,33 @@ impl Trail {
         self.writes.get(write.wrapping_sub(self.oldest()) as usize)
     }
 
-    /// The network card has told of a write, or received the reply to what was in it: count what is
-    /// known of both.
+    /// The network card has reported a write, or has received the reply to a request in it. Record
+    /// the time between, if both are known.
     fn settle_on_card(&mut self, write: u32, recorder: &mut Recorder) {
         let Some(sent) = self.write(write).and_then(|w| w.card) else { return };
         self.on_card.retain(|w| {
             if w.write == write
                 && let Some(took) = w.received.checked_sub(sent)
             {
-                recorder.timed_by_card(w.intended, Span(took));
+                recorder.network_card_time(w.intended, Span(took));
             }
             w.write != write
         });
     }
 
-    /// The network card tells of a write.
+    /// The network card has reported when it sent a write.
     fn card_sent(&mut self, number: u32, at: u64, recorder: &mut Recorder) {
         let Some(i) = self.writes.iter().rposition(|w| w.number == number) else { return };
         self.writes[i].card.get_or_insert(at);
         self.settle_on_card(self.oldest().wrapping_add(i as u32), recorder);
     }
 
-    /// The kernel tells of a write.
+    /// The kernel has reported when a write passed a point.
     fn passed(&mut self, passed: Passed, number: u32, at: Nanos, recorder: &mut Recorder) {
         let Some(i) = self.writes.iter().rposition(|w| w.number == number) else { return };
         let write = &mut self.writes[i];
         match (passed, write.sent) {
-            // What is sent again was sent before.
+            // A retransmission does not replace the first timestamp.
             (Passed::Scheduler, _) => _ = write.scheduled.get_or_insert(at),
             (Passed::Device, _) => _ = write.sent.get_or_insert(at),
             (Passed::Acknowledged, Some(sent)) => {
@@ -249,8 +250,8 @@ impl Trail {
         let write = self.oldest().wrapping_add(i as u32);
         self.waiting.retain(|w| {
             if w.write == write {
-                let noted = Noted { scheduled, sent, received: w.received };
-                recorder.noted(&w.stamps, Ok(noted));
+                let noted = KernelTimes { scheduled, sent, received: w.received };
+                recorder.kernel_times(&w.stamps, Ok(noted));
             }
             w.write != write
         });
@@ -258,8 +259,8 @@ impl Trail {
 }
 
 impl<P: Carrier> Engine<P> {
-    /// Match requests with what the kernel notes of their bytes: the driver tells it
-    /// ([`crate::machine::Machine::on_stamp`]).
+    /// Match requests with the kernel's timestamps of their bytes, which the driver passes to
+    /// [`crate::machine::Machine::on_stamp`].
     pub fn expect_stamps(&mut self) {
         let by_message = self.plan.exchange.is_some()
             && self.plan.endpoints.iter().any(|e| e.transport().keeps_boundaries());
@@ -267,7 +268,7 @@ impl<P: Carrier> Engine<P> {
         self.recorder.expect_stamps();
     }
 
-    /// The kernel has noted something.
+    /// A timestamp of the kernel has arrived.
     #[cold]
     pub(in crate::engine) fn stamped(&mut self, id: ConnId, stamp: KernelStamp) {
         let Some(trails) = self.trails.as_deref_mut().filter(|_| self.links.live(id)) else {

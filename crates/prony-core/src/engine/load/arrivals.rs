@@ -1,4 +1,4 @@
-//! The arrivals of an open loop: when each request is wanted.
+//! The arrivals of an open loop: when each request is due.
 
 use crate::plan::Plan;
 use crate::schedule::{Arrival, Schedule, Skipped};
@@ -8,10 +8,10 @@ use crate::units::Nanos;
 #[derive(Debug)]
 pub(super) struct Arrivals {
     pub(super) schedule: Schedule,
-    /// Time, or the user, has ended it.
+    /// Ended by time, or by the user.
     cut: bool,
     by_count: bool,
-    /// False until the first turn where the share has no arrival: it must get one turn to be over.
+    /// False until the first tick. A share without arrivals must get one tick to finish.
     begun: bool,
 }
 
@@ -34,7 +34,7 @@ impl Arrivals {
         self.begun
     }
 
-    /// Nothing arrives any more that is wanted from `at` on.
+    /// Drop all arrivals from `at` on.
     pub(super) fn end(&mut self, at: Nanos) {
         self.cut = true;
         self.schedule.cut(at);
@@ -63,7 +63,7 @@ impl Arrivals {
         self.schedule.is_over()
     }
 
-    /// Whether a count, and not the time, has ended it.
+    /// Whether a count, and not the time, has ended the load.
     pub(super) fn ended_by_count(&self) -> bool {
         self.by_count && !self.cut && self.schedule.is_over()
     }

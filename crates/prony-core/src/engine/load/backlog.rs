@@ -1,10 +1,10 @@
-//! Bounds of an open loop that the meter cannot keep up with: on the work of one turn, so that
-//! sockets, deadlines and signals are served at any rate, and on the memory of what waits.
+//! Limits for an open loop that the meter cannot keep up with. They bound the work of one turn, so
+//! that sockets, deadlines and signals are served at any rate, and the memory for waiting requests.
 //!
-//! Arrivals that are due start a few at a time, with a look at the sockets in between. Those that
-//! find no connection wait in the backlog. Where it has no room for what is due, that is dropped:
-//! it fails unsent, by [`Fault::Dropped`], and is counted. Arrivals that the meter has not come to
-//! cost no memory, but they would need it, so they count against the room all the same.
+//! Due arrivals start in batches, and the sockets are checked in between. Arrivals that find no
+//! connection wait in the backlog. If the backlog is full, due arrivals are dropped: they fail
+//! unsent with [`Fault::Dropped`], and are counted. Due arrivals that have not started use no
+//! memory yet, but would need it, so they count against the limit too.
 
 use super::Kind;
 use super::cycle::pick;
@@ -17,39 +17,39 @@ use crate::record::SessionEnd;
 use crate::schedule::Skipped;
 use crate::units::{Nanos, RequestId, Span};
 
-/// As many arrivals start between two looks at the sockets.
-const FEW: u32 = 256;
-/// For so long after the end of the load arrivals that were due before it still start.
+/// How many arrivals start between two checks of the sockets.
+const BATCH: u32 = 256;
+/// How long after the end of the load arrivals that were due before it still start.
 const CATCH_UP: Span = Span::from_millis(500);
-/// A run that has dropped something waits for replies for so long after the end of the load.
-const OVERLOADED: Span = Span::from_secs(1);
-/// As many are looked at one by one before the rest is counted together.
+/// How long a run that has dropped requests waits for replies after the end of the load.
+const OVERLOADED_DRAIN: Span = Span::from_secs(1);
+/// How many arrivals are dropped one by one before the rest is counted together.
 const ONE_BY_ONE: u32 = 1 << 16;
-/// Arrivals that are counted together lie in one such step of time, so that the series over time
-/// has each in its place.
+/// Arrivals that are counted together are in the same time step of this length, so that the time
+/// series counts each in its interval.
 const STEP: u64 = Span::from_millis(10).0;
-/// What a waiting session takes beside its place and its requests, roughly: the ring in which they
-/// wait, its list of connections, its variables and cookies.
+/// Approximate memory of a waiting session besides its slot and its requests: the queue in which
+/// they wait, its list of connections, its variables and cookies. In bytes.
 const SESSION_EXTRA: usize = 512;
-/// What a waiting request takes: its place in the slab and its place in a queue.
+/// Memory of a waiting request: its slot in the slab and its entry in a queue. In bytes.
 const EACH: usize = size_of::<Exchange>() + size_of::<(Nanos, RequestId)>();
 
-/// What bounds the arrivals that wait.
+/// The limits for waiting arrivals.
 #[derive(Debug)]
 pub(in crate::engine) struct Backlog {
     /// The most requests that wait for a connection.
     requests: usize,
-    /// The most sessions that do.
+    /// The most sessions that wait for a connection.
     sessions: usize,
-    /// What is due waits until the sockets were looked at.
-    rests: bool,
-    /// Something was dropped.
-    drops: bool,
+    /// Due arrivals wait until the sockets have been checked.
+    paused: bool,
+    /// Something has been dropped.
+    has_dropped: bool,
 }
 
 impl Backlog {
     pub(in crate::engine) fn new() -> Self {
-        Self { requests: usize::MAX, sessions: usize::MAX, rests: false, drops: false }
+        Self { requests: usize::MAX, sessions: usize::MAX, paused: false, has_dropped: false }
     }
 
     /// Whether no more than `waiting` requests may wait.
@@ -57,17 +57,17 @@ impl Backlog {
         waiting >= self.requests
     }
 
-    /// Whether what is due waits until the sockets were looked at.
+    /// Whether due arrivals wait until the sockets have been checked.
     #[inline]
-    pub(in crate::engine) fn rests(&self) -> bool {
-        self.rests
+    pub(in crate::engine) fn is_paused(&self) -> bool {
+        self.paused
     }
 }
 
 impl<P: Carrier> Engine<P> {
-    /// Let the requests (or sessions) of an open loop that wait for a connection take at most so
-    /// many bytes; without a call they take what they need. What does not fit is dropped: it fails
-    /// by [`Fault::Dropped`].
+    /// Limit the memory for requests (or sessions) of an open loop that wait for a connection, in
+    /// bytes. Without this call there is no limit. What does not fit is dropped: it fails with
+    /// [`Fault::Dropped`].
     pub fn limit_backlog(&mut self, bytes: u64) {
         let fit = |each: usize| usize::try_from(bytes).unwrap_or(usize::MAX) / each;
         // The queue grows by doubling.
@@ -79,35 +79,35 @@ impl<P: Carrier> Engine<P> {
         self.backlog.sessions = fit(each).max(1);
     }
 
-    /// Start the arrivals that are due, a few of them.
+    /// Start a batch of due arrivals.
     #[inline]
     pub(in crate::engine) fn start_arrivals(&mut self, now: Nanos) {
-        if !self.backlog.rests && self.load.arrival_is_due(now) {
+        if !self.backlog.paused && self.load.arrival_is_due(now) {
             self.start_due(now);
         }
     }
 
-    /// Apart, as mostly nothing is due.
+    /// Not inlined: usually nothing is due.
     #[inline(never)]
     fn start_due(&mut self, now: Nanos) {
-        for _ in 0..FEW {
+        for _ in 0..BATCH {
             if !self.start_next(now) {
                 return;
             }
         }
         let due = self.load.due_before(now + Span(1));
-        // Where the last arrival ends the load, what is left behind it would keep the run alive.
+        // If the last arrival ends the load, a remainder behind it would keep the run alive.
         let is_rest = || due == self.load.due_before(Nanos::MAX);
-        if self.room() < due || (self.backlog.drops && is_rest()) {
+        if self.room() < due || (self.backlog.has_dropped && is_rest()) {
             self.drop_due(now);
         }
         if self.load.arrival_is_due(now) {
-            self.backlog.rests = true;
+            self.backlog.paused = true;
             self.ask_for_turn();
         }
     }
 
-    /// Start the next arrival if it is due; whether it was.
+    /// Start the next arrival if it is due. Returns whether it was.
     fn start_next(&mut self, now: Nanos) -> bool {
         match &mut self.load.kind {
             Kind::Closed(_) => false,
@@ -130,15 +130,15 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// The sockets have been looked at: what is due goes on.
+    /// The sockets have been checked: due arrivals may start again.
     pub(in crate::engine) fn resume_arrivals(&mut self, now: Nanos) {
-        if std::mem::take(&mut self.backlog.rests) {
+        if std::mem::take(&mut self.backlog.paused) {
             self.start_arrivals(now);
             self.settle_arrivals(now);
         }
     }
 
-    /// For how many arrivals there is room in the backlog.
+    /// How many more arrivals fit into the backlog.
     fn room(&self) -> u64 {
         let most = match &self.load.kind {
             Kind::Closed(_) => return u64::MAX,
@@ -151,7 +151,7 @@ impl<P: Carrier> Engine<P> {
     /// A request has found neither a connection nor room in the backlog.
     #[cold]
     pub(in crate::engine) fn overflow(&mut self, id: RequestId, now: Nanos) {
-        self.backlog.drops = true;
+        self.backlog.has_dropped = true;
         self.fail(id, Fault::Dropped, now);
         self.restart_ended(now);
     }
@@ -166,11 +166,11 @@ impl<P: Carrier> Engine<P> {
     }
 
     fn drop_together(&mut self, skipped: Skipped, now: Nanos) {
-        self.backlog.drops = true;
+        self.backlog.has_dropped = true;
         let mut skipped = skipped;
         if let Some(sessions) = self.sessions() {
             if let Some(left) = &mut sessions.requests {
-                // Each would have begun with a request.
+                // Each session would have started with one request.
                 skipped.count = skipped.count.min(*left);
                 *left -= skipped.count;
             }
@@ -179,27 +179,28 @@ impl<P: Carrier> Engine<P> {
         self.recorder.dropped(skipped.first, skipped.count, now);
     }
 
-    /// After the end of the load: arrivals that were due before it start as long as the meter can
-    /// catch up with them in a moment. Where it cannot, or could not before, the rest is dropped,
-    /// and with it what waits for a connection, and replies are awaited for a moment only: the
-    /// figures are the meter's anyway.
+    /// After the end of the load, arrivals that were due before it still start, as long as the
+    /// meter can catch up quickly. If it cannot, or has dropped requests before, the remaining
+    /// arrivals and the requests that wait for a connection are dropped, and the run waits for
+    /// replies only briefly: the figures show the limits of the meter anyway.
     pub(in crate::engine) fn settle_arrivals(&mut self, now: Nanos) {
-        if self.backlog.drops && self.load.has_no_more_arrivals() {
-            // A number of requests has ended the load.
+        if self.backlog.has_dropped && self.load.has_no_more_arrivals() {
+            // The load was ended by a number of requests.
             self.begin_drain(now);
         }
         let Stage::Draining(until) = self.stage else { return };
         let end = self.load_end.min(now);
-        if self.load.next_arrival().is_some() && (self.backlog.drops || now >= end + CATCH_UP) {
+        if self.load.next_arrival().is_some() && (self.backlog.has_dropped || now >= end + CATCH_UP)
+        {
             self.drop_rest(now);
         }
-        if self.backlog.drops && self.load.next_arrival().is_none() {
+        if self.backlog.has_dropped && self.load.next_arrival().is_none() {
             self.drop_waiting(now);
-            self.stage = Stage::Draining(until.min(end + OVERLOADED));
+            self.stage = Stage::Draining(until.min(end + OVERLOADED_DRAIN));
         }
     }
 
-    /// The run ends: what the meter has not come to is counted.
+    /// The run ends: count the due arrivals that have not started.
     pub(in crate::engine) fn drop_rest(&mut self, now: Nanos) {
         for _ in 0..ONE_BY_ONE {
             if !self.start_next(now) {
@@ -209,10 +210,10 @@ impl<P: Carrier> Engine<P> {
         self.drop_due(now);
     }
 
-    /// What waits for a connection is dropped.
+    /// Drop everything that waits for a connection.
     fn drop_waiting(&mut self, now: Nanos) {
         if let Kind::Sessions(_) = &self.load.kind {
-            for slot in self.dispatch.take_line() {
+            for slot in self.dispatch.take_waiting_sessions() {
                 self.drop_session(slot, now);
             }
             return;
@@ -224,7 +225,7 @@ impl<P: Carrier> Engine<P> {
         self.restart_ended(now);
     }
 
-    /// A session that waits for a connection gets none any more.
+    /// Drop a session that waits for a connection.
     fn drop_session(&mut self, slot: u32, now: Nanos) {
         for id in self.dispatch.take_pending(slot) {
             self.exchanges[id].waited_in_queue(now);

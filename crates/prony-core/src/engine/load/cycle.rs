@@ -1,4 +1,4 @@
-//! The closed loop goes round: a user wants a request, it ends, the user thinks and wants the next.
+//! The cycle of a closed loop: a user makes a request, it ends, the user thinks and makes the next.
 
 use super::Kind;
 use crate::engine::agenda::Timer;
@@ -10,12 +10,12 @@ use crate::rng::{self, Stream};
 use crate::units::Nanos;
 
 impl<P: Carrier> Engine<P> {
-    /// The load begins.
+    /// The load starts.
     pub(in crate::engine) fn begin(&mut self, now: Nanos) {
         match &mut self.load.kind {
             Kind::Closed(users) => {
                 users.begin();
-                self.let_users_begin(now);
+                self.start_users(now);
             }
             Kind::Open(arrivals) => {
                 arrivals.begin();
@@ -25,15 +25,15 @@ impl<P: Carrier> Engine<P> {
             }
             Kind::Sessions(sessions) => {
                 sessions.begin();
-                self.let_users_begin(now);
+                self.start_users(now);
             }
         }
     }
 
-    /// The next user who has not begun begins; whether there was one.
-    pub(in crate::engine) fn begin_next_user(&mut self, now: Nanos) -> bool {
+    /// Start the next user who has not started. Returns whether there was one.
+    pub(in crate::engine) fn start_next_user(&mut self, now: Nanos) -> bool {
         match &mut self.load.kind {
-            Kind::Closed(users) => match users.next_to_begin() {
+            Kind::Closed(users) => match users.next_to_start() {
                 Some(user) => {
                     self.want_request(user, now, true, now);
                     true
@@ -41,9 +41,9 @@ impl<P: Carrier> Engine<P> {
                 None => false,
             },
             Kind::Open(_) => false,
-            Kind::Sessions(sessions) => match sessions.next_to_begin() {
+            Kind::Sessions(sessions) => match sessions.next_to_start() {
                 Some(user) => {
-                    self.let_have_session(user, now, now);
+                    self.start_session_of(user, now, now);
                     true
                 }
                 None => false,
@@ -51,7 +51,7 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// A user has thought enough and wants the next request, or session, from `intended` on.
+    /// A user's think time is over: start the next request, or session, intended for `intended`.
     pub(in crate::engine) fn start_user(&mut self, user: u32, intended: Nanos, now: Nanos) {
         match &self.load.kind {
             Kind::Closed(_) => self.want_request(user, intended, false, now),
@@ -70,28 +70,31 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// Users of one lane want the next request, all at once, from now on. The same as
-    /// [`Engine::start_user`] for each of them; what is the same for all is done once.
-    fn start_crowd(&mut self, lane: u32, crowd: &[u32], now: Nanos) {
-        let n = self.start_together(lane, crowd, now);
-        for &user in &crowd[n..] {
+    /// Start the next request of several users of one group at once. Equivalent to
+    /// [`Engine::start_user`] for each of them, but common work is done once.
+    #[inline(always)]
+    fn start_batch(&mut self, group: u32, batch: &[u32], now: Nanos) {
+        let n = self.start_together(group, batch, now);
+        for &user in &batch[n..] {
             self.want_request(user, now, false, now);
         }
     }
 
-    /// Start the first users of the crowd, if the lane has one connection that can carry them, and
-    /// nothing has to be looked at one by one. Returns how many were started.
-    fn start_together(&mut self, lane: u32, crowd: &[u32], now: Nanos) -> usize {
+    /// Start as many users of the batch as possible together. The group must have one connection
+    /// that can carry them, and no request may need individual treatment. Returns how many were
+    /// started.
+    #[inline(always)]
+    fn start_together(&mut self, group: u32, batch: &[u32], now: Nanos) -> usize {
         let Kind::Closed(users) = &mut self.load.kind else { return 0 };
         if self.stage != Stage::Running || now >= self.load_end {
             return 0;
         }
-        let Some(slot) = self.dispatch.crowd_slot(lane).filter(|&slot| self.links.carries(slot))
+        let Some(slot) = self.dispatch.batch_slot(group).filter(|&slot| self.links.carries(slot))
         else {
             return 0;
         };
         let measured = now >= Nanos::ZERO + self.plan.warmup;
-        let (own, n) = users.start_together(lane, crowd.len(), measured);
+        let (own, n) = users.start_together(group, batch.len(), measured);
         if n == 0 {
             return 0;
         }
@@ -99,7 +102,7 @@ impl<P: Carrier> Engine<P> {
         self.outstanding += n as u64;
         self.outstanding_max = self.outstanding_max.max(self.outstanding);
         let (plan, intended) = (&self.plan, now);
-        let new = (own..).zip(&crowd[..n]).map(|(number, &user)| {
+        let new = (own..).zip(&batch[..n]).map(|(number, &user)| {
             let call = pick_own(plan, number);
             New { intended, call, user, nth: 0 }
         });
@@ -108,24 +111,24 @@ impl<P: Carrier> Engine<P> {
         n
     }
 
-    /// The users whose connect has failed try again after a while.
+    /// Users whose connect has failed try again after a delay.
     pub(in crate::engine) fn connect_failed(&mut self, now: Nanos) {
         let Kind::Closed(users) = &mut self.load.kind else {
             self.restart_ended(now);
             return;
         };
         let Some(&first) = self.outcome.ended.first() else { return };
-        let lane = users.lane(first);
+        let group = users.group(first);
         let n = self.outcome.ended.len();
         self.outstanding -= n as u64;
-        users.ended(lane, n);
+        users.ended(group, n);
         for user in self.outcome.ended.drain(..) {
-            self.agenda.wake(now + users.back_off(lane), Timer::User(user));
+            self.agenda.wake(now + users.back_off(group), Timer::User(user));
         }
-        self.unpark(lane, now);
+        self.unpark(group, now);
     }
 
-    /// The users whose requests have ended think, then want the next.
+    /// Users whose requests have ended think, then make the next request.
     pub(in crate::engine) fn restart_ended(&mut self, now: Nanos) {
         if self.outcome.ended.is_empty() {
             return;
@@ -138,19 +141,19 @@ impl<P: Carrier> Engine<P> {
                 return;
             }
             Kind::Sessions(_) => {
-                self.session_goes_on(now);
+                self.continue_session(now);
                 return;
             }
         };
-        // They all belong to the one connection that was looked at, and so to one lane.
-        let lane = users.lane(self.outcome.ended[0]);
-        users.ended(lane, self.outcome.ended.len());
+        // All of them belong to the connection of this event, and so to one group.
+        let group = users.group(self.outcome.ended[0]);
+        users.ended(group, self.outcome.ended.len());
         let mut ended = std::mem::take(&mut self.outcome.ended);
         if users.parks() {
-            users.park(lane, &mut ended);
-            self.unpark(lane, now);
-        } else if users.goes_straight_on() {
-            self.start_crowd(lane, &ended, now);
+            users.park(group, &mut ended);
+            self.unpark(group, now);
+        } else if users.skips_think_time() {
+            self.start_batch(group, &ended, now);
         } else {
             for &user in &ended {
                 self.agenda.wake(now + users.think(&self.plan, user), Timer::User(user));
@@ -161,21 +164,21 @@ impl<P: Carrier> Engine<P> {
         self.outcome.ended = ended;
     }
 
-    /// Users who wait for half of their lane's window start when it is free, or when nothing is
-    /// under way.
-    fn unpark(&mut self, lane: u32, now: Nanos) {
+    /// Start the users who wait for half of their group's window, if it is free, or if the group
+    /// has no request in flight.
+    fn unpark(&mut self, group: u32, now: Nanos) {
         let Kind::Closed(users) = &mut self.load.kind else { return };
-        let Some(ready) = users.unpark(lane) else { return };
-        self.start_crowd(lane, &ready, now);
+        let Some(ready) = users.unpark(group) else { return };
+        self.start_batch(group, &ready, now);
         if let Kind::Closed(users) = &mut self.load.kind {
-            users.keep(lane, ready);
+            users.keep(group, ready);
         }
     }
 }
 
-/// Which call a share's request of that number makes. Each share goes round all calls. By the
-/// number in the whole run, two shares of two calls would have one call each, and the faster one
-/// would be made more often.
+/// Which of the plan's calls the share's own request number `own` makes. Each share cycles through
+/// all calls. If the number in the whole run decided, two shares of a plan with two calls would
+/// make one call each, and the faster share's call would be made more often.
 #[inline]
 fn pick_own(plan: &Plan, own: u64) -> u32 {
     let shard = plan.shard;
@@ -185,13 +188,14 @@ fn pick_own(plan: &Plan, own: u64) -> u32 {
     })
 }
 
-/// Which call the request of that number makes.
+/// Which of the plan's calls request `number` of the run makes.
 #[inline]
 pub(super) fn pick(plan: &Plan, number: impl FnOnce() -> u64) -> u32 {
     if plan.calls.len() == 1 { 0 } else { pick_one(plan, number()) }
 }
 
-/// The same where there are several. Apart: else each start mixes the bits of the seed.
+/// The same for a plan with several calls. Not inlined: else each start would mix the bits of the
+/// seed.
 #[inline(never)]
 fn pick_one(plan: &Plan, number: u64) -> u32 {
     let n = plan.calls.len() as u64;

@@ -1,5 +1,5 @@
-//! Where requests come from: the users of a closed loop, the arrivals of an open one, or sessions.
-//! Knows no connection.
+//! Where requests come from: the users of a closed loop, the arrivals of an open loop, or sessions.
+//! Knows nothing of connections.
 
 mod arrivals;
 mod backlog;
@@ -11,7 +11,7 @@ mod tests;
 mod users;
 
 use crate::plan::{self, Lost, Plan};
-use crate::rate::Steer;
+use crate::rate::RateChange;
 use crate::schedule::Skipped;
 use crate::units::{Nanos, Span};
 use arrivals::Arrivals;
@@ -49,7 +49,7 @@ impl Load {
         matches!(self.kind, Kind::Closed(_))
     }
 
-    /// When the load ends, where that is known.
+    /// When the load ends, if that is known.
     pub(super) fn end_of(&self, plan: &Plan) -> Option<Nanos> {
         match &self.kind {
             Kind::Closed(_) => plan.stop.duration.map(|d| Nanos::ZERO + plan.warmup + d),
@@ -66,7 +66,7 @@ impl Load {
         }
     }
 
-    /// The users of a closed loop of sessions.
+    /// The number of users in a closed loop of sessions.
     pub(super) fn users(&self) -> Option<usize> {
         match &self.kind {
             Kind::Sessions(s) => s.users(),
@@ -74,16 +74,16 @@ impl Load {
         }
     }
 
-    /// Users of a closed loop who have not begun.
-    pub(super) fn to_begin(&self) -> u32 {
+    /// Users of a closed loop who have not started.
+    pub(super) fn not_started(&self) -> u32 {
         match &self.kind {
-            Kind::Closed(u) => u.to_begin(),
+            Kind::Closed(u) => u.not_started(),
             Kind::Open(_) => 0,
-            Kind::Sessions(s) => s.to_begin(),
+            Kind::Sessions(s) => s.not_started(),
         }
     }
 
-    /// Nothing new may start that is wanted from `at` on.
+    /// Start nothing that is intended for `at` or later.
     pub(super) fn end(&mut self, at: Nanos) {
         match &mut self.kind {
             Kind::Closed(u) => u.end(),
@@ -92,20 +92,20 @@ impl Load {
         }
     }
 
-    /// The rate may be changed while the run goes on.
-    pub(super) fn expect_steers(&mut self) {
+    /// Prepare for changes of the rate during the run.
+    pub(super) fn expect_rate_changes(&mut self) {
         match &mut self.kind {
-            Kind::Open(a) => a.schedule.expect_steers(),
-            Kind::Sessions(s) => s.expect_steers(),
+            Kind::Open(a) => a.schedule.expect_rate_changes(),
+            Kind::Sessions(s) => s.expect_rate_changes(),
             Kind::Closed(_) => {}
         }
     }
 
-    /// Change the rate of an open loop from a moment on.
-    pub(super) fn steer(&mut self, steer: Steer) {
+    /// Change the rate of an open loop from a future instant on.
+    pub(super) fn change_rate(&mut self, change: RateChange) {
         match &mut self.kind {
-            Kind::Open(a) => a.schedule.steer(steer),
-            Kind::Sessions(s) => s.steer(steer),
+            Kind::Open(a) => a.schedule.change_rate(change),
+            Kind::Sessions(s) => s.change_rate(change),
             Kind::Closed(_) => {}
         }
     }
@@ -125,7 +125,7 @@ impl Load {
         self.next_arrival().is_some_and(|at| at <= now)
     }
 
-    /// How many arrivals fall before that moment, of those that have not started.
+    /// How many arrivals that have not started are due before `limit`.
     fn due_before(&self, limit: Nanos) -> u64 {
         match &self.kind {
             Kind::Closed(_) => 0,
@@ -134,7 +134,7 @@ impl Load {
         }
     }
 
-    /// Whether no request, or session, will arrive any more in an open loop.
+    /// Whether an open loop has no more arrivals.
     fn has_no_more_arrivals(&self) -> bool {
         match &self.kind {
             Kind::Closed(_) => false,
@@ -143,7 +143,7 @@ impl Load {
         }
     }
 
-    /// Pass over arrivals before that moment; see [`crate::schedule::Schedule::skip_before`].
+    /// Skip the arrivals before `limit`; see [`crate::schedule::Schedule::skip_before`].
     fn skip_before(&mut self, limit: Nanos) -> Option<Skipped> {
         match &mut self.kind {
             Kind::Closed(_) => None,
@@ -170,7 +170,7 @@ impl Load {
         }
     }
 
-    /// What becomes of the requests of a lost connection.
+    /// What to do with the requests of a lost connection.
     pub(super) fn lost(&self) -> Lost {
         match &self.kind {
             Kind::Closed(_) | Kind::Open(_) => Lost::Idempotent,
@@ -178,7 +178,7 @@ impl Load {
         }
     }
 
-    /// How often a request is sent again whose reply is not as expected.
+    /// How often a request is sent again when its reply is not as expected.
     #[inline]
     pub(super) fn retries(&self) -> u32 {
         match &self.kind {
@@ -189,13 +189,13 @@ impl Load {
 
     /// A request of this user, or session, has failed.
     #[inline]
-    pub(super) fn missed(&mut self, user: u32) {
+    pub(super) fn request_failed(&mut self, user: u32) {
         if let Kind::Sessions(s) = &mut self.kind {
-            s.missed(user);
+            s.request_failed(user);
         }
     }
 
-    /// A connection of the user's lane, or of the session, has opened, or failed to.
+    /// A connection of the group of users, or of the session, has opened or failed to open.
     pub(super) fn connected(&mut self, owner: u32, opened: bool) {
         match &mut self.kind {
             Kind::Closed(users) if opened => users.connected(owner),
@@ -204,7 +204,7 @@ impl Load {
         }
     }
 
-    /// A connection of the session is gone that brought `replies`.
+    /// A connection of the session is closed, after `replies` replies.
     #[inline]
     pub(super) fn lost_connection(&mut self, session: u32, replies: u64) {
         if let Kind::Sessions(s) = &mut self.kind {
@@ -212,8 +212,8 @@ impl Load {
         }
     }
 
-    /// A request of a closed loop that was intended then does not count: its user, who is about to
-    /// be freed, may make another one.
+    /// A request of a closed loop that was intended for `intended` does not count. Its user, who is
+    /// about to be released, may make another one.
     #[cold]
     pub(super) fn refund(&mut self, intended: Nanos, warmup: Span) {
         if let Kind::Closed(users) = &mut self.kind
@@ -223,7 +223,7 @@ impl Load {
         }
     }
 
-    /// Whether the user, or session, wants nothing more because a request has failed.
+    /// Whether the user, or session, stops because a request has failed.
     #[inline]
     pub(super) fn gives_up(&self, user: u32) -> bool {
         match &self.kind {
@@ -232,7 +232,7 @@ impl Load {
         }
     }
 
-    /// Whether the session goes on.
+    /// Whether the session still runs.
     pub(super) fn is_live(&self, session: u32) -> bool {
         matches!(&self.kind, Kind::Sessions(s) if s.is_live(session))
     }

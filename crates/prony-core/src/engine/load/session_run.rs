@@ -1,9 +1,9 @@
-//! How sessions go: burst by burst, each request to a connection of the session's own, with pauses
-//! between.
+//! How sessions run: burst by burst, each request on a connection of the session's own, with pauses
+//! in between.
 //!
-//! `Exchange::user` is the session's place in [`Sessions::all`], `Exchange::nth` the request's
-//! number in it. Where the plan has something dynamic, the session fills in what a call leaves open
-//! before it is encoded, and takes from replies what it wants (`exchange/script.rs`).
+//! `Exchange::user` is the session's slot in [`Sessions::all`], `Exchange::nth` the number of the
+//! request in the session. If the plan has anything dynamic, the session fills in the variable
+//! parts of a call before it is encoded, and extracts values from replies (`exchange/script.rs`).
 
 use super::Kind;
 use super::sessions::{Arrivals, Session, Sessions};
@@ -18,7 +18,7 @@ use crate::record::SessionEnd;
 use crate::units::{Nanos, Span};
 
 impl<P: Carrier> Engine<P> {
-    /// A user wants the next session, from `intended` on.
+    /// Start a user's next session, intended for `intended`.
     pub(in crate::engine) fn next_session(&mut self, user: u32, intended: Nanos, now: Nanos) {
         let measured = intended >= Nanos::ZERO + self.plan.warmup;
         let Some(sessions) = self.sessions() else { return };
@@ -27,11 +27,11 @@ impl<P: Carrier> Engine<P> {
             guests.alive -= 1;
             return;
         }
-        self.let_have_session(user, intended, now);
+        self.start_session_of(user, intended, now);
     }
 
-    /// The same for one who may have what is kept for those who have not begun.
-    pub(super) fn let_have_session(&mut self, user: u32, intended: Nanos, now: Nanos) {
+    /// The same for a user who may use the quota that is reserved for users who have not started.
+    pub(super) fn start_session_of(&mut self, user: u32, intended: Nanos, now: Nanos) {
         let measured = intended >= Nanos::ZERO + self.plan.warmup;
         let late = self.is_late(intended);
         let Some(sessions) = self.sessions() else { return };
@@ -65,16 +65,17 @@ impl<P: Carrier> Engine<P> {
             return;
         }
         let slot = sessions.enter(number, user, intended);
+        let kind = sessions.all[slot as usize].kind;
         self.dispatch.enter(slot, number);
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.begin(slot, number);
         }
         self.secure.new_session(slot);
-        self.recorder.session_started(intended);
+        self.recorder.session_started(kind, intended);
         self.burst(slot, intended, now);
     }
 
-    /// The session starts what its burst wants together: the lead, what follows it, or all.
+    /// Start the requests of the burst that go out together: the first, those after it, or all.
     fn burst(&mut self, slot: u32, intended: Nanos, now: Nanos) {
         let Kind::Sessions(sessions) = &self.load.kind else { return };
         let session = &sessions.all[slot as usize];
@@ -100,7 +101,8 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// Whether a request may start at that moment; it is counted against the plan's number.
+    /// Whether a request intended for `intended` may start. If so, it counts against the plan's
+    /// number of requests.
     fn may_start(&mut self, intended: Nanos) -> bool {
         let late = self.is_late(intended);
         let measured = intended >= Nanos::ZERO + self.plan.warmup;
@@ -117,13 +119,13 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// Whether the load has ended before that moment.
+    /// Whether the load ends before `intended`.
     fn is_late(&self, intended: Nanos) -> bool {
         intended >= self.load_end
     }
 
-    /// Requests of one session have ended: it goes on, or ends.
-    pub(in crate::engine) fn session_goes_on(&mut self, now: Nanos) {
+    /// Requests of one session have ended: continue or end the session.
+    pub(in crate::engine) fn continue_session(&mut self, now: Nanos) {
         let ended = &mut self.outcome.ended;
         let (slot, n) = (ended[0], ended.len() as u32);
         debug_assert!(ended.iter().all(|&other| other == slot));
@@ -148,7 +150,7 @@ impl<P: Carrier> Engine<P> {
             self.burst(slot, now, now);
             return;
         }
-        // The pause is that after this burst.
+        // Draw the pause of this burst, not of the next.
         let pause = sessions.pause(slot);
         let session = &mut sessions.all[slot as usize];
         session.next = 0;
@@ -172,7 +174,7 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// A session has thought enough.
+    /// A session's pause is over.
     pub(in crate::engine) fn wake_session(&mut self, slot: u32, at: Nanos, now: Nanos) {
         let Some(session) = self.session(slot) else { return };
         if session.live && session.wake == at {
@@ -181,20 +183,21 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// The session is over. What it still wanted is given up, its connections are closed, and the
-    /// next one may begin.
+    /// End the session. Requests that it has not finished are given up, its connections are closed,
+    /// and the next session may start.
     pub(in crate::engine) fn end_session(&mut self, slot: u32, how: SessionEnd, now: Nanos) {
         let close = match self.give_up_rest(slot, now) {
             0 => CloseHow::Orderly,
             _ => CloseHow::Reset,
         };
         while let Some(conn) = self.dispatch.newest_of(slot) {
-            self.part(conn, close, now);
+            self.close_slot(conn, close, now);
         }
         let Kind::Sessions(sessions) = &mut self.load.kind else { return };
         let session = &sessions.all[slot as usize];
         let (number, user, refused) = (session.number, session.user, session.refused);
-        self.recorder.session_ended(how, session.began, now, session.replies, session.connected);
+        let (kind, replies, connected) = (session.kind, session.replies, session.connected);
+        self.recorder.session_ended(how, kind, session.began, now, replies, connected);
         sessions.leave(slot);
         self.dispatch.leave(slot);
         self.feed_waiting(now);
@@ -207,11 +210,11 @@ impl<P: Carrier> Engine<P> {
             *failures = 0;
         }
         if used_up {
-            // Nobody waits for what will not come.
+            // There is no next session to wait for.
             rest = Span::ZERO;
         } else if refused && guests.quota.is_none() {
-            // A number of sessions ends by itself; any other load must not turn the meter into a
-            // busy loop against a dead target.
+            // A fixed number of sessions ends by itself. Any other load must not turn the meter
+            // into a busy loop against a dead target.
             rest += back_off(failures);
         }
         if rest == Span::ZERO {
@@ -221,7 +224,7 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// What a session that ends had started and not ended fails with it: how many requests.
+    /// Fail the unfinished requests of a session that ends. Returns how many.
     fn give_up_rest(&mut self, slot: u32, now: Nanos) -> usize {
         let Some(session) = self.session(slot).filter(|session| session.open > 0) else {
             return 0;
@@ -242,8 +245,8 @@ impl<P: Carrier> Engine<P> {
         given_up
     }
 
-    /// No session goes on that pauses: none of them could start anything.
-    pub(in crate::engine) fn cut_thinking(&mut self, now: Nanos) {
+    /// End all pausing sessions: none of them could start anything.
+    pub(in crate::engine) fn end_pausing_sessions(&mut self, now: Nanos) {
         let Some(sessions) = self.sessions() else { return };
         for slot in sessions.places() {
             let Some(sessions) = self.sessions() else { return };
@@ -255,14 +258,14 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// The run is over: what is under way is not finished.
-    pub(in crate::engine) fn cut_all(&mut self, now: Nanos) {
+    /// The run is over: count the running sessions as unfinished.
+    pub(in crate::engine) fn end_running_sessions(&mut self, now: Nanos) {
         let Kind::Sessions(sessions) = &mut self.load.kind else { return };
         for slot in sessions.places() {
             let session = &sessions.all[slot as usize];
-            let (replies, connected) = (session.replies, session.connected);
+            let (kind, replies, connected) = (session.kind, session.replies, session.connected);
             let end = SessionEnd::Unfinished;
-            self.recorder.session_ended(end, session.began, now, replies, connected);
+            self.recorder.session_ended(end, kind, session.began, now, replies, connected);
             sessions.leave(slot);
             sessions.cut = true;
             self.dispatch.leave(slot);

@@ -1,20 +1,20 @@
-//! Sessions under way: who is how far in which steps. How they go on is in `session_run.rs`.
+//! The state of all running sessions. `session_run.rs` advances them.
 
 use std::ops::Range;
 
 use crate::plan::{self, Load, Lost, OnFailure, Pick, Plan, Shard, Think};
-use crate::rate::Steer;
+use crate::rate::RateChange;
 use crate::rng::{self, Stream};
 use crate::schedule::{Schedule, Skipped};
 use crate::units::{Nanos, Span};
 
-/// All sessions of a share. Their number at a time bounds the memory: a place is used again by the
-/// next session.
+/// All sessions of a share. Slots of ended sessions are reused, so the number of concurrent
+/// sessions bounds the memory.
 #[derive(Debug)]
 pub(super) struct Sessions {
     pub(super) steps: Steps,
     pub(super) arrivals: Arrivals,
-    /// The places, those of ended sessions included.
+    /// The slots, those of ended sessions included.
     pub(super) all: Vec<Session>,
     free: Vec<u32>,
     lost: Lost,
@@ -22,26 +22,26 @@ pub(super) struct Sessions {
     retries: u32,
     /// Measured requests that may still start.
     pub(super) requests: Option<u64>,
-    /// The end of the load's time has kept a session from going on.
+    /// The end of the load has stopped a session.
     pub(super) cut: bool,
-    /// False until the first turn where there is no arrival: it must get one turn to be over.
+    /// False until the first tick. A share without arrivals must get one tick to finish.
     begun: bool,
     pick: Pick,
     seed: u64,
     shard: Shard,
 }
 
-/// When sessions begin.
+/// When sessions start.
 #[derive(Debug)]
 pub(super) enum Arrivals {
-    /// So many users, each with one session after another.
-    Closed(Guests),
-    /// As the plan's schedule says.
+    /// A fixed number of users, each with one session after another.
+    Closed(SessionUsers),
+    /// By the plan's schedule.
     Open {
         schedule: Box<Schedule>,
-        /// Nothing more may arrive.
+        /// No more arrivals.
         cancelled: bool,
-        /// Time, or the user, has ended the arrivals.
+        /// Ended by time, or by the user.
         cut: bool,
         /// A number of sessions may end the load.
         by_count: bool,
@@ -50,71 +50,73 @@ pub(super) enum Arrivals {
 
 /// The users of a closed loop of sessions.
 #[derive(Debug)]
-pub(super) struct Guests {
+pub(super) struct SessionUsers {
     pub(super) users: u32,
     pub(super) think: Think,
     /// Measured sessions that may still start.
     pub(super) quota: Option<u64>,
-    /// Sessions begun by this share, warm-up included.
+    /// Sessions started by this share, warm-up included.
     begun: u64,
-    /// Users who may want a session again.
+    /// Users who may start another session.
     pub(super) alive: u64,
-    /// Users who have not begun: the meter has yet to come to them.
-    pub(super) to_begin: u32,
-    /// Sessions in a row whose connections failed, per user.
+    /// Users who have not started yet.
+    pub(super) not_started: u32,
+    /// Consecutive sessions whose connections failed, per user.
     pub(super) failures: Vec<u8>,
 }
 
-impl Guests {
-    /// How many measured sessions those who have begun may still start: one is kept for each user
-    /// who has not. `None`: any number.
+impl SessionUsers {
+    /// How many measured sessions users who have already started may still start: one is reserved
+    /// for each user who has not started. `None`: no limit.
     pub(super) fn left(&self) -> Option<u64> {
-        self.quota.map(|n| n.saturating_sub(u64::from(self.to_begin)))
+        self.quota.map(|n| n.saturating_sub(u64::from(self.not_started)))
     }
 }
 
-/// One session, or the place for one.
+/// One session, or a free slot.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) live: bool,
     /// Its number in the whole run.
     pub(super) number: u64,
-    /// The closed-loop user whose session it is.
+    /// The index of its kind in the plan.
+    pub(super) kind: u32,
+    /// The user of the closed loop who runs the session.
     pub(super) user: u32,
     /// Its intended start.
     pub(super) began: Nanos,
-    /// The burst that it is at, and the one where it ends.
+    /// The current burst, and the one behind the last.
     pub(super) burst: u32,
     pub(super) end: u32,
-    /// How often it has made this burst.
+    /// How many repetitions of this burst it has made.
     pub(super) round: u32,
-    /// How many bursts it has made.
+    /// How many bursts it has made, with repetitions.
     pub(super) made: u64,
     /// How many requests of this burst have started.
     pub(super) next: u32,
-    /// Requests started so far.
+    /// Requests it has started.
     pub(super) started: u32,
-    /// Requests started and not ended.
+    /// Requests that have started and not ended.
     pub(super) open: u32,
     /// A request has failed.
     pub(super) failed: bool,
     /// A connection could not be opened.
     pub(super) refused: bool,
-    /// The end of the run keeps it from going on.
+    /// The end of the load has stopped it.
     pub(super) cut: bool,
-    /// When it has thought enough; `Nanos::MAX`: it does not think.
+    /// When its pause ends; `Nanos::MAX` if it does not pause.
     pub(super) wake: Nanos,
-    /// Replies on connections that are gone.
+    /// Replies on connections that are closed.
     pub(super) replies: u64,
-    /// Connections that opened.
+    /// Connections that it has opened.
     pub(super) connected: u64,
 }
 
-/// What the sessions do: all kinds' bursts behind each other.
+/// What sessions do: the bursts of all kinds of sessions, one kind after the other.
 #[derive(Debug)]
 pub(super) struct Steps {
     kinds: Vec<Range<u32>>,
-    /// Sums of the kinds' weights.
+    /// Cumulative weights of the kinds.
     weights: Vec<u64>,
     pub(super) bursts: Vec<Burst>,
     pub(super) calls: Vec<u32>,
@@ -123,7 +125,7 @@ pub(super) struct Steps {
 /// One burst.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Burst {
-    /// Where its calls begin.
+    /// Index of its first call.
     pub(super) first: u32,
     pub(super) len: u32,
     pub(super) lead: bool,
@@ -152,10 +154,10 @@ impl Steps {
         steps
     }
 
-    /// The bursts of the session of that number.
-    fn kind(&self, pick: Pick, seed: u64, number: u64) -> Range<u32> {
+    /// The kind of session `number`.
+    fn kind(&self, pick: Pick, seed: u64, number: u64) -> usize {
         let n = self.kinds.len();
-        let kind = match pick {
+        match pick {
             _ if n == 1 => 0,
             Pick::InTurn => (number % n as u64) as usize,
             Pick::Random => {
@@ -164,8 +166,7 @@ impl Steps {
                 let drawn = ((u128::from(bits) * total) >> 64) as u64;
                 self.weights.partition_point(|&sum| sum <= drawn)
             }
-        };
-        self.kinds[kind].clone()
+        }
     }
 }
 
@@ -175,13 +176,13 @@ impl Sessions {
         let arrivals = match &plan.load {
             Load::Closed { connections, think } => {
                 let users = shard.share_of(u64::from(*connections)) as u32;
-                let guests = Guests {
+                let guests = SessionUsers {
                     users,
                     think: *think,
                     quota: plan.stop.sessions.map(|n| shard.share_of(n)),
                     begun: 0,
                     alive: u64::from(users),
-                    to_begin: 0,
+                    not_started: 0,
                     failures: vec![0; users as usize],
                 };
                 Arrivals::Closed(guests)
@@ -211,7 +212,7 @@ impl Sessions {
         }
     }
 
-    /// When the load ends, where that is known.
+    /// When the load ends, if that is known.
     pub(super) fn load_end(&self, plan: &Plan) -> Option<Nanos> {
         match &self.arrivals {
             Arrivals::Closed(_) => plan.stop.duration.map(|d| Nanos::ZERO + plan.warmup + d),
@@ -219,7 +220,7 @@ impl Sessions {
         }
     }
 
-    /// The users of a closed loop.
+    /// The number of users of a closed loop.
     pub(super) fn users(&self) -> Option<usize> {
         match &self.arrivals {
             Arrivals::Closed(guests) => Some(guests.users as usize),
@@ -227,11 +228,11 @@ impl Sessions {
         }
     }
 
-    /// The load begins.
+    /// The load starts.
     pub(super) fn begin(&mut self) {
         self.begun = true;
         if let Arrivals::Closed(guests) = &mut self.arrivals {
-            guests.to_begin = guests.users;
+            guests.not_started = guests.users;
         }
     }
 
@@ -239,58 +240,58 @@ impl Sessions {
         self.begun
     }
 
-    /// The next user of a closed loop who begins.
-    pub(super) fn next_to_begin(&mut self) -> Option<u32> {
+    /// The next user of a closed loop to start.
+    pub(super) fn next_to_start(&mut self) -> Option<u32> {
         let Arrivals::Closed(guests) = &mut self.arrivals else { return None };
-        let user = guests.users - guests.to_begin;
-        guests.to_begin = guests.to_begin.checked_sub(1)?;
+        let user = guests.users - guests.not_started;
+        guests.not_started = guests.not_started.checked_sub(1)?;
         Some(user)
     }
 
-    /// What becomes of the requests of a lost connection.
+    /// What to do with the requests of a lost connection.
     pub(super) fn lost(&self) -> Lost {
         self.lost
     }
 
-    /// How often a request is sent again whose reply is not as expected.
+    /// How often a request is sent again when its reply is not as expected.
     pub(super) fn retries(&self) -> u32 {
         self.retries
     }
 
     /// A request of the session has failed.
-    pub(super) fn missed(&mut self, slot: u32) {
+    pub(super) fn request_failed(&mut self, slot: u32) {
         self.all[slot as usize].failed = true;
     }
 
-    /// A connection of the session has opened, or failed to.
+    /// A connection of the session has opened or failed to open.
     pub(super) fn connected(&mut self, slot: u32, opened: bool) {
         let session = &mut self.all[slot as usize];
         session.connected += u64::from(opened);
         session.refused |= !opened;
     }
 
-    /// A connection of the session is gone that brought `replies`.
+    /// A connection of the session is closed, after `replies` replies.
     pub(super) fn replied(&mut self, slot: u32, replies: u64) {
         self.all[slot as usize].replies += replies;
     }
 
-    /// Whether the session goes on.
+    /// Whether the session still runs.
     pub(super) fn is_live(&self, slot: u32) -> bool {
         self.all[slot as usize].live
     }
 
-    /// Users who have not begun.
-    pub(super) fn to_begin(&self) -> u32 {
+    /// Users who have not started.
+    pub(super) fn not_started(&self) -> u32 {
         match &self.arrivals {
-            Arrivals::Closed(guests) => guests.to_begin,
+            Arrivals::Closed(guests) => guests.not_started,
             Arrivals::Open { .. } => 0,
         }
     }
 
-    /// No further session begins that is wanted from `at` on.
+    /// Start no session that is intended for `at` or later.
     pub(super) fn end(&mut self, at: Nanos) {
         match &mut self.arrivals {
-            Arrivals::Closed(guests) => (guests.alive, guests.to_begin) = (0, 0),
+            Arrivals::Closed(guests) => (guests.alive, guests.not_started) = (0, 0),
             Arrivals::Open { schedule, cut, .. } => {
                 *cut = true;
                 schedule.cut(at);
@@ -298,15 +299,15 @@ impl Sessions {
         }
     }
 
-    /// No further session begins.
+    /// Start no more sessions.
     pub(super) fn retire(&mut self) {
         match &mut self.arrivals {
-            Arrivals::Closed(guests) => (guests.alive, guests.to_begin) = (0, 0),
+            Arrivals::Closed(guests) => (guests.alive, guests.not_started) = (0, 0),
             Arrivals::Open { cancelled, .. } => *cancelled = true,
         }
     }
 
-    /// Whether no session is under way and none will begin.
+    /// Whether no session runs and none will start.
     pub(super) fn is_done(&self) -> bool {
         self.begun && self.live() == 0 && self.are_all_begun()
     }
@@ -332,22 +333,22 @@ impl Sessions {
         }
     }
 
-    /// Sessions under way.
+    /// The number of running sessions.
     fn live(&self) -> usize {
         self.all.len() - self.free.len()
     }
 
-    /// Sessions may come to arrive at another rate.
-    pub(super) fn expect_steers(&mut self) {
+    /// Prepare for changes of the arrival rate.
+    pub(super) fn expect_rate_changes(&mut self) {
         if let Arrivals::Open { schedule, .. } = &mut self.arrivals {
-            schedule.expect_steers();
+            schedule.expect_rate_changes();
         }
     }
 
-    /// Sessions arrive at another rate.
-    pub(super) fn steer(&mut self, steer: Steer) {
+    /// Change the arrival rate of sessions.
+    pub(super) fn change_rate(&mut self, change: RateChange) {
         if let Arrivals::Open { schedule, .. } = &mut self.arrivals {
-            schedule.steer(steer);
+            schedule.change_rate(change);
         }
     }
 
@@ -359,7 +360,7 @@ impl Sessions {
         }
     }
 
-    /// How many sessions are due before that moment, of those that have not begun.
+    /// How many sessions that have not started are due before `limit`.
     pub(super) fn due_before(&self, limit: Nanos) -> u64 {
         match &self.arrivals {
             Arrivals::Open { schedule, cancelled: false, .. } => schedule.due_before(limit),
@@ -367,7 +368,7 @@ impl Sessions {
         }
     }
 
-    /// Pass over the sessions that are due before that moment.
+    /// Skip the sessions that are due before `limit`.
     pub(super) fn skip_before(&mut self, limit: Nanos) -> Option<Skipped> {
         match &mut self.arrivals {
             Arrivals::Open { schedule, cancelled: false, .. } => schedule.skip_before(limit),
@@ -375,23 +376,24 @@ impl Sessions {
         }
     }
 
-    /// The next session's number, where one is due.
+    /// The number and intended start of the next session, if one is due.
     pub(super) fn arrival(&mut self, now: Nanos) -> Option<(u64, Nanos)> {
         self.next_arrival().filter(|&at| at <= now)?;
         let Arrivals::Open { schedule, .. } = &mut self.arrivals else { return None };
         schedule.pop().map(|a| (a.index, a.at))
     }
 
-    /// The number of a user's next session; counted as begun.
+    /// The number of a user's next session, which then counts as started.
     pub(super) fn next_number(&mut self) -> u64 {
         let Arrivals::Closed(guests) = &mut self.arrivals else { return 0 };
         guests.begun += 1;
         (guests.begun - 1) * u64::from(self.shard.of) + u64::from(self.shard.index)
     }
 
-    /// A session begins; returns its place.
+    /// A session starts; returns its slot.
     pub(super) fn enter(&mut self, number: u64, user: u32, began: Nanos) -> u32 {
-        let bursts = self.steps.kind(self.pick, self.seed, number);
+        let kind = self.steps.kind(self.pick, self.seed, number);
+        let bursts = self.steps.kinds[kind].clone();
         let slot = self.free.pop().unwrap_or_else(|| {
             self.all.push(Session::vacant());
             self.all.len() as u32 - 1
@@ -401,6 +403,7 @@ impl Sessions {
         *place = Session {
             live: true,
             number,
+            kind: kind as u32,
             user,
             began,
             burst: bursts.start,
@@ -410,19 +413,19 @@ impl Sessions {
         slot
     }
 
-    /// A session has ended: its place is free.
+    /// A session has ended: its slot is free.
     pub(super) fn leave(&mut self, slot: u32) {
         self.all[slot as usize].live = false;
         self.free.push(slot);
     }
 
-    /// Whether the session wants nothing more because a request has failed.
+    /// Whether the session stops because a request has failed.
     #[inline]
     pub(super) fn gives_up(&self, slot: u32) -> bool {
         self.all[slot as usize].failed && self.on_failure == OnFailure::End
     }
 
-    /// The pause after the burst that the session has just made.
+    /// The pause after the burst that the session has just finished.
     pub(super) fn pause(&self, slot: u32) -> Span {
         let session = &self.all[slot as usize];
         match self.steps.bursts[session.burst as usize].think {
@@ -437,14 +440,14 @@ impl Sessions {
     /// The pause of a user after a session.
     pub(super) fn rest(&self, number: u64) -> Span {
         match &self.arrivals {
-            Arrivals::Closed(Guests { think, .. }) if *think != Think::None => {
+            Arrivals::Closed(SessionUsers { think, .. }) if *think != Think::None => {
                 think.draw(rng::keyed(self.seed, Stream::Think, number, 0))
             }
             _ => Span::ZERO,
         }
     }
 
-    /// The places of all sessions under way.
+    /// The slots of all running sessions.
     pub(super) fn places(&self) -> Vec<u32> {
         (0..self.all.len() as u32).filter(|&slot| self.all[slot as usize].live).collect()
     }
@@ -455,6 +458,7 @@ impl Session {
         Self {
             live: false,
             number: 0,
+            kind: 0,
             user: 0,
             began: Nanos::ZERO,
             burst: 0,

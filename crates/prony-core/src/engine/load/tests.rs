@@ -1,4 +1,4 @@
-//! The load alone: how many start, and when.
+//! Tests of the load alone: how many requests start, and when.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -16,34 +16,38 @@ fn users(connections: u32, depth: u32, requests: Option<u64>, think: Think) -> U
 }
 
 #[test]
-fn users_begin_lane_by_lane() {
+fn first_users_of_all_groups_start_before_second_ones() {
     let mut users = users(3, 2, None, Think::None);
-    assert_eq!((users.to_begin(), users.has_begun()), (0, false));
+    assert_eq!((users.not_started(), users.has_begun()), (0, false));
     users.begin();
-    assert_eq!(users.to_begin(), 6);
-    let order: Vec<u32> = std::iter::from_fn(|| users.next_to_begin()).collect();
+    assert_eq!(users.not_started(), 6);
+    let order: Vec<u32> = std::iter::from_fn(|| users.next_to_start()).collect();
     assert_eq!(order, [0, 2, 4, 1, 3, 5]);
-    assert_eq!(order.iter().map(|&u| users.lane(u)).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
+    assert_eq!(order.iter().map(|&u| users.group(u)).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
 }
 
 #[test]
-fn one_request_is_kept_for_each_who_has_not_begun() {
+fn reserves_one_request_for_each_user_who_has_not_started() {
     let mut users = users(2, 1, Some(2), Think::None);
     users.begin();
-    let first = users.next_to_begin().unwrap();
+    let first = users.next_to_start().unwrap();
     assert_eq!(users.start(first, true, false, true), Some(0));
-    users.ended(users.lane(first), 1);
-    assert_eq!(users.start(first, true, false, false), None, "the last one is another's");
-    let second = users.next_to_begin().unwrap();
+    users.ended(users.group(first), 1);
+    assert_eq!(
+        users.start(first, true, false, false),
+        None,
+        "the last one is reserved for the other user"
+    );
+    let second = users.next_to_start().unwrap();
     assert_eq!(users.start(second, true, false, true), Some(1));
     assert!(users.is_used_up() && !users.is_done());
-    users.ended(users.lane(second), 1);
+    users.ended(users.group(second), 1);
     assert_eq!(users.start(second, true, false, false), None);
     assert!(users.is_done());
 }
 
 #[test]
-fn a_window_is_refilled_when_half_of_it_is_free() {
+fn refills_a_window_when_half_of_it_is_free() {
     let mut users = users(1, 4, None, Think::None);
     users.begin();
     for user in 0..4 {
@@ -59,37 +63,37 @@ fn a_window_is_refilled_when_half_of_it_is_free() {
     users.keep(0, vec![3, 1]);
     assert_eq!(users.unpark(0), None);
     users.ended(0, 2);
-    assert_eq!(users.unpark(0), Some(vec![]), "nothing is under way");
+    assert_eq!(users.unpark(0), Some(vec![]), "nothing is in flight");
 }
 
 #[test]
-fn failures_in_a_row_wait_longer_and_longer() {
+fn backs_off_exponentially_after_consecutive_failures() {
     let mut users = users(2, 1, None, Think::None);
     let waits: Vec<u64> = (0..10).map(|_| users.back_off(1).0 / 1_000_000).collect();
     assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 128, 128]);
-    assert_eq!(users.back_off(0), Span::from_millis(1), "another lane");
+    assert_eq!(users.back_off(0), Span::from_millis(1), "another group");
     users.connected(1);
     assert_eq!(users.back_off(1), Span::from_millis(1));
 }
 
 proptest! {
-    /// Whatever happens, never more requests start than the plan has, each has a number of its
-    /// own, and all that were refunded may start again.
+    /// Never more requests start than the quota allows, each has its own number, and refunded ones
+    /// may start again.
     #[test]
-    fn no_more_start_than_may(
+    fn never_starts_more_requests_than_the_quota(
         quota in 0_u64..40,
-        lanes in 1_u32..4,
+        groups in 1_u32..4,
         depth in 1_u32..4,
         steps in vec((0_u8..5, any::<prop::sample::Index>(), any::<bool>()), 0..200),
     ) {
-        let mut users = users(lanes, depth, Some(quota), Think::None);
+        let mut users = users(groups, depth, Some(quota), Think::None);
         users.begin();
         let (mut measured, mut refunds, mut numbers) = (0, 0, Vec::new());
         let mut busy: Vec<u32> = Vec::new();
         let mut idle: Vec<u32> = Vec::new();
         for (what, which, counts) in steps {
             match what {
-                0 => if let Some(user) = users.next_to_begin() {
+                0 => if let Some(user) = users.next_to_start() {
                     match users.start(user, counts, false, true) {
                         Some(n) => {
                             (measured, _) = (measured + u64::from(counts), numbers.push(n));
@@ -107,7 +111,7 @@ proptest! {
                 }
                 3 if !busy.is_empty() => {
                     let user = busy.remove(which.index(busy.len()));
-                    users.ended(users.lane(user), 1);
+                    users.ended(users.group(user), 1);
                     idle.push(user);
                 }
                 4 if measured > refunds => {
@@ -122,17 +126,17 @@ proptest! {
         prop_assert_eq!(numbers, expected);
     }
 
-    /// A crowd is as many users one by one.
+    /// Starting users together is equivalent to starting them one by one.
     #[test]
-    fn a_crowd_is_its_users(quota in 0_u64..30, crowd in 0_usize..20) {
+    fn starting_together_matches_starting_one_by_one(quota in 0_u64..30, batch in 0_usize..20) {
         let (mut one, mut all) =
             (users(1, 20, Some(quota), Think::None), users(1, 20, Some(quota), Think::None));
         for users in [&mut one, &mut all] {
             users.begin();
-            while users.next_to_begin().is_some() {}
+            while users.next_to_start().is_some() {}
         }
-        let started = (0..crowd as u32).filter_map(|u| one.start(u, true, false, false)).count();
-        prop_assert_eq!(all.start_together(0, crowd, true), (0, started));
+        let started = (0..batch as u32).filter_map(|u| one.start(u, true, false, false)).count();
+        prop_assert_eq!(all.start_together(0, batch, true), (0, started));
         prop_assert_eq!(one.is_used_up(), all.is_used_up());
     }
 }

@@ -1,4 +1,4 @@
-//! A meter that cannot keep up: bounded turns, a bounded backlog, a run that ends.
+//! Tests of a meter that cannot keep up: bounded turns, a bounded backlog, a run that ends.
 
 use super::*;
 use crate::plan::{Burst, SessionKind, Sessions};
@@ -11,7 +11,7 @@ fn flood(arrivals: Arrivals) -> Plan {
     plan
 }
 
-/// The same, each arrival a session of two requests.
+/// The same, but each arrival is a session of two requests.
 fn flood_of_sessions() -> Plan {
     let burst = Burst { calls: vec![0, 0], lead: false, think: Think::None, repeat: 1 };
     let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
@@ -27,12 +27,12 @@ fn models() -> [Plan; 4] {
     ]
 }
 
-/// A driver that answers nothing: each turn takes 1 ms. Returns how many turns there were.
+/// A driver without replies: each turn takes 1 ms. Returns how many turns there were.
 fn run(e: &mut Engine<Letters>, from: u64, to: u64) -> u64 {
     let mut turns = 0;
     for at in from..to {
         e.on_tick(ms(at));
-        // The same turn goes on until the machine wants to wait.
+        // A turn continues until the machine wants to wait.
         loop {
             let (actions, _) = turn(e, ms(at));
             if actions.contains(&Action::Finished) {
@@ -42,7 +42,7 @@ fn run(e: &mut Engine<Letters>, from: u64, to: u64) -> u64 {
             if !actions.contains(&Action::Yield) {
                 break;
             }
-            assert!(turns < 100_000, "it never comes to an end");
+            assert!(turns < 100_000, "the run does not end");
             e.on_turn(ms(at));
         }
     }
@@ -50,21 +50,21 @@ fn run(e: &mut Engine<Letters>, from: u64, to: u64) -> u64 {
 }
 
 #[test]
-fn one_call_starts_a_bounded_number_of_arrivals() {
+fn one_turn_starts_a_bounded_number_of_arrivals() {
     for plan in models() {
         let mut e = Engine::new(&plan, Letters);
         e.on_tick(ms(10));
         let started = e.recorder().progress()[0];
         assert!((1..=512).contains(&started), "{started} of {:?}", plan.load);
-        assert!(turn(&mut e, ms(10)).0.contains(&Action::Yield), "it looks at the sockets");
-        assert!(e.deadline() > Some(ms(10)), "what is due waits for that");
+        assert!(turn(&mut e, ms(10)).0.contains(&Action::Yield), "it checks the sockets");
+        assert!(e.deadline() > Some(ms(10)), "due arrivals wait for that");
         e.on_turn(ms(10));
-        assert!(e.recorder().progress()[0] > started, "then it goes on");
+        assert!(e.recorder().progress()[0] > started, "then it continues");
     }
 }
 
 #[test]
-fn a_full_backlog_drops_what_is_due() {
+fn a_full_backlog_drops_due_arrivals() {
     for plan in models() {
         let mut e = Engine::new(&plan, Letters);
         let bytes = 1 << 20;
@@ -85,23 +85,23 @@ fn a_full_backlog_drops_what_is_due() {
     }
 }
 
-/// Whatever has found no room is gone at the end, so that the run ends with what is in flight.
+/// What finds no room is dropped at the end, so that the run ends with the requests in flight.
 #[test]
-fn a_run_that_dropped_does_not_wait_for_its_backlog() {
+fn a_run_with_drops_does_not_wait_for_its_backlog() {
     for plan in models() {
         let mut e = Engine::new(&plan, Letters);
         e.limit_backlog(1 << 20);
         run(&mut e, 0, 22);
-        // On the two connections that were asked for.
+        // On the two connections that were requested.
         assert!(e.in_flight() <= 4, "{} in flight of {:?}", e.in_flight(), plan.load);
-        // Nor for long for the replies to those.
+        // It waits only briefly for their replies.
         assert_eq!(e.deadline(), Some(ms(1_020)));
         e.on_tick(ms(1_020));
         assert!(turn(&mut e, ms(1_020)).0.contains(&Action::Finished));
     }
 }
 
-/// A meter that can catch up is given the time for it, and drops nothing.
+/// A meter that can catch up gets the time for it, and drops nothing.
 #[test]
 fn arrivals_that_were_due_before_the_end_start_after_it() {
     let load = Load::Open {
@@ -119,7 +119,7 @@ fn arrivals_that_were_due_before_the_end_start_after_it() {
     assert_eq!((t.started, t.unfinished, t.failed), (2_000, 2_000, 0));
 }
 
-/// One that cannot catch up drops the rest in a moment, with or without room for it.
+/// A meter that cannot catch up drops the rest quickly, with or without room for it.
 #[test]
 fn a_meter_that_cannot_catch_up_drops_the_rest() {
     for plan in models() {
@@ -135,7 +135,7 @@ fn a_meter_that_cannot_catch_up_drops_the_rest() {
 }
 
 #[test]
-fn a_stop_counts_what_was_due_before_it() {
+fn a_stop_counts_arrivals_that_were_due_before_it() {
     for how in [StopRequest::Drain, StopRequest::Now] {
         for plan in models() {
             let mut e = Engine::new(&plan, Letters);
@@ -157,9 +157,9 @@ fn a_stop_counts_what_was_due_before_it() {
     }
 }
 
-/// A count ends the load: it is over when the last one was due, whatever became of them.
+/// A count ends the load: it is over when the last arrival was due, sent or not.
 #[test]
-fn a_number_of_requests_that_cannot_be_sent_ends_in_time() {
+fn a_count_of_requests_that_cannot_be_sent_ends_in_time() {
     let mut plan = flood(Arrivals::Fixed);
     plan.stop = Stop { requests: Some(10_000_000), sessions: None, duration: None };
     let mut e = Engine::new(&plan, Letters);
@@ -170,10 +170,10 @@ fn a_number_of_requests_that_cannot_be_sent_ends_in_time() {
     assert!(t.end <= ms(12), "{:?}", t.end);
 }
 
-/// The last time of a trace ends the load, too: once something was dropped, what is due after it
-/// does not keep the run from ending, however few turns the meter comes to.
+/// The last time of a trace also ends the load: after a drop, later arrivals do not keep the run
+/// from ending, however few turns the meter has.
 #[test]
-fn a_trace_that_cannot_be_kept_up_with_ends_after_its_last_time() {
+fn an_overloaded_trace_ends_after_its_last_time() {
     let times = (0..20_000).map(|i| Span::from_nanos(i * 1_000)).collect();
     let load =
         Load::Open { rate: RatePlan::default(), arrivals: Arrivals::Trace(times), connections: 2 };
@@ -181,12 +181,13 @@ fn a_trace_that_cannot_be_kept_up_with_ends_after_its_last_time() {
     plan.stop = Stop { requests: None, sessions: None, duration: Some(Span::from_millis(50)) };
     let mut e = Engine::new(&plan, Letters);
     e.limit_backlog(1 << 20);
-    // Its one turn comes when more is due than there is room for, the next one after the last time.
+    // Its only turn comes when more is due than there is room for, the next one after the last
+    // time.
     e.on_tick(ms(18));
     assert!(e.recorder().fault(Fault::Dropped) > 0);
     turn(&mut e, ms(18));
     e.on_tick(ms(30));
-    assert_eq!(e.recorder().progress()[0], 20_000, "all are accounted for");
+    assert_eq!(e.recorder().progress()[0], 20_000, "all are counted");
     assert!(e.in_flight() <= 2, "{} in flight", e.in_flight());
     e.on_tick(ms(1_030));
     assert!(turn(&mut e, ms(1_030)).0.contains(&Action::Finished));

@@ -1,4 +1,5 @@
-//! The echo protocol over datagrams, in the test's own hand: what is lost, doubled and overtaken.
+//! Tests of the echo protocol over datagrams that are lost, duplicated and reordered, with a manual
+//! driver.
 
 use super::{connect_of, ms};
 use crate::engine::Engine;
@@ -13,19 +14,19 @@ use crate::units::{ConnId, Nanos, Span};
 
 const NONE: [u64; 0] = [];
 
-fn plan(connections: u32, depth: u32, requests: u64, primers: u32) -> Plan {
+fn plan(connections: u32, depth: u32, requests: u64, warmup_exchanges: u32) -> Plan {
     let mut plan = super::closed(connections, requests);
     plan.endpoints = vec![Endpoint::Inet { over: Carrier::Udp, host: "h".into(), port: 1 }];
     plan.load = Load::Closed { connections, think: Think::None };
     plan.pipeline = depth;
     plan.timeout = Span::from_millis(50);
     let messages = vec![Message { request: 10, reply: 4 }];
-    plan.exchange = Some(Box::new(Exchange { framing: Framing::Long, primers, messages }));
+    plan.exchange = Some(Box::new(Exchange { framing: Framing::Long, warmup_exchanges, messages }));
     plan.check().expect("a valid plan");
     plan
 }
 
-/// Polls all actions; the datagrams that were sent, by their numbers, each sent by itself.
+/// Polls all actions. Returns them, and the numbers of the datagrams, each sent by itself.
 fn sent(e: &mut Engine<Echo>, now: Nanos) -> (Vec<Action>, Vec<u64>) {
     let (mut actions, mut numbers) = (Vec::new(), Vec::new());
     while let Some(action) = e.poll_action() {
@@ -59,18 +60,18 @@ fn begun(plan: &Plan) -> (Engine<Echo>, ConnId) {
 }
 
 #[test]
-fn a_lost_message_fails_alone_and_its_connection_goes_on() {
+fn a_lost_message_fails_alone_and_its_connection_stays_open() {
     let (mut e, id) = begun(&plan(1, 3, 6, 0));
     assert_eq!(sent(&mut e, ms(0)).1, [0, 1, 2]);
-    // The first is lost, the third overtakes the second.
+    // The first is lost, the third arrives before the second.
     e.on_recv(id, &mut reply(2), ms(3));
     assert_eq!(sent(&mut e, ms(3)).1, NONE);
     e.on_recv(id, &mut reply(1), ms(4));
-    // Two of three are free: the next go out.
+    // Two of three are free: the next ones are sent.
     assert_eq!(sent(&mut e, ms(4)).1, [3, 4]);
-    // Again what came already, what nobody asked for, and what is no reply at all.
-    for odd in [reply(1), reply(77), b"hello".to_vec(), reply(3)[..HEADER].to_vec()] {
-        e.on_recv(id, &mut odd.clone(), ms(5));
+    // A duplicate, an unexpected reply, and bytes that are no reply.
+    for datagram in [reply(1), reply(77), b"hello".to_vec(), reply(3)[..HEADER].to_vec()] {
+        e.on_recv(id, &mut datagram.clone(), ms(5));
     }
     assert_eq!(sent(&mut e, ms(5)), (vec![], vec![]));
     assert_eq!(e.deadline(), Some(ms(50)));
@@ -78,7 +79,7 @@ fn a_lost_message_fails_alone_and_its_connection_goes_on() {
     assert_eq!(sent(&mut e, ms(50)), (vec![], vec![]));
     e.on_recv(id, &mut reply(4), ms(51));
     assert_eq!(sent(&mut e, ms(51)).1, [5]);
-    // The lost one comes after all.
+    // The lost one arrives late.
     e.on_recv(id, &mut reply(0), ms(52));
     e.on_recv(id, &mut reply(3), ms(53));
     e.on_recv(id, &mut reply(5), ms(53));
@@ -89,26 +90,26 @@ fn a_lost_message_fails_alone_and_its_connection_goes_on() {
     // Round trips of 3, 4, 47, 49 and 2 ms, one after another.
     let (jitter_sum, jitter_count) = (Span::from_millis(1 + 43 + 2 + 47), 4);
     let messages =
-        Messages { reordered: 2, duplicates: 1, late: 1, foreign: 3, jitter_sum, jitter_count };
+        Messages { reordered: 2, duplicates: 1, late: 1, unexpected: 3, jitter_sum, jitter_count };
     assert_eq!(t.messages.as_deref(), Some(&messages));
-    // The lost one counts as a time of at least the timeout.
+    // The lost one counts with at least the timeout.
     assert_eq!((t.times.response.count(), t.times.response.max()), (6, Some(ms(50).since(ms(0)))));
     assert_eq!(t.times.response.min(), Some(Span::from_millis(2)));
 }
 
 #[test]
-fn a_lost_primer_is_sent_again_and_costs_the_first_exchange_nothing() {
+fn resends_a_lost_warm_up_exchange_without_delaying_the_first_exchange() {
     let mut plan = plan(1, 1, 2, 2);
     plan.connect_timeout = Span::from_secs(1);
     let (mut e, id) = begun(&plan);
     assert_eq!(sent(&mut e, ms(0)).1, [0]);
     e.on_tick(ms(50));
-    assert_eq!(sent(&mut e, ms(50)).1, NONE, "the exchange's own time has not begun");
+    assert_eq!(sent(&mut e, ms(50)).1, NONE, "the exchange has not started");
     assert_eq!(e.deadline(), Some(ms(100)));
     e.on_tick(ms(100));
     assert_eq!(sent(&mut e, ms(100)).1, [1], "it was lost");
     e.on_recv(id, &mut reply(0), ms(101));
-    assert_eq!(sent(&mut e, ms(101)).1, NONE, "nobody waits for that one any longer");
+    assert_eq!(sent(&mut e, ms(101)).1, NONE, "that one is no longer awaited");
     e.on_recv(id, &mut reply(1), ms(102));
     assert_eq!(sent(&mut e, ms(102)).1, [2]);
     e.on_recv(id, &mut reply(2), ms(110));
@@ -119,11 +120,11 @@ fn a_lost_primer_is_sent_again_and_costs_the_first_exchange_nothing() {
     assert_eq!(sent(&mut e, ms(122)).0, [Action::Finished]);
     let (_, t) = e.finish();
     assert_eq!((t.replies, t.times.response.sum_ns()), (2, 12_000_000));
-    assert_eq!((t.begin, t.end), (ms(110), ms(122)));
+    assert_eq!((t.start, t.end), (ms(110), ms(122)));
 }
 
 #[test]
-fn a_peer_that_never_answers_is_given_up() {
+fn gives_up_a_peer_that_never_replies() {
     let mut plan = plan(1, 1, 1, 1);
     plan.timeout = Span::from_secs(20);
     plan.connect_timeout = Span::from_secs(1);
@@ -131,7 +132,7 @@ fn a_peer_that_never_answers_is_given_up() {
     let mut tries = sent(&mut e, ms(0)).1.len();
     let mut at = ms(0);
     while let Some(next) = e.deadline() {
-        assert!(next > at, "time goes on");
+        assert!(next > at, "time advances");
         at = next;
         e.on_tick(at);
         tries += sent(&mut e, at).1.len();
@@ -145,12 +146,12 @@ fn a_peer_that_never_answers_is_given_up() {
 }
 
 #[test]
-fn an_observer_hears_of_every_success_in_order() {
+fn calls_the_observer_for_every_success_in_order() {
     use std::sync::{Arc, Mutex};
     let (mut e, id) = begun(&plan(1, 1, 3, 0));
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let told = Arc::clone(&heard);
-    e.observe(Observer(Arc::new(move |stamps| told.lock().unwrap().push(stamps.service()))));
+    let kept = Arc::clone(&heard);
+    e.observe(Observer(Arc::new(move |stamps| kept.lock().unwrap().push(stamps.service()))));
     for (n, at) in [(0, 1), (1, 3), (2, 6)] {
         assert_eq!(sent(&mut e, ms(at)).1, [n]);
         e.on_recv(id, &mut reply(n), ms(at + n + 1));
@@ -159,5 +160,5 @@ fn an_observer_hears_of_every_success_in_order() {
     let spans: Vec<_> = [1, 2, 3].map(Span::from_millis).to_vec();
     assert_eq!(*heard.lock().unwrap(), spans);
     let (_, t) = e.finish();
-    assert!(t.kept.is_empty(), "nothing is kept besides");
+    assert!(t.kept.is_empty(), "nothing else is kept");
 }

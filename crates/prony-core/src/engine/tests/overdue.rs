@@ -1,9 +1,9 @@
-//! Requests whose time is up before the meter comes to them, because it had none for them itself.
+//! Tests of requests that time out before the meter gets to them, because it was delayed.
 
 use super::*;
 use crate::plan::{Burst, SessionKind, Sessions};
 
-/// One arrival a millisecond, twenty of them, of which each has 10 ms; at most two connections.
+/// Twenty arrivals, one per millisecond, each with a timeout of 10 ms, on at most two connections.
 fn hurried() -> Plan {
     let arrivals = Arrivals::Trace((0..20).map(Span::from_millis).collect());
     let load = Load::Open { rate: RatePlan::default(), arrivals, connections: 2 };
@@ -17,7 +17,7 @@ fn closes(actions: &[Action]) -> usize {
 }
 
 #[test]
-fn a_meter_that_was_away_opens_no_connection_for_what_is_overdue() {
+fn a_delayed_meter_opens_no_connection_for_overdue_requests() {
     let mut e = Engine::new(&hurried(), Letters);
     e.on_tick(ms(1_000));
     assert_eq!(turn(&mut e, ms(1_000)).0, [Action::Finished]);
@@ -29,14 +29,14 @@ fn a_meter_that_was_away_opens_no_connection_for_what_is_overdue() {
 }
 
 #[test]
-fn what_is_overdue_costs_no_connection_that_is_open() {
+fn overdue_requests_close_no_open_connection() {
     let mut e = Engine::new(&hurried(), Letters);
     e.on_tick(ms(0));
     let id = connect_of(&turn(&mut e, ms(0)).0)[0];
     e.on_connected(id, ms(0));
     assert_eq!(turn(&mut e, ms(0)).1, "?");
     e.on_recv(id, &mut b"!".to_vec(), ms(0));
-    // Away until 19 ms: those of 1 to 9 ms are overdue, the ten others are not.
+    // Delayed until 19 ms: the arrivals of 1 to 9 ms are overdue, the ten others are not.
     e.on_tick(ms(19));
     let (actions, sent) = turn(&mut e, ms(19));
     assert_eq!((sent.as_str(), closes(&actions)), ("?", 0));
@@ -47,18 +47,18 @@ fn what_is_overdue_costs_no_connection_that_is_open() {
     e.on_stop(StopRequest::Now, ms(20));
     let (_, t) = e.finish();
     assert_eq!((t.started, t.overdue, t.failed), (20, 9, 9));
-    // One waits for the second connection that there may be.
+    // One waits for the second connection.
     assert_eq!((t.replies, t.unfinished, t.connects), (10, 1, 2));
 }
 
-/// The queue before the connections empties all at once, not by a connection for each request.
+/// The queue for connections empties at once, without a connection for each request.
 #[test]
-fn connections_that_are_let_go_of_before_the_driver_heard_of_them_are_none() {
+fn does_not_count_connections_that_the_driver_never_opened() {
     let mut e = Engine::new(&hurried(), Letters);
     for at in 0..6 {
         e.on_tick(ms(at));
     }
-    // The driver was asked for the first, and the second stands in line.
+    // The driver was asked to open the first; the second connect is queued.
     assert!(matches!(e.poll_action(), Some(Action::Connect { .. })));
     e.on_tick(ms(100));
     let (actions, sent) = turn(&mut e, ms(100));
@@ -68,10 +68,10 @@ fn connections_that_are_let_go_of_before_the_driver_heard_of_them_are_none() {
     assert_eq!((t.started, t.failed, t.overdue, t.connects), (20, 20, 15, 1));
 }
 
-/// A connection is nobody's own in an open loop: it is not begun again for each request that gives
-/// up waiting for it.
+/// Connections of an open loop are shared: a connect is not started again for each request that
+/// times out waiting for it.
 #[test]
-fn a_connection_that_opens_slowly_carries_those_that_came_later() {
+fn a_slow_connect_serves_later_arrivals() {
     for each in [None, Some(1)] {
         let mut plan = hurried();
         plan.requests_per_connection = each;
@@ -81,14 +81,14 @@ fn a_connection_that_opens_slowly_carries_those_that_came_later() {
         let id = connect_of(&turn(&mut e, ms(0)).0)[0];
         for at in 1..=14 {
             e.on_tick(ms(at));
-            // One other that may be opened.
+            // One more is allowed.
             assert_eq!(turn(&mut e, ms(at)).0.len(), usize::from(at == 1), "at {at} ms");
         }
         e.on_connected(id, ms(14));
         assert_eq!(turn(&mut e, ms(14)).1, if each.is_some() { "$" } else { "?" });
         e.on_stop(StopRequest::Now, ms(14));
         let (_, t) = e.finish();
-        // Those of 0 to 4 ms have had their time.
+        // The arrivals of 0 to 4 ms have timed out.
         assert_eq!((t.failed, t.sent, t.connects, t.connected), (5, 1, 2, 1));
     }
 }
@@ -109,12 +109,12 @@ fn a_session_that_is_overdue_opens_no_connection() {
     assert_eq!(turn(&mut e, ms(1_000)).0, [Action::Finished]);
     let (_, t) = e.finish();
     assert_eq!((t.sent, t.connects), (0, 0));
-    let sessions = t.sessions.expect("there are some");
+    let sessions = t.sessions.expect("the plan has sessions");
     assert_eq!((sessions.started, sessions.failed), (20, 20));
     assert!(t.overdue >= 20, "{}", t.overdue);
 }
 
-/// Their time was up before the end of the drain: it cuts nothing off.
+/// They timed out before the end of the drain, so they are not cut off by it.
 #[test]
 fn sessions_that_are_overdue_at_the_end_of_the_drain_have_failed() {
     let duration = Some(Span::from_millis(20));
@@ -125,6 +125,6 @@ fn sessions_that_are_overdue_at_the_end_of_the_drain_have_failed() {
     let (_, t) = e.finish();
     assert_eq!((t.started, t.sent, t.failed, t.unfinished), (40, 0, 40, 0));
     assert_eq!(t.times.response.count(), t.fault(Fault::RequestTimeout));
-    let sessions = t.sessions.expect("there are some");
+    let sessions = t.sessions.expect("the plan has sessions");
     assert_eq!((sessions.started, sessions.failed, sessions.unfinished), (20, 20, 0));
 }

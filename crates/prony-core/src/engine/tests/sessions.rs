@@ -1,4 +1,4 @@
-//! Sessions, in the smallest worlds.
+//! Tests of sessions with a minimal peer.
 
 use super::*;
 use crate::plan::{Burst, Lost, OnFailure, SessionKind, Sessions};
@@ -7,7 +7,7 @@ fn burst(calls: &[u32], think: Think) -> Burst {
     Burst { calls: calls.to_vec(), lead: false, think, repeat: 1 }
 }
 
-/// So many sessions of these bursts, one after another.
+/// `sessions` sessions of these bursts, one after another.
 fn sequential(sessions: u64, bursts: Vec<Burst>) -> Plan {
     let mut plan = closed(1, 1);
     plan.stop = Stop { requests: None, sessions: Some(sessions), duration: None };
@@ -26,7 +26,7 @@ fn wanted(plan: &mut Plan) -> &mut Sessions {
     plan.sessions.as_mut().expect("it has sessions")
 }
 
-/// An engine whose turns the test makes, against a peer that is a text.
+/// An engine that the test drives, with a text as its peer.
 struct World {
     engine: Engine<Letters>,
     connecting: Vec<ConnId>,
@@ -64,9 +64,9 @@ impl World {
         self.poll(now);
     }
 
-    /// Opens the connection that was asked for last.
+    /// Opens the connection that was requested last.
     fn open(&mut self, now: u64) -> ConnId {
-        let id = self.connecting.pop().expect("a connection is asked for");
+        let id = self.connecting.pop().expect("a connection is requested");
         self.engine.on_connected(id, ms(now));
         self.poll(now);
         id
@@ -82,7 +82,7 @@ impl World {
         self.poll(now);
     }
 
-    /// What was sent since the last time.
+    /// What was sent since the last call.
     fn sent(&mut self) -> String {
         std::mem::take(&mut self.sent)
     }
@@ -94,7 +94,7 @@ impl World {
 }
 
 #[test]
-fn a_session_goes_burst_by_burst_and_costs_its_round_trips() {
+fn a_session_runs_its_bursts_in_order_and_takes_its_round_trips() {
     let mut plan = sequential(2, vec![burst(&[0, 1, 2], Think::None), burst(&[3, 4], Think::None)]);
     wanted(&mut plan).kinds[0].bursts[0].lead = true;
     let mut w = World::new(&plan);
@@ -102,13 +102,13 @@ fn a_session_goes_burst_by_burst_and_costs_its_round_trips() {
         let id = w.open(from + 3);
         assert_eq!(w.sent(), "?");
         w.hear(id, "!", from + 5);
-        assert_eq!(w.sent(), "12", "what follows the lead goes in one write");
+        assert_eq!(w.sent(), "12", "requests after the first go in one write");
         w.hear(id, "!", from + 8);
         assert_eq!(w.sent(), "");
         w.hear(id, "!", from + 9);
-        assert_eq!(w.sent(), "34", "no timer lies between two bursts");
+        assert_eq!(w.sent(), "34", "no timer separates two bursts");
         w.hear(id, "!!", from + 13);
-        // At the end of the run the driver closes what is left.
+        // At the end of the run the driver closes the remaining connections.
         assert_eq!(w.closed.contains(&(id, CloseHow::Orderly)), n == 1);
     }
     let t = w.end();
@@ -117,17 +117,53 @@ fn a_session_goes_burst_by_burst_and_costs_its_round_trips() {
     assert_eq!((s.lifetime.count(), s.lifetime.sum_ns()), (2, 26_000_000));
     assert_eq!((s.connections, &s.lengths), (2, &[(5, 2)].into()));
     assert_eq!((t.started, t.replies, t.end), (10, 10, ms(26)));
-    // Each session: 5 for the lead, 3 and 4 for the two that follow it, 4 and 4.
+    // Each session: 5 ms for the first request, 3 and 4 for the two after it, 4 and 4.
     assert_eq!(t.times.response.sum_ns(), 40_000_000);
-    // One connect each, 3 ms, and the connections live as long as the sessions.
+    // One connect each, of 3 ms, and the connections live as long as the sessions.
     assert_eq!(
-        (t.links.lifetimes.sum_ns(), t.links.live_max, t.links.burst_max),
+        (t.connections.lifetimes.sum_ns(), t.connections.open_max, t.connections.opening_max),
         (26_000_000, 1, 1)
     );
 }
 
+/// Two kinds in turn; the second expects a status that does not come.
 #[test]
-fn a_pause_is_counted_from_the_last_reply_and_not_from_the_waking() {
+fn counts_sessions_of_each_kind() {
+    let mut plan = sequential(5, vec![]);
+    let kind = |call| SessionKind {
+        name: String::new(),
+        weight: 1,
+        bursts: vec![burst(&[call], Think::None)],
+    };
+    plan.sessions = Some(Sessions::plain(vec![kind(0), kind(1)]));
+    plan.calls[1].expect =
+        Some(Box::new(Expect { statuses: vec![(404, 404)], ..Expect::default() }));
+    let mut w = World::new(&plan);
+    for n in 0..5 {
+        let id = w.open(10 * n);
+        w.hear(id, "!", 10 * (n + 1));
+    }
+    let t = w.end();
+    let s = t.sessions.as_ref().expect("sessions were counted");
+    let of = |k: usize| {
+        let kind = &s.kinds[k];
+        (kind.started, kind.completed, kind.failed, kind.unfinished, kind.lifetime.sum_ns())
+    };
+    assert_eq!(s.kinds.len(), 2);
+    assert_eq!([of(0), of(1)], [(3, 3, 0, 0, 30_000_000), (2, 0, 2, 0, 0)]);
+    let mut both = t.clone();
+    both.merge(&t);
+    let kinds = &both.sessions.as_ref().expect("sessions").kinds;
+    assert_eq!((kinds[0].completed, kinds[1].failed, kinds[0].lifetime.count()), (6, 4, 6));
+    // A single kind is the whole.
+    let mut w = World::new(&sequential(1, vec![burst(&[0], Think::None)]));
+    let id = w.open(0);
+    w.hear(id, "!", 1);
+    assert!(w.end().sessions.expect("sessions were counted").kinds.is_empty());
+}
+
+#[test]
+fn counts_a_pause_from_the_last_reply() {
     let think = Think::Fixed(Span::from_millis(10));
     let mut plan = sequential(1, vec![burst(&[0], think)]);
     wanted(&mut plan).kinds[0].bursts[0].repeat = 2;
@@ -135,7 +171,7 @@ fn a_pause_is_counted_from_the_last_reply_and_not_from_the_waking() {
     let id = w.open(0);
     w.hear(id, "!", 4);
     assert_eq!((w.sent(), w.engine.deadline()), ("?".into(), Some(ms(14))));
-    // The meter comes late: the request was due at 14.
+    // The meter is late: the request was due at 14.
     w.tick(17);
     assert_eq!(w.sent(), "?");
     w.hear(id, "!", 20);
@@ -148,7 +184,7 @@ fn a_pause_is_counted_from_the_last_reply_and_not_from_the_waking() {
 }
 
 #[test]
-fn the_first_connection_is_filled_before_the_second_is_opened() {
+fn fills_the_first_connection_before_opening_the_second() {
     let mut plan = sequential(1, vec![burst(&[0, 1, 2, 3, 4], Think::None)]);
     plan.pipeline = 2;
     wanted(&mut plan).connections = 2;
@@ -159,11 +195,14 @@ fn the_first_connection_is_filled_before_the_second_is_opened() {
     let first = w.open(0);
     assert_eq!(w.sent(), "?1");
     w.hear(second, "!", 1);
-    assert_eq!(w.sent(), "4", "the fifth takes the first room there is");
+    assert_eq!(w.sent(), "4", "the fifth takes the first free room");
     w.hear(second, "!!", 2);
     w.hear(first, "!!", 3);
     let t = w.end();
-    assert_eq!((t.replies, t.connects, t.links.live_max, t.links.burst_max), (5, 2, 2, 2));
+    assert_eq!(
+        (t.replies, t.connects, t.connections.open_max, t.connections.opening_max),
+        (5, 2, 2, 2)
+    );
     assert_eq!((t.times.queue.count(), t.times.queue.sum_ns()), (1, 1_000_000));
     assert_eq!(t.sessions.expect("sessions").connections, 2);
 }
@@ -195,8 +234,8 @@ fn a_failed_request_ends_its_session_or_marks_it() {
 }
 
 #[test]
-fn what_a_lost_connection_carried_goes_again_as_the_rule_says() {
-    // A POST and two GETs; the connection brings one reply and is lost.
+fn resends_requests_of_a_lost_connection_by_the_plans_rule() {
+    // A POST and two GETs; the connection receives one reply and is lost.
     let cases = [
         (Lost::Idempotent, true, 1, 0),
         (Lost::Resend, true, 2, 2),
@@ -221,7 +260,7 @@ fn what_a_lost_connection_carried_goes_again_as_the_rule_says() {
         assert_eq!(w.connecting.len(), usize::from(again > 0), "{lost:?}");
         if again > 0 {
             let id = w.open(3);
-            // The lost connection took one: so does the next, until it brings a reply.
+            // The lost connection accepted one: so does the next, until it receives a reply.
             for k in 0..again as u64 {
                 assert_eq!(w.sent().len(), 1);
                 w.hear(id, "!", 4 + k);
@@ -229,14 +268,14 @@ fn what_a_lost_connection_carried_goes_again_as_the_rule_says() {
         }
         let t = w.end();
         assert_eq!((t.retries, t.fault(Fault::Reset)), (again as u64, 2 - again as u64));
-        assert_eq!(t.links.fault(Fault::Reset), 1, "each connection once");
+        assert_eq!(t.connections.fault(Fault::Reset), 1, "each connection once");
         let s = t.sessions.expect("sessions");
         assert_eq!(s.completed, u64::from(replies > 0), "{lost:?}");
     }
 }
 
 #[test]
-fn a_reply_that_is_not_as_expected_has_so_many_tries() {
+fn retries_an_unexpected_reply_a_limited_number_of_times() {
     for (retries, bad) in [(0, 1), (2, 3), (2, 2)] {
         let mut plan = sequential(1, vec![burst(&[0], Think::None)]);
         plan.expect.length = Some(0);
@@ -260,7 +299,7 @@ fn a_reply_that_is_not_as_expected_has_so_many_tries() {
 }
 
 #[test]
-fn sessions_wait_in_order_for_a_connection_under_the_cap() {
+fn sessions_wait_in_order_for_a_connection_at_the_limit() {
     let times = [0, 1, 2].map(Span::from_millis);
     let mut plan = sequential(3, vec![burst(&[0], Think::None), burst(&[1], Think::None)]);
     plan.load = Load::Open {
@@ -281,7 +320,7 @@ fn sessions_wait_in_order_for_a_connection_under_the_cap() {
     }
     let t = w.end();
     let s = t.sessions.expect("sessions");
-    assert_eq!((s.completed, t.links.live_max), (3, 1));
+    assert_eq!((s.completed, t.connections.open_max), (3, 1));
     // From the arrivals: 9, 19 - 1 and 29 - 2.
     assert_eq!(s.lifetime.sum_ns(), (9 + 18 + 27) * 1_000_000);
     // The second waited from 1 to 9, the third from 2 to 19.
@@ -309,7 +348,7 @@ fn the_end_of_the_load_leaves_sessions_unfinished() {
 }
 
 #[test]
-fn a_number_of_requests_ends_sessions_in_their_midst() {
+fn a_count_of_requests_ends_running_sessions() {
     let mut plan = sequential(1, vec![burst(&[0, 1, 2], Think::None)]);
     plan.stop = Stop { requests: Some(5), sessions: None, duration: None };
     let mut w = World::new(&plan);
@@ -325,7 +364,7 @@ fn a_number_of_requests_ends_sessions_in_their_midst() {
 }
 
 #[test]
-fn a_timeout_may_count_from_the_send() {
+fn counts_timeouts_from_the_send_if_the_plan_says_so() {
     let mut plan = sequential(1, vec![burst(&[0, 1, 2], Think::None)]);
     plan.timeout = Span::from_millis(10);
     plan.timeout_from_send = true;
@@ -342,12 +381,12 @@ fn a_timeout_may_count_from_the_send() {
     w.tick(119);
     let t = w.end();
     assert_eq!((t.replies, t.fault(Fault::RequestTimeout), t.fault(Fault::GivenUp)), (1, 1, 1));
-    assert_eq!(t.links.fault(Fault::RequestTimeout), 1);
+    assert_eq!(t.connections.fault(Fault::RequestTimeout), 1);
     assert_eq!(t.sessions.expect("sessions").failed, 1);
 }
 
 #[test]
-fn calls_are_told_apart_by_name() {
+fn counts_calls_by_name() {
     let mut plan = sequential(2, vec![burst(&[0, 1, 0], Think::None)]);
     plan.names = vec!["first".into(), "second".into()];
     (plan.calls[0].name, plan.calls[1].name) = (Some(1), Some(0));
@@ -358,8 +397,8 @@ fn calls_are_told_apart_by_name() {
         w.hear(id, "!!", 3 + k);
     }
     let t = w.end();
-    let told: Vec<_> = t.names.iter().map(|n| (n.started, n.replies, n.failed)).collect();
-    assert_eq!(told, [(2, 2, 0), (4, 4, 0)]);
+    let counts: Vec<_> = t.names.iter().map(|n| (n.started, n.replies, n.failed)).collect();
+    assert_eq!(counts, [(2, 2, 0), (4, 4, 0)]);
     assert_eq!(
         t.names[0].response.sum_ns() + t.names[1].response.sum_ns(),
         7_000_000 + 5_000_000 - 3_000_000

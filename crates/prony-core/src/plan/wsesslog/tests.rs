@@ -202,8 +202,8 @@ fn what_the_dialects_see_differently() {
                 think none
         "#]],
         expect![[r#"
-            line 1, column 18: '1x5z' is not a think time: '1x5z' is not a time: 'x' is no unit; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
-            line 3, column 4: 'nan' is not a think time: 'nan' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms..90ms or lognormal:50ms:0.5
+            line 1, column 18: '1x5z' is not a think time: '1x5z' is not a time: unknown unit 'x'; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
+            line 3, column 4: 'nan' is not a think time: unknown distribution 'nan'; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
         "#]],
     );
     check_apart(

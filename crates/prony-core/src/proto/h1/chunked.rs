@@ -3,11 +3,11 @@
 
 use crate::fault::Fault;
 
-/// The most bytes of a size line with its extensions, which nobody here wants.
+/// The maximum length of a size line with its extensions, which are ignored.
 const LIMIT: u16 = 16 * 1024;
 
-/// A size line, or the end of a chunk, in the reading. Takes every byte as it comes, so nothing is
-/// ever left over.
+/// A partly read size line, or end of a chunk. Uses every byte as it arrives, so nothing is ever
+/// left over.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ChunkLine {
     at: At,
@@ -22,12 +22,12 @@ enum At {
     Size,
     /// After a digit.
     Digits,
-    /// After blanks behind the digits.
+    /// After whitespace behind the digits.
     Blank,
     Extension,
     /// Before the LF of the size line.
     SizeLf,
-    /// Before the CR behind a chunk's data.
+    /// Before the CR after a chunk's data.
     DataCr,
     DataLf,
 }
@@ -38,9 +38,10 @@ impl ChunkLine {
         Self { at: At::DataCr, length: 0 }
     }
 
-    /// Read on; `size` is the size so far. Returns the bytes used and whether the size is known.
+    /// Continue reading; `size` is the size so far. Returns the bytes used and whether the size is
+    /// complete.
     ///
-    /// A bare LF is not taken for a line end here: RFC 9112, 2.2 allows that for start lines and
+    /// A bare LF is not accepted as a line end here: RFC 9112, 2.2 allows that for start lines and
     /// fields only.
     pub(super) fn read(&mut self, data: &[u8], size: &mut u64) -> Result<(usize, bool), Fault> {
         for (i, &b) in data.iter().enumerate() {

@@ -1,17 +1,17 @@
-//! Status line and fields: what they mean for the framing, one line at a time (RFC 9112, sections 2
-//! to 6 and 9).
+//! Parses the status line and fields, one line at a time, and derives the framing (RFC 9112,
+//! sections 2 to 6 and 9).
 
 use memchr::memchr;
 
 use crate::fault::Fault;
 
-/// The most bytes a head may have, and a trailer section.
+/// The maximum size of a head, and of a trailer section, in bytes.
 pub(super) const LIMIT: usize = 64 * 1024;
 
-/// What a head says that matters here, gathered line by line.
+/// The relevant contents of a head, collected line by line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
-    /// The content length; has a meaning only where `has_length`.
+    /// The content length; only valid if `has_length`.
     length: u64,
     /// The status code.
     pub(super) status: u16,
@@ -52,41 +52,41 @@ impl Kind {
 /// How the end of a body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
-    /// So many bytes.
+    /// This many bytes.
     Length(u64),
     Chunked,
-    /// All that comes before the connection ends.
+    /// Everything until the connection ends.
     UntilClose,
 }
 
-/// What the whole head means, given what was asked.
+/// What the complete head means, given the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Framing {
     pub(super) body: Body,
     /// Whether the connection can carry further calls after this reply.
     pub(super) keeps_open: bool,
-    /// Whether the connection speaks something else after this reply.
+    /// Whether the connection switches to another protocol after this reply.
     pub(super) tunnel: bool,
 }
 
-/// How much of a head or trailer section was read, so that a section that comes in small pieces is
-/// scanned once.
+/// How much of a head or trailer section has been read, so that a section that arrives in small
+/// pieces is scanned once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Section {
-    /// Bytes of whole lines so far.
+    /// Bytes of complete lines so far.
     used: u32,
-    /// Bytes of the unfinished line in which the end of the line need not be looked for again.
+    /// Bytes of the unfinished line that have been searched for the line end.
     pub(super) scanned: u32,
 }
 
-/// One look at a section.
+/// The result of reading one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// The line has not ended yet.
-    Starved,
-    /// The empty line at the section's end, of so many bytes.
+    NeedsMore,
+    /// The empty line at the section's end, and its length in bytes.
     End(usize),
-    /// A line without its end, and its length with it. A field may hold folds.
+    /// A line without its line end, and its length with it. A field may contain folds.
     Text(&'a [u8], usize),
 }
 
@@ -94,7 +94,7 @@ impl Section {
     /// The status line at the start of `data`.
     pub(super) fn status_line<'a>(&mut self, data: &'a [u8]) -> Result<Line<'a>, Fault> {
         const START: &[u8] = b"HTTP/1.";
-        // Known from its first bytes, so that junk without a line end is not waited for.
+        // Checked from the first bytes on, so that garbage without a line end is refused at once.
         let n = data.len().min(START.len());
         if data[..n] != START[..n] {
             return Err(Fault::BadStatusLine);
@@ -110,7 +110,7 @@ impl Section {
     #[inline]
     pub(super) fn field_line<'a>(&mut self, data: &'a [u8]) -> Result<Line<'a>, Fault> {
         let end = match data {
-            [] => return Ok(Line::Starved),
+            [] => return Ok(Line::NeedsMore),
             [b'\n', ..] => 1,
             [b'\r', b'\n', ..] => 2,
             [b'\r'] => return self.starve(1, 0),
@@ -120,15 +120,15 @@ impl Section {
         Ok(Line::End(end))
     }
 
-    /// Whether nothing was looked at.
+    /// Whether no byte has been scanned.
     #[inline]
     pub(super) fn is_fresh(self) -> bool {
         self.used == 0 && self.scanned == 0
     }
 
-    /// A whole line of the usual form at the start of `data`, and its length with the line end. For
-    /// anything else, right or wrong, `status_line` has to look closer; where this finds a line,
-    /// that would find the same.
+    /// A complete line of the usual form at the start of `data`, and its length with the line end.
+    /// Everything else, valid or not, is left to `status_line`; if this finds a line, `status_line`
+    /// would find the same.
     #[inline]
     pub(super) fn simple_line<'a>(&mut self, data: &'a [u8]) -> Option<(&'a [u8], usize)> {
         if self.scanned > 0 {
@@ -143,9 +143,9 @@ impl Section {
         })
     }
 
-    /// A whole field line of the usual form at the start of `data`: its name, its value with the
-    /// blanks around it, and its length with the line end. For anything else, right or wrong,
-    /// `field_line` has to look closer; where this finds a line, that would find the same.
+    /// A complete field line of the usual form at the start of `data`: its name, its value with the
+    /// whitespace around it, and its length with the line end. Everything else, valid or not, is
+    /// left to `field_line`; if this finds a line, `field_line` would find the same.
     #[inline]
     pub(super) fn simple_field<'a>(
         &mut self,
@@ -174,7 +174,7 @@ impl Section {
         while let Some(i) = memchr(b'\n', &data[from..]) {
             let end = from + i;
             match data.get(end + 1) {
-                // Only the next byte tells whether the line goes on.
+                // Only the next byte shows whether the line is folded.
                 None => return self.starve(data.len(), end),
                 Some(b' ' | b'\t') => from = end + 1,
                 Some(_) => return self.take(data, end),
@@ -183,7 +183,7 @@ impl Section {
         self.starve(data.len(), data.len())
     }
 
-    /// A line is whole; its LF is at `lf`.
+    /// A line is complete; its LF is at `lf`.
     #[inline]
     fn take<'a>(&mut self, data: &'a [u8], lf: usize) -> Result<Line<'a>, Fault> {
         self.count(lf + 1)?;
@@ -202,13 +202,13 @@ impl Section {
         Ok(())
     }
 
-    /// More bytes are needed; the first `scanned` of the `pending` ones hold no end of the line.
+    /// More bytes are needed; the first `scanned` of the `pending` ones contain no line end.
     fn starve(&mut self, pending: usize, scanned: usize) -> Result<Line<'static>, Fault> {
         if self.used as usize + pending > LIMIT {
             return Err(Fault::HeaderTooLarge);
         }
         self.scanned = scanned as u32;
-        Ok(Line::Starved)
+        Ok(Line::NeedsMore)
     }
 }
 
@@ -222,7 +222,7 @@ impl Framing {
 }
 
 impl Head {
-    /// Read a status line: `HTTP/1.x`, a blank, three digits, and a blank before the reason, if
+    /// Parse a status line: `HTTP/1.x`, a space, three digits, and a space before the reason, if
     /// there is one.
     pub(super) fn status_line(line: &[u8]) -> Result<Self, Fault> {
         let Some((start, reason)) = line.split_first_chunk::<12>() else {
@@ -242,7 +242,7 @@ impl Head {
         Ok(Self { status, v11: *minor != b'0', ..Self::default() })
     }
 
-    /// Take in a field.
+    /// Add a field.
     #[inline]
     pub(super) fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Fault> {
         match name.len() {
@@ -266,7 +266,7 @@ impl Head {
         }
     }
 
-    /// A list is taken if all its elements are the same number (RFC 9112, 6.3).
+    /// A list is accepted if all its elements are the same number (RFC 9112, 6.3).
     fn content_length(&mut self, value: &[u8]) -> Result<(), Fault> {
         if elements(value).next().is_none() {
             return Err(Fault::BadLength);
@@ -281,8 +281,8 @@ impl Head {
         Ok(())
     }
 
-    /// The codings of RFC 9112, section 7. Others (the old `identity` too) leave no way to find the
-    /// reply's end.
+    /// The codings of RFC 9112, section 7. With others (including the old `identity`), the end of
+    /// the reply cannot be found.
     fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Fault> {
         const KNOWN: [&[u8]; 5] = [b"gzip", b"deflate", b"compress", b"x-gzip", b"x-compress"];
         if elements(value).next().is_none() {
@@ -306,13 +306,12 @@ impl Head {
         Ok(())
     }
 
-    /// Whether this is a 1xx reply before the reply proper. 101 is none: nothing of HTTP follows
-    /// it.
+    /// Whether this is a 1xx reply before the final reply. 101 is not: no HTTP follows it.
     pub(super) fn is_interim(&self) -> bool {
         self.status < 200 && self.status != 101
     }
 
-    /// The rules of RFC 9112, 6.3 and 9.3, in their order.
+    /// Apply the rules of RFC 9112, 6.3 and 9.3, in order.
     #[inline]
     pub(super) fn framing(&self, kind: Kind) -> Framing {
         let tunnel =
@@ -326,9 +325,9 @@ impl Head {
         } else {
             Body::UntilClose
         };
-        // A coding beside a length, or in a reply of HTTP/1.0, may be an attempt to make two
-        // readers see two things: the coding counts, and the connection is not used again (RFC
-        // 9112, 6.1 and 6.3).
+        // A coding together with a length, or in a reply of HTTP/1.0, may be an attempt to make two
+        // readers see different messages: the coding counts, and the connection is not used again
+        // (RFC 9112, 6.1 and 6.3).
         let doubtful = self.coded && (self.has_length || !self.v11);
         let keeps_open = !self.close
             && (self.v11 || self.keep_alive)
@@ -339,25 +338,25 @@ impl Head {
     }
 }
 
-/// Check a field line that means nothing here (trailers).
+/// Check a field line without a meaning here (trailers).
 pub(super) fn check_field(line: &[u8]) -> Result<(), Fault> {
     split_field(line).map(|_| ())
 }
 
-/// The elements of a comma-separated list, without the blanks around them. Empty ones do not count
-/// (RFC 9110, 5.6.1).
+/// The elements of a comma-separated list, without the whitespace around them. Empty ones do not
+/// count (RFC 9110, 5.6.1).
 pub(super) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(trim).filter(|e| !e.is_empty())
 }
 
-/// Whether a field has that name, given as it is mostly written.
+/// Whether a field has this name, given in its usual spelling.
 #[inline]
 fn is_named<const N: usize>(name: &[u8], usual: &[u8; N]) -> bool {
     name == usual || name.eq_ignore_ascii_case(usual)
 }
 
-/// Name and value (with the blanks around it). Nothing may stand between name and colon (RFC 9112,
-/// 5.1).
+/// Name and value (with the whitespace around it). Nothing may stand between name and colon (RFC
+/// 9112, 5.1).
 pub(super) fn split_field(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     let n = token_length(line);
     let (name, [b':', value @ ..]) = line.split_at(n) else { return Err(Fault::BadHeader) };
@@ -367,13 +366,13 @@ pub(super) fn split_field(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     Ok((name, value))
 }
 
-/// How many bytes at the start may stand in a token.
+/// How many bytes at the start are allowed in a token.
 #[inline]
 fn token_length(bytes: &[u8]) -> usize {
     bytes.iter().position(|&b| !TOKEN[b as usize]).unwrap_or(bytes.len())
 }
 
-/// No control character but tabs.
+/// Whether there is no control character but tabs.
 fn is_text(mut bytes: &[u8]) -> bool {
     while let Some(i) = first_control(bytes) {
         if bytes[i] != b'\t' {
@@ -384,13 +383,13 @@ fn is_text(mut bytes: &[u8]) -> bool {
     true
 }
 
-/// Where the first control character is, tabs among them.
+/// The position of the first control character, tabs included.
 #[inline]
 fn first_control(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
-    // Eight bytes at once. The lowest bit that is set belongs to the first byte sought: borrows run
-    // upwards only.
+    // Eight bytes at once. The lowest bit that is set belongs to the first matching byte: borrows
+    // propagate upwards only.
     let (words, rest) = bytes.as_chunks::<8>();
     for (i, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
@@ -405,7 +404,8 @@ fn first_control(bytes: &[u8]) -> Option<usize> {
     Some(words.len() * 8 + i)
 }
 
-/// The same with line ends, which in a field are always folds. A CR alone is none (RFC 9112, 2.2).
+/// Like `is_text`, but line ends are allowed, which in a field are always folds. A CR alone is not
+/// a line end (RFC 9112, 2.2).
 fn is_folded_text(bytes: &[u8]) -> bool {
     let mut lines = bytes.split(|&b| b == b'\n');
     let last = lines.next_back().unwrap_or(bytes);
@@ -422,7 +422,7 @@ fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Digits and nothing else, if the number fits.
+/// A number of digits only, if it fits.
 fn decimal(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() {
         return None;
@@ -433,7 +433,7 @@ fn decimal(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// Which bytes a token may have (RFC 9110, 5.6.2).
+/// Which bytes are allowed in a token (RFC 9110, 5.6.2).
 const TOKEN: [bool; 256] = {
     let mut table = [false; 256];
     let marks = b"!#$%&'*+-.^_`|~";

@@ -1,5 +1,5 @@
-//! Requests as bytes, made once per run: sending one is a copy. Those that are filled in are made
-//! when they are sent.
+//! Requests as bytes, encoded once per run, so that sending one is a copy. Requests with variable
+//! parts are encoded when they are sent.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -8,31 +8,31 @@ use super::head::{Kind, elements};
 use crate::plan::{CallSpec, Cookies, HttpVersion, Plan, Shared};
 use crate::script::Filled;
 
-/// Every call of a plan as it goes over the wire.
+/// Every call of a plan as it is sent.
 #[derive(Clone, Debug)]
 pub(super) struct Requests {
     arena: Vec<u8>,
     calls: Vec<Call>,
     kinds: Vec<Kind>,
-    /// The calls themselves, where some of them are filled in; otherwise none.
+    /// The calls themselves, if some of them have variable parts; otherwise empty.
     specs: Shared<CallSpec>,
     version: HttpVersion,
     /// Whether connections end after a number of requests, so that some request is the last.
     ends: bool,
 }
 
-/// Where a call lies in the arena.
+/// The position of a call in the arena.
 #[derive(Clone, Debug)]
 struct Call {
     /// Head and body, for a connection that stays open.
     whole: Range<usize>,
-    /// The head alone for the last call of a connection; `None` where it is the same or never sent.
+    /// The head for the last call of a connection; `None` if it is the same or never sent.
     last_head: Option<Range<usize>>,
     /// The body with its framing, a part of `whole`.
     body: Range<usize>,
-    /// Whether the request itself asks for the end of the connection, by a header of the user's.
+    /// Whether a header of the user asks for the end of the connection.
     closes: bool,
-    /// Whether its body goes out as a chunk.
+    /// Whether its body is sent as a chunk.
     chunked: bool,
 }
 
@@ -52,11 +52,11 @@ impl Requests {
         requests
     }
 
-    /// Append a call's bytes; returns whether they tell the peer to close the connection.
-    #[inline]
+    /// Append a call's bytes. Returns whether they ask the peer to close the connection.
+    #[inline(always)]
     pub(super) fn write(&self, call: u32, last: bool, out: &mut Vec<u8>) -> bool {
         let call = &self.calls[call as usize];
-        debug_assert!(!last || self.ends, "the plan ends no connection");
+        debug_assert!(!last || self.ends, "the plan does not limit requests per connection");
         if last && let Some(head) = &call.last_head {
             out.extend_from_slice(&self.arena[head.clone()]);
             out.extend_from_slice(&self.arena[call.body.clone()]);
@@ -66,8 +66,8 @@ impl Requests {
         last || call.closes
     }
 
-    /// Append the bytes of a call with its own parts in place of the plan's; returns whether they
-    /// tell the peer to close the connection.
+    /// Append the bytes of a call with `filled` in place of the plan's parts. Returns whether they
+    /// ask the peer to close the connection.
     pub(super) fn write_filled(
         &self,
         call: u32,
@@ -106,8 +106,8 @@ impl Requests {
     }
 }
 
-/// Request line, headers and the empty line. Headers of the user's take the place of those of the
-/// same name; what is filled in takes the place of what the plan has.
+/// Append the request line, headers and the empty line. Headers of the user replace those of the
+/// same name; filled-in parts replace the plan's.
 fn head(spec: &CallSpec, version: HttpVersion, last: bool, filled: &Filled, out: &mut Vec<u8>) {
     let number = match version {
         HttpVersion::Http10 => "1.0",
@@ -143,7 +143,7 @@ fn head(spec: &CallSpec, version: HttpVersion, last: bool, filled: &Filled, out:
     line(out, &[]);
 }
 
-/// What is sent unless the user's own headers take its place.
+/// Append prony's own headers, unless headers of the user replace them.
 fn own_headers(spec: &CallSpec, version: HttpVersion, last: bool, out: &mut Vec<u8>) {
     if !has(spec, "host") {
         line(out, &["Host: ", &spec.authority]);
@@ -165,22 +165,23 @@ fn own_headers(spec: &CallSpec, version: HttpVersion, last: bool, out: &mut Vec<
 }
 
 fn content_length(spec: &CallSpec, filled: &Filled, out: &mut Vec<u8>) {
-    // RFC 9110, 8.6: a method that gives a body a meaning says when there is none.
+    // RFC 9110, 8.6: a method for which a body has a meaning states its length even if there is
+    // none.
     let wants_length = !spec.body.is_empty() || matches!(&*spec.method, "POST" | "PUT" | "PATCH");
     if wants_length && !has(spec, "content-length") && !has(spec, "transfer-encoding") {
         let length = filled.body().unwrap_or(&spec.body).len();
-        write!(out, "Content-Length: {length}\r\n").expect("memory takes what is written to it");
+        write!(out, "Content-Length: {length}\r\n").expect("writing to memory does not fail");
     }
 }
 
-/// The body as it goes out: as one chunk and the last one (RFC 9112, 7.1), where it is `chunked`.
+/// Append the body, if `chunked` as one chunk and the last one (RFC 9112, 7.1).
 fn body(bytes: &[u8], chunked: bool, out: &mut Vec<u8>) {
     if !chunked {
         out.extend_from_slice(bytes);
         return;
     }
     if !bytes.is_empty() {
-        write!(out, "{:x}\r\n", bytes.len()).expect("memory takes what is written to it");
+        write!(out, "{:x}\r\n", bytes.len()).expect("writing to memory does not fail");
         out.extend_from_slice(bytes);
         out.extend_from_slice(b"\r\n");
     }
@@ -194,12 +195,12 @@ fn line(out: &mut Vec<u8>, parts: &[&str]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Whether the user gives a header of that name (in lower case).
+/// Whether the user sets a header of this name (in lower case).
 fn has(spec: &CallSpec, name: &str) -> bool {
     spec.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
 }
 
-/// Whether the user's own `Connection` headers let the connection end after this call.
+/// Whether the user's own `Connection` headers end the connection after this call.
 fn closes(spec: &CallSpec, version: HttpVersion) -> bool {
     if !has(spec, "connection") {
         return false;

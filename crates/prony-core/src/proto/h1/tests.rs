@@ -1,4 +1,4 @@
-//! Each rule as a row: what the peer sends, and what comes of it however the bytes are cut.
+//! One row for each rule: what the peer sends, and the result, however the bytes are cut.
 
 mod against_httparse;
 mod requests;
@@ -48,14 +48,14 @@ proptest! {
         prop_assert_eq!(row.read(|| cuts.next().unwrap_or(7)), row.expected, "{:?}", row);
     }
 
-    /// Bytes that have nothing to do with HTTP, and bytes that almost have.
+    /// Random bytes, and bytes that are almost HTTP.
     #[test]
-    fn junk_has_one_outcome(bytes in vec(any::<u8>(), 0..300)) {
+    fn garbage_has_one_outcome_however_it_is_cut(bytes in vec(any::<u8>(), 0..300)) {
         fuzzing::reply(&bytes);
     }
 
     #[test]
-    fn broken_rows_have_one_outcome(
+    fn changed_rows_have_one_outcome_however_they_are_cut(
         (first, second) in (0..ROWS.len(), 0..ROWS.len()),
         changes in vec((any::<prop::sample::Index>(), change()), 0..4),
     ) {
@@ -96,9 +96,9 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// The longest head that is taken has 64 KiB, wherever its bytes are.
+/// The longest head that is accepted has 64 KiB, wherever its bytes are.
 #[test]
-fn heads_over_the_limit_are_refused() {
+fn refuses_heads_over_the_limit() {
     const LIMIT: usize = 64 * 1024;
     let head = |n: usize, start: &str, end: &str| {
         format!("{start}{}{end}", "a".repeat(n - start.len() - end.len()))
@@ -118,7 +118,7 @@ fn heads_over_the_limit_are_refused() {
         same(&head(LIMIT, start, end), "204 +");
         same(&head(LIMIT + 1, start, end), "HeaderTooLarge");
         same(&head(LIMIT, start, ""), "Truncated");
-        // What never ends is given up as soon as it is too long.
+        // An endless head is refused as soon as it is too long.
         same(&head(LIMIT + 1, start, ""), "HeaderTooLarge");
         same(&head(3 * LIMIT, start, ""), "HeaderTooLarge");
     }
@@ -127,14 +127,14 @@ fn heads_over_the_limit_are_refused() {
     same(&trailers(LIMIT, "\r\n\r\n"), "200 +");
     same(&trailers(LIMIT + 1, "\r\n\r\n"), "HeaderTooLarge");
     same(&trailers(2 * LIMIT, ""), "HeaderTooLarge");
-    // Each interim reply has a limit of its own.
+    // Each interim reply has its own limit.
     let interim = head(LIMIT, "HTTP/1.1 103 ", "\r\n\r\n");
     let last = head(LIMIT, &field, "\r\n\r\n");
     same(&format!("{interim}{interim}{last}"), "204(2) +");
 }
 
 #[test]
-fn chunk_lines_over_the_limit_are_refused() {
+fn refuses_chunk_lines_over_the_limit() {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let line = |n| format!("{chunked}1;{}\r\na\r\n0\r\n\r\n", "x".repeat(n));
     same(&line(16_000), "200 a +");
@@ -151,10 +151,10 @@ fn same(bytes: &str, expected: &str) {
     }
 }
 
-/// Time per byte must not grow with the length of what is unfinished: what was looked through for a
-/// line end is not looked through again.
+/// The time per byte must not grow with the length of an unfinished line: bytes that were searched
+/// for a line end are not searched again.
 #[test]
-fn a_line_byte_by_byte_is_scanned_once() {
+fn scans_a_line_in_pieces_once() {
     let fold = "b\r\n ".repeat(1000);
     let head = format!("HTTP/1.1 204 {}\r\nX: {fold}\r\n\r\n", "a".repeat(5000));
     let (mut h1, mut conn) = (H1::new(&plan(&["GET"])), Conn::default());
@@ -163,7 +163,7 @@ fn a_line_byte_by_byte_is_scanned_once() {
     for end in 1..=head.len() {
         used += h1.decode(&mut conn, &head.as_bytes()[used..end], &mut sink).expect("valid");
         if let Phase::Start { section, .. } | Phase::Fields(section) = conn.phase {
-            // The next look begins at the last byte at the earliest.
+            // The next search starts at the last byte at the earliest.
             assert!(section.scanned as usize + 1 >= end - used, "{section:?} of {}", end - used);
         }
     }
@@ -172,7 +172,7 @@ fn a_line_byte_by_byte_is_scanned_once() {
 
 /// Bytes with no call outstanding.
 #[test]
-fn what_nobody_asked_for_is_surplus() {
+fn counts_unrequested_bytes_as_surplus() {
     let mut h1 = H1::new(&plan(&["GET"]));
     for bytes in ["H", "\r\n", "junk", "HTTP/1.1 408 Request Timeout\r\n\r\n"] {
         let mut conn = Conn::default();
@@ -206,7 +206,7 @@ fn surplus_bytes_in_the_same_buffer_fail_the_reply() {
     }
 }
 
-/// A connection that was told to close carries no further calls, whatever the peer says.
+/// A connection that was asked to close carries no further calls, whatever the peer replies.
 #[test]
 fn the_last_call_ends_the_connection() {
     let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
@@ -218,17 +218,17 @@ fn the_last_call_ends_the_connection() {
     assert_eq!(h1.capacity(&conn, 2, 4), 0);
     let mut sink = Last { outstanding: 2, reply: None };
     h1.decode(&mut conn, bytes, &mut sink).expect("valid");
-    assert!(sink.reply.expect("a reply").keeps_open, "another reply is to come");
+    assert!(sink.reply.expect("a reply").keeps_open, "another reply is expected");
     assert_eq!(h1.capacity(&conn, 1, 4), 0);
     h1.decode(&mut conn, bytes, &mut sink).expect("valid");
     assert!(!sink.reply.expect("a reply").keeps_open);
     assert_eq!(h1.capacity(&conn, 0, 4), 0);
 }
 
-/// A head seen before is read by comparing. That must not bring back what it meant for another
-/// method, nor take a head for another that begins alike.
+/// A head that was seen before is compared, not parsed. It must not be applied to another method,
+/// nor match another head with the same start.
 #[test]
-fn heads_seen_before_mean_the_same() {
+fn heads_seen_before_keep_their_meaning() {
     let one = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n";
     // Slots repeat after 8 calls: call 8 is a HEAD in the slot of call 0.
     let methods: Vec<_> = (0..16).map(|i| if i < 8 { "GET" } else { "HEAD" }).collect();
@@ -306,15 +306,15 @@ impl Sink for Last {
         false
     }
     fn body(&mut self, _: RequestId, _: &[u8]) {
-        panic!("nobody wants the body");
+        panic!("the body was not requested");
     }
-    fn done(&mut self, _: RequestId, reply: Reply) {
+    fn done(&mut self, _: RequestId, reply: &Reply) {
         self.outstanding -= 1;
-        self.reply = Some(reply);
+        self.reply = Some(*reply);
     }
 }
 
-/// The exchange of tests that have one.
+/// Methods for tests with a single exchange.
 const ID: RequestId = RequestId { slot: 0, generation: 0 };
 
 impl H1 {

@@ -1,28 +1,31 @@
-//! Rate plans, laws of arrival and traces as people write them.
+//! Rate plans, arrival processes and traces as text.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::rate::{Arrivals, RatePiece, RatePlan};
-use crate::units::{ParseError, Span, decimal_exponent, parse_span, split_number, unknown};
+use crate::units::{
+    Distribution, ParseError, Span, decimal_exponent, parse_distribution, parse_span, split_number,
+    unknown,
+};
 
-/// The highest rate that a plan may ask for, per second: one arrival in a nanosecond.
+/// The highest rate of a plan, per second: one arrival per nanosecond.
 const RATE_MAX: f64 = 1e9;
 
-/// Above that, per second, a rate must say its unit of time: no machine sends so much, but a slash
-/// is soon forgotten.
+/// A rate above this, per second, must have a unit of time: no machine can send that much, so a
+/// slash was probably forgotten.
 const RATE_PLAUSIBLE: f64 = 1e7;
 
 const RATE_HELP: &str = "write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s";
 
 impl RatePlan {
-    /// A rate (`500`, `20k/s`, `90/m`, `1000/h`) or a plan: pieces `RATE@TIME` and ramps
-    /// `RATE..RATE@TIME`, separated by commas. The last piece may be without a time, if it is no
-    /// ramp. In a ramp, a unit at one end holds for both.
+    /// Parse a rate (`500`, `20k/s`, `90/m`, `1000/h`) or a plan: pieces `RATE@TIME` and ramps
+    /// `RATE..RATE@TIME`, separated by commas. The last piece may omit the time unless it is a
+    /// ramp. In a ramp, a unit at one end applies to both.
     ///
     /// # Errors
-    /// Anything else, rates over 1e9/s, empty pieces, plans that ask for nothing at all.
+    /// Any other text, rates above 1e9/s, empty pieces, a rate that is always zero.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let count = text.split(',').count();
         let mut pieces = Vec::with_capacity(count);
@@ -31,7 +34,7 @@ impl RatePlan {
                 ParseError::new(if count == 1 {
                     format!("'{text}' is not a rate: {why}; {RATE_HELP}")
                 } else {
-                    format!("piece {} ('{part}') of the rate plan: {why}; {RATE_HELP}", i + 1)
+                    format!("rate plan, piece {} ('{part}'): {why}; {RATE_HELP}", i + 1)
                 })
             })?;
             pieces.push(piece);
@@ -41,15 +44,15 @@ impl RatePlan {
         Ok(plan)
     }
 
-    /// Whether the plan can be carried out.
+    /// Check whether the plan can be run.
     ///
     /// # Errors
-    /// What is wrong with it: no pieces, a rate that is no number, negative or over 1e9/s, a piece
-    /// without a length that is a ramp or not the last, a piece of no length, a length over 2^64
-    /// ns, no arrivals.
+    /// The first defect: no pieces, a rate that is not between 0 and 1e9/s, a ramp or an inner
+    /// piece without a length, a length of zero, a total length over 2^64 ns, a rate that is always
+    /// zero.
     pub fn check(&self) -> Result<(), String> {
         let Some(last) = self.pieces.len().checked_sub(1) else {
-            return Err("the rate plan has no piece".into());
+            return Err("the rate plan is empty".into());
         };
         let mut total = 0u64;
         for (i, piece) in self.pieces.iter().enumerate() {
@@ -57,8 +60,8 @@ impl RatePlan {
             for rate in [piece.from, piece.to] {
                 if !(0.0..=RATE_MAX).contains(&rate) {
                     return Err(format!(
-                        "piece {number} of the rate plan asks for {}/s, which is not between 0 \
-                         and 1g/s",
+                        "piece {number} of the rate plan has a rate of {}/s, which is not between \
+                         0 and 1g/s",
                         rate_text(rate)
                     ));
                 }
@@ -71,7 +74,7 @@ impl RatePlan {
                     return Err(format!("the ramp in piece {number} has no length (@TIME)"));
                 }
                 Some(Span::ZERO) => {
-                    return Err(format!("piece {number} of the rate plan lasts no time"));
+                    return Err(format!("piece {number} of the rate plan has a length of zero"));
                 }
                 length => match total.checked_add(length.unwrap_or(Span::ZERO).0) {
                     Some(sum) => total = sum,
@@ -80,7 +83,7 @@ impl RatePlan {
             }
         }
         if self.pieces.iter().all(|p| p.from == 0.0 && p.to == 0.0) {
-            return Err("the rate is zero all the time".into());
+            return Err("the rate is always zero".into());
         }
         Ok(())
     }
@@ -94,7 +97,7 @@ impl FromStr for RatePlan {
     }
 }
 
-/// As it can be read back: `1k@10s,1k..20k@1m`.
+/// The text that [`RatePlan::parse`] reads back: `1k@10s,1k..20k@1m`.
 impl fmt::Display for RatePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, piece) in self.pieces.iter().enumerate() {
@@ -121,62 +124,75 @@ impl fmt::Display for RatePiece {
     }
 }
 
-/// What the user says about arrivals: a law, or where to read one.
+/// The argument of `--arrivals`: an arrival process, or the file that has its times.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArrivalsArg {
-    /// The law itself.
-    Law(Arrivals),
-    /// The file whose text [`parse_trace`] takes.
+    /// An arrival process.
+    Process(Arrivals),
+    /// The path of a trace file, for [`parse_trace`].
     TraceFile(String),
 }
 
 impl Arrivals {
-    /// `fixed`, `poisson`, `uniform:LO..HI` (times) or `trace:FILE`. The file is not opened.
+    /// Parse `fixed`, `poisson`, `uniform:LOW:HIGH` (times) or `trace:FILE`, without opening FILE.
     ///
     /// # Errors
-    /// Anything else; bounds in the wrong order or both zero.
+    /// Any other text; bounds in the wrong order or both zero.
     pub fn parse(text: &str) -> Result<ArrivalsArg, ParseError> {
         let bad = |why: String| {
             ParseError::new(format!(
-                "'{text}' is not a law of arrivals: {why}; write fixed, poisson, \
-                 uniform:10us..90us or trace:FILE"
+                "'{text}' is not an arrival process: {why}; write fixed, poisson, \
+                 uniform:10us:90us or trace:FILE"
             ))
         };
-        let law = match text.split_once(':') {
-            None if text == "fixed" => Self::Fixed,
-            None if text == "poisson" => Self::Poisson,
-            Some(("uniform", bounds)) => {
-                let (low, high) = parse_bounds(bounds).map_err(bad)?;
-                if high == Span::ZERO {
-                    return Err(bad("gaps of no length have no end of arrivals".into()));
+        let process = match text {
+            "fixed" => Self::Fixed,
+            "poisson" => Self::Poisson,
+            "trace" | "trace:" => return Err(bad("the file name is missing".into())),
+            _ => {
+                if let Some(file) = text.strip_prefix("trace:") {
+                    return Ok(ArrivalsArg::TraceFile(file.to_owned()));
                 }
-                Self::Uniform(low, high)
+                match parse_distribution(text).map_err(bad)? {
+                    Distribution::Uniform(_, Span::ZERO) => {
+                        return Err(bad("the inter-arrival times are all zero".into()));
+                    }
+                    Distribution::Uniform(low, high) => Self::Uniform(low, high),
+                    Distribution::Exponential(_) => {
+                        let why = "for exponential inter-arrival times, use poisson and a rate";
+                        return Err(bad(why.into()));
+                    }
+                    Distribution::Fixed(_) => {
+                        let why = "for constant inter-arrival times, use fixed and a rate";
+                        return Err(bad(why.into()));
+                    }
+                    Distribution::LogNormal(..) | Distribution::Bimodal(..) => {
+                        return Err(bad("this distribution is not supported for arrivals".into()));
+                    }
+                }
             }
-            Some(("trace", "")) => return Err(bad("the file's name is missing".into())),
-            Some(("trace", file)) => return Ok(ArrivalsArg::TraceFile(file.to_owned())),
-            _ => return Err(bad("there is no such law".into())),
         };
-        Ok(ArrivalsArg::Law(law))
+        Ok(ArrivalsArg::Process(process))
     }
 }
 
-/// As it can be read back, except for a trace, of which only the number of times is told.
+/// The text that [`Arrivals::parse`] reads back; of a trace, only the number of its times.
 impl fmt::Display for Arrivals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed => f.write_str("fixed"),
             Self::Poisson => f.write_str("poisson"),
-            Self::Uniform(low, high) => write!(f, "uniform:{low}..{high}"),
+            Self::Uniform(low, high) => write!(f, "uniform:{low}:{high}"),
             Self::Trace(times) => write!(f, "trace of {}", times.len()),
         }
     }
 }
 
-/// The text of a trace file: one time in seconds a line (`0.25`, `1e-3`), none earlier than the one
-/// before it. Blank lines and what follows a `#` are passed over.
+/// Parse the text of a trace file: one time in seconds per line (`0.25`, `1e-3`), in ascending
+/// order. Blank lines and comments after `#` are ignored.
 ///
 /// # Errors
-/// The first line that is no such time, or that there is none at all.
+/// The first line that is not a time or is earlier than the line before it; a file without times.
 pub fn parse_trace(text: &str) -> Result<Arrivals, ParseError> {
     let mut times: Vec<Span> = Vec::new();
     for (i, line) in text.lines().enumerate() {
@@ -187,33 +203,22 @@ pub fn parse_trace(text: &str) -> Result<Arrivals, ParseError> {
         let error = |sentence| Err(ParseError::new(sentence).at_line(i + 1));
         let Some(time) = parse_seconds(value) else {
             return error(format!(
-                "'{value}' is not a time in seconds; write one, as 0.25, a line"
+                "'{value}' is not a time in seconds; write one time per line, such as 0.25"
             ));
         };
         if let Some(&last) = times.last()
             && time < last
         {
             return error(format!(
-                "{value} is earlier than the time before it; sort the times, earliest first"
+                "{value} is earlier than the previous time; sort the times in ascending order"
             ));
         }
         times.push(time);
     }
     if times.is_empty() {
-        return Err(ParseError::new("the trace has no times; write one in seconds a line"));
+        return Err(ParseError::new("the trace has no times; write one time in seconds per line"));
     }
     Ok(Arrivals::Trace(Arc::from(times)))
-}
-
-/// `LO..HI`, two times in order.
-pub(crate) fn parse_bounds(text: &str) -> Result<(Span, Span), String> {
-    let (low, high) =
-        text.split_once("..").ok_or_else(|| format!("'{text}' has no '..' between two times"))?;
-    let (low, high) = (parse_span(low)?, parse_span(high)?);
-    if low > high {
-        return Err(format!("{low} is longer than {high}"));
-    }
-    Ok((low, high))
 }
 
 fn parse_piece(text: &str) -> Result<RatePiece, String> {
@@ -238,14 +243,14 @@ fn parse_piece(text: &str) -> Result<RatePiece, String> {
     })
 }
 
-/// `30m` is thirty million a second, and mostly meant to be thirty a minute.
+/// Reject rates such as `30m`: it is 30 million per second, but 30 per minute was probably meant.
 fn check_plausible(text: &str, rate: f64, unit: Option<f64>) -> Result<(), String> {
     if unit.is_some() || !(RATE_PLAUSIBLE..=RATE_MAX).contains(&rate) || rate == RATE_PLAUSIBLE {
         return Ok(());
     }
     let meant = text.strip_suffix('m').map_or_else(
         || "if you mean it".to_owned(),
-        |number| format!("did you mean {number}/m, {number} per minute? If not"),
+        |number| format!("did you mean {number}/m ({number} per minute)? If not"),
     );
     Err(format!(
         "that is {}/s, more than any machine can send; {meant}, write {text}/s",
@@ -253,28 +258,30 @@ fn check_plausible(text: &str, rate: f64, unit: Option<f64>) -> Result<(), Strin
     ))
 }
 
-/// A number with its suffix, and the seconds for which it counts, if it says so.
+/// Split a rate into its number (with the suffix applied) and the seconds of its unit of time.
 fn split_rate(text: &str) -> Result<(f64, Option<f64>), String> {
     let Some((digits, rest)) = split_number(text) else {
         return Err(match text {
             "" => "a rate is missing".into(),
-            _ => format!("'{text}' is no number"),
+            _ => format!("'{text}' is not a number"),
         });
     };
     let (suffix, unit) = match rest.split_once('/') {
         Some((suffix, "s" | "sec")) => (suffix, Some(1.0)),
         Some((suffix, "m" | "min")) => (suffix, Some(60.0)),
         Some((suffix, "h")) => (suffix, Some(3600.0)),
-        Some((_, unit)) => return Err(unknown("unit of time (/s, /m, /h)", &format!("/{unit}"))),
+        Some((_, unit)) => {
+            return Err(format!("unknown unit of time '/{unit}' (use /s, /m or /h)"));
+        }
         None => (rest, None),
     };
     let exponent = decimal_exponent(suffix).ok_or_else(|| unknown("suffix", suffix))?;
     // The standard library rounds once, so that 1.1k is the number nearest to 1,100.
     let rate = format!("{}e{exponent}", digits.replace('_', ""));
-    Ok((rate.parse().map_err(|_| format!("'{text}' is no number"))?, unit))
+    Ok((rate.parse().map_err(|_| format!("'{text}' is not a number"))?, unit))
 }
 
-/// A rate with the suffix that makes it shortest without losing anything.
+/// A rate with the largest suffix that loses no precision.
 fn rate_text(rate: f64) -> String {
     for (factor, suffix) in [(1e9, "g"), (1e6, "m"), (1e3, "k")] {
         if rate >= factor && rate % (factor / 10.0) == 0.0 {
@@ -288,7 +295,7 @@ fn parse_seconds(text: &str) -> Option<Span> {
     if text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
         && let Ok(span) = text.parse()
     {
-        // Exactly, however many digits the time has.
+        // Exact for any number of digits.
         return Some(span);
     }
     let seconds: f64 = text.parse().ok()?;

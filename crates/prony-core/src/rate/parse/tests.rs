@@ -5,7 +5,7 @@ use super::*;
 use crate::units::tests::{any_near, check_errors};
 
 #[test]
-fn rate_plans_by_table() {
+fn parses_and_formats_rate_plans() {
     let secs = |s| Some(Span::from_secs(s));
     let piece = |from, to, length| RatePiece { from, to, length };
     let cases: [(&str, &[RatePiece], &str); 17] = [
@@ -39,7 +39,7 @@ fn rate_plans_by_table() {
 }
 
 #[test]
-fn rate_plan_errors() {
+fn rejects_malformed_rate_plans() {
     check_errors(
         &[
             "",
@@ -74,49 +74,49 @@ fn rate_plan_errors() {
         RatePlan::parse,
         expect![[r#"
             '' is not a rate: a rate is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            'fast' is not a rate: 'fast' is no number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '\n5\u{1b}[1m' is not a rate: '\n5\u{1b}[1m' is no number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '-5' is not a rate: '-5' is no number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '1e3' is not a rate: 'e3' is no suffix; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '5x' is not a rate: 'x' is no suffix; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '5/d' is not a rate: '/d' is no unit of time (/s, /m, /h); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '5/' is not a rate: '/' is no unit of time (/s, /m, /h); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            'fast' is not a rate: 'fast' is not a number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '\n5\u{1b}[1m' is not a rate: '\n5\u{1b}[1m' is not a number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '-5' is not a rate: '-5' is not a number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '1e3' is not a rate: unknown suffix 'e3'; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '5x' is not a rate: unknown suffix 'x'; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '5/d' is not a rate: unknown unit of time '/d' (use /s, /m or /h); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '5/' is not a rate: unknown unit of time '/' (use /s, /m or /h); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '500@' is not a rate: '' is not a time: a number is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '500@x' is not a rate: 'x' is not a time: a number is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '500@10q' is not a rate: '10q' is not a time: 'q' is no unit; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '500@10q' is not a rate: '10q' is not a time: unknown unit 'q'; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '1k..' is not a rate: a rate is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '..1k' is not a rate: a rate is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '1k..2k': the ramp in piece 1 has no length (@TIME); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            piece 2 ('') of the rate plan: a rate is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            rate plan, piece 2 (''): a rate is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '1k,2k@10s': piece 1 of the rate plan has no length (@TIME); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            piece 2 ('2k..@10s') of the rate plan: a rate is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '1k@0s': piece 1 of the rate plan lasts no time; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '0': the rate is zero all the time; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '0@10s,0@5s': the rate is zero all the time; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '2g': piece 1 of the rate plan asks for 2g/s, which is not between 0 and 1g/s; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '30m' is not a rate: that is 30m/s, more than any machine can send; did you mean 30/m, 30 per minute? If not, write 30m/s; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            rate plan, piece 2 ('2k..@10s'): a rate is missing; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '1k@0s': piece 1 of the rate plan has a length of zero; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '0': the rate is always zero; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '0@10s,0@5s': the rate is always zero; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '2g': piece 1 of the rate plan has a rate of 2g/s, which is not between 0 and 1g/s; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '30m' is not a rate: that is 30m/s, more than any machine can send; did you mean 30/m (30 per minute)? If not, write 30m/s; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '1g' is not a rate: that is 1g/s, more than any machine can send; if you mean it, write 1g/s; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '1k..30m@5s' is not a rate: that is 30m/s, more than any machine can send; did you mean 30/m, 30 per minute? If not, write 30m/s; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '1k..30m@5s' is not a rate: that is 30m/s, more than any machine can send; did you mean 30/m (30 per minute)? If not, write 30m/s; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '1k@5124095h,1k@5124095h': the rate plan is longer than 584 years; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '1k@10s;2k' is not a rate: '10s;2k' is not a time: 's;' is no unit; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            '20k/s/s' is not a rate: '/s/s' is no unit of time (/s, /m, /h); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '1k@10s;2k' is not a rate: '10s;2k' is not a time: unknown unit 's;'; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            '20k/s/s' is not a rate: unknown unit of time '/s/s' (use /s, /m or /h); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             '1,000': piece 1 of the rate plan has no length (@TIME); write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
         "#]],
     );
 }
 
 #[test]
-fn arrivals_by_table() {
+fn parses_and_formats_arrival_processes() {
     let us = Span::from_micros;
-    let laws = [
+    let processes = [
         ("fixed", Arrivals::Fixed, "fixed"),
         ("poisson", Arrivals::Poisson, "poisson"),
-        ("uniform:10us..0.09ms", Arrivals::Uniform(us(10), us(90)), "uniform:10us..90us"),
-        ("uniform:0..1", Arrivals::Uniform(us(0), us(1_000_000)), "uniform:0s..1s"),
+        ("uniform:10us:0.09ms", Arrivals::Uniform(us(10), us(90)), "uniform:10us:90us"),
+        ("uniform:0:1", Arrivals::Uniform(us(0), us(1_000_000)), "uniform:0s:1s"),
     ];
-    for (text, law, back) in laws {
-        assert_eq!(law.to_string(), back);
-        assert_eq!(Arrivals::parse(text), Ok(ArrivalsArg::Law(law)), "{text}");
+    for (text, process, back) in processes {
+        assert_eq!(process.to_string(), back);
+        assert_eq!(Arrivals::parse(text), Ok(ArrivalsArg::Process(process)), "{text}");
     }
     let file = |name: &str| Ok(ArrivalsArg::TraceFile(name.into()));
     assert_eq!(Arrivals::parse("trace:a b.txt"), file("a b.txt"));
@@ -132,36 +132,36 @@ fn arrivals_by_table() {
             "uniform:",
             "uniform:1ms",
             "trace",
-            "uniform:2ms..1ms",
-            "uniform:0..0",
-            "uniform:1x..2",
+            "uniform:2ms:1ms",
+            "uniform:0:0",
+            "uniform:1x:2",
             "trace:",
         ],
         Arrivals::parse,
         expect![[r#"
-            '' is not a law of arrivals: there is no such law; write fixed, poisson, uniform:10us..90us or trace:FILE
-            'Fixed' is not a law of arrivals: there is no such law; write fixed, poisson, uniform:10us..90us or trace:FILE
-            'fixed:1' is not a law of arrivals: there is no such law; write fixed, poisson, uniform:10us..90us or trace:FILE
-            'normal:1ms' is not a law of arrivals: there is no such law; write fixed, poisson, uniform:10us..90us or trace:FILE
-            'uniform' is not a law of arrivals: there is no such law; write fixed, poisson, uniform:10us..90us or trace:FILE
-            'uniform:' is not a law of arrivals: '' has no '..' between two times; write fixed, poisson, uniform:10us..90us or trace:FILE
-            'uniform:1ms' is not a law of arrivals: '1ms' has no '..' between two times; write fixed, poisson, uniform:10us..90us or trace:FILE
-            'trace' is not a law of arrivals: there is no such law; write fixed, poisson, uniform:10us..90us or trace:FILE
-            'uniform:2ms..1ms' is not a law of arrivals: 2ms is longer than 1ms; write fixed, poisson, uniform:10us..90us or trace:FILE
-            'uniform:0..0' is not a law of arrivals: gaps of no length have no end of arrivals; write fixed, poisson, uniform:10us..90us or trace:FILE
-            'uniform:1x..2' is not a law of arrivals: '1x' is not a time: 'x' is no unit; write fixed, poisson, uniform:10us..90us or trace:FILE
-            'trace:' is not a law of arrivals: the file's name is missing; write fixed, poisson, uniform:10us..90us or trace:FILE
+            '' is not an arrival process: '' is not a time: a number is missing; write fixed, poisson, uniform:10us:90us or trace:FILE
+            'Fixed' is not an arrival process: unknown distribution 'Fixed'; write fixed, poisson, uniform:10us:90us or trace:FILE
+            'fixed:1' is not an arrival process: for constant inter-arrival times, use fixed and a rate; write fixed, poisson, uniform:10us:90us or trace:FILE
+            'normal:1ms' is not an arrival process: unknown distribution 'normal'; write fixed, poisson, uniform:10us:90us or trace:FILE
+            'uniform' is not an arrival process: the form is uniform:LOW:HIGH; write fixed, poisson, uniform:10us:90us or trace:FILE
+            'uniform:' is not an arrival process: the form is uniform:LOW:HIGH; write fixed, poisson, uniform:10us:90us or trace:FILE
+            'uniform:1ms' is not an arrival process: the form is uniform:LOW:HIGH; write fixed, poisson, uniform:10us:90us or trace:FILE
+            'trace' is not an arrival process: the file name is missing; write fixed, poisson, uniform:10us:90us or trace:FILE
+            'uniform:2ms:1ms' is not an arrival process: 2ms is longer than 1ms; write fixed, poisson, uniform:10us:90us or trace:FILE
+            'uniform:0:0' is not an arrival process: the inter-arrival times are all zero; write fixed, poisson, uniform:10us:90us or trace:FILE
+            'uniform:1x:2' is not an arrival process: '1x' is not a time: unknown unit 'x'; write fixed, poisson, uniform:10us:90us or trace:FILE
+            'trace:' is not an arrival process: the file name is missing; write fixed, poisson, uniform:10us:90us or trace:FILE
         "#]],
     );
 }
 
 #[test]
-fn traces_by_table() {
+fn parses_traces() {
     let cases: [(&str, &[u64]); 5] = [
         ("0", &[0]),
         ("# a comment\n\n0.5\r\n 0.5 # again\n1\n", &[500_000_000, 500_000_000, 1_000_000_000]),
         ("1e-3\n+1.5e+00\n2E0", &[1_000_000, 1_500_000_000, 2_000_000_000]),
-        // More digits than a double holds.
+        // More digits than a double can hold.
         ("1234567890.123456789", &[1_234_567_890_123_456_789]),
         (".5", &[500_000_000]),
     ];
@@ -184,16 +184,16 @@ fn traces_by_table() {
         ],
         parse_trace,
         expect![[r#"
-            the trace has no times; write one in seconds a line
-            the trace has no times; write one in seconds a line
-            line 2: 'x' is not a time in seconds; write one, as 0.25, a line
-            line 4: '-1' is not a time in seconds; write one, as 0.25, a line
-            line 3: 1.5 is earlier than the time before it; sort the times, earliest first
-            line 1: '1,2' is not a time in seconds; write one, as 0.25, a line
-            line 1: '1s' is not a time in seconds; write one, as 0.25, a line
-            line 1: 'inf' is not a time in seconds; write one, as 0.25, a line
-            line 1: 'nan' is not a time in seconds; write one, as 0.25, a line
-            line 1: '1e30' is not a time in seconds; write one, as 0.25, a line
+            the trace has no times; write one time in seconds per line
+            the trace has no times; write one time in seconds per line
+            line 2: 'x' is not a time in seconds; write one time per line, such as 0.25
+            line 4: '-1' is not a time in seconds; write one time per line, such as 0.25
+            line 3: 1.5 is earlier than the previous time; sort the times in ascending order
+            line 1: '1,2' is not a time in seconds; write one time per line, such as 0.25
+            line 1: '1s' is not a time in seconds; write one time per line, such as 0.25
+            line 1: 'inf' is not a time in seconds; write one time per line, such as 0.25
+            line 1: 'nan' is not a time in seconds; write one time per line, such as 0.25
+            line 1: '1e30' is not a time in seconds; write one time per line, such as 0.25
         "#]],
     );
 }
@@ -211,7 +211,7 @@ fn any_piece() -> impl Strategy<Value = RatePiece> {
 
 proptest! {
     #[test]
-    fn rate_plans_read_back(
+    fn rate_plans_round_trip_through_text(
         pieces in prop::collection::vec(any_piece(), 0..6),
         last in prop::option::of(0.001..1e9),
     ) {
@@ -225,13 +225,13 @@ proptest! {
     }
 
     #[test]
-    fn uniform_gaps_read_back(a in any::<u64>(), b in 1..u64::MAX) {
-        let law = Arrivals::Uniform(Span(a.min(b)), Span(a.max(b)));
-        prop_assert_eq!(Arrivals::parse(&law.to_string()), Ok(ArrivalsArg::Law(law)));
+    fn uniform_arrivals_round_trip_through_text(a in any::<u64>(), b in 1..u64::MAX) {
+        let process = Arrivals::Uniform(Span(a.min(b)), Span(a.max(b)));
+        prop_assert_eq!(Arrivals::parse(&process.to_string()), Ok(ArrivalsArg::Process(process)));
     }
 
     #[test]
-    fn traces_read_back(mut times in prop::collection::vec(any::<u64>(), 1..50)) {
+    fn traces_round_trip_through_text(mut times in prop::collection::vec(any::<u64>(), 1..50)) {
         times.sort_unstable();
         let line = |t: &u64| format!("{}.{:09}\n", t / 1_000_000_000, t % 1_000_000_000);
         let text: String = times.iter().map(line).collect();
@@ -240,7 +240,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_read_is_valid(text in any_near("0123456789.k/smh@,..gu e-\n#")) {
+    fn parsed_plans_are_valid(text in any_near("0123456789.k/smh@,..gu e-\n#")) {
         if let Ok(plan) = RatePlan::parse(&text) {
             prop_assert_eq!(plan.check(), Ok(()));
             prop_assert_eq!(RatePlan::parse(&plan.to_string()), Ok(plan));

@@ -10,7 +10,7 @@ fn hist(values: &[u64]) -> Hist {
     h
 }
 
-/// A fixed stream of numbers in [0, 1), good enough to fill histograms.
+/// Pseudo-random numbers in [0, 1) from a fixed seed.
 fn units(seed: u64, n: usize) -> impl Iterator<Item = f64> {
     let mut state = seed;
     std::iter::repeat_with(move || {
@@ -26,13 +26,16 @@ fn check_against_sort(name: &str, mut values: Vec<u64>) {
     values.sort_unstable();
     let n = values.len() as u64;
     for q in QUANTILES {
-        let Some(told) = h.quantile(q) else {
-            assert!(n < Hist::samples_needed(q), "{name}: p{} is withheld", q * 100.0);
+        let Some(reported) = h.quantile(q) else {
+            assert!(n < Hist::samples_needed(q), "{name}: p{} is reported", q * 100.0);
             continue;
         };
         let exact = values[(Hist::rank(q, n) - 1) as usize];
-        let off = told.0.abs_diff(exact) as f64;
-        assert!(off <= exact as f64 * 0.001, "{name}: q {q}: told {told:?}, exactly {exact}");
+        let off = reported.0.abs_diff(exact) as f64;
+        assert!(
+            off <= exact as f64 * 0.001,
+            "{name}: quantile {q}: {reported:?} instead of {exact}"
+        );
     }
     assert_eq!(h.quantile(0.0), values.first().map(|&v| Span(v)));
     assert_eq!(h.quantile(1.0), values.last().map(|&v| Span(v)));
@@ -40,27 +43,27 @@ fn check_against_sort(name: &str, mut values: Vec<u64>) {
 }
 
 #[test]
-fn p11_quantiles_are_those_of_an_exact_sort_to_a_thousandth() {
+fn p11_quantiles_match_an_exact_sort_within_a_thousandth() {
     let n = 200_000;
-    type Law = fn(f64) -> f64;
-    let laws: [(&str, Law); 6] = [
+    type Inverse = fn(f64) -> f64;
+    let distributions: [(&str, Inverse); 6] = [
         ("constant", |_| 123_457.0),
         ("uniform", |u| 1.0 + u * 1e6),
         ("exponential", |u| -1e6 * (1.0 - u).ln()),
         ("pareto", |u| 1e3 / (1.0 - u).powf(1.5)),
-        ("two humps", |u| if u < 0.985 { 2e5 + u } else { 1.9e9 + u * 1e8 }),
+        ("bimodal", |u| if u < 0.985 { 2e5 + u } else { 1.9e9 + u * 1e8 }),
         ("a few nanoseconds", |u| (u * 9.0).floor()),
     ];
-    for (seed, (name, law)) in laws.iter().enumerate() {
-        let draw = |u| law(u).min(TIME_MAX.0 as f64) as u64;
+    for (seed, (name, inverse)) in distributions.iter().enumerate() {
+        let draw = |u| inverse(u).min(TIME_MAX.0 as f64) as u64;
         check_against_sort(name, units(seed as u64, n).map(draw).collect());
     }
 }
 
-/// P10: one worker had the slow connections; the percentile of all is that of the pooled sample,
-/// which no average of the workers' percentiles is.
+/// P10: one worker had the slow connections. The merged percentile is that of the pooled sample,
+/// and differs from the average of the workers' percentiles.
 #[test]
-fn p10_a_merged_percentile_is_that_of_the_pooled_sample() {
+fn p10_merged_percentile_equals_that_of_the_pooled_sample() {
     let fast: Vec<u64> = units(1, 200_000).map(|u| 1_000_000 + (u * 1e5) as u64).collect();
     let slow: Vec<u64> = units(2, 1_000).map(|u| 50_000_000 + (u * 1e7) as u64).collect();
     let pooled = [fast.clone(), slow.clone()].concat();
@@ -75,7 +78,7 @@ fn p10_a_merged_percentile_is_that_of_the_pooled_sample() {
 }
 
 #[test]
-fn ranks_are_exact() {
+fn computes_exact_ranks() {
     let cases =
         [(0.5, 20, 10), (0.999, 10_000, 9_990), (0.99, 1_000, 990), (0.9999, 100_000, 99_990)];
     for (q, n, rank) in cases {
@@ -89,7 +92,7 @@ fn ranks_are_exact() {
 }
 
 #[test]
-fn p12_a_quantile_that_the_sample_cannot_carry_is_not_told() {
+fn p12_reports_no_quantile_of_a_sample_that_is_too_small() {
     let needs = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0, 0.0].map(Hist::samples_needed);
     assert_eq!(needs, [20, 40, 100, 200, 1_000, 10_000, 100_000, 1, 1]);
     let mut h = Hist::new();
@@ -102,10 +105,10 @@ fn p12_a_quantile_that_the_sample_cannot_carry_is_not_told() {
 }
 
 #[test]
-fn moments_are_exact_even_where_squares_are_huge() {
+fn moments_are_exact_even_with_huge_squares() {
     let h = hist(&[2, 4, 4, 4, 5, 5, 7, 9]);
     assert_eq!((h.mean_ns(), h.stdev_ns()), (Some(5.0), Some(2.0)));
-    // A million million hours that differ by nothing, and hours that differ by two nanoseconds.
+    // 10^12 equal times of an hour, then times of an hour that differ by two nanoseconds.
     let mut h = Hist::new();
     h.record_n(TIME_MAX, 1_000_000_000_000);
     assert_eq!(h.stdev_ns(), Some(0.0));
@@ -118,7 +121,7 @@ fn moments_are_exact_even_where_squares_are_huge() {
 }
 
 #[test]
-fn times_over_an_hour_keep_their_exact_maximum() {
+fn keeps_the_exact_maximum_of_times_over_an_hour() {
     let mut h = hist(&[5]);
     h.record(Span::from_secs(7_200));
     h.record(Span::MAX);
@@ -133,7 +136,7 @@ fn times() -> impl Strategy<Value = Vec<u64>> {
 
 proptest! {
     #[test]
-    fn merging_is_pooling(a in times(), b in times()) {
+    fn merging_equals_pooling(a in times(), b in times()) {
         let pooled = hist(&a.iter().chain(&b).copied().collect::<Vec<_>>());
         let mut merged = hist(&a);
         merged.merge(&hist(&b));
@@ -144,13 +147,14 @@ proptest! {
     }
 
     #[test]
-    fn the_deviation_is_that_of_the_definition(values in times()) {
+    fn standard_deviation_matches_its_definition(values in times()) {
         prop_assume!(!values.is_empty());
         let n = values.len() as f64;
         let mean = values.iter().map(|&v| v as f64).sum::<f64>() / n;
         let square = values.iter().map(|&v| (v as f64 - mean).powi(2)).sum::<f64>() / n;
-        let told = hist(&values).stdev_ns().expect("not empty");
+        let reported = hist(&values).stdev_ns().expect("not empty");
         let stdev = square.sqrt();
-        prop_assert!((told - stdev).abs() <= 1e-6 * stdev + 1e-3, "{} {}", told, stdev);
+        let tolerance = 1e-6 * stdev + 1e-3;
+        prop_assert!((reported - stdev).abs() <= tolerance, "{} {}", reported, stdev);
     }
 }

@@ -1,5 +1,5 @@
-//! A histogram as it is saved and sent: its bins in the HdrHistogram's own encoding (V2, deflated,
-//! base64), which other tools read too, and the exact figures beside them.
+//! The saved form of a histogram: its bins in HdrHistogram's own encoding (V2, deflated, base64),
+//! which other tools can read, and the exact figures.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Hist, TIME_MAX};
 
-/// Sums are text: most readers of JSON keep 53 bits of a number.
+/// Sums are strings: most JSON parsers keep only 53 bits of a number.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Wire {
     count: u64,
@@ -38,16 +38,19 @@ impl TryFrom<Wire> for Hist {
 
     fn try_from(w: Wire) -> Result<Self, Self::Error> {
         let sum = |text: &str| {
-            text.parse::<u128>().map_err(|_| format!("`{text}` is no sum of a histogram"))
+            text.parse::<u128>().map_err(|_| format!("`{text}` is not a valid sum of a histogram"))
         };
         let bytes = STANDARD
             .decode(&w.hdr)
-            .map_err(|e| format!("the histogram is no valid base64: {e}"))?;
+            .map_err(|e| format!("the histogram is not valid base64: {e}"))?;
         let bins: Histogram<u64> = Deserializer::new()
             .deserialize(&mut bytes.as_slice())
             .map_err(|e| format!("the histogram cannot be decoded: {e}"))?;
         if (bins.low(), bins.high(), bins.sigfig()) != (1, TIME_MAX.0, 3) {
-            return Err("the histogram is not one of 1 ns to 1 hour with three digits".to_owned());
+            return Err(
+                "the histogram must range from 1 ns to 1 hour with three significant digits"
+                    .to_owned(),
+            );
         }
         let (Some(min_ns), Some(max_ns)) = (w.min_ns, w.max_ns) else {
             return if bins.is_empty() && w.count == 0 {
@@ -65,8 +68,8 @@ impl TryFrom<Wire> for Hist {
 }
 
 impl Hist {
-    /// The bins (nanoseconds) in the HdrHistogram's V2 encoding, deflated, as base64: what its
-    /// tools in any language decode.
+    /// The bins (nanoseconds) in HdrHistogram's V2 encoding, deflated, as base64, which its
+    /// libraries for other languages can decode.
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()

@@ -1,4 +1,4 @@
-//! The run in short blocks of time: what confidence intervals are made of.
+//! The run in short blocks of time: the batches from which confidence intervals are computed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use super::{BINS, add_bins};
 use crate::units::{Nanos, Span};
 
-/// What ended in one block.
+/// The requests that ended in one block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     /// Successes.
     pub replies: u64,
-    /// Response times (successes and timeouts), added up, in nanoseconds.
+    /// Sum of the response times (successes and timeouts), in nanoseconds.
     pub sum_ns: u64,
-    /// The same times: (bin, count), bins ascending; see [`super::bin_of`].
+    /// The same times as (bin, count), in ascending order of bins; see [`super::bin_of`].
     pub bins: Vec<(u16, u32)>,
 }
 
-/// The blocks of a section, oldest first, each [`Blocks::length`] long. Begins with a 32nd of a
-/// second; when 512 blocks are full, neighbours are joined and the length doubles, so there are 256
-/// to 512 of them in every run of more than eight seconds.
+/// The blocks of a section, oldest first, each [`Blocks::length`] long. The length starts at 1/32
+/// s. When 512 blocks are full, neighbors are merged and the length doubles, so every run of more
+/// than eight seconds has 256 to 512 blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Wire", into = "Wire")]
 pub struct Blocks {
@@ -28,10 +28,10 @@ pub struct Blocks {
     blocks: Vec<Block>,
 }
 
-/// The most blocks.
+/// The maximum number of blocks.
 pub const BLOCKS_MAX: usize = 512;
 
-/// The length of a block at first.
+/// The initial length of a block.
 pub const BLOCK_MIN: Span = Span(1_000_000_000 / 32);
 
 impl Default for Blocks {
@@ -41,14 +41,14 @@ impl Default for Blocks {
 }
 
 impl Block {
-    /// How many response times there are.
+    /// The number of response times.
     pub fn count(&self) -> u64 {
         self.bins.iter().map(|&(_, n)| u64::from(n)).sum()
     }
 
     fn merge(&mut self, other: &Self) {
         let Self { replies, sum_ns, bins } = other;
-        self.replies += replies;
+        self.replies = self.replies.saturating_add(*replies);
         self.sum_ns = self.sum_ns.saturating_add(*sum_ns);
         add_bins(&mut self.bins, bins.iter().copied());
     }
@@ -65,12 +65,12 @@ impl Blocks {
         &self.blocks
     }
 
-    /// Add to the block in which the moment lies that is so long after the begin.
-    pub fn add(&mut self, since_begin: Span, part: Block) {
-        let mut index = (since_begin.0 / self.length.0) as usize;
+    /// Add to the block at `since_start` after the start.
+    pub fn add(&mut self, since_start: Span, part: Block) {
+        let mut index = (since_start.0 / self.length.0) as usize;
         while index >= BLOCKS_MAX {
             self.fold();
-            index = (since_begin.0 / self.length.0) as usize;
+            index = (since_start.0 / self.length.0) as usize;
         }
         if index >= self.blocks.len() {
             self.blocks.resize_with(index + 1, Block::default);
@@ -83,8 +83,8 @@ impl Blocks {
         }
     }
 
-    /// Add another worker's blocks, the first of one to the first of the other. Exact, whatever
-    /// the lengths: those of the finer ones are joined first.
+    /// Add the blocks of another worker, aligned by their start. Exact even for different lengths:
+    /// the shorter blocks are merged first.
     pub fn merge(&mut self, other: &Self) {
         let Self { length, blocks } = other;
         while self.length < *length {
@@ -95,8 +95,8 @@ impl Blocks {
         }
     }
 
-    /// The blocks that end no later than `until` after the begin, with when each begins; those
-    /// that begin before `from` are left out.
+    /// The blocks that start at `from` or later and end at `until` or earlier (both counted from
+    /// the start of the section), each with its start.
     pub fn between(&self, from: Span, until: Span) -> impl Iterator<Item = (Span, &Block)> {
         let length = self.length;
         let first = from.0.div_ceil(length.0) as usize;
@@ -118,15 +118,15 @@ impl Blocks {
     }
 }
 
-/// Bins that are looked at together; a whole number of rows make them all.
+/// Bins that are tested together; [`BINS`] is a multiple.
 const ROW: usize = 32;
 const _: () = assert!(BINS.is_multiple_of(ROW));
 
-/// The part of a block that is being filled: its times in dense bins.
+/// The part of a block that is being filled, with dense bins.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
-    /// When it begins; `Nanos::MAX` while there is none, which no event is after.
-    pub(super) begin: Nanos,
+    /// When it starts; `Nanos::MAX` if there is none, as no event occurs after that.
+    pub(super) start: Nanos,
     pub(super) length: Span,
     pub(super) timeouts: u64,
     pub(super) sum_ns: u64,
@@ -136,16 +136,16 @@ pub(super) struct Piece {
 impl Piece {
     pub(super) fn new() -> Self {
         let dense = Box::new([0; BINS]);
-        Self { begin: Nanos::MAX, length: BLOCK_MIN, timeouts: 0, sum_ns: 0, dense }
+        Self { start: Nanos::MAX, length: BLOCK_MIN, timeouts: 0, sum_ns: 0, dense }
     }
 
     #[inline]
     pub(super) fn contains(&self, at: Nanos) -> bool {
-        at >= self.begin && at.since(self.begin) < self.length
+        at >= self.start && at.since(self.start) < self.length
     }
 
-    /// Hand over the bins that hold something, in ascending order. They lie close together, and a
-    /// request waits for this 32 times a second: whole rows of zeroes are passed over at once.
+    /// Pass the non-empty bins to `take`, in ascending order. They are close together, and a
+    /// request waits for this function 32 times a second, so it skips whole rows of zeroes.
     pub(super) fn used(&self, mut take: impl FnMut(u16, u32)) {
         let (rows, _) = self.dense.as_chunks::<ROW>();
         for (i, row) in rows.iter().enumerate() {
@@ -160,9 +160,9 @@ impl Piece {
         }
     }
 
-    /// What was counted, and nothing is left.
+    /// Take the counts and leave the piece empty.
     pub(super) fn take(&mut self) -> Option<Block> {
-        // Room for just these: a block is kept for long.
+        // Allocate exactly: blocks live long.
         let mut used = 0;
         self.used(|_, _| used += 1);
         let mut bins = Vec::with_capacity(used);
@@ -179,13 +179,13 @@ impl Piece {
     }
 }
 
-/// All at once, not one by one.
+/// Without branches, so that the compiler can vectorize it.
 #[inline]
 fn is_zero(row: &[u32; ROW]) -> bool {
     row.iter().fold(0, |any, n| any | n) == 0
 }
 
-/// Blocks as they are saved and sent: column by column, the bins of each block as text.
+/// The saved form of blocks: one array for each column, the bins of each block as text.
 #[derive(Serialize, Deserialize)]
 struct Wire {
     length: Span,
@@ -211,11 +211,11 @@ impl TryFrom<Wire> for Blocks {
     fn try_from(w: Wire) -> Result<Self, Self::Error> {
         let times = w.length.0 / BLOCK_MIN.0;
         if !w.length.0.is_multiple_of(BLOCK_MIN.0) || !times.is_power_of_two() {
-            return Err("the length of the blocks is no power of two of 1/32 s");
+            return Err("the length of the blocks is not 1/32 s times a power of two");
         }
         let n = w.times.len();
         if n > BLOCKS_MAX || w.replies.len() != n || w.sums.len() != n {
-            return Err("the blocks are more than 512, or their columns differ in length");
+            return Err("there are more than 512 blocks, or their columns differ in length");
         }
         let columns = w.replies.into_iter().zip(w.sums).zip(&w.times);
         let blocks = columns.map(|((replies, sum_ns), text)| {
@@ -226,7 +226,7 @@ impl TryFrom<Wire> for Blocks {
     }
 }
 
-/// For each bin how far it is from the one before and its count, as LEB128, in base64.
+/// For each bin, its distance from the previous one and its count, as LEB128 in base64.
 fn encoded(bins: &[(u16, u32)]) -> String {
     let mut bytes = Vec::with_capacity(bins.len() * 2);
     let mut put = |mut n: u32| {
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bins_survive_being_saved() {
+    fn bins_round_trip_through_their_saved_form() {
         let cases: [&[(u16, u32)]; 4] = [
             &[],
             &[(0, 1)],
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_joined_when_there_are_too_many() {
+    fn merges_neighboring_blocks_at_the_maximum_number() {
         let mut blocks = Blocks::default();
         let one = Block { replies: 1, sum_ns: 5, bins: vec![(3, 1)] };
         for i in 0..BLOCKS_MAX as u64 {
@@ -305,8 +305,8 @@ mod tests {
         assert_eq!((blocks.length(), blocks.all().len()), (BLOCK_MIN * 2, BLOCKS_MAX / 2 + 1));
         assert_eq!(blocks.all()[0], Block { replies: 2, sum_ns: 10, bins: vec![(3, 2)] });
         assert_eq!(blocks.all()[BLOCKS_MAX / 2], one);
-        let told: Vec<Span> =
+        let starts: Vec<Span> =
             blocks.between(Span(1), Span::from_millis(200)).map(|(at, _)| at).collect();
-        assert_eq!(told, [BLOCK_MIN * 2, BLOCK_MIN * 4], "whole ones only");
+        assert_eq!(starts, [BLOCK_MIN * 2, BLOCK_MIN * 4], "only whole blocks");
     }
 }

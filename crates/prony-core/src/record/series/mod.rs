@@ -1,6 +1,7 @@
-//! The run over time: counts and a coarse histogram per interval, in bounded memory.
+//! The run over time: counters and a coarse histogram per interval, in bounded memory.
 
 mod blocks;
+mod intervals;
 
 use std::borrow::Cow;
 
@@ -11,59 +12,59 @@ use crate::units::{Nanos, Span};
 use blocks::Piece;
 pub use blocks::{BLOCK_MIN, BLOCKS_MAX, Block, Blocks};
 
-/// Counts of one interval. A request is counted as started where its intended start falls, as
-/// answered or failed where it ended.
+/// Counters of one interval. A request counts as started in the interval of its intended start, and
+/// as answered or failed in the interval in which it ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Intended starts.
+    /// Requests with their intended start in the interval.
     pub started: u64,
     /// Successes.
     pub replies: u64,
-    /// Failures, timeouts among them.
+    /// Failures, timeouts included.
     pub failed: u64,
     /// Bytes of replies.
     pub bytes: u64,
-    /// The longest response time (successes and timeouts), exact.
+    /// The exact maximum of the response times (successes and timeouts).
     pub max: Span,
-    /// Response times (successes and timeouts): (bin, count), bins ascending; see [`bin_of`]. A
-    /// count stays at 2^32 - 1 once it is there.
+    /// Response times (successes and timeouts) as (bin, count), in ascending order of bins; see
+    /// [`bin_of`]. Counts saturate at 2^32 - 1.
     pub bins: Vec<(u16, u32)>,
 }
 
-/// The cells of a section, oldest first, each [`Series::interval`] long. Begins with 1 s; when
-/// 1,024 cells are full, neighbours are joined and the interval doubles, so a run of any length
-/// takes constant memory. The same response times stand in shorter [`Blocks`] too.
+/// The cells of a section, oldest first, each [`Series::interval`] long. The interval starts at 1
+/// s. When 1,024 cells are full, neighbors are merged and the interval doubles, so a run of any
+/// length takes constant memory. The same response times are kept in shorter [`Blocks`] too.
 ///
-/// The bins of the piece of time that is being filled are dense and apart (`piece`); they move into
-/// its cell and its block when the next one begins, which is the only time that counting allocates.
-/// A piece is a cell or a block long, whichever is shorter.
+/// Times of the current `piece`, a cell or a block long, whichever is shorter, go into dense bins.
+/// They move to its cell and its block when the next piece starts; recording allocates at no other
+/// time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Wire", into = "Wire")]
 pub struct Series {
-    begin: Nanos,
+    start: Nanos,
     interval: Span,
     cells: Vec<Cell>,
-    /// Index of the cell that `piece` belongs to; meaningless while there are no cells.
+    /// Index of the cell of `piece`; meaningless if there are no cells.
     current: usize,
-    /// When the current cell begins; `Nanos::MAX` while there is none, which no event is after.
-    current_begin: Nanos,
+    /// When the current cell starts; `Nanos::MAX` if there is none, as no event occurs after that.
+    current_start: Nanos,
     piece: Piece,
     blocks: Blocks,
-    /// Where bins are added up; empty between calls but for its room.
+    /// Buffer for adding bins; empty between calls, and kept for its capacity.
     sum: Vec<(u16, u32)>,
 }
 
-/// The most cells that a series has.
+/// The maximum number of cells of a series.
 pub const CELLS_MAX: usize = 1_024;
 
-/// How many bins there are; every bin is below it.
+/// The number of bins.
 pub const BINS: usize = 1_216;
 
-/// The longest time that a bin stands for: 2^42 - 1 ns, over 73 minutes.
+/// The longest time with a bin of its own: 2^42 - 1 ns, over 73 minutes.
 const BINNED_MAX: u64 = (1 << 42) - 1;
 
-/// The bin of a response time: 32 linear steps per power of two (a value is off by at most 1.6 %).
-/// Times over 73 minutes share the last bin.
+/// The bin of a response time: 32 linear steps per power of two (the error of a value is at most
+/// 1.6 %). Longer times than `BINNED_MAX` share the last bin.
 #[inline]
 pub fn bin_of(t: Span) -> u16 {
     let ns = t.0.min(BINNED_MAX);
@@ -97,35 +98,35 @@ pub fn bin_bounds(bin: u16) -> (Span, Span) {
 }
 
 impl Series {
-    /// An empty series from `begin` on.
-    pub fn new(begin: Nanos) -> Self {
+    /// An empty series that starts at `start`.
+    pub fn new(start: Nanos) -> Self {
         Self {
-            begin,
+            start,
             interval: Span::from_secs(1),
             cells: Vec::with_capacity(CELLS_MAX),
             current: 0,
-            current_begin: Nanos::MAX,
+            current_start: Nanos::MAX,
             piece: Piece::new(),
             blocks: Blocks::default(),
             sum: Vec::new(),
         }
     }
 
-    /// A request is wanted from `at` on.
+    /// A request is due since `at`.
     #[inline]
     pub fn started(&mut self, at: Nanos) {
         self.cell(at).started += 1;
     }
 
-    /// So many requests are wanted from `at` on.
+    /// `n` requests are due since `at`.
     #[inline]
     pub fn started_together(&mut self, at: Nanos, n: u64) {
         self.cell(at).started += n;
     }
 
-    /// A success. An event of an earlier cell lands there, whatever its age; that it is rare makes
-    /// counting cheap.
-    #[inline]
+    /// A success. An event of an earlier cell, however old, is counted there; such events are rare,
+    /// so recording is cheap.
+    #[inline(always)]
     pub fn replied(&mut self, now: Nanos, response: Span, bytes: u64) {
         let cell = if self.piece.contains(now) || self.advance(now) {
             self.note(response)
@@ -159,10 +160,10 @@ impl Series {
         self.cell(now).failed += n;
     }
 
-    /// No more will be counted: makes the current cell and block readable. Counting on is allowed;
-    /// they are then readable after another `close`.
+    /// Move the newest times into their cell and block, so that these can be read. Recording may
+    /// continue; call `close` again afterwards.
     pub fn close(&mut self) {
-        let at = self.piece.begin.since(self.begin);
+        let at = self.piece.start.since(self.start);
         if let Some(part) = self.piece.take()
             && let Some(cell) = self.cells.get_mut(self.current)
         {
@@ -171,9 +172,9 @@ impl Series {
         }
     }
 
-    /// When the first cell begins.
-    pub fn begin(&self) -> Nanos {
-        self.begin
+    /// The start of the first cell.
+    pub fn start(&self) -> Nanos {
+        self.start
     }
 
     /// The length of a cell.
@@ -181,27 +182,27 @@ impl Series {
         self.interval
     }
 
-    /// The cells, oldest first. The last one has all its bins after [`Series::close`] only.
+    /// The cells, oldest first. The last one has all its bins only after [`Series::close`].
     pub fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// The same in blocks. The last one has all its times after [`Series::close`] only.
+    /// The blocks. The last one has all its times only after [`Series::close`].
     pub fn blocks(&self) -> &Blocks {
         &self.blocks
     }
 
-    /// How long after the begin the newest times are still apart from their block.
+    /// The time from the start of the series to the piece with times that are not in a block yet.
     pub fn settled(&self) -> Span {
-        if self.cells.is_empty() { Span::ZERO } else { self.piece.begin.since(self.begin) }
+        if self.cells.is_empty() { Span::ZERO } else { self.piece.start.since(self.start) }
     }
 
-    /// The newest interval that is complete at `now`, for progress: its number and what was counted
-    /// in it, which may be nothing. `None` before the first is complete.
+    /// The newest interval that is complete at `now`, for progress: its index and its counters,
+    /// which may be zero. `None` before the first is complete.
     pub fn last_complete(&self, now: Nanos) -> Option<(usize, Cow<'_, Cell>)> {
         let index = self.index(now).checked_sub(1)?;
         let mut cell = self.cells.get(index).map_or_else(Cow::default, Cow::Borrowed);
-        // Nothing has come since, which would have moved its newest times to the others.
+        // No later event has moved its newest times out of the piece.
         if index == self.current {
             let mut used = Vec::new();
             self.piece.used(|bin, n| used.push((bin, n)));
@@ -212,15 +213,14 @@ impl Series {
         Some((index, cell))
     }
 
-    /// Add another worker's series, cell by cell: the first cell of one to the first of the other.
-    /// Exact, whatever the intervals: those of the finer one are joined first. Both are readable to
-    /// their ends afterwards.
+    /// Add the series of another worker, cell by cell, aligned by their starts. Exact even for
+    /// different intervals: cells of the finer series are merged first. Both are closed afterwards.
     pub fn merge(&mut self, other: &Self) {
         if other.cells.is_empty() {
             return;
         }
         if self.cells.is_empty() {
-            self.begin = other.begin;
+            self.start = other.start;
         }
         let mut other = other.clone();
         other.close();
@@ -235,13 +235,13 @@ impl Series {
             self.cells.resize_with(other.cells.len(), Cell::default);
             self.set_current(other.cells.len() - 1);
         }
-        // Closed, it holds nothing in its piece; its interval and begin are ours.
+        // `other` is closed, so its piece is empty; its interval and start equal those of `self`.
         let Self {
-            begin: _,
+            start: _,
             interval: _,
             cells,
             current: _,
-            current_begin: _,
+            current_start: _,
             piece: _,
             blocks,
             sum: _,
@@ -252,7 +252,7 @@ impl Series {
         self.blocks.merge(&blocks);
     }
 
-    /// A time of the current piece.
+    /// Record a time of the current piece.
     #[inline]
     fn note(&mut self, response: Span) -> &mut Cell {
         let n = &mut self.piece.dense[usize::from(bin_of(response))];
@@ -261,20 +261,20 @@ impl Series {
         &mut self.cells[self.current]
     }
 
-    /// A time of an earlier piece.
+    /// Record a time of an earlier piece.
     #[cold]
     fn note_late(&mut self, now: Nanos, response: Span, replies: u64) -> &mut Cell {
         let bins = vec![(bin_of(response), 1)];
         let index = self.find(now);
         add_bins(&mut self.cells[index].bins, bins.iter().copied());
-        self.blocks.add(now.since(self.begin), Block { replies, sum_ns: response.0, bins });
+        self.blocks.add(now.since(self.start), Block { replies, sum_ns: response.0, bins });
         &mut self.cells[index]
     }
 
-    /// Begin the piece in which `at` lies; `false` where it is an earlier one.
+    /// Start the piece that contains `at`; `false` if it is an earlier one.
     #[cold]
     fn advance(&mut self, at: Nanos) -> bool {
-        if !self.cells.is_empty() && at < self.piece.begin {
+        if !self.cells.is_empty() && at < self.piece.start {
             return false;
         }
         self.close();
@@ -283,10 +283,10 @@ impl Series {
         true
     }
 
-    /// The cell in which `at` lies.
+    /// The cell that contains `at`.
     #[inline]
     fn cell(&mut self, at: Nanos) -> &mut Cell {
-        let index = if at >= self.current_begin && at.since(self.current_begin) < self.interval {
+        let index = if at >= self.current_start && at.since(self.current_start) < self.interval {
             self.current
         } else {
             self.find(at)
@@ -294,8 +294,8 @@ impl Series {
         &mut self.cells[index]
     }
 
-    /// The same where it is not the current cell: an earlier one, or one still to be made, which
-    /// becomes the current.
+    /// The index of a cell other than the current one: an earlier one, or a new one, which becomes
+    /// the current one.
     #[cold]
     fn find(&mut self, at: Nanos) -> usize {
         let mut index = self.index(at);
@@ -307,8 +307,7 @@ impl Series {
             self.fold();
             index = self.index(at);
         }
-        // Folding can only have brought `at` into a cell that exists, the last one, or left it
-        // beyond.
+        // After folding, `at` lies in the last cell or beyond it.
         if index >= self.cells.len() {
             self.cells.resize_with(index + 1, Cell::default);
         }
@@ -318,23 +317,23 @@ impl Series {
     }
 
     fn index(&self, at: Nanos) -> usize {
-        (at.since(self.begin).0 / self.interval.0) as usize
+        (at.since(self.start).0 / self.interval.0) as usize
     }
 
     fn set_current(&mut self, index: usize) {
         self.current = index;
-        self.current_begin = self.begin + self.interval * index as u64;
-        self.set_piece(self.current_begin);
+        self.current_start = self.start + self.interval * index as u64;
+        self.set_piece(self.current_start);
     }
 
-    /// Only when closed: the dense bins are empty.
+    /// Call it only when closed, with empty dense bins.
     fn set_piece(&mut self, at: Nanos) {
         self.piece.length = self.interval.min(self.blocks.length());
-        let index = at.since(self.begin).0 / self.piece.length.0;
-        self.piece.begin = self.begin + self.piece.length * index;
+        let index = at.since(self.start).0 / self.piece.length.0;
+        self.piece.start = self.start + self.piece.length * index;
     }
 
-    /// Join neighbours and double the interval. Only when closed: the dense bins are empty.
+    /// Merge neighbors and double the interval. Call it only when closed, with empty dense bins.
     fn fold(&mut self) {
         let joined = self.cells.len().div_ceil(2);
         for i in 0..joined {
@@ -352,13 +351,13 @@ impl Series {
     }
 }
 
-/// A series as it is saved and sent.
+/// The saved form of a series.
 #[derive(Serialize, Deserialize)]
 struct Wire {
-    begin: Nanos,
+    start: Nanos,
     interval: Span,
     cells: Vec<Cell>,
-    /// Earlier versions kept none.
+    /// Results of earlier versions have none.
     #[serde(default)]
     blocks: Blocks,
 }
@@ -366,7 +365,7 @@ struct Wire {
 impl From<Series> for Wire {
     fn from(mut s: Series) -> Self {
         s.close();
-        Self { begin: s.begin, interval: s.interval, cells: s.cells, blocks: s.blocks }
+        Self { start: s.start, interval: s.interval, cells: s.cells, blocks: s.blocks }
     }
 }
 
@@ -376,7 +375,7 @@ impl TryFrom<Wire> for Series {
     fn try_from(w: Wire) -> Result<Self, Self::Error> {
         let second = Span::from_secs(1).0;
         if !w.interval.0.is_multiple_of(second) || !(w.interval.0 / second).is_power_of_two() {
-            return Err("the interval of a series is no power of two of seconds");
+            return Err("the interval of a series is not 1 s times a power of two");
         }
         if w.cells.len() > CELLS_MAX {
             return Err("a series has more than 1,024 cells");
@@ -384,9 +383,9 @@ impl TryFrom<Wire> for Series {
         let ascend = |c: &Cell| c.bins.is_sorted_by(|a, b| a.0 < b.0);
         let inside = |c: &Cell| c.bins.last().is_none_or(|&(bin, _)| usize::from(bin) < BINS);
         if !w.cells.iter().all(|c| ascend(c) && inside(c)) {
-            return Err("the bins of a series do not ascend or are too many");
+            return Err("the bins of a series are not in ascending order or are out of range");
         }
-        let mut s = Self::new(w.begin);
+        let mut s = Self::new(w.start);
         s.interval = w.interval;
         s.blocks = w.blocks;
         s.cells.extend(w.cells);
@@ -397,18 +396,18 @@ impl TryFrom<Wire> for Series {
     }
 }
 
-/// Two series are equal when the same was counted, whether or not they are closed.
+/// Two series are equal if they recorded the same, whether or not they are closed.
 impl PartialEq for Series {
     fn eq(&self, other: &Self) -> bool {
         let (mut a, mut b) = (self.clone(), other.clone());
         a.close();
         b.close();
-        (a.begin, a.interval, a.cells, a.blocks) == (b.begin, b.interval, b.cells, b.blocks)
+        (a.start, a.interval, a.cells, a.blocks) == (b.start, b.interval, b.cells, b.blocks)
     }
 }
 
 impl Cell {
-    /// The quantile `q` of the response times, to 1.6 %; `None` where the sample cannot carry it.
+    /// The quantile `q` of the response times, to 1.6 %; `None` if the sample is too small.
     pub fn quantile(&self, q: f64) -> Option<Span> {
         let count: u64 = self.bins.iter().map(|&(_, n)| u64::from(n)).sum();
         if count == 0 || count < Hist::samples_needed(q) {
@@ -426,26 +425,26 @@ impl Cell {
         bin.map(|&(bin, _)| bin_value(bin).min(self.max))
     }
 
-    /// Add another cell of the same interval, or of its neighbour when intervals are joined.
+    /// Add another cell of the same interval, or the neighbor when intervals are merged.
     pub fn merge(&mut self, other: &Self) {
         let Self { started, replies, failed, bytes, max, bins } = other;
-        self.started += started;
-        self.replies += replies;
-        self.failed += failed;
-        self.bytes += bytes;
+        self.started = self.started.saturating_add(*started);
+        self.replies = self.replies.saturating_add(*replies);
+        self.failed = self.failed.saturating_add(*failed);
+        self.bytes = self.bytes.saturating_add(*bytes);
         self.max = self.max.max(*max);
         add_bins(&mut self.bins, bins.iter().copied());
     }
 }
 
-/// Add bins that come in ascending order, and take no more memory than they need.
+/// Add bins in ascending order, and release unused capacity.
 fn add_bins(bins: &mut Vec<(u16, u32)>, more: impl Iterator<Item = (u16, u32)>) {
     let mut sum = Vec::with_capacity(bins.len() + more.size_hint().0);
     add_bins_with(&mut sum, bins, more);
     bins.shrink_to_fit();
 }
 
-/// The same by way of `sum`, without a new allocation where there is room.
+/// The same, with the buffer `sum`: allocates only if the capacity is too small.
 fn add_bins_with(
     sum: &mut Vec<(u16, u32)>,
     bins: &mut Vec<(u16, u32)>,

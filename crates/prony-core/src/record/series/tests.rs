@@ -9,14 +9,18 @@ fn at(s: f64) -> Nanos {
 }
 
 #[test]
-fn bins_ascend_without_gaps_and_are_narrow() {
+fn bins_are_contiguous_and_narrow() {
     assert_eq!(bin_of(Span(BINNED_MAX)) as usize, BINS - 1);
     assert_eq!(bin_of(Span::MAX) as usize, BINS - 1);
     for bin in 0..BINS as u16 {
         let middle = bin_value(bin);
-        assert_eq!(bin_of(middle), bin, "the middle of bin {bin} lies in it");
+        assert_eq!(bin_of(middle), bin, "the midpoint of bin {bin} must lie in it");
         let (low, high) = bin_bounds(bin);
-        assert_eq!((bin_of(low), bin_of(high)), (bin, bin), "both ends of bin {bin} lie in it");
+        assert_eq!(
+            (bin_of(low), bin_of(high)),
+            (bin, bin),
+            "both ends of bin {bin} must lie in it"
+        );
         assert!(bin == 0 || bin_of(Span(low.0 - 1)) == bin - 1, "bin {bin}");
     }
     for ns in 0..10_000 {
@@ -31,22 +35,22 @@ fn bins_ascend_without_gaps_and_are_narrow() {
 
 proptest! {
     #[test]
-    fn a_bin_is_off_by_at_most_one_part_in_64(ns in 0..=BINNED_MAX) {
+    fn relative_error_of_a_bin_is_at_most_one_in_64(ns in 0..=BINNED_MAX) {
         let back = bin_value(bin_of(Span(ns))).0;
         prop_assert!(back.abs_diff(ns) * 64 <= ns);
     }
 }
 
 #[test]
-fn every_event_lands_in_its_interval() {
+fn counts_each_event_in_its_interval() {
     let mut s = Series::new(at(5.0));
     s.started(at(5.0));
     s.started(at(5.999));
     s.replied(at(5.999_999_999), Span(100), 10);
     s.replied(at(6.0), Span(3 * SEC), 20);
-    s.started(at(5.5)); // late, one interval back
-    s.replied(at(5.7), Span(200), 30); // late, with a bin of its own
-    s.replied(at(5.8), Span(100), 40); // late, in a bin that exists
+    s.started(at(5.5)); // late: one interval earlier
+    s.replied(at(5.7), Span(200), 30); // late: a new bin
+    s.replied(at(5.8), Span(100), 40); // late: an existing bin
     s.timed_out(at(8.2), Span(2 * SEC));
     s.failed(at(8.3));
     s.close();
@@ -60,14 +64,14 @@ fn every_event_lands_in_its_interval() {
 }
 
 #[test]
-fn before_the_begin_counts_as_the_first_cell() {
+fn events_before_the_start_count_in_the_first_cell() {
     let mut s = Series::new(at(5.0));
     s.started(at(1.0));
     assert_eq!(s.cells()[0].started, 1);
 }
 
 #[test]
-fn a_long_run_folds_and_loses_nothing() {
+fn merges_cells_of_a_long_run_without_loss() {
     let mut s = Series::new(Nanos::ZERO);
     let seconds = 5_000;
     for i in 0..seconds {
@@ -84,7 +88,7 @@ fn a_long_run_folds_and_loses_nothing() {
 }
 
 #[test]
-fn a_gap_longer_than_the_table_folds_as_often_as_needed() {
+fn folds_repeatedly_after_a_pause_longer_than_the_table() {
     let mut s = Series::new(Nanos::ZERO);
     s.replied(at(0.5), Span(7), 1);
     s.replied(at(1e6), Span(8), 1);
@@ -97,7 +101,7 @@ fn a_gap_longer_than_the_table_folds_as_often_as_needed() {
 }
 
 #[test]
-fn the_last_complete_interval_is_readable_while_counting() {
+fn last_complete_interval_is_readable_during_recording() {
     let mut s = Series::new(Nanos::ZERO);
     assert_eq!(s.last_complete(at(3.0)), Some((2, Cow::Owned(Cell::default()))));
     for i in 0..50 {
@@ -115,7 +119,7 @@ fn the_last_complete_interval_is_readable_while_counting() {
 }
 
 #[test]
-fn a_cell_tells_no_quantile_that_it_cannot_carry() {
+fn cell_reports_no_quantile_of_a_sample_that_is_too_small() {
     let mut s = Series::new(Nanos::ZERO);
     for i in 0..999_u64 {
         s.replied(Nanos(i), Span::from_micros(100 + i), 1);
@@ -141,7 +145,7 @@ fn filled(events: &[(u64, u64)]) -> Series {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn merging_is_counting_all_in_one(
+    fn merging_equals_recording_in_one_series(
         a in prop::collection::vec((0..3_000 * SEC, 0..10 * SEC), 0..80),
         b in prop::collection::vec((0..700 * SEC, 0..10 * SEC), 0..80),
     ) {
@@ -156,7 +160,7 @@ proptest! {
 }
 
 #[test]
-fn counting_goes_on_after_a_merge() {
+fn recording_continues_after_a_merge() {
     let mut s = filled(&[(0, 5)]);
     s.merge(&filled(&[(2 * SEC, 6)]));
     s.replied(Nanos(2 * SEC), Span(6), 0);

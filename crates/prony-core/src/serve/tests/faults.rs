@@ -3,13 +3,13 @@
 use super::{Rig, at, get, ms, replies};
 use crate::fault::Fault;
 use crate::machine::{CloseHow, Machine as _, StopRequest};
-use crate::serve::{CloseAfter, ServeLaw, Share, StatusMix};
+use crate::serve::{CloseAfter, ServerBehavior, Share, StatusMix};
 
 const N: usize = 20_000;
 
-/// Run many requests, each on its own connection where the law ends them.
-fn shares(law: ServeLaw) -> Rig {
-    let mut rig = Rig::new(law);
+/// Run many requests, each on its own connection if the behavior closes connections.
+fn shares(behavior: ServerBehavior) -> Rig {
+    let mut rig = Rig::new(behavior);
     for _ in 0..N {
         let link = rig.connect();
         rig.send(link, get("/"));
@@ -29,14 +29,14 @@ fn near(n: u64, p: f64) {
 }
 
 #[test]
-fn shares_are_kept() {
-    let law = ServeLaw {
+fn faults_have_the_configured_shares() {
+    let behavior = ServerBehavior {
         reset: Share(0.1),
         truncate: Share(0.2),
         statuses: "200:7,503:2,404:1".parse().unwrap(),
-        ..ServeLaw::default()
+        ..ServerBehavior::default()
     };
-    let rig = shares(law);
+    let rig = shares(behavior);
     let s = rig.served();
     near(s.resets, 0.1);
     near(s.truncated, 0.9 * 0.2);
@@ -47,12 +47,12 @@ fn shares_are_kept() {
 }
 
 #[test]
-fn one_part_of_the_law_does_not_disturb_another() {
+fn draws_of_one_fault_do_not_change_those_of_another() {
     let statuses: StatusMix = "200:1,503:1".parse().unwrap();
-    let plain = ServeLaw { statuses: statuses.clone(), ..ServeLaw::default() };
-    let hostile = ServeLaw { statuses, truncate: Share(0.3), ..ServeLaw::default() };
-    let said = |law: ServeLaw| {
-        let mut rig = Rig::new(law);
+    let plain = ServerBehavior { statuses: statuses.clone(), ..ServerBehavior::default() };
+    let hostile = ServerBehavior { statuses, truncate: Share(0.3), ..ServerBehavior::default() };
+    let said = |behavior: ServerBehavior| {
+        let mut rig = Rig::new(behavior);
         (0..200)
             .map(|_| {
                 let link = rig.connect();
@@ -65,28 +65,28 @@ fn one_part_of_the_law_does_not_disturb_another() {
 }
 
 #[test]
-fn a_reset_comes_after_what_was_to_be_answered_before() {
-    let mut rig = Rig::new(ServeLaw { reset: Share(1.0), ..ServeLaw::default() });
+fn reset_follows_earlier_replies() {
+    let mut rig = Rig::new(ServerBehavior { reset: Share(1.0), ..ServerBehavior::default() });
     let link = rig.connect();
     rig.send(link, get("/delay/5ms") + &get("/"));
     assert_eq!(rig.links[link].closed, None);
     rig.run_until(at(10));
     assert_eq!(rig.links[link].closed, Some((at(5), CloseHow::Reset)));
     assert_eq!(rig.text(link), "");
-    // What follows a reset is not read.
+    // Bytes after a reset are not read.
     assert_eq!((rig.served().requests, rig.served().resets), (1, 1));
 }
 
 #[test]
 fn truncation_cuts_body_or_head() {
-    let law = ServeLaw { truncate: Share(1.0), ..ServeLaw::default() };
+    let behavior = ServerBehavior { truncate: Share(1.0), ..ServerBehavior::default() };
     for (request, ends) in [
         (get("/bytes/100"), "Content-Length: 100\r\n\r\n".to_owned() + &pattern(50)),
         (get("/bytes/1"), "Content-Length: 1\r\n\r\n".into()),
         (get("/bytes/40000"), pattern(20_000 % 64)),
         (get("/status/204"), "HTTP/1.1 204 No Content\r\nServer: prony\r\n\r\n"[..21].into()),
     ] {
-        let mut rig = Rig::new(law.clone());
+        let mut rig = Rig::new(behavior.clone());
         let link = rig.connect();
         rig.send(link, &request);
         assert!(rig.text(link).ends_with(&ends), "{request}: {}", rig.text(link));
@@ -94,7 +94,7 @@ fn truncation_cuts_body_or_head() {
         assert_eq!(rig.links[link].closed, Some((at(0), CloseHow::Orderly)));
         assert_eq!((rig.served().truncated, rig.served().replies), (1, 0));
     }
-    let mut rig = Rig::new(ServeLaw { chunked: true, size: 100, ..law });
+    let mut rig = Rig::new(ServerBehavior { chunked: true, size: 100, ..behavior });
     let link = rig.connect();
     rig.send(link, get("/"));
     assert!(rig.text(link).ends_with(&format!("\r\n\r\n32\r\n{}\r\n", pattern(50))));
@@ -106,10 +106,10 @@ fn pattern(n: usize) -> String {
 }
 
 #[test]
-fn close_after_says_so_or_keeps_silent() {
+fn close_after_sends_connection_close_unless_silent() {
     for (silent, says) in [(false, true), (true, false)] {
         let close_after = Some(CloseAfter { requests: 3, silent });
-        let mut rig = Rig::new(ServeLaw { close_after, ..ServeLaw::default() });
+        let mut rig = Rig::new(ServerBehavior { close_after, ..ServerBehavior::default() });
         let link = rig.connect();
         rig.send(link, get("/").repeat(2));
         assert_eq!(rig.links[link].closed, None);
@@ -122,9 +122,9 @@ fn close_after_says_so_or_keeps_silent() {
 }
 
 #[test]
-fn a_close_waits_for_a_client_that_still_sends() {
+fn close_waits_for_a_client_that_still_sends() {
     let close_after = Some(CloseAfter { requests: 1, silent: false });
-    let mut rig = Rig::new(ServeLaw { close_after, ..ServeLaw::default() });
+    let mut rig = Rig::new(ServerBehavior { close_after, ..ServerBehavior::default() });
     let (a, b) = (rig.connect(), rig.connect());
     for link in [a, b] {
         rig.send(link, get("/").repeat(3));
@@ -140,8 +140,9 @@ fn a_close_waits_for_a_client_that_still_sends() {
 }
 
 #[test]
-fn idle_connections_are_closed_in_time() {
-    let mut rig = Rig::new(ServeLaw { idle_close: Some(ms(100)), ..ServeLaw::default() });
+fn closes_idle_connections_after_the_timeout() {
+    let mut rig =
+        Rig::new(ServerBehavior { idle_close: Some(ms(100)), ..ServerBehavior::default() });
     let (idle, busy, slow) = (rig.connect(), rig.connect(), rig.connect());
     rig.run_until(at(60));
     rig.send(busy, get("/"));
@@ -155,8 +156,8 @@ fn idle_connections_are_closed_in_time() {
 }
 
 #[test]
-fn a_dead_connection_leaves_its_requests_unanswered() {
-    let mut rig = Rig::new(ServeLaw::default());
+fn requests_of_a_reset_connection_count_as_unanswered() {
+    let mut rig = Rig::new(ServerBehavior::default());
     let link = rig.connect();
     rig.send(link, get("/delay/5ms").repeat(4));
     let id = rig.links[link].id;
@@ -164,7 +165,7 @@ fn a_dead_connection_leaves_its_requests_unanswered() {
     rig.poll();
     assert!(rig.links[link].closed.is_some());
     assert_eq!((rig.served().unanswered, rig.served().outstanding), (4, 0));
-    // The slot's next connection gets none of them.
+    // The next connection in the slot gets none of their replies.
     let next = rig.connect();
     assert_eq!(rig.links[next].id.slot, id.slot);
     rig.run_until(at(10));
@@ -174,8 +175,8 @@ fn a_dead_connection_leaves_its_requests_unanswered() {
 }
 
 #[test]
-fn a_drain_answers_what_is_outstanding_and_ends() {
-    let mut rig = Rig::new(ServeLaw::default());
+fn drain_answers_outstanding_requests_and_finishes() {
+    let mut rig = Rig::new(ServerBehavior::default());
     let (idle, busy, inside) = (rig.connect(), rig.connect(), rig.connect());
     rig.send(busy, get("/delay/50ms"));
     rig.send(inside, "GET / HT");
@@ -193,8 +194,8 @@ fn a_drain_answers_what_is_outstanding_and_ends() {
 }
 
 #[test]
-fn a_stop_at_once_drops_all() {
-    let mut rig = Rig::new(ServeLaw::default());
+fn immediate_stop_closes_all_connections() {
+    let mut rig = Rig::new(ServerBehavior::default());
     let link = rig.connect();
     rig.send(link, get("/delay/50ms"));
     rig.stop(StopRequest::Drain);
@@ -216,9 +217,10 @@ fn a_stop_at_once_drops_all() {
 }
 
 #[test]
-fn counters_add_up_and_survive_json() {
-    let mut a = shares(ServeLaw { reset: Share(0.5), ..ServeLaw::default() }).served().clone();
-    let b = shares(ServeLaw { size: 1, ..ServeLaw::default() }).served().clone();
+fn counters_add_up_and_round_trip_through_json() {
+    let mut a =
+        shares(ServerBehavior { reset: Share(0.5), ..ServerBehavior::default() }).served().clone();
+    let b = shares(ServerBehavior { size: 1, ..ServerBehavior::default() }).served().clone();
     a.merge(&b);
     assert_eq!(a.requests, 2 * N as u64);
     assert_eq!(a.statuses[&200], a.replies);
@@ -228,8 +230,8 @@ fn counters_add_up_and_survive_json() {
 }
 
 #[test]
-fn arrivals_are_kept_on_demand() {
-    let mut rig = Rig::new(ServeLaw::default());
+fn records_arrivals_on_demand() {
+    let mut rig = Rig::new(ServerBehavior::default());
     let link = rig.connect();
     rig.send(link, get("/"));
     rig.serve.record_arrivals();

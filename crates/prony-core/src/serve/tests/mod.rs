@@ -6,11 +6,12 @@ mod service;
 mod text;
 mod wire;
 
-use super::{Serve, ServeLaw, Served};
+use super::{Serve, Served, ServerBehavior};
 use crate::machine::{Action, CloseHow, Machine, StopRequest};
 use crate::units::{ConnId, Nanos, Span};
 
-/// A driver of one server: obeys the contract, moves the clock, keeps what was sent.
+/// A test driver of one server: follows the machine's contract, advances the clock, and records
+/// the output.
 struct Rig {
     serve: Serve,
     now: Nanos,
@@ -18,23 +19,28 @@ struct Rig {
     finished: bool,
 }
 
-/// One connection as its client sees it.
+/// The client side of a connection.
 struct Link {
     id: ConnId,
-    /// What came, and when.
+    /// Received bytes with their times.
     got: Vec<(Nanos, Vec<u8>)>,
     closed: Option<(Nanos, CloseHow)>,
-    /// Bytes that the socket still takes; `take_output` is called again when it is raised.
+    /// Free space in the socket buffer; an increase calls `take_output` again.
     window: usize,
     blocked: bool,
 }
 
 impl Rig {
-    fn new(law: ServeLaw) -> Self {
-        Self { serve: Serve::new(law, 7), now: Nanos::ZERO, links: Vec::new(), finished: false }
+    fn new(behavior: ServerBehavior) -> Self {
+        Self {
+            serve: Serve::new(behavior, 7),
+            now: Nanos::ZERO,
+            links: Vec::new(),
+            finished: false,
+        }
     }
 
-    /// Connect; returns the link's index.
+    /// Connect; return the index of the connection.
     fn connect(&mut self) -> usize {
         let id = self.serve.on_accepted(0, self.now).expect("accepted");
         assert!(self.links.iter().all(|l| l.id != id), "an id is used once");
@@ -62,7 +68,7 @@ impl Rig {
         self.poll();
     }
 
-    /// Let the socket take so many bytes more.
+    /// Increase the free space in the socket buffer.
     fn open_window(&mut self, link: usize, bytes: usize) {
         self.links[link].window = bytes;
         if self.links[link].blocked {
@@ -71,7 +77,7 @@ impl Rig {
         }
     }
 
-    /// Let the time pass, ticking at every deadline.
+    /// Advance the clock to `end`, with a tick at every deadline.
     fn run_until(&mut self, end: Nanos) {
         while let Some(at) = self.serve.deadline().filter(|&at| at <= end) {
             self.now = self.now.max(at);
@@ -133,7 +139,7 @@ impl Rig {
         String::from_utf8(self.bytes(link)).expect("text")
     }
 
-    /// The statuses of the replies that came, whose bodies all have their length.
+    /// The statuses of the received replies. Asserts that their bodies are complete.
     fn statuses(&self, link: usize) -> Vec<u16> {
         replies(&self.bytes(link)).into_iter().map(|r| r.status).collect()
     }
@@ -143,7 +149,7 @@ impl Rig {
     }
 }
 
-/// A reply as a client reads it.
+/// A parsed reply.
 #[derive(Debug, PartialEq)]
 struct Got {
     status: u16,
@@ -151,7 +157,7 @@ struct Got {
     body: Vec<u8>,
 }
 
-/// Take whole replies with a Content-Length (or neither body nor length) apart.
+/// Parse complete replies with a Content-Length, or without a body.
 fn replies(mut bytes: &[u8]) -> Vec<Got> {
     let mut all = Vec::new();
     while !bytes.is_empty() {

@@ -4,11 +4,11 @@ use expect_test::expect;
 
 use super::{Rig, at, get, replies};
 use crate::machine::CloseHow;
-use crate::serve::{Latency, ServeLaw};
+use crate::serve::{Latency, ServerBehavior};
 use crate::units::Span;
 
-fn answer(law: &ServeLaw, request: &str) -> String {
-    let mut rig = Rig::new(law.clone());
+fn answer(behavior: &ServerBehavior, request: &str) -> String {
+    let mut rig = Rig::new(behavior.clone());
     let link = rig.connect();
     rig.send(link, request);
     rig.run_until(at(10_000));
@@ -22,7 +22,7 @@ fn answer(law: &ServeLaw, request: &str) -> String {
 
 #[test]
 fn default_reply() {
-    let law = ServeLaw { size: 5, ..ServeLaw::default() };
+    let behavior = ServerBehavior { size: 5, ..ServerBehavior::default() };
     expect![[r#"
         HTTP/1.1 200 OK
         Server: prony
@@ -30,17 +30,17 @@ fn default_reply() {
         Content-Length: 5
 
         ABCDE"#]]
-    .assert_eq(&answer(&law, &get("/")));
-    assert_eq!(answer(&law, &get("/any/thing?x=/echo")), answer(&law, &get("/")));
-    assert_eq!(answer(&law, &get("http://host:80/x")), answer(&law, &get("/")));
-    assert_eq!(answer(&law, &get("HTTP://host?q")), answer(&law, &get("/")));
+    .assert_eq(&answer(&behavior, &get("/")));
+    assert_eq!(answer(&behavior, &get("/any/thing?x=/echo")), answer(&behavior, &get("/")));
+    assert_eq!(answer(&behavior, &get("http://host:80/x")), answer(&behavior, &get("/")));
+    assert_eq!(answer(&behavior, &get("HTTP://host?q")), answer(&behavior, &get("/")));
     let options = "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n";
-    assert_eq!(answer(&law, options), answer(&law, &get("/")));
+    assert_eq!(answer(&behavior, options), answer(&behavior, &get("/")));
 }
 
 #[test]
-fn head_has_the_headers_and_no_body() {
-    let law = ServeLaw { size: 5, ..ServeLaw::default() };
+fn head_reply_has_headers_and_no_body() {
+    let behavior = ServerBehavior { size: 5, ..ServerBehavior::default() };
     expect![[r#"
         HTTP/1.1 200 OK
         Server: prony
@@ -48,12 +48,12 @@ fn head_has_the_headers_and_no_body() {
         Content-Length: 5
 
     "#]]
-    .assert_eq(&answer(&law, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n"));
+    .assert_eq(&answer(&behavior, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n"));
 }
 
 #[test]
 fn connection_header_by_version() {
-    let law = ServeLaw { size: 1, ..ServeLaw::default() };
+    let behavior = ServerBehavior { size: 1, ..ServerBehavior::default() };
     for (request, says, closes) in [
         ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", None, false),
         ("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", Some("close"), true),
@@ -62,7 +62,7 @@ fn connection_header_by_version() {
         ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", Some("keep-alive"), false),
         ("GET / HTTP/1.0\r\nConnection: Keep-Alive, close\r\n\r\n", Some("close"), true),
     ] {
-        let text = answer(&law, request);
+        let text = answer(&behavior, request);
         let said = text.lines().find_map(|l| l.strip_prefix("Connection: "));
         assert_eq!((said, text.ends_with("(closed)")), (says, closes), "{request}");
     }
@@ -71,7 +71,7 @@ fn connection_header_by_version() {
 #[test]
 fn bytes_of_any_size() {
     for n in [0, 1, 63, 64, 16_383, 16_384, 16_385, 1_000_000] {
-        let mut rig = Rig::new(ServeLaw::default());
+        let mut rig = Rig::new(ServerBehavior::default());
         let link = rig.connect();
         rig.send(link, get(&format!("/bytes/{n}")) + &get("/bytes/3"));
         let got = replies(&rig.bytes(link));
@@ -83,8 +83,8 @@ fn bytes_of_any_size() {
 }
 
 #[test]
-fn status_and_its_bodies() {
-    let law = ServeLaw { size: 2, ..ServeLaw::default() };
+fn status_path_sets_status_and_body() {
+    let behavior = ServerBehavior { size: 2, ..ServerBehavior::default() };
     expect![[r#"
         HTTP/1.1 503 Service Unavailable
         Server: prony
@@ -92,22 +92,29 @@ fn status_and_its_bodies() {
         Content-Length: 2
 
         AB"#]]
-    .assert_eq(&answer(&law, &get("/status/503")));
-    assert_eq!(answer(&law, &get("/status/204")), "HTTP/1.1 204 No Content\nServer: prony\n\n");
-    assert_eq!(answer(&law, &get("/status/304")), "HTTP/1.1 304 Not Modified\nServer: prony\n\n");
-    assert!(answer(&law, &get("/status/299")).starts_with("HTTP/1.1 299 \n"));
+    .assert_eq(&answer(&behavior, &get("/status/503")));
+    assert_eq!(
+        answer(&behavior, &get("/status/204")),
+        "HTTP/1.1 204 No Content\nServer: prony\n\n"
+    );
+    assert_eq!(
+        answer(&behavior, &get("/status/304")),
+        "HTTP/1.1 304 Not Modified\nServer: prony\n\n"
+    );
+    assert!(answer(&behavior, &get("/status/299")).starts_with("HTTP/1.1 299 \n"));
     for wrong in ["/status/100", "/status/600", "/status/", "/status/x", "/bytes/", "/bytes/-1"] {
-        assert!(answer(&law, &get(wrong)).starts_with("HTTP/1.1 404 Not Found\n"), "{wrong}");
+        assert!(answer(&behavior, &get(wrong)).starts_with("HTTP/1.1 404 Not Found\n"), "{wrong}");
     }
     for wrong in ["/bytes/9999999999999999", "/delay/soon", "/delay/2h", "/delay", "/echo/x"] {
-        assert!(answer(&law, &get(wrong)).starts_with("HTTP/1.1 404 Not Found\n"), "{wrong}");
+        assert!(answer(&behavior, &get(wrong)).starts_with("HTTP/1.1 404 Not Found\n"), "{wrong}");
     }
 }
 
 #[test]
-fn delay_replaces_the_laws_time() {
-    let law = ServeLaw { latency: Latency::Fixed(Span::from_secs(1)), ..ServeLaw::default() };
-    let mut rig = Rig::new(law);
+fn delay_path_replaces_the_service_time() {
+    let behavior =
+        ServerBehavior { latency: Latency::Fixed(Span::from_secs(1)), ..ServerBehavior::default() };
+    let mut rig = Rig::new(behavior);
     let (a, b) = (rig.connect(), rig.connect());
     rig.send(a, get("/delay/30ms"));
     rig.send(b, get("/"));
@@ -117,8 +124,8 @@ fn delay_replaces_the_laws_time() {
 }
 
 #[test]
-fn echo_of_both_framings() {
-    let law = ServeLaw::default();
+fn echoes_bodies_of_both_framings() {
+    let behavior = ServerBehavior::default();
     let expected = expect![[r#"
         HTTP/1.1 200 OK
         Server: prony
@@ -132,14 +139,14 @@ fn echo_of_both_framings() {
         "{head}Transfer-Encoding: chunked\r\n\r\n\
          5;x=\"y\"\r\nhello\r\n006\r\n world\r\n0\r\nT: x\r\n\r\n"
     );
-    expected.assert_eq(&answer(&law, &plain));
-    expected.assert_eq(&answer(&law, &chunked));
-    assert!(answer(&law, &get("/echo")).ends_with("Content-Length: 0\n\n"));
+    expected.assert_eq(&answer(&behavior, &plain));
+    expected.assert_eq(&answer(&behavior, &chunked));
+    assert!(answer(&behavior, &get("/echo")).ends_with("Content-Length: 0\n\n"));
 }
 
 #[test]
-fn a_body_that_nobody_wants_is_passed_over() {
-    let mut rig = Rig::new(ServeLaw::default());
+fn unused_request_bodies_are_skipped() {
+    let mut rig = Rig::new(ServerBehavior::default());
     let link = rig.connect();
     let body = "GET /status/500 HTTP/1.1\r\nHost: a\r\n\r\n";
     let post = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -149,22 +156,22 @@ fn a_body_that_nobody_wants_is_passed_over() {
 
 #[test]
 fn chunked_replies() {
-    let law = ServeLaw { size: 20_000, chunked: true, ..ServeLaw::default() };
-    let text = answer(&law, &get("/"));
+    let behavior = ServerBehavior { size: 20_000, chunked: true, ..ServerBehavior::default() };
+    let text = answer(&behavior, &get("/"));
     let (head, body) = text.split_once("\n\n").unwrap();
     assert!(head.ends_with("Transfer-Encoding: chunked") && !head.contains("Content-Length"));
     let (size, rest) = body.split_once('\n').unwrap();
     assert_eq!((size, &rest[16_384..16_390]), ("4000", "\ne20\nA"));
     assert!(rest.ends_with("f\n0\n\n"), "{}", &rest[rest.len() - 20..]);
     assert_eq!(body.len(), 5 + 16_384 + 1 + 4 + 3_616 + 1 + 3);
-    assert!(answer(&law, &get("/bytes/0")).ends_with("chunked\n\n0\n\n"));
-    assert!(answer(&law, "GET / HTTP/1.0\r\n\r\n").contains("Content-Length: 20000"));
-    assert!(answer(&law, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n").ends_with("chunked\n\n"));
+    assert!(answer(&behavior, &get("/bytes/0")).ends_with("chunked\n\n0\n\n"));
+    assert!(answer(&behavior, "GET / HTTP/1.0\r\n\r\n").contains("Content-Length: 20000"));
+    assert!(answer(&behavior, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n").ends_with("chunked\n\n"));
 }
 
 #[test]
-fn continue_comes_first_and_in_order() {
-    let mut rig = Rig::new(ServeLaw { size: 0, ..ServeLaw::default() });
+fn continue_precedes_the_reply_and_keeps_order() {
+    let mut rig = Rig::new(ServerBehavior { size: 0, ..ServerBehavior::default() });
     let link = rig.connect();
     let post =
         "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";

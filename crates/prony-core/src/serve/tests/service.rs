@@ -4,12 +4,12 @@ use std::num::NonZeroU32;
 
 use super::{Rig, at, get, ms};
 use crate::rng::{self, Stream};
-use crate::serve::{Change, Latency, ServeLaw, Share, Stalls};
+use crate::serve::{Change, Latency, ServerBehavior, Share, Stalls};
 use crate::units::{Nanos, Span};
 
 /// Response times of requests that arrive at these times, each on its own connection.
-fn responses(law: ServeLaw, arrivals: impl Iterator<Item = Nanos>) -> Vec<Span> {
-    let mut rig = Rig::new(law);
+fn responses(behavior: ServerBehavior, arrivals: impl Iterator<Item = Nanos>) -> Vec<Span> {
+    let mut rig = Rig::new(behavior);
     let mut free = Vec::new();
     let mut busy: Vec<(usize, Nanos)> = Vec::new();
     let mut all = Vec::new();
@@ -48,13 +48,14 @@ fn mean(all: &[Span]) -> f64 {
     all.iter().map(|t| t.as_secs_f64()).sum::<f64>() / all.len() as f64
 }
 
-/// The largest distance between the sample's distribution and the law's, times the square root of
-/// the sample's size; it exceeds 1.95 with a probability of 0.001 if the sample is of the law.
-fn ks(mut sample: Vec<Span>, law: impl Fn(f64) -> f64) -> f64 {
+/// The Kolmogorov-Smirnov statistic: the largest distance between the empirical distribution
+/// function and `cdf`, times the square root of the sample size. If `cdf` is correct, it exceeds
+/// 1.95 with a probability of 0.001.
+fn ks(mut sample: Vec<Span>, cdf: impl Fn(f64) -> f64) -> f64 {
     sample.sort_unstable();
     let n = sample.len() as f64;
     let far = |(i, t): (usize, &Span)| {
-        let p = law(t.as_secs_f64());
+        let p = cdf(t.as_secs_f64());
         (p - i as f64 / n).abs().max((p - (i + 1) as f64 / n).abs())
     };
     sample.iter().enumerate().map(far).fold(0.0, f64::max) * n.sqrt()
@@ -62,10 +63,10 @@ fn ks(mut sample: Vec<Span>, law: impl Fn(f64) -> f64) -> f64 {
 
 fn drawn(latency: Latency) -> Vec<Span> {
     let arrivals = (0..10_000).map(|k| Nanos::ZERO + Span::from_secs(k));
-    responses(ServeLaw { latency, ..ServeLaw::default() }, arrivals)
+    responses(ServerBehavior { latency, ..ServerBehavior::default() }, arrivals)
 }
 
-/// By trapezoids under the density: plain, and exact enough for a test.
+/// By the trapezoidal rule, which is accurate enough for a test.
 fn normal_cdf(x: f64) -> f64 {
     let steps = 300;
     let (from, h) = (-8.0, (x.max(-8.0) + 8.0) / f64::from(steps));
@@ -77,7 +78,7 @@ fn normal_cdf(x: f64) -> f64 {
 }
 
 #[test]
-fn latencies_follow_their_laws() {
+fn latencies_follow_their_distributions() {
     let all = drawn(Latency::Exponential(ms(10)));
     assert!(ks(all, |t| 1.0 - (-t / 0.01).exp()) < 1.95);
     let all = drawn(Latency::Uniform(ms(10), ms(30)));
@@ -94,32 +95,32 @@ fn latencies_follow_their_laws() {
 }
 
 #[test]
-fn without_workers_nobody_waits() {
-    let law = ServeLaw { latency: Latency::Fixed(ms(10)), ..ServeLaw::default() };
-    let all = responses(law, (0..1_000).map(|k| Nanos::ZERO + ms(1) * k));
+fn requests_do_not_wait_without_a_worker_limit() {
+    let behavior = ServerBehavior { latency: Latency::Fixed(ms(10)), ..ServerBehavior::default() };
+    let all = responses(behavior, (0..1_000).map(|k| Nanos::ZERO + ms(1) * k));
     assert!(all.iter().all(|&t| t == ms(10)));
 }
 
 #[test]
 fn service_times_step_and_drift() {
     let change = |factor, at| Some(Change { factor, at: ms(at) });
-    let fixed = ServeLaw { latency: Latency::Fixed(ms(10)), ..ServeLaw::default() };
-    let taken = |law: ServeLaw| responses(law, (0..6).map(|k| at(100 + k * 100)));
-    let step = ServeLaw { step: change(3.0, 200), ..fixed.clone() };
+    let fixed = ServerBehavior { latency: Latency::Fixed(ms(10)), ..ServerBehavior::default() };
+    let taken = |behavior: ServerBehavior| responses(behavior, (0..6).map(|k| at(100 + k * 100)));
+    let step = ServerBehavior { step: change(3.0, 200), ..fixed.clone() };
     assert_eq!(taken(step), [10, 10, 30, 30, 30, 30].map(ms));
-    let drift = ServeLaw { drift: change(5.0, 400), ..fixed.clone() };
+    let drift = ServerBehavior { drift: change(5.0, 400), ..fixed.clone() };
     assert_eq!(taken(drift.clone()), [10, 20, 30, 40, 50, 50].map(ms));
-    let both = ServeLaw { step: change(0.5, 500), ..drift };
+    let both = ServerBehavior { step: change(0.5, 500), ..drift };
     assert_eq!(taken(both), [10, 20, 30, 40, 50, 25].map(ms));
-    assert_eq!(taken(ServeLaw { drift: change(2.0, 0), ..fixed }), [20; 6].map(ms));
+    assert_eq!(taken(ServerBehavior { drift: change(2.0, 0), ..fixed }), [20; 6].map(ms));
 }
 
-fn station(workers: u32, latency: Latency) -> ServeLaw {
-    ServeLaw { workers: NonZeroU32::new(workers), latency, ..ServeLaw::default() }
+fn station(workers: u32, latency: Latency) -> ServerBehavior {
+    ServerBehavior { workers: NonZeroU32::new(workers), latency, ..ServerBehavior::default() }
 }
 
 #[test]
-fn a_station_serves_in_order_of_arrival() {
+fn serves_in_order_of_arrival() {
     let mut rig = Rig::new(station(2, Latency::Fixed(ms(10))));
     let links: Vec<usize> = (0..5).map(|_| rig.connect()).collect();
     for &link in &links {
@@ -132,13 +133,13 @@ fn a_station_serves_in_order_of_arrival() {
 }
 
 #[test]
-fn a_late_tick_does_not_slow_the_station() {
+fn late_tick_does_not_delay_later_services() {
     let mut rig = Rig::new(station(1, Latency::Fixed(ms(10))));
     let links: Vec<usize> = (0..5).map(|_| rig.connect()).collect();
     for &link in &links {
         rig.send(link, get("/"));
     }
-    // All that is done by 37 ms is answered then; what is in service began at 30, not at 37.
+    // All requests done by 37 ms are answered then; the one in service started at 30 ms, not at 37.
     rig.now = at(37);
     rig.run_until(at(37));
     rig.run_until(at(1_000));
@@ -147,7 +148,7 @@ fn a_late_tick_does_not_slow_the_station() {
 }
 
 #[test]
-fn the_dead_do_not_hold_up_the_queue() {
+fn closed_connections_do_not_delay_the_queue() {
     let mut rig = Rig::new(station(1, Latency::Fixed(ms(10))));
     let links: Vec<usize> = (0..3).map(|_| rig.connect()).collect();
     for &link in &links {
@@ -167,7 +168,7 @@ fn the_dead_do_not_hold_up_the_queue() {
 }
 
 #[test]
-fn queue_of_one_worker_is_as_theory_says() {
+fn one_worker_matches_the_m_m_1_queue() {
     // M/M/1: response times are exponential with mean 1 / (mu - lambda).
     let all = responses(station(1, Latency::Exponential(ms(10))), poisson(100_000, ms(20)));
     let mean = mean(&all);
@@ -175,7 +176,7 @@ fn queue_of_one_worker_is_as_theory_says() {
 }
 
 #[test]
-fn queue_of_many_workers_is_as_theory_says() {
+fn many_workers_match_the_m_m_c_queue() {
     // M/M/c with c = 4, service 10 ms, an arrival every 3.125 ms: offered load a = 3.2.
     let (a, c) = (3.2_f64, 4);
     let term = |k: i32| a.powi(k) / (1..=k).map(f64::from).product::<f64>();
@@ -195,7 +196,7 @@ fn stalls(text: &str) -> Stalls {
 }
 
 #[test]
-fn work_stands_still_while_frozen() {
+fn service_is_suspended_during_a_freeze() {
     for (text, from, work, done) in [
         ("none", 5, 10, 15),
         ("2s@+4s", 0, 10, 10),
@@ -212,7 +213,7 @@ fn work_stands_still_while_frozen() {
         ("1s@10s", 0, 25_000, 27_000),
         ("1s@10s", 20_500, 9_000, 31_000 - 1_000),
         ("1s@10s", 20_500, 9_001, 31_001),
-        // Those that touch or overlap are one.
+        // Adjacent and overlapping freezes are merged.
         ("1s@10s,500ms@+9500ms,1s@+10900ms", 9_499, 2, 11_901),
         ("1s@+1s,3s@+500ms", 600, 1, 3_501),
     ] {
@@ -222,14 +223,14 @@ fn work_stands_still_while_frozen() {
 }
 
 #[test]
-fn the_freeze_costs_what_arithmetic_says() {
+fn freeze_delays_requests_by_the_expected_amount() {
     // 1,000 requests in 10 s, served in 2 ms; frozen from second 4 to 6 after the first.
-    let law = ServeLaw {
+    let behavior = ServerBehavior {
         latency: Latency::Fixed(ms(2)),
         stalls: stalls("2s@+4s"),
-        ..ServeLaw::default()
+        ..ServerBehavior::default()
     };
-    let mut all = responses(law, (0..1_000).map(|k| Nanos::ZERO + ms(10) * k));
+    let mut all = responses(behavior, (0..1_000).map(|k| Nanos::ZERO + ms(10) * k));
     all.sort_unstable();
     assert_eq!(all[..800], vec![ms(2); 800]);
     let touched: Vec<Span> = (1..=200).map(|k| ms(10 * k + 2)).collect();
@@ -237,18 +238,18 @@ fn the_freeze_costs_what_arithmetic_says() {
 }
 
 #[test]
-fn nothing_is_answered_while_frozen_even_if_late() {
-    let law = ServeLaw {
+fn sends_no_reply_during_a_freeze_even_if_late() {
+    let behavior = ServerBehavior {
         latency: Latency::Fixed(ms(2)),
         stalls: stalls("1s@+10ms"),
-        ..ServeLaw::default()
+        ..ServerBehavior::default()
     };
-    let mut rig = Rig::new(law);
+    let mut rig = Rig::new(behavior);
     let link = rig.connect();
     rig.send(link, get("/"));
     rig.run_until(at(7));
     rig.send(link, get("/"));
-    // Due at 9 ms, but the driver comes only at 11 ms, when all is frozen.
+    // Due at 9 ms, but the driver ticks only at 11 ms, during the freeze.
     rig.now = at(11);
     rig.run_until(at(500));
     assert_eq!(rig.links[link].got.len(), 1);
@@ -261,17 +262,17 @@ fn nothing_is_answered_while_frozen_even_if_late() {
 }
 
 #[test]
-fn what_a_freeze_holds_up_is_counted() {
-    // With one worker, whoever waits for it meanwhile is served in no more than its time.
+fn counts_requests_extended_by_a_freeze() {
+    // With one worker, the service time of requests that wait for it is not extended.
     let stalls = stalls("1s@+1s");
     for (workers, frozen) in [(None, 2), (NonZeroU32::new(1), 1)] {
-        let law = ServeLaw {
+        let behavior = ServerBehavior {
             latency: Latency::Fixed(ms(2)),
             stalls: stalls.clone(),
             workers,
-            ..ServeLaw::default()
+            ..ServerBehavior::default()
         };
-        let mut rig = Rig::new(law);
+        let mut rig = Rig::new(behavior);
         for t in [0, 999, 1_500, 2_001] {
             rig.run_until(at(t));
             let link = rig.connect();
@@ -284,7 +285,7 @@ fn what_a_freeze_holds_up_is_counted() {
 
 #[test]
 fn pipelined_replies_keep_their_order() {
-    let mut rig = Rig::new(ServeLaw::default());
+    let mut rig = Rig::new(ServerBehavior::default());
     let link = rig.connect();
     let paths = ["/delay/30ms", "/status/201", "/delay/10ms", "/status/503"];
     rig.send(link, paths.map(get).concat());

@@ -2,32 +2,34 @@
 
 use expect_test::{Expect, expect};
 
-use crate::serve::{CloseAfter, Latency, LawError, ServeLaw, Share, Stall, Stalls, StatusMix};
+use crate::serve::{
+    BehaviorError, CloseAfter, Latency, ServerBehavior, Share, Stall, Stalls, StatusMix,
+};
 use crate::units::Span;
 
 #[test]
-fn laws_read_and_print_back() {
+fn behaviors_round_trip_through_text() {
     let ms = Span::from_millis;
-    for (text, law, canonical) in [
+    for (text, behavior, canonical) in [
         ("none", Latency::None, "none"),
         ("fixed:2ms", Latency::Fixed(ms(2)), "fixed:2ms"),
         ("2ms", Latency::Fixed(ms(2)), "fixed:2ms"),
         ("exp:1ms", Latency::Exponential(ms(1)), "exp:1ms"),
         (
-            "lognormal:1ms,0.5",
+            "lognormal:1ms:0.5",
             Latency::LogNormal { median: ms(1), sigma: 0.5 },
-            "lognormal:1ms,0.5",
+            "lognormal:1ms:0.5",
         ),
-        ("uniform:1ms..3ms", Latency::Uniform(ms(1), ms(3)), "uniform:1ms..3ms"),
+        ("uniform:1ms:3ms", Latency::Uniform(ms(1), ms(3)), "uniform:1ms:3ms"),
         (
-            "bimodal:1ms, 100ms, 1%",
+            "bimodal:1ms:100ms:1%",
             Latency::Bimodal { fast: ms(1), slow: ms(100), share: Share(0.01) },
-            "bimodal:1ms,100ms,0.01",
+            "bimodal:1ms:100ms:0.01",
         ),
     ] {
-        assert_eq!(text.parse(), Ok(law), "{text}");
-        assert_eq!(law.to_string(), canonical);
-        assert_eq!(canonical.parse(), Ok(law));
+        assert_eq!(text.parse(), Ok(behavior), "{text}");
+        assert_eq!(behavior.to_string(), canonical);
+        assert_eq!(canonical.parse(), Ok(behavior));
     }
     let stalls = Stalls(vec![
         Stall::Every { length: Span::from_secs(1), period: Span::from_secs(10) },
@@ -48,24 +50,27 @@ fn laws_read_and_print_back() {
 }
 
 #[test]
-fn a_law_survives_json() {
-    let law = ServeLaw {
-        latency: "lognormal:1ms,0.5".parse().unwrap(),
+fn behavior_round_trips_through_json() {
+    let behavior = ServerBehavior {
+        latency: "lognormal:1ms:0.5".parse().unwrap(),
         stalls: "1s@10s".parse().unwrap(),
         workers: std::num::NonZeroU32::new(3),
         close_after: Some("9,silent".parse().unwrap()),
         reset: Share(0.125),
-        ..ServeLaw::default()
+        ..ServerBehavior::default()
     };
-    let json = serde_json::to_string(&law).unwrap();
-    assert_eq!(serde_json::from_str::<ServeLaw>(&json).unwrap(), law);
-    let of_nothing: ServeLaw = serde_json::from_str("{}").unwrap();
-    assert_eq!(of_nothing, ServeLaw::default());
-    let wrong = serde_json::from_str::<ServeLaw>(r#"{"stalls":"3s@2s"}"#).unwrap_err();
-    assert!(wrong.to_string().contains("a freeze as long as its period"), "{wrong}");
+    let json = serde_json::to_string(&behavior).unwrap();
+    assert_eq!(serde_json::from_str::<ServerBehavior>(&json).unwrap(), behavior);
+    let of_nothing: ServerBehavior = serde_json::from_str("{}").unwrap();
+    assert_eq!(of_nothing, ServerBehavior::default());
+    let wrong = serde_json::from_str::<ServerBehavior>(r#"{"stalls":"3s@2s"}"#).unwrap_err();
+    assert!(wrong.to_string().contains("a freeze must be shorter than its period"), "{wrong}");
 }
 
-fn refused<T: std::str::FromStr<Err = LawError> + std::fmt::Debug>(texts: &[&str], is: Expect) {
+fn refused<T: std::str::FromStr<Err = BehaviorError> + std::fmt::Debug>(
+    texts: &[&str],
+    is: Expect,
+) {
     let all: Vec<String> = texts.iter().map(|t| t.parse::<T>().unwrap_err().to_string()).collect();
     let (_, form) = all[0].split_once("; ").unwrap();
     let mut shown = String::new();
@@ -77,7 +82,7 @@ fn refused<T: std::str::FromStr<Err = LawError> + std::fmt::Debug>(texts: &[&str
 }
 
 #[test]
-fn each_mistake_in_a_law_has_its_sentence() {
+fn rejects_malformed_latencies() {
     refused::<Latency>(
         &[
             "",
@@ -86,33 +91,33 @@ fn each_mistake_in_a_law_has_its_sentence() {
             "exp",
             "gamma:1ms",
             "lognormal:1ms",
-            "lognormal:1ms,x",
-            "lognormal:1ms,11",
+            "lognormal:1ms:x",
+            "lognormal:1ms:11",
             "uniform:3ms",
-            "uniform:3ms..1ms",
-            "bimodal:1ms,2ms",
-            "bimodal:1ms,2ms,150%",
+            "uniform:3ms:1ms",
+            "bimodal:1ms:2ms",
+            "bimodal:1ms:2ms:150%",
         ],
         expect![[r#"
-            latency '': not a time
-            latency 'soon': not a time
-            latency 'fixed:': not a time
-            latency 'exp': not a time
-            latency 'gamma:1ms': no such law
-            latency 'lognormal:1ms': no MEDIAN,SIGMA
-            latency 'lognormal:1ms,x': SIGMA is no number
-            latency 'lognormal:1ms,11': SIGMA is not between 0 and 10
-            latency 'uniform:3ms': no LO..HI
-            latency 'uniform:3ms..1ms': LO is above HI
-            latency 'bimodal:1ms,2ms': no FAST,SLOW,SHARE
-            latency 'bimodal:1ms,2ms,150%': SHARE is not within 0 to 1
-            write none, fixed:2ms, exp:1ms, lognormal:1ms,0.5, uniform:1ms..3ms
-            or bimodal:1ms,100ms,1%"#]],
+            latency '': '' is not a time: a number is missing
+            latency 'soon': unknown distribution 'soon'
+            latency 'fixed:': '' is not a time: a number is missing
+            latency 'exp': '' is not a time: a number is missing
+            latency 'gamma:1ms': unknown distribution 'gamma'
+            latency 'lognormal:1ms': the form is lognormal:MEDIAN:SIGMA
+            latency 'lognormal:1ms:x': SIGMA is not a number
+            latency 'lognormal:1ms:11': SIGMA is not between 0 and 10
+            latency 'uniform:3ms': the form is uniform:LOW:HIGH
+            latency 'uniform:3ms:1ms': 3ms is longer than 1ms
+            latency 'bimodal:1ms:2ms': the form is bimodal:FAST:SLOW:SHARE
+            latency 'bimodal:1ms:2ms:150%': SHARE is not between 0 and 1
+            write none, fixed:2ms, exp:1ms, lognormal:1ms:0.5, uniform:1ms:3ms
+            or bimodal:1ms:100ms:1%"#]],
     );
 }
 
 #[test]
-fn each_mistake_has_its_sentence() {
+fn rejects_malformed_behaviors() {
     refused::<Stalls>(
         &["", "1s", "1s@", "x@1s", "0s@1s", "1s@1s", "1s@5s,1s@7s", "1s@+x"],
         expect![[r#"
@@ -120,21 +125,21 @@ fn each_mistake_has_its_sentence() {
             stall '1s': no @
             stall '1s@': not a time
             stall 'x@1s': not a time
-            stall '0s@1s': a freeze of no length
-            stall '1s@1s': a freeze as long as its period
-            stall '1s@5s,1s@7s': more than one that repeats
+            stall '0s@1s': the length of a freeze is zero
+            stall '1s@1s': a freeze must be shorter than its period
+            stall '1s@5s,1s@7s': only one freeze may repeat
             stall '1s@+x': not a time
             write 1s@10s (1 s every 10 s)
-            or 2s@+4s (once, 4 s after the first request), several joined by commas"#]],
+            or 2s@+4s (once, 4 s after the first request), separated by commas"#]],
     );
     refused::<StatusMix>(
         &["", "100", "ok", "200:x", "200:0"],
         expect![[r#"
             status '': not a status
-            status '100': a status outside 200 to 599
+            status '100': a status is not between 200 and 599
             status 'ok': not a status
-            status '200:x': a weight that is no number
-            status '200:0': a weight of 0
+            status '200:x': a weight is not a number
+            status '200:0': a weight is 0
             write 200,
             or statuses with weights such as 200:99,503:1"#]],
     );
@@ -142,7 +147,7 @@ fn each_mistake_has_its_sentence() {
         &["", "0", "3,loud", "x"],
         expect![[r#"
             number of requests before a close '': not a number
-            number of requests before a close '0': it is at least 1
+            number of requests before a close '0': it must be at least 1
             number of requests before a close '3,loud': only 'silent' may follow the number
             number of requests before a close 'x': not a number
             write 100
@@ -153,9 +158,9 @@ fn each_mistake_has_its_sentence() {
         expect![[r#"
             share '': not a number
             share 'x': not a number
-            share '101%': not within 0 to 1
-            share '-1%': not within 0 to 1
-            share 'NaN': not within 0 to 1
+            share '101%': not between 0 and 1
+            share '-1%': not between 0 and 1
+            share 'NaN': not between 0 and 1
             write 0.1%
             or 0.001"#]],
     );

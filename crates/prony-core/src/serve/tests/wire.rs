@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::{Rig, at, get, replies};
 use crate::machine::CloseHow;
-use crate::serve::{HEAD_LIMIT, ServeLaw};
+use crate::serve::{HEAD_LIMIT, ServerBehavior};
 
-/// Each refusal: what is sent after which it must come, and its status.
+/// Malformed requests, each with the status of the expected reply.
 fn malformed() -> Vec<(String, u16)> {
     let h = "Host: a\r\n";
     let post = |fields: &str| format!("POST / HTTP/1.1\r\n{h}{fields}\r\n");
@@ -77,11 +77,11 @@ fn malformed() -> Vec<(String, u16)> {
 }
 
 #[test]
-fn each_malformed_request_is_refused() {
-    let law = ServeLaw { max_body: 100, ..ServeLaw::default() };
+fn rejects_malformed_requests() {
+    let behavior = ServerBehavior { max_body: 100, ..ServerBehavior::default() };
     for (bytes, status) in malformed() {
         let shown = &bytes[..bytes.len().min(100)];
-        let mut rig = Rig::new(law.clone());
+        let mut rig = Rig::new(behavior.clone());
         let link = rig.connect();
         rig.send(link, get("/") + &bytes);
         let got = replies(&rig.bytes(link));
@@ -91,7 +91,7 @@ fn each_malformed_request_is_refused() {
         assert!(got[1].body.ends_with(b"\n"), "the reply says why");
         let s = rig.served();
         assert_eq!((s.requests, s.bad_requests, s.replies), (1, 1, 2));
-        // What else the client sends is thrown away, and after a while the connection is closed.
+        // Further input is discarded, and the connection is closed after a timeout.
         rig.send(link, get("/"));
         assert_eq!(rig.links[link].closed, None);
         rig.run_until(at(5_000));
@@ -101,10 +101,10 @@ fn each_malformed_request_is_refused() {
 }
 
 #[test]
-fn refusals_do_not_depend_on_the_segmentation() {
-    let law = ServeLaw { max_body: 100, ..ServeLaw::default() };
+fn rejections_do_not_depend_on_segmentation() {
+    let behavior = ServerBehavior { max_body: 100, ..ServerBehavior::default() };
     for (bytes, status) in malformed().into_iter().filter(|(bytes, _)| bytes.len() < 300) {
-        let mut rig = Rig::new(law.clone());
+        let mut rig = Rig::new(behavior.clone());
         let link = rig.connect();
         for b in bytes.bytes() {
             rig.send(link, [b]);
@@ -114,8 +114,8 @@ fn refusals_do_not_depend_on_the_segmentation() {
 }
 
 #[test]
-fn what_is_at_the_limits_is_taken() {
-    let law = ServeLaw { max_body: 100, ..ServeLaw::default() };
+fn accepts_requests_at_the_limits() {
+    let behavior = ServerBehavior { max_body: 100, ..ServerBehavior::default() };
     let h = "Host: a\r\n";
     let first = format!("GET / HTTP/1.1\r\n{h}A: ");
     let fill = HEAD_LIMIT - first.len() - 4;
@@ -129,7 +129,7 @@ fn what_is_at_the_limits_is_taken() {
         format!("POST / HTTP/1.1\r\n{h}Content-Length: 0\r\n\r\n"),
         format!("POST / HTTP/1.1\r\n{h}Transfer-Encoding: Chunked\r\n\r\n0 ; x\r\n\r\n"),
     ] {
-        let mut rig = Rig::new(law.clone());
+        let mut rig = Rig::new(behavior.clone());
         let link = rig.connect();
         rig.send(link, request.clone() + &get("/status/201"));
         assert_eq!(rig.statuses(link), [200, 201], "{:?}", &request[..60.min(request.len())]);
@@ -137,10 +137,10 @@ fn what_is_at_the_limits_is_taken() {
 }
 
 #[test]
-fn a_head_over_the_limit_by_one_byte_is_not() {
+fn rejects_a_head_one_byte_over_the_limit() {
     let first = "GET / HTTP/1.1\r\nHost: a\r\nA: ";
     let fill = HEAD_LIMIT - first.len() - 3;
-    let mut rig = Rig::new(ServeLaw::default());
+    let mut rig = Rig::new(ServerBehavior::default());
     let link = rig.connect();
     rig.send(link, format!("{first}{}\r\n\r\n", "x".repeat(fill)));
     assert_eq!(rig.statuses(link), [431]);
@@ -168,14 +168,14 @@ fn conversation() -> (String, Vec<u16>) {
 
 proptest! {
     #[test]
-    fn segmentation_changes_nothing(cuts in prop::collection::vec(0..600usize, 0..40)) {
+    fn replies_do_not_depend_on_segmentation(cuts in prop::collection::vec(0..600usize, 0..40)) {
         let (text, statuses) = conversation();
-        let mut whole = Rig::new(ServeLaw::default());
+        let mut whole = Rig::new(ServerBehavior::default());
         let link = whole.connect();
         whole.send(link, &text);
         prop_assert_eq!(whole.statuses(link), statuses);
 
-        let mut cut = Rig::new(ServeLaw::default());
+        let mut cut = Rig::new(ServerBehavior::default());
         let link = cut.connect();
         let mut ends: Vec<usize> = cuts.into_iter().filter(|c| *c < text.len()).collect();
         ends.push(text.len());
@@ -190,15 +190,15 @@ proptest! {
     }
 
     #[test]
-    fn sockets_that_take_little_change_nothing(
+    fn replies_do_not_depend_on_the_socket_buffer(
         windows in prop::collection::vec(1..9000usize, 1..30),
     ) {
         let (text, _) = conversation();
-        let mut whole = Rig::new(ServeLaw::default());
+        let mut whole = Rig::new(ServerBehavior::default());
         let link = whole.connect();
         whole.send(link, &text);
 
-        let mut slow = Rig::new(ServeLaw::default());
+        let mut slow = Rig::new(ServerBehavior::default());
         let link = slow.connect();
         slow.links[link].window = 0;
         slow.send(link, &text);
@@ -212,15 +212,15 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        let mut rig = Rig::new(ServeLaw::default());
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let mut rig = Rig::new(ServerBehavior::default());
         let link = rig.connect();
         rig.send(link, bytes);
         rig.half_close(link);
     }
 
     #[test]
-    fn no_mangled_request_makes_it_panic(
+    fn mangled_requests_do_not_panic(
         at in 0..600usize,
         byte in any::<u8>(),
         gone in 0..20usize,
@@ -229,7 +229,7 @@ proptest! {
         let at = at.min(bytes.len() - 1);
         bytes[at] = byte;
         bytes.drain(at..(at + gone).min(bytes.len()));
-        let mut rig = Rig::new(ServeLaw::default());
+        let mut rig = Rig::new(ServerBehavior::default());
         let link = rig.connect();
         rig.send(link, bytes);
         rig.half_close(link);
@@ -240,8 +240,8 @@ proptest! {
 }
 
 #[test]
-fn many_plain_replies_through_a_narrow_socket() {
-    let mut rig = Rig::new(ServeLaw { size: 10, ..ServeLaw::default() });
+fn sends_many_constant_replies_through_a_small_socket_buffer() {
+    let mut rig = Rig::new(ServerBehavior { size: 10, ..ServerBehavior::default() });
     let link = rig.connect();
     rig.links[link].window = 777;
     rig.send(link, get("/").repeat(5_000));
@@ -255,8 +255,8 @@ fn many_plain_replies_through_a_narrow_socket() {
 }
 
 #[test]
-fn a_half_closed_client_still_gets_its_replies() {
-    let mut rig = Rig::new(ServeLaw::default());
+fn half_closed_client_gets_its_replies() {
+    let mut rig = Rig::new(ServerBehavior::default());
     let link = rig.connect();
     rig.send(link, get("/delay/10ms") + &get("/"));
     rig.half_close(link);
@@ -268,9 +268,9 @@ fn a_half_closed_client_still_gets_its_replies() {
 }
 
 #[test]
-fn a_client_that_closes_inside_a_request_is_counted() {
+fn counts_requests_cut_off_by_the_client() {
     for part in ["GET", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab"] {
-        let mut rig = Rig::new(ServeLaw::default());
+        let mut rig = Rig::new(ServerBehavior::default());
         let link = rig.connect();
         rig.send(link, part);
         rig.half_close(link);

@@ -1,120 +1,119 @@
-//! How far figures are to be known, and whether they are: when a run may end.
+//! Precision goals of figures, and when a run that has them may end.
 
 use std::str::FromStr;
 use std::{fmt, iter};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Confidence, Lack};
+use super::{Confidence, NoInterval};
 use crate::record::Tally;
 use crate::record::hist::Hist;
 use crate::record::series::{BINS, Block, Blocks, bin_bounds};
 use crate::units::Span;
 
-/// Which time of a request.
+/// A time of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
+pub enum TimeKind {
     /// From the intended start on.
     Response,
     /// From the send on.
     Service,
 }
 
-/// A figure that can be asked for.
+/// A figure that can have a goal.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Wanted {
+pub enum GoalFigure {
     /// Successes per second.
     Rate,
     /// The mean time.
-    Mean(Clock),
-    /// That percentile of the time, over 0 and below 100.
-    Percentile(Clock, f64),
+    Mean(TimeKind),
+    /// A percentile of the time, above 0 and below 100.
+    Percentile(TimeKind, f64),
 }
 
-/// A figure and how far off it may be: `p99 +- 5%`, `service.mean +- 2%`.
+/// A figure and its precision: `p99 +- 5%`, `service.mean +- 2%`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Goal {
     /// The figure.
-    pub figure: Wanted,
-    /// The furthest that an end of its 95 % confidence interval may be, as a share of the figure.
+    pub figure: GoalFigure,
+    /// The maximum distance to an end of its 95 % confidence interval, as a share of the figure.
     pub within: f64,
 }
 
-/// The goals of a run, and what has come of them.
+/// The goals of a run, and whether they were reached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Until {
-    /// All of them must be reached at once.
+    /// The goals. All of them must be reached.
     pub goals: Vec<Goal>,
     /// Whether they ended the load.
     #[serde(default)]
     pub ended: bool,
-    /// Whether the figures of the whole measurement reach them.
+    /// Whether the figures of the whole measurement reached them.
     pub reached: bool,
 }
 
-/// Steps in which a bin's times are taken to lie, evenly, while the run goes on; its end has them
-/// exactly.
+/// The number of points over which the times of a bin are spread during the load. The report has
+/// exact times.
 const STEPS: u64 = 16;
-/// How far a time may be from the middle of its bin, as a share of it.
+/// Maximum distance of a time from the middle of its bin, as a share of the time.
 const HALF_BIN: f64 = 1.0 / 64.0 / 2.0;
-/// By how much narrower than asked an interval must be for a load to end, as a share of what was
-/// asked: what has not been looked at yet, and what ends in the drain, belongs to the figures too.
+/// The safety margin during the load, as a share of the goal: times not in a block yet, and those
+/// of the drain, belong to the figures too.
 const MARGIN: f64 = 0.1;
-/// How long a load is not ended by its goals: what is reached by chance is reached early.
+/// The time of the first check. Early intervals can be narrow by chance.
 const LEAST: Span = Span::from_secs(2);
-/// From one look to the next the run gets longer by that share of itself: who looks all the time
-/// finds the moment in which the interval is narrow by chance.
+/// The relative growth of the run between checks. With continuous checks, the load would end at a
+/// moment in which the interval is narrow by chance (Law and Kelton, Management Science 28, 1982,
+/// survey such sequential procedures).
 const STEP: f64 = 0.1;
 
 impl Goal {
-    /// By how much narrower the interval must be while the load runs and the times are known to
-    /// their bins only.
+    /// The safety margin of the goal during the load, when times are known only to their bins.
     fn allowance(&self) -> f64 {
         let bins = match self.figure {
-            Wanted::Percentile(..) => HALF_BIN.min(self.within / 4.0),
-            Wanted::Rate | Wanted::Mean(_) => 0.0,
+            GoalFigure::Percentile(..) => HALF_BIN.min(self.within / 4.0),
+            GoalFigure::Rate | GoalFigure::Mean(_) => 0.0,
         };
         bins.max(self.within * MARGIN)
     }
 
-    fn clock(&self) -> Clock {
+    fn kind(&self) -> TimeKind {
         match self.figure {
-            Wanted::Mean(clock) | Wanted::Percentile(clock, _) => clock,
-            Wanted::Rate => Clock::Response,
+            GoalFigure::Mean(kind) | GoalFigure::Percentile(kind, _) => kind,
+            GoalFigure::Rate => TimeKind::Response,
         }
     }
 
-    /// Whether it is of the service times, which then must be kept over time.
+    /// Whether the goal is for a service time, so that blocks of service times are needed.
     pub fn is_of_service(&self) -> bool {
-        self.clock() == Clock::Service
+        self.kind() == TimeKind::Service
     }
 
-    /// How far the further end of the figure's interval is from it, as a share of the figure.
+    /// The distance to the further end of the figure's interval, as a share of the figure.
     ///
-    /// # Errors
-    /// Where the figure has no interval.
-    pub fn reach(&self, tally: &Tally) -> Result<f64, Lack> {
-        let confidence = match self.clock() {
-            Clock::Response => Confidence::of(tally),
-            Clock::Service => Confidence::of_service(tally).ok_or(Lack::NotKept)?,
+    /// If the figure has no interval.
+    pub fn reach(&self, tally: &Tally) -> Result<f64, NoInterval> {
+        let confidence = match self.kind() {
+            TimeKind::Response => Confidence::of(tally),
+            TimeKind::Service => Confidence::of_service(tally).ok_or(NoInterval::NotRecorded)?,
         };
         self.reach_in(&confidence, tally.rate())
     }
 
-    /// Whether the figure is known so closely.
+    /// Whether the interval is narrow enough.
     pub fn is_reached(&self, tally: &Tally) -> bool {
         self.reach(tally).is_ok_and(|reach| reach <= self.within)
     }
 
-    fn reach_in(&self, confidence: &Confidence<'_>, rate: f64) -> Result<f64, Lack> {
+    fn reach_in(&self, confidence: &Confidence<'_>, rate: f64) -> Result<f64, NoInterval> {
         let hist = confidence.hist;
         match self.figure {
-            Wanted::Rate => confidence.rate(rate).map(|i| i.reach(rate)),
-            Wanted::Mean(_) => {
+            GoalFigure::Rate => confidence.rate(rate).map(|i| i.reach(rate)),
+            GoalFigure::Mean(_) => {
                 confidence.mean().map(|i| i.reach(hist.mean_ns().unwrap_or_default()))
             }
-            Wanted::Percentile(_, p) => {
+            GoalFigure::Percentile(_, p) => {
                 let figure = hist.estimate(p / 100.0).unwrap_or_default().0 as f64;
                 confidence.quantile(p / 100.0).map(|i| i.reach(figure))
             }
@@ -123,45 +122,46 @@ impl Goal {
 }
 
 impl Until {
-    /// What has come of the goals in that measurement; `ended` says whether they ended its load.
+    /// The goals and whether that measurement reached them; `ended` says whether they ended its
+    /// load.
     pub fn of(goals: Vec<Goal>, ended: bool, tally: &Tally) -> Self {
         let reached = goals.iter().all(|goal| goal.is_reached(tally));
         Self { goals, ended, reached }
     }
 }
 
-/// Blocks as they come while a load runs, and when they are looked at.
+/// The blocks of a load in progress, and the schedule of checks.
 #[derive(Clone, Debug)]
 pub struct Watch {
     goals: Vec<Goal>,
     blocks: [Blocks; 2],
     next: Span,
-    last: Vec<Result<f64, Lack>>,
-    /// Whether the last look found all goals reached.
+    last: Vec<Result<f64, NoInterval>>,
+    /// Whether the last check found all goals reached.
     reached: bool,
 }
 
 impl Watch {
-    /// Nothing has come yet.
+    /// No blocks yet.
     pub fn new(goals: Vec<Goal>) -> Self {
         Self { goals, blocks: Default::default(), next: LEAST, last: Vec::new(), reached: false }
     }
 
-    /// A block of such times that begins so long after the measurement.
-    pub fn add(&mut self, clock: Clock, since_begin: Span, block: &Block) {
-        self.blocks[clock as usize].add(since_begin, block.clone());
+    /// Add a block of times that starts this long after the start of the measurement.
+    pub fn add(&mut self, kind: TimeKind, since_begin: Span, block: &Block) {
+        self.blocks[kind as usize].add(since_begin, block.clone());
     }
 
-    /// Whether all goals are reached, so long after the begin of the measurement, and were at the
-    /// look before, where it is time to look. What a single look saw by chance is gone a little
-    /// later, when the load has ended.
+    /// Whether all goals are reached at `now` (counted from the start of the measurement), and were
+    /// at the check before. `false` if no check is due. A single narrow interval may be chance, and
+    /// wide again when the load has ended.
     pub fn is_reached(&mut self, now: Span) -> bool {
         if now < self.next {
             return false;
         }
         self.next = now + Span::from_secs_f64((now.as_secs_f64() * STEP).max(0.5));
         self.last = self.reaches(now);
-        let tight = |(goal, reach): (&Goal, &Result<f64, Lack>)| {
+        let tight = |(goal, reach): (&Goal, &Result<f64, NoInterval>)| {
             reach.is_ok_and(|reach| reach + goal.allowance() <= goal.within)
         };
         let before = self.reached;
@@ -169,15 +169,15 @@ impl Watch {
         self.reached && before
     }
 
-    /// What was seen at the last look, goal by goal; nothing before the first.
-    pub fn seen(&self) -> impl Iterator<Item = (&Goal, Result<f64, Lack>)> {
+    /// The result of the last check for each goal; empty before the first.
+    pub fn seen(&self) -> impl Iterator<Item = (&Goal, Result<f64, NoInterval>)> {
         self.goals.iter().zip(self.last.iter().copied())
     }
 
-    /// The moments at which a run with this measurement might have ended by its goals, were it
-    /// looked at no later than its end; the first of them would have ended it.
+    /// The times at which the goals could have ended a run with this measurement, if every check is
+    /// made when it is due. The first of them would have ended it.
     pub fn ends(goals: &[Goal], tally: &Tally) -> impl Iterator<Item = Span> {
-        let served = tally.served.as_ref().map(|s| s.blocks().clone()).unwrap_or_default();
+        let served = tally.service_series.as_ref().map(|s| s.blocks().clone()).unwrap_or_default();
         let blocks = [tally.series.blocks().clone(), served];
         Self { blocks, ..Self::new(goals.to_vec()) }.ends_until(tally.window())
     }
@@ -194,14 +194,14 @@ impl Watch {
         })
     }
 
-    fn reaches(&self, until: Span) -> Vec<Result<f64, Lack>> {
-        let mut reaches = vec![Err(Lack::Empty); self.goals.len()];
-        for clock in [Clock::Response, Clock::Service] {
-            let asked = || self.goals.iter().zip(0..).filter(|(goal, _)| goal.clock() == clock);
+    fn reaches(&self, until: Span) -> Vec<Result<f64, NoInterval>> {
+        let mut reaches = vec![Err(NoInterval::Empty); self.goals.len()];
+        for kind in [TimeKind::Response, TimeKind::Service] {
+            let asked = || self.goals.iter().zip(0..).filter(|(goal, _)| goal.kind() == kind);
             if asked().next().is_none() {
                 continue;
             }
-            let blocks = &self.blocks[clock as usize];
+            let blocks = &self.blocks[kind as usize];
             let all: Vec<&Block> = blocks.between(Span::ZERO, until).map(|(_, b)| b).collect();
             let (hist, replies) = pooled(&all);
             let seconds = blocks.length().as_secs_f64() * all.len() as f64;
@@ -215,11 +215,17 @@ impl Watch {
     }
 }
 
-/// The times of blocks, spread evenly over their bins.
+/// The histogram of the times of blocks, spread evenly over their bins, and the number of replies.
 fn pooled(blocks: &[&Block]) -> (Hist, u64) {
+    let hist = spread_over_bins(blocks.iter().flat_map(|b| &b.bins));
+    (hist, blocks.iter().map(|b| b.replies).sum())
+}
+
+/// Times of the bins of a series, spread evenly over them.
+pub(crate) fn spread_over_bins<'a>(bins: impl IntoIterator<Item = &'a (u16, u32)>) -> Hist {
     let mut hist = Hist::new();
     let mut sums: Vec<u64> = vec![0; BINS];
-    for &(bin, n) in blocks.iter().flat_map(|b| &b.bins) {
+    for &(bin, n) in bins {
         sums[usize::from(bin)] += u64::from(n);
     }
     for (bin, n) in sums.into_iter().enumerate().filter(|&(_, n)| n > 0) {
@@ -230,7 +236,7 @@ fn pooled(blocks: &[&Block]) -> (Hist, u64) {
             hist.record_n(Span(low.0 + width * step / (STEPS - 1)), part);
         }
     }
-    (hist, blocks.iter().map(|b| b.replies).sum())
+    hist
 }
 
 impl fmt::Display for Goal {
@@ -239,11 +245,11 @@ impl fmt::Display for Goal {
             f.write_str("service.")?;
         }
         match self.figure {
-            Wanted::Rate => f.write_str("rate")?,
-            Wanted::Mean(_) => f.write_str("mean")?,
-            Wanted::Percentile(_, p) => write!(f, "p{p}")?,
+            GoalFigure::Rate => f.write_str("rate")?,
+            GoalFigure::Mean(_) => f.write_str("mean")?,
+            GoalFigure::Percentile(_, p) => write!(f, "p{p}")?,
         }
-        // What was typed in per cent comes back without the rounding of its share.
+        // Remove the rounding error of the conversion from per cent.
         write!(f, " +- {} %", (self.within * 1e8).round() / 1e6)
     }
 }
@@ -268,7 +274,7 @@ impl FromStr for Goal {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parts = text.split_once("+-").or_else(|| text.split_once('\u{b1}'));
         let Some((figure, within)) = parts else {
-            return Err("write a figure, +- and how far it may be off, as in 'p99 +- 5%'".into());
+            return Err("write a figure, +- and the precision, as in 'p99 +- 5%'".into());
         };
         let figure = wanted(figure.trim())?;
         let share = within.trim().strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok());
@@ -279,20 +285,24 @@ impl FromStr for Goal {
     }
 }
 
-fn wanted(text: &str) -> Result<Wanted, String> {
-    let (clock, name) = match text.split_once('.') {
-        Some(("response", name)) => (Clock::Response, name),
-        Some(("service", name)) => (Clock::Service, name),
-        _ if text == "rate" => return Ok(Wanted::Rate),
-        _ => (Clock::Response, text),
+fn wanted(text: &str) -> Result<GoalFigure, String> {
+    let (kind, name) = match text.split_once('.') {
+        Some(("response", name)) => (TimeKind::Response, name),
+        Some(("service", name)) => (TimeKind::Service, name),
+        _ if text == "rate" => return Ok(GoalFigure::Rate),
+        _ => (TimeKind::Response, text),
     };
     if name == "mean" {
-        return Ok(Wanted::Mean(clock));
+        return Ok(GoalFigure::Mean(kind));
+    }
+    if name == "p9" {
+        // Most likely a typing error for p99 or p90.
+        return Err("'p9' is the 9th percentile; write p90, p99 or, if it is meant, p9.0".into());
     }
     let share = name.strip_prefix('p').and_then(|p| p.parse::<f64>().ok());
-    share.filter(|&p| p > 0.0 && p < 100.0).map(|p| Wanted::Percentile(clock, p)).ok_or_else(|| {
+    share.filter(|&p| p > 0.0 && p < 100.0).map(|p| GoalFigure::Percentile(kind, p)).ok_or_else(|| {
         format!(
-            "'{text}' is no figure; write rate, mean or a percentile such as p99, the latter two \
+            "'{text}' is not a known figure; write rate, mean or a percentile such as p99, the latter two \
              with 'service.' before them where the service time is meant"
         )
     })
@@ -304,8 +314,8 @@ mod tests {
     use crate::record::series::BLOCK_MIN;
 
     #[test]
-    fn goals_are_read_as_they_are_told() {
-        for (text, told) in [
+    fn goals_round_trip_through_their_text() {
+        for (text, shown) in [
             ("p99 +- 5%", "p99 +- 5 %"),
             ("p99.9+-2.5 %", "p99.9 +- 2.5 %"),
             ("mean \u{b1} 0.3%", "mean +- 0.3 %"),
@@ -315,12 +325,15 @@ mod tests {
             ("response.p50 +- 2%", "p50 +- 2 %"),
         ] {
             let goal: Goal = text.parse().expect(text);
-            assert_eq!(goal.to_string(), told);
-            assert_eq!(told.parse(), Ok(goal), "{text}");
+            assert_eq!(goal.to_string(), shown);
+            assert_eq!(shown.parse(), Ok(goal), "{text}");
         }
         for wrong in ["p99", "p99 5%", "p50 +- 5", "p50 +-"] {
             assert!(wrong.parse::<Goal>().is_err(), "{wrong}");
         }
+        let p9 = "p9 +- 5%".parse::<Goal>().expect_err("p9");
+        assert_eq!(p9, "'p9' is the 9th percentile; write p90, p99 or, if it is meant, p9.0");
+        assert!("p9.0 +- 5%".parse::<Goal>().is_ok());
         for figure in ["p100", "max", "p0", "service.rate", "service.", "connect.p50", "service"] {
             assert!(format!("{figure} +- 5%").parse::<Goal>().is_err(), "{figure}");
         }
@@ -330,16 +343,16 @@ mod tests {
     }
 
     #[test]
-    fn a_load_is_not_looked_at_all_the_time() {
+    fn checks_goals_at_growing_intervals() {
         let mut watch = Watch::new(vec!["p50 +- 50%".parse().expect("a goal")]);
         let block = Block { replies: 10, sum_ns: 1_000, bins: vec![(40, 5), (50, 5)] };
         for i in 0..640 {
-            watch.add(Clock::Response, BLOCK_MIN * i, &block);
+            watch.add(TimeKind::Response, BLOCK_MIN * i, &block);
         }
         assert!(!watch.is_reached(Span::from_millis(1_999)), "too early");
-        assert!(!watch.is_reached(Span::from_secs(2)), "seen once");
-        assert!(!watch.is_reached(Span::from_millis(2_400)), "just looked at");
-        assert!(watch.is_reached(Span::from_millis(2_500)), "seen twice");
+        assert!(!watch.is_reached(Span::from_secs(2)), "reached once");
+        assert!(!watch.is_reached(Span::from_millis(2_400)), "no check is due");
+        assert!(watch.is_reached(Span::from_millis(2_500)), "reached twice");
         assert!(watch.seen().all(|(_, reach)| reach.is_ok_and(|r| r < 0.5)));
         let goals = ["p99.99 +- 5%", "rate +- 5%"].map(|g| g.parse().expect("a goal"));
         let first = |goals: &[Goal]| {
@@ -349,9 +362,9 @@ mod tests {
         assert_eq!(first(&goals), None);
         assert_eq!(first(&goals[1..]), Some(Span::from_millis(2_500)));
         let service = "service.p50 +- 50%".parse().expect("a goal");
-        assert_eq!(first(&[service, goals[1]]), None, "there are none");
+        assert_eq!(first(&[service, goals[1]]), None, "there are no service times");
         for (i, block) in (0..).zip(watch.blocks[0].all().to_vec()) {
-            watch.add(Clock::Service, watch.blocks[0].length() * i, &block);
+            watch.add(TimeKind::Service, watch.blocks[0].length() * i, &block);
         }
         let mut both = Watch { goals: vec![service, goals[1]], ..watch };
         both.is_reached(Span::from_secs(18));

@@ -1,13 +1,12 @@
-//! How far the figures of one run can be trusted: 95 % confidence intervals from the run's own
-//! blocks, which take into account that neighbouring times hang together.
+//! 95 % confidence intervals of the figures of one run, from the run's own blocks, for
+//! autocorrelated times.
 //!
-//! A quantile is the place where the share of the times below it reaches q. That share is a ratio
-//! of two sums over the blocks, and what each block adds to it more or less than its part is a
-//! series over time; its slow waves tell the variance of the whole (module `spectrum`), however
-//! its neighbours hang together, as long as that ends within a fraction of the run. The variance
-//! of the share becomes an interval of ranks, and the pooled histogram turns these into times
-//! (module `quantile`). `docs/terms.md` has the method with its sources, `docs/confidence.md` how
-//! often the intervals are right.
+//! The interval of a quantile is that of Woodruff (1952): the share of times up to a point is a
+//! ratio of two sums over the blocks; the spectral density of its surplus at frequency zero gives
+//! its variance (module `spectrum`), whatever the autocorrelation, as long as that does not extend
+//! over a large part of the run. From the variance follows an interval of ranks, and the histogram
+//! of all times turns ranks into times (module `quantile`). `docs/terms.md` lists the steps with
+//! their sources, `docs/confidence.md` the measured coverage.
 
 mod goal;
 mod quantile;
@@ -21,32 +20,36 @@ use crate::record::Tally;
 use crate::record::hist::Hist;
 use crate::record::series::{self, BINS, Block, Series};
 use crate::units::Span;
-pub use goal::{Clock, Goal, Until, Wanted, Watch};
-use spectrum::Waves;
+pub(super) use goal::spread_over_bins;
+pub use goal::{Goal, GoalFigure, TimeKind, Until, Watch};
+use spectrum::Cosines;
+pub(super) use spectrum::t_quantile;
 
-/// The fewest blocks from which anything is said: a second of them.
-const BLOCKS_LEAST: usize = 32;
-/// Nothing is said of times that count for fewer independent ones.
-const INDEPENDENT_LEAST: f64 = 500.0;
-/// How much wider an interval is that is told at just that limit, were neighbours all but alike ...
-const CAUTION: f64 = 1.4;
-/// ... and by which power of the distance from the limit that grows less: of twice as many times it
-/// is a sixtieth.
-const CAUTION_FADES: i32 = 6;
-/// The three slowest waves are believed to be stronger than the six fastest of twelve from here on:
-/// of independent times one run in 200 has that (F with 3 and 6 degrees of freedom).
+/// The minimum number of blocks for an interval: those of one second.
+const BLOCKS_MIN: usize = 32;
+/// The minimum effective sample size for an interval.
+const EFFECTIVE_MIN: f64 = 500.0;
+/// By how much an interval at this limit is widened, if the times are strongly autocorrelated ...
+const WIDENING: f64 = 1.4;
+/// ... and the power of the distance from the limit by which that decreases: at twice the limit it
+/// is a 64th.
+const WIDENING_POWER: i32 = 6;
+/// Critical value of the ratio of the power of the three slowest cosines to that of the six
+/// fastest: with independent times, one run in 200 exceeds it. (A ratio of means of 3 and 6 squared
+/// normal variates has an F distribution with 3 and 6 degrees of freedom; its 99.5th percentile is
+/// 12.9.)
 const REDNESS_MAX: f64 = 12.9;
-/// It matters where the ends between which the median may lie are a fifth apart.
-const WANDER_MIN: f64 = 1.2;
-/// Of the mean of times whose tail is as heavy as that of a distribution without a variance nothing
-/// is said until there are so many of them ...
-const HEAVY_NEEDS: u64 = 20_000;
-/// ... which is judged by their longest 50th ...
+/// Autocorrelation matters if the ends of the median's interval have at least this ratio.
+const ENDS_RATIO_MIN: f64 = 1.2;
+/// A mean of times with a tail as heavy as that of a distribution without a variance needs at least
+/// this number of times ...
+const HEAVY_TAIL_SAMPLES: u64 = 20_000;
+/// ... where the tail is the longest 50th of them ...
 const TAIL: u64 = 50;
-/// ... and must be so many standard errors lighter than that.
-const LIGHTER: f64 = 1.5;
+/// ... and its index must exceed 2 by this number of standard errors for a lighter tail.
+const LIGHTER_ERRORS: f64 = 1.5;
 
-/// A 95 % confidence interval. Both ends belong to it.
+/// A closed 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Its lower end.
@@ -55,27 +58,29 @@ pub struct Interval {
     pub hi: f64,
 }
 
-/// Why there is no interval.
+/// The reason for a missing interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "lacks", rename_all = "kebab-case")]
-pub enum Lack {
+#[serde(tag = "no_interval", rename_all = "kebab-case")]
+pub enum NoInterval {
     /// Nothing was measured.
     Empty,
-    /// Too few times for the figure itself.
-    Samples {
-        /// How many it needs.
+    /// The sample is too small for the figure itself.
+    TooFewSamples {
+        /// The sample size that it needs.
         needs: u64,
     },
     /// The run is shorter than a second (or than 32 of its blocks).
-    Short,
-    /// The times hang together so much, or so few of them matter, that they count for too few
-    /// independent ones.
-    Dependent {
-        /// How many independent ones they count for: of a quantile those beyond it.
-        independent: f64,
+    TooShort,
+    /// The effective sample size is too small: the times are strongly autocorrelated, or few of
+    /// them dominate the figure.
+    Autocorrelated {
+        /// The effective sample size; for a quantile, that beyond it.
+        effective: f64,
     },
     /// The result was saved by a version that kept no blocks, or the figure has none.
-    NotKept,
+    NotRecorded,
+    /// The plan changes the target rate, so that the completed rate is no constant to be estimated.
+    RateChanges,
 }
 
 /// The intervals of one section of a run.
@@ -83,16 +88,16 @@ pub enum Lack {
 pub struct Confidence<'a> {
     hist: &'a Hist,
     seconds: f64,
-    lack: Option<Lack>,
+    missing: Option<NoInterval>,
     blocks: Vec<&'a Block>,
-    waves: Waves,
-    /// How many of the blocks' times lie in each bin or below it.
+    cosines: Cosines,
+    /// The number of times in the blocks up to and including each bin.
     up_to: Vec<u64>,
 }
 
 impl Interval {
-    /// How far its further end is from the figure whose interval it is, as a share of that. 0
-    /// where the interval is nothing but a figure of 0.
+    /// The distance from `figure` to the further end, as a share of `figure`. 0 if the interval is
+    /// a single value.
     pub fn reach(&self, figure: f64) -> f64 {
         let reach = (self.hi - figure).max(figure - self.lo);
         if reach <= 0.0 { 0.0 } else { reach / figure }
@@ -105,27 +110,27 @@ impl<'a> Confidence<'a> {
         Self::of_series(tally, &tally.times.response, &tally.series)
     }
 
-    /// Those of its service times, where they were kept.
+    /// The intervals of its service times, if they were kept.
     pub fn of_service(tally: &'a Tally) -> Option<Self> {
-        let served = tally.served.as_deref()?;
+        let served = tally.service_series.as_deref()?;
         Some(Self::of_series(tally, &tally.times.service, served))
     }
 
     fn of_series(tally: &Tally, hist: &'a Hist, series: &'a Series) -> Self {
-        let (from, until) = (tally.begin.since(series.begin()), tally.end.since(series.begin()));
+        let (from, until) = (tally.start.since(series.start()), tally.end.since(series.start()));
         let kept = !series.blocks().all().is_empty();
         let blocks = series.blocks().between(from, until).map(|(_, block)| block).collect();
         let length = series.blocks().length();
         let mut all = Self::of_blocks(hist, blocks, length);
         if all.hist.count() == 0 {
-            all.lack = Some(Lack::Empty);
+            all.missing = Some(NoInterval::Empty);
         } else if !kept {
-            all.lack = Some(Lack::NotKept);
+            all.missing = Some(NoInterval::NotRecorded);
         }
         all
     }
 
-    /// The same of blocks of that length and the histogram of all times.
+    /// The same, from blocks of this length and the histogram of all times.
     pub fn of_blocks(hist: &'a Hist, blocks: Vec<&'a Block>, length: Span) -> Self {
         let mut up_to = vec![0; BINS];
         for &(bin, n) in blocks.iter().flat_map(|b| &b.bins) {
@@ -134,87 +139,95 @@ impl<'a> Confidence<'a> {
         for i in 1..BINS {
             up_to[i] += up_to[i - 1];
         }
-        let lack = if up_to[BINS - 1] == 0 {
-            Some(Lack::Empty)
+        let missing = if up_to[BINS - 1] == 0 {
+            Some(NoInterval::Empty)
         } else {
-            (blocks.len() < BLOCKS_LEAST).then_some(Lack::Short)
+            (blocks.len() < BLOCKS_MIN).then_some(NoInterval::TooShort)
         };
         let seconds = length.as_secs_f64() * blocks.len() as f64;
-        Self { hist, seconds, lack, waves: Waves::new(blocks.len()), blocks, up_to }
+        Self { hist, seconds, missing, cosines: Cosines::new(blocks.len()), blocks, up_to }
     }
 
-    /// The interval of the mean response time, in nanoseconds.
+    /// The interval of the mean time, in nanoseconds: batch means with the variance of module
+    /// `spectrum`, and Student's t adjusted for skewness (Johnson, JASA 73, 1978).
     ///
-    /// # Errors
-    /// Where the sample cannot carry it.
-    pub fn mean(&self) -> Result<Interval, Lack> {
+    /// If the sample is too small.
+    pub fn mean(&self) -> Result<Interval, NoInterval> {
         self.ready()?;
         let total = self.up_to[BINS - 1] as f64;
         let extra = self.surplus_of_sums();
-        let mean = self.hist.mean_ns().ok_or(Lack::Empty)?;
-        if self.hist.count() < HEAVY_NEEDS && self.is_heavy_tailed() {
-            return Err(Lack::Samples { needs: HEAVY_NEEDS });
+        let mean = self.hist.mean_ns().ok_or(NoInterval::Empty)?;
+        if self.hist.count() < HEAVY_TAIL_SAMPLES && self.is_heavy_tailed() {
+            return Err(NoInterval::TooFewSamples { needs: HEAVY_TAIL_SAMPLES });
         }
         let n = self.hist.count() as f64;
-        let spread = self.waves.spread(&extra);
-        // Without a median that varies the times tell it themselves.
+        let spread = self.cosines.spread(&extra);
+        // If all times around the median are equal, the times themselves give the effective sample
+        // size: n times the ratio of the variance of independent times to the estimated variance.
         let alone = || {
             let variance = self.hist.stdev_ns().unwrap_or_default().powi(2) * total.powi(2);
             if spread.variance > 0.0 { variance / spread.variance } else { f64::INFINITY }
         };
-        let independent = self.dependence(0.5).map_or_else(alone, |d| n / d);
-        spread.check(independent, INDEPENDENT_LEAST)?;
-        let wider = caution(n / independent, independent / INDEPENDENT_LEAST);
-        // That of all times, of which those outside whole blocks are a few.
+        let independent = self.design_effect(0.5).map_or_else(alone, |d| n / d);
+        spread.check(independent, EFFECTIVE_MIN)?;
+        let wider = widening(n / independent, independent / EFFECTIVE_MIN);
+        // Scaled from the times in whole blocks to all times.
         let scale = 1.0 / total * (total / n).sqrt();
         let (below, above) = spread.reach(wider);
         Ok(Interval { lo: (mean - below * scale).max(0.0), hi: mean + above * scale })
     }
 
-    /// The interval of the rate of successes, per second.
+    /// The interval of the rate of successes, per second, from the numbers of replies in the
+    /// blocks.
     ///
-    /// # Errors
-    /// Where the run cannot carry it.
-    pub fn rate(&self, rate: f64) -> Result<Interval, Lack> {
+    /// If the run is too short.
+    pub fn rate(&self, rate: f64) -> Result<Interval, NoInterval> {
         self.ready()?;
         let mean =
             self.blocks.iter().map(|b| b.replies).sum::<u64>() as f64 / self.blocks.len() as f64;
         let extra: Vec<f64> = self.blocks.iter().map(|b| b.replies as f64 - mean).collect();
-        let spread = self.waves.spread(&extra);
+        let spread = self.cosines.spread(&extra);
         let error = spread.variance.sqrt() / self.seconds;
         let reach = spread.t() * error;
         if rate <= 0.0 || reach >= rate {
-            return Err(Lack::Dependent { independent: (rate / error).powi(2) });
+            return Err(NoInterval::Autocorrelated { effective: (rate / error).powi(2) });
         }
         spread.check(f64::INFINITY, 0.0)?;
         Ok(Interval { lo: rate - reach, hi: rate + reach })
     }
 
-    /// Whether the times hang together over so much of the run that it is like a single one of
-    /// them: how many times stronger the slowest waves in the course of the mean are than faster
-    /// ones, where that is far beyond chance and the median might as well be a fifth off.
-    pub fn wanders(&self) -> Option<f64> {
+    /// The ratio of low-frequency to higher-frequency power in the course of the mean, if it is far
+    /// beyond chance and the interval of the median is wide enough to matter: then the run is worth
+    /// about one independent sample.
+    pub fn autocorrelation(&self) -> Option<f64> {
         self.ready().ok()?;
         let surplus = self.surplus(0.5)?;
-        let redness = self.waves.redness(&self.surplus_of_sums())?;
+        let redness = self.cosines.redness(&self.surplus_of_sums())?;
         let (lo, hi) = self.ranks(0.5, &surplus, 1.0);
         let Interval { lo, hi } = self.between(lo.max(1.0), hi.min(self.hist.count() as f64));
-        (redness > REDNESS_MAX && hi > lo * WANDER_MIN).then_some(redness)
+        (redness > REDNESS_MAX && hi > lo * ENDS_RATIO_MIN).then_some(redness)
     }
 
-    fn ready(&self) -> Result<(), Lack> {
-        self.lack.map_or(Ok(()), Err)
+    /// The design effect at a quantile, at least 1; `None` if the run is too short for one.
+    pub fn inflation(&self, q: f64) -> Option<f64> {
+        self.ready().ok()?;
+        self.design_effect(q).map(|effect| effect.max(1.0))
     }
 
-    /// How much longer the times of each block are, added up, than so many of the mean.
+    fn ready(&self) -> Result<(), NoInterval> {
+        self.missing.map_or(Ok(()), Err)
+    }
+
+    /// The surplus of each block: the sum of its times minus their number times the mean.
     fn surplus_of_sums(&self) -> Vec<f64> {
         let sum = self.blocks.iter().map(|b| b.sum_ns as f64).sum::<f64>();
         let mean = sum / self.up_to[BINS - 1] as f64;
         self.blocks.iter().map(|b| b.sum_ns as f64 - mean * b.count() as f64).collect()
     }
 
-    /// Whether the longest times are as far apart as those of a distribution whose variance is
-    /// infinite (Hill 1975: a tail index below 2), or by chance so little closer.
+    /// Whether the tail is as heavy as that of a distribution with infinite variance, or lighter
+    /// only by chance: the Hill estimate (Annals of Statistics 3, 1975) of the tail index is below
+    /// 2, or above it by less than [`LIGHTER_ERRORS`] standard errors.
     fn is_heavy_tailed(&self) -> bool {
         let total = self.up_to[BINS - 1];
         let below = total - total / TAIL;
@@ -227,16 +240,16 @@ impl<'a> Confidence<'a> {
             sum += here as f64 * (log(bin) - log(least));
         }
         let longest = longest as f64;
-        // The index of so many times is off by its part of their root.
-        sum * 2.0 * (1.0 + LIGHTER / longest.sqrt()) > longest
+        // The standard error of the Hill estimate of k times is its value over sqrt(k).
+        sum * 2.0 * (1.0 + LIGHTER_ERRORS / longest.sqrt()) > longest
     }
 }
 
-/// How much wider an interval is told than it is estimated, where times that hang together so
-/// strongly count for so many times more independent ones than must be. A run in which little
-/// happened by chance seems to hang together less than it does, and its figures are off to one
-/// side: near the limit most of those that are told anything are such runs.
-fn caution(dependence: f64, room: f64) -> f64 {
-    let alike = 1.0 - 1.0 / dependence.max(1.0);
-    1.0 + CAUTION * alike * room.powi(CAUTION_FADES).recip()
+/// The factor by which an interval is widened near the limit of the effective sample size.
+/// `design_effect`: how many successive times are worth one independent time; `room`: the ratio by
+/// which the limit is passed. A run in which little happened by chance looks less correlated, and
+/// its figures are biased; near the limit, most runs that pass are of this kind.
+fn widening(design_effect: f64, room: f64) -> f64 {
+    let alike = 1.0 - 1.0 / design_effect.max(1.0);
+    1.0 + WIDENING * alike * room.powi(WIDENING_POWER).recip()
 }

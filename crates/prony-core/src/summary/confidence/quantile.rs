@@ -1,117 +1,118 @@
-//! The interval of a quantile: how far the share of the times below an edge may be off by chance,
-//! as the blocks tell it, and which times have the ranks that follow (Woodruff 1952), so that no
-//! density is needed.
+//! The confidence interval of a quantile (Woodruff, JASA 47, 1952): the interval of the share of
+//! times up to a point, from the blocks, gives an interval of ranks, and the histogram gives the
+//! times of these ranks. No density estimate is needed.
 
 use std::iter;
 
-use super::{Confidence, INDEPENDENT_LEAST, Interval, Lack, caution};
+use super::{Confidence, EFFECTIVE_MIN, Interval, NoInterval, widening};
 use crate::record::hist::Hist;
 use crate::record::series::{self, BINS};
 
-/// Nothing is said of a quantile with fewer independent times beyond it.
-const BEYOND_LEAST: f64 = 20.0;
-/// How many times further from q than q is from certainty, in odds, an edge between two bins may
-/// lie and still tell how strongly the times hang together at q.
+/// The minimum effective sample size beyond a quantile.
+const BEYOND_MIN: f64 = 20.0;
+/// The maximum ratio of odds between q and the share at an edge between bins that is used in place
+/// of q.
 const ODDS_MAX: f64 = 4.0;
-/// So often the ends are looked for where they were found last.
+/// The number of iterations for each end.
 const ROUNDS: usize = 4;
-/// The times of a histogram's bin lie anywhere in it, evenly, where it holds at most so many times
-/// what either bin beside it does; else they may be a single value.
+/// A bin's times are assumed evenly spread if it holds at most this multiple of the times of either
+/// neighbor; otherwise they may be a single value.
 const EVEN: u64 = 3;
 
-/// How many times more than its part each block has up to an edge between two bins, and the share
-/// of all times up to it.
+/// The surplus of each block at an edge between bins: its number of times up to the edge, minus its
+/// total times the overall share up to the edge.
 pub(super) struct Surplus {
     parts: Vec<f64>,
     share: f64,
 }
 
-/// A bin of the histogram, and which of all times lie in it.
+/// A bin of the histogram and its position among all times.
 struct Place {
-    /// The least and the greatest of its times, as far as is known, in nanoseconds.
+    /// The smallest and the largest possible time in it, in nanoseconds.
     least: f64,
     greatest: f64,
-    /// How far it reaches.
+    /// Its lower edge and its width.
     low: f64,
     width: f64,
-    /// How many of all times lie below it, and in it.
+    /// The number of times below it, and in it.
     below: f64,
     count: f64,
-    /// Whether they can be taken to be spread evenly in it.
+    /// Whether its times can be assumed evenly spread.
     even: bool,
 }
 
 impl Confidence<'_> {
-    /// The interval of a quantile of the response time, in nanoseconds.
+    /// The interval of a quantile of the time, in nanoseconds.
     ///
     /// # Errors
     /// Where the sample cannot carry it.
-    pub fn quantile(&self, q: f64) -> Result<Interval, Lack> {
+    pub fn quantile(&self, q: f64) -> Result<Interval, NoInterval> {
         let n = self.hist.count();
         let needs = Hist::samples_needed(q);
         if n > 0 && n < needs {
-            return Err(Lack::Samples { needs });
+            return Err(NoInterval::TooFewSamples { needs });
         }
         self.ready()?;
         let n = n as f64;
         let surplus = self.surplus(q);
-        let own = surplus.as_ref().map(|surplus| self.dependence_of(surplus));
-        let dependence = self.dependence_nearer(q).or(own).unwrap_or_default();
-        // Where nothing varies all are independent.
-        let beyond = n / dependence * q.min(1.0 - q);
-        let independent = n / self.dependence(0.5).unwrap_or_default();
-        if beyond < BEYOND_LEAST || independent < INDEPENDENT_LEAST {
-            return Err(Lack::Dependent { independent: beyond });
+        let own = surplus.as_ref().map(|surplus| self.design_effect_of(surplus));
+        let design_effect = self.design_effect_nearer(q).or(own).unwrap_or_default();
+        // If nothing varies, all times are independent.
+        let beyond = n / design_effect * q.min(1.0 - q);
+        let independent = n / self.design_effect(0.5).unwrap_or_default();
+        if beyond < BEYOND_MIN || independent < EFFECTIVE_MIN {
+            return Err(NoInterval::Autocorrelated { effective: beyond });
         }
         let Some(surplus) = surplus else { return Ok(self.bin_of_rank(q)) };
-        let room = (beyond / BEYOND_LEAST).min(independent / INDEPENDENT_LEAST);
-        let (lo, hi) = self.ranks(q, &surplus, caution(dependence, room));
+        let room = (beyond / BEYOND_MIN).min(independent / EFFECTIVE_MIN);
+        let (lo, hi) = self.ranks(q, &surplus, widening(design_effect, room));
         if lo < 1.0 || hi > n {
-            return Err(Lack::Dependent { independent: beyond });
+            return Err(NoInterval::Autocorrelated { effective: beyond });
         }
         let Interval { lo, hi } = self.between(lo, hi);
-        // The figure that is told is the upper end of its bin.
+        // The reported figure is the upper end of its bin.
         let figure = self.hist.estimate(q).unwrap_or_default().0 as f64;
         Ok(Interval { lo: lo.min(figure), hi: hi.max(figure) })
     }
 
-    /// How strongly the times hang together around the quantile: how many times larger the variance
-    /// of the share of times up to it is than it were of independent ones. `None` where nothing but
-    /// a single value lies around it.
-    pub(super) fn dependence(&self, q: f64) -> Option<f64> {
-        Some(self.dependence_of(&self.surplus(q)?))
+    /// The design effect (how many successive times are worth one independent time) around the
+    /// quantile: the estimated variance of the share of times up to it, divided by that of
+    /// independent times. `None` if there is only a single value around it.
+    pub(super) fn design_effect(&self, q: f64) -> Option<f64> {
+        Some(self.design_effect_of(&self.surplus(q)?))
     }
 
-    fn dependence_of(&self, surplus: &Surplus) -> f64 {
-        self.waves.rough_variance(&surplus.parts) / self.alone(surplus)
+    fn design_effect_of(&self, surplus: &Surplus) -> f64 {
+        self.cosines.rough_variance(&surplus.parts) / self.binomial_variance(surplus)
     }
 
-    /// The same, on average over the quantiles with twice, four times ... as many times beyond
-    /// them. Whether an interval is told depends on these: a tail in which little happened by
-    /// chance would be told by itself just where its interval is too narrow.
-    fn dependence_nearer(&self, q: f64) -> Option<f64> {
+    /// The mean of the design effect over the quantiles with two, four, ... times as many times
+    /// beyond them. This decides whether there is an interval: if a tail decided by itself, the
+    /// runs in which little happened there by chance would pass, and their intervals are too
+    /// narrow.
+    fn design_effect_nearer(&self, q: f64) -> Option<f64> {
         let tails = iter::successors(Some(q.min(1.0 - q) * 2.0), |tail| Some(tail * 2.0));
         let nearer = tails.take_while(|&tail| tail <= 0.5);
         let all: Vec<f64> = nearer
-            .filter_map(|tail| self.dependence(if q < 0.5 { tail } else { 1.0 - tail }))
+            .filter_map(|tail| self.design_effect(if q < 0.5 { tail } else { 1.0 - tail }))
             .collect();
         (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     }
 
-    /// The variance of the number of times up to the edge, were they independent.
-    fn alone(&self, surplus: &Surplus) -> f64 {
+    /// The binomial variance of the number of times up to the edge, for independent times.
+    fn binomial_variance(&self, surplus: &Surplus) -> f64 {
         self.up_to[BINS - 1] as f64 * surplus.share * (1.0 - surplus.share)
     }
 
-    /// The ranks within which the quantile's own may lie, `wider` times as far away as the surplus
-    /// tells. What is asked of each end is whether the quantile could lie there: so it is the times
-    /// around the end that tell how far the share there may be off (an interval of scores, Wilson
-    /// 1927).
+    /// The ends of the interval of ranks, `wider` times as far apart as estimated. A score interval
+    /// (Wilson, JASA 22, 1927): each end uses the variance at the end itself, that is, the surplus
+    /// there.
     pub(super) fn ranks(&self, q: f64, own: &Surplus, wider: f64) -> (f64, f64) {
         let n = self.hist.count() as f64;
         let reach = |surplus: &Surplus| {
-            let spread = self.waves.spread(&surplus.parts);
-            let error = (spread.variance / self.alone(surplus) * q * (1.0 - q) / n).sqrt();
+            let spread = self.cosines.spread(&surplus.parts);
+            let error =
+                (spread.variance / self.binomial_variance(surplus) * q * (1.0 - q) / n).sqrt();
             error * spread.t_of_share() * wider
         };
         let near = reach(own);
@@ -120,7 +121,7 @@ impl Confidence<'_> {
             let mut end = q + side * near;
             for _ in 0..ROUNDS {
                 let there = self.surplus(end.clamp(least, most));
-                // By halves, so that it does not swing to and fro.
+                // Damped by half, so that the iteration does not oscillate.
                 end = f64::midpoint(end, q + side * there.as_ref().map_or(near, reach));
             }
             end
@@ -128,8 +129,7 @@ impl Confidence<'_> {
         ((end(-1.0) * n).round(), (end(1.0) * n).round() + 1.0)
     }
 
-    /// How many more times each block has up to the edge between two bins that is nearest to the
-    /// quantile than its part.
+    /// The surplus at the edge between bins nearest to the quantile.
     pub(super) fn surplus(&self, q: f64) -> Option<Surplus> {
         let (bin, share) = self.edge(q)?;
         let parts = self.blocks.iter().map(|b| {
@@ -140,7 +140,7 @@ impl Confidence<'_> {
         Some(Surplus { parts: parts.collect(), share })
     }
 
-    /// The last bin below the edge, and the share of the times up to it.
+    /// The last bin below that edge, and the share of times up to it.
     fn edge(&self, q: f64) -> Option<(usize, f64)> {
         let total = self.up_to[BINS - 1];
         let odds = |share: f64| (share / (1.0 - share)).ln();
@@ -156,8 +156,8 @@ impl Confidence<'_> {
         Some((nearest.0, nearest.1))
     }
 
-    /// The bin of the series in which the quantile lies, as far as there are times in it: all that
-    /// is known where everything around the quantile lies in that bin.
+    /// The bin of the series that contains the quantile, clamped to minimum and maximum. Used if
+    /// all times around the quantile are in one bin.
     fn bin_of_rank(&self, q: f64) -> Interval {
         let value = self.hist.estimate(q).unwrap_or_default();
         let bin = series::bin_of(value);
@@ -166,8 +166,7 @@ impl Confidence<'_> {
         Interval { lo: lo.max(min).0 as f64, hi: hi.min(max).0 as f64 }
     }
 
-    /// From the time of the one rank to that of the other, as far as the histogram tells. Where it
-    /// cannot tell them apart that is the whole bin.
+    /// The times of two ranks. If the histogram cannot distinguish them, the whole bin.
     pub(super) fn between(&self, lo: f64, hi: f64) -> Interval {
         let (first, last) = (self.place(lo), self.place(hi));
         let apart = first.low < last.low;
@@ -181,7 +180,7 @@ impl Confidence<'_> {
         }
     }
 
-    /// Where the time of that rank lies, counted from 1.
+    /// The bin of the time with this rank, from 1.
     fn place(&self, rank: f64) -> Place {
         let (min, max) = (self.hist.min().unwrap_or_default(), self.hist.max().unwrap_or_default());
         let n = self.hist.count() as f64;

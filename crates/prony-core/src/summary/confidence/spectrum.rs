@@ -1,44 +1,45 @@
-//! The variance of a sum whose parts follow each other in time, from the slow waves in them, and
-//! how far the sum may be from its mean.
+//! The variance of the sum of an autocorrelated series, from its spectral density at frequency
+//! zero, and the interval of that sum.
 //!
-//! The parts are held against the twelve slowest cosines that fit the run. Each of these sums of
-//! squares has, where the parts hang together over times short against the run, the variance of
-//! the whole for its mean, and they are independent of each other: twelve degrees of freedom.
-//! (Heidelberger and Welch 1981; with cosines and Student's t, Mueller 2007, and Lazarus, Lewis,
-//! Stock and Watson 2018.) Where few parts of the run make up the most of it they are fewer, and
-//! the sum is skewed; both is told by 64 batches of the parts.
+//! The series is projected on the twelve slowest cosines that fit the run (discrete cosine
+//! transform). If the correlation is short compared with the run, the coefficients are independent,
+//! and each squared coefficient has the variance of the sum as its mean: their mean is a spectral
+//! variance estimate with twelve degrees of freedom (Heidelberger and Welch, CACM 24, 1981; with
+//! cosines and Student's t: Mueller, Journal of Econometrics 141, 2007; Lazarus, Lewis, Stock and
+//! Watson, JBES 36, 2018). If a few parts of the run dominate the variance, the degrees of freedom
+//! are fewer and the sum is skewed; the kurtosis and skewness of 64 batch means measure both.
 
 use std::f64::consts::PI;
 
-use super::Lack;
+use super::NoInterval;
 
-/// How many waves are looked at. More would follow shorter times and make intervals too narrow
-/// where the parts hang together for long; fewer make them wider than need be.
-const WAVES: usize = 12;
-/// How many are looked at to tell roughly how strongly the parts hang together: so many that by
-/// chance the answer is off by a sixth and not by more than a third, as that of twelve is.
-const WAVES_ROUGH: usize = 64;
-/// The slowest of the twelve, which are the strongest by far where the parts hang together over a
-/// good part of the run ...
+/// The number of cosines. More would include higher frequencies and make intervals too narrow with
+/// long correlations; fewer would make them wider than necessary.
+const COSINES: usize = 12;
+/// The number of cosines for a rough estimate of the autocorrelation: enough for a relative
+/// standard error of a sixth, where twelve have two fifths.
+const COSINES_ROUGH: usize = 64;
+/// The number of slowest cosines, which dominate if the correlation extends over a large part of
+/// the run ...
 const SLOW: usize = 3;
-/// ... and the fastest ones, which they are held against.
+/// ... and the number of the fastest of the twelve, for comparison.
 const FAST: usize = 6;
-/// Into how many batches the parts are joined to look at their distribution.
+/// The number of batches for the kurtosis and skewness.
 const BATCHES: usize = 64;
-/// A mean or a rate is not told where hardly more than one batch makes up its variance.
-const MATTER_LEAST: f64 = 1.2;
-/// 97.5 % of a normal distribution lie below it.
+/// The minimum number of batches that dominate the variance of a mean or rate.
+const DOMINANT_MIN: f64 = 1.2;
+/// The 97.5 % quantile of the standard normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// The waves of a number of parts.
+/// The slowest cosines over a series of this length.
 #[derive(Debug)]
-pub(super) struct Waves {
-    /// One after the other.
-    cosines: Vec<f64>,
+pub(super) struct Cosines {
+    /// The values of one cosine after the other.
+    values: Vec<f64>,
     parts: usize,
 }
 
-/// How a sum varies.
+/// The estimated variance of a sum, and the statistics of its batches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spread {
     /// Its variance.
@@ -46,40 +47,40 @@ pub(super) struct Spread {
     batches: Batches,
 }
 
-impl Waves {
+impl Cosines {
     pub(super) fn new(parts: usize) -> Self {
         let k = parts as f64;
         let wave =
             |j: usize| (0..parts).map(move |i| libm::cos(PI * j as f64 * (i as f64 + 0.5) / k));
-        // A wave is no shorter than eight parts.
-        let waves = WAVES_ROUGH.min(parts / 4).max(WAVES);
-        Self { cosines: (1..=waves).flat_map(wave).collect(), parts }
+        // The shortest cosine has a period of eight parts.
+        let cosines = COSINES_ROUGH.min(parts / 4).max(COSINES);
+        Self { values: (1..=cosines).flat_map(wave).collect(), parts }
     }
 
-    /// How the sum of these parts varies, whose mean is zero.
+    /// The variance and batch statistics of the sum of a series with mean zero.
     pub(super) fn spread(&self, parts: &[f64]) -> Spread {
         Spread { variance: self.variance(parts), batches: Batches::of(parts) }
     }
 
-    /// The variance of the sum of these parts, whose mean is zero.
+    /// The spectral variance estimate of the sum of a series with mean zero.
     fn variance(&self, parts: &[f64]) -> f64 {
-        mean(&self.squares(parts, WAVES))
+        mean(&self.squares(parts, COSINES))
     }
 
-    /// The same by more waves, less by chance: a little too small where the parts hang together for
-    /// longer than the shortest of them.
+    /// The same from more cosines, with a smaller standard error. Biased downwards if the
+    /// correlation extends over more than the shortest period.
     pub(super) fn rough_variance(&self, parts: &[f64]) -> f64 {
         mean(&self.squares(parts, usize::MAX))
     }
 
-    /// How many times stronger the slowest waves are than the fastest of the twelve: about once
-    /// where the parts hang together over times short against the run. `None` where nothing varies.
+    /// The mean power of the slowest cosines, divided by that of the fastest of the twelve: about 1
+    /// if the correlation is short compared with the run. `None` if nothing varies.
     pub(super) fn redness(&self, parts: &[f64]) -> Option<f64> {
-        let squares = self.squares(parts, WAVES);
+        let squares = self.squares(parts, COSINES);
         if squares.is_empty() {
             return None;
         }
-        let fast = mean(&squares[WAVES - FAST..]);
+        let fast = mean(&squares[COSINES - FAST..]);
         (fast > 0.0).then(|| mean(&squares[..SLOW]) / fast)
     }
 
@@ -87,56 +88,56 @@ impl Waves {
         if self.parts == 0 {
             return Vec::new();
         }
-        let waves = self.cosines.chunks_exact(self.parts).take(most);
-        let sums = waves.map(|w| w.iter().zip(parts).map(|(c, x)| c * x).sum::<f64>());
-        // The squares of a cosine over the run add up to half its length.
+        let cosines = self.values.chunks_exact(self.parts).take(most);
+        let sums = cosines.map(|w| w.iter().zip(parts).map(|(c, x)| c * x).sum::<f64>());
+        // The squares of a cosine over the run sum to half its length.
         sums.map(|s| s * s * 2.0).collect()
     }
 }
 
 impl Spread {
-    /// So many of the standard errors that follow are 95 % of the cases, to either side. Of times
-    /// added up, whose tail may be heavier than that of the batches: their kurtosis counts in full,
-    /// as if a normal distribution had none.
+    /// The t quantile for a sum of times. The full kurtosis of the batches reduces the degrees of
+    /// freedom, as the tail of the times may be heavier than that of the batches.
     pub(super) fn t(&self) -> f64 {
-        student(freedom(1.0 / self.batches.matter))
+        t_quantile(degrees_of_freedom(1.0 / self.batches.dominant))
     }
 
-    /// The same of shares, which are bounded.
+    /// The t quantile for a share, which is bounded: only the excess kurtosis counts.
     pub(super) fn t_of_share(&self) -> f64 {
-        student(freedom((1.0 / self.batches.matter - self.batches.normal).max(0.0)))
+        t_quantile(degrees_of_freedom((1.0 / self.batches.dominant - self.batches.normal).max(0.0)))
     }
 
-    /// Whether so many independent times are enough, and more than a part or two matters.
-    pub(super) fn check(&self, independent: f64, least: f64) -> Result<(), Lack> {
-        let matter = self.batches.matter;
-        let few = matter < MATTER_LEAST;
+    /// Whether the effective sample size is at least `least`, and more than one batch dominates the
+    /// variance.
+    pub(super) fn check(&self, independent: f64, least: f64) -> Result<(), NoInterval> {
+        let dominant = self.batches.dominant;
+        let few = dominant < DOMINANT_MIN;
         if self.variance > 0.0 && (few || independent < least) {
-            let independent = if few { matter } else { independent };
-            return Err(Lack::Dependent { independent });
+            let independent = if few { dominant } else { independent };
+            return Err(NoInterval::Autocorrelated { effective: independent });
         }
         Ok(())
     }
 
-    /// How far below and above the sum its true mean may be, in units of the sum, `wider` times as
-    /// far as is estimated: Student's t, bent as the sum is skewed (Johnson 1978, in the form of
-    /// Willink 2005).
+    /// The distances from the sum to the ends of its interval, `wider` times the estimate:
+    /// Student's t, adjusted for skewness (Johnson, JASA 73, 1978, in the form of Willink,
+    /// Communications in Statistics 34, 2005).
     pub(super) fn reach(&self, wider: f64) -> (f64, f64) {
         let (error, t) = (self.variance.sqrt(), self.t() * wider);
         let skewness = self.batches.skewness;
-        (error * bent(t, skewness), -error * bent(-t, skewness))
+        (error * willink(t, skewness), -error * willink(-t, skewness))
     }
 }
 
-/// What parts look like in batches that are long against the times over which they hang together.
+/// Statistics of batches that are long compared with the correlation.
 #[derive(Clone, Copy, Debug)]
 struct Batches {
-    /// How many of them matter for the sum, were they of two kinds: those that add the same and
-    /// those that add nothing.
-    matter: f64,
-    /// One by the number that would matter of a normal distribution's.
+    /// The effective number of batches, (sum of squares)^2 / (sum of fourth powers): exactly k if k
+    /// batches deviate equally and the others do not.
+    dominant: f64,
+    /// Its reciprocal for a normal distribution.
     normal: f64,
-    /// The skewness of the sum of all.
+    /// The skewness of the sum of all batches.
     skewness: f64,
 }
 
@@ -146,16 +147,16 @@ impl Batches {
         let batch = |i: usize| &parts[i * parts.len() / k..(i + 1) * parts.len() / k];
         let sums: Vec<f64> = (0..k).map(|i| batch(i).iter().sum()).collect();
         let k = k as f64;
-        let centre = mean(&sums);
-        let moment = |power: i32| sums.iter().map(|x| (x - centre).powi(power)).sum::<f64>();
+        let center = mean(&sums);
+        let moment = |power: i32| sums.iter().map(|x| (x - center).powi(power)).sum::<f64>();
         let (second, third, fourth) = (moment(2), moment(3), moment(4));
         if second <= 0.0 || k < 3.0 {
-            return Self { matter: f64::INFINITY, normal: 0.0, skewness: 0.0 };
+            return Self { dominant: f64::INFINITY, normal: 0.0, skewness: 0.0 };
         }
-        // The unbiased cumulants of a batch; those of the sum are k times as much.
+        // Unbiased estimates of the cumulants of a batch; those of the sum are k times as large.
         let variance = second / (k - 1.0);
         let skewness = third * k / ((k - 1.0) * (k - 2.0)) / variance.powf(1.5) / k.sqrt();
-        Self { matter: second * second / fourth, normal: 3.0 / k, skewness }
+        Self { dominant: second * second / fourth, normal: 3.0 / k, skewness }
     }
 }
 
@@ -163,15 +164,16 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / (values.len() as f64).max(1.0)
 }
 
-/// The variance of a mean of twelve squares, each of which varies by the parts' kurtosis beside its
-/// own: so many degrees of freedom have the same (Satterthwaite 1946).
-fn freedom(kurtosis: f64) -> f64 {
-    2.0 / (2.0 / WAVES as f64 + kurtosis)
+/// The degrees of freedom of a mean of twelve squares with this additional kurtosis: those of the
+/// chi-squared distribution with the same relative variance (Satterthwaite, Biometrics Bulletin 2,
+/// 1946).
+fn degrees_of_freedom(kurtosis: f64) -> f64 {
+    2.0 / (2.0 / COSINES as f64 + kurtosis)
 }
 
-/// Of Student's t with so many degrees of freedom 97.5 % lie below it (Cornish and Fisher's
-/// expansion, Abramowitz and Stegun 26.7.5; off by less than 1 % from 4 degrees on).
-fn student(freedom: f64) -> f64 {
+/// The 97.5 % quantile of Student's t (Cornish-Fisher expansion, Abramowitz and Stegun 26.7.5; the
+/// error is below 1 % from 4 degrees of freedom up).
+pub(in crate::summary) fn t_quantile(freedom: f64) -> f64 {
     let z = Z;
     let first = (z.powi(3) + z) / 4.0;
     let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
@@ -179,8 +181,8 @@ fn student(freedom: f64) -> f64 {
     z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
 }
 
-/// Willink's transformation.
-fn bent(t: f64, skewness: f64) -> f64 {
+/// Willink's transformation of t for a skewed sum.
+fn willink(t: f64, skewness: f64) -> f64 {
     let a = skewness / 6.0;
     if a.abs() < 1e-6 {
         return t;
@@ -193,38 +195,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn student_is_that_of_the_tables() {
+    fn t_quantiles_match_the_tables() {
         for (freedom, t) in [(4.0, 2.776), (6.0, 2.447), (8.0, 2.306), (12.0, 2.179), (30.0, 2.042)]
         {
-            assert!((student(freedom) / t - 1.0).abs() < 0.01, "{freedom}: {}", student(freedom));
+            assert!(
+                (t_quantile(freedom) / t - 1.0).abs() < 0.01,
+                "{freedom}: {}",
+                t_quantile(freedom)
+            );
         }
     }
 
     #[test]
-    fn what_is_skewed_reaches_further_to_its_long_side() {
+    fn skewed_sum_has_a_longer_interval_on_its_long_side() {
         // Bursts: most parts are a little below the mean, few far above.
         let bursts: Vec<f64> = (0..256).map(|i| if i % 32 == 0 { 31.0 } else { -1.0 }).collect();
-        let waves = Waves::new(bursts.len());
-        let (below, above) = waves.spread(&bursts).reach(1.0);
+        let cosines = Cosines::new(bursts.len());
+        let (below, above) = cosines.spread(&bursts).reach(1.0);
         assert!(above > below && below > 0.0, "{below} {above}");
         let down: Vec<f64> = bursts.iter().map(|x| -x).collect();
-        let mirrored = waves.spread(&down).reach(1.0);
+        let mirrored = cosines.spread(&down).reach(1.0);
         assert!((mirrored.0 - above).abs() < 1e-9 && (mirrored.1 - below).abs() < 1e-9);
         let even: Vec<f64> = (0..256).map(|i| f64::from(i * 7_919 % 256) - 127.5).collect();
-        let few = waves.spread(&bursts).t();
-        assert!(few > waves.spread(&even).t(), "few parts, few degrees of freedom");
-        assert!((2.178..2.4).contains(&waves.spread(&even).t()));
-        assert!((2.178..2.2).contains(&waves.spread(&even).t_of_share()));
-        assert!(waves.spread(&bursts).t_of_share() < few);
+        let few = cosines.spread(&bursts).t();
+        assert!(few > cosines.spread(&even).t(), "few dominant parts leave few degrees of freedom");
+        assert!((2.178..2.4).contains(&cosines.spread(&even).t()));
+        assert!((2.178..2.2).contains(&cosines.spread(&even).t_of_share()));
+        assert!(cosines.spread(&bursts).t_of_share() < few);
     }
 
     #[test]
-    fn slow_waves_are_strong_where_the_parts_hang_together_for_long() {
-        let waves = Waves::new(256);
+    fn detects_low_frequency_power_of_a_drift() {
+        let cosines = Cosines::new(256);
         let drift: Vec<f64> = (0..256).map(|i| f64::from(i) - 127.5).collect();
-        assert!(waves.redness(&drift).is_some_and(|r| r > 100.0));
-        assert_eq!(waves.redness(&[0.0; 256]), None);
+        assert!(cosines.redness(&drift).is_some_and(|r| r > 100.0));
+        assert_eq!(cosines.redness(&[0.0; 256]), None);
         let even: Vec<f64> = (0..256).map(|i| f64::from(i * 7_919 % 256) - 127.5).collect();
-        assert!(waves.redness(&even).is_some_and(|r| r < 10.0), "{:?}", waves.redness(&even));
+        assert!(cosines.redness(&even).is_some_and(|r| r < 10.0), "{:?}", cosines.redness(&even));
     }
 }

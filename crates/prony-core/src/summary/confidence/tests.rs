@@ -1,10 +1,10 @@
-//! Intervals of made-up blocks; how often they are right is asked in prony-sim.
+//! Intervals of synthetic blocks. prony-sim tests their coverage.
 
 use super::*;
 use crate::record::series::{BLOCK_MIN, bin_of};
 use crate::units::Nanos;
 
-/// A tally of so many blocks, in each of which `of` tells the times, in ms.
+/// A tally with the response times (in ms) that `of` returns for each block.
 fn tally(blocks: u64, of: impl Fn(u64) -> Vec<u64>) -> Tally {
     let mut t = Tally::new(Nanos::ZERO);
     for i in 0..blocks {
@@ -21,52 +21,52 @@ fn tally(blocks: u64, of: impl Fn(u64) -> Vec<u64>) -> Tally {
 }
 
 #[test]
-fn what_a_run_cannot_carry_is_said() {
-    assert_eq!(Confidence::of(&Tally::default()).quantile(0.5), Err(Lack::Empty));
+fn reports_why_there_is_no_interval() {
+    assert_eq!(Confidence::of(&Tally::default()).quantile(0.5), Err(NoInterval::Empty));
     let short = tally(31, |_| vec![1, 2, 3]);
     let c = Confidence::of(&short);
-    assert_eq!((c.quantile(0.5), c.mean()), (Err(Lack::Short), Err(Lack::Short)));
-    assert_eq!(c.quantile(0.99), Err(Lack::Samples { needs: 1_000 }));
+    assert_eq!((c.quantile(0.5), c.mean()), (Err(NoInterval::TooShort), Err(NoInterval::TooShort)));
+    assert_eq!(c.quantile(0.99), Err(NoInterval::TooFewSamples { needs: 1_000 }));
     let mut old = tally(64, |i| (0..50).map(|k| 1 + (i * 31 + k * 17) % 40).collect());
     assert!(Confidence::of(&old).quantile(0.5).is_ok());
     old.series = Series::new(Nanos::ZERO);
-    assert_eq!(Confidence::of(&old).quantile(0.5), Err(Lack::NotKept));
+    assert_eq!(Confidence::of(&old).quantile(0.5), Err(NoInterval::NotRecorded));
 }
 
 #[test]
-fn a_run_that_is_one_drift_is_not_many_runs() {
-    // Ten seconds in which the times only grow: there is no such thing as their median.
+fn run_with_a_drift_has_no_interval() {
+    // Ten seconds with ever-growing times.
     let drift = tally(320, |i| vec![10 + i; 20]);
     let c = Confidence::of(&drift);
-    for told in [c.quantile(0.5), c.quantile(0.9), c.mean()] {
+    for result in [c.quantile(0.5), c.quantile(0.9), c.mean()] {
         assert!(
-            matches!(told, Err(Lack::Dependent { independent }) if independent < 100.0),
-            "{told:?}"
+            matches!(result, Err(NoInterval::Autocorrelated { effective }) if effective < 100.0),
+            "{result:?}"
         );
     }
-    assert!(c.wanders().is_some_and(|r| r > 100.0));
-    // The same times in a row that has forgotten where it came from.
+    assert!(c.autocorrelation().is_some_and(|r| r > 100.0));
+    // The same times in pseudo-random order.
     let mixed = tally(320, |i| vec![10 + i * 7_919 % 320; 20]);
     let Interval { lo, hi } = Confidence::of(&mixed).quantile(0.5).expect("an interval");
     assert!(lo < 169e6 && hi > 169e6 && hi - lo < 60e6, "{lo} to {hi}");
-    assert_eq!(Confidence::of(&mixed).wanders(), None);
-    // A drift too small to matter.
+    assert_eq!(Confidence::of(&mixed).autocorrelation(), None);
+    // A drift too small to dominant.
     let little = tally(320, |i| vec![3_000 + i; 20]);
-    assert_eq!(Confidence::of(&little).wanders(), None);
+    assert_eq!(Confidence::of(&little).autocorrelation(), None);
     let mean = Confidence::of(&mixed).mean().expect("an interval");
     assert!(mean.lo < 169.5e6 && mean.hi > 169.5e6);
 }
 
 #[test]
-fn times_that_are_all_alike_have_an_interval_as_narrow_as_is_known() {
+fn equal_times_have_the_narrowest_possible_interval() {
     let same = tally(64, |_| vec![2; 30]);
     let c = Confidence::of(&same);
     assert_eq!(c.quantile(0.9), Ok(Interval { lo: 2e6, hi: 2e6 }));
     let Interval { lo, hi } = c.mean().expect("an interval");
     assert_eq!((lo, hi), (2e6, 2e6));
     assert_eq!(c.rate(960.0), Ok(Interval { lo: 960.0, hi: 960.0 }));
-    // Two values: the median lies within the one, the 95th percentile within the other, and what
-    // lies near the border between them may be either.
+    // Two values: the interval of the median is at the one, that of the 95th percentile at the
+    // other; near the border between them it may include either.
     let two = tally(320, |i| (0..100).map(|k| if (k * 7 + i) % 10 == 0 { 9 } else { 2 }).collect());
     let c = Confidence::of(&two);
     let known = |q: f64| c.quantile(q).map(|i| (i.lo, i.hi)).expect("an interval");
@@ -76,14 +76,14 @@ fn times_that_are_all_alike_have_an_interval_as_narrow_as_is_known() {
 }
 
 #[test]
-fn the_mean_of_a_heavy_tail_takes_many_times() {
-    // Pareto times, exponent 1.5: of 100 in a block those at the quantiles between its ranks.
+fn mean_of_a_heavy_tail_needs_many_times() {
+    // Pareto times with exponent 1.5: equally spaced quantiles.
     let time = |k: u64| (1e2 * (1.0 - (k as f64 + 0.5) / 12_800.0).powf(-1.0 / 1.5)) as u64;
     let heavy = |blocks: u64| {
         tally(blocks, move |i| (0..100).map(|k| time((i * 100 + k) * 7_919 % 12_800)).collect())
     };
     let mean = Confidence::of(&heavy(128)).mean();
-    assert_eq!(mean, Err(Lack::Samples { needs: 20_000 }), "12,800 times");
+    assert_eq!(mean, Err(NoInterval::TooFewSamples { needs: 20_000 }), "12,800 times");
     assert!(Confidence::of(&heavy(128)).quantile(0.9).is_ok());
     assert!(Confidence::of(&heavy(256)).mean().is_ok());
     let light = tally(128, |i| (0..100).map(|k| 1 + (i * 100 + k) * 7_919 % 12_800).collect());
@@ -91,7 +91,7 @@ fn the_mean_of_a_heavy_tail_takes_many_times() {
 }
 
 #[test]
-fn the_blocks_of_workers_are_those_of_the_run() {
+fn merged_blocks_of_workers_equal_those_of_one_worker() {
     let part = |k: u64| tally(100, move |i| vec![1 + (i * 31 + k * 17) % 40; 10]);
     let whole = tally(100, |i| (0..3).flat_map(|k| vec![1 + (i * 31 + k * 17) % 40; 10]).collect());
     let mut merged = part(0);
@@ -104,18 +104,18 @@ fn the_blocks_of_workers_are_those_of_the_run() {
 }
 
 #[test]
-fn an_interval_near_the_limit_is_wider_where_times_hang_together() {
+fn widens_intervals_near_the_limit_for_autocorrelated_times() {
     for room in [1.0, 1.5, 10.0] {
-        assert!((caution(1.0, room) - 1.0).abs() < 1e-12, "independent times are what they seem");
-        assert!(caution(2.0, room) < caution(50.0, room));
-        assert!(caution(50.0, room * 1.2) < caution(50.0, room));
+        assert!((widening(1.0, room) - 1.0).abs() < 1e-12, "no widening for independent times");
+        assert!(widening(2.0, room) < widening(50.0, room));
+        assert!(widening(50.0, room * 1.2) < widening(50.0, room));
     }
-    assert!(caution(50.0, 1.0) > 2.0 && caution(50.0, 2.0) < 1.03);
-    assert!((caution(0.0, f64::INFINITY) - 1.0).abs() < 1e-12, "nothing varies");
+    assert!(widening(50.0, 1.0) > 2.0 && widening(50.0, 2.0) < 1.03);
+    assert!((widening(0.0, f64::INFINITY) - 1.0).abs() < 1e-12, "nothing varies");
 }
 
 #[test]
-fn ends_lie_within_a_bin_where_its_times_are_spread_evenly() {
+fn interpolates_within_bins_of_evenly_spread_times() {
     let of = |times: &mut dyn Iterator<Item = u64>| {
         let mut hist = Hist::new();
         times.for_each(|ns| hist.record(Span(ns)));
@@ -131,7 +131,7 @@ fn ends_lie_within_a_bin_where_its_times_are_spread_evenly() {
     assert!((lo - 1_002_392.0).abs() < 16.0 && (hi - 1_005_592.0).abs() < 16.0, "{lo} {hi}");
     let (lo, hi) = between(&even, 300.0, 305.0);
     assert!(hi - lo > 500.0 && lo < 1_002_392.0 && hi > 1_002_432.0, "one bin: {lo} {hi}");
-    // Bins of a single value each, which are nowhere but there.
+    // Bins with a single value each: no interpolation.
     let values = [1_000_100, 1_002_000, 1_004_000, 1_008_000];
     let steps = of(&mut (0..400).map(|i| values[i / 100]));
     let (lo, hi) = between(&steps, 150.0, 250.0);

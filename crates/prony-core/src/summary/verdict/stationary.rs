@@ -1,48 +1,49 @@
-//! Whether a run was the same from begin to end, as far as its series tells.
+//! Tests for a change during the run, from its series over time.
 //!
-//! Two models are held against the logarithms of a figure's intervals: one step, and a straight
-//! line. Each is believed where what it explains stands out of what is left by so many standard
-//! errors, these being widened as the residuals hang together, and where the change is large enough
-//! to matter. The note on the verdict says how the limits were found.
+//! Two models are fitted by least squares to the logarithms of a figure's intervals: one step, and
+//! a straight line. A model is accepted if its effect exceeds enough standard errors of the
+//! residuals, inflated for their lag-1 autocorrelation by (1 + r) / (1 - r), the variance inflation
+//! of a first-order autoregressive process (Bayley and Hammersley, JRSS Supplement 8, 1946), and if
+//! the change is large enough to matter. `docs/verdict.md` explains how the limits were chosen.
 
 use serde::{Deserialize, Serialize};
 
 use super::super::Summary;
 use super::super::confidence::Confidence;
-use super::Limit;
+use super::Reason;
 use crate::plan::Load;
 use crate::rate::Arrivals;
 use crate::units::Span;
 
-/// The fewest whole intervals of which anything is said.
+/// The minimum number of complete intervals.
 const CELLS_MIN: usize = 8;
-/// The least change that matters: by a fifth.
+/// The smallest change that matters, as a ratio.
 const RATIO_MIN: f64 = 1.2;
-/// The least spread of the logarithms within which figures are taken for equal: the bins of the
-/// series are 1.6 % wide.
+/// The minimum assumed standard deviation of the logarithms: the bins of the series are 1.6 % wide.
 const SPREAD_MIN: f64 = 0.02;
-/// More than this is not assumed of how much neighbouring residuals hang together.
-const HANG_MAX: f64 = 0.9;
+/// The maximum assumed lag-1 autocorrelation of the residuals.
+const AUTOCORRELATION_MAX: f64 = 0.9;
 
-/// A change in the course of a run.
+/// A change during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// What has changed.
+    /// The figure that changed.
     pub figure: Figure,
-    /// Its value before, in requests per second or nanoseconds: of a step the geometric mean of the
-    /// intervals before it, of a drift the median of the first fifth of the intervals.
+    /// Its value before the change, in requests per second or nanoseconds: for a step, the
+    /// geometric mean of the intervals before it; for a drift, the median of the first fifth of the
+    /// intervals.
     pub from: f64,
-    /// Its value after it, or the median of the last fifth.
+    /// Its value after the change, or the median of the last fifth.
     pub to: f64,
-    /// When it stepped, counted from the begin of the measurement; `None`: it drifted all along.
+    /// The time of a step, counted from the start of the measurement; `None` for a drift.
     pub at: Option<Span>,
 }
 
-/// What is looked at over time.
+/// A figure that is tested for changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// Replies per second of a closed loop; in an open one they follow the schedule.
+    /// Replies per second in a closed loop. In an open loop they follow the schedule.
     Rate,
     /// Median response time.
     P50,
@@ -50,7 +51,7 @@ pub enum Figure {
     P90,
 }
 
-/// The first figure that changed. Nothing is said where the plan itself asks for a change.
+/// The first figure that changed. `None` if the plan itself changes the rate.
 pub(super) fn change(summary: &Summary) -> Option<Change> {
     let is_closed = matches!(summary.plan.load, Load::Closed { .. });
     let whole = whole_cells(summary)?;
@@ -66,7 +67,7 @@ pub(super) fn change(summary: &Summary) -> Option<Change> {
     figures.into_iter().find_map(|(figure, values)| {
         let values = values.filter(|v| v.iter().all(|&x| x > 0.0))?;
         let Found { from, to, at } = found(&values)?;
-        // The bins of the series are coarser than the extremes.
+        // The bins of the series are coarser than the exact minimum and maximum.
         let (low, high) = match figure {
             Figure::Rate => (0.0, f64::INFINITY),
             Figure::P50 | Figure::P90 => {
@@ -78,42 +79,42 @@ pub(super) fn change(summary: &Summary) -> Option<Change> {
     })
 }
 
-/// That response times hang together for too long for the run to tell of them.
-pub(super) fn correlated(summary: &Summary) -> Option<Limit> {
+/// Whether response times are correlated over too much of the run for a confidence interval.
+pub(super) fn correlated(summary: &Summary) -> Option<Reason> {
     whole_cells(summary)?;
-    Confidence::of(&summary.main).wanders().map(|redness| Limit::Correlated { redness })
+    Confidence::of(&summary.main)
+        .autocorrelation()
+        .map(|redness| Reason::Autocorrelated { redness })
 }
 
-/// How many whole intervals there are, where the plan asks for no change and they are enough to say
-/// anything.
+/// The number of complete intervals, if the plan has a constant rate and there are enough of them.
 fn whole_cells(summary: &Summary) -> Option<usize> {
-    if let Load::Open { rate, arrivals, .. } = &summary.plan.load {
-        let even = rate.pieces.iter().all(|p| p.from == p.to && p.from == rate.pieces[0].from);
-        if !even || matches!(arrivals, Arrivals::Trace(_)) {
-            return None;
-        }
+    if let Load::Open { rate, arrivals, .. } = &summary.plan.load
+        && (rate.changes() || matches!(arrivals, Arrivals::Trace(_)))
+    {
+        return None;
     }
     let t = &summary.main;
     let whole = (t.window().0 / t.series.interval().0.max(1)) as usize;
     (whole >= CELLS_MIN).then_some(whole)
 }
 
-/// A change in a row of positive values: before, after, and at which index it stepped.
+/// A change in a sequence of positive values: the values before and after, and the index of a step.
 struct Found {
     from: f64,
     to: f64,
     at: Option<usize>,
 }
 
-/// A model of the row, and what it leaves unexplained.
+/// A fitted model and its residuals.
 struct Fit {
     from: f64,
     to: f64,
     at: Option<usize>,
     residuals: Vec<f64>,
-    /// The variance of what is estimated, in units of that of the residuals.
+    /// The variance of the estimated effect, in units of the variance of the residuals.
     leverage: f64,
-    /// What is estimated: the height of the step, or the slope.
+    /// The estimated effect: the height of the step, or the slope.
     effect: f64,
 }
 
@@ -121,16 +122,16 @@ fn found(values: &[f64]) -> Option<Found> {
     let logs: Vec<f64> = values.iter().map(|x| x.ln()).collect();
     let (step, line) = (step(&logs), line(&logs));
     let first = if step.unexplained() <= line.unexplained() { [step, line] } else { [line, step] };
-    let believed = first.into_iter().find(Fit::is_believed)?;
-    let (from, to) = match believed.at {
-        Some(_) => (believed.from.exp(), believed.to.exp()),
-        // The ends of the line are values that nothing may have had.
+    let accepted = first.into_iter().find(Fit::is_significant)?;
+    let (from, to) = match accepted.at {
+        Some(_) => (accepted.from.exp(), accepted.to.exp()),
+        // The ends of the fitted line may be values that no interval had.
         None => ends(values),
     };
-    Some(Found { from, to, at: believed.at })
+    Some(Found { from, to, at: accepted.at })
 }
 
-/// The medians of the first and of the last fifth.
+/// The medians of the first and the last fifth of the values.
 fn ends(values: &[f64]) -> (f64, f64) {
     let fifth = values.len().div_ceil(5);
     let median = |part: &[f64]| {
@@ -146,27 +147,30 @@ impl Fit {
         self.residuals.iter().map(|r| r * r).sum()
     }
 
-    fn is_believed(&self) -> bool {
+    fn is_significant(&self) -> bool {
         let n = self.residuals.len() as f64;
-        // Three are estimated: two values and where they meet.
+        // Three parameters are estimated: two levels and the position of the step.
         let spread = (self.unexplained() / (n - 3.0)).sqrt().max(SPREAD_MIN);
         let pairs = self.residuals.windows(2).map(|w| w[0] * w[1]).sum::<f64>();
-        // Of so few, unrelated ones seem to hang together by that much.
+        // The standard error of the autocorrelation of n independent values is 1 / sqrt(n).
         let by_chance = 1.0 / n.sqrt();
-        let hang = (pairs / self.unexplained().max(1e-12) - by_chance).clamp(0.0, HANG_MAX);
-        let error = spread * (self.leverage * (1.0 + hang) / (1.0 - hang)).sqrt();
+        let autocorrelation =
+            (pairs / self.unexplained().max(1e-12) - by_chance).clamp(0.0, AUTOCORRELATION_MAX);
+        let error =
+            spread * (self.leverage * (1.0 + autocorrelation) / (1.0 - autocorrelation)).sqrt();
         let matters = (self.to - self.from).abs() > RATIO_MIN.ln();
-        matters && self.effect.abs() / error > believed_from(n)
+        matters && self.effect.abs() / error > standard_errors_min(n)
     }
 }
 
-/// So many standard errors are believed of that many intervals: the fewer there are, the more often
-/// the best of all steps stands out by chance.
-fn believed_from(n: f64) -> f64 {
+/// The minimum number of standard errors for n intervals: the fewer there are, the more often the
+/// best of all steps stands out by chance.
+fn standard_errors_min(n: f64) -> f64 {
     (5.0 + 24.0 / n).min(8.0)
 }
 
-/// The step that explains most, with two intervals or more on either side.
+/// The step that leaves the smallest residual sum of squares, with at least two intervals on either
+/// side.
 fn step(logs: &[f64]) -> Fit {
     let fits = (2..=logs.len() - 2).map(|k| {
         let (a, b) = logs.split_at(k);
@@ -176,7 +180,7 @@ fn step(logs: &[f64]) -> Fit {
         Fit { from, to, at: Some(k), residuals, leverage, effect: to - from }
     });
     let least = fits.min_by(|a, b| a.unexplained().total_cmp(&b.unexplained()));
-    least.expect("there are splits of a row of that length")
+    least.expect("there are enough values for a split")
 }
 
 fn line(logs: &[f64]) -> Fit {
@@ -200,16 +204,16 @@ mod tests {
     use super::*;
     use crate::rng::{self, Stream};
 
-    /// A row with noise of that spread around what `of` says.
+    /// `n` values with log-normal noise of this standard deviation around `of`.
     fn row(n: usize, seed: u64, spread: f64, of: impl Fn(usize) -> f64) -> Vec<f64> {
         let unit = |i: u64| rng::keyed(seed, Stream::Think, i, 0) as f64 / u64::MAX as f64;
-        // The sum of twelve is as good as normal.
+        // The sum of twelve uniform variates is approximately normal.
         let normal = |i: usize| (0..12).map(|k| unit(i as u64 * 12 + k)).sum::<f64>() - 6.0;
         (0..n).map(|i| of(i) * (normal(i) * spread).exp()).collect()
     }
 
     #[test]
-    fn steps_and_drifts_are_found() {
+    fn detects_steps_and_drifts() {
         let mut missed = 0;
         for seed in 0..200 {
             for n in [10, 30, 120] {
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_varies_does_not_change() {
+    fn ignores_noise_without_a_change() {
         let mut alarms = 0;
         for seed in 0..4_000 {
             let n = 8 + (seed as usize % 60);
@@ -237,12 +241,12 @@ mod tests {
             alarms += u32::from(found(&row(n, seed, spread, |_| 5.0)).is_some());
         }
         assert!(alarms <= 20, "{alarms} of 4,000");
-        // Too little to matter, however sure.
+        // A certain change that is too small to matter.
         assert!(found(&row(200, 1, 0.01, |i| if i < 100 { 1.0 } else { 1.1 })).is_none());
     }
 
     #[test]
-    fn a_single_bad_interval_is_no_change() {
+    fn ignores_a_single_outlying_interval() {
         for at in [0, 5, 9] {
             let values = row(10, 3, 0.03, |i| if i == at { 900.0 } else { 2.0 });
             assert!(found(&values).is_none(), "at {at}");

@@ -7,6 +7,7 @@ fn scope() -> Scope {
     Scope {
         variables: vec!["token".to_owned(), "empty-1".to_owned()],
         tables: vec![("users".to_owned(), columns)],
+        environment: vec![("API_KEY".to_owned(), "k\"y".into())],
     }
 }
 
@@ -49,6 +50,7 @@ fn fields_are_filled_in() {
         (r#"{{"{{"}}token}}"#, "{{token}}"),
         ("{{'}}'}}{{\"a'b\"}}", "}}a'b"),
         ("{{'a b' | url}}", "a%20b"),
+        ("{{env API_KEY}} {{ env  API_KEY | json }}", r#"k"y k\"y"#),
         ("{{random.pick 'x | }}'}}", "x | }}"),
         ("{{random.int 5 5}}{{random.pick a}}", "5a"),
     ] {
@@ -60,11 +62,22 @@ fn fields_are_filled_in() {
 }
 
 #[test]
+fn names_the_environment_variables_of_a_text() {
+    for (text, names) in [
+        ("{{env A}}{{ env  B | json}}{{token}}", &["A", "B"][..]),
+        ("{{\"{{env A}}\"}} {{environment}} env C {{env D", &[]),
+    ] {
+        assert_eq!(Template::environment(text.as_bytes()), names, "{text}");
+    }
+}
+
+#[test]
 fn what_is_no_template_is_refused_where_it_is_wrong() {
     for (text, at, what) in [
         ("ab{{token", 2, "'{{' is not followed by '}}'"),
         ("{{'}}", 0, "'{{' is not followed by '}}'"),
         ("ab{{ tokn }}", 5, "'tokn' is not known; there are: token, empty-1, users.mail, "),
+        ("{{env NO_KEY}}", 2, "the environment variable 'NO_KEY' is not set"),
         ("{{}}", 2, "the field is empty; there are: token"),
         ("{{users.name}}", 2, "'users' has no column 'name'; its columns are: mail, first name"),
         ("{{user.mail}}", 2, "'user.mail' is not known; there are: "),

@@ -1,9 +1,9 @@
 //! The readiness driver: edge-triggered epoll, one shared receive buffer, one read per event.
 //!
-//! A connection is registered once, for everything. An event is answered by one read; a read that
-//! comes back shorter than the buffer has emptied the socket (epoll(7)), and whatever arrives after
-//! it makes a new edge. The clock is read after each read; the write that answers it at once goes
-//! out under the same time.
+//! A connection is registered once, for all events. Each event causes one read. A read that returns
+//! less than the buffer's size has emptied the socket (epoll(7)), and data that arrives later
+//! causes a new edge. The clock is read after each read; a write in direct response gets the same
+//! time.
 
 mod open;
 
@@ -17,18 +17,18 @@ use prony_core::machine::{CloseHow, Machine};
 use prony_core::units::{ConnId, Nanos, Span};
 
 use super::config::Config;
-use super::desk::Desk;
+use super::dedicated::DedicatedThreads;
 use super::dial::Dial;
 use super::event_loop::{Backend, Common, Flow};
-use super::give::{Given, give};
 use super::poller::{self, Poller};
 use super::slots::SlotTable;
+use super::write_out::{WriteOutcome, write_out};
 use crate::net::errno;
 use crate::net::socket::{self, Boundaries, Read};
 use crate::time::pace::{Pace, Poll};
 use crate::time::stop::StopFlag;
 
-/// The worker's receive buffer.
+/// Size of the worker's receive buffer.
 const BUFFER: usize = 256 * 1024;
 /// Full buffers read from one connection before the others get their turn.
 const READS_IN_A_ROW: u32 = 4;
@@ -42,7 +42,7 @@ const ENDING: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
 const ERROR: u32 = libc::EPOLLERR as u32;
 const BROKEN: u32 = (libc::EPOLLHUP | libc::EPOLLERR) as u32;
 
-/// Slots that are no connections; the upper half of such a tag is an index.
+/// Slots of tags that are not connections; the upper half of such a tag is an index.
 const LISTENER: u32 = u32::MAX - 1;
 const LINGERING: u32 = u32::MAX - 2;
 
@@ -56,33 +56,34 @@ pub struct Epoll {
     common: Common,
     conns: SlotTable<Conn>,
     buffer: Box<[u8]>,
-    /// What must be told to the machine, or read on, once it has no more actions.
+    /// Events to report, reads and writes to continue, once the machine has no more actions.
     pending: Vec<(ConnId, Pending)>,
     /// The last batch of `pending`, kept for its memory.
     spare: Vec<(ConnId, Pending)>,
-    /// Connects that a full unix listener put off: when to ask again, and when no more.
+    /// Connects postponed because the queue of a unix listener was full: when to try again, and
+    /// when to give up.
     retries: Vec<(ConnId, Nanos, Nanos)>,
     listeners: Vec<OwnedFd>,
-    /// Takes new clients, where it has somebody for them.
-    desk: Option<Arc<Desk>>,
-    /// Listeners rest until then.
+    /// Takes accepted connections while a thread is free.
+    dedicated: Option<Arc<DedicatedThreads>>,
+    /// Listeners are paused until then.
     paused: Option<Nanos>,
-    /// Closed connections of a server whose peers are still heard out, until then.
+    /// Closed connections of a server whose peers may still send, until then.
     lingering: HashMap<RawFd, (OwnedFd, Nanos)>,
 }
 
 /// One connection.
 #[derive(Debug)]
 struct Conn {
-    /// `None`: it could not be made, or not yet.
+    /// `None`: not created yet, or creation failed.
     fd: Option<OwnedFd>,
     endpoint: u32,
     tried: u16,
     state: State,
-    /// A write did not fit: the next comes after the edge that says there is room.
+    /// The last write did not fit: wait for the edge that reports room.
     blocked: bool,
-    /// The peer has ended its stream.
-    ended: bool,
+    /// The peer has finished sending.
+    read_closed: bool,
     unix: bool,
     boundaries: Boundaries,
     /// Batches sent, up to 2: more than one means a kept-alive connection.
@@ -93,7 +94,7 @@ struct Conn {
 enum State {
     Connecting,
     Open,
-    /// The machine was told that it is dead; only its `Close` is awaited.
+    /// The machine knows that it is dead, and has yet to close it.
     Dead,
 }
 
@@ -101,17 +102,18 @@ enum State {
 enum Pending {
     Connected,
     Refused(Fault),
-    /// Read on; `to_end`: until the socket has nothing more.
+    /// Continue to read; `to_end`: until the socket is empty.
     ReadOn {
         to_end: bool,
     },
-    /// A write found the connection dead: read what came before, then tell.
+    /// A write failed: read what arrived before, then report the fault.
     Broken(Fault),
     WriteOn,
 }
 
 impl Epoll {
-    /// A driver for the calling thread: measures for about 20 ms how punctually its sleeps end.
+    /// A driver for the calling thread. Measures for about 20 ms how late the kernel ends its
+    /// sleeps.
     pub fn new(config: Config) -> io::Result<Self> {
         Self::build(config, false)
     }
@@ -133,15 +135,15 @@ impl Epoll {
             spare: Vec::new(),
             retries: Vec::new(),
             listeners: config.listeners,
-            desk: config.desk,
+            dedicated: config.dedicated,
             paused: None,
             lingering: HashMap::new(),
         })
     }
 
-    /// Wait for events until the deadline or the next pulse; how many there are.
+    /// Wait for events until the deadline or the next pulse. Returns their number.
     fn wait(&mut self, deadline: Option<Nanos>) -> usize {
-        if !self.pending.is_empty() || self.common.yields {
+        if !self.pending.is_empty() || self.common.yielded {
             return self.poller.poll(Span::ZERO);
         }
         let retry = self.retries.iter().map(|&(_, again, _)| again).min();
@@ -157,20 +159,20 @@ impl Epoll {
         match id.slot {
             LISTENER => return self.accept(m, id.generation),
             LINGERING => {
-                self.hear_out(id.generation as RawFd);
+                self.discard(id.generation as RawFd);
                 return Flow::Continue(());
             }
             _ if tag == poller::TIMER => return Flow::Continue(()),
             _ => {}
         }
-        // A connection that was closed earlier in this batch.
-        let stamped = self.common.stamps.is_some();
+        // The connection may have been closed earlier in this batch.
+        let stamped = self.common.timestamps.is_some();
         let Some(c) = self.conns.get_mut(id) else { return Flow::Continue(()) };
         match c.state {
             State::Open if stamped && flags & ERROR != 0 => {
                 let boundaries = c.boundaries;
-                self.tell_stamps(m, id);
-                return self.event(m, tag, without_stamps(flags, boundaries));
+                self.report_timestamps(m, id);
+                return self.event(m, tag, without_error_flag(flags, boundaries));
             }
             State::Connecting => {
                 if flags & BROKEN != 0 {
@@ -199,28 +201,30 @@ impl Epoll {
         }
     }
 
-    /// Read what is there and hand it to the machine; `to_end`: the kernel says that the stream
-    /// ends, so read on.
+    /// Read available data and pass it to the machine; `to_end`: the kernel reports the end of the
+    /// stream, so read until then.
+    #[inline(always)]
     fn receive(&mut self, m: &mut dyn Machine, id: ConnId, to_end: bool) -> Flow {
         for _ in 0..READS_IN_A_ROW {
-            let Some(c) = self.conns.get_mut(id).filter(|c| c.state == State::Open && !c.ended)
+            let Some(c) =
+                self.conns.get_mut(id).filter(|c| c.state == State::Open && !c.read_closed)
             else {
                 return Flow::Continue(());
             };
             let (Some(fd), boundaries) = (&c.fd, c.boundaries) else { return Flow::Continue(()) };
-            let read = match &mut self.common.stamps {
+            let read = match &mut self.common.timestamps {
                 None => socket::read(fd, &mut self.buffer),
                 Some(stamps) => stamps.read(fd.as_raw_fd(), &mut self.buffer, 0),
             };
             match read {
                 Read::Data(n) => {
                     let now = self.common.pace.read_clock();
-                    if let Some(stamps) = &mut self.common.stamps {
-                        stamps.tell_received(&mut |stamp| m.on_stamp(id, stamp));
+                    if let Some(stamps) = &mut self.common.timestamps {
+                        stamps.report_received(&mut |stamp| m.on_stamp(id, stamp));
                     }
                     m.on_recv(id, &mut self.buffer[..n], now);
                     self.act(m, Some((id, now)))?;
-                    // A message says nothing of what is behind it.
+                    // A short read of a message does not mean that the socket is empty.
                     if n < BUFFER && !to_end && boundaries == Boundaries::None {
                         return Flow::Continue(());
                     }
@@ -229,7 +233,7 @@ impl Epoll {
                 Read::End if boundaries == Boundaries::Datagrams => {}
                 Read::End => {
                     if let Some(c) = self.conns.get_mut(id) {
-                        c.ended = true;
+                        c.read_closed = true;
                     }
                     let now = self.common.pace.read_clock();
                     m.on_closed(id, None, now);
@@ -242,7 +246,7 @@ impl Epoll {
         Flow::Continue(())
     }
 
-    /// Tell the machine that the connection is dead, unless it let go of it meanwhile.
+    /// Report to the machine that the connection is dead, unless it has closed it.
     fn dead(&mut self, m: &mut dyn Machine, id: ConnId, fault: Fault) -> Flow {
         let Some(c) = self.conns.get_mut(id).filter(|c| c.state != State::Dead) else {
             return Flow::Continue(());
@@ -253,17 +257,17 @@ impl Epoll {
         self.act(m, None)
     }
 
-    /// Tell the machine what the kernel has noted of what was sent.
+    /// Pass transmit timestamps to the machine.
     #[cold]
-    fn tell_stamps(&mut self, m: &mut dyn Machine, id: ConnId) {
-        if let (Some(stamps), Some(c)) = (&mut self.common.stamps, self.conns.get_mut(id)) {
+    fn report_timestamps(&mut self, m: &mut dyn Machine, id: ConnId) {
+        if let (Some(stamps), Some(c)) = (&mut self.common.timestamps, self.conns.get_mut(id)) {
             let Some(fd) = &c.fd else { return };
             stamps.drain(fd.as_raw_fd(), &mut |stamp| m.on_stamp(id, stamp));
         }
     }
 
-    /// A unix socket reports room after every message that its peer takes, so it is watched for
-    /// room only when it has none. The modification reports at once what is already there.
+    /// A unix socket reports room whenever its peer reads a message, so it is watched for room only
+    /// while a write is blocked. The modification reports current readiness at once.
     fn watch_unix(&mut self, id: ConnId, interest: u32) {
         let Some(fd) = self.conns.get_mut(id).and_then(|c| c.fd.as_ref()) else { return };
         if let Err(e) = self.poller.modify(fd, tag_of(id), interest) {
@@ -271,9 +275,9 @@ impl Epoll {
         }
     }
 
-    /// What was put off while the machine had actions: connects decided at once, long reads, dead
-    /// connections. What is put off meanwhile waits for the next turn, after a look at the other
-    /// connections.
+    /// Handle what was postponed while the machine had actions: connects that succeeded or failed
+    /// at once, long reads, dead connections. What is postponed meanwhile waits for the next
+    /// iteration, after the other connections.
     fn catch_up(&mut self, m: &mut dyn Machine) -> Flow {
         self.resume_listeners();
         self.retry_connects();
@@ -318,7 +322,7 @@ impl Epoll {
     }
 
     /// The run is over: close everything.
-    fn let_go(&mut self) {
+    fn close_all(&mut self) {
         for c in self.conns.take_all() {
             if let Some(fd) = c.fd
                 && c.state == State::Open
@@ -339,13 +343,17 @@ impl Backend for Epoll {
         &mut self.common
     }
 
-    fn keep_house(&mut self, _m: &mut dyn Machine) -> Flow {
-        self.end_lingering();
+    fn on_pulse(&mut self, _m: &mut dyn Machine) -> Flow {
+        self.close_expired();
         Flow::Continue(())
     }
 
-    fn gather(&mut self, m: &mut dyn Machine) -> Flow {
+    fn process_events(&mut self, m: &mut dyn Machine) -> Flow {
+        self.common.before_poll(m);
+        self.common.left_events |= !self.pending.is_empty();
         let n = self.wait(self.common.due());
+        self.common.after_poll(m, n);
+        self.common.left_events = n == poller::EVENTS;
         for i in 0..n {
             let (tag, flags) = self.poller.event(i);
             self.event(m, tag, flags)?;
@@ -354,13 +362,13 @@ impl Backend for Epoll {
         self.catch_up(m)
     }
 
-    /// What is decided at once is told to the machine from `catch_up`.
+    /// If the outcome is known at once, `catch_up` reports it to the machine.
     fn connect(&mut self, id: ConnId, endpoint: u32) {
         self.conns.insert(id, Conn { endpoint, ..Conn::CONNECTING });
         self.dial(id);
     }
 
-    /// As much as the kernel takes.
+    /// Writes as much as the kernel takes.
     #[inline]
     fn send(&mut self, m: &mut dyn Machine, id: ConnId, fresh: Option<(ConnId, Nanos)>) {
         let Some(c) = self.conns.get_mut(id) else { return };
@@ -369,22 +377,24 @@ impl Backend for Epoll {
         }
         let Some(fd) = &c.fd else { return };
         let now = self.common.time_of_send(id, fresh);
-        let given = give(m, id, now, |piece| socket::write(fd, piece));
+        let outcome = write_out(m, id, now, |piece| socket::write(fd, piece));
         c.sends = (c.sends + 1).min(2);
-        if let Some(stamps) = &mut self.common.stamps {
-            // Now, so that they wake nobody up.
+        if let Some(stamps) = &mut self.common.timestamps {
+            // Read them now, so that they do not cause an event.
             stamps.drain(fd.as_raw_fd(), &mut |stamp| m.on_stamp(id, stamp));
         }
-        match given {
-            Given::All => {}
-            Given::Some => self.pending.push((id, Pending::WriteOn)),
-            Given::Full => {
+        match outcome {
+            WriteOutcome::Done => {}
+            WriteOutcome::More => self.pending.push((id, Pending::WriteOn)),
+            WriteOutcome::Full => {
                 c.blocked = true;
                 if c.unix {
                     self.watch_unix(id, EDGE_BOTH);
                 }
             }
-            Given::Dead(e) => self.pending.push((id, Pending::Broken(errno::stream_fault(e)))),
+            WriteOutcome::Dead(e) => {
+                self.pending.push((id, Pending::Broken(errno::stream_fault(e))))
+            }
         }
     }
 
@@ -394,7 +404,7 @@ impl Backend for Epoll {
         if conn.state != State::Connecting && !conn.unix {
             self.common.sampler.closing(fd.as_raw_fd(), conn.sends > 1);
         }
-        let served = conn.endpoint == ACCEPTED && conn.state == State::Open && !conn.ended;
+        let served = conn.endpoint == ACCEPTED && conn.state == State::Open && !conn.read_closed;
         if served && how == CloseHow::Orderly {
             self.linger(fd);
         } else {
@@ -402,8 +412,8 @@ impl Backend for Epoll {
         }
     }
 
-    fn end(&mut self, _m: &mut dyn Machine, _stop: &StopFlag) -> Nanos {
-        self.let_go();
+    fn finish(&mut self, _m: &mut dyn Machine, _stop: &StopFlag) -> Nanos {
+        self.close_all();
         self.common.pace.read_clock()
     }
 }
@@ -411,29 +421,29 @@ impl Backend for Epoll {
 impl Drop for Epoll {
     fn drop(&mut self) {
         // A machine that panics leaves its connections open.
-        self.let_go();
+        self.close_all();
     }
 }
 
 impl Conn {
-    /// One that is yet to be opened.
+    /// A connection that is not open yet.
     const CONNECTING: Self = Self {
         fd: None,
         endpoint: ACCEPTED,
         tried: 0,
         state: State::Connecting,
         blocked: false,
-        ended: false,
+        read_closed: false,
         unix: false,
         boundaries: Boundaries::None,
         sends: 0,
     };
 }
 
-/// What an event says besides that stamps wait in the error queue. The errors of a stream are told
-/// by its end as well; that of a datagram must be looked for.
+/// The flags of an event without the error flag, which also reports timestamps in the error queue.
+/// A stream's error is also reported at its end; a datagram socket must be read to find its error.
 #[cold]
-fn without_stamps(flags: u32, boundaries: Boundaries) -> u32 {
+fn without_error_flag(flags: u32, boundaries: Boundaries) -> u32 {
     let is_datagram = boundaries == Boundaries::Datagrams;
     flags & !ERROR | if is_datagram { libc::EPOLLIN as u32 } else { 0 }
 }

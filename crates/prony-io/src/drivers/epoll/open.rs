@@ -1,5 +1,4 @@
-//! How connections begin and end that are not simply there: connects, accepts, and closes that hear
-//! the peer out.
+//! Opening and closing connections: connects, accepts, and closes that wait for the peer.
 
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 
@@ -11,36 +10,36 @@ use super::{
     ACCEPTED, Conn, EDGE, EDGE_BOTH, Epoll, Flow, LEVEL_SHARED, LINGERING, LISTENER, Pending,
     State, tag, tag_of,
 };
-use crate::drivers::dial::{Dial, Dialled};
+use crate::drivers::dial::{Dial, Dialed};
 use crate::drivers::event_loop::Backend as _;
 use crate::net::errno;
 use crate::net::socket::{self, Boundaries, Connecting, Mode, Read};
 use crate::net::timestamps;
 
-/// Connections taken from a listener before the others get their turn.
+/// Connections accepted from a listener before others get their turn.
 const ACCEPTS_IN_A_ROW: u32 = 64;
-/// How long a listener rests when no descriptor was free.
+/// How long a listener pauses after no descriptor was free.
 const ACCEPT_PAUSE: Span = Span::from_millis(10);
-/// A full unix listener: how often it is asked again, and for how long.
-const RETRY_GAP: Span = Span::from_millis(1);
+/// How often, and for how long, to retry a connect to a unix listener with a full queue.
+const RETRY_INTERVAL: Span = Span::from_millis(1);
 const RETRY_FOR: Span = Span::from_secs(5);
-/// How long a server's closed connection may still hear its peer out.
+/// How long a server reads from a closed connection until the peer closes its side.
 const LINGER: Span = Span::from_secs(2);
-/// Reads of a closed connection in a row.
+/// Consecutive reads from a closed connection.
 const DISCARDS_IN_A_ROW: u32 = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Retried {
-    /// Still no room at the listener.
+    /// The listener's queue is still full.
     Full,
-    /// Open or failed, and put among the pending.
-    Decided,
+    /// The connect has succeeded or failed, and the event is pending.
+    Done,
 }
 
 impl Dial for Epoll {
-    fn dialled(&mut self, id: ConnId) -> Option<Dialled<'_>> {
+    fn dialed(&mut self, id: ConnId) -> Option<Dialed<'_>> {
         let c = self.conns.get_mut(id)?;
-        Some(Dialled { fd: &mut c.fd, endpoint: c.endpoint, tried: &mut c.tried })
+        Some(Dialed { fd: &mut c.fd, endpoint: c.endpoint, tried: &mut c.tried })
     }
 
     fn try_address(&mut self, id: ConnId, endpoint: u32, tried: u16) -> Result<(), i32> {
@@ -56,11 +55,12 @@ impl Dial for Epoll {
                 let interest = if c.unix { EDGE } else { EDGE_BOTH };
                 self.poller.add(fd, tag_of(id), interest)
             }
-            Ok(Connecting::Underway) => self.poller.add(fd, tag_of(id), EDGE_BOTH),
-            // The listener's queue is full. Nothing is under way: ask again in a while.
+            Ok(Connecting::InProgress) => self.poller.add(fd, tag_of(id), EDGE_BOTH),
+            // The listener's queue is full. The kernel does not continue the connect, so try again
+            // later.
             Err(libc::EAGAIN) if c.unix => {
                 let now = self.common.pace.read_clock();
-                self.retries.push((id, now + RETRY_GAP, now + RETRY_FOR));
+                self.retries.push((id, now + RETRY_INTERVAL, now + RETRY_FOR));
                 Ok(())
             }
             Err(e) => Err(e),
@@ -73,7 +73,7 @@ impl Dial for Epoll {
 }
 
 impl Epoll {
-    /// A connect that was under way has failed.
+    /// A connect in progress has failed.
     pub(super) fn connect_failed(&mut self, m: &mut dyn Machine, id: ConnId, e: i32) -> Flow {
         match self.next_address(id, e) {
             Ok(()) => {
@@ -91,22 +91,23 @@ impl Epoll {
         };
         let Some(fd) = c.fd.as_ref().map(OwnedFd::as_raw_fd) else { return Flow::Continue(()) };
         c.state = State::Open;
-        if self.common.stamps.is_some() {
-            // Where the kernel refuses, stamps are missing, and the report says so.
+        if self.common.timestamps.is_some() {
+            // If the kernel refuses, timestamps are missing, and the report says so.
             let _ = timestamps::enable(fd);
         }
         let (endpoint, tried) = (c.endpoint, c.tried);
         let is_association = c.boundaries == Boundaries::Packets && !c.unix;
-        self.common.network.answered(endpoint, tried);
+        self.common.network.accepted(endpoint, tried);
         if is_association {
             self.common.sampler.opened(fd);
         }
+        self.common.report_open_delay(m);
         let now = self.common.pace.read_clock();
         m.on_connected(id, now);
         self.act(m, Some((id, now)))
     }
 
-    /// Ask full unix listeners again.
+    /// Retry connects to unix listeners with a full queue.
     pub(super) fn retry_connects(&mut self) {
         if self.retries.is_empty() {
             return;
@@ -116,7 +117,7 @@ impl Epoll {
         while i < self.retries.len() {
             let (id, again, give_up) = self.retries[i];
             if now < again || self.retry_connect(id, now >= give_up) == Retried::Full {
-                self.retries[i].1 = if now < again { again } else { now + RETRY_GAP };
+                self.retries[i].1 = if now < again { again } else { now + RETRY_INTERVAL };
                 i += 1;
             } else {
                 self.retries.swap_remove(i);
@@ -125,37 +126,36 @@ impl Epoll {
     }
 
     fn retry_connect(&mut self, id: ConnId, give_up: bool) -> Retried {
-        let Some(c) = self.conns.get_mut(id) else { return Retried::Decided };
+        let Some(c) = self.conns.get_mut(id) else { return Retried::Done };
         if give_up {
             self.pending.push((id, Pending::Refused(Fault::ConnectTimeout)));
-            return Retried::Decided;
+            return Retried::Done;
         }
         let Some(remote) = self.common.network.remote(c.endpoint, c.tried) else {
-            return Retried::Decided;
+            return Retried::Done;
         };
-        let Some(fd) = &c.fd else { return Retried::Decided };
-        let decided = match remote.connect(fd) {
+        let Some(fd) = &c.fd else { return Retried::Done };
+        let result = match remote.connect(fd) {
             Err(libc::EAGAIN) => return Retried::Full,
             Ok(_) => self.poller.add(fd, tag_of(id), EDGE),
             Err(e) => Err(e),
         };
-        let what = match decided {
+        let what = match result {
             Ok(()) => Pending::Connected,
             Err(e) => Pending::Refused(errno::connect_fault(e)),
         };
         self.pending.push((id, what));
-        Retried::Decided
+        Retried::Done
     }
 
-    /// Take what waits at a listener.
+    /// Accept the connections that wait at a listener.
     pub(super) fn accept(&mut self, m: &mut dyn Machine, index: u32) -> Flow {
         for _ in 0..ACCEPTS_IN_A_ROW {
             match socket::accept(&self.listeners[index as usize]) {
                 Ok(Some(fd)) => self.accepted(m, index, fd)?,
                 Ok(None) => break,
                 Err(_) => {
-                    // No descriptor or no memory is free. The event would come again at once, so
-                    // look away for a while.
+                    // No descriptor or no memory is free. The event would repeat at once, so pause.
                     self.pause_listeners();
                     break;
                 }
@@ -165,8 +165,8 @@ impl Epoll {
     }
 
     fn accepted(&mut self, m: &mut dyn Machine, index: u32, fd: OwnedFd) -> Flow {
-        let taken = match &self.desk {
-            Some(desk) => desk.take(fd, index),
+        let taken = match &self.dedicated {
+            Some(threads) => threads.offer(fd, index),
             None => Err(fd),
         };
         let Err(fd) = taken else { return Flow::Continue(()) };
@@ -183,9 +183,9 @@ impl Epoll {
             ..Conn::CONNECTING
         };
         let interest = if conn.unix { EDGE } else { EDGE_BOTH };
-        let watched = self.poller.add(&fd, tag_of(id), interest);
+        let added = self.poller.add(&fd, tag_of(id), interest);
         self.conns.insert(id, Conn { fd: Some(fd), ..conn });
-        if let Err(e) = watched {
+        if let Err(e) = added {
             self.pending.push((id, Pending::Broken(errno::stream_fault(e))));
         }
         self.act(m, Some((id, now)))
@@ -200,7 +200,7 @@ impl Epoll {
         }
     }
 
-    /// Look at the listeners again when they have rested.
+    /// Watch the listeners again after their pause.
     pub(super) fn resume_listeners(&mut self) {
         if self.paused.is_none_or(|until| self.common.pace.now() < until) {
             return;
@@ -213,8 +213,8 @@ impl Epoll {
         }
     }
 
-    /// Close a served connection in good order: were it closed with bytes of the peer unread (or
-    /// still to come), the kernel would reset it and throw away what the peer has not yet received.
+    /// Close a server's connection gracefully. If it were closed with unread data (or data still to
+    /// arrive), the kernel would reset it and discard what the peer has not received yet.
     pub(super) fn linger(&mut self, fd: OwnedFd) {
         socket::shutdown_write(&fd);
         let until = self.common.pace.now() + LINGER;
@@ -224,8 +224,8 @@ impl Epoll {
         }
     }
 
-    /// Discard what a peer still sends on a closed connection; the end of it ends the connection.
-    pub(super) fn hear_out(&mut self, number: RawFd) {
+    /// Discard what the peer sends on a closed connection, until the end of the stream.
+    pub(super) fn discard(&mut self, number: RawFd) {
         let Some((fd, _)) = self.lingering.get(&number) else { return };
         for _ in 0..DISCARDS_IN_A_ROW {
             match socket::read(fd, &mut self.buffer) {
@@ -234,12 +234,12 @@ impl Epoll {
                 Read::End | Read::Dead(_) => break,
             }
         }
-        // A peer that sends more than that without listening has had its time.
+        // The peer sends too much without reading: close the connection.
         self.lingering.remove(&number);
     }
 
-    /// Close what has been heard out for long enough.
-    pub(super) fn end_lingering(&mut self) {
+    /// Close lingering connections after their time limit.
+    pub(super) fn close_expired(&mut self) {
         let now = self.common.pace.now();
         self.lingering.retain(|_, (_, until)| now < *until);
     }

@@ -1,5 +1,5 @@
-//! Where the kernel puts what it receives (a ring of provided buffers), and where sends wait for
-//! their submission.
+//! Receive buffers for the kernel (a ring of provided buffers), and memory for output that waits
+//! for submission.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -7,26 +7,25 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::types::BufRingEntry;
 
-/// How many buffers to receive into; a power of two.
+/// The number of receive buffers; a power of two.
 const BUFFERS: u16 = 512;
-/// How large each is.
+/// The size of each buffer.
 const SIZE: usize = 16 * 1024;
-/// The kernel wants the entries to begin a page.
+/// The kernel requires the entries to be page-aligned.
 const PAGE: usize = 4096;
 
-/// The worker's receive buffers. The kernel owns a buffer from `give_back` until a completion names
-/// it.
+/// The worker's receive buffers. The kernel owns a buffer from `give_back` until a completion
+/// refers to it.
 #[derive(Debug)]
 pub(super) struct Buffers {
     entries: NonNull<BufRingEntry>,
     memory: NonNull<u8>,
     tail: u16,
-    /// The kernel may still write to them when they are dropped.
+    /// Leak them when dropped, because the kernel may still write to them.
     leaks: bool,
 }
 
-/// A buffer that the kernel has filled and given away. There is only one of these for it, and
-/// `give_back` takes it.
+/// A buffer that the kernel has filled and released. It is unique, and `give_back` consumes it.
 #[derive(Debug)]
 pub(super) struct Filled {
     id: u16,
@@ -34,10 +33,10 @@ pub(super) struct Filled {
 }
 
 impl Filled {
-    /// Buffer `id`, with so many bytes.
+    /// Buffer `id` with `len` bytes.
     ///
     /// # Safety
-    /// A completion has named the buffer, and nothing else was made of that completion.
+    /// A completion refers to the buffer, and this is the only `Filled` made from that completion.
     #[inline]
     pub(super) unsafe fn new(id: u16, len: usize) -> Self {
         assert!(id < BUFFERS && len <= SIZE, "buffer {id} of {len} bytes");
@@ -46,7 +45,7 @@ impl Filled {
 }
 
 impl Buffers {
-    /// Buffers that are all the kernel's, once it knows the entries.
+    /// Buffers that all belong to the kernel once it knows the entries.
     pub(super) fn new() -> Self {
         let mut b = Self {
             entries: allocate(entries_layout()).cast(),
@@ -61,24 +60,24 @@ impl Buffers {
         b
     }
 
-    /// Where the entries are, which begin a page, and how many there are.
+    /// The page-aligned address of the entries, and their number.
     pub(super) fn entries(&self) -> (u64, u16) {
         (self.entries.as_ptr() as u64, BUFFERS)
     }
 
-    /// What the kernel has put into the buffer.
+    /// The data in the buffer.
     #[inline]
     pub(super) fn received(&mut self, buffer: &Filled) -> &mut [u8] {
-        // SAFETY: the range lies inside `memory` by the assertion in `Filled::new`. The kernel has
-        // given the buffer away, and `give_back` needs `&mut self`, so nobody writes to it while
-        // the slice lives.
+        // SAFETY: the range is inside `memory` by the assertion in `Filled::new`. The kernel has
+        // released the buffer, and `give_back` needs `&mut self`, so nothing writes to it while the
+        // slice lives.
         unsafe {
             let at = self.memory.as_ptr().add(usize::from(buffer.id) * SIZE);
             std::slice::from_raw_parts_mut(at, buffer.len)
         }
     }
 
-    /// Let the kernel fill the buffer again, from the next `publish` on.
+    /// Return the buffer to the kernel with the next `publish`.
     #[inline]
     pub(super) fn give_back(&mut self, buffer: Filled) {
         self.put(buffer.id);
@@ -89,11 +88,11 @@ impl Buffers {
         self.leaks = true;
     }
 
-    /// Show the kernel what was given back.
+    /// Make the returned buffers visible to the kernel.
     #[inline]
     pub(super) fn publish(&mut self) {
-        // SAFETY: `entries` points to the first entry, in which the kernel looks for the tail; it
-        // is aligned, and the kernel reads it with acquire, as AtomicU16 allows.
+        // SAFETY: `entries` points to the first entry, which contains the tail; it is aligned, and
+        // the kernel reads it with acquire ordering, which AtomicU16 allows.
         unsafe {
             let at = BufRingEntry::tail(self.entries.as_ptr()).cast_mut();
             AtomicU16::from_ptr(at).store(self.tail, Ordering::Release);
@@ -103,7 +102,7 @@ impl Buffers {
     #[inline]
     fn put(&mut self, id: u16) {
         let at = usize::from(self.tail & (BUFFERS - 1));
-        // SAFETY: `at` is below BUFFERS, so the entry lies inside the allocation; it is not between
+        // SAFETY: `at` is below BUFFERS, so the entry is inside the allocation. It is not between
         // head and tail, because there are as many entries as buffers, so the kernel does not read
         // it. Only addr, len and bid are written: the rest of the first entry is the tail.
         unsafe {
@@ -123,8 +122,8 @@ impl Drop for Buffers {
         }
         #[cfg(test)]
         FREED.set(FREED.get() + 1);
-        // SAFETY: both were allocated with these layouts, and the kernel uses them no more: the
-        // ring calls `leak` where it may.
+        // SAFETY: both were allocated with these layouts, and the kernel no longer uses them:
+        // otherwise the ring has called `leak`.
         unsafe {
             dealloc(self.entries.as_ptr().cast(), entries_layout());
             dealloc(self.memory.as_ptr(), memory_layout());
@@ -137,24 +136,24 @@ fn entries_layout() -> Layout {
     Layout::from_size_align(size, PAGE).expect("a small layout")
 }
 
-/// Aligned no stricter than the allocator does anyway: it then takes pages that the kernel zeroes
-/// when they are first written, instead of writing 8 MiB of zeroes at the start.
+/// Not aligned more strictly than the allocator's default: it then uses pages that the kernel
+/// zeroes on first write, instead of writing 8 MiB of zeros at the start.
 fn memory_layout() -> Layout {
     Layout::from_size_align(SIZE * usize::from(BUFFERS), 16).expect("a small layout")
 }
 
 fn allocate(layout: Layout) -> NonNull<u8> {
-    // SAFETY: the layouts above are not of size zero.
+    // SAFETY: the layouts above do not have size zero.
     let at = unsafe { alloc_zeroed(layout) };
     NonNull::new(at).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
-/// Bytes that wait for their submission, one batch's worth. They stay where they are until the
-/// batch after the next begins; by then all their sends are decided.
+/// Output of one batch that waits for submission. The bytes stay in place until the batch after the
+/// next starts; by then all their sends have finished.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     chunks: Vec<Box<[u8]>>,
-    /// The chunk in use, and how much of it.
+    /// The current chunk, and how much of it is used.
     chunk: usize,
     used: usize,
 }
@@ -168,7 +167,7 @@ pub(super) struct Piece {
 }
 
 const CHUNK: usize = 256 * 1024;
-/// A piece may always become at least so long.
+/// The minimum capacity of a new piece.
 const ROOM: usize = 64 * 1024;
 
 impl Piece {
@@ -177,13 +176,13 @@ impl Piece {
 }
 
 impl Arena {
-    /// Forget all pieces.
+    /// Remove all pieces.
     pub(super) fn clear(&mut self) {
         (self.chunk, self.used) = (0, 0);
     }
 
-    /// Begin a piece.
-    pub(super) fn begin(&mut self) -> Piece {
+    /// Start a piece.
+    pub(super) fn start(&mut self) -> Piece {
         if CHUNK - self.used < ROOM {
             self.chunk += 1;
             self.used = 0;
@@ -194,7 +193,7 @@ impl Arena {
         Piece { chunk: self.chunk as u32, at: self.used as u32, len: 0 }
     }
 
-    /// Append to the piece that was begun last; how much fits.
+    /// Append to the last started piece. Returns how many bytes fit.
     #[inline]
     pub(super) fn append(&mut self, piece: &mut Piece, data: &[u8]) -> usize {
         let n = data.len().min(CHUNK - self.used);
@@ -211,7 +210,7 @@ impl Arena {
         &self.chunks[piece.chunk as usize][at..at + piece.len as usize]
     }
 
-    /// Take back the piece that was begun last.
+    /// Remove the last started piece.
     pub(super) fn undo(&mut self, piece: Piece) {
         self.used = piece.at as usize;
     }
@@ -228,11 +227,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_stay_where_they_are() {
+    fn pieces_do_not_move() {
         let mut arena = Arena::default();
         let mut all = Vec::new();
         for i in 0..100_u8 {
-            let mut piece = arena.begin();
+            let mut piece = arena.start();
             let data = vec![i; 1 + usize::from(i) * 700];
             let n = arena.append(&mut piece, &data);
             assert!(n == data.len() || n >= ROOM);
@@ -245,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn an_undone_piece_leaves_its_room() {
+    fn undo_frees_the_room_of_a_piece() {
         let mut arena = Arena::default();
-        let mut piece = arena.begin();
+        let mut piece = arena.start();
         let n = arena.append(&mut piece, &[1; CHUNK + 5]);
         assert_eq!(n, CHUNK);
         arena.undo(piece);
-        let mut again = arena.begin();
+        let mut again = arena.start();
         assert_eq!(arena.append(&mut again, &[2; 10]), 10);
         assert_eq!(arena.bytes(again), [2; 10]);
     }

@@ -1,13 +1,13 @@
-//! The completion driver: io_uring with one standing receive per connection into shared buffers.
+//! The completion driver: io_uring with one multishot receive per connection into shared buffers.
 //!
-//! All that the machine wants is queued while a batch of completions is worked through, and handed
-//! over with the wait for the next batch: one system call for both. The clock is read once per
-//! batch, after that call returned: no byte that the batch brings arrived later, and none that it
-//! sends leaves earlier, so that a latency may come out longer than it was and never shorter.
+//! The machine's actions are queued while a batch of completions is processed, and submitted with
+//! the wait for the next batch: one system call for both. The clock is read once per batch, after
+//! that call returns. No byte of the batch arrived later, and none that it sends leaves earlier, so
+//! a measured latency can be longer than the true one, never shorter.
 //!
-//! A send is decided when its submission returns, without a completion where all was taken. What
-//! was not taken goes on as a slow send out of memory of its own, which completes when it is
-//! through; until then the connection sends nothing else.
+//! A send finishes when its submission returns, without a completion if all bytes were accepted.
+//! The rest of a short send continues as a slow send from its own memory, with a completion when it
+//! finishes; until then the connection sends nothing else.
 
 mod buffers;
 mod open;
@@ -33,7 +33,7 @@ use crate::net::socket;
 use crate::time::pace::{Pace, Poll};
 use crate::time::stop::StopFlag;
 use buffers::Piece;
-use open::Parting;
+use open::ClosingConn;
 use ring::{Completed, Ring};
 
 /// `Conn::endpoint` of an accepted connection.
@@ -43,52 +43,52 @@ const ACCEPTED: u32 = u32::MAX;
 #[derive(Debug)]
 pub struct Uring {
     ring: Ring,
-    /// Memory of slow sends that are through.
+    /// Memory of finished slow sends, for reuse.
     spare_slow: Vec<Vec<u8>>,
     common: Common,
     conns: SlotTable<Conn>,
     pending: Vec<(ConnId, Pending)>,
     /// The last batch of `pending`, kept for its memory.
     spare: Vec<(ConnId, Pending)>,
-    /// Connections that the machine let go of and that still have bytes to send or to hear.
-    parting: HashMap<u64, Parting>,
-    /// How many of them are to be looked at when the batch is over.
+    /// Connections that the machine has closed and that still have bytes to send or to receive.
+    closing: HashMap<u64, ClosingConn>,
+    /// How many of them to check at the end of the batch.
     flushing: usize,
     listeners: Vec<OwnedFd>,
-    /// What they are.
+    /// The kinds of the listeners.
     listener_kinds: Vec<ListenerKind>,
-    /// Listeners that await nothing now, and until when they rest.
+    /// Listeners without a pending accept, and until when they are paused.
     idle_listeners: Vec<(u32, Nanos)>,
 }
 
-/// A ring with its buffers, where the kernel gives one.
+/// A ring with its buffers.
 #[derive(Debug)]
-pub struct Mounted {
+pub struct ReadyRing {
     ring: Ring,
 }
 
 /// One connection.
 #[derive(Debug)]
 struct Conn {
-    /// `None`: it could not be made, or not yet.
+    /// `None`: not created yet, or creation failed.
     fd: Option<OwnedFd>,
     endpoint: u32,
     tried: u16,
     state: State,
-    /// A receive stands in the kernel.
+    /// A multishot receive is active in the kernel.
     armed: bool,
-    /// The peer has ended its stream.
-    ended: bool,
-    /// A slow send is under way.
+    /// The peer has finished sending.
+    read_closed: bool,
+    /// A slow send is in progress.
     slow: bool,
     unix: bool,
-    /// Each piece that the machine gives is a message, and is sent by itself (SCTP).
+    /// Each piece of output is a message, and is sent by itself (SCTP).
     messages: bool,
     /// Batches sent, up to 2: more than one means a kept-alive connection.
     sends: u8,
-    /// A send has failed: told when all that was received before it is.
-    broken: Option<Fault>,
-    /// The last send that is decided at its submission: in which batch, and where its bytes lie.
+    /// A send has failed: report it after all data received before it.
+    send_fault: Option<Fault>,
+    /// The last immediate send: its batch, and where its bytes are.
     sent_in: u64,
     sent: Piece,
 }
@@ -97,63 +97,63 @@ struct Conn {
 enum State {
     Connecting,
     Open,
-    /// The machine was told that it is dead; only its `Close` is awaited.
+    /// The machine knows that it is dead, and has yet to close it.
     Dead,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Pending {
     Refused(Fault),
-    /// A connect that was waited for has come to this.
-    Decided(i32),
+    /// The result of a blocking connect.
+    ConnectDone(i32),
     WriteOn,
-    /// Let the kernel receive again.
+    /// Start the multishot receive again.
     Arm,
 }
 
-/// What a completion is about: the upper four bits of its `user_data`; then the slot, then the
+/// The operation of a completion: the upper four bits of its `user_data`; then the slot, then the
 /// generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Op {
-    /// Nobody waits for it.
+    /// No action on completion.
     None,
     Receive,
     Send,
     SlowSend,
     Connect,
-    /// The slot is a listener's index.
+    /// An accept; the slot is a listener's index.
     Accept,
-    /// The same: somebody waits at it who cannot be accepted by the ring.
-    Knock,
+    /// A listener is readable whose connections the ring cannot accept; the slot is its index.
+    Readable,
 }
 
-/// What a listener takes connections of.
+/// The kind of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListenerKind {
     Stream,
     Unix,
-    /// One-to-one sockets of SCTP.
+    /// One-to-one SCTP.
     Associations,
-    /// A one-to-many socket of SCTP, from which associations are branched off.
+    /// One-to-many SCTP, from which associations are peeled off.
     OneToMany,
 }
 
-impl Mounted {
-    /// A ring for the calling thread. Fails where the kernel refuses io_uring or lacks what is
-    /// needed.
+impl ReadyRing {
+    /// A ring for the calling thread. Fails if the kernel refuses io_uring or lacks a required
+    /// feature.
     pub fn new() -> io::Result<Self> {
         Ok(Self { ring: Ring::new()? })
     }
 }
 
 impl Uring {
-    /// A driver for the calling thread, which must have made the ring: measures for about 20 ms how
-    /// punctually its sleeps end.
-    pub fn new(mounted: Mounted, mut config: Config) -> Self {
-        let Mounted { mut ring } = mounted;
+    /// A driver for the calling thread, which must have created the ring. Measures for about 20 ms
+    /// how late the kernel ends its sleeps.
+    pub fn new(ready: ReadyRing, mut config: Config) -> Self {
+        let ReadyRing { mut ring } = ready;
         let pace = Pace::new(config.precision, &mut ring);
-        // The ring has no error queue, and brings no control data along.
+        // The ring cannot read error queues or control data.
         config.timestamps = false;
         let listener_kinds = config.listeners.iter().map(|l| kind_of(l.as_raw_fd())).collect();
         let idle_listeners = (0..config.listeners.len()).map(|i| (i as u32, Nanos::ZERO)).collect();
@@ -164,7 +164,7 @@ impl Uring {
             conns: SlotTable::new(),
             pending: Vec::new(),
             spare: Vec::new(),
-            parting: HashMap::new(),
+            closing: HashMap::new(),
             flushing: 0,
             listeners: config.listeners,
             listener_kinds,
@@ -172,43 +172,42 @@ impl Uring {
         }
     }
 
-    /// Hand over what is queued and wait for completions until the deadline or the next pulse.
-    fn wait(&mut self, deadline: Option<Nanos>) {
-        if !self.pending.is_empty() || self.has_flushing() || self.common.yields {
-            self.ring.poll(Span::ZERO);
-            return;
+    /// Submit what is queued and wait for completions until the deadline or the next pulse.
+    fn wait(&mut self, deadline: Option<Nanos>) -> usize {
+        if !self.pending.is_empty() || self.has_flushing() || self.common.yielded {
+            return self.ring.poll(Span::ZERO);
         }
         let own = self.idle_listeners.iter().map(|&(_, until)| until).min();
-        self.common.pace.wait(&mut self.ring, deadline, own);
+        self.common.pace.wait(&mut self.ring, deadline, own)
     }
 
     fn complete(&mut self, m: &mut dyn Machine, completed: Completed) -> Flow {
-        let (op, id) = unpack(completed.what());
+        let (op, id) = unpack(completed.id());
         let result = completed.result;
         match op {
             Op::Receive => self.received(m, id, completed),
-            Op::Send => self.send_fell_short(id, result),
-            Op::SlowSend => self.slow_send_ended(m, id, completed),
-            Op::Connect => self.connect_ended(m, id, result),
+            Op::Send => self.short_send(id, result),
+            Op::SlowSend => self.slow_send_done(m, id, completed),
+            Op::Connect => self.connect_done(m, id, result),
             Op::Accept => self.accepted(m, id.slot, completed),
-            Op::Knock => self.knocked(m, id.slot),
+            Op::Readable => self.accept_associations(m, id.slot),
             Op::None => Flow::Continue(()),
         }
     }
 
-    /// Something came of the standing receive: bytes, the stream's end, or an error.
+    /// A completion of the multishot receive: bytes, the end of the stream, or an error.
     fn received(&mut self, m: &mut dyn Machine, id: ConnId, completed: Completed) -> Flow {
-        let (result, stands) = (completed.result, completed.more);
+        let (result, more) = (completed.result, completed.more);
         let buffer = completed.filled();
         let Some(c) = self.conns.get_mut(id) else {
             if let Some(buffer) = buffer {
                 self.ring.buffers().give_back(buffer);
             }
-            self.parting_received(id, result, stands);
+            self.closing_received(id, result, more);
             return Flow::Continue(());
         };
-        c.armed = stands;
-        if c.state != State::Open || c.ended {
+        c.armed = more;
+        if c.state != State::Open || c.read_closed {
             if let Some(buffer) = buffer {
                 self.ring.buffers().give_back(buffer);
             }
@@ -220,19 +219,19 @@ impl Uring {
                 m.on_recv(id, self.ring.buffers().received(&buffer), now);
                 self.ring.buffers().give_back(buffer);
                 self.act(m, None)?;
-                if !stands {
+                if !more {
                     self.pending.push((id, Pending::Arm));
                 }
                 Flow::Continue(())
             }
             (0, buffer) => {
-                c.ended = true;
+                c.read_closed = true;
                 if let Some(buffer) = buffer {
                     self.ring.buffers().give_back(buffer);
                 }
                 m.on_closed(id, None, self.common.pace.now());
                 self.act(m, None)?;
-                match self.conns.get_mut(id).and_then(|c| c.broken) {
+                match self.conns.get_mut(id).and_then(|c| c.send_fault) {
                     Some(fault) => self.dead(m, id, fault),
                     None => Flow::Continue(()),
                 }
@@ -244,14 +243,14 @@ impl Uring {
                     Flow::Continue(())
                 }
                 e => {
-                    let fault = c.broken.unwrap_or_else(|| errno::stream_fault(e));
+                    let fault = c.send_fault.unwrap_or_else(|| errno::stream_fault(e));
                     self.dead(m, id, fault)
                 }
             },
         }
     }
 
-    /// Tell the machine that the connection is dead, unless it let go of it meanwhile.
+    /// Report to the machine that the connection is dead, unless it has closed it.
     fn dead(&mut self, m: &mut dyn Machine, id: ConnId, fault: Fault) -> Flow {
         let now = self.common.pace.now();
         let Some(c) = self.conns.get_mut(id).filter(|c| c.state != State::Dead) else {
@@ -262,7 +261,7 @@ impl Uring {
         self.act(m, None)
     }
 
-    /// What was put off while the machine had actions, or until buffers were free.
+    /// Handle what was postponed while the machine had actions, or until buffers were free.
     fn catch_up(&mut self, m: &mut dyn Machine) -> Flow {
         if self.pending.is_empty() {
             return Flow::Continue(());
@@ -274,7 +273,7 @@ impl Uring {
             match what {
                 _ if !self.conns.contains(id) => {}
                 Pending::Refused(fault) => self.dead(m, id, fault)?,
-                Pending::Decided(result) => self.connect_ended(m, id, result)?,
+                Pending::ConnectDone(result) => self.connect_done(m, id, result)?,
                 Pending::WriteOn => {
                     self.queue_send(m, id);
                     self.act(m, None)?;
@@ -287,12 +286,12 @@ impl Uring {
         Flow::Continue(())
     }
 
-    /// The run is over: stop what is under way and close everything.
-    fn let_go(&mut self) {
-        // One by one by their names, which the kernel looks up: to stop whatever there is, it would
-        // search all for each, which takes seconds with ten thousand connections.
-        // Where the kernel takes nothing more, none of them can be stopped. (This may be on the way
-        // out of a panic for that very reason, so that another would end the process.)
+    /// The run is over: cancel all operations and close everything.
+    fn close_all(&mut self) {
+        // Cancel them one by one by ID, which the kernel looks up. To cancel everything at once, it
+        // would search all operations for each, which takes seconds with ten thousand connections.
+        // Stop at the first failure: if the kernel accepts nothing more, none can be canceled. (A
+        // panic for that reason may be unwinding, so a second panic would abort the process.)
         for (id, conn) in self.conns.iter().filter(|(_, c)| c.fd.is_some()) {
             if !open::cancel(&mut self.ring, conn, id) {
                 break;
@@ -300,8 +299,8 @@ impl Uring {
         }
         self.ring.stop_all();
         while let Some(completed) = self.ring.next() {
-            if unpack(completed.what()).0 == Op::Accept {
-                // SAFETY: only accepts are named `Op::Accept`. The socket is known to nobody.
+            if unpack(completed.id()).0 == Op::Accept {
+                // SAFETY: only accepts are tagged `Op::Accept`. Nothing else refers to the socket.
                 drop(unsafe { completed.accepted() });
             } else {
                 drop(self.ring.take_back(completed));
@@ -315,7 +314,7 @@ impl Uring {
                 self.common.sampler.closing(fd.as_raw_fd(), c.sends > 1);
             }
         }
-        self.parting.clear();
+        self.closing.clear();
         self.pending.clear();
     }
 }
@@ -326,23 +325,26 @@ impl Backend for Uring {
         &mut self.common
     }
 
-    fn keep_house(&mut self, _m: &mut dyn Machine) -> Flow {
-        self.end_partings();
+    fn on_pulse(&mut self, _m: &mut dyn Machine) -> Flow {
+        self.close_expired();
         Flow::Continue(())
     }
 
-    fn gather(&mut self, m: &mut dyn Machine) -> Flow {
+    fn process_events(&mut self, m: &mut dyn Machine) -> Flow {
         self.arm_listeners();
-        self.wait(self.common.due());
+        self.common.before_poll(m);
+        self.common.left_events |= !self.pending.is_empty() || self.has_flushing();
+        let n = self.wait(self.common.due());
         self.ring.next_batch();
         self.common.pace.read_clock();
+        self.common.after_poll(m, n);
         while let Some(completed) = self.ring.next() {
             self.complete(m, completed)?;
             self.tick(m)?;
         }
         self.catch_up(m)?;
         self.ring.buffers().publish();
-        self.settle_partings();
+        self.settle_closing();
         Flow::Continue(())
     }
 
@@ -351,18 +353,18 @@ impl Backend for Uring {
         self.dial(id);
     }
 
-    /// Queued, at the time of the batch.
+    /// Queues the output, with the time of the batch.
     #[inline]
     fn send(&mut self, m: &mut dyn Machine, id: ConnId, _fresh: Option<(ConnId, Nanos)>) {
         self.queue_send(m, id);
     }
 
     fn close(&mut self, id: ConnId, how: CloseHow) {
-        self.let_go_of(id, how);
+        self.close_conn(id, how);
     }
 
-    fn end(&mut self, _m: &mut dyn Machine, _stop: &StopFlag) -> Nanos {
-        self.let_go();
+    fn finish(&mut self, _m: &mut dyn Machine, _stop: &StopFlag) -> Nanos {
+        self.close_all();
         self.common.pace.read_clock()
     }
 }
@@ -370,24 +372,24 @@ impl Backend for Uring {
 impl Drop for Uring {
     fn drop(&mut self) {
         // A machine that panics leaves its connections open.
-        self.let_go();
+        self.close_all();
     }
 }
 
 impl Conn {
-    /// One that is yet to be opened.
+    /// A connection that is not open yet.
     const CONNECTING: Self = Self {
         fd: None,
         endpoint: ACCEPTED,
         tried: 0,
         state: State::Connecting,
         armed: false,
-        ended: false,
+        read_closed: false,
         slow: false,
         unix: false,
         messages: false,
         sends: 0,
-        broken: None,
+        send_fault: None,
         sent_in: u64::MAX,
         sent: Piece::NONE,
     };
@@ -409,15 +411,15 @@ fn pack(op: Op, id: ConnId) -> u64 {
 }
 
 #[inline]
-fn unpack(what: u64) -> (Op, ConnId) {
-    let op = match what >> 60 {
+fn unpack(user_data: u64) -> (Op, ConnId) {
+    let op = match user_data >> 60 {
         1 => Op::Receive,
         2 => Op::Send,
         3 => Op::SlowSend,
         4 => Op::Connect,
         5 => Op::Accept,
-        6 => Op::Knock,
+        6 => Op::Readable,
         _ => Op::None,
     };
-    (op, ConnId { slot: (what >> 32) as u32 & 0x0fff_ffff, generation: what as u32 })
+    (op, ConnId { slot: (user_data >> 32) as u32 & 0x0fff_ffff, generation: user_data as u32 })
 }

@@ -1,4 +1,4 @@
-//! Sending: at once out of an arena, or slowly out of memory of its own.
+//! Sending: immediate sends from an arena, and slow sends from their own memory.
 
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 
@@ -10,28 +10,28 @@ use super::{Op, Pending, State, Uring, pack};
 use crate::drivers::event_loop::{Backend as _, Flow};
 use crate::net::errno;
 
-/// Memory of slow sends that is kept for the next ones.
+/// How many buffers of slow sends are kept for reuse.
 const SPARE: usize = 64;
 
 impl Uring {
-    /// Queue what the connection has to send.
+    /// Queue the connection's output.
     #[inline]
     pub(super) fn queue_send(&mut self, m: &mut dyn Machine, id: ConnId) {
         let (batch, now) = (self.ring.batch(), self.common.pace.now());
         let Some(c) = self.conns.get_mut(id) else { return };
-        if c.state != State::Open || c.slow || c.broken.is_some() {
-            return; // the end of the slow send asks again
+        if c.state != State::Open || c.slow || c.send_fault.is_some() {
+            return; // the completion of the slow send continues
         }
         if c.messages {
             return self.send_message(m, id);
         }
         if c.sent_in == batch {
-            // Whether the send before was taken whole is not known before its submission.
+            // Whether the previous send was complete is known only after its submission.
             self.pending.push((id, Pending::WriteOn));
             return;
         }
         let arena = self.ring.arena();
-        let mut piece = arena.begin();
+        let mut piece = arena.start();
         let all = m.take_output(id, now, &mut |data| arena.append(&mut piece, data));
         if piece.len == 0 {
             if !all {
@@ -44,7 +44,7 @@ impl Uring {
             (c.sent_in, c.sent) = (batch, piece);
             self.ring.send_at_once(number(c.fd.as_ref()), piece, pack(Op::Send, id));
         } else {
-            // The machine has more: it is asked again when this is through.
+            // The machine has more output: ask for it when this send has finished.
             let mut bytes = self.spare_slow.pop().unwrap_or_default();
             bytes.extend_from_slice(arena.bytes(piece));
             arena.undo(piece);
@@ -53,8 +53,8 @@ impl Uring {
         }
     }
 
-    /// Send one message out of memory of its own. The next is asked for when it is through, so that
-    /// none is cut, and no two become one.
+    /// Send one message from its own memory. The next one follows when this is sent, so that
+    /// messages are neither split nor merged.
     #[cold]
     fn send_message(&mut self, m: &mut dyn Machine, id: ConnId) {
         let mut bytes = self.spare_slow.pop().unwrap_or_default();
@@ -75,15 +75,15 @@ impl Uring {
     }
 
     fn send_slowly(&mut self, id: ConnId, bytes: Vec<u8>) {
-        let fd = self.conn_or_parting(id).map_or(-1, |c| number(c.fd.as_ref()));
+        let fd = self.conn_or_closing(id).map_or(-1, |c| number(c.fd.as_ref()));
         self.ring.send_slowly(fd, bytes, 0, pack(Op::SlowSend, id));
     }
 
-    /// A send that was decided at its submission was not taken whole.
-    pub(super) fn send_fell_short(&mut self, id: ConnId, result: i32) -> Flow {
-        let Some(c) = self.conn_or_parting(id) else { return Flow::Continue(()) };
+    /// An immediate send was not accepted completely.
+    pub(super) fn short_send(&mut self, id: ConnId, result: i32) -> Flow {
+        let Some(c) = self.conn_or_closing(id) else { return Flow::Continue(()) };
         let (piece, batch) = (c.sent, c.sent_in);
-        let taken = match result {
+        let accepted = match result {
             0.. => result as usize,
             e if e == -libc::EAGAIN || e == -libc::EINTR => 0,
             e => {
@@ -93,36 +93,36 @@ impl Uring {
         };
         c.slow = true;
         let mut bytes = self.spare_slow.pop().unwrap_or_default();
-        bytes.extend_from_slice(&self.ring.bytes(batch, piece)[taken..]);
+        bytes.extend_from_slice(&self.ring.bytes(batch, piece)[accepted..]);
         self.send_slowly(id, bytes);
         Flow::Continue(())
     }
 
-    /// A slow send has come to an end: go on with what the machine has.
-    pub(super) fn slow_send_ended(
+    /// A slow send has finished: continue with the machine's output.
+    pub(super) fn slow_send_done(
         &mut self,
         m: &mut dyn Machine,
         id: ConnId,
         completed: Completed,
     ) -> Flow {
-        let (what, result) = (completed.what(), completed.result);
+        let (user_data, result) = (completed.id(), completed.result);
         let Some((bytes, mut sent)) = self.ring.take_back(completed) else {
             return Flow::Continue(());
         };
-        let Some(fd) = self.conn_or_parting(id).map(|c| number(c.fd.as_ref())) else {
-            self.keep(bytes);
+        let Some(fd) = self.conn_or_closing(id).map(|c| number(c.fd.as_ref())) else {
+            self.recycle(bytes);
             return Flow::Continue(());
         };
-        let taken = if result == -libc::EINTR || result == -libc::EAGAIN { 0 } else { result };
-        if let Ok(taken) = usize::try_from(taken) {
-            sent += taken;
+        let accepted = if result == -libc::EINTR || result == -libc::EAGAIN { 0 } else { result };
+        if let Ok(accepted) = usize::try_from(accepted) {
+            sent += accepted;
             if sent < bytes.len() {
-                self.ring.send_slowly(fd, bytes, sent, what);
+                self.ring.send_slowly(fd, bytes, sent, user_data);
                 return Flow::Continue(());
             }
         }
-        self.keep(bytes);
-        if let Some(c) = self.conn_or_parting(id) {
+        self.recycle(bytes);
+        if let Some(c) = self.conn_or_closing(id) {
             c.slow = false;
         }
         if result < 0 {
@@ -137,21 +137,21 @@ impl Uring {
         Flow::Continue(())
     }
 
-    /// The connection takes nothing more. The receive that stands will end too; the machine is told
-    /// after all that it still brings.
+    /// A send has failed. The active receive will end, too; report the fault to the machine after
+    /// all data that was received before.
     fn send_failed(&mut self, id: ConnId, e: i32) {
         let fault = errno::stream_fault(e);
         if let Some(c) = self.conns.get_mut(id) {
-            c.broken = Some(fault);
-            if c.ended {
+            c.send_fault = Some(fault);
+            if c.read_closed {
                 self.pending.push((id, Pending::Refused(fault)));
             }
         } else {
-            self.part(id);
+            self.finish_close(id);
         }
     }
 
-    fn keep(&mut self, mut bytes: Vec<u8>) {
+    fn recycle(&mut self, mut bytes: Vec<u8>) {
         if self.spare_slow.len() < SPARE {
             bytes.clear();
             self.spare_slow.push(bytes);
@@ -159,7 +159,7 @@ impl Uring {
     }
 }
 
-/// The number of a socket, or what the kernel takes for none.
+/// The descriptor number of a socket, or -1.
 fn number(fd: Option<&OwnedFd>) -> RawFd {
     fd.map_or(-1, |fd| fd.as_raw_fd())
 }

@@ -1,4 +1,4 @@
-//! What the driver does when its ring is closed to it.
+//! The driver when the kernel refuses further requests.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,14 +10,14 @@ use crate::host::limits;
 use crate::net::socket::options::SocketOptions;
 use crate::time::sleep::Precision;
 
-/// More requests than the largest queue has room for, by three of each connection.
+/// More requests than fit into the largest queue, with three per connection.
 const CONNECTIONS: u32 = 1_500;
 
 fn driver() -> Option<Uring> {
     let config = Config {
         endpoints: Vec::new(),
         listeners: Vec::new(),
-        desk: None,
+        dedicated: None,
         sources: Vec::new(),
         sockets: SocketOptions::default(),
         worker: (0, 1),
@@ -25,12 +25,12 @@ fn driver() -> Option<Uring> {
         tcp_info: false,
         timestamps: false,
     };
-    Some(Uring::new(Mounted::new().ok()?, config))
+    Some(Uring::new(ReadyRing::new().ok()?, config))
 }
 
-/// A second panic on the way out of the first would end the process, and with it all other workers.
+/// A second panic while the first unwinds would abort the process with all other workers.
 #[test]
-fn a_driver_whose_ring_takes_no_more_panics_once_and_keeps_the_kernels_memory() {
+fn driver_panics_once_and_leaks_kernel_memory_when_the_ring_refuses_requests() {
     let run = || {
         let Some(mut driver) = driver() else { return eprintln!("no io_uring") };
         limits::raise_descriptors();
@@ -44,8 +44,8 @@ fn a_driver_whose_ring_takes_no_more_panics_once_and_keeps_the_kernels_memory() 
             driver.ring.push(ring::Request::cancel(1), 0);
             driver.ring.submit();
         }));
-        let said = *refused.unwrap_err().downcast::<String>().unwrap();
-        assert!(said.starts_with("io_uring takes no more requests: "), "{said}");
+        let message = *refused.unwrap_err().downcast::<String>().unwrap();
+        assert!(message.starts_with("io_uring accepts no more requests: "), "{message}");
         assert_eq!(FREED.get(), 0);
     };
     std::thread::spawn(run).join().unwrap();

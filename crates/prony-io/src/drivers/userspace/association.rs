@@ -1,4 +1,4 @@
-//! One association: the crate's state of it, and ours.
+//! One association: the crate's state and ours.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -6,37 +6,37 @@ use std::time::Instant;
 use prony_core::units::{ConnId, Nanos};
 use sctp_proto::{Association, PayloadProtocolIdentifier as Identifier};
 
-use super::link::Reserved;
+use super::packet_socket::ReservedPort;
 use super::wire::{self, Header, kind};
 
-/// The stream that messages are sent on.
+/// The stream for sending messages.
 pub(super) const STREAM: u16 = 0;
-/// Streams that a peer may use.
+/// The number of streams that a peer may use.
 pub(super) const STREAMS: u16 = 16;
-/// The longest message, in bytes, its framing included.
+/// The longest message, in bytes, including its framing.
 pub(super) const MESSAGE_MAX: usize = super::SIZE_MAX as usize + 64;
-/// What may wait to be sent, in bytes; a message is taken whole or not at all.
+/// The maximum size of the send queue, in bytes. A message is accepted completely or not at all.
 const SEND_MAX: usize = 2 * MESSAGE_MAX;
 
-/// How far it is.
+/// The state of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// The peer has not agreed yet.
+    /// The handshake is in progress.
     Opening,
-    /// Messages go both ways.
+    /// Open for messages in both directions.
     Open,
-    /// The peer has ended it, and the machine knows.
-    Ended,
-    /// The machine has let go of it, but the peer has not agreed to the end yet.
-    Ending,
+    /// The peer has shut it down, and the machine knows.
+    PeerClosed,
+    /// The machine has closed it, and the shutdown is in progress.
+    Closing,
 }
 
-/// What came of a message to send.
+/// The result of submitting a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Given {
-    /// It was taken.
-    Taken,
-    /// There is no room for it now.
+pub(super) enum Submitted {
+    /// The message was accepted.
+    Accepted,
+    /// The send queue is full.
     Full,
     /// It can never be sent.
     Dead,
@@ -47,28 +47,28 @@ pub(super) enum Given {
 pub(super) struct Assoc {
     pub(super) proto: Association,
     pub(super) state: State,
-    /// The machine's name for it, until it lets go.
+    /// The machine's ID for it, until the machine closes it.
     pub(super) id: Option<ConnId>,
-    /// Where its packets go.
+    /// The address for its packets.
     pub(super) remote: SocketAddr,
-    /// When it wants to be called, as the driver has noted it.
+    /// Its next timer, as registered with the driver.
     pub(super) timer: Option<Instant>,
-    /// When something was heard of the peer, or the machine let go.
+    /// When the last packet from the peer received_tsn, or when the machine closed it.
     pub(super) since: Nanos,
-    /// A message did not fit: the next comes when there is room again.
+    /// The last message did not fit: wait for room in the send queue.
     pub(super) blocked: bool,
     /// Whether it was ever open.
     pub(super) was_open: bool,
-    /// Chunks of data that were sent again.
+    /// The number of retransmitted data chunks.
     pub(super) retransmits: u64,
-    /// The header of packets to the peer, once its tag is known.
+    /// The header for packets to the peer, once its tag is known.
     peer: Option<Header>,
-    /// The highest number of a chunk of data that was sent.
-    highest: Option<u32>,
-    /// The number up to which all data of the peer has arrived.
-    arrived: Option<u32>,
-    /// Over IP alone: its port is nobody else's.
-    _port: Option<Reserved>,
+    /// The highest_tsn TSN that was sent.
+    highest_tsn: Option<u32>,
+    /// The cumulative TSN received from the peer.
+    received_tsn: Option<u32>,
+    /// Over IP: the reservation of its port.
+    _port: Option<ReservedPort>,
 }
 
 impl Assoc {
@@ -77,7 +77,7 @@ impl Assoc {
         id: Option<ConnId>,
         remote: SocketAddr,
         now: Nanos,
-        port: Option<Reserved>,
+        port: Option<ReservedPort>,
     ) -> Self {
         Self {
             proto,
@@ -90,44 +90,45 @@ impl Assoc {
             was_open: false,
             retransmits: 0,
             peer: None,
-            highest: None,
-            arrived: None,
+            highest_tsn: None,
+            received_tsn: None,
             _port: port,
         }
     }
 
-    /// Take a message to send.
-    pub(super) fn give(&mut self, message: &[u8]) -> Given {
+    /// Submit a message for sending.
+    pub(super) fn submit(&mut self, message: &[u8]) -> Submitted {
         if message.len() > MESSAGE_MAX {
-            return Given::Dead;
+            return Submitted::Dead;
         }
-        if self.waiting() + message.len() > SEND_MAX {
-            return Given::Full;
+        if self.buffered() + message.len() > SEND_MAX {
+            return Submitted::Full;
         }
         let stream = self.proto.stream(STREAM);
         match stream.and_then(|mut s| s.write_with_ppi(message, Identifier::Binary)) {
-            Ok(n) if n == message.len() => Given::Taken,
-            _ => Given::Dead,
+            Ok(n) if n == message.len() => Submitted::Accepted,
+            _ => Submitted::Dead,
         }
     }
 
-    /// Bytes that are not sent, or not acknowledged.
-    pub(super) fn waiting(&mut self) -> usize {
+    /// Bytes that are not sent or not cumulative_tsn yet.
+    pub(super) fn buffered(&mut self) -> usize {
         self.proto.stream(STREAM).and_then(|s| s.buffered_amount()).unwrap_or(0)
     }
 
-    /// Whether there is room for the longest message again.
+    /// Whether the longest message fits again.
     pub(super) fn has_room(&mut self) -> bool {
-        self.waiting() <= SEND_MAX - MESSAGE_MAX
+        self.buffered() <= SEND_MAX - MESSAGE_MAX
     }
 
-    /// The packets that are to be sent now; whether the last word of the association is among them.
+    /// Pass the packets that are due to `send`. Returns whether the association's last packet is
+    /// among them.
     pub(super) fn packets(&mut self, now: Instant, send: &mut dyn FnMut(&[u8])) -> bool {
         let mut is_last = false;
         while let Some(transmit) = self.proto.poll_transmit(now) {
             let sctp_proto::Payload::RawEncode(packets) = transmit.payload else { continue };
             for packet in packets {
-                self.note(&packet);
+                self.on_sent(&packet);
                 is_last |= wire::first(&packet) == Some(kind::SHUTDOWN_COMPLETE);
                 match self.corrected(&packet) {
                     Some(other) => send(&other),
@@ -138,53 +139,53 @@ impl Assoc {
         is_last
     }
 
-    /// The packet that ends it at once, where the peer can be told.
+    /// An ABORT packet, if the peer's tag is known.
     pub(super) fn abort(&self) -> Option<Vec<u8>> {
         self.peer.map(wire::abort)
     }
 
-    /// Whether a packet of that header, sent by the peer, would have our answers' tag.
-    pub(super) fn is_to(&self, header: Header) -> bool {
-        let answered = Header { source: header.destination, destination: header.source, ..header };
-        self.peer == Some(answered)
+    /// Whether this header, received from the peer, reflects the header of our packets.
+    pub(super) fn is_reflected(&self, header: Header) -> bool {
+        let reply = Header { source: header.destination, destination: header.source, ..header };
+        self.peer == Some(reply)
     }
 
-    /// Take note of a packet of the peer that is whole.
-    pub(super) fn hear(&mut self, packet: &[u8]) {
+    /// Record the data of an intact packet from the peer.
+    pub(super) fn on_received(&mut self, packet: &[u8]) {
         for chunk in wire::chunks(packet) {
-            if let Some(first) = chunk.begins_with().filter(|_| self.state == State::Opening) {
-                self.arrived = Some(first.wrapping_sub(1));
+            if let Some(first) = chunk.initial_tsn().filter(|_| self.state == State::Opening) {
+                self.received_tsn = Some(first.wrapping_sub(1));
             }
-            let next = self.arrived.map(|number| number.wrapping_add(1));
-            if let Some((number, _)) = chunk.data()
-                && Some(number) == next
+            let next = self.received_tsn.map(|tsn| tsn.wrapping_add(1));
+            if let Some((tsn, _)) = chunk.data()
+                && Some(tsn) == next
             {
-                self.arrived = next;
+                self.received_tsn = next;
             }
         }
     }
 
-    /// What is sent instead of a packet: the crate puts a number of its own data where a SHUTDOWN
-    /// has to say how much of the peer's has arrived. Peers need not take such a one for an end.
+    /// A corrected SHUTDOWN packet: the crate writes a TSN of its own data where the cumulative TSN
+    /// received from the peer belongs. Peers may ignore such a packet.
     fn corrected(&self, packet: &[u8]) -> Option<Vec<u8>> {
-        let is_it = wire::first(packet) == Some(kind::SHUTDOWN);
-        Some(wire::shutdown(Header::read(packet).filter(|_| is_it)?, self.arrived?))
+        let is_shutdown = wire::first(packet) == Some(kind::SHUTDOWN);
+        Some(wire::shutdown(Header::read(packet).filter(|_| is_shutdown)?, self.received_tsn?))
     }
 
-    /// Remember where to, and count what is sent again.
-    fn note(&mut self, packet: &[u8]) {
+    /// Record the peer's tag, and count retransmissions.
+    fn on_sent(&mut self, packet: &[u8]) {
         let header = Header::read(packet).filter(|h| h.tag != 0);
         self.peer = header.or(self.peer);
         for chunk in wire::chunks(packet) {
-            match (chunk.data(), self.highest) {
-                (Some((number, _)), Some(highest)) if !wire::is_behind(number, highest) => {
+            match (chunk.data(), self.highest_tsn) {
+                (Some((tsn, _)), Some(highest_tsn)) if !wire::is_newer(tsn, highest_tsn) => {
                     self.retransmits += 1;
                 }
-                (Some((number, _)), _) => self.highest = Some(number),
+                (Some((tsn, _)), _) => self.highest_tsn = Some(tsn),
                 (None, _) => {}
             }
-            let further = |number: &u32| self.arrived.is_some_and(|a| wire::is_behind(*number, a));
-            self.arrived = chunk.acknowledged().filter(further).or(self.arrived);
+            let is_newer = |tsn: &u32| self.received_tsn.is_some_and(|a| wire::is_newer(*tsn, a));
+            self.received_tsn = chunk.cumulative_tsn().filter(is_newer).or(self.received_tsn);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! One socket with all associations that go over it: packets find theirs, or are turned away.
+//! A hub: one socket and all its associations. It assigns packets to associations, and rejects
+//! other packets.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -15,60 +16,60 @@ use sctp_proto::{
 };
 
 use super::association::{Assoc, STREAMS, State};
-use super::link::{Link, Reserved};
+use super::packet_socket::{PacketSocket, ReservedPort};
 use super::wire::{self, Header, kind};
 use super::{Listener, Settings, Via};
 
-/// Associations of a listener; who comes when there are so many is refused.
+/// The maximum number of associations of a listener; further ones are rejected.
 const ASSOCIATIONS_MAX: usize = 1_024;
-/// The first of the ports that are for whoever comes (RFC 6335), and how many there are.
-const FIRST: u16 = 49_152;
-const COUNT: u16 = 16_384;
-/// How many of them are tried where others have some.
-const TRIES: u16 = 64;
+/// The first dynamic port (RFC 6335), and the number of dynamic ports.
+const DYNAMIC_PORTS: u16 = 49_152;
+const DYNAMIC_PORT_COUNT: u16 = 16_384;
+/// How many ports to try if some are in use.
+const PORT_TRIES: u16 = 64;
 
-/// Where an association is.
+/// The hub of an association, and its handle there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) hub: u32,
     pub(super) handle: u32,
 }
 
-/// What a packet has led to.
+/// The effect of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// Nothing that matters.
-    Nothing,
-    /// The association has heard something.
-    Heard(u32),
-    /// The peer has ended it at once.
+pub(super) enum PacketEffect {
+    /// No effect on an association.
+    None,
+    /// An association has received it.
+    Received(u32),
+    /// The peer has aborted the association.
     Aborted(u32),
-    /// The peer does what it must not: it is to be ended at once.
-    Violated(u32),
+    /// The peer has violated the protocol: abort the association.
+    Violation(u32),
 }
 
 /// A socket and its associations.
 #[derive(Debug)]
 pub(super) struct Hub {
-    pub(super) link: Link,
+    pub(super) socket: PacketSocket,
     endpoint: Endpoint,
     via: Via,
-    /// Of a listener: its index and its port.
+    /// The index and port of a listener.
     listening: Option<(u32, u16)>,
-    /// Of the others: where its associations go to, as the plan counts.
-    towards: u32,
-    /// Whether further associations to there use it, too.
+    /// Otherwise the endpoint in the plan.
+    endpoint_index: u32,
+    /// Whether further associations to this endpoint use it, too.
     pub(super) is_shared: bool,
     assocs: Vec<Option<Box<Assoc>>>,
     open: usize,
-    is_shut: bool,
+    is_closed: bool,
     next_port: u16,
-    /// A listener's port is its own.
-    _port: Option<Reserved>,
+    /// The reservation of a listener's port.
+    _port: Option<ReservedPort>,
 }
 
-/// What is to be known of a packet before it is handed on.
-struct Look {
+/// The parts of a packet that decide how to handle it.
+struct PacketInfo {
     header: Header,
     first: u8,
     aborts: bool,
@@ -77,10 +78,10 @@ struct Look {
 }
 
 impl Hub {
-    /// One for associations to that host.
+    /// A hub for associations to one host.
     pub(super) fn connecting(
         settings: &Settings,
-        towards: u32,
+        endpoint_index: u32,
         source: Option<IpAddr>,
         to: IpAddr,
     ) -> io::Result<Self> {
@@ -89,38 +90,39 @@ impl Hub {
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let local = SocketAddr::new(source.unwrap_or(any), 0);
-        let peer = Link::place(settings.via, to, settings.udp_port);
-        let link = Link::open(settings.via, local, Some(peer))?;
+        let peer = PacketSocket::address(settings.via, to, settings.udp_port);
+        let socket = PacketSocket::open(settings.via, local, Some(peer))?;
         let mut endpoint = endpoint(settings, 1);
         endpoint.reject_new_associations();
         Ok(Self {
-            link,
+            socket,
             endpoint,
             via: settings.via,
             listening: None,
-            towards,
+            endpoint_index,
             is_shared: false,
             assocs: Vec::new(),
             open: 0,
-            is_shut: false,
-            next_port: (RandomState::new().build_hasher().finish() % u64::from(COUNT)) as u16,
+            is_closed: false,
+            next_port: (RandomState::new().build_hasher().finish() % u64::from(DYNAMIC_PORT_COUNT))
+                as u16,
             _port: None,
         })
     }
 
-    /// One for whoever comes.
+    /// A hub for a listener.
     pub(super) fn listening(listener: Listener, index: u32) -> Self {
-        let Listener { link, settings, port, reserved, .. } = listener;
+        let Listener { socket, settings, port, reserved, .. } = listener;
         Self {
-            link,
+            socket,
             endpoint: endpoint(&settings, port),
             via: settings.via,
             listening: Some((index, port)),
-            towards: 0,
+            endpoint_index: 0,
             is_shared: false,
             assocs: Vec::new(),
             open: 0,
-            is_shut: false,
+            is_closed: false,
             next_port: 0,
             _port: reserved,
         }
@@ -130,21 +132,21 @@ impl Hub {
         self.listening.is_some()
     }
 
-    /// The listener's index.
+    /// The index of the listener.
     pub(super) fn listener(&self) -> Option<u32> {
         self.listening.map(|(index, _)| index)
     }
 
-    /// Whether associations to that endpoint share it.
+    /// Whether associations to this endpoint share it.
     pub(super) fn is_shared_by(&self, endpoint: u32) -> bool {
-        self.is_shared && self.listening.is_none() && self.towards == endpoint
+        self.is_shared && self.listening.is_none() && self.endpoint_index == endpoint
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.open == 0
     }
 
-    /// All associations that there are.
+    /// The handles of all associations.
     pub(super) fn handles(&self) -> Vec<u32> {
         let all = self.assocs.iter().enumerate();
         all.filter(|(_, a)| a.is_some()).map(|(i, _)| i as u32).collect()
@@ -154,7 +156,7 @@ impl Hub {
         self.assocs.get_mut(handle as usize)?.as_deref_mut()
     }
 
-    /// Begin to open an association; `port`: its own, 0 = any.
+    /// Start to open an association; `port`: the local port, 0 = any.
     pub(super) fn connect(
         &mut self,
         settings: &Settings,
@@ -166,92 +168,96 @@ impl Hub {
         let (port, reserved) = self.free_port(port)?;
         let mut config = ClientConfig::new();
         config.transport = settings.transport(port, to.port());
-        let remote = Link::place(self.via, to.ip(), settings.udp_port);
+        let remote = PacketSocket::address(self.via, to.ip(), settings.udp_port);
         let opened = self.endpoint.connect(config, remote);
         let (handle, proto) =
             opened.map_err(|_| io::Error::from_raw_os_error(libc::EADDRNOTAVAIL))?;
         Ok(self.insert(handle, proto, Some(id), remote, now, reserved))
     }
 
-    /// What a packet is for.
+    /// Handle a packet.
     pub(super) fn receive(
         &mut self,
         packet: &[u8],
         from: SocketAddr,
         at: Instant,
         now: Nanos,
-    ) -> Fate {
-        let Some(look) = Look::at(packet) else { return Fate::Nothing };
-        if look.reflected {
-            // The crate knows associations by their own tag only.
-            return self.reflected(packet, look.header);
+    ) -> PacketEffect {
+        let Some(info) = PacketInfo::at(packet) else { return PacketEffect::None };
+        if info.reflected {
+            // The crate finds associations only by their own tag.
+            return self.reflected(packet, info.header);
         }
-        let is_first = look.first == kind::INIT && look.header.tag == 0;
-        if is_first && !self.lets_in(look.header) {
-            self.turn_away(packet, from, look.header);
-            return Fate::Nothing;
+        let is_first = info.first == kind::INIT && info.header.tag == 0;
+        if is_first && !self.accepts(info.header) {
+            self.reject(packet, from, info.header);
+            return PacketEffect::None;
         }
-        let handed = self.endpoint.handle(at, from, None, None, Bytes::copy_from_slice(packet));
-        match handed {
+        let handled = self.endpoint.handle(at, from, None, None, Bytes::copy_from_slice(packet));
+        match handled {
             None => {
-                self.turn_away(packet, from, look.header);
-                Fate::Nothing
+                self.reject(packet, from, info.header);
+                PacketEffect::None
             }
             Some((handle, DatagramEvent::NewAssociation(proto))) => {
                 let handle = self.insert(handle, proto, None, from, now, None);
-                self.assoc(handle).into_iter().for_each(|a| a.hear(packet));
-                Fate::Heard(handle)
+                self.assoc(handle).into_iter().for_each(|a| a.on_received(packet));
+                PacketEffect::Received(handle)
             }
             Some((handle, DatagramEvent::AssociationEvent(event))) => {
                 let handle = handle.0 as u32;
-                let Some(a) = self.assoc(handle) else { return Fate::Nothing };
-                if look.violates {
-                    return Fate::Violated(handle);
+                let Some(a) = self.assoc(handle) else { return PacketEffect::None };
+                if info.violates {
+                    return PacketEffect::Violation(handle);
                 }
-                // A late double of the packet that opened it: the crate would end it.
-                if look.first == kind::INIT && a.state != State::Opening {
-                    return Fate::Nothing;
+                // A duplicate of the packet that opened it: the crate would end the association.
+                if info.first == kind::INIT && a.state != State::Opening {
+                    return PacketEffect::None;
                 }
                 a.since = now;
-                a.hear(packet);
+                a.on_received(packet);
                 a.proto.handle_event(event);
-                if look.aborts { Fate::Aborted(handle) } else { Fate::Heard(handle) }
+                if info.aborts {
+                    PacketEffect::Aborted(handle)
+                } else {
+                    PacketEffect::Received(handle)
+                }
             }
         }
     }
 
-    /// Send what an association has to send: whether that was its last word, and what the kernel
-    /// said where it took nothing for good.
+    /// Send the packets of an association. Returns whether the last packet was among them, and the
+    /// kernel's error if sending failed permanently.
     pub(super) fn flush(&mut self, handle: u32, now: Instant) -> Option<(bool, Option<i32>)> {
-        let (link, mut trouble) = (&self.link, None);
+        let (socket, mut error) = (&self.socket, None);
         let a = self.assocs.get_mut(handle as usize)?.as_deref_mut()?;
         let remote = a.remote;
         let is_last = a.packets(now, &mut |packet| {
-            if let Err(e) = link.send(packet, remote) {
+            if let Err(e) = socket.send(packet, remote) {
                 let e = e.raw_os_error().unwrap_or(libc::EINVAL);
-                // A packet for which there is no room is lost, as on the way.
+                // A packet for which the socket has no room is lost, as in the network.
                 if !matches!(e, libc::EAGAIN | libc::ENOBUFS | libc::EINTR) {
-                    trouble = Some(e);
+                    error = Some(e);
                 }
             }
         });
-        Some((is_last, trouble))
+        Some((is_last, error))
     }
 
-    /// Tell the peer that the association is over.
-    pub(super) fn say_abort(&mut self, handle: u32) {
+    /// Send an ABORT to the peer.
+    pub(super) fn send_abort(&mut self, handle: u32) {
         let Some(a) = self.assoc(handle) else { return };
         let remote = a.remote;
         if let Some(packet) = a.abort() {
-            // If it is lost, the peer finds out by itself.
-            drop(self.link.send(&packet, remote));
+            // If it is lost, the peer will time out.
+            drop(self.socket.send(&packet, remote));
         }
     }
 
     pub(super) fn remove(&mut self, handle: u32) -> Option<Box<Assoc>> {
         let a = self.assocs.get_mut(handle as usize)?.take()?;
         self.open -= 1;
-        // Asked for by us alone, so the crate has nothing to answer.
+        // The crate returns nothing for this event.
         let event = EndpointEvent::drained();
         drop(self.endpoint.handle_event(AssociationHandle(handle as usize), event));
         Some(a)
@@ -264,7 +270,7 @@ impl Hub {
         id: Option<ConnId>,
         remote: SocketAddr,
         now: Nanos,
-        port: Option<Reserved>,
+        port: Option<ReservedPort>,
     ) -> u32 {
         let slot = handle.0;
         if slot >= self.assocs.len() {
@@ -275,73 +281,79 @@ impl Hub {
         slot as u32
     }
 
-    /// Let nobody in from now on.
-    pub(super) fn shut(&mut self) {
-        self.is_shut = true;
+    /// Accept no more associations.
+    pub(super) fn stop_accepting(&mut self) {
+        self.is_closed = true;
     }
 
-    /// Whether somebody who wants to open an association may.
-    fn lets_in(&self, header: Header) -> bool {
-        let here = self.listening.is_some_and(|(_, port)| port == header.destination);
-        here && !self.is_shut && header.source != 0 && self.open < ASSOCIATIONS_MAX
+    /// Whether to accept a new association.
+    fn accepts(&self, header: Header) -> bool {
+        let is_own_port = self.listening.is_some_and(|(_, port)| port == header.destination);
+        is_own_port && !self.is_closed && header.source != 0 && self.open < ASSOCIATIONS_MAX
     }
 
-    /// Answer a packet that belongs to nobody. Over IP everybody hears every packet, so that it may
-    /// belong to somebody else.
-    fn turn_away(&self, packet: &[u8], from: SocketAddr, header: Header) {
-        let mine = self.listening.is_some_and(|(_, port)| port == header.destination);
-        if (self.via == Via::Udp || mine)
-            && let Some(answer) = wire::stray_answer(packet)
+    /// Reply to a packet of no association. Over IP, every process gets every packet, so it may
+    /// belong to another process.
+    fn reject(&self, packet: &[u8], from: SocketAddr, header: Header) {
+        let is_own_port = self.listening.is_some_and(|(_, port)| port == header.destination);
+        if (self.via == Via::Udp || is_own_port)
+            && let Some(reply) = wire::stray_reply(packet)
         {
-            drop(self.link.send(&answer, from));
+            drop(self.socket.send(&reply, from));
         }
     }
 
-    /// The peer knows nothing of the association: it has forgotten it, or has begun anew.
-    fn reflected(&self, packet: &[u8], header: Header) -> Fate {
+    /// Handle an ABORT with a reflected tag: the peer has no such association, because it was
+    /// removed or the peer restarted.
+    fn reflected(&self, packet: &[u8], header: Header) -> PacketEffect {
         if !wire::is_intact(packet) {
-            return Fate::Nothing;
+            return PacketEffect::None;
         }
-        let is_it = |a: &Option<Box<Assoc>>| a.as_ref().is_some_and(|a| a.is_to(header));
-        let found = self.assocs.iter().position(is_it);
-        found.map_or(Fate::Nothing, |handle| Fate::Aborted(handle as u32))
+        let is_reflected =
+            |a: &Option<Box<Assoc>>| a.as_ref().is_some_and(|a| a.is_reflected(header));
+        let found = self.assocs.iter().position(is_reflected);
+        found.map_or(PacketEffect::None, |handle| PacketEffect::Aborted(handle as u32))
     }
 
-    fn free_port(&mut self, wish: u16) -> io::Result<(u16, Option<Reserved>)> {
+    fn free_port(&mut self, requested: u16) -> io::Result<(u16, Option<ReservedPort>)> {
         let mut tries = 0;
         loop {
-            let port = if wish == 0 { FIRST + self.next_port } else { wish };
-            self.next_port = (self.next_port + 1) % COUNT;
+            let port = if requested == 0 { DYNAMIC_PORTS + self.next_port } else { requested };
+            self.next_port = (self.next_port + 1) % DYNAMIC_PORT_COUNT;
             if self.via == Via::Udp {
                 return Ok((port, None));
             }
             tries += 1;
-            match Reserved::new(port) {
-                Err(e) if e.kind() == io::ErrorKind::AddrInUse && wish == 0 && tries < TRIES => {}
+            match ReservedPort::new(port) {
+                Err(e)
+                    if e.kind() == io::ErrorKind::AddrInUse
+                        && requested == 0
+                        && tries < PORT_TRIES => {}
                 reserved => return reserved.map(|reserved| (port, Some(reserved))),
             }
         }
     }
 }
 
-impl Look {
+impl PacketInfo {
     fn at(packet: &[u8]) -> Option<Self> {
         let (header, first) = (Header::read(packet)?, wire::first(packet)?);
-        let mut look = Self { header, first, aborts: false, reflected: false, violates: false };
+        let mut info = Self { header, first, aborts: false, reflected: false, violates: false };
         for chunk in wire::chunks(packet) {
             if chunk.kind == kind::ABORT {
-                look.aborts = true;
-                look.reflected |= chunk.is_reflected();
+                info.aborts = true;
+                info.reflected |= chunk.is_reflected();
             }
-            // The crate would keep something for each stream that is named.
-            look.violates |= chunk.data().is_some_and(|(_, stream)| stream >= STREAMS);
+            // The crate would allocate state for each stream.
+            info.violates |= chunk.data().is_some_and(|(_, stream)| stream >= STREAMS);
         }
-        Some(look)
+        Some(info)
     }
 }
 
 fn endpoint(settings: &Settings, port: u16) -> Endpoint {
-    // Also where nobody is let in: without it, the crate would fall over the first who wants in.
+    // Needed even without a listener: the crate panics without a server configuration when a peer
+    // opens an association.
     let mut server = ServerConfig::new();
     server.transport = settings.transport(port, port);
     Endpoint::new(Arc::new(EndpointConfig::new()), Some(Arc::new(server)))

@@ -1,44 +1,44 @@
-//! Listening for associations.
+//! Listening sockets of userspace SCTP.
 
 use std::io;
 use std::net::SocketAddr;
 
-use super::link::{Link, Reserved};
+use super::packet_socket::{PacketSocket, ReservedPort};
 use super::{Settings, Via, ready};
 use crate::error::SetupError;
 
-/// The port of SCTP where any will do.
+/// The SCTP port for port 0.
 const ANY_PORT: u16 = 49_151;
 
-/// A socket that waits for associations.
+/// A socket that accepts associations.
 #[derive(Debug)]
 pub struct Listener {
-    pub(super) link: Link,
+    pub(super) socket: PacketSocket,
     pub(super) settings: Settings,
-    /// The port of SCTP.
+    /// The SCTP port.
     pub(super) port: u16,
-    pub(super) reserved: Option<Reserved>,
+    pub(super) reserved: Option<ReservedPort>,
     local: SocketAddr,
 }
 
 impl Listener {
-    /// Its address, with the port of SCTP.
+    /// Its address, with the SCTP port.
     pub fn local(&self) -> SocketAddr {
         SocketAddr::new(self.local.ip(), self.port)
     }
 
-    /// How its associations are set up.
+    /// The settings of its associations.
     pub(crate) fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// What its packets come in: its port of UDP, or `None` over IP itself.
+    /// Its UDP port, or `None` over IP.
     pub fn udp_port(&self) -> Option<u16> {
         (self.settings.via == Via::Udp).then(|| self.local.port())
     }
 }
 
-/// Listen at that address and port of SCTP (0: any). `settings` say over what.
+/// Listen on this address and SCTP port (0: any), over UDP or IP as in `settings`.
 pub fn bind(at: SocketAddr, settings: Settings) -> Result<Listener, SetupError> {
     ready(&settings)?;
     open(at, settings).map_err(|error| SetupError::Listen {
@@ -48,11 +48,11 @@ pub fn bind(at: SocketAddr, settings: Settings) -> Result<Listener, SetupError> 
         },
         advice: match error.kind() {
             io::ErrorKind::AddrInUse if settings.via == Via::Udp => {
-                "another process has the UDP port; choose another with --sctp-udp-port, 0 for a \
+                "another process uses the UDP port; choose another with --sctp-udp-port, or 0 for a \
                  free one"
             }
-            io::ErrorKind::AddrInUse => "another process has it; choose another",
-            io::ErrorKind::PermissionDenied => "ports below 1024 need rights",
+            io::ErrorKind::AddrInUse => "another process uses it; choose another",
+            io::ErrorKind::PermissionDenied => "ports below 1024 require root or CAP_NET_BIND_SERVICE",
             _ => "it must be an address of this machine",
         },
         error,
@@ -61,12 +61,12 @@ pub fn bind(at: SocketAddr, settings: Settings) -> Result<Listener, SetupError> 
 
 fn open(at: SocketAddr, settings: Settings) -> io::Result<Listener> {
     let port = if at.port() == 0 { ANY_PORT } else { at.port() };
-    let bound = Link::place(settings.via, at.ip(), settings.udp_port);
-    let link = Link::open(settings.via, bound, None)?;
+    let bound = PacketSocket::address(settings.via, at.ip(), settings.udp_port);
+    let socket = PacketSocket::open(settings.via, bound, None)?;
     let reserved = match settings.via {
         Via::Udp => None,
-        Via::Raw => Some(Reserved::new(port)?),
+        Via::Raw => Some(ReservedPort::new(port)?),
     };
-    let local = link.local()?;
-    Ok(Listener { link, settings, port, reserved, local })
+    let local = socket.local()?;
+    Ok(Listener { socket, settings, port, reserved, local })
 }

@@ -1,18 +1,18 @@
-//! The driver for SCTP without the kernel's: the crate `sctp-proto` keeps the associations, and
-//! their packets go over UDP (RFC 6951) or over IP itself.
+//! The driver for userspace SCTP: the crate `sctp-proto` manages the associations, and their
+//! packets go over UDP (RFC 6951) or directly over IP.
 //!
-//! Stamps are taken where the other drivers take them: the clock is read right behind the call that
-//! brought the packet with a message's last byte, and right before the message is given to the
-//! stack that will send it. What the stack costs lies between the two, as the kernel's does.
+//! Timestamps are taken at the same points as in the other drivers: the clock is read immediately
+//! after the call that returned the packet with the last byte of a message, and immediately before
+//! a message is passed to the SCTP stack. The time spent in the stack lies between the two, as the
+//! kernel's does in the other drivers.
 //!
-//! Hostile peers: a packet is looked through before the crate has it (module `hub`), there is a
-//! limit to the associations of a listener and to the bytes of each, and none that leads nowhere is
-//! kept.
+//! Hostile peers: packets are checked before the crate gets them (module `hub`), the number of
+//! associations per listener and the bytes of each are limited, and stale associations are removed.
 
 mod association;
 mod hub;
-mod link;
 mod listen;
+mod packet_socket;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ use hub::{Hub, Key};
 pub use listen::{Listener, bind};
 pub use settings::{NAME, SIZE_MAX, Settings, UDP_PORT, Via, ready};
 
-/// Room for the longest packet.
+/// The size of the longest packet.
 const PACKET: usize = 64 * 1024;
 
 /// The driver.
@@ -51,42 +51,42 @@ pub struct Userspace {
     common: Common,
     settings: Settings,
     sockets: SocketOptions,
-    /// The moment that the run's clock calls zero.
+    /// The moment at which the run's clock shows zero.
     epoch: Instant,
     hubs: Vec<Option<Hub>>,
     conns: SlotTable<Conn>,
-    /// When associations want to be called.
+    /// The timers of the associations.
     timers: BTreeSet<(Instant, Key)>,
     packet: Box<[u8]>,
     message: Box<[u8]>,
-    /// What must be told to the machine once it has no more actions.
+    /// Events to report, and output to continue, once the machine has no more actions.
     pending: Vec<(ConnId, Pending)>,
 }
 
-/// A connection, as the machine sees it.
+/// A connection of the machine.
 #[derive(Clone, Copy, Debug)]
 struct Conn {
     endpoint: u32,
-    /// Its association, while there is one.
+    /// Its association, while it exists.
     key: Option<Key>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Pending {
-    /// It cannot be opened.
+    /// Opening it failed.
     Refused(Fault),
-    /// It cannot be sent on.
+    /// Sending on it failed.
     Broken(Fault),
-    /// The machine has more to send than it gave.
+    /// The machine has more output.
     WriteOn,
 }
 
 impl Userspace {
-    /// A driver for the calling thread, which opens associations as `settings` say.
+    /// A driver for the calling thread that opens associations with these settings.
     pub(crate) fn new(mut config: Config, settings: Settings) -> io::Result<Self> {
         let mut poller = Poller::new(false)?;
         let pace = Pace::new(config.precision, &mut poller);
-        // The stack has no stamps of the kernel's.
+        // The stack has no kernel timestamps.
         config.timestamps = false;
         Ok(Self {
             poller,
@@ -103,13 +103,13 @@ impl Userspace {
         })
     }
 
-    /// Listen, too.
+    /// Also accept associations from this listener.
     pub(crate) fn listen(&mut self, listener: Listener, index: u32) -> io::Result<()> {
         let hub = Hub::listening(listener, index);
         self.add_hub(hub).map(drop)
     }
 
-    /// Its name in reports.
+    /// The driver's name in reports.
     pub fn name(&self) -> &'static str {
         match self.settings.via {
             Via::Udp => "userspace, udp",
@@ -121,7 +121,9 @@ impl Userspace {
         let free = self.hubs.iter().position(Option::is_none);
         let slot = free.unwrap_or(self.hubs.len());
         let interest = libc::EPOLLIN as u32;
-        self.poller.add(&hub.link, slot as u64, interest).map_err(io::Error::from_raw_os_error)?;
+        self.poller
+            .add(&hub.socket, slot as u64, interest)
+            .map_err(io::Error::from_raw_os_error)?;
         match free {
             Some(slot) => self.hubs[slot] = Some(hub),
             None => self.hubs.push(Some(hub)),
@@ -129,27 +131,27 @@ impl Userspace {
         Ok(slot as u32)
     }
 
-    /// Begin to open an association. What is decided at once is told to the machine later.
+    /// Start to open an association. An immediate failure is reported to the machine later.
     fn open(&mut self, id: ConnId, endpoint: u32) {
         self.conns.insert(id, Conn { endpoint, key: None });
-        if let Err(e) = self.begin_connect(id, endpoint) {
+        if let Err(e) = self.start_connect(id, endpoint) {
             let fault = errno::connect_fault(e.raw_os_error().unwrap_or(libc::EINVAL));
             self.pending.push((id, Pending::Refused(fault)));
         }
     }
 
-    fn begin_connect(&mut self, id: ConnId, endpoint: u32) -> io::Result<()> {
+    fn start_connect(&mut self, id: ConnId, endpoint: u32) -> io::Result<()> {
         let unavailable = || io::Error::from_raw_os_error(libc::EADDRNOTAVAIL);
         let remote = self.common.network.remote(endpoint, 0).ok_or_else(unavailable)?;
         let (to, style) = (remote.as_inet().ok_or_else(unavailable)?, remote.sctp());
         let source = self.common.network.source_for(endpoint, 0);
-        // A one-to-many socket is one socket for all associations.
+        // A one-to-many socket carries all associations.
         let shared = |hub: &Option<Hub>| hub.as_ref().is_some_and(|h| h.is_shared_by(endpoint));
         let hub = match self.hubs.iter().position(shared) {
             Some(hub) if style == Some(Style::OneToMany) => hub as u32,
             _ => {
                 let hub = Hub::connecting(&self.settings, endpoint, source, to.ip())?;
-                socket::options::apply(hub.link.as_fd().as_raw_fd(), &self.sockets);
+                socket::options::apply(hub.socket.as_fd().as_raw_fd(), &self.sockets);
                 self.add_hub(hub)?
             }
         };
@@ -173,40 +175,40 @@ impl Userspace {
         self.hubs.get_mut(key.hub as usize)?.as_mut()?.assoc(key.handle)
     }
 
-    /// Let go of a connection.
-    fn let_go_of(&mut self, id: ConnId, how: CloseHow) {
+    /// Close a connection.
+    fn close_conn(&mut self, id: ConnId, how: CloseHow) {
         let Some(key) = self.conns.remove(id).and_then(|c| c.key) else { return };
         let now = self.common.pace.now();
         let Some(a) = self.assoc(key) else { return };
         (a.id, a.since) = (None, now);
-        if how == CloseHow::Orderly && matches!(a.state, State::Open | State::Ended) {
-            a.state = State::Ending;
-            self.wind_up(key);
+        if how == CloseHow::Orderly && matches!(a.state, State::Open | State::PeerClosed) {
+            a.state = State::Closing;
+            self.shut_down(key);
             self.flush(key, now);
         } else {
             self.abort(key);
         }
     }
 
-    /// End an association in good order, once all that was given to it has arrived.
-    fn wind_up(&mut self, key: Key) {
+    /// Shut an association down gracefully, once all its output has arrived.
+    fn shut_down(&mut self, key: Key) {
         let Some(a) = self.assoc(key) else { return };
-        let is_due = a.state == State::Ending && !a.proto.is_closing() && !a.proto.is_closed();
-        if is_due && a.waiting() == 0 {
-            // It fails only where the association is over.
+        let is_due = a.state == State::Closing && !a.proto.is_closing() && !a.proto.is_closed();
+        if is_due && a.buffered() == 0 {
+            // It fails only if the association has ended.
             drop(a.proto.shutdown());
         }
     }
 
-    /// End an association at once, and tell the peer.
+    /// Abort an association.
     fn abort(&mut self, key: Key) {
         if let Some(Some(hub)) = self.hubs.get_mut(key.hub as usize) {
-            hub.say_abort(key.handle);
+            hub.send_abort(key.handle);
         }
         self.remove(key);
     }
 
-    /// Forget an association, and what was only for it.
+    /// Remove an association, and its socket if nothing else uses it.
     fn remove(&mut self, key: Key) {
         let Some(Some(hub)) = self.hubs.get_mut(key.hub as usize) else { return };
         let Some(a) = hub.remove(key.handle) else { return };
@@ -214,7 +216,7 @@ impl Userspace {
             self.timers.remove(&(at, key));
         }
         if hub.is_empty() && !hub.is_listening() {
-            // Its socket goes with it, and out of the interest list with that.
+            // Closing the socket also removes it from the interest list.
             self.hubs[key.hub as usize] = None;
         }
         if let Some(id) = a.id
@@ -227,11 +229,11 @@ impl Userspace {
         }
     }
 
-    /// Send what an association has to send, and note when it wants to be called.
+    /// Send the packets of an association, and update its timer.
     fn flush(&mut self, key: Key, now: Nanos) {
         let instant = self.instant(now);
         let Some(Some(hub)) = self.hubs.get_mut(key.hub as usize) else { return };
-        let Some((is_last, trouble)) = hub.flush(key.handle, instant) else { return };
+        let Some((is_last, error)) = hub.flush(key.handle, instant) else { return };
         let Some(a) = hub.assoc(key.handle) else { return };
         let (id, timer) = (a.id, a.proto.poll_timeout());
         if timer != a.timer {
@@ -241,18 +243,18 @@ impl Userspace {
         }
         if is_last {
             self.remove(key);
-        } else if let (Some(e), Some(id)) = (trouble, id) {
+        } else if let (Some(e), Some(id)) = (error, id) {
             self.pending.push((id, Pending::Broken(errno::connect_fault(e))));
         }
     }
 
-    /// That moment on the clock of the crate.
+    /// Converts a time to the crate's clock.
     fn instant(&self, now: Nanos) -> Instant {
         self.epoch + Duration::from_nanos(now.0)
     }
 
-    /// Give the stack what the connection has to send, as much as it takes.
-    fn give(&mut self, m: &mut dyn Machine, id: ConnId, now: Nanos) {
+    /// Pass the connection's output to the stack, as much as it accepts.
+    fn submit_output(&mut self, m: &mut dyn Machine, id: ConnId, now: Nanos) {
         let Some(key) = self.conns.get_mut(id).and_then(|c| c.key) else { return };
         let Some(Some(hub)) = self.hubs.get_mut(key.hub as usize) else { return };
         let Some(a) = hub.assoc(key.handle) else { return };
@@ -264,16 +266,16 @@ impl Userspace {
             if stuck.is_some() || piece.is_empty() {
                 return 0;
             }
-            match a.give(piece) {
-                association::Given::Taken => piece.len(),
+            match a.submit(piece) {
+                association::Submitted::Accepted => piece.len(),
                 other => {
                     stuck = Some(other);
                     0
                 }
             }
         });
-        a.blocked = stuck == Some(association::Given::Full);
-        if stuck == Some(association::Given::Dead) {
+        a.blocked = stuck == Some(association::Submitted::Full);
+        if stuck == Some(association::Submitted::Dead) {
             self.pending.push((id, Pending::Broken(Fault::Reset)));
         } else if !all && stuck.is_none() {
             self.pending.push((id, Pending::WriteOn));

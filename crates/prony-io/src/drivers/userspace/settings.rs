@@ -1,4 +1,4 @@
-//! What userspace SCTP is set to, and whether it can be had.
+//! Settings of userspace SCTP, and whether it can be used.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use crate::error::Refusal;
 pub use crate::net::socket::options::{Settings, Via};
 use crate::net::socket::sctp::Rto;
 
-/// The port of UDP that SCTP has (RFC 6951).
+/// The UDP port for SCTP (RFC 6951).
 pub const UDP_PORT: u16 = 9_899;
 /// The longest message without its framing, in bytes.
 pub const SIZE_MAX: u32 = 256 * 1024;
-/// Whose SCTP it is, as reports name it.
+/// The name of the implementation in reports.
 pub const NAME: &str = "sctp-proto 0.10.8";
 
-/// Bytes that may wait for the rest of their messages. The crate gives out whole messages only.
+/// The size of the receive buffer. The crate returns only complete messages.
 const RECEIVE_MAX: u32 = 2 * MESSAGE_MAX as u32;
-/// What the crate has, of which only the timeouts can be set (RFC 9260, 16): milliseconds.
+/// The crate's defaults (RFC 9260, 16), in milliseconds. Only the timeouts can be set.
 const RTO: Rto = Rto { initial: 3_000, min: 1_000, max: 60_000 };
 const SACK_DELAY_MS: u32 = 200;
 const SACK_PACKETS: u32 = 2;
 
 impl Settings {
-    /// What holds for associations with these ports of SCTP.
+    /// The crate's settings for associations between these SCTP ports.
     pub(super) fn transport(&self, local: u16, remote: u16) -> Arc<TransportConfig> {
         let Rto { initial, min, max } = self.rto();
         let config = TransportConfig::default()
@@ -36,7 +36,7 @@ impl Settings {
             .with_max_receive_message_size(MESSAGE_MAX as u32)
             .with_max_num_outbound_streams(STREAMS)
             .with_max_num_inbound_streams(STREAMS)
-            // How long to try is the plan's to say.
+            // The plan's timeout limits the attempts.
             .with_max_init_retransmits(None)
             .with_rto_initial_ms(initial.into())
             .with_rto_min_ms(min.into())
@@ -46,7 +46,7 @@ impl Settings {
         Arc::new(config)
     }
 
-    /// What reports tell of one association.
+    /// The statistics of one association.
     pub(super) fn facts(&self, retransmits: u64) -> Sctp {
         let Rto { initial, min, max } = self.rto();
         Sctp {
@@ -67,15 +67,15 @@ impl Settings {
         }
     }
 
-    /// The timeouts, those included that are not set.
+    /// The timeouts, with defaults for those that are not set.
     fn rto(&self) -> Rto {
-        let or = |wish, usual| if wish == 0 { usual } else { wish };
+        let or = |value, default| if value == 0 { default } else { value };
         let Rto { initial, min, max } = self.rto;
         Rto { initial: or(initial, RTO.initial), min: or(min, RTO.min), max: or(max, RTO.max) }
     }
 }
 
-/// Whether it can be had here, and with these settings.
+/// Check that userspace SCTP can be used here with these settings.
 pub fn ready(settings: &Settings) -> Result<(), Refusal> {
     let Rto { min, max, .. } = settings.rto();
     if min > max {
@@ -84,7 +84,7 @@ pub fn ready(settings: &Settings) -> Result<(), Refusal> {
     if settings.via == Via::Udp {
         return Ok(());
     }
-    // Not asked by making a socket, which would load it.
+    // Do not test this with a socket, which would load the module.
     if Path::new("/proc/net/sctp").exists() {
         return Err(Refusal::RawBesideKernel);
     }
@@ -97,20 +97,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_crate_is_named_as_it_is_locked() {
+    fn name_has_the_locked_version() {
         let lock =
             std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock"));
         let (name, version) = NAME.split_once(' ').unwrap();
         let locked = format!("name = \"{name}\"\nversion = \"{version}\"\n");
-        assert!(lock.unwrap().contains(&locked), "{NAME} is not what is built in");
+        assert!(lock.unwrap().contains(&locked), "{NAME} is not the locked version");
     }
 
     #[test]
-    fn limits_that_exclude_each_other_are_refused() {
+    fn refuses_rto_min_above_rto_max() {
         let rto = Rto { initial: 0, min: 500, max: 20 };
         let settings = Settings { via: Via::Udp, udp_port: UDP_PORT, rto };
         assert!(matches!(ready(&settings), Err(Refusal::RtoLimits { min: 500, max: 20 })));
-        // What is not given is the usual.
+        // Timeouts that are not set have their defaults.
         let settings = Settings { rto: Rto { min: 0, ..rto }, ..settings };
         assert!(matches!(ready(&settings), Err(Refusal::RtoLimits { min: 1_000, max: 20 })));
         let settings = Settings { rto: Rto::default(), ..settings };

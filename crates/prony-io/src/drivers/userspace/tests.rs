@@ -1,94 +1,102 @@
-//! What strangers may send to a listener.
+//! Packets from unknown peers to a listener.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use prony_core::units::Nanos;
 
-use super::hub::{Fate, Hub};
+use super::hub::{Hub, PacketEffect};
 use super::wire::{self, Header, kind};
 use super::*;
 use crate::net::socket::sctp::Rto;
 
-/// A listener, and a stranger's socket connected to its own.
+/// A hub with its SCTP port, and an unknown peer's socket connected to it.
 fn listener() -> (Hub, u16, UdpSocket) {
     let settings = Settings { via: Via::Udp, udp_port: 0, rto: Rto::default() };
     let at = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let listener = bind(at, settings).expect("a free port");
     let (port, to) = (listener.local().port(), listener.udp_port().expect("UDP"));
-    let stranger = UdpSocket::bind(at).expect("a port");
-    stranger.connect((Ipv4Addr::LOCALHOST, to)).expect("an address");
-    stranger.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
-    (Hub::listening(listener, 0), port, stranger)
+    let peer = UdpSocket::bind(at).expect("a port");
+    peer.connect((Ipv4Addr::LOCALHOST, to)).expect("an address");
+    peer.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
+    (Hub::listening(listener, 0), port, peer)
 }
 
 fn init(port: u16, tag: u32) -> Vec<u8> {
-    // Tag, receive window, streams there and back, first number.
+    // Tag, receive window, outbound and inbound streams, initial TSN.
     let mut value = tag.to_be_bytes().to_vec();
     value.extend_from_slice(&[0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 9]);
     wire::packet(Header { source: 7, destination: port, tag: 0 }, kind::INIT, 0, &value)
 }
 
-fn heard(hub: &mut Hub, stranger: &UdpSocket, packet: &[u8]) -> Fate {
-    let from = stranger.local_addr().expect("an address");
+fn deliver(hub: &mut Hub, peer: &UdpSocket, packet: &[u8]) -> PacketEffect {
+    let from = peer.local_addr().expect("an address");
     hub.receive(packet, from, Instant::now(), Nanos::ZERO)
 }
 
-fn answer(stranger: &UdpSocket) -> Vec<u8> {
+fn reply(peer: &UdpSocket) -> Vec<u8> {
     let mut buf = [0; 2_000];
-    let n = stranger.recv(&mut buf).expect("an answer");
+    let n = peer.recv(&mut buf).expect("a reply");
     buf[..n].to_vec()
 }
 
-/// Who only knocks fills the house, but not the memory; further ones are told so.
+/// Associations that send only an INIT are limited; further ones are rejected with an ABORT.
 #[test]
-fn no_more_are_let_in_than_there_is_room_for() {
-    let (mut hub, port, stranger) = listener();
+fn rejects_associations_over_the_limit() {
+    let (mut hub, port, peer) = listener();
     for tag in 1..=1_024 {
-        assert!(matches!(heard(&mut hub, &stranger, &init(port, tag)), Fate::Heard(_)), "{tag}");
+        assert!(
+            matches!(deliver(&mut hub, &peer, &init(port, tag)), PacketEffect::Received(_)),
+            "{tag}"
+        );
     }
-    assert_eq!(heard(&mut hub, &stranger, &init(port, 5_000)), Fate::Nothing);
-    let told = answer(&stranger);
+    assert_eq!(deliver(&mut hub, &peer, &init(port, 5_000)), PacketEffect::None);
+    let rejected = reply(&peer);
     let header = Header { source: port, destination: 7, tag: 5_000 };
-    assert_eq!((Header::read(&told), wire::first(&told)), (Some(header), Some(kind::ABORT)));
+    assert_eq!(
+        (Header::read(&rejected), wire::first(&rejected)),
+        (Some(header), Some(kind::ABORT))
+    );
     assert_eq!(hub.handles().len(), 1_024);
-    // With one gone there is room for one.
-    hub.remove(0).expect("it is there");
-    assert!(matches!(heard(&mut hub, &stranger, &init(port, 5_000)), Fate::Heard(_)));
+    // After one is removed, one more is accepted.
+    hub.remove(0).expect("it exists");
+    assert!(matches!(deliver(&mut hub, &peer, &init(port, 5_000)), PacketEffect::Received(_)));
 }
 
-/// A packet that came twice on the way opens one association.
+/// A duplicated INIT opens only one association.
 #[test]
-fn a_double_of_the_first_packet_is_the_same_association() {
-    let (mut hub, port, stranger) = listener();
-    let first = heard(&mut hub, &stranger, &init(port, 77));
-    assert_eq!(heard(&mut hub, &stranger, &init(port, 77)), first);
+fn duplicate_init_opens_no_second_association() {
+    let (mut hub, port, peer) = listener();
+    let first = deliver(&mut hub, &peer, &init(port, 77));
+    assert_eq!(deliver(&mut hub, &peer, &init(port, 77)), first);
     assert_eq!(hub.handles().len(), 1);
 }
 
 #[test]
-fn streams_that_were_not_agreed_on_end_the_association() {
-    let (mut hub, port, stranger) = listener();
-    let Fate::Heard(handle) = heard(&mut hub, &stranger, &init(port, 77)) else { panic!() };
-    hub.flush(handle, Instant::now()).expect("it is there");
-    let agreed = answer(&stranger);
-    // The tag of the answer's value is the one that we must use from here on.
-    let tag = u32::from_be_bytes(*agreed[16..].first_chunk().expect("a tag"));
+fn data_on_unknown_streams_aborts_the_association() {
+    let (mut hub, port, peer) = listener();
+    let PacketEffect::Received(handle) = deliver(&mut hub, &peer, &init(port, 77)) else {
+        panic!()
+    };
+    hub.flush(handle, Instant::now()).expect("it exists");
+    let accepted = reply(&peer);
+    // The tag in the reply's value is the tag for our packets.
+    let tag = u32::from_be_bytes(*accepted[16..].first_chunk().expect("a tag"));
     let header = Header { source: 7, destination: port, tag };
     let data = |stream: u8| {
         let value = [0, 0, 0, 9, 0, stream, 0, 0, 0, 0, 0, 0, b'x'];
         wire::packet(header, kind::DATA, 3, &value)
     };
-    assert_eq!(heard(&mut hub, &stranger, &data(15)), Fate::Heard(handle));
-    assert_eq!(heard(&mut hub, &stranger, &data(16)), Fate::Violated(handle));
-    hub.say_abort(handle);
-    assert_eq!(wire::first(&answer(&stranger)), Some(kind::ABORT));
+    assert_eq!(deliver(&mut hub, &peer, &data(15)), PacketEffect::Received(handle));
+    assert_eq!(deliver(&mut hub, &peer, &data(16)), PacketEffect::Violation(handle));
+    hub.send_abort(handle);
+    assert_eq!(wire::first(&reply(&peer)), Some(kind::ABORT));
 }
 
-/// Rubbish of all lengths, with a good checksum and without: no panic, and nobody is let in.
+/// Random packets of all lengths with valid checksums: no panic, and no association.
 #[test]
-fn rubbish_is_nobody() {
-    let (mut hub, port, stranger) = listener();
+fn random_packets_open_no_association() {
+    let (mut hub, port, peer) = listener();
     let mut state = 1_u32;
     for round in 0..20_000_u32 {
         let n = round as usize % 90;
@@ -104,13 +112,13 @@ fn rubbish_is_nobody() {
         }
         if packet.len() > 12 {
             packet[2..4].copy_from_slice(&port.to_be_bytes());
-            // Chunks that are known, and some that are not.
+            // Known and unknown chunk types.
             packet[12] %= 20;
         }
         wire::sign(&mut packet);
-        let fate = heard(&mut hub, &stranger, &packet);
-        if let Fate::Heard(handle) = fate {
-            hub.remove(handle).expect("it is there");
+        let effect = deliver(&mut hub, &peer, &packet);
+        if let PacketEffect::Received(handle) = effect {
+            hub.remove(handle).expect("it exists");
         }
     }
     assert!(hub.is_empty());

@@ -1,4 +1,4 @@
-//! The driver's loop: packets, timers and actions, and the end of all associations.
+//! The driver's event loop: packets, timers and actions, and the shutdown of all associations.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use prony_core::units::{ConnId, Nanos, Span};
 use sctp_proto::{Event, PayloadProtocolIdentifier, StreamEvent};
 
 use super::association::{STREAM, State};
-use super::hub::{Fate, Key};
+use super::hub::{Key, PacketEffect};
 use super::{Conn, Pending, Userspace};
 use crate::drivers::event_loop::{Backend, Common, Flow};
 use crate::net::errno;
@@ -19,16 +19,16 @@ use crate::time::stop::StopFlag;
 
 /// Packets read from one socket before the others get their turn.
 const PACKETS_IN_A_ROW: u32 = 64;
-/// How long a peer may take to agree to the end of an association.
-const END_LIMIT: Span = Span::from_secs(5);
-/// The same where the user wants the end at once.
-const END_LIMIT_NOW: Span = Span::from_millis(100);
-/// How long a peer may take to open one.
-const OPEN_LIMIT: Span = Span::from_secs(5);
-/// How long nothing may be heard of who has connected.
-const SILENCE_LIMIT: Span = Span::from_secs(300);
-/// The longest wait while the last associations end.
-const SLICE: Span = Span::from_millis(10);
+/// The time limit for the shutdown of an association.
+const SHUTDOWN_LIMIT: Span = Span::from_secs(5);
+/// The same limit if the user wants to stop at once.
+const SHUTDOWN_LIMIT_NOW: Span = Span::from_millis(100);
+/// The time limit for the handshake of an incoming association.
+const HANDSHAKE_LIMIT: Span = Span::from_secs(5);
+/// The idle timeout of incoming associations.
+const IDLE_LIMIT: Span = Span::from_secs(300);
+/// The longest wait while the last associations shut down.
+const SHUTDOWN_WAIT: Span = Span::from_millis(10);
 
 impl Backend for Userspace {
     #[inline]
@@ -36,12 +36,12 @@ impl Backend for Userspace {
         &mut self.common
     }
 
-    fn begin(&mut self, clock: Clock) {
+    fn start(&mut self, clock: Clock) {
         self.epoch = Instant::now() - Duration::from_nanos(clock.now().0);
     }
 
-    /// Let go of what leads nowhere.
-    fn keep_house(&mut self, m: &mut dyn Machine) -> Flow {
+    /// Abort associations after their time limits.
+    fn on_pulse(&mut self, m: &mut dyn Machine) -> Flow {
         let now = self.common.pace.now();
         for hub in 0..self.hubs.len() {
             let Some(Some(socket)) = self.hubs.get(hub) else { continue };
@@ -50,33 +50,36 @@ impl Backend for Userspace {
                 let key = Key { hub: hub as u32, handle };
                 let Some(a) = self.assoc(key) else { continue };
                 let limit = match a.state {
-                    State::Ending => END_LIMIT,
-                    State::Opening if listening => OPEN_LIMIT,
-                    State::Open if listening => SILENCE_LIMIT,
+                    State::Closing => SHUTDOWN_LIMIT,
+                    State::Opening if listening => HANDSHAKE_LIMIT,
+                    State::Open if listening => IDLE_LIMIT,
                     _ => continue,
                 };
                 if a.since + limit < now {
-                    self.abort_and_tell(m, key, now, Fault::Reset)?;
+                    self.abort_and_report(m, key, now, Fault::Reset)?;
                 }
             }
         }
         Flow::Continue(())
     }
 
-    fn gather(&mut self, m: &mut dyn Machine) -> Flow {
+    fn process_events(&mut self, m: &mut dyn Machine) -> Flow {
+        self.common.before_poll(m);
+        self.common.left_events |= !self.pending.is_empty();
         let own = self.timers.first().map(|&(at, _)| self.nanos(at));
-        let n = if self.pending.is_empty() && !self.common.yields {
+        let n = if self.pending.is_empty() && !self.common.yielded {
             let due = self.common.due();
             self.common.pace.wait(&mut self.poller, due, own)
         } else {
             self.poller.poll(Span::ZERO)
         };
+        self.common.after_poll(m, n);
         for i in 0..n {
             let (hub, _) = self.poller.event(i);
-            self.arrived(m, hub as u32)?;
+            self.receive_packets(m, hub as u32)?;
             self.tick(m)?;
         }
-        self.call_timers(m)?;
+        self.handle_timers(m)?;
         self.catch_up(m)
     }
 
@@ -86,42 +89,43 @@ impl Backend for Userspace {
 
     fn send(&mut self, m: &mut dyn Machine, id: ConnId, fresh: Option<(ConnId, Nanos)>) {
         let now = self.common.time_of_send(id, fresh);
-        self.give(m, id, now);
+        self.submit_output(m, id, now);
     }
 
     fn close(&mut self, id: ConnId, how: CloseHow) {
-        self.let_go_of(id, how);
+        self.close_conn(id, how);
     }
 
-    /// All associations are ended on both sides.
-    fn end(&mut self, m: &mut dyn Machine, stop: &StopFlag) -> Nanos {
+    /// Shuts down all associations on both sides.
+    fn finish(&mut self, m: &mut dyn Machine, stop: &StopFlag) -> Nanos {
         let end = self.common.pace.read_clock();
-        self.let_go(m, stop);
+        self.close_all(m, stop);
         end
     }
 }
 
 impl Userspace {
-    /// Take what has arrived at a socket.
-    fn arrived(&mut self, m: &mut dyn Machine, hub: u32) -> Flow {
+    /// Receive the packets that have arrived at a socket.
+    fn receive_packets(&mut self, m: &mut dyn Machine, hub: u32) -> Flow {
         for _ in 0..PACKETS_IN_A_ROW {
             let Some(Some(socket)) = self.hubs.get(hub as usize) else { break };
-            match socket.link.receive(&mut self.packet) {
+            match socket.socket.receive(&mut self.packet) {
                 Ok((at, from)) => {
                     let now = self.common.pace.read_clock();
-                    self.take(m, hub, at, from, now)?;
+                    self.on_packet(m, hub, at, from, now)?;
                 }
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EINTR) => {}
-                    None | Some(libc::EAGAIN) => break,
+                    None | Some(libc::EAGAIN) => return Flow::Continue(()),
                     Some(e) => return self.unreachable(m, hub, e),
                 },
             }
         }
+        self.common.left_events = true;
         Flow::Continue(())
     }
 
-    fn take(
+    fn on_packet(
         &mut self,
         m: &mut dyn Machine,
         hub: u32,
@@ -132,32 +136,34 @@ impl Userspace {
         let instant = self.instant(now);
         let Some(Some(socket)) = self.hubs.get_mut(hub as usize) else { return Flow::Continue(()) };
         match socket.receive(&self.packet[at], from, instant, now) {
-            Fate::Nothing => Flow::Continue(()),
-            Fate::Heard(handle) => self.settle(m, Key { hub, handle }, now, false),
-            Fate::Aborted(handle) => self.settle(m, Key { hub, handle }, now, true),
-            Fate::Violated(handle) => {
-                self.abort_and_tell(m, Key { hub, handle }, now, Fault::Reset)
+            PacketEffect::None => Flow::Continue(()),
+            PacketEffect::Received(handle) => {
+                self.report_events(m, Key { hub, handle }, now, false)
+            }
+            PacketEffect::Aborted(handle) => self.report_events(m, Key { hub, handle }, now, true),
+            PacketEffect::Violation(handle) => {
+                self.abort_and_report(m, Key { hub, handle }, now, Fault::Reset)
             }
         }
     }
 
-    /// Tell the machine what has become of an association, and send what it has to send.
-    fn settle(&mut self, m: &mut dyn Machine, key: Key, now: Nanos, aborted: bool) -> Flow {
-        let mut is_over = aborted;
+    /// Report the events of an association to the machine, and send its packets.
+    fn report_events(&mut self, m: &mut dyn Machine, key: Key, now: Nanos, aborted: bool) -> Flow {
+        let mut has_ended = aborted;
         while let Some(event) = self.assoc(key).and_then(|a| a.proto.poll()) {
             match event {
                 Event::Connected => self.opened(m, key, now)?,
                 Event::Stream(StreamEvent::Readable { id }) => self.read(m, key, id, now)?,
-                Event::AssociationLost { .. } | Event::HandshakeFailed { .. } => is_over = true,
+                Event::AssociationLost { .. } | Event::HandshakeFailed { .. } => has_ended = true,
                 _ => {}
             }
         }
         let Some(a) = self.assoc(key) else { return Flow::Continue(()) };
-        if is_over {
-            let is_agreed = matches!(a.state, State::Ended | State::Ending);
-            if !aborted && !is_agreed {
-                // The crate ends in silence an association whose peer has broken the rules.
-                return self.abort_and_tell(m, key, now, Fault::Reset);
+        if has_ended {
+            let is_shut_down = matches!(a.state, State::PeerClosed | State::Closing);
+            if !aborted && !is_shut_down {
+                // After a protocol violation, the crate ends the association without an ABORT.
+                return self.abort_and_report(m, key, now, Fault::Reset);
             }
             return self.lost(m, key, now, Fault::Reset);
         }
@@ -165,28 +171,28 @@ impl Userspace {
         if let Some(id) = id.filter(|_| state == State::Open) {
             if a.blocked && a.has_room() {
                 a.blocked = false;
-                self.give(m, id, now);
+                self.submit_output(m, id, now);
                 self.act(m, None)?;
             }
-            self.ended(m, key, now)?;
+            self.report_shutdown(m, key, now)?;
         }
-        self.wind_up(key);
+        self.shut_down(key);
         self.flush(key, now);
         Flow::Continue(())
     }
 
-    /// Tell the machine where the peer has ended the association in good order.
-    fn ended(&mut self, m: &mut dyn Machine, key: Key, now: Nanos) -> Flow {
+    /// Report to the machine if the peer has shut the association down.
+    fn report_shutdown(&mut self, m: &mut dyn Machine, key: Key, now: Nanos) -> Flow {
         let Some(a) = self.assoc(key) else { return Flow::Continue(()) };
         let Some(id) = a.id.filter(|_| a.state == State::Open && a.proto.is_closing()) else {
             return Flow::Continue(());
         };
-        a.state = State::Ended;
+        a.state = State::PeerClosed;
         m.on_closed(id, None, now);
         self.act(m, Some((id, now)))
     }
 
-    /// An association is open.
+    /// An association has opened.
     fn opened(&mut self, m: &mut dyn Machine, key: Key, now: Nanos) -> Flow {
         let Some(Some(hub)) = self.hubs.get_mut(key.hub as usize) else {
             return Flow::Continue(());
@@ -196,14 +202,15 @@ impl Userspace {
             return Flow::Continue(());
         };
         (a.state, a.was_open) = (State::Open, true);
-        // It is there already where data came with the last packet of the opening.
+        // The stream exists already if data came with the last packet of the handshake.
         drop(a.proto.open_stream(STREAM, PayloadProtocolIdentifier::Binary));
         match (a.id, listener) {
             (Some(id), _) => {
                 let endpoint = self.conns.get_mut(id).map(|c| c.endpoint);
                 if let Some(endpoint) = endpoint {
-                    self.common.network.answered(endpoint, 0);
+                    self.common.network.accepted(endpoint, 0);
                 }
+                self.common.report_open_delay(m);
                 m.on_connected(id, now);
                 self.act(m, Some((id, now)))
             }
@@ -220,14 +227,14 @@ impl Userspace {
         }
     }
 
-    /// Hand the machine the messages that are there.
+    /// Pass received messages to the machine.
     fn read(&mut self, m: &mut dyn Machine, key: Key, stream: u16, now: Nanos) -> Flow {
         while let Some(Some(hub)) = self.hubs.get_mut(key.hub as usize) {
             let Some(a) = hub.assoc(key.handle) else { break };
             let message = a.proto.stream(stream).and_then(|mut s| s.read());
             let Ok(Some(message)) = message else { break };
             let Ok(n) = message.read(&mut self.message) else { continue };
-            // What comes behind the end is nobody's.
+            // Ignore data after the end.
             if let Some(id) = a.id.filter(|_| a.state == State::Open && n > 0) {
                 m.on_recv(id, &mut self.message[..n], now);
                 self.act(m, Some((id, now)))?;
@@ -236,7 +243,7 @@ impl Userspace {
         Flow::Continue(())
     }
 
-    /// An association is over, and the peer knows.
+    /// An association has report_shutdown, and the peer knows.
     fn lost(&mut self, m: &mut dyn Machine, key: Key, now: Nanos, fault: Fault) -> Flow {
         let Some(a) = self.assoc(key) else { return Flow::Continue(()) };
         let (id, state) = (a.id, a.state);
@@ -254,14 +261,20 @@ impl Userspace {
         }
     }
 
-    fn abort_and_tell(&mut self, m: &mut dyn Machine, key: Key, now: Nanos, fault: Fault) -> Flow {
+    fn abort_and_report(
+        &mut self,
+        m: &mut dyn Machine,
+        key: Key,
+        now: Nanos,
+        fault: Fault,
+    ) -> Flow {
         if let Some(Some(hub)) = self.hubs.get_mut(key.hub as usize) {
-            hub.say_abort(key.handle);
+            hub.send_abort(key.handle);
         }
         self.lost(m, key, now, fault)
     }
 
-    /// The network says that nobody is there.
+    /// The network reports that the peer is unreachable.
     fn unreachable(&mut self, m: &mut dyn Machine, hub: u32, e: i32) -> Flow {
         let now = self.common.pace.read_clock();
         let Some(Some(socket)) = self.hubs.get(hub as usize) else { return Flow::Continue(()) };
@@ -277,8 +290,8 @@ impl Userspace {
         Flow::Continue(())
     }
 
-    /// Let associations know that their time has come.
-    fn call_timers(&mut self, m: &mut dyn Machine) -> Flow {
+    /// Handle the timers that have expired.
+    fn handle_timers(&mut self, m: &mut dyn Machine) -> Flow {
         let now = self.common.pace.now();
         let instant = self.instant(now);
         while let Some(&(at, key)) = self.timers.first()
@@ -288,12 +301,12 @@ impl Userspace {
             let Some(a) = self.assoc(key) else { continue };
             a.timer = None;
             a.proto.handle_timeout(instant);
-            self.settle(m, key, now, false)?;
+            self.report_events(m, key, now, false)?;
         }
         Flow::Continue(())
     }
 
-    /// What was put off while the machine had actions.
+    /// Handle what was postponed while the machine had actions.
     fn catch_up(&mut self, m: &mut dyn Machine) -> Flow {
         for (id, what) in std::mem::take(&mut self.pending) {
             let Some(key) = self.conns.get_mut(id).map(|c| c.key) else { continue };
@@ -306,10 +319,10 @@ impl Userspace {
                 (Pending::Broken(fault), Some(key)) => {
                     let opening = self.assoc(key).is_some_and(|a| a.state == State::Opening);
                     let fault = if opening { fault } else { Fault::Reset };
-                    self.abort_and_tell(m, key, now, fault)?;
+                    self.abort_and_report(m, key, now, fault)?;
                 }
                 (Pending::WriteOn, _) => {
-                    self.give(m, id, now);
+                    self.submit_output(m, id, now);
                     self.act(m, None)?;
                 }
                 (Pending::Broken(_), None) => {}
@@ -319,10 +332,10 @@ impl Userspace {
         Flow::Continue(())
     }
 
-    /// The run is over: end all associations, and wait until their peers agree.
-    fn let_go(&mut self, m: &mut dyn Machine, stop: &StopFlag) {
-        self.hubs.iter_mut().flatten().for_each(super::Hub::shut);
-        let begin = self.common.pace.read_clock();
+    /// The run is over: shut down all associations, and wait for their peers.
+    fn close_all(&mut self, m: &mut dyn Machine, stop: &StopFlag) {
+        self.hubs.iter_mut().flatten().for_each(super::Hub::stop_accepting);
+        let start = self.common.pace.read_clock();
         let keys = |hubs: &[Option<super::Hub>]| {
             let all = hubs.iter().enumerate().filter_map(|(i, h)| Some((i as u32, h.as_ref()?)));
             let keys = all.flat_map(|(hub, h)| {
@@ -333,10 +346,10 @@ impl Userspace {
         for key in keys(&self.hubs) {
             let Some(a) = self.assoc(key) else { continue };
             a.id = None;
-            if matches!(a.state, State::Open | State::Ended) {
-                (a.state, a.since) = (State::Ending, begin);
-                self.wind_up(key);
-                self.flush(key, begin);
+            if matches!(a.state, State::Open | State::PeerClosed) {
+                (a.state, a.since) = (State::Closing, start);
+                self.shut_down(key);
+                self.flush(key, start);
             } else if a.state == State::Opening {
                 self.abort(key);
             }
@@ -346,30 +359,30 @@ impl Userspace {
         while self.hubs.iter().flatten().any(|h| !h.is_empty()) {
             let now = self.common.pace.read_clock();
             let at_once = stop.stop_request() == Some(StopRequest::Now);
-            let limit = if at_once { END_LIMIT_NOW } else { END_LIMIT };
-            if now >= begin + limit {
+            let limit = if at_once { SHUTDOWN_LIMIT_NOW } else { SHUTDOWN_LIMIT };
+            if now >= start + limit {
                 keys(&self.hubs).into_iter().for_each(|key| self.abort(key));
                 break;
             }
             let next = self.timers.first().map_or(Span::MAX, |&(at, _)| self.nanos(at).since(now));
-            for i in 0..self.poller.poll(next.min(SLICE)) {
+            for i in 0..self.poller.poll(next.min(SHUTDOWN_WAIT)) {
                 let (hub, _) = self.poller.event(i);
-                let _ = self.arrived(m, hub as u32);
+                let _ = self.receive_packets(m, hub as u32);
             }
             self.common.pace.read_clock();
-            let _ = self.call_timers(m);
+            let _ = self.handle_timers(m);
         }
     }
 
-    /// That moment of the crate's clock on ours.
+    /// Converts a time of the crate's clock to ours.
     fn nanos(&self, at: Instant) -> Nanos {
         let since = at.saturating_duration_since(self.epoch);
         Nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
-/// Why an association could not be opened.
+/// The fault of an association that did not open.
 fn refusal(fault: Fault) -> Fault {
-    // The peer has answered, and wants none.
+    // The peer has rejected it.
     if fault == Fault::Reset { Fault::ConnectRefused } else { fault }
 }

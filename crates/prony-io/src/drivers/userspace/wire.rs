@@ -1,20 +1,21 @@
-//! What the driver itself reads and writes of SCTP's packets (RFC 9260): all that is not the
-//! business of one association.
+//! The parts of SCTP packets (RFC 9260) that the driver itself reads and writes, outside the
+//! crate's associations.
 
 use crc::{CRC_32_ISCSI, Crc};
 
-/// Bytes before the first chunk.
+/// The size of the common header.
 const HEADER: usize = 12;
-/// Bytes before a chunk's value.
+/// The size of a chunk's header.
 const CHUNK: usize = 4;
-/// An ABORT or SHUTDOWN COMPLETE whose tag is the one of the packet that it answers.
+/// The T flag of ABORT and SHUTDOWN COMPLETE: the tag is reflected from the packet that it replies
+/// to.
 const REFLECTED: u8 = 1;
-/// The cause of an abort: the program wants it so.
+/// The error cause of an ABORT: initiated by the user.
 const USER_INITIATED: [u8; 4] = [0, 12, 0, 4];
 
 const CHECKSUM: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 
-/// Types of chunks.
+/// Chunk types.
 pub(super) mod kind {
     pub(crate) const DATA: u8 = 0;
     pub(crate) const INIT: u8 = 1;
@@ -27,14 +28,14 @@ pub(super) mod kind {
     pub(crate) const SHUTDOWN_COMPLETE: u8 = 14;
 }
 
-/// The ports and the tag of a packet, by which it finds its association.
+/// The ports and the verification tag of a packet, which identify its association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     /// The sender's port.
     pub(super) source: u16,
     /// The receiver's port.
     pub(super) destination: u16,
-    /// The tag that the receiver has chosen; 0 in a packet that opens an association.
+    /// The tag that the receiver has chosen; 0 in an INIT packet.
     pub(super) tag: u32,
 }
 
@@ -47,7 +48,7 @@ pub(super) struct Chunk<'a> {
 }
 
 impl Header {
-    /// The header of a packet, if it is long enough for one.
+    /// The header of a packet, if the packet is long enough.
     pub(super) fn read(packet: &[u8]) -> Option<Self> {
         let head: &[u8; HEADER] = packet.first_chunk()?;
         Some(Self {
@@ -57,39 +58,39 @@ impl Header {
         })
     }
 
-    fn answered_with(self, tag: u32) -> Self {
+    fn reply_header(self, tag: u32) -> Self {
         Self { source: self.destination, destination: self.source, tag }
     }
 }
 
 impl Chunk<'_> {
-    /// Of a chunk of data: its number, and the stream that it belongs to.
+    /// The TSN and the stream of a DATA chunk.
     pub(super) fn data(&self) -> Option<(u32, u16)> {
         let [a, b, c, d, e, f, ..] = *self.value else { return None };
         let is_data = self.kind == kind::DATA;
         is_data.then(|| (u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f])))
     }
 
-    /// Of an INIT or its answer: the number that the sender's data begins with.
-    pub(super) fn begins_with(&self) -> Option<u32> {
+    /// The initial TSN of an INIT or INIT ACK chunk.
+    pub(super) fn initial_tsn(&self) -> Option<u32> {
         let is_opening = matches!(self.kind, kind::INIT | kind::INIT_ACK);
-        let number = self.value.get(12..16)?.first_chunk()?;
-        is_opening.then(|| u32::from_be_bytes(*number))
+        let tsn = self.value.get(12..16)?.first_chunk()?;
+        is_opening.then(|| u32::from_be_bytes(*tsn))
     }
 
-    /// Of an acknowledgement: the number up to which all has arrived.
-    pub(super) fn acknowledged(&self) -> Option<u32> {
+    /// The cumulative TSN of a SACK chunk.
+    pub(super) fn cumulative_tsn(&self) -> Option<u32> {
         let is_sack = self.kind == kind::SACK;
-        self.value.first_chunk().filter(|_| is_sack).map(|number| u32::from_be_bytes(*number))
+        self.value.first_chunk().filter(|_| is_sack).map(|tsn| u32::from_be_bytes(*tsn))
     }
 
-    /// Of an ABORT: whether its tag is the sender's own.
+    /// Whether the tag of an ABORT is reflected.
     pub(super) fn is_reflected(&self) -> bool {
         self.flags & REFLECTED != 0
     }
 }
 
-/// The chunks of a packet, up to the first that is cut off.
+/// The chunks of a packet, up to the first truncated one.
 pub(super) fn chunks(packet: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
     let mut rest = packet.get(HEADER..).unwrap_or(&[]);
     std::iter::from_fn(move || {
@@ -106,49 +107,49 @@ pub(super) fn first(packet: &[u8]) -> Option<u8> {
     packet.get(HEADER).copied()
 }
 
-/// Whether a packet arrived as it was sent.
+/// Whether a packet's checksum is correct.
 pub(super) fn is_intact(packet: &[u8]) -> bool {
     let Some((head, rest)) = packet.split_at_checked(HEADER) else { return false };
-    let said = [head[8], head[9], head[10], head[11]];
-    checksum(&head[..8], rest).to_le_bytes() == said
+    let expected = [head[8], head[9], head[10], head[11]];
+    checksum(&head[..8], rest).to_le_bytes() == expected
 }
 
-/// A packet that ends an association at once.
+/// An ABORT packet.
 pub(super) fn abort(header: Header) -> Vec<u8> {
     packet(header, kind::ABORT, 0, &USER_INITIATED)
 }
 
-/// A SHUTDOWN of that header, up to whose number all has arrived.
-pub(super) fn shutdown(header: Header, arrived: u32) -> Vec<u8> {
-    packet(header, kind::SHUTDOWN, 0, &arrived.to_be_bytes())
+/// A SHUTDOWN packet with this cumulative TSN.
+pub(super) fn shutdown(header: Header, received: u32) -> Vec<u8> {
+    packet(header, kind::SHUTDOWN, 0, &received.to_be_bytes())
 }
 
-/// Whether the one number comes behind the other; they run in a circle of 2^32.
-pub(super) fn is_behind(number: u32, other: u32) -> bool {
-    number.wrapping_sub(other) as i32 > 0
+/// Whether `tsn` is newer than `other`, modulo 2^32.
+pub(super) fn is_newer(tsn: u32, other: u32) -> bool {
+    tsn.wrapping_sub(other) as i32 > 0
 }
 
-/// What a packet is answered with that belongs to no association (RFC 9260, 8.4), so that its
-/// sender need not try again and again. Never longer than the packet.
-pub(super) fn stray_answer(stray: &[u8]) -> Option<Vec<u8>> {
+/// The reply to a packet that belongs to no association (RFC 9260, 8.4), so that its sender stops
+/// retransmitting. Never longer than the packet.
+pub(super) fn stray_reply(stray: &[u8]) -> Option<Vec<u8>> {
     if !is_intact(stray) || chunks(stray).any(|c| c.kind == kind::ABORT) {
         return None;
     }
     let (header, first) = (Header::read(stray)?, chunks(stray).next()?);
-    let reflected = header.answered_with(header.tag);
+    let reflected = header.reply_header(header.tag);
     match first.kind {
         kind::SHUTDOWN_COMPLETE | kind::ERROR => None,
         kind::SHUTDOWN_ACK => Some(packet(reflected, kind::SHUTDOWN_COMPLETE, REFLECTED, &[])),
-        // Whoever opens an association names the tag that it wants to be answered with.
+        // An INIT contains the tag for the reply.
         kind::INIT => {
             let tag = u32::from_be_bytes(*first.value.first_chunk()?);
-            Some(packet(header.answered_with(tag), kind::ABORT, 0, &[]))
+            Some(packet(header.reply_header(tag), kind::ABORT, 0, &[]))
         }
         _ => Some(packet(reflected, kind::ABORT, REFLECTED, &[])),
     }
 }
 
-/// A packet of one chunk.
+/// A packet with one chunk.
 pub(super) fn packet(header: Header, kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
     let mut all = Vec::with_capacity(HEADER + CHUNK + value.len());
     all.extend_from_slice(&header.source.to_be_bytes());
@@ -161,14 +162,14 @@ pub(super) fn packet(header: Header, kind: u8, flags: u8, value: &[u8]) -> Vec<u
     all
 }
 
-/// Put a packet's checksum in its place.
+/// Write a packet's checksum.
 pub(super) fn sign(packet: &mut [u8]) {
     let Some((head, rest)) = packet.split_at_mut_checked(HEADER) else { return };
     let sum = checksum(&head[..8], rest);
     head[8..].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// The checksum of a packet, in whose place four zeros stand while it is summed.
+/// The checksum of a packet, computed with zeros in its place.
 fn checksum(before: &[u8], behind: &[u8]) -> u32 {
     let mut digest = CHECKSUM.digest();
     digest.update(before);
@@ -183,72 +184,72 @@ mod tests {
 
     const TO: Header = Header { source: 7, destination: 9, tag: 0xA1B2_C3D4 };
 
-    /// The check value of CRC32c (RFC 9260, appendix A, is the same sum as iSCSI's).
+    /// The check value of CRC32c (RFC 9260, appendix A; the same as for iSCSI).
     #[test]
-    fn the_checksum_is_the_one_of_the_standard() {
+    fn checksum_matches_the_standard() {
         assert_eq!(CHECKSUM.checksum(b"123456789"), 0xE306_9283);
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_packets_can_be_read() {
         let sent = abort(TO);
         assert_eq!((Header::read(&sent), sent.len()), (Some(TO), 20));
         let all: Vec<_> = chunks(&sent).collect();
         assert_eq!(all, [Chunk { kind: kind::ABORT, flags: 0, value: &USER_INITIATED }]);
         assert!(is_intact(&sent));
         for i in 0..sent.len() {
-            let mut bent = sent.clone();
-            bent[i] ^= 1;
-            assert!(!is_intact(&bent), "byte {i}");
+            let mut corrupted = sent.clone();
+            corrupted[i] ^= 1;
+            assert!(!is_intact(&corrupted), "byte {i}");
         }
     }
 
     #[test]
-    fn numbers_are_found_where_they_stand() {
+    fn reads_tsns_of_chunks() {
         let mut opening = 7_u32.to_be_bytes().to_vec();
         opening.extend_from_slice(&[0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 1, 2]);
         let init = packet(TO, kind::INIT_ACK, 0, &opening);
-        assert_eq!(chunks(&init).next().and_then(|c| c.begins_with()), Some(258));
-        assert_eq!(chunks(&init).next().and_then(|c| c.acknowledged()), None);
+        assert_eq!(chunks(&init).next().and_then(|c| c.initial_tsn()), Some(258));
+        assert_eq!(chunks(&init).next().and_then(|c| c.cumulative_tsn()), None);
         let sack = packet(TO, kind::SACK, 0, &[0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(chunks(&sack).next().and_then(|c| c.acknowledged()), Some(513));
+        assert_eq!(chunks(&sack).next().and_then(|c| c.cumulative_tsn()), Some(513));
         let end = shutdown(TO, 0x0102_0304);
         assert_eq!(end[12..], [kind::SHUTDOWN, 0, 0, 8, 1, 2, 3, 4]);
         assert!(is_intact(&end) && Header::read(&end) == Some(TO));
-        assert!(is_behind(3, u32::MAX) && !is_behind(u32::MAX, 3) && !is_behind(4, 4));
+        assert!(is_newer(3, u32::MAX) && !is_newer(u32::MAX, 3) && !is_newer(4, 4));
     }
 
     #[test]
-    fn strays_are_answered_by_their_kind() {
-        let told = |stray: &[u8]| {
-            let answer = stray_answer(stray)?;
-            assert!(answer.len() <= stray.len() && is_intact(&answer));
-            let header = Header::read(&answer)?;
+    fn replies_to_stray_packets_by_their_type() {
+        let reply_to = |stray: &[u8]| {
+            let reply = stray_reply(stray)?;
+            assert!(reply.len() <= stray.len() && is_intact(&reply));
+            let header = Header::read(&reply)?;
             assert_eq!((header.source, header.destination), (9, 7));
-            Some((header.tag, answer[12], answer[13]))
+            Some((header.tag, reply[12], reply[13]))
         };
         let init = packet(Header { tag: 0, ..TO }, kind::INIT, 0, &[1, 2, 3, 4, 0, 0, 0, 0]);
-        assert_eq!(told(&init), Some((0x0102_0304, kind::ABORT, 0)));
+        assert_eq!(reply_to(&init), Some((0x0102_0304, kind::ABORT, 0)));
         let data = packet(TO, kind::DATA, 3, &[0; 16]);
-        assert_eq!(told(&data), Some((TO.tag, kind::ABORT, REFLECTED)));
+        assert_eq!(reply_to(&data), Some((TO.tag, kind::ABORT, REFLECTED)));
         let late = packet(TO, kind::SHUTDOWN_ACK, 0, &[]);
-        assert_eq!(told(&late), Some((TO.tag, kind::SHUTDOWN_COMPLETE, REFLECTED)));
-        assert_eq!(told(&packet(TO, kind::SHUTDOWN_COMPLETE, 0, &[])), None);
-        assert_eq!(told(&abort(TO)), None);
-        let mut bent = data;
-        bent[20] ^= 4;
-        assert_eq!(told(&bent), None);
+        assert_eq!(reply_to(&late), Some((TO.tag, kind::SHUTDOWN_COMPLETE, REFLECTED)));
+        assert_eq!(reply_to(&packet(TO, kind::SHUTDOWN_COMPLETE, 0, &[])), None);
+        assert_eq!(reply_to(&abort(TO)), None);
+        let mut corrupted = data;
+        corrupted[20] ^= 4;
+        assert_eq!(reply_to(&corrupted), None);
     }
 
     #[test]
-    fn nothing_is_read_beyond_a_packet() {
+    fn reads_nothing_beyond_a_packet() {
         let data = packet(TO, kind::DATA, 3, &[0, 0, 0, 5, 0, 2, 0, 0, 0, 0, 0, 0, b'x']);
         assert_eq!(chunks(&data).next().and_then(|c| c.data()), Some((5, 2)));
         for n in 0..data.len() {
             assert!(chunks(&data[..n]).all(|c| c.value.len() < 13), "{n} bytes");
-            assert!(stray_answer(&data[..n]).is_none());
+            assert!(stray_reply(&data[..n]).is_none());
         }
-        // A chunk without a length would be read for ever.
+        // A chunk with length 0 must not cause an endless loop.
         let endless = packet(TO, kind::DATA, 0, &[]);
         let mut endless = endless;
         endless[15] = 0;

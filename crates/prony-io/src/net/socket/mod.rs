@@ -1,5 +1,5 @@
-//! Sockets: create, bind, connect, accept, read, write, close. Thin and without allocation;
-//! everything is non-blocking.
+//! Sockets: create, bind, connect, accept, read, write, close. Thin wrappers, non-blocking, without
+//! allocation.
 
 pub(crate) mod options;
 pub mod sctp;
@@ -25,19 +25,19 @@ use socket2::{SockAddr, SockRef};
 use crate::net::errno;
 use crate::time::timer;
 
-/// How long an association may take to open where its caller waits for it.
+/// The time limit for opening an association with a blocking call.
 const ASSOCIATION_LIMIT: Duration = Duration::from_secs(5);
 
-/// An address that connections can be opened to, ready for the kernel.
+/// A remote address in the form that the kernel needs.
 #[derive(Clone, Debug)]
 pub struct Remote {
     addr: SockAddr,
     kind: Kind,
-    /// Further addresses of the same host, in one association with the first (SCTP).
+    /// Further addresses of the same host for one association (SCTP).
     further: Vec<SocketAddr>,
 }
 
-/// What the socket is, besides the family of its address.
+/// The type and protocol of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kind {
     ty: libc::c_int,
@@ -48,66 +48,66 @@ impl Kind {
     const STREAM: Self = Self { ty: libc::SOCK_STREAM, protocol: 0 };
 }
 
-/// How far a connect has come when the call returns.
+/// The state of a connect when the call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Connecting {
-    /// Open already.
+    /// The connection is open.
     Open,
-    /// On its way; the socket becomes writable when it is decided.
-    Underway,
+    /// In progress; the socket becomes writable when it succeeds or fails.
+    InProgress,
 }
 
-/// Whether what was sent together arrives together.
+/// Whether a transport preserves message boundaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Boundaries {
-    /// A stream of bytes.
+    /// A byte stream.
     None,
-    /// Messages of a connection that has an end. An empty read is that end.
+    /// Messages in a connection. An empty read is the end of the connection.
     Packets,
-    /// Messages that stand for themselves. An empty read is an empty message.
+    /// Independent messages. An empty read is an empty message.
     Datagrams,
 }
 
-/// Whether calls on a socket may wait. io_uring waits by itself, and only for sockets that may.
+/// Whether calls on a socket block. io_uring waits by itself, and only on blocking sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// They wait.
+    /// Calls block.
     Blocking,
-    /// They return `EAGAIN`.
+    /// Calls return `EAGAIN` instead of blocking.
     NonBlocking,
 }
 
-/// What one read has brought.
+/// The result of one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Data(usize),
-    /// The peer has ended its stream.
+    /// The end of the peer's stream.
     End,
-    /// Nothing there now.
+    /// No data now.
     Empty,
-    /// The connection is dead.
+    /// The connection is dead: the errno.
     Dead(i32),
 }
 
-/// What one write has come to.
+/// The result of one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// So many bytes were taken.
+    /// This many bytes were written.
     Taken(usize),
-    /// None: the socket's buffer is full.
+    /// The socket's buffer is full.
     Full,
-    /// The connection is dead.
+    /// The connection is dead: the errno.
     Dead(i32),
 }
 
 impl Read {
     #[inline]
-    fn of(told: Result<usize, i32>) -> Self {
-        match told {
+    fn from_result(result: Result<usize, i32>) -> Self {
+        match result {
             Ok(0) => Self::End,
             Ok(n) => Self::Data(n),
-            // What waited has waited long enough, or a signal has come.
+            // No data, a timeout, or a signal.
             Err(libc::EAGAIN | libc::EINTR) => Self::Empty,
             Err(e) => Self::Dead(e),
         }
@@ -116,8 +116,8 @@ impl Read {
 
 impl Written {
     #[inline]
-    fn of(told: Result<usize, i32>) -> Self {
-        match told {
+    fn from_result(result: Result<usize, i32>) -> Self {
+        match result {
             Ok(n) => Self::Taken(n),
             Err(libc::EAGAIN | libc::EINTR) => Self::Full,
             Err(e) => Self::Dead(e),
@@ -131,18 +131,18 @@ impl Remote {
         Self { addr: addr.into(), kind: Kind::STREAM, further: Vec::new() }
     }
 
-    /// A unix socket's path; an error where it is too long for the kernel.
+    /// A unix socket's path; an error if it is too long for the kernel.
     pub fn unix(path: &std::path::Path) -> io::Result<Self> {
         Ok(Self { addr: SockAddr::unix(path)?, kind: Kind::STREAM, further: Vec::new() })
     }
 
-    /// The same unix socket, keeping the boundaries of messages.
+    /// The same unix socket with message boundaries.
     #[must_use]
     pub fn seqpacket(self) -> Self {
         Self { kind: Kind { ty: libc::SOCK_SEQPACKET, protocol: 0 }, ..self }
     }
 
-    /// The same internet address, over something else than TCP.
+    /// The same internet address over another transport.
     #[must_use]
     pub fn over(self, carrier: Carrier) -> Self {
         let kind = match carrier {
@@ -156,12 +156,12 @@ impl Remote {
         Self { kind, ..self }
     }
 
-    /// Whether it is a stream that every kernel has.
-    pub(crate) fn is_usual(&self) -> bool {
+    /// Whether it is a plain stream socket, which every kernel has.
+    pub(crate) fn is_plain_stream(&self) -> bool {
         self.kind == Kind::STREAM
     }
 
-    /// Addresses that are all one host's, for an association that uses them all; `None` where there
+    /// Combines the addresses of one host for an association that uses them all; `None` if there
     /// are none.
     pub(crate) fn with_paths(all: Vec<Self>) -> Option<Self> {
         let mut all = all.into_iter();
@@ -170,7 +170,7 @@ impl Remote {
         Some(Self { further, ..first })
     }
 
-    /// What kind of SCTP socket, if it is one.
+    /// The style of the SCTP socket, if it is one.
     pub(crate) fn sctp(&self) -> Option<sctp::Style> {
         let style = match self.kind.ty {
             libc::SOCK_STREAM => sctp::Style::OneToOne,
@@ -179,8 +179,8 @@ impl Remote {
         (self.kind.protocol == libc::IPPROTO_SCTP).then_some(style)
     }
 
-    /// What it goes over, where the kernel does not note when that is sent (`SO_TIMESTAMPING`).
-    pub(crate) fn without_stamps(&self) -> Option<&'static str> {
+    /// The name of its transport, if the kernel takes no timestamps of it (`SO_TIMESTAMPING`).
+    pub(crate) fn without_timestamps(&self) -> Option<&'static str> {
         match self.kind.protocol {
             _ if self.is_unix() => Some("a unix socket"),
             libc::IPPROTO_SCTP => Some("SCTP"),
@@ -189,10 +189,10 @@ impl Remote {
         }
     }
 
-    /// What its messages are, as far as a driver must know.
+    /// Its message boundaries, for the driver.
     pub(crate) fn boundaries(&self) -> Boundaries {
         match self.kind.ty {
-            // A short read of theirs is the end of a message, and not of what there is.
+            // A short read is the end of a message and does not mean that the socket is empty.
             _ if self.sctp().is_some() => Boundaries::Packets,
             libc::SOCK_STREAM => Boundaries::None,
             libc::SOCK_DGRAM => Boundaries::Datagrams,
@@ -218,14 +218,14 @@ impl Remote {
         self.addr.len()
     }
 
-    /// The address as the kernel has it.
+    /// The address in the kernel's layout.
     pub(crate) fn bytes(&self) -> &[u8] {
         let len = self.len() as usize;
-        // SAFETY: the address lives in `self`, and its first `len` bytes were written.
+        // SAFETY: the address lives in `self`, and its first `len` bytes are initialized.
         unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), len) }
     }
 
-    /// A new socket fit for this address, bound to `source` where one is given, with `TCP_NODELAY`.
+    /// A new socket for this address with `TCP_NODELAY`, bound to `source` if given.
     pub(crate) fn socket(&self, source: Option<IpAddr>, mode: Mode) -> Result<OwnedFd, i32> {
         let mut flags = SocketFlags::CLOEXEC;
         flags.set(SocketFlags::NONBLOCK, mode == Mode::NonBlocking);
@@ -242,7 +242,7 @@ impl Remote {
         Ok(fd)
     }
 
-    /// A new SCTP socket, bound to all of `sources`. One-to-many sockets wait in any case
+    /// A new SCTP socket, bound to all of `sources`. One-to-many sockets are always blocking
     /// ([`Remote::connect_sctp`]).
     pub(crate) fn sctp_socket(
         &self,
@@ -259,23 +259,23 @@ impl Remote {
         Ok(fd)
     }
 
-    /// Open an association on a socket made by [`Remote::sctp_socket`]. One of a one-to-many socket
-    /// takes that socket's place; until it is open the caller waits, for as long as a connect may
-    /// take at most. `mode` is that of later calls.
+    /// Open an association on a socket made by [`Remote::sctp_socket`]. The association of a
+    /// one-to-many socket replaces that socket; this call blocks until it is open, within the time
+    /// limit. `mode` is that of later calls.
     pub(crate) fn connect_sctp(&self, fd: &OwnedFd, mode: Mode) -> Result<Connecting, i32> {
         let all: Vec<_> = self.as_inet().into_iter().chain(self.further.clone()).collect();
         let opened = match self.sctp() {
             Some(sctp::Style::OneToMany) => {
-                // Half-way through, it can be neither waited for nor begun again.
-                timer::held(|| {
+                // A signal must not interrupt it, because it could not be resumed.
+                timer::without_ticks(|| {
                     sctp::connect_and_peel_off(fd.as_raw_fd(), &all, mode, ASSOCIATION_LIMIT)
                 })
             }
             _ => sctp::connect(fd.as_raw_fd(), &all).map(drop),
         };
-        match opened.map_err(number) {
+        match opened.map_err(errno_of) {
             Ok(()) => Ok(Connecting::Open),
-            Err(libc::EINPROGRESS) => Ok(Connecting::Underway),
+            Err(libc::EINPROGRESS) => Ok(Connecting::InProgress),
             Err(e) => Err(e),
         }
     }
@@ -285,10 +285,10 @@ impl Remote {
         if self.sctp().is_some() {
             return self.connect_sctp(fd, Mode::NonBlocking);
         }
-        match SockRef::from(fd).connect(&self.addr).map_err(number) {
+        match SockRef::from(fd).connect(&self.addr).map_err(errno_of) {
             Ok(()) => Ok(Connecting::Open),
-            // A connect that a signal interrupts goes on by itself.
-            Err(libc::EINPROGRESS | libc::EINTR) => Ok(Connecting::Underway),
+            // A connect interrupted by a signal continues by itself.
+            Err(libc::EINPROGRESS | libc::EINTR) => Ok(Connecting::InProgress),
             Err(e) => Err(e),
         }
     }
@@ -310,20 +310,20 @@ pub(crate) fn read(fd: impl AsFd, buf: &mut [u8]) -> Read {
     loop {
         match received(fd.as_fd(), buf, RecvFlags::empty()) {
             Err(libc::EINTR) => {}
-            told => return Read::of(told),
+            result => return Read::from_result(result),
         }
     }
 }
 
-/// The same with flags of recv(2), and without a second try after a signal, which may be what the
-/// caller waits for besides.
+/// Like [`read`], with flags of recv(2), and without a retry after a signal, because the caller may
+/// wait for the signal, too.
 #[inline]
 pub(crate) fn read_with(fd: impl AsFd, buf: &mut [u8], flags: RecvFlags) -> Read {
-    Read::of(received(fd.as_fd(), buf, flags))
+    Read::from_result(received(fd.as_fd(), buf, flags))
 }
 
-/// Straight to the kernel: the C library's functions are points at which a thread may be cancelled,
-/// and cost four locked instructions a request to say so. Nothing here is ever cancelled.
+/// A direct system call: the C library's functions are thread cancellation points, which costs four
+/// locked instructions per request. prony cancels no threads.
 #[inline]
 fn received(fd: BorrowedFd<'_>, buf: &mut [u8], flags: RecvFlags) -> Result<usize, i32> {
     recv(fd, buf, flags).map(|(n, _)| n).map_err(Errno::raw_os_error)
@@ -335,30 +335,30 @@ pub(crate) fn write(fd: impl AsFd, data: &[u8]) -> Written {
     loop {
         match sent(fd.as_fd(), data, SendFlags::empty()) {
             Err(libc::EINTR) => {}
-            told => return Written::of(told),
+            result => return Written::from_result(result),
         }
     }
 }
 
-/// The same with flags of send(2), and without a second try after a signal.
+/// Like [`write`], with flags of send(2), and without a retry after a signal.
 #[inline]
 pub(crate) fn write_with(fd: impl AsFd, data: &[u8], flags: SendFlags) -> Written {
-    Written::of(sent(fd.as_fd(), data, flags))
+    Written::from_result(sent(fd.as_fd(), data, flags))
 }
 
-/// Straight to the kernel, as in [`received`].
+/// A direct system call, as in [`received`].
 #[inline]
 fn sent(fd: BorrowedFd<'_>, data: &[u8], flags: SendFlags) -> Result<usize, i32> {
     send(fd, data, SendFlags::NOSIGNAL | flags).map_err(Errno::raw_os_error)
 }
 
-/// Accept one connection: its socket, or `None` where there is none now, or the errno.
+/// Accept one connection. Returns its socket, `None` if there is none now, or the errno.
 pub(crate) fn accept(listener: &OwnedFd) -> Result<Option<OwnedFd>, i32> {
     loop {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match accept_with(listener, flags).map_err(Errno::raw_os_error) {
             Ok(fd) => return Ok(Some(fd)),
-            // The errors of a connection that died in the queue belong to it, not to the listener
+            // These errors belong to a connection that failed in the queue, not to the listener
             // (accept(2)).
             Err(
                 libc::EINTR
@@ -372,7 +372,7 @@ pub(crate) fn accept(listener: &OwnedFd) -> Result<Option<OwnedFd>, i32> {
                 | libc::ENETUNREACH,
             ) => {}
             Err(libc::EAGAIN) => return Ok(None),
-            // A one-to-many socket of SCTP.
+            // A one-to-many SCTP socket.
             Err(libc::EOPNOTSUPP) => return accept_association(listener),
             Err(e) => return Err(e),
         }
@@ -384,16 +384,16 @@ fn accept_association(listener: &OwnedFd) -> Result<Option<OwnedFd>, i32> {
     match sctp::accept_from_many(listener.as_raw_fd(), Mode::NonBlocking) {
         Ok(fd) => Ok(Some(fd)),
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        Err(e) => Err(number(e)),
+        Err(e) => Err(errno_of(e)),
     }
 }
 
-/// The kernel's number of an error.
-fn number(e: io::Error) -> i32 {
+/// The errno of an error.
+fn errno_of(e: io::Error) -> i32 {
     e.raw_os_error().unwrap_or(libc::EINVAL)
 }
 
-/// What the messages of an accepted socket are.
+/// The message boundaries of an accepted socket.
 pub(crate) fn boundaries_of(fd: RawFd) -> Boundaries {
     let mut ty: libc::c_int = 0;
     option(fd, libc::SOL_SOCKET, libc::SO_TYPE, &mut ty);
@@ -401,28 +401,28 @@ pub(crate) fn boundaries_of(fd: RawFd) -> Boundaries {
     if is_stream { Boundaries::None } else { Boundaries::Packets }
 }
 
-/// Whether a socket of SCTP is a one-to-many one.
+/// Whether an SCTP socket is a one-to-many socket.
 pub(crate) fn is_one_to_many(fd: RawFd) -> bool {
     let mut ty: libc::c_int = 0;
     option(fd, libc::SOL_SOCKET, libc::SO_TYPE, &mut ty);
     ty == libc::SOCK_SEQPACKET
 }
 
-/// Whether the socket is one of SCTP.
+/// Whether the socket is an SCTP socket.
 pub(crate) fn is_sctp(fd: RawFd) -> bool {
     let mut protocol: libc::c_int = 0;
     option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, &mut protocol);
     protocol == libc::IPPROTO_SCTP
 }
 
-/// Whether the socket is a unix one.
+/// Whether the socket is a unix socket.
 pub(crate) fn is_unix(fd: RawFd) -> bool {
     let mut domain: libc::c_int = 0;
     option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN, &mut domain);
     domain == libc::AF_UNIX
 }
 
-/// Close a socket; with `Reset` nothing more is delivered and no port is left in TIME_WAIT.
+/// Close a socket. With `Reset`, undelivered data is discarded and no port is left in TIME_WAIT.
 pub(crate) fn close_how(fd: OwnedFd, how: CloseHow) {
     if how == CloseHow::Reset {
         reset_on_close(&fd);
@@ -430,35 +430,34 @@ pub(crate) fn close_how(fd: OwnedFd, how: CloseHow) {
     drop(fd);
 }
 
-/// Have the kernel note times of what goes over the socket; `flags` say which
-/// (`SOF_TIMESTAMPING_*`).
-pub(crate) fn ask_for_stamps(fd: RawFd, flags: libc::c_uint) -> Result<(), i32> {
+/// Enable timestamps on the socket; `flags`: `SOF_TIMESTAMPING_*`.
+pub(crate) fn enable_timestamps(fd: RawFd, flags: libc::c_uint) -> Result<(), i32> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags).ok_or_else(errno::last)
 }
 
-/// Make the close of a socket reset its connection.
+/// Make closing the socket reset its connection.
 pub(crate) fn reset_on_close(fd: &OwnedFd) {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     set_option(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, linger);
 }
 
-/// Tell the peer that nothing more will be sent.
+/// Close the sending side of the connection.
 pub(crate) fn shutdown_write(fd: &OwnedFd) {
     // It fails harmlessly on a socket that is not connected.
     let _ = shutdown(fd, Shutdown::Write);
 }
 
-/// The socket's pending error, cleared by asking; 0 = none.
+/// Returns and clears the socket's pending error; 0 = none.
 pub(crate) fn pending_error(fd: RawFd) -> i32 {
     let mut e: libc::c_int = 0;
     if option(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut e).is_some() { e } else { errno::last() }
 }
 
-/// Add what the kernel knows of a TCP connection or an SCTP association to `sum`.
+/// Add the kernel's statistics of a TCP connection or an SCTP association to `sum`.
 pub(crate) fn add_transport(fd: RawFd, sum: &mut Transport) {
-    // SAFETY: tcp_info is a plain C struct of integers, for which all zeros is a value.
+    // SAFETY: tcp_info is a plain C struct of integers, for which all zeros is a valid value.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    // An older kernel fills a shorter prefix; `tcpi_total_retrans` has been in it since 2.6.
+    // Older kernels fill a shorter prefix, which contains `tcpi_total_retrans` since 2.6.
     if option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).is_none() {
         if let Ok((facts, _)) = sctp::facts(fd) {
             sum.sctp = Some(sum.sctp.unwrap_or_default().and(facts));
@@ -473,21 +472,21 @@ pub(crate) fn add_transport(fd: RawFd, sum: &mut Transport) {
 }
 
 fn bind_source(fd: &OwnedFd, source: IpAddr) -> Result<(), i32> {
-    // The kernel then picks the port at connect, so that one port serves many destinations.
+    // The kernel then chooses the port at connect, so that one port serves many destinations.
     set_option(fd.as_raw_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
     bind(fd, SocketAddr::new(source, 0))
 }
 
-/// Give the socket a local address.
+/// Bind the socket to a local address.
 pub(crate) fn bind(fd: &OwnedFd, addr: SocketAddr) -> Result<(), i32> {
-    SockRef::from(fd).bind(&addr.into()).map_err(number)
+    SockRef::from(fd).bind(&addr.into()).map_err(errno_of)
 }
 
-/// Types that the kernel may read and write byte by byte, as the values of socket options. The
-/// trait is private to this crate, so that nobody else can add a type.
+/// Types that the kernel may read and write bytewise, as values of socket options. The trait is
+/// private to this crate, so that no other crate can implement it.
 ///
 /// # Safety
-/// The type has a C layout and is made of integers only, so that any bytes are a value of it.
+/// The type has a C layout and consists of integers only, so that any bytes are a valid value.
 pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: an integer.
@@ -501,9 +500,8 @@ unsafe impl Plain for libc::timeval {}
 // SAFETY: a C struct of integers.
 unsafe impl Plain for libc::tcp_info {}
 
-/// Set a socket option; `None` where the kernel refuses. Most callers set tuning options of sockets
-/// that they made, where a refusal (a missing feature of the kernel) costs speed, not correctness,
-/// and is not looked at.
+/// Set a socket option; `None` if the kernel refuses. Most callers set tuning options on their own
+/// sockets and ignore the result, because a missing feature of the kernel costs only speed.
 pub(crate) fn set_option<T: Plain>(
     fd: RawFd,
     level: libc::c_int,
@@ -511,15 +509,15 @@ pub(crate) fn set_option<T: Plain>(
     value: T,
 ) -> Option<()> {
     let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is readable for `len` bytes, of which only the kernel sees padding.
+    // SAFETY: `value` is readable for `len` bytes; only the kernel sees its padding.
     let r = unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(&value).cast(), len) };
     (r == 0).then_some(())
 }
 
-/// Read a socket option into `value`; `None` where the kernel refuses.
+/// Read a socket option into `value`; `None` if the kernel refuses.
 fn option<T: Plain>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: &mut T) -> Option<()> {
     let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is writable for `len` bytes, and any bytes are a value of it (`Plain`).
+    // SAFETY: `value` is writable for `len` bytes, and any bytes are a valid value of it (`Plain`).
     let r =
         unsafe { libc::getsockopt(fd, level, name, std::ptr::from_mut(value).cast(), &mut len) };
     (r == 0).then_some(())

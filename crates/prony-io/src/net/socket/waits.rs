@@ -1,4 +1,4 @@
-//! Sockets whose calls wait.
+//! Blocking calls on sockets, and their timeouts.
 
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
@@ -9,24 +9,24 @@ use rustix::net::{Shutdown, shutdown};
 
 use super::set_option;
 
-/// Let calls on the socket wait: for as long as it takes, unless a limit is set.
-pub(crate) fn begin(fd: &OwnedFd) {
-    // A socket has no reason to refuse it.
+/// Make calls on the socket block, without a time limit.
+pub(crate) fn set_blocking(fd: &OwnedFd) {
+    // This does not fail on sockets.
     let _ = ioctl_fionbio(fd, false);
 }
 
-/// How long reads may wait; `None`: as long as it takes.
+/// Set the timeout of reads; `None`: no timeout.
 pub(crate) fn limit_reads(fd: &OwnedFd, limit: Option<Span>) {
     set_limit(fd, libc::SO_RCVTIMEO, limit);
 }
 
-/// How long writes may wait; `None`: as long as it takes.
+/// Set the timeout of writes; `None`: no timeout.
 pub(crate) fn limit_writes(fd: &OwnedFd, limit: Option<Span>) {
     set_limit(fd, libc::SO_SNDTIMEO, limit);
 }
 
 fn set_limit(fd: &OwnedFd, name: libc::c_int, limit: Option<Span>) {
-    // To the kernel no time at all means for ever.
+    // For the kernel, zero means no timeout.
     let us = limit.map_or(0, |span| (span.as_nanos() / 1_000).max(1));
     let time = libc::timeval {
         tv_sec: (us / 1_000_000) as libc::time_t,
@@ -35,8 +35,8 @@ fn set_limit(fd: &OwnedFd, name: libc::c_int, limit: Option<Span>) {
     set_option(fd.as_raw_fd(), libc::SOL_SOCKET, name, time);
 }
 
-/// Wait for at most so long until the socket is ready for one of `events`, or broken: what it is
-/// ready for.
+/// Wait at most `span` until the socket is ready for one of `events`, or broken. Returns the
+/// events.
 pub(crate) fn until_ready(fd: &OwnedFd, events: PollFlags, span: Span) -> PollFlags {
     let mut polled = [PollFd::new(fd, events)];
     let n = span.as_nanos();
@@ -47,8 +47,8 @@ pub(crate) fn until_ready(fd: &OwnedFd, events: PollFlags, span: Span) -> PollFl
     }
 }
 
-/// Have all reads from the socket, also one that waits, find the end of what came.
+/// Make all reads from the socket, including a blocked one, return the end of the stream.
 pub(crate) fn end_reads(fd: impl AsFd) {
-    // That a socket of datagrams has no peer makes the kernel complain, and do it nevertheless.
+    // On an unconnected datagram socket, the kernel returns an error but wakes the reader.
     let _ = shutdown(fd, Shutdown::Read);
 }

@@ -1,16 +1,16 @@
-//! The kernel's time stamps of what a socket sends and receives (`SO_TIMESTAMPING`).
+//! The kernel's timestamps of what a socket sends and receives (`SO_TIMESTAMPING`).
 //!
-//! The kernel notes when the last byte of a write was given to the packet scheduler, when to the
-//! network device, and (TCP) when the peer has acknowledged it; these come over the socket's error
-//! queue, numbered. When it received what a read brings comes with the read. Where a network card
-//! notes times too, its stamps come the same ways. They are of the card's own clock, so that only
-//! what lies between two of them means something.
+//! The kernel records when the last byte of a write was passed to the packet scheduler and to the
+//! network device, and (TCP) when the peer acknowledged it. These transmit timestamps arrive,
+//! numbered, in the socket's error queue. The receive timestamp comes with the read itself. If the
+//! network card takes timestamps too, they arrive in the same ways. They are from the card's own
+//! clock, so only differences between two of them are meaningful.
 //!
-//! The kernel's are of `CLOCK_REALTIME`, while all else here is of `CLOCK_MONOTONIC`. The two run
-//! at the same speed and differ by an offset that changes only when somebody sets the clock. It is
-//! taken before every use: the one clock read between two readings of the other, so its error is at
-//! most half of the time between these. Where it has changed since the last use, nobody knows which
-//! of the stamps between are of which clock, and they are thrown away.
+//! The kernel's timestamps are from `CLOCK_REALTIME`, while prony uses `CLOCK_MONOTONIC`. The two
+//! run at the same rate and differ by an offset that changes only when somebody sets the clock. The
+//! offset is measured before every use: one clock is read between two readings of the other, so the
+//! error is at most half of the time between these. If the offset has changed since the last use,
+//! the timestamps in between may be from before or after the change, so they are discarded.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -26,7 +26,7 @@ use crate::net::errno;
 use crate::net::socket::{self, Read, Remote};
 use crate::time::clock::{self, Clock};
 
-/// What is asked of the kernel. `OPT_TSONLY`: only the stamps come back, and not the data.
+/// The requested kernel timestamps. `OPT_TSONLY`: return only the timestamps, without the data.
 const WANTED: libc::c_uint = libc::SOF_TIMESTAMPING_TX_SCHED
     | libc::SOF_TIMESTAMPING_TX_SOFTWARE
     | libc::SOF_TIMESTAMPING_TX_ACK
@@ -35,88 +35,89 @@ const WANTED: libc::c_uint = libc::SOF_TIMESTAMPING_TX_SCHED
     | libc::SOF_TIMESTAMPING_OPT_ID
     | libc::SOF_TIMESTAMPING_OPT_TSONLY;
 
-/// What is asked of the network card besides. It answers where its driver can and somebody has
-/// switched it on (`SIOCSHWTSTAMP`, for the whole machine). `OPT_TX_SWHW`: the kernel's own stamps
-/// come all the same.
-const OF_THE_CARD: libc::c_uint = libc::SOF_TIMESTAMPING_TX_HARDWARE
+/// The requested timestamps of the network card. They require support in its driver, and that
+/// somebody has enabled them for the machine (`SIOCSHWTSTAMP`). `OPT_TX_SWHW`: deliver the kernel's
+/// timestamps as well.
+const WANTED_OF_CARD: libc::c_uint = libc::SOF_TIMESTAMPING_TX_HARDWARE
     | libc::SOF_TIMESTAMPING_RX_HARDWARE
     | libc::SOF_TIMESTAMPING_RAW_HARDWARE
     | libc::SOF_TIMESTAMPING_OPT_TX_SWHW;
 
-/// Kinds of stamps, as the error queue names them (linux/errqueue.h).
+/// Kinds of timestamps in the error queue (linux/errqueue.h).
 const SCM_TSTAMP_SND: u32 = 0;
 const SCM_TSTAMP_SCHED: u32 = 1;
 const SCM_TSTAMP_ACK: u32 = 2;
 
-/// Stamps read with one call.
+/// Messages per system call.
 const BATCH: usize = 8;
-/// Words of a message's control data: the stamps, and the error that numbers them, with an address.
-const CONTROL: usize = 32;
-/// An offset is taken again until it is known this well ...
-const PRECISE: u64 = 500;
-/// ... but no more often than that.
-const TRIES: u32 = 20;
-/// For how long the first stamps are awaited: the kernel begins to take them a while after it was
-/// first asked.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Words of a message's control data: the timestamps, and the extended error with their number and
+/// an address.
+const CONTROL_WORDS: usize = 32;
+/// The offset is measured again until its error is at most this ...
+const OFFSET_ERROR_MAX: u64 = 500;
+/// ... but at most this many times.
+const OFFSET_TRIES: u32 = 20;
+/// How long to wait for the first timestamps: the kernel starts to take them some time after the
+/// first request.
+const WARM_UP_LIMIT: Duration = Duration::from_millis(500);
 
-/// One worker's reader of stamps.
+/// Reads the timestamps of one worker's connections.
 #[derive(Debug)]
-pub(crate) struct Stamps {
+pub(crate) struct TimestampReader {
     clock: Clock,
     offset: Option<Offset>,
-    told: StampClock,
-    /// When what the last read has brought was received.
+    quality: StampClock,
+    /// When the kernel received the data of the last read.
     received: Times,
-    control: Box<[[u64; CONTROL]; BATCH]>,
+    control: Box<[[u64; CONTROL_WORDS]; BATCH]>,
 }
 
-/// By how much `CLOCK_REALTIME` is ahead, in nanoseconds, give or take the error.
+/// How far `CLOCK_REALTIME` is ahead, in nanoseconds, and the error of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Offset {
     ahead: i64,
     error: u64,
 }
 
-/// A moment on two clocks, in nanoseconds.
+/// One moment on two clocks, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Times {
     /// On the kernel's clock.
     kernel: Option<u64>,
-    /// On the network card's.
+    /// On the network card's clock.
     card: Option<u64>,
 }
 
-/// One message of an error queue.
+/// The control data of one message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Told {
+struct Control {
     at: Times,
-    /// Kind and number.
+    /// The kind and number of a transmit timestamp.
     of: Option<(u32, u32)>,
 }
 
-/// Keeps the kernel taking stamps of what arrives for as long as it lives. Without it those of the
-/// first connections would be missing, and of each that comes after a pause.
+/// Keeps receive timestamps enabled in the kernel while it lives. Without it, the first
+/// connections, and each one after a pause, would lack timestamps.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     _socket: UdpSocket,
 }
 
 impl Keeper {
-    /// Ask the kernel for stamps of a datagram to ourselves, until it has made all that are needed.
+    /// Send datagrams to ourselves until the kernel has taken all required timestamps.
     fn new() -> Result<Self, Unstamped> {
-        Self::awake().map_err(Unstamped::Kernel)
+        Self::warm_up().map_err(Unstamped::Kernel)
     }
 
-    fn awake() -> io::Result<Self> {
+    fn warm_up() -> io::Result<Self> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         socket.connect(socket.local_addr()?)?;
         socket.set_nonblocking(true)?;
         let fd = socket.as_raw_fd();
         enable(fd)?;
-        let mut stamps = Stamps::new(Clock::starting_now());
-        let begin = Instant::now();
-        while begin.elapsed() < PATIENCE {
+        let mut stamps = TimestampReader::new(Clock::starting_now());
+        let start = Instant::now();
+        while start.elapsed() < WARM_UP_LIMIT {
             socket.send(&[0])?;
             let (mut sent, mut received, mut buffer) = (false, false, [0; 8]);
             std::thread::sleep(Duration::from_millis(1));
@@ -124,7 +125,7 @@ impl Keeper {
                 sent |= matches!(stamp, KernelStamp::Sent { passed: Passed::Device, .. });
             });
             while let Read::Data(_) = stamps.read(fd, &mut buffer, 0) {
-                stamps.tell_received(&mut |stamp| {
+                stamps.report_received(&mut |stamp| {
                     received |= matches!(stamp, KernelStamp::Received(Some(_)));
                 });
                 if sent && received {
@@ -132,60 +133,59 @@ impl Keeper {
                 }
             }
         }
-        Err(io::Error::other("it has stamped nothing for half a second"))
+        Err(io::Error::other("no timestamps within half a second"))
     }
 }
 
-/// Whether the kernel notes times of what is sent to all of these and received from them; it does
-/// while the keeper lives.
+/// Check that the kernel takes timestamps of these connections, and have it do so while the keeper
+/// lives.
 pub(crate) fn ready(endpoints: &[Vec<Remote>]) -> Result<Keeper, Unstamped> {
     for remote in endpoints.iter().flatten() {
-        if let Some(over) = remote.without_stamps() {
+        if let Some(over) = remote.without_timestamps() {
             return Err(Unstamped::Socket { to: remote.to_string(), over });
         }
     }
     Keeper::new()
 }
 
-/// Have the kernel note times of what goes over the socket from now on. One of TCP must be
-/// connected.
+/// Enable timestamps on the socket. A TCP socket must be connected.
 pub(crate) fn enable(fd: RawFd) -> io::Result<()> {
-    // Kernels before 4.14 do not know all that is asked of the card.
-    socket::ask_for_stamps(fd, WANTED | OF_THE_CARD)
-        .or_else(|_| socket::ask_for_stamps(fd, WANTED))
+    // Kernels before 4.14 do not support all flags for the card.
+    socket::enable_timestamps(fd, WANTED | WANTED_OF_CARD)
+        .or_else(|_| socket::enable_timestamps(fd, WANTED))
         .map_err(io::Error::from_raw_os_error)
 }
 
-impl Stamps {
-    /// A reader that tells times of that clock.
+impl TimestampReader {
+    /// A reader that reports times on this clock.
     pub(crate) fn new(clock: Clock) -> Self {
         Self {
             clock,
             offset: None,
-            told: StampClock::default(),
+            quality: StampClock::default(),
             received: Times::default(),
-            control: Box::new([[0; CONTROL]; BATCH]),
+            control: Box::new([[0; CONTROL_WORDS]; BATCH]),
         }
     }
 
-    /// How well the kernel's clock was known.
-    pub(crate) fn told(&self) -> StampClock {
-        self.told
+    /// The error and the steps of the clock offset.
+    pub(crate) fn clock_quality(&self) -> StampClock {
+        self.quality
     }
 
-    /// Read once into `buf`, and keep when the kernel received it.
+    /// Read once into `buf`, and keep the receive timestamp.
     pub(crate) fn read(&mut self, fd: RawFd, buf: &mut [u8], flags: libc::c_int) -> Read {
         self.received = Times::default();
         loop {
             let mut part = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
             let mut message = message(&mut self.control[0]);
             (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
-            // SAFETY: the message names one piece, which is `buf`, and control data, which is
-            // `self.control[0]`; both are writable for the lengths that it says.
+            // SAFETY: the message refers to one piece, `buf`, and to control data,
+            // `self.control[0]`; both are writable for the given lengths.
             let n = unsafe { libc::recvmsg(fd, &raw mut message, flags) };
             if n > 0 {
                 // SAFETY: the kernel has filled in the message.
-                self.received = unsafe { told(&message) }.at;
+                self.received = unsafe { parse_control(&message) }.at;
                 return Read::Data(n as usize);
             }
             if n == 0 {
@@ -199,29 +199,29 @@ impl Stamps {
         }
     }
 
-    /// Tell when what the last read has brought was received.
-    pub(crate) fn tell_received(&mut self, tell: &mut dyn FnMut(KernelStamp)) {
+    /// Report when the data of the last read was received.
+    pub(crate) fn report_received(&mut self, report: &mut dyn FnMut(KernelStamp)) {
         let Times { kernel, card } = std::mem::take(&mut self.received);
-        let kernel = kernel.filter(|_| self.measure()).and_then(|at| self.translated(at));
-        tell(KernelStamp::Received(kernel));
+        let kernel = kernel.filter(|_| self.measure()).and_then(|at| self.to_run_clock(at));
+        report(KernelStamp::Received(kernel));
         if let Some(at) = card {
-            tell(KernelStamp::CardReceived(at));
+            report(KernelStamp::CardReceived(at));
         }
     }
 
-    /// Tell of all stamps that wait in the socket's error queue. Whether the last one there was
-    /// that of the device.
-    pub(crate) fn drain(&mut self, fd: RawFd, tell: &mut dyn FnMut(KernelStamp)) -> bool {
+    /// Report all timestamps in the socket's error queue. Returns whether the last one was that of
+    /// the device.
+    pub(crate) fn drain(&mut self, fd: RawFd, report: &mut dyn FnMut(KernelStamp)) -> bool {
         let mut sent = false;
         loop {
             let (all, n) = self.batch(fd);
             let known = n > 0 && self.measure();
-            for Told { at, of } in all.into_iter().take(n) {
+            for Control { at, of } in all.into_iter().take(n) {
                 let Some((kind, number)) = of else { continue };
                 if let Some(at) = at.card.filter(|_| kind == SCM_TSTAMP_SND) {
-                    tell(KernelStamp::CardSent { number, at });
+                    report(KernelStamp::CardSent { number, at });
                 }
-                let at = at.kernel.filter(|_| known).and_then(|at| self.translated(at));
+                let at = at.kernel.filter(|_| known).and_then(|at| self.to_run_clock(at));
                 let Some(at) = at else { continue };
                 let passed = match kind {
                     SCM_TSTAMP_SCHED => Passed::Scheduler,
@@ -230,7 +230,7 @@ impl Stamps {
                     _ => continue,
                 };
                 sent |= passed == Passed::Device;
-                tell(KernelStamp::Sent { passed, number, at });
+                report(KernelStamp::Sent { passed, number, at });
             }
             if n < BATCH {
                 return sent;
@@ -238,33 +238,34 @@ impl Stamps {
         }
     }
 
-    /// What one call brings from the error queue, and how many messages that were.
-    fn batch(&mut self, fd: RawFd) -> ([Told; BATCH], usize) {
+    /// Read up to `BATCH` messages from the error queue with one call. Returns them and their
+    /// number.
+    fn batch(&mut self, fd: RawFd) -> ([Control; BATCH], usize) {
         let mut headers = self
             .control
             .each_mut()
             .map(|control| libc::mmsghdr { msg_hdr: message(control), msg_len: 0 });
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
         let none = std::ptr::null_mut();
-        // SAFETY: there are `BATCH` headers; each names control data of its own in `self.control`,
-        // writable for the length that it says, and no piece of memory for data.
+        // SAFETY: there are `BATCH` headers; each refers to its own control data in `self.control`,
+        // writable for the given length, and to no memory for data.
         let n =
             unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), BATCH as libc::c_uint, flags, none) };
         let n = usize::try_from(n).unwrap_or(0);
-        let mut all = [Told::default(); BATCH];
+        let mut all = [Control::default(); BATCH];
         for (to, header) in all.iter_mut().zip(&headers).take(n) {
             // SAFETY: the kernel has filled in the first `n` headers.
-            *to = unsafe { told(&header.msg_hdr) };
+            *to = unsafe { parse_control(&header.msg_hdr) };
         }
         (all, n)
     }
 
-    /// Take the offset between the clocks. False where the stamps that are about to be translated
-    /// may be from before the clock was set.
+    /// Measure the offset between the clocks. Returns false if the clock may have been set since
+    /// the timestamps that are about to be converted.
     fn measure(&mut self) -> bool {
         let mut best = Offset::now();
-        for _ in 1..TRIES {
-            if best.error <= PRECISE {
+        for _ in 1..OFFSET_TRIES {
+            if best.error <= OFFSET_ERROR_MAX {
                 break;
             }
             let again = Offset::now();
@@ -272,15 +273,15 @@ impl Stamps {
                 best = again;
             }
         }
-        self.told.error = self.told.error.max(Span(best.error));
+        self.quality.error = self.quality.error.max(Span(best.error));
         let before = self.offset.replace(best);
-        let stepped = before.is_some_and(|before| !before.agrees(best));
-        self.told.steps += u64::from(stepped);
+        let stepped = before.is_some_and(|before| !before.agrees_with(best));
+        self.quality.steps += u64::from(stepped);
         !stepped
     }
 
-    /// A stamp on the run's clock.
-    fn translated(&self, at: u64) -> Option<Nanos> {
+    /// Converts a timestamp to the run's clock.
+    fn to_run_clock(&self, at: u64) -> Option<Nanos> {
         let monotonic = i64::try_from(at).ok()?.checked_sub(self.offset?.ahead)?;
         Some(self.clock.at(u64::try_from(monotonic).ok()?))
     }
@@ -296,19 +297,19 @@ impl Offset {
 
     /// The offset, if `between` was read between the two others.
     fn between(before: u64, between: u64, after: u64) -> Self {
-        let around = after.saturating_sub(before);
-        let middle = before + around / 2;
-        Self { ahead: between as i64 - middle as i64, error: around.div_ceil(2) }
+        let elapsed = after.saturating_sub(before);
+        let middle = before + elapsed / 2;
+        Self { ahead: between as i64 - middle as i64, error: elapsed.div_ceil(2) }
     }
 
-    /// Whether both can be the same offset.
-    fn agrees(self, other: Self) -> bool {
+    /// Whether both are the same offset within their errors.
+    fn agrees_with(self, other: Self) -> bool {
         self.ahead.abs_diff(other.ahead) <= self.error + other.error
     }
 }
 
-/// A message without data, whose control data come there.
-fn message(control: &mut [u64; CONTROL]) -> libc::msghdr {
+/// A message without data that receives control data into `control`.
+fn message(control: &mut [u64; CONTROL_WORDS]) -> libc::msghdr {
     // SAFETY: a msghdr is made of pointers and integers, for which all zeros is a value.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_control = control.as_mut_ptr().cast();
@@ -316,14 +317,14 @@ fn message(control: &mut [u64; CONTROL]) -> libc::msghdr {
     message
 }
 
-/// The stamp in a message's control data, and what it is of.
+/// Parses the timestamps in a message's control data.
 ///
 /// # Safety
-/// The control data must be what the kernel has written, and still there.
-unsafe fn told(message: &libc::msghdr) -> Told {
-    let mut told = Told::default();
-    // SAFETY: the caller says that the control data are the kernel's, so its headers follow each
-    // other as they say; the data of each are read unaligned and only where they are long enough.
+/// The control data must have been written by the kernel and still exist.
+unsafe fn parse_control(message: &libc::msghdr) -> Control {
+    let mut parsed = Control::default();
+    // SAFETY: the caller guarantees that the kernel wrote the control data, so the headers' lengths
+    // are correct. The data of each is read unaligned and only if it is long enough.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
         while let Some(h) = header.as_ref() {
@@ -333,9 +334,9 @@ unsafe fn told(message: &libc::msghdr) -> Told {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING)
                     if length >= size_of::<[libc::timespec; 3]>() =>
                 {
-                    // The one between is of no use any more.
+                    // The second is obsolete.
                     let [kernel, _, card] = data.cast::<[libc::timespec; 3]>().read_unaligned();
-                    told.at = Times { kernel: nanoseconds(kernel), card: nanoseconds(card) };
+                    parsed.at = Times { kernel: nanoseconds(kernel), card: nanoseconds(card) };
                 }
                 (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
                     if length >= size_of::<libc::sock_extended_err>() =>
@@ -343,17 +344,17 @@ unsafe fn told(message: &libc::msghdr) -> Told {
                     let e = data.cast::<libc::sock_extended_err>().read_unaligned();
                     let is_stamp = e.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING
                         && e.ee_errno == libc::ENOMSG as u32;
-                    told.of = is_stamp.then_some((e.ee_info, e.ee_data));
+                    parsed.of = is_stamp.then_some((e.ee_info, e.ee_data));
                 }
                 _ => {}
             }
             header = libc::CMSG_NXTHDR(message, header);
         }
     }
-    told
+    parsed
 }
 
-/// `None`: none was taken.
+/// The time in nanoseconds; `None`: no timestamp was taken.
 fn nanoseconds(t: libc::timespec) -> Option<u64> {
     let ns = (t.tv_sec as u64).checked_mul(1_000_000_000)?.checked_add(t.tv_nsec as u64)?;
     (ns > 0).then_some(ns)

@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 use super::super::parse;
 use super::{around, check, plan};
 
-/// A folder with tables in it.
+/// A directory with tables.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in [
@@ -24,7 +24,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn what_is_dynamic_is_read_and_written() {
+fn reads_and_writes_dynamic_parts() {
     check(
         r#"
             url = "http://h"
@@ -79,7 +79,7 @@ fn what_is_dynamic_is_read_and_written() {
 }
 
 #[test]
-fn tables_come_from_csv_files() {
+fn reads_tables_from_csv_files() {
     let folder = folder();
     let read = |keys: &str, path: &str| {
         let text = format!(
@@ -148,7 +148,7 @@ fn refused(texts: &[&str], sentences: Expect) {
 }
 
 #[test]
-fn what_cannot_be_filled_in_is_told_where_it_stands() {
+fn reports_positions_of_template_errors() {
     refused(
         &[
             "request = [\"/{{session}}\"]",
@@ -167,10 +167,10 @@ fn what_cannot_be_filled_in_is_told_where_it_stands() {
         ],
         expect![[r#"
             p:3:12: templates and extracts need sessions
-            p:3:36: 'nme' is not known; there are: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ...
+            p:3:36: 'nme' is not known; there are: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., env NAME
             p:3:27: '{{' is not followed by '}}'
-            p:3:66: `A`: 'b' is not known; there are: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ...
-            p:3:40: the bounds 2 and 1 are in the wrong order
+            p:3:66: `A`: 'b' is not known; there are: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., env NAME
+            p:3:40: the bounds 2 and 1 are swapped
             p:3:37: ' ' cannot be sent here
             p:3:25: a request that is sent as it stands cannot be a template
             p:3:62: `templates` is a number, expected true or false
@@ -180,13 +180,13 @@ fn what_cannot_be_filled_in_is_told_where_it_stands() {
             p:5:13: `variables` is a number, expected [variables] with name = "value"
             p:4:1: `data`: the name 'session' has a meaning of its own
             p:4:11: `variables`: '1' is no name; use letters, digits, '_' and '-'
-            p:5:20: `A`: 'x' is not known; there are: ok, session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ...
+            p:5:20: `A`: 'x' is not known; there are: ok, session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., env NAME
         "#]],
     );
 }
 
 #[test]
-fn what_cannot_be_extracted_is_told_where_it_stands() {
+fn reports_positions_of_extract_errors() {
     let with = |extract: &str| format!("session = [{{ request = [{{ extract = {extract} }}] }}]");
     let texts = [
         "1",
@@ -224,7 +224,7 @@ fn what_cannot_be_extracted_is_told_where_it_stands() {
 }
 
 #[test]
-fn old_session_files_are_no_templates() {
+fn session_files_in_httperf_format_have_no_templates() {
     let folder = folder();
     fs::write(folder.path().join("log"), "/a/{{x}} contents=\"{{\"\n").expect("a file");
     let text = "url = \"http://h\"\nduration = \"1s\"\nsession = \"log\"";

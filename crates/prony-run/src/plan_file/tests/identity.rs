@@ -1,4 +1,4 @@
-//! Any plan, written and read again, is the same plan.
+//! Property test: writing a plan and reading it again gives the same plan.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +16,7 @@ use proptest::sample::select;
 
 use super::{explain, plan};
 
-/// Text with what may stand in a header's value and TOML may stumble over.
+/// Text that is valid in a header value and difficult to write in TOML.
 fn text() -> impl Strategy<Value = String> {
     "([ -~]|[\"'\\\\@#=\t{}\\[\\]äé\u{200b}\u{1f600}]){0,12}"
 }
@@ -77,7 +77,7 @@ fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
     )
         .prop_map(|(line, authority, headers, body, bare, name, expect, dynamic)| {
             let ((endpoint, method, path), (field, template, extract)) = (line, dynamic);
-            // What is sent to the byte may be anything.
+            // Raw requests can contain any bytes.
             let (raw, any_path) = bare.clone().unwrap_or_default();
             let path = any_path.unwrap_or(path);
             CallSpec {
@@ -97,7 +97,7 @@ fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
         })
 }
 
-/// Fields, and what only looks like one.
+/// Template fields, and text that resembles them.
 fn field() -> impl Strategy<Value = &'static str> {
     select(vec!["", "", "{{session}}", "{{v | url}}", "{{t.c d}}", "{{random.pick 'a b'}}", "{{"])
 }
@@ -128,8 +128,9 @@ fn data() -> impl Strategy<Value = Data> {
     });
     let variables = select(vec!["x", "{{random.uuid}}", "'\""])
         .prop_map(|value| vec![("v".to_owned(), value.to_owned())]);
-    (prop::collection::vec(table, 1..=1), option::of(variables))
-        .prop_map(|(tables, variables)| Data { tables, variables: variables.unwrap_or_default() })
+    (prop::collection::vec(table, 1..=1), option::of(variables)).prop_map(|(tables, variables)| {
+        Data { tables, variables: variables.unwrap_or_default(), ..Data::default() }
+    })
 }
 
 fn think() -> impl Strategy<Value = Think> {
@@ -199,7 +200,7 @@ fn load() -> impl Strategy<Value = Load> {
     ]
 }
 
-/// A certificate and its key, made once.
+/// A certificate and its key, created once.
 fn pem() -> (String, String) {
     static PEM: OnceLock<(String, String)> = OnceLock::new();
     let make = || {
@@ -239,7 +240,7 @@ fn stop() -> impl Strategy<Value = Stop> {
     })
 }
 
-/// Calls are often the same in part, as those of real plans are.
+/// Makes parts of the calls equal, as in real plans.
 fn alike(mut calls: Vec<CallSpec>, same: [bool; 5]) -> Vec<CallSpec> {
     let first = calls[0].clone();
     for call in &mut calls {
@@ -304,7 +305,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         Plan {
             endpoints: endpoints.into_iter().collect(),
             calls: calls.into(),
-            // It is not asked where there are sessions.
+            // Plans with sessions do not use it.
             pick: if sessions.is_some() { Pick::InTurn } else { pick },
             stop: Stop { sessions: session_count.filter(|_| sessions.is_some()), ..stop },
             sessions,
@@ -313,7 +314,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             load,
             warmup,
             pipeline,
-            // No plan file says anything else yet.
+            // Plan files support no other value.
             placement: Placement::Spread,
             requests_per_connection,
             timeout,
@@ -322,6 +323,10 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             exchange: None,
             connect_timeout,
             expect,
+            thresholds: THRESHOLDS[..(seed % 4) as usize]
+                .iter()
+                .map(|text| text.parse().expect("a threshold"))
+                .collect(),
             http: if old { HttpVersion::Http10 } else { HttpVersion::Http11 },
             tls,
             seed,
@@ -330,10 +335,13 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     })
 }
 
+/// As many of them as the seed says.
+const THRESHOLDS: [&str; 3] = ["p99 < 200ms", "look: errors <= 0.1%", "rate >= 9.9k/s"];
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn a_plan_survives_its_file(any in any_plan()) {
+    fn written_plans_read_back_equal(any in any_plan()) {
         prop_assume!(any.check().is_ok());
         let written = explain(&any, &[]);
         prop_assert_eq!(plan(&written), any, "{}", written);

@@ -1,4 +1,4 @@
-//! Plan files read and written.
+//! Tests of reading and writing plan files.
 
 mod dynamic;
 mod identity;
@@ -24,7 +24,7 @@ pub(crate) fn plan(text: &str) -> Plan {
     }
 }
 
-/// What the text comes to, as a plan file; which is the same plan again.
+/// Checks the explained form of a plan file, which must read back as the same plan.
 fn check(text: &str, explained: Expect) {
     let first = plan(text);
     let written = explain(&first, &[]);
@@ -33,7 +33,7 @@ fn check(text: &str, explained: Expect) {
 }
 
 #[test]
-fn a_url_is_a_plan() {
+fn reads_a_plan_of_one_url() {
     check(
         "url = \"http://h:81/a?b\"",
         expect![[r##"
@@ -50,7 +50,7 @@ fn a_url_is_a_plan() {
 }
 
 #[test]
-fn requests_in_all_forms() {
+fn reads_requests_in_all_forms() {
     check(
         r#"
             endpoints = [{ host = "h", port = 80 }, { unix = "/s" }, { host = "::1", port = 1, tls = "n" }]
@@ -113,7 +113,7 @@ const SESSIONS: &str = r#"
               "/",
               ["/a", "/b"],
               { burst = ["/c", { path = "/d", name = "d" }], lead = true, think = "exp:2s", repeat = 3 },
-              { path = "/e", think = "uniform:1s..2s" },
+              { path = "/e", think = "uniform:1s:2s" },
               { path = "/f", think = 0 },
               { path = "/g", method = "PUT", body = "x", repeat = 2 },
               "/",
@@ -132,7 +132,7 @@ const SESSIONS: &str = r#"
         "#;
 
 #[test]
-fn sessions_in_all_forms() {
+fn reads_sessions_in_all_forms() {
     check(
         SESSIONS,
         expect![[r##"
@@ -156,7 +156,7 @@ fn sessions_in_all_forms() {
               { path = "/", think = "1s" },
               { burst = ["/a", "/b"], think = "1s" },
               { burst = ["/c", { path = "/d", name = "d" }], lead = true, think = "exp:2s", repeat = 3 },
-              { path = "/e", think = "uniform:1s..2s" },
+              { path = "/e", think = "uniform:1s:2s" },
               "/f",
               { path = "/g", method = "PUT", body = "x", think = "1s", repeat = 2 },
               { path = "/", think = "1s" },
@@ -173,7 +173,7 @@ fn sessions_in_all_forms() {
 }
 
 #[test]
-fn loads_in_all_forms() {
+fn reads_loads_in_all_forms() {
     let load = |text: &str| {
         let plan = plan(&format!("url = \"http://h\"\n{text}"));
         assert_eq!(self::plan(&explain(&plan, &[])), plan, "{text}");
@@ -184,7 +184,7 @@ fn loads_in_all_forms() {
         1 request to 1 server, closed loop of 1000, think 1.5s
         1 request to 1 server, open loop, 1k/s, fixed
         1 request to 1 server, open loop, 1k..2k@10s/s, poisson
-        1 request to 1 server, open loop, uniform:1ms..2ms
+        1 request to 1 server, open loop, uniform:1ms:2ms
         1 request to 1 server, open loop, trace of 4"#]]
     .assert_eq(
         &[
@@ -192,7 +192,7 @@ fn loads_in_all_forms() {
             "connections = \"1k\"\nthink = 1.5",
             "rate = 1_000",
             "rate = \"1k..2k@10s\"\narrivals = \"poisson\"",
-            "arrivals = \"uniform:1ms..2ms\"",
+            "arrivals = \"uniform:1ms:2ms\"",
             "arrivals = [0, 0.000_000_001, \"1ms\", 12345678.987654321]",
         ]
         .map(load)
@@ -201,7 +201,7 @@ fn loads_in_all_forms() {
 }
 
 #[test]
-fn files_are_found_beside_the_plan() {
+fn file_names_are_relative_to_the_plan() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).unwrap();
     write("body", b"\xff");
@@ -239,8 +239,8 @@ fn files_are_found_beside_the_plan() {
 }
 
 #[test]
-fn large_plans_are_told_by_number() {
-    // Long requests that are made again and again stand in the file once.
+fn writes_repeated_requests_by_number() {
+    // Long requests that repeat are written once.
     let long = "x".repeat(10_000);
     let text = format!(
         "url = \"http://h\"\nduration = 1\n[[session]]\nrequest = [{}]",
@@ -254,7 +254,7 @@ fn large_plans_are_told_by_number() {
 }
 
 #[test]
-fn a_hundred_thousand_requests_are_read_in_no_time() {
+fn reads_a_hundred_thousand_requests_quickly() {
     let mut text = String::new();
     for session in 0..1_000 {
         for request in 0..100 {

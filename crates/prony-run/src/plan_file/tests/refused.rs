@@ -1,4 +1,4 @@
-//! Files that are refused: what is wrong, and where.
+//! Invalid plan files, and the errors with their positions.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn check(texts: &[&str], sentences: Expect) {
 }
 
 #[test]
-fn what_is_no_toml() {
+fn rejects_invalid_toml() {
     check(
         &["url = ", "url = \"x", "[session\n", "a = 1\na = 2", "\u{1}", "x = [1,\n\n = 3]"],
         expect![[r#"
@@ -64,7 +64,7 @@ fn targets() {
             p:1:1: a plan has no key `urls`; did you mean `url`?
             p:1:11: `request` is a text, expected a list of requests
             p:1:12: `request`: the request has no server; write `url = "http://host:port"` at the top of the file
-            p:1:1: this run cannot be made: the plan has no endpoint to connect to
+            p:1:1: this plan cannot be run: the plan has no endpoint to connect to
             p:1:7: `url` and `endpoints` exclude each other; leave one out
             p:1:1: there is nothing to request; write `url = "http://host:port/path"`
             p:1:14: `endpoints` is a number, expected { host = "name", port = 80 } or { unix = "/path" }
@@ -119,12 +119,12 @@ fn requests() {
             p:3:3: `request` is a number, expected a request: "/path", "POST /path" or { path = "/path", ... }
             p:3:3: `request` is true or false, expected a request: "/path", "POST /path" or { path = "/path", ... }
             p:3:3: `request`: 'GET' is neither a path (/...) nor a URL (http://...)
-            p:3:3: the path contains ' ', which cannot be sent
+            p:3:3: the path contains ' ', which is not allowed
             p:3:3: the method 'G(T' contains '('; write GET, POST or the like
             p:3:3: `request`: 'a/b' is neither a path (/...) nor a URL (http://...)
-            p:3:3: the path 'a' does not begin with '/'
+            p:3:3: the path 'a' does not start with '/'
             p:3:12: `path` is a number, expected a path, as "/x"
-            p:3:3: the path contains '\n', which cannot be sent
+            p:3:3: the path contains '\n', which is not allowed
             p:3:5: a request has no key `pth`; did you mean `path`?
             p:3:17: a request has no key `methd`; did you mean `method`?
             p:3:32: a request has no key `hurz`; it may have bare, body, endpoint, expect, expect-body, expect-length, extract, headers, host, method, name, path, raw, templates, url
@@ -148,7 +148,7 @@ fn requests() {
             p:3:22: `bare` is a number, expected true or false
             p:3:32: `host` is a number, expected a name
             p:3:14: `expect`: '99' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
-            p:3:36: `expect-length`: '-1' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
+            p:3:36: `expect-length`: '-1' is not a count: it must start with a digit; write 500, 10k, 2m or 1g
             p:3:54: `expect-body` is a number, expected a text
             p:3:20: `expect`: 'x' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
             p:3:5: a request has no key `think`; it may have bare, body, endpoint, expect, expect-body, expect-length, extract, headers, host, method, name, path, raw, templates, url
@@ -191,7 +191,7 @@ fn sessions() {
             p:4:12: the burst has no request
             p:4:12: there is no request 0: there is no list `request` at the top of the file
             p:5:15: there is no request 1: the list `request` at the top of the file ends with 0
-            p:5:18: `request`: '-1' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
+            p:5:18: `request`: '-1' is not a count: it must start with a digit; write 500, 10k, 2m or 1g
             p:5:26: there is no request 2: the list `request` at the top of the file ends with 0
             p:3:1: the session has no request; add [[session.request]] or request = [...]
             p:4:1: a session has no key `reqest`; did you mean `request`?
@@ -206,7 +206,7 @@ fn sessions() {
             p:3:11: `cookies`: 'yes' is unknown; write "off" or "session" or "shared" or "always"
             p:4:8: `lost`: '1' is unknown; write "idempotent" or "resend" or "fail"
             p:5:14: `on-failure`: 'stop' is unknown; write "end" or "continue"
-            p:6:11: `retries`: '-1' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
+            p:6:11: `retries`: '-1' is not a count: it must start with a digit; write 500, 10k, 2m or 1g
             p:7:23: `session-connections` '0': must be at least 1
             p:3:12: `sessions` needs sessions; add [[session]], or leave it out
             p:4:17: `session-think` needs sessions; add [[session]], or leave it out
@@ -227,7 +227,7 @@ fn loads() {
         "rate = -1",
         "rate = \"0\"",
         "rate = \"1k\"\nthink = 1",
-        "rate = \"1k\"\narrivals = \"uniform:1..2\"",
+        "rate = \"1k\"\narrivals = \"uniform:1:2\"",
         "arrivals = \"poisson\"",
         "arrivals = \"pareto\"",
         "arrivals = \"trace:missing\"",
@@ -249,32 +249,32 @@ fn loads() {
         &texts.each_ref().map(String::as_str),
         expect![[r#"
             p:2:15: `connections` '0': must be at least 1
-            p:2:15: `connections`: 'many' is not a count: it must begin with a digit; write 500, 10k, 2m or 1g
+            p:2:15: `connections`: 'many' is not a count: it must start with a digit; write 500, 10k, 2m or 1g
             p:2:15: `connections`: '1.5' is not a count: it is not a whole number; write 500, 10k, 2m or 1g
             p:3:12: `pipeline` '5000': must be at most 4096
-            p:2:8: `rate`: '-1' is not a rate: '-1' is no number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            p:2:8: `rate`: '0': the rate is zero all the time; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            p:2:8: `rate`: '-1' is not a rate: '-1' is not a number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
+            p:2:8: `rate`: '0': the rate is always zero; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             p:3:9: `think` belongs to a closed loop, and `rate` makes the loop an open one; leave one out
             p:2:8: `arrivals` says the rate as well; leave `rate` out
             p:2:12: `arrivals` says how arrivals fall, but not how many; add `rate`
-            p:2:12: `arrivals`: 'pareto' is not a law of arrivals: there is no such law; write fixed, poisson, uniform:10us..90us or trace:FILE
+            p:2:12: `arrivals`: 'pareto' is not an arrival process: unknown distribution 'pareto'; write fixed, poisson, uniform:10us:90us or trace:FILE
             p:2:12: `arrivals`: the file /nowhere/missing: cannot be read: no such file or directory
-            p:1:1: this run cannot be made: the trace has no times
-            p:2:16: 0s is earlier than the time before it
+            p:1:1: this plan cannot be run: the trace has no times
+            p:2:16: 0s is earlier than the previous time
             p:2:13: `arrivals`: 'x' is not a time: a number is missing; write 500ms, 1m30s or 2h
             p:2:18: `arrivals`: '-1' is not a time: a number is missing; write 500ms, 1m30s or 2h
             p:2:22: `arrivals` is an array, expected a time, as "1m30s"
             p:2:12: `requests` '0': must be at least 1
-            p:3:12: `duration` '0s': must be longer than nothing
+            p:3:12: `duration` '0s': must be longer than 0
             p:2:12: `duration` is a date, expected a time, as "1m30s"
-            p:2:11: `timeout`: '1 s' is not a time: ' s' is no unit; write 500ms, 1m30s or 2h
+            p:2:11: `timeout`: '1 s' is not a time: unknown unit ' s'; write 500ms, 1m30s or 2h
             p:3:16: `timeout-from`: 'now' is unknown; write "intended" or "send"
-            p:4:19: `connect-timeout` '0': must be longer than nothing
+            p:4:19: `connect-timeout` '0': must be longer than 0
             p:5:10: `warmup`: 'x' is not a time: a number is missing; write 500ms, 1m30s or 2h
             p:2:8: `http`: '2' is unknown; write "1.1" or "1.0"
             p:3:27: `requests-per-connection` '0': must be at least 1
-            p:1:1: this run cannot be made: HTTP/1.0 knows no pipelining; use HTTP/1.1 or a depth of 1
-            p:2:8: `seed`: '-1' is not a seed; write a whole number, as 42
+            p:1:1: this plan cannot be run: HTTP/1.0 has no pipelining; use HTTP/1.1 or a depth of 1
+            p:2:8: `seed`: '-1' is not a seed; write a whole number, such as 42
             p:2:9: `shard` is a number, expected { index = 0, of = 4 }
             p:2:30: a share has no key `from`; it may have index, of
             p:2:8: `pick`: 'first' is unknown; write "in-turn" or "random"
@@ -301,17 +301,17 @@ fn tls() {
             p:5:7: `sni` is a number, expected a name
             p:6:1: [tls] has no key `verify`; did you mean `version`?
             p:3:11: `ciphers`: 'RC4' is no cipher suite that prony has; there are TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, ECDHE-ECDSA-AES128-GCM-SHA256, ECDHE-ECDSA-AES256-GCM-SHA384, ECDHE-ECDSA-CHACHA20-POLY1305, ECDHE-RSA-AES128-GCM-SHA256, ECDHE-RSA-AES256-GCM-SHA384, ECDHE-RSA-CHACHA20-POLY1305
-            p:4:8: `alpn` 'h2': prony speaks no HTTP/2 or HTTP/3 yet; write http/1.1 or http/1.0
+            p:4:8: `alpn` 'h2': prony does not support HTTP/2 or HTTP/3 yet; write http/1.1 or http/1.0
             p:5:7: a `key` belongs to a `cert`; give both
             p:3:10: `cacert`: the file /nowhere/missing: cannot be read: no such file or directory
-            p:4:8: `cert`: there is no private key in it; expected is PEM, with '-----BEGIN PRIVATE KEY-----'
+            p:4:8: `cert`: there is no private key in it; expected PEM with '-----BEGIN PRIVATE KEY-----'
             p:4:8: `cert`: the PEM text is damaged: illegal section start: [45, 45, 45, 45, 45, 66, 69, 71, 73, 78, 32, 78, 79, 84, 72, 73, 78, 71]
         "#]],
     );
 }
 
 #[test]
-fn many_problems_are_cut_short() {
+fn limits_the_number_of_reported_errors() {
     let text: String = (0..60).map(|n| format!("x{n} = 1\n")).collect();
     let sentences = parse("p", &text, None, &around()).err().unwrap();
     assert_eq!(sentences.len(), 51);
@@ -330,9 +330,9 @@ proptest! {
     }
 }
 
-/// Fields are looked at beside all else, unless what they name may be what was refused.
+/// Template fields are checked despite other errors, unless they may refer to an invalid part.
 #[test]
-fn templates_beside_other_problems() {
+fn reports_template_errors_along_with_others() {
     check(
         &[
             "url = \"http://h/\"\nrat = 5\nduration = \"5x\"\n[[session]]\n\
@@ -342,9 +342,9 @@ fn templates_beside_other_problems() {
         ],
         expect![[r#"
             p:2:1: a plan has no key `rat`; did you mean `rate`?
-            p:3:12: `duration`: '5x' is not a time: 'x' is no unit; write 500ms, 1m30s or 2h
+            p:3:12: `duration`: '5x' is not a time: unknown unit 'x'; write 500ms, 1m30s or 2h
             p:5:14: a request has no key `pth`; did you mean `path`?
-            p:5:32: 'foo' is not known; there are: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ...
+            p:5:32: 'foo' is not known; there are: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., env NAME
             p:2:1: a plan has no key `rat`; did you mean `rate`?
             p:4:14: a request has no key `pth`; did you mean `path`?
         "#]],

@@ -1,17 +1,17 @@
-//! A small carrier of many streams over one connection: frames of a kind, a stream, and a payload.
-//! It has all that a real one has and HTTP/1 has not: an opening exchange, streams that interleave,
-//! a limit of them that the peer changes, refusals, failures, a window for what is sent, pings of
-//! both sides, a drain.
+//! A small carrier of many streams over one connection. Each frame has a kind, a stream, and a
+//! payload. The carrier has the features of real ones that HTTP/1 does not have: a handshake,
+//! interleaved streams, a stream limit that the peer changes, refusals, failures, flow control,
+//! pings from both sides, and draining.
 
 use prony_core::fault::Fault;
 use prony_core::plan::Plan;
 use prony_core::proto::{Call, Cancelled, Carrier, Out, Reply, Sink};
 use prony_core::units::{Nanos, RequestId, Span};
 
-/// Kind, stream or number, length of the payload.
+/// The length of a frame's header: kind, stream or number, length of the payload.
 pub(crate) const HEADER: usize = 7;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -60,7 +60,7 @@ pub(crate) fn frame(out: &mut Vec<u8>, kind: Kind, number: u32, payload: &[u8]) 
 /// Kind, number, payload.
 pub(crate) type Frame<'a> = (Kind, u32, &'a [u8]);
 
-/// The first frame, if it is whole.
+/// The first frame, if it is complete.
 pub(crate) fn read(data: &[u8]) -> Result<Option<Frame<'_>>, Fault> {
     let Some((head, rest)) = data.split_at_checked(HEADER) else { return Ok(None) };
     let kind = *KINDS.get(usize::from(head[0])).ok_or(Fault::BadFrame)?;
@@ -83,12 +83,12 @@ pub(crate) struct Conn {
     streams: Vec<Stream>,
     /// The number of the next stream.
     next: u32,
-    /// The most streams at once.
+    /// The limit of concurrent streams.
     limit: u32,
     drains: bool,
     /// How many bytes of bodies may be sent.
     window: usize,
-    /// Pings that were not answered, and streams whose end nobody waits for.
+    /// Pings without a reply, and cancelled streams.
     pongs: u32,
     cancels: Vec<u32>,
     ping_at: Option<Nanos>,
@@ -107,11 +107,11 @@ enum Phase {
 struct Stream {
     number: u32,
     id: RequestId,
-    /// Bytes of its body that are still to be sent.
+    /// Bytes of the body that are not sent yet.
     left: usize,
     /// Since when they wait for the window.
     waits: Option<Nanos>,
-    /// Bytes of its reply so far: frames, and body.
+    /// Bytes of the reply so far: headers of frames, and body.
     head: u64,
     body: u64,
 }
@@ -264,14 +264,14 @@ impl Carrier for Streams {
 }
 
 impl Stream {
-    /// Whether something of it can be sent, or begins to wait.
+    /// Whether a part of the body can be sent, or starts to wait.
     fn is_owed(&self, window: usize) -> bool {
         self.left > 0 && (window > 0 || self.waits.is_none())
     }
 }
 
 impl Conn {
-    /// A frame of a stream has come.
+    /// Handle a frame of a stream.
     fn take(
         &mut self,
         kind: Kind,
@@ -280,7 +280,7 @@ impl Conn {
         sink: &mut impl Sink,
     ) -> Result<(), Fault> {
         let Some(at) = self.position(number) else {
-            // Of one that was cancelled; else of one that never was.
+            // The stream was cancelled, or never existed.
             return if number < self.next { Ok(()) } else { Err(Fault::BadFrame) };
         };
         let stream = &mut self.streams[at];
@@ -297,7 +297,7 @@ impl Conn {
             }
             Kind::End => {
                 let Stream { head, body, .. } = self.streams.remove(at);
-                sink.done(id, reply(head, body));
+                sink.done(id, &reply(head, body));
             }
             Kind::Refused => {
                 self.streams.remove(at);

@@ -1,4 +1,4 @@
-//! The other side of the carrier of streams: a server whose every choice follows from its seed.
+//! The server for the carrier of streams. Its seed determines all of its choices.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -6,38 +6,40 @@ use std::collections::{BinaryHeap, VecDeque};
 use prony_core::fault::Fault;
 use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
 use prony_core::units::{ConnId, Nanos, Span};
-use prony_sim::dice::Dice;
+use prony_sim::rng::Rng;
 
 use super::carrier::{HEADER, Kind, frame, read};
 
 /// How the server behaves.
 #[derive(Clone, Debug)]
-pub(crate) struct Manner {
-    /// How long a stream's service takes.
+pub(crate) struct StreamBehavior {
+    /// The service time of a stream.
     pub(crate) service: Span,
-    /// Up to so much is added to it, and between the pieces of a reply.
+    /// The maximum of a uniform random addition to the service time, and of the time between the
+    /// pieces of a reply.
     pub(crate) jitter: Span,
-    /// Pieces of each reply.
+    /// The number of pieces of each reply.
     pub(crate) pieces: u32,
-    /// Nothing goes on in this time.
+    /// Start and length of a freeze, in which the server does nothing.
     pub(crate) freeze: Option<(Nanos, Span)>,
-    /// The most streams at once, one limit after the other, each for `limit_for`; then the last.
+    /// The limits of concurrent streams, one after the other, each for `limit_for`; then the last.
     pub(crate) limits: Vec<u32>,
     pub(crate) limit_for: Span,
-    /// Bytes of bodies that may come before they are acknowledged, which takes so long.
+    /// Bytes of bodies that a client may send before they are acknowledged, and the time until the
+    /// server acknowledges them.
     pub(crate) window: u32,
     pub(crate) window_takes: Span,
-    /// Probabilities of a stream's fates: refused, failed, never answered.
+    /// The probabilities that a stream is refused, fails, or gets no reply.
     pub(crate) refuses: f64,
     pub(crate) fails: f64,
     pub(crate) silent: f64,
-    /// After how many streams a connection drains.
+    /// The number of streams after which a connection drains.
     pub(crate) drains_after: Option<u32>,
-    /// How often it pings.
+    /// The interval of the server's pings.
     pub(crate) ping: Option<Span>,
 }
 
-impl Default for Manner {
+impl Default for StreamBehavior {
     fn default() -> Self {
         Self {
             service: Span::from_millis(1),
@@ -57,9 +59,9 @@ impl Default for Manner {
     }
 }
 
-/// What it has seen and done.
+/// The server's counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Account {
+pub(crate) struct StreamCounters {
     pub(crate) connections: u64,
     pub(crate) opened: u64,
     pub(crate) answered: u64,
@@ -71,23 +73,23 @@ pub(crate) struct Account {
     pub(crate) pinged: u64,
     pub(crate) pongs: u64,
     pub(crate) pings: u64,
-    /// Bytes of bodies that came.
+    /// Bytes of bodies received.
     pub(crate) body: u64,
-    /// The most streams that one connection had at once.
+    /// The maximum number of concurrent streams on a connection.
     pub(crate) most: usize,
-    /// Streams by connection.
+    /// The number of streams on each connection.
     pub(crate) streams: Vec<u64>,
 }
 
-pub(crate) struct Loom {
-    manner: Manner,
-    dice: Dice,
+pub(crate) struct StreamServer {
+    behavior: StreamBehavior,
+    rng: Rng,
     conns: Vec<Peer>,
     free: Vec<u32>,
     events: BinaryHeap<Reverse<(Nanos, u64, ConnId, Event)>>,
     seq: u64,
     actions: VecDeque<Action>,
-    pub(crate) account: Account,
+    pub(crate) counters: StreamCounters,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,7 +104,7 @@ enum Event {
 struct Peer {
     is_open: bool,
     generation: u32,
-    /// Which connection it is, of all.
+    /// The number of the connection.
     number: usize,
     stash: Vec<u8>,
     out: Vec<u8>,
@@ -114,22 +116,22 @@ struct Peer {
     asked: bool,
 }
 
-impl Loom {
-    pub(crate) fn new(manner: Manner, seed: u64) -> Self {
+impl StreamServer {
+    pub(crate) fn new(behavior: StreamBehavior, seed: u64) -> Self {
         Self {
-            manner,
-            dice: Dice::new(seed, 77),
+            behavior,
+            rng: Rng::new(seed, 77),
             conns: Vec::new(),
             free: Vec::new(),
             events: BinaryHeap::new(),
             seq: 0,
             actions: VecDeque::new(),
-            account: Account::default(),
+            counters: StreamCounters::default(),
         }
     }
 
     fn at(&mut self, at: Nanos, id: ConnId, event: Event) {
-        let at = match self.manner.freeze {
+        let at = match self.behavior.freeze {
             Some((from, length)) if at >= from && at < from + length => from + length,
             _ => at,
         };
@@ -154,17 +156,17 @@ impl Loom {
         let slot = id.slot as usize;
         match kind {
             Kind::Hello => {
-                let window = self.manner.window;
+                let window = self.behavior.window;
                 self.send(id, Kind::Window, window, &[]);
-                self.happens(id, Event::Limit(0), now);
-                if self.manner.ping.is_some() {
-                    self.happens(id, Event::Ping, now);
+                self.on_event(id, Event::Limit(0), now);
+                if self.behavior.ping.is_some() {
+                    self.on_event(id, Event::Ping, now);
                 }
             }
             Kind::Open => self.open(id, number),
             Kind::Data => {
-                self.account.body += payload.len() as u64;
-                let at = now + self.manner.window_takes;
+                self.counters.body += payload.len() as u64;
+                let at = now + self.behavior.window_takes;
                 self.at(at, id, Event::Window(payload.len() as u32));
             }
             Kind::Close if self.conns[slot].streams.contains(&number) => {
@@ -172,92 +174,92 @@ impl Loom {
             }
             Kind::Close => {}
             Kind::Cancel => {
-                self.account.cancelled += 1;
+                self.counters.cancelled += 1;
                 self.conns[slot].streams.retain(|&s| s != number);
-                self.leave_if_done(id);
+                self.close_if_done(id);
             }
             Kind::Ping => {
-                self.account.pings += 1;
+                self.counters.pings += 1;
                 self.send(id, Kind::Pong, 0, &[]);
             }
-            Kind::Pong => self.account.pongs += 1,
+            Kind::Pong => self.counters.pongs += 1,
             _ => panic!("a client sends no {kind:?}"),
         }
     }
 
     fn open(&mut self, id: ConnId, number: u32) {
         let peer = &mut self.conns[id.slot as usize];
-        self.account.opened += 1;
-        self.account.streams[peer.number] += 1;
-        if peer.drains || self.dice.chance(self.manner.refuses) {
-            self.account.refused += 1;
+        self.counters.opened += 1;
+        self.counters.streams[peer.number] += 1;
+        if peer.drains || self.rng.chance(self.behavior.refuses) {
+            self.counters.refused += 1;
             self.send(id, Kind::Refused, number, &[]);
             return;
         }
         peer.streams.push(number);
         peer.opened += 1;
-        self.account.most = self.account.most.max(peer.streams.len());
-        if self.manner.drains_after == Some(peer.opened) {
+        self.counters.most = self.counters.most.max(peer.streams.len());
+        if self.behavior.drains_after == Some(peer.opened) {
             peer.drains = true;
-            self.account.drained += 1;
+            self.counters.drained += 1;
             self.send(id, Kind::Drain, 0, &[]);
         }
     }
 
-    /// The whole request is here.
+    /// Serve a complete request.
     fn serve(&mut self, id: ConnId, number: u32, now: Nanos) {
-        if self.dice.chance(self.manner.silent) {
-            self.account.silent += 1;
+        if self.rng.chance(self.behavior.silent) {
+            self.counters.silent += 1;
             return;
         }
-        let at = now + self.manner.service + self.dice.up_to(self.manner.jitter);
-        if self.dice.chance(self.manner.fails) {
+        let at = now + self.behavior.service + self.rng.up_to(self.behavior.jitter);
+        if self.rng.chance(self.behavior.fails) {
             self.at(at, id, Event::Piece(number, u32::MAX));
         } else {
             self.at(at, id, Event::Piece(number, 1));
         }
     }
 
-    fn happens(&mut self, id: ConnId, event: Event, now: Nanos) {
+    fn on_event(&mut self, id: ConnId, event: Event, now: Nanos) {
         let slot = id.slot as usize;
         match event {
             Event::Piece(number, _) if !self.conns[slot].streams.contains(&number) => {}
             Event::Piece(number, u32::MAX) => {
-                self.account.failed += 1;
+                self.counters.failed += 1;
                 self.conns[slot].streams.retain(|&s| s != number);
                 self.send(id, Kind::Failed, number, &[]);
-                self.leave_if_done(id);
+                self.close_if_done(id);
             }
-            Event::Piece(number, n) if n < self.manner.pieces => {
+            Event::Piece(number, n) if n < self.behavior.pieces => {
                 self.send(id, Kind::Data, number, b"a piece");
-                let at = now + self.dice.up_to(self.manner.jitter);
+                let at = now + self.rng.up_to(self.behavior.jitter);
                 self.at(at, id, Event::Piece(number, n + 1));
             }
             Event::Piece(number, _) => {
-                self.account.answered += 1;
+                self.counters.answered += 1;
                 self.conns[slot].streams.retain(|&s| s != number);
                 self.send(id, Kind::End, number, &[]);
-                self.leave_if_done(id);
+                self.close_if_done(id);
             }
             Event::Limit(i) => {
-                let limit = self.manner.limits[i];
+                let limit = self.behavior.limits[i];
                 self.send(id, Kind::Limit, limit, &[]);
-                if i + 1 < self.manner.limits.len() {
-                    self.at(now + self.manner.limit_for, id, Event::Limit(i + 1));
+                if i + 1 < self.behavior.limits.len() {
+                    self.at(now + self.behavior.limit_for, id, Event::Limit(i + 1));
                 }
             }
             Event::Window(n) => self.send(id, Kind::Window, n, &[]),
             Event::Ping => {
-                self.account.pinged += 1;
+                self.counters.pinged += 1;
                 self.send(id, Kind::Ping, 0, &[]);
-                let every = self.manner.ping.expect("it pings");
+                let every = self.behavior.ping.expect("it pings");
                 self.at(now + every, id, Event::Ping);
             }
         }
     }
 
-    /// A connection that drains ends when its last stream has.
-    fn leave_if_done(&mut self, id: ConnId) {
+    /// Close a draining connection after its last stream.
+    fn close_if_done(&mut self, id: ConnId) {
         let peer = &self.conns[id.slot as usize];
         if (peer.drains || peer.ended) && peer.streams.is_empty() && peer.out.is_empty() {
             self.close(id);
@@ -272,7 +274,7 @@ impl Loom {
     }
 }
 
-impl Machine for Loom {
+impl Machine for StreamServer {
     fn on_connected(&mut self, _: ConnId, _: Nanos) {}
 
     fn on_accepted(&mut self, _: u32, _: Nanos) -> Option<ConnId> {
@@ -281,9 +283,9 @@ impl Machine for Loom {
             self.conns.len() as u32 - 1
         });
         let peer = &mut self.conns[slot as usize];
-        (peer.is_open, peer.number) = (true, self.account.streams.len());
-        self.account.streams.push(0);
-        self.account.connections += 1;
+        (peer.is_open, peer.number) = (true, self.counters.streams.len());
+        self.counters.streams.push(0);
+        self.counters.connections += 1;
         Some(ConnId { slot, generation: peer.generation })
     }
 
@@ -311,7 +313,7 @@ impl Machine for Loom {
             return;
         }
         self.conns[id.slot as usize].ended = true;
-        // The client ends a connection that it needs no more.
+        // The client closes a connection that it no longer needs.
         let _ = why;
         self.close(id);
     }
@@ -322,7 +324,7 @@ impl Machine for Loom {
         {
             self.events.pop();
             if self.is_live(id) {
-                self.happens(id, event, now);
+                self.on_event(id, event, now);
             }
         }
     }
@@ -347,12 +349,12 @@ impl Machine for Loom {
         }
         peer.out.clear();
         (peer.taken, peer.asked) = (0, false);
-        self.leave_if_done(id);
+        self.close_if_done(id);
         true
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        // What is due on connections that are gone calls nobody.
+        // Events of closed connections are ignored.
         self.events.iter().filter(|e| self.is_live(e.0.2)).map(|e| e.0.0).min()
     }
 }

@@ -92,15 +92,15 @@ fn sessions_of_a_file_that_are_refused() {
     expect![[r#"
         FILE:1:4: this word is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
         prony: FILE:2:4: '(' is no method; write GET, POST or the like
-        FILE:1:1: the path 'a' does not begin with '/'
+        FILE:1:1: the path 'a' does not start with '/'
         FILE:1:1: the session has no request; add [[session.request]] or request = [...]
         FILE:1:1: there is no session in the file; add [[session]]
         FILE:3:1: `rate` belongs to a plan, not to sessions; give it as an option, or carry the file out with `prony run`
         FILE:1:8: `rate` belongs to a plan, not to sessions; give it as an option, or carry the file out with `prony run`
         prony: FILE:2:12: `duration` belongs to a plan, not to sessions; give it as an option, or carry the file out with `prony run`
         prony: FILE:3:1: a file of sessions has no key `rte`; did you mean `rate`?
-        --session needs exactly one URL: its paths are those of one server; give its URL
-        --session needs exactly one URL: its paths are those of one server; give its URL
+        --session needs exactly one URL: the paths in the file are relative to it
+        --session needs exactly one URL: the paths in the file are relative to it
         the argument '--session <FILE>' cannot be used with '--method <NAME>'; `prony --help` lists all options
     "#]].assert_eq(&(told.join("\n") + "\n"));
 }

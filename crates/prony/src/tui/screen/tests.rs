@@ -7,9 +7,9 @@ use ratatui_core::terminal::Terminal;
 use super::*;
 use crate::tui::tests::{after, before};
 
-const COLOURS: Look = Look { colour: true, unicode: true };
-const PLAIN: Look = Look { colour: false, unicode: true };
-const ASCII: Look = Look { colour: false, unicode: false };
+const COLORS: Look = Look { color: true, unicode: true };
+const PLAIN: Look = Look { color: false, unicode: true };
+const ASCII: Look = Look { color: false, unicode: false };
 
 /// What a terminal of that size shows.
 fn shown(state: &State, look: Look, (width, height): (u16, u16)) -> Buffer {
@@ -28,7 +28,7 @@ fn lines(buffer: &Buffer) -> String {
     told
 }
 
-/// One letter for each cell that is not plain: its colour's, large where it is bold.
+/// One letter for each cell that is not plain: its color's, large where it is bold.
 fn inks(buffer: &Buffer) -> String {
     let mut plain = buffer.clone();
     for cell in &mut plain.content {
@@ -52,7 +52,7 @@ fn golden(name: &str, told: &str) {
 #[test]
 fn an_open_loop_on_80_columns() {
     let state = after("-r 20k -d 100s", 95, 20_000);
-    let screen = lines(&shown(&state, COLOURS, (80, 24)));
+    let screen = lines(&shown(&state, COLORS, (80, 24)));
     golden("open-80x24", &screen);
     let page = include_str!("../../../../../docs/live-view.md");
     assert!(page.contains(&screen), "docs/live-view.md shows another screen");
@@ -62,15 +62,15 @@ fn an_open_loop_on_80_columns() {
 #[test]
 fn a_closed_loop_on_a_large_screen() {
     let state = after("-n 1m -c 50", 30, 18_400);
-    golden("closed-130x40", &lines(&shown(&state, COLOURS, (130, 40))));
+    golden("closed-130x40", &lines(&shown(&state, COLORS, (130, 40))));
 }
 
 #[test]
-fn colours_say_nothing_that_marks_do_not_say() {
+fn colors_say_nothing_that_marks_do_not_say() {
     let state = after("-r 20k -d 100s", 25, 20_000);
-    let [colours, plain] = [COLOURS, PLAIN].map(|look| shown(&state, look, (60, 16)));
-    assert_eq!(lines(&colours), lines(&plain));
-    golden("inks-60x16", &(lines(&colours) + &inks(&colours) + &inks(&plain)));
+    let [colors, plain] = [COLORS, PLAIN].map(|look| shown(&state, look, (60, 16)));
+    assert_eq!(lines(&colors), lines(&plain));
+    golden("inks-60x16", &(lines(&colors) + &inks(&colors) + &inks(&plain)));
     assert!(plain.content.iter().all(|cell| cell.fg == ratatui_core::style::Color::Reset));
 }
 
@@ -87,7 +87,7 @@ fn ascii_where_there_is_nothing_else() {
 
 fn check(size: (u16, u16), expected: &Expect) {
     let state = after("-r 20k -d 100s", 24, 20_000);
-    expected.assert_eq(&lines(&shown(&state, COLOURS, size)));
+    expected.assert_eq(&lines(&shown(&state, COLORS, size)));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn small_terminals_show_the_figures() {
             16.0k/s of 20.0k/s
             p99 40.4 ms
             16,000 failures
-            q end  p + -  ?
+            q stop  p + -  ?
         "#]],
     );
     check(
@@ -112,7 +112,7 @@ fn small_terminals_show_the_figures() {
 
 
 
-            q end  p + -  ?
+            q stop  p + -  ?
         "#]],
     );
     check(
@@ -131,7 +131,7 @@ fn every_size_can_be_drawn() {
         state.help = help;
         for width in [1, 2, 5, 19, 39, 40, 41, 80, 300] {
             for height in [1, 2, 3, 4, 5, 11, 12, 13, 14, 24] {
-                shown(&state, COLOURS, (width, height));
+                shown(&state, COLORS, (width, height));
                 shown(&before("-c 3"), ASCII, (width, height));
             }
         }
@@ -140,20 +140,20 @@ fn every_size_can_be_drawn() {
 
 #[test]
 fn what_is_not_known_is_not_told() {
-    golden("begin-80x24", &lines(&shown(&before("-r 20k --warmup 3s"), COLOURS, (80, 24))));
+    golden("begin-80x24", &lines(&shown(&before("-r 20k --warmup 3s"), COLORS, (80, 24))));
 }
 
 #[test]
 fn the_help() {
     let mut state = after("-r 20k -d 100s", 10, 20_000);
     state.help = true;
-    golden("help-80x24", &lines(&shown(&state, COLOURS, (80, 24))));
+    golden("help-80x24", &lines(&shown(&state, COLORS, (80, 24))));
 }
 
 #[test]
 fn the_end_of_a_run() {
     let told =
-        |state: &State| lines(&shown(state, COLOURS, (60, 8))).lines().next().map(str::to_owned);
+        |state: &State| lines(&shown(state, COLORS, (60, 8))).lines().next().map(str::to_owned);
     let mut state = after("-r 20k -d 20s", 20, 20_000);
     let drained = told(&state);
     state.stopping = Some(Stopping::Now);
@@ -161,7 +161,7 @@ fn the_end_of_a_run() {
     let counted = told(&after("-n 600k -c 9", 10, 20_000));
     expect![[r#"
         Some("draining 20 s, last replies")
-        Some("ending 20 s, last replies")
+        Some("stopping 20 s, last replies")
         Some("running 10 s, about 20 s left")
     "#]]
     .assert_eq(&format!("{drained:?}\n{ended:?}\n{counted:?}\n"));

@@ -26,7 +26,7 @@ fn what_is_left_of_a_run() {
     assert!((share - 2.0 / 3.0).abs() < 1e-9, "{share}");
 }
 
-/// The intervals as begin and length in seconds, and requests started.
+/// The start and length of intervals in seconds, with the number of started requests.
 fn told(state: &State) -> Vec<(u64, u64, u64)> {
     let seconds = |ns: u64| ns / 1_000_000_000;
     let history = state.history.iter();
@@ -48,7 +48,7 @@ fn older_intervals_are_joined_when_they_double() {
     for begin in 0..7 {
         state.remember(&interval(begin, 100 + begin as u32));
     }
-    // The seventh second is told again, now as half of a longer interval.
+    // The seventh second arrives again, now as half of a longer interval.
     let whole = Interval { length: Span::from_secs(2), ..interval(6, 900) };
     state.remember(&whole);
     assert_eq!(told(&state), [(0, 2, 201), (2, 2, 205), (4, 2, 209), (6, 2, 900)]);

@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd as _;
 use std::thread;
 use std::time::Duration;
 
-use prony_io::sock::Mode;
-use prony_io::sock::sctp::{self, Style, Tuning};
+use prony_io::socket::Mode;
+use prony_io::socket::sctp::{self, Style, Tuning};
 use serde_json::Value;
 
 use super::{echo, left_out, rtt};
@@ -60,7 +60,7 @@ fn troubles() -> Vec<(String, u64)> {
 fn assert_whole(report: &Value, n: u64, stack: &str) {
     let tally = &report["measurement"]["tally"];
     assert_eq!((&tally["replies"], &tally["failed"]), (&n.into(), &0.into()), "{report}");
-    let sctp = &report["meters"][0]["transport"]["sctp"];
+    let sctp = &report["workers"][0]["transport"]["sctp"];
     assert_eq!(sctp["stack"], stack, "{sctp}");
 }
 
@@ -152,5 +152,5 @@ fn ip_is_left_to_the_kernel_where_it_has_sctp() {
     let args = ["rtt", "127.0.0.1:9", "--transport", "sctp", "--sctp", "raw"];
     let ended = crate::program::run("prony", &args);
     assert_eq!(ended.code, Some(2), "{ended:?}");
-    assert!(ended.stderr.contains("answers the same packets"), "{ended:?}");
+    assert!(ended.stderr.contains("reply to the same packets"), "{ended:?}");
 }

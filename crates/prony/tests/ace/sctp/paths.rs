@@ -86,7 +86,7 @@ fn a_path_that_breaks_is_in_the_report() {
         let tally = &report["measurement"]["tally"];
         assert_eq!((&report["errors"], &tally["unfinished"]), (&0.into(), &0.into()), "{text}");
         assert_eq!(tally["replies"], tally["started"], "{text}");
-        let sctp = &report["meters"][0]["transport"]["sctp"];
+        let sctp = &report["workers"][0]["transport"]["sctp"];
         assert_eq!((&sctp["paths"], &sctp["paths_failed"]), (&2.into(), &1.into()), "{sctp}");
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("; 2 paths; 1 failed; "), "{text}");

@@ -20,7 +20,7 @@ fn d01_threads_change_no_count() {
         assert_eq!((seen.len(), server.requests()), (200, 600));
         let json: serde_json::Value =
             serde_json::from_slice(&run.read("r.json")).expect("a report in JSON");
-        (numbers(&ended, names), json["meters"].as_array().map(Vec::len))
+        (numbers(&ended, names), json["workers"].as_array().map(Vec::len))
     };
     let (one, two) = (count("1"), count("2"));
     assert_eq!(one.0, [200.0, 600.0, 600.0, 62.0, 62.0, 0.0]);

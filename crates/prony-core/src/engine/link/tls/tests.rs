@@ -1,4 +1,4 @@
-//! The engine over TLS, against rustls' own server side, with the bytes in the test's hand.
+//! Tests of the engine over TLS, with a rustls server and a manual driver.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use identity::{Identity, identity};
 
 const REPLY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// An engine and the servers to which its connections lead.
+/// An engine and the servers of its connections.
 struct Rig {
     engine: Engine<H1>,
     config: Arc<ServerConfig>,
     servers: Vec<(ConnId, ServerConnection)>,
     /// What the servers have read of the current connection.
     read: Vec<u8>,
-    /// Connections that were asked for and are not open.
+    /// Connections that were requested and are not open.
     asked: Vec<ConnId>,
     closed: Vec<CloseHow>,
     finished: bool,
@@ -49,7 +49,7 @@ impl Rig {
         }
     }
 
-    /// Carries out the engine's actions; what it sends goes to the servers.
+    /// Carries out the engine's actions; its output goes to the servers.
     fn act(&mut self, now: Nanos) {
         while let Some(action) = self.engine.poll_action() {
             match action {
@@ -69,7 +69,7 @@ impl Rig {
                     while !rest.is_empty() {
                         server.read_tls(&mut rest).expect("room");
                         drop(server.process_new_packets());
-                        // An error only says that there is no more.
+                        // An error only means that there is no more.
                         drop(server.reader().read_to_end(&mut self.read));
                     }
                 }
@@ -82,7 +82,7 @@ impl Rig {
         self.act(now);
     }
 
-    /// Opens the connection that was asked for.
+    /// Opens the requested connection.
     fn open(&mut self, now: Nanos) -> ConnId {
         let id = self.asked.remove(0);
         let server = ServerConnection::new(Arc::clone(&self.config)).expect("a server");
@@ -133,7 +133,7 @@ impl Rig {
     }
 }
 
-/// One user, so many requests, over TLS to `h`.
+/// One user, `requests` requests, over TLS to `h`.
 fn secured(requests: u64, spec: TlsSpec) -> Plan {
     let mut plan = closed(1, requests);
     let endpoint = plan.endpoints.remove(0).secured("h");
@@ -146,7 +146,7 @@ fn trusting(identity: &Identity) -> TlsSpec {
     TlsSpec { ca: Some(identity.pem.clone()), ..TlsSpec::default() }
 }
 
-/// The reason for which the handshake fails, where the client trusts `trusted`.
+/// The reason why the handshake fails, if the client trusts `trusted`.
 fn refusal(identity: Identity, trusted: &str) -> String {
     let spec = TlsSpec { ca: Some(trusted.into()), ..TlsSpec::default() };
     let mut rig = Rig::new(&secured(1, spec), identity.config);
@@ -154,8 +154,8 @@ fn refusal(identity: Identity, trusted: &str) -> String {
     let id = rig.open(ms(1));
     rig.deliver(id, ms(2));
     assert_eq!(rig.closed, [CloseHow::Orderly]);
-    let told = rig.server(id).process_new_packets().expect_err("an alert says why").to_string();
-    assert!(told.contains("alert"), "{told}");
+    let reason = rig.server(id).process_new_packets().expect_err("an alert says why").to_string();
+    assert!(reason.contains("alert"), "{reason}");
     let t = rig.tally();
     assert_eq!((t.failed, t.fault(Fault::TlsHandshake), t.connected), (1, 1, 1));
     let tls = t.tls.expect("the reason");
@@ -164,7 +164,7 @@ fn refusal(identity: Identity, trusted: &str) -> String {
 }
 
 #[test]
-fn a_handshake_is_a_phase_of_its_own() {
+fn records_the_handshake_as_a_separate_phase() {
     let identity = identity(|_| {});
     let mut rig = Rig::new(&secured(2, trusting(&identity)), identity.config);
     rig.begin(ms(1));
@@ -183,7 +183,7 @@ fn a_handshake_is_a_phase_of_its_own() {
     assert_eq!(range(&t.times.handshake), (1, span(5), span(5)));
     assert_eq!(range(&t.times.service), (2, span(1), span(2)));
     assert_eq!(range(&t.times.response), (2, span(1), span(10)));
-    assert_eq!(t.times.lag.max(), span(0), "the handshake is no lateness of the meter");
+    assert_eq!(t.times.lag.max(), span(0), "the handshake is not send lag");
     let tls = t.tls.expect("a handshake");
     assert_eq!((tls.full, tls.resumed, tls.reasons.len()), (1, 0, 0));
     assert_eq!(tls.kinds.keys().next().expect("a kind"), "TLS 1.3 TLS_AES_128_GCM_SHA256");
@@ -204,7 +204,7 @@ fn handshakes(mut plan: Plan, identity: Identity) -> (u64, u64, String) {
         rig.deliver(id, ms(10 * k + 6));
         let ended = rig.server(id).process_new_packets().expect("orderly");
         // The last one ends with the run.
-        assert!(ended.peer_has_closed() || k == 9, "the server is told that nothing follows");
+        assert!(ended.peer_has_closed() || k == 9, "the client announces the end");
     }
     assert!(rig.finished);
     let t = rig.tally();
@@ -230,7 +230,7 @@ fn sessions_are_resumed_or_not() {
 }
 
 #[test]
-fn sessions_of_the_plan_resume_nothing_of_each_other_where_that_is_asked() {
+fn sessions_of_the_plan_do_not_resume_tls_sessions_of_others_if_asked() {
     for (resume, counts) in
         [(Resume::On, (1, 9)), (Resume::Off, (10, 0)), (Resume::Session, (5, 5))]
     {
@@ -249,7 +249,7 @@ fn sessions_of_the_plan_resume_nothing_of_each_other_where_that_is_asked() {
 }
 
 #[test]
-fn bytes_that_come_one_by_one_say_the_same() {
+fn reads_records_in_pieces_of_any_size() {
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
         let identity = identity(|_| {});
         let spec = TlsSpec { version: Some(version), ..trusting(&identity) };
@@ -275,7 +275,7 @@ fn bytes_that_come_one_by_one_say_the_same() {
 }
 
 #[test]
-fn a_certificate_that_is_not_good_is_refused_with_its_reason() {
+fn refuses_a_bad_certificate_with_the_reason() {
     let good = identity(|_| {});
     let unknown = identity(|p| {
         p.distinguished_name.push(rcgen::DnType::CommonName, "somebody else");
@@ -291,16 +291,16 @@ fn a_certificate_that_is_not_good_is_refused_with_its_reason() {
             vec![rcgen::SanType::DnsName("g.example".try_into().expect("a name"))];
     });
     let pem = other.pem.clone();
-    let told = refusal(other, &pem);
-    assert_eq!(told, "the server's certificate is for g.example, not h");
+    let reason = refusal(other, &pem);
+    assert_eq!(reason, "the server's certificate is for g.example, not h");
     let authority = identity(|p| p.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained));
     let pem = authority.pem.clone();
-    let told = refusal(authority, &pem);
-    assert!(told.contains("CA:TRUE"), "{told}");
+    let reason = refusal(authority, &pem);
+    assert!(reason.contains("CA:TRUE"), "{reason}");
 }
 
 #[test]
-fn a_server_without_tls_is_told_apart() {
+fn recognizes_a_server_without_tls() {
     for (bytes, expected) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "the server does not speak TLS on this port"),
         (b"\x16\x03\x03\xff\xff", "the server sent a record that is longer than TLS allows"),
@@ -320,7 +320,7 @@ fn a_server_without_tls_is_told_apart() {
 }
 
 #[test]
-fn a_connection_cut_off_in_mid_handshake_is_a_failed_handshake() {
+fn counts_a_close_during_the_handshake_as_a_failed_handshake() {
     for why in [None, Some(Fault::Reset)] {
         let identity = identity(|_| {});
         let mut rig = Rig::new(&secured(1, trusting(&identity)), identity.config);
@@ -333,18 +333,22 @@ fn a_connection_cut_off_in_mid_handshake_is_a_failed_handshake() {
         let t = rig.tally();
         assert_eq!((t.fault(Fault::TlsHandshake), t.failed), (1, 1));
         let tls = t.tls.expect("a reason");
-        assert!(tls.reasons.keys().all(|r| r.ends_with("in mid handshake")), "{:?}", tls.reasons);
+        assert!(
+            tls.reasons.keys().all(|r| r.ends_with("during the handshake")),
+            "{:?}",
+            tls.reasons
+        );
     }
 }
 
 #[test]
-fn a_handshake_without_end_runs_into_the_connect_timeout() {
+fn an_endless_handshake_ends_with_the_connect_timeout() {
     let identity = identity(|_| {});
     let mut rig = Rig::new(&secured(1, trusting(&identity)), identity.config);
     rig.begin(ms(0));
     let id = rig.open(ms(1));
     let bytes = rig.output(id);
-    // A byte each 100 ms: something always comes, and never enough.
+    // One byte every 100 ms: there is always progress, but never enough.
     for k in 0..49 {
         rig.receive(id, &bytes[k..=k], 1, ms(100 * k as u64 + 2));
     }
@@ -354,17 +358,17 @@ fn a_handshake_without_end_runs_into_the_connect_timeout() {
     let t = rig.tally();
     assert_eq!((t.fault(Fault::ConnectTimeout), t.connected), (1, 1));
     let tls = t.tls.expect("a reason");
-    assert_eq!(tls.reasons["the handshake was not done within the timeout"], 1);
+    assert_eq!(tls.reasons["the handshake was not complete within the timeout"], 1);
 }
 
 #[test]
-fn tickets_that_come_late_put_no_timeout_off() {
+fn late_tickets_do_not_extend_a_timeout() {
     let identity = identity(|_| {});
     let mut rig = Rig::new(&secured(1, trusting(&identity)), identity.config);
     rig.begin(ms(0));
     let id = rig.open(ms(1));
     rig.deliver(id, ms(2));
-    // The request is sent; the tickets come just before its time is up, and no reply.
+    // The request is sent. The tickets arrive just before its timeout, and no reply.
     let tickets = rig.output(id);
     assert!(tickets.len() > 100, "tickets");
     // The timer of the connect is still in the heap.
@@ -399,7 +403,7 @@ fn only_close_notify_ends_a_body_that_ends_with_the_connection() {
 }
 
 #[test]
-fn a_whole_reply_needs_no_close_notify() {
+fn a_complete_reply_needs_no_close_notify() {
     let identity = identity(|_| {});
     let mut rig = Rig::new(&secured(1, trusting(&identity)), identity.config);
     rig.begin(ms(0));
@@ -413,7 +417,7 @@ fn a_whole_reply_needs_no_close_notify() {
 }
 
 #[test]
-fn garbage_on_an_open_connection_is_an_error_of_its_own() {
+fn counts_garbage_on_an_open_connection_as_a_record_error() {
     let identity = identity(|_| {});
     let mut rig = Rig::new(&secured(1, trusting(&identity)), identity.config);
     rig.begin(ms(0));
@@ -428,7 +432,7 @@ fn garbage_on_an_open_connection_is_an_error_of_its_own() {
 }
 
 #[test]
-fn requests_are_sent_with_the_record_in_which_they_begin() {
+fn a_request_counts_as_sent_with_the_record_in_which_it_starts() {
     let identity = identity(|_| {});
     let mut plan = secured(4, trusting(&identity));
     plan.pipeline = 2;
@@ -438,7 +442,7 @@ fn requests_are_sent_with_the_record_in_which_they_begin() {
     let id = rig.open(ms(1));
     let mut bytes = rig.output(id);
     rig.engine.on_recv(id, &mut bytes, ms(2));
-    // The kernel takes 1,000 bytes at a time: the second request begins in the second record.
+    // The kernel accepts 1,000 bytes at a time: the second request starts in the second record.
     let mut taken = Vec::new();
     let mut sent_at = Vec::new();
     for k in 0..60 {
@@ -454,7 +458,7 @@ fn requests_are_sent_with_the_record_in_which_they_begin() {
         sent_at.push(rig.engine.links[id.slot].carried.sent);
     }
     let first_of_second = sent_at.iter().position(|&n| n == 2).expect("both are sent");
-    // The client's own messages go first; the first record holds 16 KiB, and 20,000 bytes of body
+    // The client's own messages go first. The first record holds 16 KiB, and 20,000 bytes of body
     // reach into the second.
     assert!((16..=18).contains(&first_of_second), "{first_of_second}");
     let mut rest = &taken[..];

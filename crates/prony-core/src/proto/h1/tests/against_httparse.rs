@@ -1,4 +1,4 @@
-//! The same heads read by another parser.
+//! Compares the parser of heads with another implementation.
 
 use httparse::{EMPTY_HEADER, ParserConfig, Status};
 use proptest::collection::vec;
@@ -7,15 +7,15 @@ use proptest::prelude::*;
 use super::super::head::{Head, Line, Section, split_field};
 use crate::fault::Fault;
 
-/// Status, fields (without the blanks around and the folds in their values), and length of a whole
-/// head.
+/// Status, fields (without the whitespace around and the folds in their values), and length of a
+/// complete head.
 type Whole = (u16, Vec<(String, Vec<u8>)>, usize);
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn both_read_the_same(head in head()) {
+    fn both_parsers_agree(head in head()) {
         prop_assert_eq!(ours(&head), theirs(&head), "{:?}", String::from_utf8_lossy(&head));
     }
 }
@@ -63,7 +63,7 @@ fn ours(mut data: &[u8]) -> Option<Whole> {
                 data = &data[n..];
             }
             Ok(Line::End(n)) => return Some((status, fields, all - data.len() + n)),
-            Ok(Line::Starved) | Err(Fault::HeaderTooLarge) => return None,
+            Ok(Line::NeedsMore) | Err(Fault::HeaderTooLarge) => return None,
             Err(fault) => panic!("{fault:?}"),
         }
     }
@@ -83,7 +83,7 @@ fn theirs(data: &[u8]) -> Option<Whole> {
     }
 }
 
-/// A value with each run of blanks and line ends as one blank, and none at its ends.
+/// A value with each run of whitespace and line ends as one space, and none at its ends.
 fn plain(value: &[u8]) -> Vec<u8> {
     let words = value.split(|b| b" \t\r\n".contains(b)).filter(|w| !w.is_empty());
     words.collect::<Vec<_>>().join(&b' ')

@@ -1,11 +1,11 @@
-//! What goes out.
+//! Tests of the encoded requests.
 
 use super::*;
 use crate::plan::{Burst, Cookies, HttpVersion, SessionKind, Sessions, Think};
 use crate::script::{Filled, Jar, Locals, Origin, Script};
 use crate::units::Nanos;
 
-/// The bytes of one call, as one that leaves the connection open and as the last one.
+/// The bytes of one call, once as a call that keeps the connection open and once as the last one.
 fn encoded(
     method: &str,
     version: HttpVersion,
@@ -30,7 +30,7 @@ fn encoded(
 }
 
 #[test]
-fn a_request_of_1_1() {
+fn encodes_a_request_of_1_1() {
     let (open, last) = encoded("GET", HttpVersion::Http11, &[], "");
     let start = "GET /a?b=c HTTP/1.1|Host: localhost:8080|User-Agent: prony/V|Accept: */*|";
     assert_eq!(open, format!("{start}|"));
@@ -38,7 +38,7 @@ fn a_request_of_1_1() {
 }
 
 #[test]
-fn a_request_of_1_0() {
+fn encodes_a_request_of_1_0() {
     let (open, last) = encoded("HEAD", HttpVersion::Http10, &[], "");
     let start = "HEAD /a?b=c HTTP/1.0|Host: localhost:8080|User-Agent: prony/V|Accept: */*|";
     assert_eq!(open, format!("{start}Connection: keep-alive||"));
@@ -60,7 +60,7 @@ fn bodies_have_a_length() {
 }
 
 #[test]
-fn the_users_headers_take_the_place_of_ours() {
+fn headers_of_the_user_replace_the_defaults() {
     let headers = [
         ("hOST", "a"),
         ("user-agent", "b"),
@@ -80,7 +80,7 @@ fn the_users_headers_take_the_place_of_ours() {
 }
 
 #[test]
-fn a_chunked_body_is_one_chunk_and_the_last() {
+fn sends_a_chunked_body_as_one_chunk_and_the_last() {
     let headers = [("Transfer-Encoding", "chunked")];
     let encoded = |body: &str| encoded("POST", HttpVersion::Http11, &headers, body);
     let (open, last) = encoded("a body of more than 16 bytes");
@@ -93,7 +93,7 @@ fn a_chunked_body_is_one_chunk_and_the_last() {
 }
 
 #[test]
-fn a_bare_request_has_what_it_is_given() {
+fn a_bare_request_has_no_default_headers() {
     let mut plan = plan(&["POST"]);
     let call = &mut plan.calls[0];
     (call.bare, call.path, call.body) = (true, "x y".into(), b"abc".to_vec());
@@ -106,9 +106,9 @@ fn a_bare_request_has_what_it_is_given() {
     }
 }
 
-/// After a `Connection` header of the user's that ends the connection nothing more may be sent.
+/// After a `Connection` header of the user that ends the connection, nothing more may be sent.
 #[test]
-fn the_users_own_close_is_seen() {
+fn recognizes_a_close_in_headers_of_the_user() {
     for (version, value, closes) in [
         (HttpVersion::Http11, "close", true),
         (HttpVersion::Http11, "TE, Close", true),
@@ -126,8 +126,7 @@ fn the_users_own_close_is_seen() {
     }
 }
 
-/// A plan of sessions with cookies that each make one call of this method, which is a template of
-/// these parts.
+/// A plan of sessions with cookies. Each makes one call with this method and these templates.
 fn filling(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> crate::plan::Plan {
     let mut plan = plan(&[method]);
     let call = &mut plan.calls[0];
@@ -153,7 +152,7 @@ fn encode_filled(plan: &crate::plan::Plan, session: u64, cookies: &[&str]) -> Ve
     script.begin(session, &mut locals);
     script
         .fill(0, 0, &locals, Some((&mut jar, false)), Nanos::ZERO, &mut filled)
-        .expect("all has a value");
+        .expect("every field has a value");
     H1::new(plan).encode_filled(&mut Conn::default(), 0, &filled)
 }
 
@@ -185,7 +184,7 @@ fn a_filled_request_has_its_own_parts_and_length() {
 }
 
 proptest! {
-    /// A filled request read by another implementation has the parts that were asked for.
+    /// Another implementation reads the filled-in parts from the request.
     #[test]
     fn filled_requests_are_read_back(
         length in 1_u32..100,

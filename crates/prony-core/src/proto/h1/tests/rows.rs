@@ -1,6 +1,6 @@
-//! The table. Byte strings are spelled out, for here every byte counts.
+//! The table of replies. Byte strings are spelled out because every byte counts.
 
-/// What a peer sends, and what comes of it.
+/// What a peer sends, and the expected result.
 #[derive(Debug)]
 pub(super) struct Row {
     /// The outstanding calls: `G` for GET, `H` for HEAD, `C` for CONNECT.
@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", "ShortBody"),
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "ShortBody"),
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\nhello", "ShortBody"),
-    // Lengths that are none.
+    // Invalid lengths.
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\n", "BadLength"),
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello", "BadLength"),
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello", "BadLength"),
@@ -99,7 +99,7 @@ pub(super) const ROWS: &[Row] = &[
     row("G", "HTTP/1.1 200 OK\r\nTransfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n", "BadCoding"),
     row("G", "HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\r\n", "BadCoding"),
     row("G", "HTTP/1.1 200 OK\r\nTransfer-Encoding: ,, chunked ,\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "200 hi +"),
-    // A coding beside a length: the coding counts, the connection ends.
+    // A coding together with a length: the coding counts, the connection ends.
     row("G", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 99\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "200 hi -"),
     row("G", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "200 hi -"),
     row("G", "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "200 hi -"),

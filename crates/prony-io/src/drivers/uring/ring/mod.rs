@@ -1,15 +1,15 @@
-//! The ring itself: set up, submission, waits in nanoseconds, the memory that the kernel uses, and
-//! the test that the kernel does what the driver builds on.
+//! The ring: setup, submission, waits with nanosecond timeouts, the memory that the kernel uses,
+//! and the check that the kernel behaves as the driver requires.
 //!
-//! The ring owns all memory that its requests point to, so that nothing that is safe to call here
-//! can free or change it too early:
+//! The ring owns all memory that its requests point to, so that safe functions cannot free or
+//! change it too early:
 //! - A request without memory is a [`Request`], which can only be made from numbers.
-//! - What is decided when the submission returns (a send at once, the address of a connect) lies in
-//!   an arena, which is used again only when nothing is queued.
-//! - A send that may take longer is given its bytes, and gives them back with its completion.
-//! - Receive buffers are the kernel's until a completion names them ([`Buffers`]).
-//! - When the ring is dropped, it stops everything first. What the kernel may still use after that
-//!   is leaked.
+//! - Memory that is needed only until the submission returns (immediate sends, addresses of
+//!   connects) is in an arena, which is reused only when nothing is queued.
+//! - A slow send owns its bytes, and returns them with its completion.
+//! - Receive buffers belong to the kernel until a completion refers to them ([`Buffers`]).
+//! - When the ring is dropped, it first cancels everything. Memory that the kernel may still use
+//!   after that is leaked.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -26,68 +26,67 @@ use super::buffers::{Arena, Buffers, Filled, Piece};
 use crate::host;
 use crate::time::pace::Poll;
 
-/// Requests that fit between two submissions, and completions that fit before the kernel has to
-/// keep them elsewhere. A ring's memory is locked. Processes without the right to lock as much as
-/// they like have a limit of it, often 8 MiB for all of the user's rings together, of which the
-/// largest takes 1.3 and the next 0.2. More requests than fit are submitted in between, more
-/// completions wait in the kernel.
+/// Sizes of the submission and completion queues. A ring's memory is locked. Processes without the
+/// privilege to lock any amount have a limit, often 8 MiB for all rings of the user; the largest
+/// size takes 1.3 MiB and the next 0.2 MiB. If the submission queue is full, it is submitted early.
+/// If the completion queue is full, completions wait in the kernel.
 const SIZES: [(u32, u32); 3] = [(4_096, 65_536), (1_024, 8_192), (256, 2_048)];
-/// How long the kernel may refuse to take requests, and how long to wait before it is asked again.
+/// How long the kernel may refuse requests, and the pause before a retry.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
 const REFUSAL_PAUSE: Duration = Duration::from_micros(200);
-/// How often everything is stopped, and for how many nanoseconds at most each time.
+/// How often to cancel everything, and the time limit of each attempt in nanoseconds.
 const STOPS: u32 = 10;
 const STOP_LIMIT: i64 = 100_000_000;
 
-/// An io_uring instance, used by the thread that made it.
+/// An io_uring instance, used only by the thread that created it.
 pub(super) struct Ring {
-    // Goes before the memory that it uses.
+    // Dropped before the memory that it uses.
     ring: IoUring,
     buffers: Buffers,
-    /// Of the batch being worked through and of the one before.
+    /// Of the current batch and of the previous one.
     arenas: [Arena; 2],
-    /// Bytes of sends that are not complete, by the request's name.
-    lent: HashMap<u64, Lent>,
-    /// Which batch of completions this is, what it brought, and how much of it is worked through.
+    /// Bytes of sends in flight, by the request's ID.
+    in_flight: HashMap<u64, InFlight>,
+    /// The number of the current batch, its completions, and the index of the next one to process.
     batch: u64,
     done: Vec<cqueue::Entry>,
     next: usize,
 }
 
-/// Bytes that are being sent, and how many of them were sent by requests before.
-type Lent = (Vec<u8>, usize);
+/// Bytes of a send in flight, and how many of them earlier requests have sent.
+type InFlight = (Vec<u8>, usize);
 
-/// A request that points to no memory, but for receive buffers, which the ring owns.
+/// A request that points to no memory except the receive buffers, which the ring owns.
 pub(super) struct Request(squeue::Entry);
 
-/// What a request has come to. There is one for each completion.
+/// The completion of a request. Each completion has exactly one such value.
 pub(super) struct Completed {
-    what: u64,
+    id: u64,
     pub(super) result: i32,
-    /// Whether the request goes on.
+    /// Whether the request stays active.
     pub(super) more: bool,
     flags: u32,
 }
 
 impl Request {
-    /// Receive again and again, into the ring's buffers.
+    /// A multishot receive into the ring's buffers.
     pub(super) fn receive(fd: RawFd) -> Self {
         Self(opcode::RecvMulti::new(Fd(fd), 0).build())
     }
 
-    /// Accept again and again.
+    /// A multishot accept.
     pub(super) fn accept(listener: RawFd) -> Self {
         Self(opcode::AcceptMulti::new(Fd(listener)).flags(libc::SOCK_CLOEXEC).build())
     }
 
-    /// Complete when there is something to read.
+    /// Complete when the socket is readable.
     pub(super) fn until_readable(fd: RawFd) -> Self {
         Self(opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32).build())
     }
 
-    /// Cancel the request of that name; completes only where there is none.
-    pub(super) fn cancel(what: u64) -> Self {
-        Self(opcode::AsyncCancel::new(what).build().flags(squeue::Flags::SKIP_SUCCESS))
+    /// Cancel the request with this ID; completes only if there is none.
+    pub(super) fn cancel(id: u64) -> Self {
+        Self(opcode::AsyncCancel::new(id).build().flags(squeue::Flags::SKIP_SUCCESS))
     }
 
     /// Close a descriptor; completes only on failure.
@@ -97,28 +96,28 @@ impl Request {
 }
 
 impl Completed {
-    /// The name of the request.
+    /// The ID of the request.
     #[inline]
-    pub(super) fn what(&self) -> u64 {
-        self.what
+    pub(super) fn id(&self) -> u64 {
+        self.id
     }
 
-    /// What an accept has brought. The socket is the caller's now.
+    /// The socket of an accept. The caller becomes its owner.
     ///
     /// # Safety
-    /// The request is one made by [`Request::accept`].
+    /// The request was made by [`Request::accept`].
     pub(super) unsafe fn accepted(self) -> Option<OwnedFd> {
-        // SAFETY: by the caller's promise the kernel has given us this descriptor with this
-        // completion, of which `self` is the only one, so that nobody else knows it.
+        // SAFETY: the caller guarantees that this completion returned a new descriptor. `self` is
+        // its only completion, so nothing else owns the descriptor.
         (self.result >= 0).then(|| unsafe { OwnedFd::from_raw_fd(self.result) })
     }
 
-    /// What was received, where it is in a buffer. That buffer is the caller's now.
+    /// The buffer with received data, if any. The caller becomes its owner.
     #[inline]
     pub(super) fn filled(self) -> Option<Filled> {
         let buffer = cqueue::buffer_select(self.flags)?;
-        // SAFETY: the kernel has named the buffer in a completion, of which `self` is the only one,
-        // and it has put so many bytes there.
+        // SAFETY: this completion refers to the buffer, `self` is the only value for it, and the
+        // kernel has written this many bytes.
         Some(unsafe { Filled::new(buffer, usize::try_from(self.result).unwrap_or(0)) })
     }
 }
@@ -130,7 +129,8 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// A ring for the calling thread. Fails where the kernel refuses or lacks what is needed (6.1).
+    /// A ring for the calling thread. Fails if the kernel refuses or lacks a required feature
+    /// (6.1).
     pub(super) fn new() -> io::Result<Self> {
         let ring = largest(sizes(host::ring_memory()), of_size)?;
         let p = ring.params();
@@ -140,13 +140,13 @@ impl Ring {
         }
         let buffers = Buffers::new();
         let (at, entries) = buffers.entries();
-        // SAFETY: the entries stay until `buffers` is dropped, which is after the ring.
+        // SAFETY: the entries live until `buffers` is dropped, after the ring.
         unsafe { ring.submitter().register_buf_ring_with_flags(at, entries, 0, 0) }?;
         let mut ring = Self {
             ring,
             buffers,
             arenas: Default::default(),
-            lent: HashMap::new(),
+            in_flight: HashMap::new(),
             batch: 0,
             done: Vec::new(),
             next: 0,
@@ -155,111 +155,111 @@ impl Ring {
         Ok(ring)
     }
 
-    /// The buffers to receive into.
+    /// The receive buffers.
     #[inline]
     pub(super) fn buffers(&mut self) -> &mut Buffers {
         &mut self.buffers
     }
 
-    /// Which batch of completions this is.
+    /// The number of the current batch.
     #[inline]
     pub(super) fn batch(&self) -> u64 {
         self.batch
     }
 
-    /// Queue a request, whose completions have that name.
+    /// Queue a request with this ID for its completions.
     #[inline]
-    pub(super) fn push(&mut self, request: Request, what: u64) {
+    pub(super) fn push(&mut self, request: Request, id: u64) {
         // SAFETY: the request points to no memory.
-        unsafe { self.queue(&request.0.user_data(what)) };
+        unsafe { self.queue(&request.0.user_data(id)) };
     }
 
-    /// The same where the kernel may take nothing more; whether the request is queued.
-    pub(super) fn offer(&mut self, request: Request, what: u64) -> bool {
+    /// Like [`Ring::push`], but returns false if the kernel accepts nothing more.
+    pub(super) fn offer(&mut self, request: Request, id: u64) -> bool {
         // SAFETY: the request points to no memory.
-        unsafe { self.try_queue(&request.0.user_data(what)) }.is_ok()
+        unsafe { self.try_queue(&request.0.user_data(id)) }.is_ok()
     }
 
-    /// Where the bytes of sends of this batch are put together.
+    /// The arena for the output of this batch.
     #[inline]
     pub(super) fn arena(&mut self) -> &mut Arena {
         &mut self.arenas[(self.batch & 1) as usize]
     }
 
-    /// The bytes of a piece of this batch or the one before.
+    /// The bytes of a piece of this batch or the previous one.
     #[inline]
     pub(super) fn bytes(&self, batch: u64, piece: Piece) -> &[u8] {
-        assert!(self.batch.wrapping_sub(batch) <= 1, "the arena has been used again");
+        assert!(self.batch.wrapping_sub(batch) <= 1, "the arena was reused");
         self.arenas[(batch & 1) as usize].bytes(piece)
     }
 
-    /// Send a piece of this batch's arena. That is decided at submission: all of it or, with a
-    /// completion, less.
+    /// Send a piece of this batch's arena. The send finishes at submission: completely or, with a
+    /// completion, partially.
     #[inline]
-    pub(super) fn send_at_once(&mut self, fd: RawFd, piece: Piece, what: u64) {
-        let entry = send_at_once(fd, self.arena().bytes(piece)).user_data(what);
-        // SAFETY: the bytes lie in an arena, which is used again by `next_batch` alone, after all
-        // that is queued was submitted. With MSG_DONTWAIT the kernel then needs them no more.
+    pub(super) fn send_at_once(&mut self, fd: RawFd, piece: Piece, id: u64) {
+        let entry = send_at_once(fd, self.arena().bytes(piece)).user_data(id);
+        // SAFETY: the bytes are in an arena, which only `next_batch` reuses, after everything
+        // queued was submitted. With MSG_DONTWAIT the kernel does not need them after that.
         unsafe { self.queue(&entry) };
     }
 
-    /// Send all of these bytes from the given one on, which may take as long as it likes. They come
-    /// back from [`Ring::take_back`].
-    pub(super) fn send_slowly(&mut self, fd: RawFd, bytes: Vec<u8>, from: usize, what: u64) {
-        let Entry::Vacant(place) = self.lent.entry(what) else {
-            panic!("two sends of one name are in flight");
+    /// Send all bytes starting at `from`, without a time limit. [`Ring::take_back`] returns them.
+    pub(super) fn send_slowly(&mut self, fd: RawFd, bytes: Vec<u8>, from: usize, id: u64) {
+        let Entry::Vacant(place) = self.in_flight.entry(id) else {
+            panic!("two sends with the same ID are in flight");
         };
         let (bytes, _) = place.insert((bytes, from));
         let rest = &bytes[from..];
         let entry = opcode::Send::new(Fd(fd), rest.as_ptr(), rest.len() as u32)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .build()
-            .user_data(what);
-        // SAFETY: the bytes are on the heap and stay there, unchanged, until the completion of that
-        // name (`take_back`); without one they are leaked when the ring is dropped.
+            .user_data(id);
+        // SAFETY: the bytes are on the heap and stay there, unchanged, until the completion with
+        // this ID (`take_back`). Without a completion they are leaked when the ring is dropped.
         unsafe { self.queue(&entry) };
     }
 
-    /// The bytes of a send that is complete, and how many were sent before it.
-    pub(super) fn take_back(&mut self, completed: Completed) -> Option<Lent> {
-        if completed.more { None } else { self.lent.remove(&completed.what) }
+    /// The bytes of a completed send, and how many were sent before it.
+    pub(super) fn take_back(&mut self, completed: Completed) -> Option<InFlight> {
+        if completed.more { None } else { self.in_flight.remove(&completed.id) }
     }
 
-    /// Connect a socket to that address.
-    pub(super) fn connect(&mut self, fd: RawFd, address: &[u8], what: u64) {
+    /// Connect a socket to an address.
+    pub(super) fn connect(&mut self, fd: RawFd, address: &[u8], id: u64) {
         let arena = self.arena();
-        let mut piece = arena.begin();
+        let mut piece = arena.start();
         arena.append(&mut piece, address);
         let at = arena.bytes(piece).as_ptr();
         let entry = opcode::Connect::new(Fd(fd), at.cast(), address.len() as u32).build();
-        // SAFETY: the kernel copies the address when it takes the request in, and it stays in the
-        // arena until all that is queued was submitted.
-        unsafe { self.queue(&entry.user_data(what)) };
+        // SAFETY: the kernel copies the address at submission, and it stays in the arena until
+        // everything queued was submitted.
+        unsafe { self.queue(&entry.user_data(id)) };
     }
 
     /// Queue a request.
     ///
     /// # Safety
-    /// What it points to must stay until it is submitted or, where it completes later, until then.
+    /// The memory that it points to must stay valid until the submission or, if the kernel needs it
+    /// longer, until the completion.
     ///
     /// # Panics
-    /// Where the queue is full and the kernel takes nothing more.
+    /// If the queue is full and the kernel accepts nothing more.
     #[inline]
     unsafe fn queue(&mut self, entry: &squeue::Entry) {
-        // SAFETY: as asked of the caller.
+        // SAFETY: the caller guarantees it.
         if let Err(e) = unsafe { self.try_queue(entry) } {
-            takes_no_more(&e);
+            panic_refused(&e);
         }
     }
 
-    /// Queue a request, or return why the kernel takes nothing more.
+    /// Queue a request, or return why the kernel accepts nothing more.
     ///
     /// # Safety
-    /// As of [`Ring::queue`], unless it fails.
+    /// Like [`Ring::queue`], unless it fails.
     #[inline]
     unsafe fn try_queue(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         loop {
-            // SAFETY: as asked of the caller.
+            // SAFETY: the caller guarantees it.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return Ok(());
             }
@@ -267,13 +267,13 @@ impl Ring {
         }
     }
 
-    /// Hand over all that is queued, without waiting for what comes of it.
+    /// Submit everything queued, without waiting for completions.
     ///
     /// # Panics
-    /// Where the kernel takes nothing more. There is then no way on for this thread.
+    /// If the kernel accepts nothing more. This thread then cannot continue.
     pub(super) fn submit(&mut self) {
         if let Err(e) = self.try_submit() {
-            takes_no_more(&e);
+            panic_refused(&e);
         }
     }
 
@@ -282,20 +282,20 @@ impl Ring {
         while !self.ring.submission().is_empty() {
             let Err(e) = self.ring.submit() else { continue };
             let began = *since.get_or_insert_with(Instant::now);
-            if !passes(&e) || began.elapsed() > REFUSAL_LIMIT {
+            if !is_temporary(&e) || began.elapsed() > REFUSAL_LIMIT {
                 return Err(e);
             }
-            // EBUSY ends when completions are taken, a shortage of memory by itself.
+            // EBUSY ends when completions are taken, a memory shortage by itself.
             self.done.extend(self.ring.completion());
             std::thread::sleep(REFUSAL_PAUSE);
         }
         Ok(())
     }
 
-    /// Begin the next batch, with the completions that are there.
+    /// Start the next batch with the available completions.
     pub(super) fn next_batch(&mut self) {
-        // All of the last batch is submitted, so that what became of its sends is known to this
-        // one, and nothing needs the arena of the one before.
+        // Submit the last batch, so that this batch has the results of its sends, and nothing needs
+        // the arena of the batch before it.
         if !self.ring.submission().is_empty() {
             self.submit();
         }
@@ -304,7 +304,7 @@ impl Ring {
             if !self.ring.submission().cq_overflow() {
                 break;
             }
-            // The kernel keeps completions that did not fit. It hands them out now that there is
+            // The kernel keeps completions that did not fit. It returns them now that there is
             // room.
             self.poll(Span::ZERO);
         }
@@ -322,17 +322,17 @@ impl Ring {
         };
         self.next += 1;
         let (flags, result) = (c.flags(), c.result());
-        Some(Completed { what: c.user_data(), result, more: cqueue::more(flags), flags })
+        Some(Completed { id: c.user_data(), result, more: cqueue::more(flags), flags })
     }
 
-    /// Stop all that is in flight; whether the kernel says that nothing is left. Completions are
-    /// there for [`Ring::next`].
+    /// Cancel everything in flight. Returns whether the kernel confirms that nothing is left.
+    /// [`Ring::next`] returns the completions.
     pub(super) fn stop_all(&mut self) -> bool {
         if self.try_submit().is_err() {
             return false;
         }
-        // What was cancelled by its name is gone first, or the search for the rest would be among
-        // all of it again and again.
+        // First take the completions of requests canceled by ID; otherwise each search for the rest
+        // would go through all of them.
         loop {
             let before = self.done.len();
             let _ = self.enter(0, Span::ZERO);
@@ -343,8 +343,8 @@ impl Ring {
         }
         for _ in 0..STOPS {
             let stopped = cancel_everything(self.ring.as_raw_fd());
-            // Cancelled requests complete when the kernel is entered. Where that fails, they have
-            // no completion, and so keep their memory.
+            // Canceled requests complete when the kernel is entered. If that fails, they have no
+            // completion, and so keep their memory.
             let _ = self.enter(0, Span::ZERO);
             self.done.extend(self.ring.completion());
             match stopped.map_err(|e| e.raw_os_error()) {
@@ -356,14 +356,14 @@ impl Ring {
         false
     }
 
-    /// Submit and wait. ETIME is the time that was asked for; EINTR is seen by whoever looks at the
-    /// stop flag; EBUSY and EAGAIN pass once completions are taken.
+    /// Submit and wait. ETIME is the requested timeout; after EINTR the caller checks the stop
+    /// flag; EBUSY and EAGAIN end once completions are taken.
     #[inline]
     fn enter_or_give_up(&mut self, want: usize, at_most: Span) {
         if let Err(e) = self.enter(want, at_most)
-            && !passes(&e)
+            && !is_temporary(&e)
         {
-            panic!("io_uring cannot be waited for any more: {e}");
+            panic!("waiting for io_uring failed: {e}");
         }
     }
 
@@ -373,27 +373,27 @@ impl Ring {
         self.ring.submitter().submit_with_args(want, &SubmitArgs::new().timespec(&limit))
     }
 
-    /// The driver's sends must be decided when their submission returns: taken whole without a
-    /// completion, or taken in part, or not at all, with a completion that says how far. Fill a
-    /// socket pair and see.
+    /// The driver's sends must finish when their submission returns: completely without a
+    /// completion, or partially or not at all with a completion that reports how much. Fill a
+    /// socket pair to check that.
     fn check_short_sends(&mut self) -> io::Result<()> {
         const WHOLE: usize = 4 << 20;
         let (from, mut to) = UnixStream::pair()?;
         to.set_nonblocking(true)?;
         let data = vec![7_u8; WHOLE];
         let entry = send_at_once(from.as_raw_fd(), &data).user_data(1);
-        // SAFETY: `data` lives until the request is submitted; were it not decided then, the last
-        // lines would leak it.
+        // SAFETY: `data` lives until the request is submitted; if the send does not finish then,
+        // the last lines leak it.
         unsafe { self.queue(&entry) };
         let submitted = self.try_submit();
         self.done.extend(self.ring.completion());
-        let mut there = 0;
+        let mut available = 0;
         let mut buf = vec![0; 1 << 16];
         while let Ok(n @ 1..) = to.read(&mut buf) {
-            there += n;
+            available += n;
         }
         let is_as_wanted = match self.done.as_slice() {
-            [one] => one.result() > 0 && one.result() as usize == there && there < WHOLE,
+            [one] => one.result() > 0 && one.result() as usize == available && available < WHOLE,
             _ => false,
         };
         self.done.clear();
@@ -407,21 +407,21 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        let is_over = self.stop_all();
+        let is_idle = self.stop_all();
         while let Some(completed) = self.next() {
             drop(self.take_back(completed));
         }
         // Without a completion the kernel may still read them.
-        std::mem::forget(std::mem::take(&mut self.lent));
-        if !is_over {
+        std::mem::forget(std::mem::take(&mut self.in_flight));
+        if !is_idle {
             self.buffers.leak();
             std::mem::forget(std::mem::take(&mut self.arenas));
         }
     }
 }
 
-/// Cancel everything that is in flight; how many requests that were. The crate's own function does
-/// not return that number.
+/// Cancel everything in flight. Returns the number of requests, which the crate's own function does
+/// not return.
 fn cancel_everything(ring: RawFd) -> io::Result<u64> {
     /// `struct io_uring_sync_cancel_reg`.
     #[repr(C)]
@@ -446,22 +446,22 @@ fn cancel_everything(ring: RawFd) -> io::Result<u64> {
     u64::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
-/// There is no way on for this thread. What the kernel may still use is leaked on the way out.
+/// This thread cannot continue. Memory that the kernel may still use is leaked while unwinding.
 #[cold]
-fn takes_no_more(e: &io::Error) -> ! {
-    panic!("io_uring takes no more requests: {e}");
+fn panic_refused(e: &io::Error) -> ! {
+    panic!("io_uring accepts no more requests: {e}");
 }
 
-/// Whether a refusal to take requests may be over soon.
-fn passes(e: &io::Error) -> bool {
+/// Whether a refusal may be temporary.
+fn is_temporary(e: &io::Error) -> bool {
     matches!(
         e.raw_os_error(),
         Some(libc::EINTR | libc::EAGAIN | libc::EBUSY | libc::ENOMEM | libc::ETIME)
     )
 }
 
-/// The sizes that are tried. Where memory is limited, a large ring is nobody's: few of them would
-/// leave nothing to the threads that come after them.
+/// The sizes to try. If memory is limited, skip the largest: a few rings of that size would leave
+/// nothing for other threads.
 fn sizes(ring_memory: Option<u64>) -> &'static [(u32, u32)] {
     const LITTLE: u64 = 64 << 20;
     if ring_memory.is_some_and(|bytes| bytes < LITTLE) { &SIZES[1..] } else { &SIZES }
@@ -494,11 +494,11 @@ fn of_size((requests, completions): (u32, u32)) -> io::Result<IoUring> {
 impl Poll for Ring {
     #[inline]
     fn poll(&mut self, at_most: Span) -> usize {
-        let there = self.ring.completion().len();
+        let available = self.ring.completion().len();
         let queued = !self.ring.submission().is_empty();
-        // The kernel raises a flag in shared memory when it has something, so that looking costs no
-        // call.
-        if at_most == Span::ZERO || there > 0 {
+        // The kernel sets a flag in shared memory when it has completions, so checking costs no
+        // system call.
+        if at_most == Span::ZERO || available > 0 {
             let raised = {
                 let sq = self.ring.submission();
                 sq.taskrun() || sq.cq_overflow()
@@ -513,7 +513,7 @@ impl Poll for Ring {
     }
 }
 
-/// A send that is decided at submission: all of it or, with a completion, less.
+/// A send that finishes at submission: completely or, with a completion, partially.
 #[inline]
 fn send_at_once(fd: RawFd, data: &[u8]) -> squeue::Entry {
     let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL | libc::MSG_DONTWAIT;

@@ -1,4 +1,4 @@
-//! What the ring does with memory where the kernel refuses, and where it does not.
+//! The ring's memory, with and without refusals of the kernel.
 
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use super::super::buffers::FREED;
 use super::*;
 
 #[test]
-fn a_ring_is_as_large_as_there_is_memory_for() {
+fn ring_has_the_largest_size_that_fits_into_memory() {
     let refused = |errno, least| {
         let tried = RefCell::new(Vec::new());
         let made = largest(&SIZES, |(requests, _)| {
@@ -25,12 +25,12 @@ fn a_ring_is_as_large_as_there_is_memory_for() {
     assert_eq!(refused(libc::EPERM, 1_024), (Err(Some(libc::EPERM)), vec![4_096]));
 }
 
-/// From now on, a system call of this thread fails with that error.
+/// From now on, make a system call of this thread fail with this error.
 pub(in super::super) fn forbid(call: libc::c_long, errno: i32) {
     let stmt = |code, k| libc::sock_filter { code, jt: 0, jf: 0, k };
     let is_call = libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: call as u32 };
     let refuse = libc::SECCOMP_RET_ERRNO | errno as u32;
-    // Load the number of the call, compare, refuse, allow.
+    // Load the system call number, compare, refuse, allow.
     let mut filter =
         [stmt(0x20, 0), is_call, stmt(0x06, refuse), stmt(0x06, libc::SECCOMP_RET_ALLOW)];
     let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
@@ -42,7 +42,7 @@ pub(in super::super) fn forbid(call: libc::c_long, errno: i32) {
     }
 }
 
-/// In a thread of its own, with a ring, where the kernel gives one.
+/// Run `test` in a new thread with a ring, if the kernel allows one.
 fn with_ring(test: impl FnOnce(Ring) + Send + 'static) {
     let run = || match Ring::new() {
         Ok(ring) => test(ring),
@@ -68,8 +68,8 @@ fn frees_its_memory_when_nothing_is_in_flight() {
         let filled = ring.next().unwrap().filled().unwrap();
         assert_eq!(ring.buffers().received(&filled), b"hello");
         ring.buffers().give_back(filled);
-        assert!(ring.stop_all(), "the receive that stands can be stopped");
-        assert_eq!(ring.next().map(|c| (c.what(), c.more)), Some((1, false)));
+        assert!(ring.stop_all(), "the active receive can be canceled");
+        assert_eq!(ring.next().map(|c| (c.id(), c.more)), Some((1, false)));
         drop(ring);
         assert_eq!(FREED.get(), 1);
     });
@@ -83,7 +83,7 @@ fn leaks_receive_buffers_when_the_receive_cannot_be_stopped() {
         assert!(!ring.stop_all());
         drop(ring);
         assert_eq!(FREED.get(), 0, "the kernel may still write to them");
-        // What comes now harms nobody.
+        // Data that arrives now does no harm.
         let _ = b.write_all(b"late");
     });
 }
@@ -94,7 +94,7 @@ fn keeps_the_bytes_of_a_send_until_it_completes() {
         let (a, mut b) = UnixStream::pair().unwrap();
         ring.send_slowly(a.as_raw_fd(), vec![7; 4 << 20], 1, 9);
         ring.submit();
-        assert_eq!(ring.lent.len(), 1, "more than fits is in flight");
+        assert_eq!(ring.in_flight.len(), 1, "more than fits into the socket is in flight");
         let reader = std::thread::spawn(move || {
             let mut all = vec![0; (4 << 20) - 1];
             b.read_exact(&mut all).unwrap();
@@ -104,29 +104,29 @@ fn keeps_the_bytes_of_a_send_until_it_completes() {
             ring.poll(Span::from_secs(5));
             ring.next_batch();
             if let Some(c) = ring.next() {
-                assert_eq!((c.what(), c.result), (9, (4 << 20) - 1));
+                assert_eq!((c.id(), c.result), (9, (4 << 20) - 1));
                 break ring.take_back(c).unwrap();
             }
         };
         assert_eq!((sent.0.len(), sent.1), (4 << 20, 1));
         assert!(reader.join().unwrap());
-        assert!(ring.lent.is_empty());
+        assert!(ring.in_flight.is_empty());
     });
 }
 
 #[test]
-#[should_panic(expected = "two sends of one name")]
-fn refuses_a_second_send_of_the_same_name() {
-    let Ok(mut ring) = Ring::new() else { panic!("no io_uring: two sends of one name") };
+#[should_panic(expected = "two sends with the same ID")]
+fn refuses_a_second_send_with_the_same_id() {
+    let Ok(mut ring) = Ring::new() else { panic!("no io_uring: two sends with the same ID") };
     let (a, _b) = UnixStream::pair().unwrap();
     ring.send_slowly(a.as_raw_fd(), vec![1; 4 << 20], 0, 9);
     ring.send_slowly(a.as_raw_fd(), vec![2; 10], 0, 9);
 }
 
 #[test]
-fn a_full_queue_is_submitted_and_loses_nothing() {
+fn full_queue_is_submitted_without_losses() {
     with_ring(|mut ring| {
-        // More than the largest queue has room for; each completes, as there is nothing to cancel.
+        // More than the largest queue holds; each completes, because there is nothing to cancel.
         const ALL: u64 = 5_000;
         for name in 1..=ALL {
             ring.push(Request::cancel(1 << 40), name);
@@ -136,48 +136,48 @@ fn a_full_queue_is_submitted_and_loses_nothing() {
         ring.next_batch();
         while let Some(c) = ring.next() {
             assert_eq!(c.result, -libc::ENOENT);
-            names.push(c.what());
+            names.push(c.id());
         }
         assert_eq!(names, (1..=ALL).collect::<Vec<_>>());
     });
 }
 
 #[test]
-fn a_full_queue_that_is_not_taken_refuses_what_is_offered() {
+fn offer_returns_false_when_the_kernel_refuses_a_full_queue() {
     with_ring(|mut ring| {
         let (_a, _b) = pair_with_receive(&mut ring);
         forbid(libc::SYS_io_uring_enter, libc::EPERM);
         let room = ring.ring.params().sq_entries();
         let taken = (0..2 * room).filter(|_| ring.offer(Request::cancel(1), 2)).count();
-        assert_eq!(taken as u32, room, "and the rest is refused without a panic");
+        assert_eq!(taken as u32, room, "the rest is refused without a panic");
         assert!(!ring.stop_all());
         drop(ring);
-        assert_eq!(FREED.get(), 0, "the receive that stands may still be written for");
+        assert_eq!(FREED.get(), 0, "the kernel may still write for the active receive");
     });
 }
 
-/// A batch is not begun, and no arena used again, while requests wait to be submitted.
+/// While requests wait for submission, no batch starts and no arena is reused.
 #[test]
-fn gives_up_when_the_kernel_takes_no_more_requests() {
+fn panics_when_the_kernel_accepts_no_more_requests() {
     let run = || {
         let mut ring = Ring::new().unwrap();
         let (a, mut b) = UnixStream::pair().unwrap();
-        let mut piece = ring.arena().begin();
+        let mut piece = ring.arena().start();
         ring.arena().append(&mut piece, b"hello");
         ring.send_at_once(a.as_raw_fd(), piece, 2);
         forbid(libc::SYS_io_uring_enter, libc::EPERM);
         let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             ring.next_batch();
         }));
-        let said = *refused.unwrap_err().downcast::<String>().unwrap();
-        assert!(said.starts_with("io_uring takes no more requests: "), "{said}");
-        assert_eq!(ring.bytes(0, piece), b"hello", "the arena is as it was");
+        let message = *refused.unwrap_err().downcast::<String>().unwrap();
+        assert!(message.starts_with("io_uring accepts no more requests: "), "{message}");
+        assert_eq!(ring.bytes(0, piece), b"hello", "the arena is unchanged");
         drop(ring);
         assert_eq!(FREED.get(), 0);
         drop(a);
-        let mut heard = Vec::new();
-        b.read_to_end(&mut heard).unwrap();
-        assert_eq!(heard, b"", "nothing was sent");
+        let mut received = Vec::new();
+        b.read_to_end(&mut received).unwrap();
+        assert_eq!(received, b"", "nothing was sent");
     };
     if Ring::new().is_ok() {
         std::thread::spawn(run).join().unwrap();

@@ -1,7 +1,7 @@
-//! The kernel's side of SCTP sockets: numbers and structs of `linux/sctp.h`, which no crate has in
-//! full. Their sizes are held against the header's in the tests.
+//! The kernel's interface for SCTP sockets: constants and structs of `linux/sctp.h`, which no crate
+//! defines completely. The tests compare their sizes with the header's.
 
-#![expect(dead_code, reason = "a kernel struct has all its fields, whether they are read or not")]
+#![expect(dead_code, reason = "a kernel struct has all its fields, also those that are not read")]
 
 use libc::{c_int, sockaddr_storage};
 
@@ -30,16 +30,16 @@ pub(super) const EVENT: c_int = 127;
 pub(super) const CMSG_SNDINFO: c_int = 2;
 pub(super) const CMSG_RCVINFO: c_int = 3;
 
-/// A message of the kernel, not of the peer.
+/// A notification from the kernel, not a message from the peer.
 pub(super) const MSG_NOTIFICATION: c_int = 0x8000;
 pub(super) const ASSOC_CHANGE: u16 = 0x8001;
 /// States of an association in an [`AssocChange`].
 pub(super) const COMM_UP: u16 = 0;
 
-/// Instead of an association's name: all that there are, and those to come.
+/// In place of an association's ID: all current and future associations.
 pub(super) const ALL_ASSOCS: i32 = 2;
 
-/// States of a path; 0 is that of one that was given up.
+/// States of a path; 0 is a failed path.
 pub(super) const PATH_POTENTIALLY_FAILED: i32 = 1;
 pub(super) const PATH_ACTIVE: i32 = 2;
 pub(super) const PATH_UNCONFIRMED: i32 = 3;
@@ -118,7 +118,7 @@ pub(super) struct AssocStats {
     pub(super) control_in: u64,
 }
 
-/// What stands before a list of addresses.
+/// The header of a list of addresses.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct AddrsHead {
@@ -199,9 +199,9 @@ unsafe impl Plain for Event {}
 mod tests {
     use super::*;
 
-    /// What `sizeof` and `offsetof` give for the structs of `linux/sctp.h` on every 64-bit Linux.
+    /// The results of `sizeof` and `offsetof` for the structs of `linux/sctp.h` on 64-bit Linux.
     #[test]
-    fn structs_are_as_large_as_the_kernels() {
+    fn structs_have_the_kernels_sizes() {
         let sizes = [
             (size_of::<InitMsg>(), 8),
             (size_of::<RtoInfo>(), 16),

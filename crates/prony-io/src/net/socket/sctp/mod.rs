@@ -1,10 +1,9 @@
 //! The kernel's SCTP sockets (RFC 6458).
 //!
-//! A one-to-one socket is used like one of TCP: connect, listen, accept; only that each write is a
-//! message. A one-to-many socket holds many associations at once. For a driver, which waits for
-//! descriptors, each of its associations is branched off to a descriptor of its own
-//! ([`peel_off`]); up to there, and without it by [`send`] and [`receive`], it is a one-to-many
-//! socket like any other.
+//! A one-to-one socket works like a TCP socket: connect, listen, accept; but each write is a
+//! message. A one-to-many socket has many associations. Drivers wait for descriptors, so each of
+//! its associations is peeled off to a descriptor of its own ([`peel_off`]). Without that, [`send`]
+//! and [`receive`] use the one-to-many socket itself.
 
 mod abi;
 #[cfg(test)]
@@ -21,17 +20,17 @@ use socket2::{SockAddr, SockAddrStorage};
 
 use super::{Mode, Plain};
 
-/// Bytes for a list of addresses: more than any association has.
+/// The size of an address list in bytes: larger than any association needs.
 const LIST: usize = 8192;
-/// Associations that may wait to be accepted; the kernel lowers it to net.core.somaxconn.
+/// The backlog of listeners; the kernel limits it to net.core.somaxconn.
 const BACKLOG: c_int = 65_535;
-/// Bytes for the ancillary data of one message.
+/// The size of one message's ancillary data.
 const CONTROL: usize = 128;
 
-/// The name of an association on its socket; 0 where there is only one.
+/// The ID of an association on its socket; 0 if there is only one.
 pub type Assoc = i32;
 
-/// What kind of socket.
+/// The style of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// `SOCK_STREAM`: one association.
@@ -40,103 +39,103 @@ pub enum Style {
     OneToMany,
 }
 
-/// Retransmission timeouts in milliseconds; 0 in a wish = as the kernel has it.
+/// Retransmission timeouts in milliseconds; when set, 0 = kernel default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rto {
-    /// Before the first round trip is measured.
+    /// The initial timeout, before the first round trip is measured.
     pub initial: u32,
-    /// Never below.
+    /// The minimum.
     pub min: u32,
-    /// Never above.
+    /// The maximum.
     pub max: u32,
 }
 
-/// How a socket is set up beyond the kernel's defaults.
+/// Options of a socket. The defaults change nothing but `SCTP_NODELAY`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
-    /// Whether small messages wait for others, as the kernel has it; else they are sent at once.
+    /// Whether small messages are delayed (the kernel's default) instead of sent at once.
     pub nagle: bool,
     /// Retransmission timeouts of this side.
     pub rto: Rto,
 }
 
-/// What an association does when it opens; 0 = as the kernel has it.
+/// Parameters of the handshake; 0 = kernel default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
-    /// Streams towards the peer.
+    /// The number of outbound streams.
     pub out_streams: u16,
-    /// Most streams from the peer.
+    /// The maximum number of inbound streams.
     pub in_streams_max: u16,
-    /// How often the first packet is sent before the peer counts as absent.
+    /// How often to send the INIT before giving up.
     pub attempts: u16,
-    /// Most milliseconds between two of them.
+    /// The maximum interval between two attempts, in milliseconds.
     pub timeout_ms: u16,
 }
 
-/// How the other side's messages are acknowledged.
+/// When received messages are acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sack {
-    /// At the latest after so many milliseconds.
+    /// After this many milliseconds at the latest.
     pub delay_ms: u32,
-    /// And after so many packets.
+    /// After this many packets.
     pub packets: u32,
 }
 
-/// What the kernel knows of an association.
+/// The kernel's statistics of an association.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Streams from and to the peer.
+    /// The numbers of inbound and outbound streams.
     pub streams: (u16, u16),
-    /// The path in use.
+    /// The primary path.
     pub primary: Path,
     /// All paths.
     pub paths: Vec<Path>,
-    /// Chunks of data that were sent again.
+    /// The number of retransmitted data chunks.
     pub retransmitted: u64,
 }
 
-/// One address of the peer.
+/// A path to one address of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// The address.
     pub addr: SocketAddr,
-    /// Whether it answers.
+    /// The state.
     pub state: PathState,
     /// The smoothed round-trip time in milliseconds.
     pub srtt_ms: u32,
-    /// The retransmission timeout now, in milliseconds.
+    /// The current retransmission timeout in milliseconds.
     pub rto_ms: u32,
 }
 
-/// Whether a path is of use.
+/// The state of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathState {
-    /// It answers.
+    /// The peer replies on it.
     Active,
-    /// Its last timeouts are fewer than it takes to give it up (RFC 7829). Linux takes that back
-    /// for an answered heartbeat alone, which it does not send while there is something to send.
+    /// It has had timeouts, but fewer than needed to fail (RFC 7829). Linux resets this state only
+    /// when a heartbeat is acknowledged, and sends no heartbeats while there is data to send.
     PotentiallyFailed,
-    /// It was given up: more timeouts in a row than `net.sctp.path_max_retrans`.
+    /// It has failed: more consecutive timeouts than `net.sctp.path_max_retrans`.
     Failed,
-    /// It has not been tried yet.
+    /// It has not been probed yet.
     Unconfirmed,
 }
 
-/// What a one-to-many socket has brought.
+/// What a one-to-many socket has received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// A message, or a part of one.
     Data {
-        /// Bytes, from the beginning of the buffer.
+        /// The number of bytes, from the start of the buffer.
         bytes: usize,
-        /// Whose.
+        /// The association.
         assoc: Assoc,
-        /// Whether the message ends here.
+        /// Whether this is the end of the message.
         is_end: bool,
     },
-    /// An association is open.
+    /// An association has opened.
     Opened(Assoc),
-    /// The kernel told something else.
+    /// Another notification.
     Other,
 }
 
@@ -153,18 +152,18 @@ pub fn socket(style: Style, is_ipv6: bool, mode: Mode) -> io::Result<OwnedFd> {
     }
     // SAFETY: no pointers are passed.
     let fd = check(unsafe { libc::socket(family, kind, libc::IPPROTO_SCTP) })?;
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Set a new socket up.
+/// Set the options of a new socket.
 pub fn tune(fd: RawFd, tuning: &Tuning) -> io::Result<()> {
     set_nodelay(fd, !tuning.nagle)?;
     if tuning.rto == Rto::default() { Ok(()) } else { set_rto(fd, tuning.rto) }
 }
 
-/// A socket that listens on all of the addresses, of which the further ones get the port of the
-/// first. One of the style `OneToMany` tells of its associations ([`accept_from_many`]).
+/// A socket that listens on all of the addresses, with the port of the first. A `OneToMany` socket
+/// reports its associations ([`accept_from_many`]).
 pub fn listen(
     style: Style,
     addrs: &[SocketAddr],
@@ -173,7 +172,7 @@ pub fn listen(
 ) -> io::Result<OwnedFd> {
     let is_ipv6 = addrs.first().is_some_and(SocketAddr::is_ipv6);
     let fd = socket(style, is_ipv6, mode)?;
-    // Associations inherit it all.
+    // Associations inherit the options.
     tune(fd.as_raw_fd(), tuning)?;
     if style == Style::OneToMany {
         watch_associations(fd.as_raw_fd())?;
@@ -183,7 +182,7 @@ pub fn listen(
     Ok(fd)
 }
 
-/// Bind to several local addresses; the further ones get the port of the first.
+/// Bind to several local addresses, with the port of the first.
 pub fn bind(fd: &OwnedFd, addrs: &[SocketAddr]) -> io::Result<()> {
     let Some((&first, further)) = addrs.split_first() else { return Ok(()) };
     super::bind(fd, first).map_err(io::Error::from_raw_os_error)?;
@@ -196,20 +195,20 @@ pub fn bind(fd: &OwnedFd, addrs: &[SocketAddr]) -> io::Result<()> {
     bind_more(fd, &further)
 }
 
-/// Whether small messages are sent at once.
+/// The option that small messages are sent at once (`SCTP_NODELAY`).
 pub fn set_nodelay(fd: RawFd, on: bool) -> io::Result<()> {
     set(fd, abi::NODELAY, &c_int::from(on)).map(drop)
 }
 
-/// Whether small messages are sent at once.
+/// The option that small messages are sent at once (`SCTP_NODELAY`).
 pub fn nodelay(fd: RawFd) -> io::Result<bool> {
     let mut on: c_int = 0;
     get(fd, abi::NODELAY, &mut on)?;
     Ok(on != 0)
 }
 
-/// Set what is not 0 of the retransmission timeouts, for associations to come. It concerns what
-/// this side sends; the peer has its own.
+/// Set the retransmission timeouts that are not 0, for future associations. They affect only what
+/// this side sends.
 pub fn set_rto(fd: RawFd, rto: Rto) -> io::Result<()> {
     let Rto { initial, min, max } = rto;
     set(fd, abi::RTOINFO, &abi::RtoInfo { assoc: 0, initial, max, min }).map(drop)
@@ -222,14 +221,14 @@ pub fn rto(fd: RawFd) -> io::Result<Rto> {
     Ok(Rto { initial: info.initial, min: info.min, max: info.max })
 }
 
-/// Set how associations to come are opened.
-pub fn set_opening(fd: RawFd, wish: Opening) -> io::Result<()> {
-    let Opening { out_streams, in_streams_max, attempts, timeout_ms } = wish;
+/// Set the handshake parameters of future associations.
+pub fn set_opening(fd: RawFd, opening: Opening) -> io::Result<()> {
+    let Opening { out_streams, in_streams_max, attempts, timeout_ms } = opening;
     set(fd, abi::INITMSG, &abi::InitMsg { out_streams, in_streams_max, attempts, timeout_ms })
         .map(drop)
 }
 
-/// How the peer's messages are acknowledged.
+/// When the peer's messages are acknowledged.
 pub fn sack(fd: RawFd) -> io::Result<Sack> {
     let mut info = abi::SackInfo::default();
     get(fd, abi::DELAYED_SACK, &mut info)?;
@@ -241,34 +240,34 @@ pub fn bind_more(fd: RawFd, addrs: &[SocketAddr]) -> io::Result<()> {
     set_bytes(fd, abi::BINDX_ADD, &packed(addrs)).map(drop)
 }
 
-/// Give local addresses up again.
+/// Unbind local addresses.
 pub fn unbind(fd: RawFd, addrs: &[SocketAddr]) -> io::Result<()> {
     set_bytes(fd, abi::BINDX_REMOVE, &packed(addrs)).map(drop)
 }
 
-/// Open an association to a peer that has these addresses. On a socket that may not wait,
-/// `EINPROGRESS` says that it is on its way.
+/// Open an association to a peer with these addresses. On a non-blocking socket, `EINPROGRESS`
+/// means that it is in progress.
 pub fn connect(fd: RawFd, addrs: &[SocketAddr]) -> io::Result<Assoc> {
     set_bytes(fd, abi::CONNECTX, &packed(addrs))
 }
 
-/// Branch an association off a one-to-many socket: it has a descriptor of its own from then on,
-/// with what has arrived for it already.
+/// Peel an association off a one-to-many socket: it gets a descriptor of its own, with the data
+/// that has arrived for it.
 pub fn peel_off(fd: RawFd, assoc: Assoc, mode: Mode) -> io::Result<OwnedFd> {
     let wait = if mode == Mode::NonBlocking { libc::SOCK_NONBLOCK } else { 0 };
     let flags = (libc::SOCK_CLOEXEC | wait) as u32;
     let mut arg = abi::PeelOff { assoc, fd: -1, flags };
     get(fd, abi::PEELOFF_FLAGS, &mut arg)?;
-    // SAFETY: the kernel has made the descriptor for us.
+    // SAFETY: the kernel has created the descriptor for us.
     let own = unsafe { OwnedFd::from_raw_fd(arg.fd) };
-    // It has inherited the notifications, which would be read as messages.
-    let silent = abi::Event { assoc: abi::ALL_ASSOCS, kind: abi::ASSOC_CHANGE, on: 0 };
-    set(own.as_raw_fd(), abi::EVENT, &silent)?;
+    // It has inherited notifications, which would be read as messages.
+    let off = abi::Event { assoc: abi::ALL_ASSOCS, kind: abi::ASSOC_CHANGE, on: 0 };
+    set(own.as_raw_fd(), abi::EVENT, &off)?;
     Ok(own)
 }
 
-/// Open an association on a one-to-many socket and put it in the socket's place, under the same
-/// descriptor. That waits for the peer, for no longer than `limit`.
+/// Open an association on a one-to-many socket and replace that socket by it, under the same
+/// descriptor. Blocks until the association is open, at most for `limit`.
 pub fn connect_and_peel_off(
     fd: RawFd,
     addrs: &[SocketAddr],
@@ -281,34 +280,34 @@ pub fn connect_and_peel_off(
     };
     super::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, time);
     let assoc = connect(fd, addrs).map_err(|e| match e.raw_os_error() {
-        // That is how a wait ends whose time is up.
+        // The errors of a timeout.
         Some(libc::EINPROGRESS | libc::EAGAIN) => io::Error::from_raw_os_error(libc::ETIMEDOUT),
         _ => e,
     })?;
     let own = peel_off(fd, assoc, mode)?;
-    // SAFETY: no pointers; both are descriptors of ours. The old socket, which has no association
-    // left, is closed by it.
+    // SAFETY: no pointers; we own both descriptors. This closes the old socket, which has no
+    // association left.
     check(unsafe { libc::dup3(own.as_raw_fd(), fd, libc::O_CLOEXEC) }).map(drop)
 }
 
-/// Have a one-to-many socket tell which associations open and close.
+/// Enable notifications of associations that open and close.
 pub fn watch_associations(fd: RawFd) -> io::Result<()> {
     set(fd, abi::EVENT, &abi::Event { assoc: 0, kind: abi::ASSOC_CHANGE, on: 1 }).map(drop)
 }
 
-/// Have each message say whose it is. [`receive`] needs that.
-pub fn tell_senders(fd: RawFd) -> io::Result<()> {
+/// Enable the association ID of each message, which [`receive`] needs.
+pub fn enable_senders(fd: RawFd) -> io::Result<()> {
     set(fd, abi::RECVRCVINFO, &1_i32).map(drop)
 }
 
-/// The next association that a peer has opened on a listening one-to-many socket, on a descriptor
-/// of its own; an error of the kind `WouldBlock` where there is none now.
+/// The next association that a peer has opened on a listening one-to-many socket, on its own
+/// descriptor; an error of the kind `WouldBlock` if there is none now.
 pub fn accept_from_many(fd: RawFd, mode: Mode) -> io::Result<OwnedFd> {
     let mut buf = [0; 512];
     loop {
         if let Received::Opened(assoc) = receive(fd, &mut buf)? {
             match peel_off(fd, assoc, mode) {
-                // It is gone already.
+                // It has ended already.
                 Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
                 peeled => return peeled,
             }
@@ -316,7 +315,7 @@ pub fn accept_from_many(fd: RawFd, mode: Mode) -> io::Result<OwnedFd> {
     }
 }
 
-/// Send one message on the association of that name.
+/// Send one message on an association.
 pub fn send(fd: RawFd, assoc: Assoc, data: &[u8]) -> io::Result<usize> {
     let info = abi::SndInfo { assoc, ..abi::SndInfo::default() };
     let mut control = Control::new();
@@ -336,12 +335,12 @@ pub fn send(fd: RawFd, assoc: Assoc, data: &[u8]) -> io::Result<usize> {
     length(sent)
 }
 
-/// Receive once, as far as it fits into `buf`.
+/// Receive once, at most `buf.len()` bytes.
 pub fn receive(fd: RawFd, buf: &mut [u8]) -> io::Result<Received> {
     let mut control = Control::new();
     let mut part = iovec(buf.as_mut_ptr(), buf.len());
     let mut message = control.message(&mut part);
-    // SAFETY: the buffers are writable for the lengths that the message names.
+    // SAFETY: the buffers are writable for the lengths in the message.
     let bytes = length(unsafe { libc::recvmsg(fd, &raw mut message, 0) })?;
     if message.msg_flags & abi::MSG_NOTIFICATION != 0 {
         return Ok(notification(&buf[..bytes]));
@@ -350,16 +349,16 @@ pub fn receive(fd: RawFd, buf: &mut [u8]) -> io::Result<Received> {
     Ok(Received::Data { bytes, assoc: sender(&message).unwrap_or(0), is_end })
 }
 
-/// What the kernel knows of an association.
+/// The kernel's statistics of an association.
 pub fn status(fd: RawFd, assoc: Assoc) -> io::Result<Status> {
-    // SAFETY: the struct is made of integers, for which all zeros is a value.
+    // SAFETY: the struct consists of integers, for which all zeros is a valid value.
     let mut raw: abi::AssocStatus = unsafe { std::mem::zeroed() };
     raw.assoc = assoc;
     get(fd, abi::STATUS, &mut raw)?;
     // SAFETY: as above.
     let mut stats: abi::AssocStats = unsafe { std::mem::zeroed() };
     stats.assoc = assoc;
-    // Kernels before 3.8 do not count.
+    // Kernels before 3.8 have no such counter.
     let retransmitted =
         get(fd, abi::GET_ASSOC_STATS, &mut stats).map_or(0, |()| stats.retransmitted);
     let paths = peer_addrs(fd, assoc)?.into_iter().map(|addr| path(fd, assoc, addr));
@@ -381,7 +380,7 @@ pub fn local_addrs(fd: RawFd, assoc: Assoc) -> io::Result<Vec<SocketAddr>> {
     addrs(fd, abi::GET_LOCAL_ADDRS, assoc)
 }
 
-/// The settings of a socket and, where its association is still open, what became of that, with its
+/// The settings of a socket and, while its association is open, the association's statistics and
 /// paths.
 pub(crate) fn facts(fd: RawFd) -> io::Result<(Sctp, Vec<Path>)> {
     let (rto, sack) = (rto(fd)?, sack(fd)?);
@@ -396,25 +395,25 @@ pub(crate) fn facts(fd: RawFd) -> io::Result<(Sctp, Vec<Path>)> {
         ..Sctp::default()
     };
     let Ok(status) = status(fd, 0) else { return Ok((settings, Vec::new())) };
-    let are = |state| status.paths.iter().filter(|p| p.state == state).count() as u64;
+    let count_of = |state| status.paths.iter().filter(|p| p.state == state).count() as u64;
     let facts = Sctp {
         retransmits: status.retransmitted,
         paths: u32::try_from(status.paths.len()).unwrap_or(u32::MAX),
-        paths_failed: are(PathState::Failed),
-        paths_potentially_failed: are(PathState::PotentiallyFailed),
+        paths_failed: count_of(PathState::Failed),
+        paths_potentially_failed: count_of(PathState::PotentiallyFailed),
         ..settings
     };
     Ok((facts, status.paths))
 }
 
-/// The paths of an association as they are now; none of one that is over.
+/// The current paths of an association; empty after its end.
 pub(crate) fn paths(fd: RawFd, assoc: Assoc) -> Vec<Path> {
     let addrs = peer_addrs(fd, assoc).unwrap_or_default().into_iter();
     addrs.filter_map(|addr| path(fd, assoc, addr).ok()).collect()
 }
 
 fn path(fd: RawFd, assoc: Assoc, addr: SocketAddr) -> io::Result<Path> {
-    // SAFETY: the struct is made of integers, for which all zeros is a value.
+    // SAFETY: the struct consists of integers, for which all zeros is a valid value.
     let mut raw: abi::PathInfo = unsafe { std::mem::zeroed() };
     raw.assoc = assoc;
     let bytes = packed(&[addr]);
@@ -430,7 +429,7 @@ fn path(fd: RawFd, assoc: Assoc, addr: SocketAddr) -> io::Result<Path> {
 fn path_of(raw: &abi::PathInfo) -> io::Result<Path> {
     let addr = raw.addr;
     let size = size_of_addr(addr.ss_family)?;
-    // SAFETY: an address of that family is readable there.
+    // SAFETY: the storage contains an address of that family.
     let bytes = unsafe { std::slice::from_raw_parts((&raw const addr).cast::<u8>(), size) };
     let state = match raw.state {
         abi::PATH_ACTIVE => PathState::Active,
@@ -449,31 +448,31 @@ fn addrs(fd: RawFd, name: c_int, assoc: Assoc) -> io::Result<Vec<SocketAddr>> {
     let mut rest = &buf[size_of::<abi::AddrsHead>()..];
     let mut list = Vec::new();
     for _ in 0..count {
-        let [a, b, ..] = *rest else { return Err(strange()) };
+        let [a, b, ..] = *rest else { return Err(unknown_family()) };
         let size = size_of_addr(u16::from_ne_bytes([a, b]))?;
-        let (one, more) = rest.split_at_checked(size).ok_or_else(strange)?;
+        let (one, more) = rest.split_at_checked(size).ok_or_else(unknown_family)?;
         list.push(read_addr(one)?);
         rest = more;
     }
     Ok(list)
 }
 
-/// One `sockaddr_in` or `sockaddr_in6`. An IPv6 socket may speak with IPv4 peers: their addresses
-/// are told as such.
+/// Parses a `sockaddr_in` or `sockaddr_in6`. An IPv4 address mapped to IPv6 is returned as IPv4.
 fn read_addr(bytes: &[u8]) -> io::Result<SocketAddr> {
     let mut storage = SockAddrStorage::zeroed();
-    assert!(bytes.len() <= size_of::<SockAddrStorage>(), "a socket address has 128 bytes at most");
-    // SAFETY: the storage has room, any bytes are a value of it, and the length is what is filled.
+    assert!(bytes.len() <= size_of::<SockAddrStorage>(), "a socket address has at most 128 bytes");
+    // SAFETY: the storage has room, any bytes are a valid value of it, and the length is the filled
+    // part.
     let addr = unsafe {
         let to = (&raw mut storage).cast::<u8>();
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         SockAddr::new(storage, bytes.len() as socklen_t)
     };
-    let addr = addr.as_socket().ok_or_else(strange)?;
+    let addr = addr.as_socket().ok_or_else(unknown_family)?;
     Ok(SocketAddr::new(addr.ip().to_canonical(), addr.port()))
 }
 
-/// Addresses one behind the other, each as long as its family has it.
+/// Concatenates addresses, each with the size of its family.
 fn packed(addrs: &[SocketAddr]) -> Vec<u8> {
     let mut all = Vec::new();
     for addr in addrs {
@@ -490,18 +489,21 @@ fn size_of_addr(family: u16) -> io::Result<usize> {
     match c_int::from(family) {
         libc::AF_INET => Ok(size_of::<libc::sockaddr_in>()),
         libc::AF_INET6 => Ok(size_of::<libc::sockaddr_in6>()),
-        _ => Err(strange()),
+        _ => Err(unknown_family()),
     }
 }
 
-fn strange() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the kernel told an address of no known family")
+fn unknown_family() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "the kernel returned an address of an unknown family",
+    )
 }
 
-/// Whose message it is, from its ancillary data.
+/// The association of a message, from its ancillary data.
 fn sender(message: &libc::msghdr) -> Option<Assoc> {
-    // SAFETY: the message was filled by recvmsg, whose headers CMSG_* walk; an RcvInfo that is
-    // announced is there in full.
+    // SAFETY: recvmsg has filled in the message, whose headers CMSG_* walk; a header for an RcvInfo
+    // is followed by a complete one.
     unsafe {
         let mut head = libc::CMSG_FIRSTHDR(message);
         while !head.is_null() {
@@ -518,7 +520,7 @@ fn notification(bytes: &[u8]) -> Received {
     if bytes.len() < size_of::<abi::AssocChange>() {
         return Received::Other;
     }
-    // SAFETY: there are as many bytes, and any are a value of the struct.
+    // SAFETY: there are enough bytes, and any are a valid value of the struct.
     let change = unsafe { bytes.as_ptr().cast::<abi::AssocChange>().read_unaligned() };
     match (change.kind, change.state) {
         (abi::ASSOC_CHANGE, abi::COMM_UP) => Received::Opened(change.assoc),
@@ -526,7 +528,7 @@ fn notification(bytes: &[u8]) -> Received {
     }
 }
 
-/// Room for ancillary data, aligned as it must be.
+/// A buffer for ancillary data with the required alignment.
 #[repr(C, align(8))]
 struct Control {
     bytes: [u8; CONTROL],
@@ -564,11 +566,11 @@ fn set_bytes(fd: RawFd, name: c_int, value: &[u8]) -> io::Result<c_int> {
     check(unsafe { libc::setsockopt(fd, abi::LEVEL, name, data, value.len() as socklen_t) })
 }
 
-/// Read an option; what is in `value` tells the kernel which association is meant.
+/// Read an option; `value` selects the association for the kernel.
 fn get<T: Plain>(fd: RawFd, name: c_int, value: &mut T) -> io::Result<()> {
     let mut len = size_of::<T>() as socklen_t;
     let data = std::ptr::from_mut(value).cast();
-    // SAFETY: the value is writable for its size, and any bytes are a value of it (`Plain`).
+    // SAFETY: the value is writable for its size, and any bytes are a valid value of it (`Plain`).
     check(unsafe { libc::getsockopt(fd, abi::LEVEL, name, data, &raw mut len) }).map(drop)
 }
 

@@ -1,5 +1,5 @@
-//! Against the kernel's own SCTP. Most kernels have none loaded: `cargo xtask sctp` runs these
-//! tests in a guest that has, and demands there (by a variable) that none is left out.
+//! Tests of the kernel's SCTP. Most kernels have not loaded it: `cargo xtask sctp` runs these tests
+//! in a guest that has, and sets a variable that forbids skipping them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use super::super::{self as socket, Read, Written};
 use super::*;
 
-/// Whether this kernel has SCTP; where it has not, the test is left out, and says so.
-fn kernel_has_none() -> bool {
+/// Returns true, after a note, if this kernel has no SCTP and the test must be skipped.
+fn kernel_has_no_sctp() -> bool {
     let Err(e) = socket(Style::OneToOne, false, Mode::Blocking) else { return false };
-    let demanded = std::env::var_os("PRONY_TEST_SCTP").is_some();
-    assert!(!demanded, "PRONY_TEST_SCTP is set, but this kernel has no SCTP: {e}");
-    eprintln!("left out, since this kernel has no SCTP ({e}): cargo xtask sctp runs it in a guest");
+    let is_required = std::env::var_os("PRONY_TEST_SCTP").is_some();
+    assert!(!is_required, "PRONY_TEST_SCTP is set, but this kernel has no SCTP: {e}");
+    eprintln!("skipped: this kernel has no SCTP ({e}); cargo xtask sctp runs the test in a guest");
     true
 }
 
@@ -22,11 +22,11 @@ fn local(host: u8, port: u16) -> SocketAddr {
     (Ipv4Addr::new(127, 0, 0, host), port).into()
 }
 
-/// A listening socket on 127.0.0.1 and its further hosts, and its port.
+/// A listening socket on 127.0.0.1 and further hosts, and its port.
 fn listener(style: Style, further: &[u8]) -> (OwnedFd, u16) {
     let addrs: Vec<_> = [1].iter().chain(further).map(|&host| local(host, 0)).collect();
     let fd = listen(style, &addrs, Mode::Blocking, &Tuning::default()).expect("a listener");
-    tell_senders(fd.as_raw_fd()).expect("names of senders");
+    enable_senders(fd.as_raw_fd()).expect("names of senders");
     let port = local_addrs(fd.as_raw_fd(), 0).expect("addresses")[0].port();
     (fd, port)
 }
@@ -69,11 +69,11 @@ fn write_all(fd: &OwnedFd, data: &[u8]) {
     assert_eq!(socket::write(fd, data), Written::Taken(data.len()));
 }
 
-/// Both styles, in all combinations, with messages of every power of two up to 65,536 bytes and one
-/// more: each comes back as it was sent.
+/// Both styles, in all combinations, with messages of every power of two up to 65,536 bytes and
+/// 65,537 bytes: each comes back unchanged.
 #[test]
-fn messages_come_back_in_every_combination_of_styles() {
-    if kernel_has_none() {
+fn messages_are_echoed_in_all_combinations_of_styles() {
+    if kernel_has_no_sctp() {
         return;
     }
     let styles = [Style::OneToOne, Style::OneToMany];
@@ -93,14 +93,14 @@ fn messages_come_back_in_every_combination_of_styles() {
             assert!(read_all(&fd, size) == message, "{size} bytes, {client:?} to {server:?}");
         }
         drop(fd);
-        echo.join().expect("an orderly end of the peer");
+        echo.join().expect("the peer ends without an error");
     }
 }
 
-/// One socket, several associations, each message answered on the one that it came from.
+/// One socket, several associations: each message is answered on its own association.
 #[test]
 fn one_socket_serves_many_associations() {
-    if kernel_has_none() {
+    if kernel_has_no_sctp() {
         return;
     }
     let (server, port) = listener(Style::OneToMany, &[]);
@@ -127,8 +127,8 @@ fn one_socket_serves_many_associations() {
 }
 
 #[test]
-fn associations_have_all_addresses_of_both_sides() {
-    if kernel_has_none() {
+fn associations_use_all_addresses_of_both_sides() {
+    if kernel_has_no_sctp() {
         return;
     }
     for style in [Style::OneToOne, Style::OneToMany] {
@@ -162,11 +162,11 @@ fn sorted(list: io::Result<Vec<SocketAddr>>) -> Vec<SocketAddr> {
     list
 }
 
-/// What is set is read back, and holds for the association; what is not set is the kernel's: 3 s, 1
-/// s, 60 s, and an acknowledgement after 200 ms or two packets (RFC 9260, 16).
+/// Options that were set are read back and apply to the association. The others have the kernel's
+/// defaults: 3 s, 1 s, 60 s, and an acknowledgement after 200 ms or two packets (RFC 9260, 16).
 #[test]
 fn options_are_set_and_read_back() {
-    if kernel_has_none() {
+    if kernel_has_no_sctp() {
         return;
     }
     let (_listening, port) = listener(Style::OneToOne, &[]);
@@ -186,13 +186,14 @@ fn options_are_set_and_read_back() {
     assert_eq!((status.streams.1, status.primary.rto_ms), (3, 20));
     set_rto(fd, Rto { min: 10, ..Rto::default() }).expect("one of them");
     assert_eq!(rto(fd).expect("timeouts"), Rto { initial: 20, min: 10, max: 20 });
-    assert!(set_rto(fd, Rto { min: 500, max: 20, initial: 0 }).is_err(), "more than the most");
+    assert!(set_rto(fd, Rto { min: 500, max: 20, initial: 0 }).is_err(), "min above max");
 }
 
-/// Nobody listens: refused at once; an aborted association is an error and no end of the stream.
+/// Without a listener, a connect is refused at once. An abort is an error, not the end of the
+/// stream.
 #[test]
-fn refusals_and_aborts_are_told() {
-    if kernel_has_none() {
+fn refused_and_aborted_associations_are_errors() {
+    if kernel_has_no_sctp() {
         return;
     }
     let (listening, port) = listener(Style::OneToOne, &[]);
@@ -203,7 +204,7 @@ fn refusals_and_aborts_are_told() {
     assert_eq!(socket::read(&client, &mut [0; 10]), Read::Dead(libc::ECONNRESET));
     for style in [Style::OneToOne, Style::OneToMany] {
         let fd = socket(style, false, Mode::Blocking).expect("a socket");
-        let begun = Instant::now();
+        let start = Instant::now();
         let limit = Duration::from_secs(5);
         let refused = match style {
             Style::OneToOne => connect(fd.as_raw_fd(), &[local(1, port)]).map(drop),
@@ -211,8 +212,8 @@ fn refusals_and_aborts_are_told() {
                 connect_and_peel_off(fd.as_raw_fd(), &[local(1, port)], Mode::Blocking, limit)
             }
         };
-        let e = refused.expect_err("nobody is there");
+        let e = refused.expect_err("there is no listener");
         assert_eq!(e.raw_os_error(), Some(libc::ECONNREFUSED), "{style:?}");
-        assert!(begun.elapsed() < limit);
+        assert!(start.elapsed() < limit);
     }
 }

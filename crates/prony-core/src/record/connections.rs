@@ -1,0 +1,70 @@
+//! Statistics of connections.
+
+use serde::{Deserialize, Serialize};
+
+use super::hist::Hist;
+use super::merge::{add, add_each, greatest, merge_fields};
+use super::{Recorder, wire};
+use crate::fault::Fault;
+use crate::units::Nanos;
+
+/// The connections of a section; each belongs to the section in which its connect started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Connections {
+    /// From the start of the connect to the close; closed connections that carried at least one
+    /// reply.
+    pub lifetimes: Hist,
+    /// Connections that ended by a fault, each once regardless of its number of requests; by fault.
+    #[serde(with = "wire::by_fault")]
+    pub faults: [u64; Fault::COUNT],
+    /// The maximum number of connections that were open or opening (when merged, the sum of the
+    /// workers' maxima).
+    pub open_max: u64,
+    /// The maximum number of connections requested in one turn of an event loop (of any worker).
+    pub opening_max: u64,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { lifetimes: Hist::new(), faults: [0; Fault::COUNT], open_max: 0, opening_max: 0 }
+    }
+}
+
+impl Connections {
+    /// Add the statistics of another worker.
+    pub fn merge(&mut self, other: &Self) {
+        merge_fields!(self, other, {
+            lifetimes: Hist::merge,
+            faults: add_each,
+            open_max: add,
+            opening_max: greatest,
+        });
+    }
+
+    /// Connections that ended by `fault`.
+    pub fn fault(&self, fault: Fault) -> u64 {
+        self.faults[fault as usize]
+    }
+}
+
+impl Recorder {
+    /// A connect starts.
+    pub fn connecting(&mut self, now: Nanos) {
+        self.section(now).tally.connects += 1;
+    }
+
+    /// A connection with a connect that started at `started` ended by `fault`.
+    pub fn connection_failed(&mut self, started: Nanos, fault: Fault) {
+        self.section(started).tally.connections.faults[fault as usize] += 1;
+    }
+
+    /// A connection that carried at least one reply was closed.
+    pub fn connection_closed(&mut self, started: Nanos, now: Nanos) {
+        self.section(started).tally.connections.lifetimes.record(now.since(started));
+    }
+
+    /// Set the maximum number of connections.
+    pub fn open_max(&mut self, n: u64) {
+        self.main.tally.connections.open_max = n;
+    }
+}

@@ -1,0 +1,368 @@
+//! Whether thresholds are met: each by its figure and the figure's 95 % confidence interval.
+//!
+//! A figure that is a fact of the run (a count, a maximum, the load on the meter) is compared as it
+//! is. Any other one is an estimate of how the target behaves, and decides nothing while its limit
+//! lies inside its interval. `docs/terms.md` says where each interval comes from.
+
+mod sequential;
+
+use serde::{Deserialize, Serialize};
+
+use super::Summary;
+use super::confidence::{Confidence, Interval, NoInterval, t_quantile};
+use crate::fault::{Fault, FaultClass};
+use crate::record::Tally;
+use crate::record::hist::Hist;
+use crate::record::series::Cell;
+use crate::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
+use crate::units::{Nanos, Span};
+pub use sequential::Sequential;
+
+/// The fewest intervals of the series from which a variance is estimated.
+const CELLS_LEAST: usize = 8;
+/// Into how many batches they are joined at most.
+const BATCHES_MAX: usize = 32;
+/// Degrees of freedom where the variance is that of independent events.
+const KNOWN: f64 = 1e9;
+
+/// What a threshold comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// The whole interval keeps to it.
+    Met,
+    /// No part of the interval does.
+    Missed,
+    /// The limit lies inside the interval, or there is none.
+    Undecided,
+}
+
+/// A threshold that was decided, or could not be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// What was asked.
+    pub threshold: Threshold,
+    /// The figure in the threshold's unit; `None` where the run has none.
+    pub value: Option<f64>,
+    /// Its 95 % confidence interval; `None` where the figure is exact, or has none.
+    pub interval: Option<Interval>,
+    /// Why an estimate has no interval.
+    pub no_interval: Option<NoInterval>,
+    /// Whether the threshold is met.
+    pub outcome: Outcome,
+}
+
+/// A figure and how well it is known.
+struct Known {
+    value: Option<f64>,
+    /// `Ok(None)`: exactly.
+    interval: Result<Option<Interval>, NoInterval>,
+}
+
+impl Known {
+    const NOTHING: Self = Self { value: None, interval: Err(NoInterval::Empty) };
+
+    fn exact(value: f64) -> Self {
+        Self { value: Some(value), interval: Ok(None) }
+    }
+
+    fn estimate(value: f64, interval: Result<Interval, NoInterval>) -> Self {
+        Self { value: Some(value), interval: interval.map(Some) }
+    }
+}
+
+impl Checked {
+    fn of(threshold: &Threshold, known: Known) -> Self {
+        let (relation, limit) = (threshold.relation, threshold.limit);
+        let holds = |value: f64| relation.holds(value, limit);
+        let outcome = match (known.value, known.interval) {
+            (Some(value), Ok(None)) => {
+                if holds(value) {
+                    Outcome::Met
+                } else {
+                    Outcome::Missed
+                }
+            }
+            (Some(_), Ok(Some(Interval { lo, hi }))) => match (holds(lo), holds(hi)) {
+                (true, true) if relation != Relation::Equal => Outcome::Met,
+                (false, false) => Outcome::Missed,
+                _ => Outcome::Undecided,
+            },
+            _ => Outcome::Undecided,
+        };
+        Self {
+            threshold: threshold.clone(),
+            value: known.value,
+            interval: known.interval.ok().flatten(),
+            no_interval: known.interval.err(),
+            outcome,
+        }
+    }
+}
+
+impl Summary {
+    /// The run's thresholds, decided by its measurement. A share of a run decides nothing.
+    pub fn thresholds(&self) -> Vec<Checked> {
+        if self.run.part.is_some() {
+            return Vec::new();
+        }
+        let each = self.plan.thresholds.iter();
+        each.map(|threshold| Checked::of(threshold, self.known(threshold))).collect()
+    }
+
+    fn known(&self, threshold: &Threshold) -> Known {
+        if let Some(request) = &threshold.request {
+            return self.known_of_request(request, threshold);
+        }
+        let t = &self.main;
+        match threshold.figure {
+            Figure::Time(timed, statistic) => time(t, timed, statistic),
+            Figure::Count(counted) => {
+                let Some((n, of)) = counts(t, counted) else { return Known::NOTHING };
+                if threshold.unit == Unit::Share { share(t, n, of) } else { Known::exact(n as f64) }
+            }
+            Figure::Scalar(scalar) => self.scalar(scalar),
+        }
+    }
+
+    fn known_of_request(&self, request: &str, threshold: &Threshold) -> Known {
+        let index = self.plan.names.iter().position(|name| name == request);
+        let Some(named) = index.and_then(|i| self.main.names.get(i)) else { return Known::NOTHING };
+        match threshold.figure {
+            Figure::Time(timed, statistic) => {
+                let hist = if timed == Timed::Service { &named.service } else { &named.response };
+                statistic_of(hist, statistic, &|q| design_effect(&self.main, q))
+            }
+            Figure::Count(_) if threshold.unit == Unit::Share => {
+                share(&self.main, named.failed, named.replies + named.failed)
+            }
+            Figure::Count(_) => Known::exact(named.failed as f64),
+            Figure::Scalar(Scalar::Replies) => Known::exact(named.replies as f64),
+            Figure::Scalar(_) => Known::exact(named.started as f64),
+        }
+    }
+
+    fn scalar(&self, scalar: Scalar) -> Known {
+        let t = &self.main;
+        let or_none = |value: Option<f64>| value.map_or(Known::NOTHING, Known::exact);
+        match scalar {
+            Scalar::Rate => Known::estimate(t.rate(), Confidence::of(t).rate(t.rate())),
+            Scalar::SentRate => or_none(self.sent_rate()),
+            Scalar::SessionRate => session_rate(t),
+            Scalar::Throughput => {
+                let rate = t.bytes_per_second();
+                Known::estimate(rate, per_second(t, rate, |cell| cell.bytes as f64))
+            }
+            Scalar::Requests => Known::exact(t.started as f64),
+            Scalar::Replies => Known::exact(t.replies as f64),
+            Scalar::Connections => Known::exact(t.connected as f64),
+            Scalar::Concurrency => Known::exact(t.concurrency()),
+            Scalar::InFlightMax => Known::exact(t.in_flight_max as f64),
+            Scalar::Busy => or_none(self.busiest().map(|(_, share)| share)),
+            Scalar::CpuPerRequest => {
+                let ended = self.ended();
+                or_none((ended > 0).then(|| self.cpu().0 as f64 / ended as f64))
+            }
+        }
+    }
+}
+
+fn time(t: &Tally, timed: Timed, statistic: Statistic) -> Known {
+    let (hist, confidence) = match timed {
+        Timed::Response => (&t.times.response, Some(Confidence::of(t))),
+        Timed::Service => (&t.times.service, Confidence::of_service(t)),
+        Timed::FirstByte => (&t.times.first_byte, None),
+        Timed::Transfer => (&t.times.transfer, None),
+        Timed::SendLag => (&t.times.lag, None),
+        Timed::Queue => (&t.times.queue, None),
+        Timed::StreamWait => (&t.times.stream_wait, None),
+        Timed::FlowWait => (&t.times.flow_wait, None),
+        Timed::Failed => (&t.times.failed, None),
+        // Connections do not follow the requests: their times count as independent.
+        Timed::Connect => return statistic_of(&t.times.connect, statistic, &|_| 1.0),
+        Timed::Handshake => return statistic_of(&t.times.handshake, statistic, &|_| 1.0),
+        Timed::Session => match &t.sessions {
+            Some(sessions) => (&sessions.lifetime, None),
+            None => return Known::NOTHING,
+        },
+    };
+    let Some(confidence) = confidence else {
+        return statistic_of(hist, statistic, &|q| design_effect(t, q));
+    };
+    match statistic {
+        Statistic::Mean => match hist.mean_ns() {
+            Some(mean) => Known::estimate(mean, confidence.mean()),
+            None => Known::NOTHING,
+        },
+        Statistic::Percentile(p) => {
+            let value = hist.quantile(p / 100.0).map(|value| value.0 as f64);
+            Known { value, interval: confidence.quantile(p / 100.0).map(Some) }
+        }
+        other => statistic_of(hist, other, &|q| design_effect(t, q)),
+    }
+}
+
+/// A statistic of durations that are not kept over time. They are taken to be as correlated as the
+/// response times of the run at that quantile: `effect` times the variance of independent ones.
+fn statistic_of(hist: &Hist, statistic: Statistic, effect: &dyn Fn(f64) -> f64) -> Known {
+    let n = hist.count() as f64;
+    if hist.is_empty() {
+        return Known::NOTHING;
+    }
+    let or_none = |value: Option<Span>| value.map_or(Known::NOTHING, |v| Known::exact(v.0 as f64));
+    match statistic {
+        Statistic::Min => or_none(hist.min()),
+        Statistic::Max => or_none(hist.max()),
+        Statistic::Stdev => hist.stdev_ns().map_or(Known::NOTHING, Known::exact),
+        Statistic::Mean => {
+            let (Some(mean), Some(stdev)) = (hist.mean_ns(), hist.stdev_ns()) else {
+                return Known::NOTHING;
+            };
+            let independent = n / effect(0.5);
+            let needs = Hist::samples_needed(0.5);
+            if independent < needs as f64 {
+                let few = NoInterval::TooFewSamples { needs };
+                return Known::estimate(mean, Err(few));
+            }
+            let reach = t_quantile(independent - 1.0) * stdev / independent.sqrt();
+            Known::estimate(mean, Ok(Interval { lo: (mean - reach).max(0.0), hi: mean + reach }))
+        }
+        Statistic::Percentile(p) => {
+            let q = p / 100.0;
+            let Some(value) = hist.quantile(q) else {
+                let needs = Hist::samples_needed(q);
+                return Known { value: None, interval: Err(NoInterval::TooFewSamples { needs }) };
+            };
+            let independent = n / effect(q);
+            let (low, high) = wilson(q, independent, t_quantile(KNOWN));
+            if low * n < 1.0 || high * n > n - 1.0 {
+                let effective = independent * q.min(1.0 - q);
+                return Known::estimate(
+                    value.0 as f64,
+                    Err(NoInterval::Autocorrelated { effective }),
+                );
+            }
+            let at = |q: f64| hist.estimate(q).unwrap_or_default().0 as f64;
+            Known::estimate(value.0 as f64, Ok(Interval { lo: at(low), hi: at(high) }))
+        }
+    }
+}
+
+/// How much larger the variance of a share is than of independent times, at that quantile of the
+/// response time (Kish's design effect); 1 at least.
+fn design_effect(t: &Tally, q: f64) -> f64 {
+    Confidence::of(t).inflation(q).unwrap_or(1.0)
+}
+
+/// How many of them there are, and of how many; `None` where the run has no such thing.
+fn counts(t: &Tally, counted: Counted) -> Option<(u64, u64)> {
+    let ended = t.replies + t.failed;
+    let replied = || t.statuses.values().sum();
+    let class = |class: u8| t.statuses.iter().filter(move |(s, _)| **s / 100 == u16::from(class));
+    Some(match counted {
+        Counted::Errors => (t.failed, ended),
+        Counted::Timeouts => {
+            let timeouts = Fault::ALL.into_iter().filter(|f| f.class() == FaultClass::Timeout);
+            (timeouts.map(|f| t.fault(f)).sum(), ended)
+        }
+        Counted::Error(fault) => (t.fault(fault), ended),
+        Counted::Status(status) => (t.statuses.get(&status).copied().unwrap_or(0), replied()),
+        Counted::StatusClass(c) => (class(c).map(|(_, n)| n).sum(), replied()),
+        Counted::Unfinished => (t.unfinished, t.started),
+        Counted::Retries => (t.retries, t.started),
+        Counted::SessionsCompleted | Counted::SessionsFailed => {
+            let s = t.sessions.as_ref()?;
+            let n = if counted == Counted::SessionsFailed { s.failed } else { s.completed };
+            (n, s.completed + s.failed)
+        }
+    })
+}
+
+/// A share of what was counted: Wilson's interval (1927), with as many independent events as the
+/// failures over time are worth.
+fn share(t: &Tally, n: u64, of: u64) -> Known {
+    if of == 0 {
+        return Known::NOTHING;
+    }
+    let share = n as f64 / of as f64;
+    let (effect, freedom) = clustering(t);
+    let (lo, hi) = wilson(share, of as f64 / effect, t_quantile(freedom));
+    // A count of all or nothing is one end of its interval, whatever rounding makes of it.
+    let (lo, hi) = (if n == 0 { 0.0 } else { lo }, if n == of { 1.0 } else { hi });
+    Known::estimate(share, Ok(Interval { lo, hi }))
+}
+
+/// Wilson's interval of a share among so many independent events.
+fn wilson(share: f64, n: f64, z: f64) -> (f64, f64) {
+    let zz = z * z;
+    let center = (share + zz / (2.0 * n)) / (1.0 + zz / n);
+    let reach = z / (1.0 + zz / n) * (share * (1.0 - share) / n + zz / (4.0 * n * n)).sqrt();
+    ((center - reach).max(0.0), (center + reach).min(1.0))
+}
+
+/// How much larger the variance of the share of failures is than that of independent ones, from
+/// batches of the series (the ratio estimator of Cochran 1977), and its degrees of freedom. 1 where
+/// the run is too short to say, or nothing failed.
+fn clustering(t: &Tally) -> (f64, f64) {
+    let cells = t.series.cells();
+    if cells.len() < CELLS_LEAST {
+        return (1.0, KNOWN);
+    }
+    let k = cells.len().min(BATCHES_MAX);
+    let batches = (0..k).map(|i| {
+        let batch = &cells[i * cells.len() / k..(i + 1) * cells.len() / k];
+        let failed: u64 = batch.iter().map(|c| c.failed).sum();
+        let replies: u64 = batch.iter().map(|c| c.replies).sum();
+        (failed as f64, (failed + replies) as f64)
+    });
+    let batches: Vec<(f64, f64)> = batches.collect();
+    let (failed, ended) = batches.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let share = failed / ended;
+    let independent = ended * share * (1.0 - share);
+    if independent.is_nan() || independent <= 0.0 {
+        return (1.0, KNOWN);
+    }
+    let squares: f64 = batches.iter().map(|(f, n)| (f - share * n).powi(2)).sum();
+    let k = k as f64;
+    let effect = squares * k / (k - 1.0) / independent;
+    // Where the failures come in a few bursts, the batches without any say nothing of how the
+    // bursts vary.
+    let failing = batches.iter().filter(|(failed, _)| *failed > 0.0).count() as f64;
+    if effect > 1.0 { (effect, (failing - 1.0).max(1.0)) } else { (1.0, KNOWN) }
+}
+
+/// The interval of a rate per second, from the whole intervals of the series (batch means).
+fn per_second(t: &Tally, rate: f64, of: impl Fn(&Cell) -> f64) -> Result<Interval, NoInterval> {
+    let length = t.series.interval();
+    let start = |i: usize| t.series.start() + length * i as u64;
+    let whole = |i: usize| start(i) >= t.start && start(i) + length <= t.end;
+    let cells = t.series.cells().iter().enumerate().filter(|(i, _)| whole(*i));
+    let rates: Vec<f64> = cells.map(|(_, cell)| of(cell) / length.as_secs_f64()).collect();
+    batch_means(&rates, rate)
+}
+
+fn session_rate(t: &Tally) -> Known {
+    let (Some(sessions), Some(rate)) = (&t.sessions, t.session_rate()) else {
+        return Known::NOTHING;
+    };
+    let second = |at: Nanos| at.0 / 1_000_000_000;
+    let seconds = second(t.start + Span(999_999_999))..second(t.end);
+    let of = |s: u64| sessions.per_second.get(&s).copied().unwrap_or(0) as f64;
+    Known::estimate(rate, batch_means(&seconds.map(of).collect::<Vec<_>>(), rate))
+}
+
+/// The interval of a mean whose parts follow each other: from the means of at most 32 batches.
+fn batch_means(parts: &[f64], value: f64) -> Result<Interval, NoInterval> {
+    if parts.len() < CELLS_LEAST {
+        return Err(NoInterval::TooShort);
+    }
+    let k = parts.len().min(BATCHES_MAX);
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    let batch = |i: usize| mean(&parts[i * parts.len() / k..(i + 1) * parts.len() / k]);
+    let means: Vec<f64> = (0..k).map(batch).collect();
+    let center = mean(&means);
+    let k = k as f64;
+    let variance = means.iter().map(|m| (m - center).powi(2)).sum::<f64>() / (k - 1.0);
+    let reach = t_quantile(k - 1.0) * (variance / k).sqrt();
+    Ok(Interval { lo: (value - reach).max(0.0), hi: value + reach })
+}

@@ -1,0 +1,465 @@
+//! The driver: one run on many workers, from the plan to the merged report.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use prony_core::machine::StopRequest;
+use prony_core::plan::{Load, Plan, Shard};
+use prony_core::summary::{ClockOffset, CommandLine, Loss, Part, Summary};
+use prony_core::units::Span;
+use prony_io::{Control, clock};
+use prony_report::json;
+use prony_run::error::Error;
+use prony_run::merge;
+
+use crate::clocks::{Samples, translated};
+use crate::engine::{Engine, Event};
+use crate::lost::Reported;
+use crate::protocol::{self, Order, PROTOCOL, PlanOrder, Reply};
+
+/// A worker that has not said anything for that long is lost.
+pub const SILENCE: Duration = Duration::from_millis(2_500);
+/// The start is at least that far ahead.
+const LEAD_MIN: Duration = Duration::from_millis(500);
+/// It is that many of the slowest answers ahead.
+const LEAD_ANSWERS: u32 = 3;
+/// Pings before the start, and after the end.
+const PINGS: u32 = 40;
+/// How long workers may take to answer while nothing is running.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the pings after the run may take.
+const LAST_PINGS: Duration = Duration::from_secs(2);
+/// How long the loop waits for events at a time.
+const TURN: Duration = Duration::from_millis(20);
+
+/// What becomes of a run that loses a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLoss {
+    /// The others go on with their shares.
+    #[default]
+    Continue,
+    /// The run ends.
+    Stop,
+}
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The whole plan.
+    pub plan: Plan,
+    /// On how many workers.
+    pub hosts: u32,
+    /// What becomes of it where one is lost.
+    pub on_loss: OnLoss,
+    /// The command line.
+    pub command: CommandLine,
+    /// Facts about the plan.
+    pub notes: Vec<String>,
+}
+
+/// How the run stands, for whoever watches it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Since the start.
+    pub elapsed: Span,
+    /// Workers at work or done.
+    pub hosts: usize,
+    /// All of them.
+    pub of: usize,
+    /// Requests that started so far.
+    pub started: u64,
+    /// Successful replies so far.
+    pub replies: u64,
+    /// Failed requests so far.
+    pub failed: u64,
+}
+
+/// What the driver knows of a worker.
+#[derive(Debug, Default)]
+struct Worker {
+    host: String,
+    greeted: bool,
+    ready: bool,
+    armed: bool,
+    clock: Samples,
+    after: Samples,
+    slowest: Duration,
+    asked: Option<Instant>,
+    heard: Option<Instant>,
+    reported: Reported,
+    report: Option<Summary>,
+    lost: Option<Loss>,
+}
+
+impl Worker {
+    fn is_over(&self) -> bool {
+        self.report.is_some() || self.lost.is_some()
+    }
+}
+
+/// Run the plan on the engine's workers and merge what they report. `say` gets sentences for the
+/// user, `watch` how the run stands, about once a second.
+///
+/// # Errors
+/// Nothing was started: a worker refused, or did not answer.
+pub fn run(
+    job: &Job,
+    engine: &mut dyn Engine,
+    control: &Control,
+    say: &mut dyn FnMut(&str),
+    watch: &mut dyn FnMut(&Status),
+) -> Result<Summary, Error> {
+    merge::share(&job.plan, Shard { index: 0, of: job.hosts })?;
+    engine.open(job.hosts as usize)?;
+    let workers = (0..job.hosts).map(|_| Worker::default()).collect();
+    let mut driver = Driver { job, engine, control, say, watch, workers, start: None };
+    let result = driver.run();
+    driver.engine.close();
+    result
+}
+
+struct Driver<'a> {
+    job: &'a Job,
+    engine: &'a mut dyn Engine,
+    control: &'a Control,
+    say: &'a mut dyn FnMut(&str),
+    watch: &'a mut dyn FnMut(&Status),
+    workers: Vec<Worker>,
+    /// The agreed start.
+    start: Option<Start>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    unix_ns: u64,
+    at: Instant,
+}
+
+impl Driver<'_> {
+    fn run(&mut self) -> Result<Summary, Error> {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        self.ask("hello", |_| Order::Hello { protocol: PROTOCOL, version: version.clone() })?;
+        self.wait("did not answer", |worker| worker.greeted)?;
+        let of = self.job.hosts;
+        let order = |index| {
+            Order::Plan(Box::new(PlanOrder {
+                plan: self.job.plan.clone(),
+                shard: Shard { index, of },
+                environment: self.job.plan.data.environment.clone(),
+                command: self.job.command.clone(),
+                notes: self.job.notes.clone(),
+                adjustable_rate: false,
+            }))
+        };
+        let orders: Vec<Order> = (0..of).map(order).collect();
+        self.ask("plan", |index| orders[index].clone())?;
+        self.wait("did not accept the plan in time", |worker| worker.ready)?;
+        self.ping(PATIENCE, false)?;
+        self.agree()?;
+        self.follow();
+        // How far the clocks have moved.
+        let _ = self.ping(LAST_PINGS, true);
+        self.merged()
+    }
+
+    /// Send each worker an order.
+    fn ask(&mut self, _what: &str, order: impl Fn(usize) -> Order) -> Result<(), Error> {
+        for index in 0..self.workers.len() {
+            self.workers[index].asked = Some(Instant::now());
+            self.engine.send(index, &protocol::line(&order(index)));
+        }
+        self.stopped()
+    }
+
+    /// An interruption before the start ends everything.
+    fn stopped(&self) -> Result<(), Error> {
+        if self.start.is_none() && self.control.stop_request().is_some() {
+            return Err(Error::Machine("interrupted before the start; nothing was sent".into()));
+        }
+        Ok(())
+    }
+
+    /// Take in what comes until all workers are so far.
+    fn wait(&mut self, missed: &str, done: fn(&Worker) -> bool) -> Result<(), Error> {
+        let end = Instant::now() + PATIENCE;
+        while !self.workers.iter().all(done) {
+            self.stopped()?;
+            if Instant::now() >= end {
+                let index = self.workers.iter().position(|worker| !done(worker)).unwrap_or(0);
+                return Err(self.refused(index, missed));
+            }
+            for event in self.engine.events(TURN) {
+                self.prepare(event)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn refused(&self, index: usize, why: &str) -> Error {
+        Error::Machine(format!("{} {why}; nothing was sent", self.name(index)))
+    }
+
+    /// A worker as a sentence names it.
+    fn name(&self, index: usize) -> String {
+        let of = self.workers.len();
+        match self.workers[index].host.as_str() {
+            "" => format!("worker {}/{of}", index + 1),
+            host => format!("worker {}/{of} on {host}", index + 1),
+        }
+    }
+
+    /// An event before the start: any trouble ends the run before anything was sent.
+    fn prepare(&mut self, event: Event) -> Result<(), Error> {
+        let (index, line) = match event {
+            Event::Line(index, line) => (index, line),
+            Event::Gone(index, cause) => {
+                return Err(self.refused(index, &format!("is gone: {cause}")));
+            }
+        };
+        let now = clock::realtime();
+        let worker = &mut self.workers[index];
+        if let Some(asked) = worker.asked.take() {
+            worker.slowest = worker.slowest.max(asked.elapsed());
+        }
+        match protocol::parse::<Reply>(&line) {
+            Ok(Reply::Hello { host, .. }) => (worker.host, worker.greeted) = (host, true),
+            Ok(Reply::Ready) => worker.ready = true,
+            Ok(Reply::Pong { id, unix_ns }) => worker.clock.add(id, unix_ns, now),
+            Ok(Reply::Armed { .. }) => worker.armed = true,
+            Ok(Reply::Refused { why }) => {
+                return Err(Error::Machine(format!("{}: {why}", self.name(index))));
+            }
+            Ok(Reply::Late { by_ns }) => {
+                let late = prony_report::units::span(Span(by_ns));
+                let why = format!("got the order to start {late} too late");
+                return Err(self.refused(index, &why));
+            }
+            Ok(Reply::Tick(_) | Reply::Final { .. }) => {}
+            Err(why) => return Err(self.refused(index, &format!("said what is {why}"))),
+        }
+        Ok(())
+    }
+
+    /// Compare all clocks; the id of a ping is the moment at which it was sent.
+    fn ping(&mut self, limit: Duration, after: bool) -> Result<(), Error> {
+        let end = Instant::now() + limit;
+        let samples = |worker: &Worker| if after { worker.after } else { worker.clock };
+        for round in 1..=PINGS {
+            let asked: Vec<usize> = (0..self.workers.len())
+                .filter(|&index| !after || self.workers[index].report.is_some())
+                .collect();
+            for &index in &asked {
+                let order = Order::Ping { id: clock::realtime() };
+                self.engine.send(index, &protocol::line(&order));
+            }
+            while asked.iter().any(|&index| samples(&self.workers[index]).count < round) {
+                self.stopped()?;
+                if Instant::now() >= end {
+                    let missing = |&&index: &&usize| samples(&self.workers[index]).count < round;
+                    let index = asked.iter().find(missing).copied().unwrap_or(0);
+                    return Err(self.refused(index, "did not answer pings"));
+                }
+                for event in self.engine.events(TURN) {
+                    match after {
+                        true => self.take(event),
+                        false => self.prepare(event)?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Agree on a start: every worker acknowledges it before it comes, or nothing starts.
+    fn agree(&mut self) -> Result<(), Error> {
+        let slowest = self
+            .workers
+            .iter()
+            .map(|worker| worker.slowest.max(Duration::from_nanos(worker.clock.slowest().0)));
+        let slowest = slowest.max().unwrap_or_default();
+        let lead = LEAD_MIN.max(slowest.min(PATIENCE) * LEAD_ANSWERS);
+        let at = Instant::now() + lead;
+        let unix_ns = clock::realtime() + lead.as_nanos() as u64;
+        let offsets: Vec<i64> = self
+            .workers
+            .iter()
+            .map(|worker| worker.clock.offset().map_or(0, |clock| clock.offset_ns))
+            .collect();
+        self.ask("start", |index| Order::Start {
+            at_unix_ns: translated(unix_ns, offsets[index]),
+            run_unix_ns: unix_ns,
+        })?;
+        while !self.workers.iter().all(|worker| worker.armed) {
+            self.stopped()?;
+            if Instant::now() >= at {
+                let late = self.workers.iter().position(|worker| !worker.armed).unwrap_or(0);
+                return Err(self.refused(late, "did not acknowledge the start in time"));
+            }
+            for event in self.engine.events(TURN) {
+                self.prepare(event)?;
+            }
+        }
+        self.start = Some(Start { unix_ns, at });
+        Ok(())
+    }
+
+    /// Since the agreed start.
+    fn elapsed(&self) -> Duration {
+        let start = self.start.map(|start| start.at);
+        start.map_or(Duration::ZERO, |at| Instant::now().saturating_duration_since(at))
+    }
+
+    /// Take in reports until every worker is done or lost.
+    fn follow(&mut self) {
+        let passed_on = [AtomicBool::new(false), AtomicBool::new(false)];
+        let mut shown = 0;
+        while !self.workers.iter().all(Worker::is_over) {
+            for event in self.engine.events(TURN) {
+                self.take(event);
+            }
+            self.find_silent();
+            match self.control.stop_request() {
+                Some(StopRequest::Now) => self.pass_on(&passed_on[1], true),
+                Some(StopRequest::Drain) => self.pass_on(&passed_on[0], false),
+                None => {}
+            }
+            let second = self.elapsed().as_secs();
+            if second > shown {
+                shown = second;
+                let status = self.status();
+                (self.watch)(&status);
+            }
+        }
+    }
+
+    /// Have all workers end, once.
+    fn pass_on(&mut self, done: &AtomicBool, now: bool) {
+        if !done.swap(true, Ordering::Relaxed) {
+            self.stop_all(now);
+        }
+    }
+
+    fn stop_all(&mut self, now: bool) {
+        for index in 0..self.workers.len() {
+            if !self.workers[index].is_over() {
+                self.engine.send(index, &protocol::line(&Order::Stop { now }));
+            }
+        }
+    }
+
+    /// An event during the run, or after it.
+    fn take(&mut self, event: Event) {
+        let (index, line) = match event {
+            Event::Line(index, line) => (index, line),
+            Event::Gone(index, cause) => return self.lose(index, cause),
+        };
+        let (now, warmup) = (clock::realtime(), self.job.plan.warmup);
+        let worker = &mut self.workers[index];
+        worker.heard = Some(Instant::now());
+        if worker.lost.is_some() {
+            return;
+        }
+        match protocol::parse::<Reply>(&line) {
+            Ok(Reply::Tick(tick)) => worker.reported.add(*tick, warmup),
+            Ok(Reply::Pong { id, unix_ns }) => worker.after.add(id, unix_ns, now),
+            Ok(Reply::Final { report }) => match json::read(&report.to_string()) {
+                Ok(report) => worker.report = Some(report),
+                Err(e) => self.lose(index, format!("its report cannot be read: {e}")),
+            },
+            Ok(Reply::Refused { why }) => self.lose(index, why),
+            Ok(_) => {}
+            Err(why) => self.lose(index, format!("it said what is {why}")),
+        }
+    }
+
+    /// Lose the workers that have been silent for too long.
+    fn find_silent(&mut self) {
+        let elapsed = self.elapsed();
+        for index in 0..self.workers.len() {
+            let worker = &self.workers[index];
+            let silent = worker.heard.map_or(elapsed, |heard| heard.elapsed().min(elapsed));
+            if !worker.is_over() && silent > SILENCE {
+                let seconds = silent.as_secs_f64();
+                self.lose(index, format!("it was silent for {seconds:.1} s"));
+            }
+        }
+    }
+
+    /// A worker is lost. Its share is not moved to others: that would be another load.
+    fn lose(&mut self, index: usize, cause: String) {
+        if self.workers[index].is_over() {
+            return;
+        }
+        let after = Span(self.elapsed().as_nanos() as u64);
+        let name = self.name(index);
+        let seconds = after.as_secs_f64();
+        (self.say)(&format!("{name} was lost after {seconds:.1} s: {cause}"));
+        self.workers[index].lost = Some(Loss { after, cause, offered: 0.0 });
+        // If it is silent but alive, it must not go on alone.
+        self.engine.send(index, &protocol::line(&Order::Stop { now: true }));
+        if self.job.on_loss == OnLoss::Stop {
+            self.stop_all(false);
+        }
+    }
+
+    fn status(&self) -> Status {
+        let sum = |of: fn(&Worker) -> u64| self.workers.iter().map(of).sum();
+        Status {
+            elapsed: Span(self.elapsed().as_nanos() as u64),
+            hosts: self.workers.iter().filter(|worker| worker.lost.is_none()).count(),
+            of: self.workers.len(),
+            started: sum(|worker| worker.reported.last.started),
+            replies: sum(|worker| worker.reported.last.replies),
+            failed: sum(|worker| worker.reported.last.failed),
+        }
+    }
+
+    /// The plan, with the limit of connections that the hosts had. Reports have an excerpt of it.
+    fn carried_out(&self, reported: &Plan) -> Plan {
+        let mut plan = self.job.plan.clone();
+        if let (Load::Open { connections, .. }, Load::Open { connections: lowered, .. }) =
+            (&mut plan.load, &reported.load)
+        {
+            *connections = *lowered;
+        }
+        plan
+    }
+
+    /// The report of the whole.
+    fn merged(&mut self) -> Result<Summary, Error> {
+        let at_unix = self.start.map(|start| start.unix_ns as f64 / 1e9);
+        let mut parts = Vec::new();
+        for index in 0..self.workers.len() {
+            let name = self.name(index);
+            let worker = &self.workers[index];
+            let summary = worker.report.clone().unwrap_or_else(|| {
+                let share = self.job.plan.shard(index as u32, self.job.hosts);
+                let part =
+                    Part { host: worker.host.clone(), ..merge::part_of(&self.job.plan, at_unix) };
+                worker.reported.summary(share, part, &name)
+            });
+            parts.push((name, summary));
+        }
+        let mut whole = merge::merge(parts, false)?;
+        whole.plan = self.carried_out(&whole.plan);
+        whole.run.plan_size = None;
+        whole.run.command = self.job.command.clone();
+        whole.run.interrupted = self.control.is_interrupted();
+        let window = whole.main.window().0.max(1);
+        let warmup = whole.plan.warmup;
+        for host in whole.run.hosts.iter_mut().flat_map(|hosts| &mut hosts.hosts) {
+            let worker = &self.workers[host.shard as usize];
+            host.clock = worker.clock.offset().map(|clock| ClockOffset {
+                drift_ns: worker.after.offset().map(|after| after.offset_ns - clock.offset_ns),
+                ..clock
+            });
+            // A worker that was silent at its end may have sent more than is known.
+            let until = Span(worker.reported.last.now_ns) - warmup;
+            host.lost = worker
+                .lost
+                .clone()
+                .map(|loss| Loss { offered: (until.0 as f64 / window as f64).min(1.0), ..loss });
+        }
+        Ok(whole)
+    }
+}

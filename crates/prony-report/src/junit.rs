@@ -1,0 +1,119 @@
+//! The outcome as JUnit XML, which build servers read: the verdict is a test case, and so is each
+//! threshold. The elements and attributes are those that Jenkins, GitLab and GitHub's readers
+//! share.
+
+use std::fmt::Write as _;
+
+use prony_core::summary::{Outcome, Summary};
+
+use super::{text, units, words};
+
+/// A test case that did not pass.
+struct Problem {
+    /// `failure` or `error`.
+    element: &'static str,
+    kind: String,
+    message: String,
+}
+
+pub(super) fn render(summary: &Summary) -> String {
+    let judgment = summary.verdict();
+    let mut cases: Vec<(String, Option<Problem>)> = Vec::new();
+    let reasons: Vec<String> =
+        judgment.reasons.iter().map(|reason| words::reason(reason, summary)).collect();
+    cases.push((
+        "verdict".into(),
+        (!judgment.is_valid()).then(|| Problem {
+            element: "failure",
+            kind: judgment.verdict.word().into(),
+            message: format!("{}: {}", words::verdict(judgment.verdict), reasons.join("; ")),
+        }),
+    ));
+    for checked in summary.thresholds() {
+        let element = match checked.outcome {
+            Outcome::Met => None,
+            Outcome::Missed => Some("failure"),
+            Outcome::Undecided => Some("error"),
+        };
+        let problem = element.map(|element| Problem {
+            element,
+            kind: words::outcome(checked.outcome).into(),
+            message: words::decided(&checked),
+        });
+        cases.push((checked.threshold.to_string(), problem));
+    }
+    let count = |element: &str| {
+        cases.iter().filter(|(_, p)| p.as_ref().is_some_and(|p| p.element == element)).count()
+    };
+    let target = escaped(&text::target(summary));
+    let time = summary.main.window().as_secs_f64();
+    let counts = format!(
+        "tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{time:.3}\"",
+        cases.len(),
+        count("failure"),
+        count("error"),
+    );
+    // As ISO 8601, in UTC.
+    let started = summary.run.started_unix.map(|unix| {
+        let date = units::date(unix);
+        let stamp = date.trim_end_matches(" UTC").replacen(' ', "T", 1);
+        format!(" timestamp=\"{}\"", escaped(&stamp))
+    });
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let _ = writeln!(out, "<testsuites name=\"prony\" {counts}>");
+    let _ = writeln!(
+        out,
+        "  <testsuite name=\"{target}\" {counts} skipped=\"0\"{}>",
+        started.unwrap_or_default()
+    );
+    for (name, problem) in &cases {
+        let case =
+            format!("    <testcase classname=\"prony\" name=\"{}\" time=\"0\"", escaped(name));
+        match problem {
+            None => {
+                let _ = writeln!(out, "{case}/>");
+            }
+            Some(Problem { element, kind, message }) => {
+                let (kind, message) = (escaped(kind), escaped(message));
+                let _ = writeln!(
+                    out,
+                    "{case}>\n      <{element} type=\"{kind}\" message=\"{message}\"/>\n    \
+                     </testcase>"
+                );
+            }
+        }
+    }
+    out.push_str("  </testsuite>\n</testsuites>\n");
+    out
+}
+
+/// A text as the value of an attribute. Characters that XML 1.0 does not know become a
+/// replacement character.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\t' | '\n' | '\r' => out.push(' '),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn attributes_hold_any_text() {
+        assert_eq!(
+            escaped("a<b> & \"c\"\n\u{1}\u{e9}"),
+            "a&lt;b&gt; &amp; &quot;c&quot; \u{fffd}\u{e9}"
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! A summary in Markdown, short enough for a pull request: verdict, thresholds, the main figures
+//! with their intervals.
+
+use std::fmt::Write as _;
+
+use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
+use prony_core::summary::{Outcome, QUANTILES, Summary};
+
+use super::{text, units, words};
+
+/// The quantiles with a row.
+const SHOWN: [&str; 4] = ["p50", "p90", "p99", "p99.9"];
+
+pub(super) fn render(summary: &Summary) -> String {
+    let judgment = summary.verdict();
+    let t = &summary.main;
+    let mut out = format!("### {}\n\n", escaped(&text::target(summary)));
+    let word = judgment.verdict.word();
+    let _ = writeln!(out, "**{word}**: {}.", escaped(words::verdict(judgment.verdict)));
+    for reason in &judgment.reasons {
+        let _ = writeln!(out, "- {}", escaped(&words::reason(reason, summary)));
+    }
+    if let Some(failures) = words::failures(summary) {
+        let _ = writeln!(out, "\n{}.", escaped(&failures));
+    }
+    let thresholds = summary.thresholds();
+    if !thresholds.is_empty() {
+        out.push_str("\n| threshold | outcome | measured |\n|---|---|---|\n");
+        for checked in &thresholds {
+            let word = words::outcome(checked.outcome);
+            let outcome = match checked.outcome {
+                Outcome::Met => word.to_owned(),
+                Outcome::Missed | Outcome::Undecided => format!("**{word}**"),
+            };
+            let (threshold, measured) = (checked.threshold.to_string(), words::threshold(checked));
+            let _ = writeln!(out, "| {} | {outcome} | {} |", code(&threshold), escaped(&measured));
+        }
+    }
+    out.push_str("\n| figure | value | 95 % confidence interval |\n|---|---:|---|\n");
+    let mut row = |name: &str, value: Option<String>, interval: Result<String, NoInterval>| {
+        let value = value.unwrap_or_else(|| "-".into());
+        let interval = interval.unwrap_or_else(words::no_interval);
+        let _ = writeln!(out, "| {name} | {value} | {interval} |");
+    };
+    let confidence = Confidence::of(t);
+    let rates =
+        |Interval { lo, hi }: Interval| format!("{} to {}", units::rate(lo), units::rate(hi));
+    let times =
+        |Interval { lo, hi }: Interval| format!("{} to {}", units::nanos(lo), units::nanos(hi));
+    row("completed rate", Some(units::rate(t.rate())), confidence.rate(t.rate()).map(rates));
+    for (name, q) in QUANTILES.into_iter().filter(|(name, _)| SHOWN.contains(name)) {
+        let value = t.times.response.quantile(q).map(units::span);
+        row(&format!("response time {name}"), value, confidence.quantile(q).map(times));
+    }
+    let ended = units::count(t.replies + t.failed);
+    let failed = format!("{} of {ended}", units::count(t.failed));
+    row("failed requests", Some(failed), Ok(String::new()));
+    out
+}
+
+/// A text as code in a cell of a table.
+fn code(text: &str) -> String {
+    let text = text.replace(['`', '\n', '\r'], "'").replace('|', "\\|");
+    format!("`{text}`")
+}
+
+/// A text that Markdown shows as it is.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '\n' | '\r' => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{code, escaped};
+
+    #[test]
+    fn what_markdown_reads_is_escaped() {
+        assert_eq!(escaped("a_b|<c>\nd"), r"a\_b\|\<c\> d");
+        assert_eq!(code("a`b|c"), r"`a'b\|c`");
+    }
+}

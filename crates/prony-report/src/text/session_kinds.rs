@@ -1,0 +1,52 @@
+//! The sessions by kind: one line for each, with its counts and lifetimes.
+
+use prony_core::plan::Plan;
+use prony_core::record::{KindTally, Tally};
+use prony_core::summary::Summary;
+
+use super::page::{Ink, LABEL, Page, shortened};
+use super::units;
+
+/// Columns of a cell, its gap included.
+const CELL: usize = 10;
+/// The quantiles with a column.
+const SHOWN: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)];
+
+/// The sessions of each kind, by its name or its number in the plan. Empty where the plan has one
+/// kind only.
+pub(crate) fn session_kinds<'a>(plan: &Plan, tally: &'a Tally) -> Vec<(String, &'a KindTally)> {
+    let (Some(plan), Some(tally)) = (&plan.sessions, &tally.sessions) else { return Vec::new() };
+    let names = plan.kinds.iter().zip(1..).map(|(kind, n)| match kind.name.as_str() {
+        "" => format!("kind {n}"),
+        name => name.to_owned(),
+    });
+    names.zip(&tally.kinds).collect()
+}
+
+/// At most so many kinds: those with the most sessions.
+pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
+    let mut rows = session_kinds(&summary.plan, &summary.main);
+    if rows.is_empty() {
+        return;
+    }
+    rows.sort_by_key(|&(_, kind)| std::cmp::Reverse(kind.started));
+    page.blank();
+    let counts = ["started", "completed", "failed", "mean"].into_iter();
+    let header = counts.chain(SHOWN.map(|(name, _)| name));
+    let header: String = header.map(|name| format!("{name:>CELL$}")).collect();
+    page.row("session", &header, Ink::Faint);
+    for (name, kind) in rows.iter().take(most) {
+        page.row(&shortened(name, LABEL - 3), &row(kind), Ink::Plain);
+    }
+    if let Some(n) = rows.len().checked_sub(most).filter(|&n| n > 0) {
+        page.line("", &format!("and {}", units::counted(n as u64, "more kind", "more kinds")));
+    }
+}
+
+fn row(kind: &KindTally) -> String {
+    let counts = [kind.started, kind.completed, kind.failed].map(|n| Some(units::count(n)));
+    let mean = kind.lifetime.mean_ns().map(units::nanos);
+    let quantiles = SHOWN.map(|(_, q)| kind.lifetime.quantile(q).map(units::span));
+    let cells = counts.into_iter().chain([mean]).chain(quantiles);
+    cells.map(|cell| format!("{:>CELL$}", cell.as_deref().unwrap_or("-"))).collect()
+}

@@ -1,0 +1,218 @@
+//! Shares that were saved, read again and merged are the run of all of them, to the byte; and no
+//! field of a tally is left out.
+
+use std::collections::BTreeMap;
+
+use prony_core::plan::{Framing, Load, Resume, Think, TlsVersion};
+use prony_core::record::hist::Hist;
+use prony_core::record::{
+    Connections, KindTally, Messages, NameTally, Phases, SessionTally, Tally, Times, TlsTally,
+};
+use prony_core::units::Span;
+use prony_sim::rng::Rng;
+use prony_sim::world::{Card, Kernel};
+use prony_sim::{Outcome, load};
+
+use crate::exchange::{exchange_plan, responder};
+use crate::faults::{random_plan, random_server, random_sessions, random_setup};
+use crate::plans::Seed;
+use crate::tls::ten_requests;
+
+/// In how many tallies each field was something.
+type Seen = BTreeMap<&'static str, u64>;
+
+/// Counts the fields of `$value` that are not as in an empty one. The names are a pattern of the
+/// whole structure: a field that is forgotten does not compile.
+macro_rules! note {
+    ($seen:expr, $type:ident, $value:expr, { $($field:ident),+ $(,)? }) => {{
+        let $type { $($field),+ } = $value;
+        let empty = $type::default();
+        $(
+            let name = concat!(stringify!($type), ".", stringify!($field));
+            *$seen.entry(name).or_default() += u64::from(*$field != empty.$field);
+        )+
+    }};
+}
+
+fn note(seen: &mut Seen, t: &Tally) {
+    note!(seen, Tally, t, {
+        started, sent, sent_late, overdue, replies, replies_in_drain, failed, unfinished, retries,
+        faults, stray, statuses, interim, connects, connected, bytes_sent, bytes_received,
+        bytes_head, bytes_framing, bytes_footer, bytes_body, bytes_in_drain, in_flight_max,
+        time_in_drain, time_unfinished, time_assumed, time_in_flight, start, end, times, series,
+        service_series, connections, tls, messages, without_meter, phases, sessions, names, kept,
+    });
+    note!(seen, Times, &t.times, {
+        response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, connect,
+        handshake, failed,
+    });
+    note!(seen, Connections, &t.connections, { lifetimes, faults, open_max, opening_max });
+    if let Some(tls) = t.tls.as_deref() {
+        note!(seen, TlsTally, tls, { full, resumed, kinds, reasons, first });
+    }
+    if let Some(messages) = t.messages.as_deref() {
+        note!(seen, Messages, messages, {
+            reordered, duplicates, late, unexpected, jitter_sum, jitter_count,
+        });
+    }
+    if let Some(phases) = t.phases.as_deref() {
+        note!(seen, Phases, phases, {
+            whole, waiting, to_scheduler, to_device, wire_and_peer, to_user, transfer,
+            acknowledged, by_card, no_sent, no_received, contradicting,
+        });
+    }
+    if let Some(sessions) = t.sessions.as_deref() {
+        note!(seen, SessionTally, sessions, {
+            started, completed, completed_in_drain, failed, unfinished, lifetime, failtime,
+            connections, lengths, per_second, kinds,
+        });
+        for kind in &sessions.kinds {
+            note!(seen, KindTally, kind, { started, completed, failed, unfinished, lifetime });
+        }
+    }
+    for name in &t.names {
+        note!(seen, NameTally, name, { started, replies, failed, response, service });
+    }
+}
+
+/// The tally written and read again, which is the same but for the stamps of single requests.
+fn saved(t: &Tally) -> Tally {
+    let text = serde_json::to_string(t).expect("it can be written");
+    let again: Tally = serde_json::from_str(&text).expect("it can be read");
+    assert_eq!(again, Tally { kept: Vec::new(), ..t.clone() });
+    again
+}
+
+/// Saving each share and merging what is read, in any order, is merging the shares themselves.
+fn assert_merges(outcome: &Outcome) {
+    let whole = Tally { kept: Vec::new(), ..outcome.main() };
+    let shares: Vec<Tally> = outcome.tallies.iter().map(|(_, main)| saved(main)).collect();
+    let merged = |order: &mut dyn Iterator<Item = &Tally>| {
+        let mut all = order.next().expect("there is a share").clone();
+        order.for_each(|share| all.merge(share));
+        all
+    };
+    let forth = merged(&mut shares.iter());
+    assert_eq!(serde_json::to_string(&forth).ok(), serde_json::to_string(&whole).ok());
+    let mut back = merged(&mut shares.iter().rev());
+    // The first handshake is that of one of them.
+    if let (Some(back), Some(forth)) = (&mut back.tls, &forth.tls) {
+        back.first.clone_from(&forth.first);
+    }
+    assert_eq!(back, whole);
+    for warm in outcome.tallies.iter().filter_map(|(warm, _)| warm.as_ref()) {
+        saved(warm);
+    }
+}
+
+fn note_all(outcome: &Outcome, seen: &mut Seen) {
+    let sections = outcome.tallies.iter().flat_map(|(warm, main)| warm.iter().chain([main]));
+    sections.for_each(|t| note(seen, t));
+}
+
+#[test]
+fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
+    let mut seen = Seen::new();
+    for seed in 0..300 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 90);
+        let mut plan = random_plan(&mut rng);
+        if seed % 2 == 1 {
+            random_sessions(&mut rng, &mut plan);
+        }
+        let mut setup = random_setup(&mut rng, seed);
+        (setup.keep_requests, setup.keep_service) =
+            (seed.is_multiple_of(3), seed.is_multiple_of(3));
+        setup.report_polls = seed.is_multiple_of(2);
+        let card = (seed.is_multiple_of(8)).then_some(Card {
+            takes: Span::from_micros(2),
+            ahead: 1_000,
+            is_slow: seed.is_multiple_of(16),
+        });
+        let us = Span::from_micros;
+        let kernel = Kernel { to_scheduler: us(3), to_device: us(5), to_user: us(7), card };
+        setup.kernel = (seed.is_multiple_of(4)).then_some(kernel);
+        let mut server = random_server(&mut rng, seed);
+        let shares = rng.between(1, u64::from(plan.shards_max().min(4))) as u32;
+        let outcome = load(&plan, shares, &setup, &mut [&mut *server]);
+        note_all(&outcome, &mut seen);
+        // Writing and reading takes longer than the run.
+        if seed % 10 < 2 {
+            assert_merges(&outcome);
+        }
+    }
+    for seed in 0..6 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 91);
+        let several = Load::Closed { connections: 3, think: Think::None };
+        let plan = exchange_plan(Framing::Long, 2, &[(64, 64), (300, 20)], several);
+        let setup = random_setup(&mut rng, seed);
+        let outcome = load(&plan, 3, &setup, &mut [&mut responder()]);
+        note_all(&outcome, &mut seen);
+        assert_merges(&outcome);
+    }
+    for resume in [Resume::On, Resume::Off] {
+        let t = ten_requests(TlsVersion::Tls13, resume);
+        saved(&t);
+        note(&mut seen, &t);
+    }
+    // Nothing over HTTP/1 or the echo protocol waits for streams or windows, and none of these
+    // handshakes fails; the other counts need a network that loses and duplicates datagrams.
+    let elsewhere = [
+        "Times.stream_wait",
+        "Times.flow_wait",
+        "TlsTally.reasons",
+        "Messages.reordered",
+        "Messages.duplicates",
+        "Messages.late",
+        "Messages.unexpected",
+        "Phases.acknowledged",
+        "Phases.contradicting",
+        "Phases.no_received",
+        "Phases.no_sent",
+    ];
+    let never: Vec<_> = seen.iter().filter(|&(_, &n)| n == 0).map(|(name, _)| *name).collect();
+    let forgotten: Vec<_> = never.iter().filter(|name| !elsewhere.contains(name)).collect();
+    assert!(forgotten.is_empty(), "never seen: {forgotten:?}; {seen:?}");
+}
+
+/// The fields that those runs leave at zero.
+#[test]
+fn p10_the_rest_of_a_tally_is_saved_and_merged() {
+    let part = |n: u64| {
+        let mut hist = Hist::new();
+        hist.record_n(Span(n * 1_000), n);
+        let mut t = Tally::default();
+        (t.times.stream_wait, t.times.flow_wait) = (hist.clone(), hist.clone());
+        let reasons = BTreeMap::from([(format!("reason {n}"), n), ("another".into(), n)]);
+        t.tls = Some(Box::new(TlsTally { reasons, ..TlsTally::default() }));
+        t.messages = Some(Box::new(Messages {
+            reordered: n,
+            duplicates: n + 1,
+            late: n + 2,
+            unexpected: n + 3,
+            ..Messages::default()
+        }));
+        t.phases = Some(Box::new(Phases {
+            acknowledged: hist,
+            contradicting: n,
+            no_received: n + 1,
+            no_sent: n + 2,
+            ..Phases::default()
+        }));
+        t
+    };
+    let mut all = saved(&part(3));
+    all.merge(&saved(&part(4)));
+    let waits = |h: &Hist| (h.count(), h.sum_ns(), h.max());
+    let expected = (7, 25_000, Some(Span(4_000)));
+    assert_eq!([&all.times.stream_wait, &all.times.flow_wait].map(waits), [expected; 2]);
+    let reasons = all.tls.expect("TLS").reasons;
+    let reasons: Vec<_> = reasons.iter().map(|(reason, &n)| (reason.as_str(), n)).collect();
+    assert_eq!(reasons, [("another", 7), ("reason 3", 3), ("reason 4", 4)]);
+    let m = *all.messages.expect("messages");
+    assert_eq!((m.reordered, m.duplicates, m.late, m.unexpected), (7, 9, 11, 13));
+    let p = all.phases.expect("phases");
+    assert_eq!((p.contradicting, p.no_received, p.no_sent), (7, 9, 11));
+    assert_eq!(waits(&p.acknowledged), expected);
+}

@@ -1,0 +1,28 @@
+//! The options of `prony merge`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::output::ToArgs;
+
+const OUTPUT: &str = "Output";
+
+/// Which reports are merged, and where the result goes.
+#[derive(Clone, Debug, Args)]
+pub struct MergeArgs {
+    /// The reports of the shards, as `-o FILE.json` has written them; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Merge although shards are missing
+    ///
+    /// The report then says which share of the load was never offered, and the run is PARTIAL.
+    #[arg(long)]
+    pub partial: bool,
+    /// Where the result goes.
+    #[command(flatten)]
+    pub to: ToArgs,
+    /// Exit with 0, not 98, if the run is not valid
+    #[arg(long, help_heading = OUTPUT)]
+    pub accept_invalid: bool,
+}

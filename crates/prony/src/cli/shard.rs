@@ -1,0 +1,76 @@
+//! A share of a run, for a run on several hosts.
+
+use clap::{Args, ValueEnum};
+use prony_core::plan::Shard;
+use prony_run::values;
+
+use super::MEASUREMENT;
+
+/// Which share of the plan to carry out, and when.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ShardArgs {
+    /// Carry out one share of the plan: 1/8 to 8/8
+    ///
+    /// Run each share once, on any host, with the same plan, and merge the reports (-o FILE.json)
+    /// with `prony merge`. Together the shares send exactly what one run of the whole plan would.
+    /// The seed is 1 unless --seed says otherwise.
+    #[arg(
+        long, value_name = "I/N", help_heading = MEASUREMENT, value_parser = Shard::parse,
+        conflicts_with_all = ["until", "tui"],
+    )]
+    pub shard: Option<Shard>,
+    /// Start at that instant: 2026-11-24T09:00:00Z, or seconds since 1970 [default: at once]
+    ///
+    /// By this host's clock, which is read once before the start and never during the run.
+    #[arg(
+        long, value_name = "TIME", help_heading = MEASUREMENT, value_parser = values::instant,
+        conflicts_with = "simulate",
+    )]
+    pub start_at: Option<u64>,
+    /// Split the load over that many workers
+    ///
+    /// Each is a process that carries out one share of the plan, and gets its share of this
+    /// machine's cores unless --threads says how many each has.
+    #[arg(
+        long, value_name = "N", help_heading = MEASUREMENT, value_parser = hosts,
+        conflicts_with_all = ["shard", "start_at", "until", "tui", "simulate"],
+    )]
+    pub hosts: Option<u32>,
+    /// What starts the workers; local: processes on this machine
+    #[arg(
+        long, value_name = "NAME", help_heading = MEASUREMENT, default_value = "local",
+        requires = "hosts",
+    )]
+    pub engine: EngineName,
+    /// Where a worker is lost: continue without its share, or stop the run
+    #[arg(
+        long, value_name = "WHAT", help_heading = MEASUREMENT, default_value = "continue",
+        requires = "hosts",
+    )]
+    pub on_loss: OnLoss,
+}
+
+/// What starts workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum EngineName {
+    /// Processes on this machine
+    #[default]
+    Local,
+}
+
+/// What becomes of a run that loses a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OnLoss {
+    /// The others carry out their shares; the run is PARTIAL
+    #[default]
+    Continue,
+    /// The run ends
+    Stop,
+}
+
+/// The most workers.
+const HOSTS_MAX: u64 = 10_000;
+
+fn hosts(text: &str) -> Result<u32, String> {
+    values::at_most(text, HOSTS_MAX)
+}

@@ -1,0 +1,117 @@
+//! The options of `prony worker`: how the load is put on its machine. All else comes over its
+//! standard input.
+
+use std::net::IpAddr;
+
+use clap::Args;
+use prony_io::Precision;
+
+use super::exec_options::{Driver, ExecArgs};
+use super::values;
+
+/// How a worker puts a load on its machine.
+#[derive(Clone, Debug, Args)]
+pub struct WorkerArgs {
+    /// Worker threads [default: the cores that the process may use]
+    #[arg(short, long, value_name = "N", value_parser = values::threads)]
+    pub threads: Option<u32>,
+    /// Fix each thread to a core
+    #[arg(long)]
+    pub pin: bool,
+    /// Kernel interface
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub driver: Driver,
+    /// How to wait: sleep, auto, spin, or a time such as 1ms
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = values::precision)]
+    pub precision: Precision,
+    /// Split response times by the kernel's own time stamps
+    #[arg(long)]
+    pub timestamps: bool,
+    /// Local addresses to connect from, in turn
+    #[arg(long, value_name = "ADDR,...", value_delimiter = ',', value_parser = values::address)]
+    pub source: Vec<IpAddr>,
+    /// Use IPv4 addresses only
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Use IPv6 addresses only
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
+    /// By how many nanoseconds the wall clock is taken to be wrong, for tests
+    #[arg(long, value_name = "NS", hide = true, default_value = "0")]
+    pub clock_offset: i64,
+}
+
+impl WorkerArgs {
+    /// The same as the options of a load.
+    pub(crate) fn exec(&self) -> ExecArgs {
+        ExecArgs {
+            threads: self.threads,
+            pin: self.pin,
+            driver: self.driver,
+            precision: self.precision,
+            timestamps: self.timestamps,
+            source: self.source.clone(),
+            ipv4: self.ipv4,
+            ipv6: self.ipv6,
+            ..ExecArgs::default()
+        }
+    }
+}
+
+/// The words with which a worker is started on this machine, for a load with these options.
+pub(crate) fn words(exec: &ExecArgs, threads: u32) -> Vec<String> {
+    let driver = match exec.driver {
+        Driver::Auto => "auto",
+        Driver::Uring => "uring",
+        Driver::Epoll => "epoll",
+    };
+    let precision = match exec.precision {
+        Precision::Auto => "auto".to_owned(),
+        Precision::Sleep => "sleep".to_owned(),
+        Precision::Spin => "spin".to_owned(),
+        Precision::Grain(span) => span.to_string(),
+    };
+    let mut words: Vec<String> =
+        ["worker", "--driver", driver, "--precision"].map(Into::into).into();
+    words.extend([precision, "--threads".into(), threads.to_string()]);
+    let flags = [
+        (exec.pin, "--pin"),
+        (exec.timestamps, "--timestamps"),
+        (exec.ipv4, "--ipv4"),
+        (exec.ipv6, "--ipv6"),
+    ];
+    words.extend(flags.iter().filter(|(given, _)| *given).map(|(_, word)| (*word).to_owned()));
+    for source in &exec.source {
+        words.extend(["--source".to_owned(), source.to_string()]);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_core::units::Span;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn a_worker_gets_the_options_of_its_load() {
+        let exec = ExecArgs {
+            pin: true,
+            driver: Driver::Epoll,
+            precision: Precision::Grain(Span::from_millis(2)),
+            timestamps: true,
+            source: vec!["127.0.0.1".parse().unwrap(), "127.0.0.2".parse().unwrap()],
+            ipv4: true,
+            ..ExecArgs::default()
+        };
+        let typed = ["prony".to_owned()].into_iter().chain(words(&exec, 3)).map(Into::into);
+        let Some(Command::Worker(args)) = Cli::read(typed).expect("options").command else {
+            panic!("a worker")
+        };
+        let again = args.exec();
+        assert_eq!((again.threads, again.pin, again.driver), (Some(3), true, Driver::Epoll));
+        assert_eq!((again.precision, &again.source), (exec.precision, &exec.source));
+        assert_eq!((again.timestamps, again.ipv4, again.ipv6), (true, true, false));
+    }
+}

@@ -1,0 +1,27 @@
+//! `prony merge`: the shards of one run, as one.
+
+use prony_run::error::Error;
+use prony_run::exit::Exit;
+use prony_run::merge;
+use prony_run::output;
+
+use super::report::read;
+use super::style;
+use crate::cli::merge::MergeArgs;
+
+/// Read the reports, merge them, and print and write what was asked for.
+pub(super) fn merge(args: &MergeArgs) -> Result<Exit, Error> {
+    let parts = args.files.iter().map(|path| Ok((path.display().to_string(), read(path)?)));
+    let parts = parts.collect::<Result<Vec<_>, Error>>()?;
+    let mut whole = merge::merge(parts, args.partial)?;
+    whole.run.secrets_shown = args.to.show_secrets;
+    let outputs = args.to.prepare()?;
+    // The files first: a standard output that is gone must not lose them.
+    let written = outputs.write(&whole).map_err(|e| match e {
+        Error::Report { what, why } => Error::Written { what, why },
+        e => e,
+    });
+    output::print(args.to.stdout_format(), &whole, &style(&args.to))?;
+    written?;
+    Ok(if args.accept_invalid || whole.verdict().is_valid() { Exit::Done } else { Exit::NotValid })
+}

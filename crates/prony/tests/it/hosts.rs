@@ -1,0 +1,406 @@
+//! One load on several hosts: shards by hand, and worker processes under a driver. The server's
+//! counters are the truth.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use prony_core::plan::Shard;
+use prony_core::summary::Summary;
+use prony_core::units::Span;
+use prony_hosts::driver::{self, Job, OnLoss};
+use prony_hosts::local::Local;
+use prony_hosts::protocol::{self, Order, PROTOCOL, PlanOrder, Reply};
+use prony_io::Control;
+use prony_run::environment::Environment;
+use prony_run::plan_file;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::rig::{Report, Running, Serve, alone, command, prony, served, wait_until};
+
+fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later").as_nanos() as u64
+}
+
+/// The processes that this one has started and that are alive.
+fn children(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    children.split_whitespace().map(|pid| pid.parse().expect("a number")).collect()
+}
+
+fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(pid as i32).expect("a process");
+    kill_process(pid, signal).expect("it is alive");
+}
+
+fn is_alive(pid: u32) -> bool {
+    // One that has ended and was not waited for is dead.
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+/// The same, of a report that must be right whatever the machine did to the meter.
+fn hosts(report: &Report) -> Vec<Value> {
+    report.0["run"]["hosts"]["hosts"].as_array().expect("hosts").clone()
+}
+
+#[test]
+fn shards_by_hand_merge_to_what_the_server_saw() {
+    let _alone = alone();
+    let server = Serve::start(&[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let at = format!("{:.3}", unix_ns() as f64 / 1e9 + 3.0);
+    let url = server.url("/");
+    let shards: Vec<Running> = (1..=3)
+        .map(|i| {
+            let (shard, part) = (format!("{i}/3"), file(&format!("part{i}.json")));
+            let words = ["-r", "300", "-d", "2s", "-t", "2", "--quiet", "--accept-invalid"];
+            let more = ["--shard", &shard, "--start-at", &at, "-o", &part, &url];
+            Running::start(&[&words[..], &more].concat())
+        })
+        .collect();
+    for shard in shards {
+        let ended = shard.wait();
+        assert_eq!(ended.code, 0, "{ended:?}");
+        assert!(ended.stdout.contains("/3 of the plan, on "), "{}", ended.stdout);
+    }
+    let parts: Vec<String> = (1..=3).map(|i| file(&format!("part{i}.json"))).collect();
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let merged = prony(&[&["merge", "--json", "--accept-invalid"], &parts[..]].concat());
+    assert_eq!(merged.code, 0, "{merged:?}");
+    let report = merged.report();
+    report.check_sums();
+    // 300 a second for 2 s, whichever host sends which.
+    assert_eq!((report.count("started"), report.count("replies")), (600, 600));
+    assert_eq!(served(&server.stop(), "replies"), 600);
+    for host in hosts(&report) {
+        assert_eq!((&host["replies"], &host["workers"]), (&200.into(), &2.into()), "{host}");
+        assert!(host["start_late"].as_u64().expect("an agreed start") < 3_000_000_000, "{host}");
+    }
+    let missing = prony(&["merge", parts[0], parts[2]]);
+    assert_eq!(missing.code, 2);
+    assert_eq!(
+        missing.stderr,
+        "prony: 1 of 3 shards is missing: 2/3; add the reports, or merge without them by --partial\n"
+    );
+    let partial = prony(&["merge", "--partial", parts[0], parts[2]]);
+    assert_eq!(partial.code, 98, "{partial:?}");
+    assert!(partial.stdout.contains("2 of 3 hosts, 66.7 % of the planned load offered"));
+    let again = prony(&["merge", parts[0], parts[0], parts[1]]);
+    assert_eq!(again.code, 2);
+    assert!(again.stderr.contains(" are both shard 1/3: "), "{}", again.stderr);
+}
+
+#[test]
+fn starts_in_the_past_and_wrong_shards_are_refused() {
+    let url = "http://127.0.0.1:9/";
+    for (words, why) in [
+        (&["--start-at", "2001-01-01T00:00:00Z"][..], "--start-at: that instant passed "),
+        (&["--start-at", "soon"], "write an instant such as 2026-"),
+        (&["--shard", "0/8"], "shards are counted from 1: 1/8 to 8/8"),
+        (&["--shard", "9/8"], "there are only 8 shards: 1/8 to 8/8"),
+        (&["--shard", "1/9", "-c", "4"], "can be split into at most 4: "),
+        (&["--hosts", "5", "-c", "4"], "can be split into at most 4: "),
+        (&["--hosts", "2", "--shard", "1/2"], "--shard"),
+        (&["--on-loss", "stop"], "--hosts"),
+    ] {
+        let ended = prony(&[words, &[url]].concat());
+        assert_eq!(ended.code, 2, "{words:?}: {ended:?}");
+        assert!(ended.stderr.contains(why), "{words:?}: {}", ended.stderr);
+        assert_eq!(ended.stdout, "", "{words:?}");
+    }
+}
+
+#[test]
+fn worker_processes_make_one_run() {
+    let _alone = alone();
+    let server = Serve::start(&[]);
+    let url = server.url("/");
+    let words = ["-r", "400", "-d", "3s", "--hosts", "4", "--json", "--accept-invalid", &url];
+    let ended = prony(&words);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let report = ended.report();
+    report.check_sums();
+    assert_eq!((report.count("started"), report.count("replies")), (1_200, 1_200));
+    assert_eq!(served(&server.stop(), "replies"), 1_200);
+    let hosts = hosts(&report);
+    assert_eq!(hosts.len(), 4);
+    for host in hosts {
+        assert_eq!(host["replies"], 300, "{host}");
+        // One clock: what is measured of it is within the bound.
+        let (offset, bound) = (&host["clock"]["offset_ns"], &host["clock"]["bound"]);
+        let (offset, bound) = (offset.as_i64().expect("known"), bound.as_i64().expect("known"));
+        assert!(offset.abs() <= bound, "{host}");
+        assert!(host["clock"]["drift_ns"].is_i64() && host["start_late"].is_u64(), "{host}");
+    }
+    assert!(ended.stderr.contains("4 of 4 hosts, "), "{}", ended.stderr);
+}
+
+#[test]
+fn a_worker_that_refuses_starts_nothing() {
+    let ended = prony(&["--hosts", "2", "-c", "4", "http://no-such-host.invalid/"]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.stderr.contains("does not resolve"), "{}", ended.stderr);
+}
+
+/// A run of three workers, one of which is hurt after the third second.
+fn hurt(how: Signal, words: &[&str]) -> (i32, Report, String) {
+    let server = Serve::start(&[]);
+    let url = server.url("/");
+    let common = ["-r", "300", "-d", "8s", "--hosts", "3", "--json", "--no-progress", &url];
+    let client = Running::start(&[&common, words].concat());
+    let driver = client.pid();
+    wait_until("three workers", || children(driver).len() == 3);
+    thread::sleep(Duration::from_secs(4));
+    let workers = children(driver);
+    signal(workers[1], how);
+    let ended = client.wait();
+    wait_until("no worker is left", || !workers.iter().any(|&pid| is_alive(pid)));
+    let report = ended.report();
+    report.check_sums();
+    let seen = served(&server.stop(), "replies");
+    assert!(report.count("replies") <= seen, "more replies than the server has sent");
+    assert_eq!(
+        report.0["verdict"]["reasons"]
+            .as_array()
+            .map(|all| { all.iter().filter(|reason| reason["kind"] == "partial").count() }),
+        Some(1)
+    );
+    (ended.code, report, ended.stderr)
+}
+
+#[test]
+fn a_killed_worker_is_named_and_its_share_is_not_moved() {
+    let _alone = alone();
+    let (code, report, stderr) = hurt(Signal::KILL, &[]);
+    assert_eq!(code, 98);
+    assert!(stderr.contains(" was lost after "), "{stderr}");
+    assert!(stderr.contains("its process was killed by signal 9"), "{stderr}");
+    let hosts = hosts(&report);
+    assert_eq!(hosts.len(), 3);
+    let lost: Vec<&Value> = hosts.iter().filter(|host| host["lost"].is_object()).collect();
+    let [lost] = lost[..] else { panic!("one is lost: {hosts:?}") };
+    let offered = lost["lost"]["offered"].as_f64().expect("a share");
+    assert!(offered > 0.05 && offered < 0.95, "{lost}");
+    // What it had reported is kept, and the others have sent their own shares only.
+    assert!(lost["replies"].as_u64().expect("a count") >= 100, "{lost}");
+    for host in hosts.iter().filter(|host| !host["lost"].is_object()) {
+        assert_eq!(host["replies"], 800, "{host}");
+    }
+}
+
+#[test]
+fn a_silent_worker_is_lost_and_can_stop_the_run() {
+    let _alone = alone();
+    let began = Instant::now();
+    let (code, report, stderr) = hurt(Signal::STOP, &["--on-loss", "stop"]);
+    assert_eq!(code, 98, "{stderr}");
+    assert!(stderr.contains("it was silent for "), "{stderr}");
+    for host in hosts(&report).iter().filter(|host| !host["lost"].is_object()) {
+        assert!(host["replies"].as_u64().expect("a count") < 800, "it went on: {host}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn workers_end_with_their_driver() {
+    let _alone = alone();
+    let server = Serve::start(&[]);
+    let url = server.url("/");
+    let mut client = command(&["-r", "200", "-d", "60s", "--hosts", "3", "--quiet", &url]);
+    let mut client = client.spawn().expect("the binary starts");
+    let driver = client.id();
+    wait_until("three workers", || children(driver).len() == 3);
+    thread::sleep(Duration::from_secs(2));
+    let workers = children(driver);
+    client.kill().expect("it is alive");
+    client.wait().expect("it has ended");
+    let is_left = || workers.iter().filter(|&&pid| is_alive(pid)).count();
+    wait_until("no orphan is left", || is_left() == 0);
+}
+
+#[test]
+fn an_interruption_drains_all_workers() {
+    let _alone = alone();
+    let server = Serve::start(&["--latency", "200ms"]);
+    let url = server.url("/");
+    let words = ["-r", "200", "-d", "60s", "--hosts", "2", "--json", "--quiet", &url];
+    let client = Running::start(&words);
+    let driver = client.pid();
+    wait_until("two workers", || children(driver).len() == 2);
+    thread::sleep(Duration::from_secs(3));
+    client.signal(Signal::INT);
+    let ended = client.wait();
+    assert_eq!(ended.code, 130, "{ended:?}");
+    let report = ended.report();
+    report.check_sums();
+    assert_eq!((report.count("unfinished"), report.count("failed")), (0, 0));
+    assert!(report.count("replies") > 50, "{}", report.count("replies"));
+    assert_eq!(served(&server.stop(), "replies"), report.count("replies"));
+}
+
+/// The plan of a load of so many requests a second for a second.
+fn plan(url: &str, rate: u32) -> prony_core::plan::Plan {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("plan.toml");
+    let text = format!("url = '{url}'\nrate = {rate}\nduration = '2s'\nconnections = 20\n");
+    fs::write(&file, text).expect("it can be written");
+    let around = Environment { connections_max: 100, connections_why: String::new(), seed: 1 };
+    plan_file::open(&file, &around).expect("a plan").plan
+}
+
+/// A run with workers that a shell starts, so that each can have a clock of its own.
+fn with_workers(script: &str, url: &str, hosts: u32) -> (Result<Summary, String>, Vec<String>) {
+    let script = script.replace("PRONY", env!("CARGO_BIN_EXE_prony"));
+    let mut engine = Local::new("/bin/sh".into(), vec!["-c".into(), script]);
+    let job = Job {
+        plan: plan(url, 300),
+        hosts,
+        on_loss: OnLoss::Continue,
+        command: Vec::new().into(),
+        notes: Vec::new(),
+    };
+    let mut said = Vec::new();
+    let mut say = |sentence: &str| said.push(sentence.to_owned());
+    let result = driver::run(&job, &mut engine, &Control::new(), &mut say, &mut |_| {});
+    (result.map_err(|e| e.to_string()), said)
+}
+
+#[test]
+fn wrong_clocks_are_measured_and_allowed_for() {
+    let _alone = alone();
+    let server = Serve::start(&[]);
+    // Each worker's process number gives it another offset, of -9 s to 9 s.
+    let script =
+        "n=$(( $$ % 7 - 3 )); exec PRONY worker --threads 1 --clock-offset $(( n * 3000000000 ))";
+    let (whole, said) = with_workers(script, &server.url("/"), 3);
+    let whole = whole.expect("it was run");
+    assert_eq!(said, [""; 0]);
+    assert_eq!((whole.main.started, whole.main.replies), (600, 600));
+    assert_eq!(served(&server.stop(), "replies"), 600);
+    let hosts = whole.run.hosts.as_ref().expect("hosts");
+    for host in &hosts.hosts {
+        let clock = host.clock.expect("it was measured");
+        let (third, bound) = (3_000_000_000_i64, clock.bound.0 as i64);
+        let off = (clock.offset_ns + third / 2).rem_euclid(third) - third / 2;
+        assert!(off.abs() <= bound, "{clock:?} is no multiple of 3 s");
+        assert!(host.start_late.expect("an agreed start") < Span::from_secs(3), "{host:?}");
+    }
+    // Series are aligned by the agreed start: nothing lies seconds away.
+    assert!(whole.main.window() < Span::from_secs(4), "{}", whole.main.window());
+}
+
+#[test]
+fn workers_of_another_kind_are_refused() {
+    let (refused, _) = with_workers("echo hello; cat > /dev/null", "http://127.0.0.1:9/", 2);
+    let why = refused.unwrap_err();
+    assert!(why.contains("said what is not a line of protocol 1"), "{why}");
+    let (refused, _) = with_workers("exit 5", "http://127.0.0.1:9/", 2);
+    let why = refused.unwrap_err();
+    assert!(why.ends_with("its process ended with exit code 5; nothing was sent"), "{why}");
+}
+
+/// A worker and what it says.
+struct Worker {
+    child: Child,
+    replies: BufReader<std::process::ChildStdout>,
+}
+
+impl Worker {
+    fn start() -> Self {
+        let mut command = command(&["worker", "--threads", "1"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it");
+        let replies = BufReader::new(child.stdout.take().expect("a pipe"));
+        Self { child, replies }
+    }
+
+    fn say(&mut self, order: &Order) {
+        let stdin = self.child.stdin.as_mut().expect("a pipe");
+        stdin.write_all(protocol::line(order).as_bytes()).expect("it reads");
+    }
+
+    fn reply(&mut self) -> Reply {
+        let mut line = String::new();
+        self.replies.read_line(&mut line).expect("text");
+        protocol::parse(&line).expect("a reply")
+    }
+
+    /// Greet it and give it the second half of a plan.
+    fn prepared(url: &str) -> Self {
+        let mut worker = Self::start();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        worker.say(&Order::Hello { protocol: PROTOCOL, version });
+        assert!(matches!(worker.reply(), Reply::Hello { .. }));
+        worker.say(&Order::Plan(Box::new(PlanOrder {
+            plan: plan(url, 100),
+            shard: Shard { index: 1, of: 2 },
+            environment: Vec::new(),
+            command: Vec::new().into(),
+            notes: Vec::new(),
+            adjustable_rate: true,
+        })));
+        assert_eq!(worker.reply(), Reply::Ready);
+        worker
+    }
+}
+
+#[test]
+fn a_late_order_starts_nothing() {
+    let server = Serve::start(&[]);
+    let mut worker = Worker::prepared(&server.url("/"));
+    worker.say(&Order::Start { at_unix_ns: unix_ns() - 5_000_000, run_unix_ns: 1 });
+    let reply = worker.reply();
+    assert!(matches!(reply, Reply::Late { by_ns } if by_ns >= 5_000_000), "{reply:?}");
+    drop(worker.child.stdin.take());
+    assert!(worker.child.wait().expect("it ends").success());
+    assert_eq!(served(&server.stop(), "replies"), 0);
+}
+
+#[test]
+fn a_worker_ticks_changes_its_rate_and_ends_with_its_input() {
+    let _alone = alone();
+    let server = Serve::start(&[]);
+    let mut worker = Worker::prepared(&server.url("/"));
+    let at = unix_ns() + 500_000_000;
+    worker.say(&Order::Start { at_unix_ns: at, run_unix_ns: at });
+    assert_eq!(worker.reply(), Reply::Armed { at_unix_ns: at });
+    // A pause for the second of the two seconds.
+    worker.say(&Order::Rate { factor: 0.0, from_ns: 1_000_000_000 });
+    let (mut ticks, mut intervals) = (0, 0);
+    let report = loop {
+        match worker.reply() {
+            Reply::Tick(tick) => {
+                ticks += 1;
+                intervals += u64::from(tick.interval.is_some());
+            }
+            Reply::Final { report } => break report,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(ticks >= 1 && intervals >= 1, "{ticks} ticks, {intervals} intervals");
+    let main = &report["measurement"]["tally"];
+    assert_eq!(main["started"], 50, "half of 100 a second for one second");
+    assert_eq!(report["plan"]["shard"]["of"], 2);
+    // It answers pings after the load, too.
+    worker.say(&Order::Ping { id: 9 });
+    assert!(matches!(worker.reply(), Reply::Pong { id: 9, .. }));
+    drop(worker.child.stdin.take());
+    assert!(worker.child.wait().expect("it ends").success());
+
+    // In the middle of a load its end comes at once.
+    let mut worker = Worker::prepared(&server.url("/"));
+    let at = unix_ns() + 200_000_000;
+    worker.say(&Order::Start { at_unix_ns: at, run_unix_ns: at });
+    assert!(matches!(worker.reply(), Reply::Armed { .. }));
+    thread::sleep(Duration::from_millis(600));
+    drop(worker.child.stdin.take());
+    let pid = worker.child.id();
+    assert!(worker.child.wait().expect("it ends").success());
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+}

@@ -1,0 +1,136 @@
+//! `--threshold`: what the run says of each, and the exit code.
+
+use std::fs;
+
+use crate::rig::{Ended, Serve, alone, prony};
+
+/// A server for each request with exponential times of 1 ms, 0.1 ms away.
+fn simulated(thresholds: &[&str]) -> Ended {
+    let load = ["--simulate", "7", "--simulate-latency", "exp:1ms", "-r", "500", "-d", "20s"];
+    let mut args: Vec<&str> = load.to_vec();
+    args.extend(["--arrivals", "poisson", "--json"]);
+    for threshold in thresholds {
+        args.extend(["--threshold", threshold]);
+    }
+    args.push("http://virtual/");
+    prony(&args)
+}
+
+fn outcomes(ended: &Ended) -> Vec<String> {
+    let report = ended.report();
+    let all = report.0["thresholds"].as_array().expect("thresholds").clone();
+    all.iter().map(|t| t["outcome"].as_str().expect("an outcome").to_owned()).collect()
+}
+
+#[test]
+fn thresholds_are_met_missed_or_undecided() {
+    let met = simulated(&["p99 < 20ms", "errors < 0.1%", "rate > 400", "status.503 = 0"]);
+    assert_eq!(met.code, 0, "{met:?}");
+    assert_eq!(outcomes(&met), ["met"; 4]);
+    let missed = simulated(&["p99 < 20ms", "service.p90 < 1ms"]);
+    assert_eq!(missed.code, 99, "{missed:?}");
+    assert_eq!(outcomes(&missed), ["met", "missed"]);
+    // 20 s carry no p99.99.
+    let undecided = simulated(&["p99.99 < 20ms"]);
+    assert_eq!(undecided.code, 97, "{undecided:?}");
+    assert_eq!(outcomes(&undecided), ["undecided"]);
+    let report = undecided.report();
+    assert_eq!(report.0["thresholds"][0]["no_interval"], "too-few-samples");
+}
+
+#[test]
+fn an_undecided_threshold_passes_on_request() {
+    let load = ["--simulate", "7", "-r", "500", "-d", "2s", "--undecided", "pass"];
+    let ended = prony(&[&load[..], &["--threshold", "p99.99 < 1s", "http://virtual/"]].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.stdout.contains("undecided: p99.99 < 1s (too few samples"), "{ended:?}");
+}
+
+#[test]
+fn thresholds_that_can_never_be_decided_are_refused() {
+    for (threshold, why) in [
+        ("p99 < 200", "the limit '200' of p99 lacks its unit: write 200ms"),
+        ("errrs < 3", "there is no figure 'errrs'; did you mean 'errors'?"),
+        ("login: p99 < 3ms", "the plan has no named requests; leave the name out"),
+        ("session.completed > 99%", "the plan has no sessions"),
+        ("handshake.p99 < 50ms", "there are no TLS handshakes without https://"),
+    ] {
+        let ended = simulated(&[threshold]);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.stderr.contains(why), "{ended:?}");
+        assert_eq!(ended.stderr.trim_end().lines().count(), 1, "{ended:?}");
+    }
+}
+
+#[test]
+fn a_plan_file_has_thresholds_of_named_requests() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("plan.toml");
+    let text = "url = 'http://virtual/'\nrate = 500\nduration = '5s'\n\
+                thresholds = ['login: p90 < 1s', 'errors = 0']\n\
+                request = [{path = '/login', name = 'login'}, {path = '/b'}]\n";
+    fs::write(&file, text).expect("a plan");
+    let path = file.to_str().expect("a path");
+    let ended = prony(&["run", path, "--simulate", "1", "--threshold", "GET /b: errors = 0"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    for line in ["met: login: p90 < 1s (", "met: errors = 0 (0)", "met: GET /b: errors = 0 (0)"] {
+        assert!(ended.stdout.contains(line), "{line}: {ended:?}");
+    }
+    let explained = prony(&["run", path, "--explain"]);
+    let line = "thresholds = [\"login: p90 < 1s\", \"errors = 0\"]";
+    assert!(explained.stdout.contains(line), "{explained:?}");
+    fs::write(&file, text.replace("p90 <", "p90 ~")).expect("a plan");
+    let refused = prony(&["check", path]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains(":4:15: "), "{refused:?}");
+    fs::write(&file, text.replace("'login: p90", "'logn: p90")).expect("a plan");
+    let refused = prony(&["run", path, "--simulate", "1"]);
+    assert!(refused.stderr.contains("no request has the name 'logn'"), "{refused:?}");
+}
+
+/// On the kernel: a server that answers every tenth request with 503.
+#[test]
+fn a_real_run_is_decided_by_its_thresholds() {
+    let _alone = alone();
+    let server = Serve::start(&["--status", "200:90,503:10"]);
+    let url = server.url("/");
+    let load = ["-r", "2000", "-d", "3s", "--accept-invalid"];
+    let of = |threshold: &str| {
+        let args = [&load[..], &["--threshold", threshold, "--expect", "2xx,503", &url]].concat();
+        prony(&args).code
+    };
+    assert_eq!(of("status.503 < 20%"), 0);
+    assert_eq!(of("status.503 < 5%"), 99);
+    assert_eq!(of("status.503 = 0"), 99);
+}
+
+/// A server that answers every second request with 503, and a load of half a minute.
+#[test]
+fn a_hopeless_load_ends_early() {
+    let _alone = alone();
+    let server = Serve::start(&["--status", "200:50,503:50"]);
+    let load = ["-r", "500", "-d", "30s", "--accept-invalid"];
+    let url = server.url("/");
+    let args = [&load[..], &["--threshold", "errors < 5%, abort after 3s", &url]].concat();
+    let start = std::time::Instant::now();
+    let ended = prony(&args);
+    assert_eq!(ended.code, 99, "{ended:?}");
+    let took = start.elapsed().as_secs_f64();
+    assert!((3.0..15.0).contains(&took), "{took} s: {ended:?}");
+    let note = "'errors < 5%, abort after 3s' was missed beyond doubt";
+    assert!(
+        ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ").contains(note),
+        "{ended:?}"
+    );
+    assert!(!ended.stdout.contains("interrupted"), "{ended:?}");
+}
+
+#[test]
+fn a_simulated_load_ends_early_too() {
+    let load = ["--simulate", "7", "--simulate-latency", "exp:1ms", "-r", "500", "-d", "60s"];
+    let poisson = ["--arrivals", "poisson", "--json", "--threshold", "p50 < 200us, abort"];
+    let ended = prony(&[&load[..], &poisson[..], &["http://virtual/"]].concat());
+    assert_eq!(ended.code, 99, "{ended:?}");
+    let window = &ended.report().0["measurement"]["rates"]["window_ns"];
+    assert!(window.as_u64().is_some_and(|ns| ns < 10_000_000_000), "{window}");
+}

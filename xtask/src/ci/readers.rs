@@ -1,0 +1,136 @@
+//! Independent programs that read prony's output formats. They come from package registries. If one
+//! cannot be installed, its tests are skipped, and `ci` reports that at its end. With
+//! `PRONY_CI_STRICT=1` that is a failure.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use super::tools;
+use crate::shell::{program, run, strict, target_dir, venv, which};
+
+/// A reader, its path, and the environment variable that passes the path to the tests.
+struct Reader {
+    what: &'static str,
+    variable: &'static str,
+    place: fn() -> Result<PathBuf>,
+    install: fn() -> Result<()>,
+}
+
+const READERS: [Reader; 4] = [
+    Reader {
+        what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
+        variable: "PRONY_TEST_PYTHON",
+        place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
+        install: install_histograms,
+    },
+    Reader {
+        what: "httperf's report in an independent parser (the npm package `httperfjs`)",
+        variable: "PRONY_TEST_HTTPERFJS",
+        place: || Ok(folder()?.join("node_modules/httperfjs/lib/parser.js")),
+        install: install_httperfjs,
+    },
+    Reader {
+        what: "httperf's report in an independent parser (the Python package `httperfpy`)",
+        variable: "PRONY_TEST_HTTPERFPY",
+        place: || Ok(folder()?.join("httperfpy-0.0.3/httperfpy/httperfpy.py")),
+        install: install_httperfpy,
+    },
+    Reader {
+        what: "the HTML report in a browser (Debian's package `chromium`)",
+        variable: "PRONY_TEST_CHROMIUM",
+        place: || Ok(which("chromium").unwrap_or_else(|| "/usr/bin/chromium".into())),
+        install: install_chromium,
+    },
+];
+
+/// Install the missing readers, as far as possible.
+pub(super) fn install() -> Result<()> {
+    for reader in &READERS {
+        if !reader.is_installed()?
+            && let Err(e) = (reader.install)()
+        {
+            // Only the readers need the registries, so this is no failure.
+            println!("cannot install: {}: {e:#}", reader.what);
+        }
+    }
+    Ok(())
+}
+
+/// Pass the paths of the readers to the tests.
+pub(super) fn set_variables(tests: &mut Command) -> Result<()> {
+    for reader in &READERS {
+        if reader.is_installed()? {
+            tests.env(reader.variable, (reader.place)()?);
+        }
+    }
+    Ok(())
+}
+
+/// List the readers that are missing, and fail if all are required.
+pub(super) fn report_skipped() -> Result<()> {
+    let mut missing = 0;
+    for reader in &READERS {
+        if !reader.is_installed()? {
+            println!("not covered: {}", reader.what);
+            missing += 1;
+        }
+    }
+    if missing > 0 && strict() {
+        bail!("{missing} foreign readers are missing, and PRONY_CI_STRICT is set");
+    }
+    Ok(())
+}
+
+impl Reader {
+    fn is_installed(&self) -> Result<bool> {
+        let place = (self.place)()?;
+        if !place.exists() || self.variable != "PRONY_TEST_PYTHON" {
+            return Ok(place.exists());
+        }
+        let import = ["-c", "import hdrh.log"];
+        let status = Command::new(place).args(import).stderr(Stdio::null()).status();
+        Ok(status.is_ok_and(|s| s.success()))
+    }
+}
+
+fn folder() -> Result<PathBuf> {
+    Ok(target_dir()?.join("xtask-readers"))
+}
+
+/// In a virtual environment, because it has parts in C.
+fn install_histograms() -> Result<()> {
+    pip(&venv()?, &["install"], "hdrhistogram==0.10.8")
+}
+
+/// Only the package, without running its scripts.
+fn install_httperfjs() -> Result<()> {
+    let npm = which("npm").context("npm is not installed")?;
+    let quiet = ["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"];
+    run(program(npm, &quiet).arg("--prefix").arg(folder()?).arg("httperfjs@0.1.0"))
+}
+
+/// Not among the required packages, because it is large.
+fn install_chromium() -> Result<()> {
+    if !tools::can_install() {
+        bail!("only root on a Debian can install it: `apt-get install chromium`");
+    }
+    tools::apt(&["chromium"])
+}
+
+/// Only the source: the package is in Python 2, and is not installed.
+fn install_httperfpy() -> Result<()> {
+    let folder = folder()?;
+    let python = which("python3").context("python3 is not installed")?;
+    let download = ["download", "--no-deps", "--no-binary", ":all:", "--dest"];
+    let dest = folder.to_str().context("a target folder in UTF-8")?;
+    pip(&python, &[&download[..], &[dest]].concat(), "httperfpy==0.0.3")?;
+    let archive = folder.join("httperfpy-0.0.3.tar.gz");
+    run(program("tar", &["-x", "-z", "-f"]).arg(archive).arg("-C").arg(folder))
+}
+
+fn pip(python: &Path, words: &[&str], package: &str) -> Result<()> {
+    let quiet = ["--quiet", "--disable-pip-version-check", package];
+    run(program(python, &["-m", "pip"]).args(words).args(quiet))
+}
