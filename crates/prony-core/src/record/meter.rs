@@ -18,7 +18,7 @@ use crate::units::{Nanos, Poll, PreviousPoll, Span};
 const SLEPT_MIN: Span = Span::from_micros(10);
 /// The most replies that stay pending until the run-queue delay is known.
 const PENDING_MAX: usize = 1 << 16;
-/// PerSuccess power of two has 2^9 bins in [`LowerBounds`].
+/// Each power of two has 2^9 bins in [`LowerBounds`].
 const BITS: u32 = 9;
 
 /// Lower bounds of the true response times: the measured times less what the meter can have added.

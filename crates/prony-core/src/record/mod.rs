@@ -287,7 +287,7 @@ impl Recorder {
     /// A recorder with a measurement that starts at `start`, the end of the warm-up.
     pub fn new(start: Nanos) -> Self {
         Self {
-            main: Section::new(start),
+            main: Section::new(start).allocated(),
             warm: Section::new(Nanos::ZERO),
             start,
             load_end: Nanos::MAX,

@@ -40,6 +40,19 @@ impl Section {
         }
     }
 
+    /// Allocates what nearly every reply needs, so that the first ones take no longer.
+    pub(super) fn allocated(mut self) -> Self {
+        let times = &mut self.tally.times;
+        let often = [&mut times.response, &mut times.service, &mut times.first_byte];
+        for hist in often.into_iter().chain([&mut times.transfer, &mut times.lag]) {
+            hist.allocate();
+        }
+        for hist in [&mut self.plain, &mut self.whole, &mut self.tally.times.connect] {
+            hist.allocate();
+        }
+        self
+    }
+
     #[inline]
     pub(super) fn status(&mut self, status: u16) {
         if self.status_last.0 == status {

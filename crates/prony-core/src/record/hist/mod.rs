@@ -2,6 +2,8 @@
 
 mod wire;
 
+use std::sync::OnceLock;
+
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +12,12 @@ use crate::units::Span;
 /// Times from 1 ns to 1 hour with three significant digits (the error of a value is at most 0.1 %),
 /// in constant memory. Minimum, maximum, sum and sum of squares are exact. Times over an hour count
 /// as an hour, in the quantiles only.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+///
+/// Its bins (about 270 kB) are allocated with the first time, or by [`Hist::allocate`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "wire::Wire", into = "wire::Wire")]
 pub struct Hist {
-    bins: Histogram<u64>,
+    bins: Option<Histogram<u64>>,
     sum_ns: u128,
     sum_sq_ns: u128,
     min_ns: u64,
@@ -31,23 +35,26 @@ impl Default for Hist {
 
 impl Hist {
     /// An empty histogram.
-    pub fn new() -> Self {
-        let bins =
-            Histogram::new_with_bounds(1, TIME_MAX.0, 3).expect("bounds are valid constants");
-        Self { bins, sum_ns: 0, sum_sq_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+    pub const fn new() -> Self {
+        Self { bins: None, sum_ns: 0, sum_sq_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+    }
+
+    /// Allocates the bins, so that the first time costs no more than any other.
+    pub fn allocate(&mut self) {
+        self.bins.get_or_insert_with(no_bins);
     }
 
     /// Record a time.
     #[inline]
     pub fn record(&mut self, t: Span) {
-        self.bins.saturating_record(t.0);
+        self.bins.get_or_insert_with(no_bins).saturating_record(t.0);
         self.note(t.0, 1);
     }
 
     /// Record the same time `n` times.
     pub fn record_n(&mut self, t: Span, n: u64) {
         if n > 0 {
-            self.bins.saturating_record_n(t.0, n);
+            self.bins.get_or_insert_with(no_bins).saturating_record_n(t.0, n);
             self.note(t.0, n);
         }
     }
@@ -66,7 +73,11 @@ impl Hist {
     /// (P10).
     pub fn merge(&mut self, other: &Self) {
         let &Self { ref bins, sum_ns, sum_sq_ns, min_ns, max_ns } = other;
-        self.bins.add(bins).expect("same bounds");
+        match (&mut self.bins, bins) {
+            (Some(mine), Some(bins)) => mine.add(bins).expect("same bounds"),
+            (mine @ None, Some(_)) => mine.clone_from(bins),
+            (_, None) => {}
+        }
         self.sum_ns = self.sum_ns.saturating_add(sum_ns);
         self.sum_sq_ns = self.sum_sq_ns.saturating_add(sum_sq_ns);
         self.min_ns = self.min_ns.min(min_ns);
@@ -75,7 +86,7 @@ impl Hist {
 
     /// The number of recorded times.
     pub fn count(&self) -> u64 {
-        self.bins.len()
+        self.bins.as_ref().map_or(0, Histogram::len)
     }
 
     /// Whether the histogram is empty.
@@ -138,7 +149,7 @@ impl Hist {
         }
         // Half a sample below the rank: `value_at_quantile` rounds up to exactly this rank.
         let share = (Self::rank(q, n) as f64 - 0.5) / n as f64;
-        Some(Span(self.bins.value_at_quantile(share).clamp(self.min_ns, self.max_ns)))
+        Some(Span(self.bins().value_at_quantile(share).clamp(self.min_ns, self.max_ns)))
     }
 
     /// The rank (from 1) of the quantile `q` among `n` sorted samples: the smallest rank r with r /
@@ -163,7 +174,23 @@ impl Hist {
 
     /// The bins, for export.
     pub fn bins(&self) -> &Histogram<u64> {
-        &self.bins
+        static EMPTY: OnceLock<Histogram<u64>> = OnceLock::new();
+        self.bins.as_ref().unwrap_or_else(|| EMPTY.get_or_init(no_bins))
+    }
+}
+
+/// The bins of no times.
+#[cold]
+fn no_bins() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, TIME_MAX.0, 3).expect("bounds are valid constants")
+}
+
+impl PartialEq for Hist {
+    /// Whether both have the same times, allocated or not.
+    fn eq(&self, other: &Self) -> bool {
+        let Self { bins: _, sum_ns, sum_sq_ns, min_ns, max_ns } = other;
+        let rest = (&self.sum_ns, &self.sum_sq_ns, &self.min_ns, &self.max_ns);
+        rest == (sum_ns, sum_sq_ns, min_ns, max_ns) && self.bins() == other.bins()
     }
 }
 

@@ -63,7 +63,7 @@ impl TryFrom<Wire> for Hist {
             return Err("the histogram contradicts its count, minimum or maximum".to_owned());
         }
         let (sum_ns, sum_sq_ns) = (sum(&w.sum_ns)?, sum(&w.sum_of_squares_ns2)?);
-        Ok(Self { bins, sum_ns, sum_sq_ns, min_ns, max_ns })
+        Ok(Self { bins: Some(bins), sum_ns, sum_sq_ns, min_ns, max_ns })
     }
 }
 
@@ -73,7 +73,7 @@ impl Hist {
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
-            .serialize(&self.bins, &mut bytes)
+            .serialize(self.bins(), &mut bytes)
             .expect("writing to memory does not fail");
         STANDARD.encode(bytes)
     }
