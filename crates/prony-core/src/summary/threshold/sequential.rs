@@ -3,11 +3,12 @@
 //!
 //! Each threshold is a ratio of two sums over time (times above the limit over all times, failures
 //! over requests, a sum of times over their number, replies over seconds). At each look the run so
-//! far is cut into 16 batches of equal length; the ratio estimator over them, divided by its
-//! standard error, has Student's t distribution with 15 degrees of freedom if the ratio is just at
-//! the limit (batch means; Cochran 1977). Look k may find a miss by chance with probability
-//! 0.01 / (m k (k + 1)), where m thresholds can end the load, so that the probability over all
-//! looks is at most 0.01 (alpha spending, Lan and DeMets 1983).
+//! far is cut into 16 batches of equal length (fewer, 8 at least, where counters were sampled too
+//! rarely). The ratio estimator over them, divided by its standard error, has Student's t
+//! distribution with 15 degrees of freedom if the ratio is just at the limit (batch means; Cochran
+//! 1977). Look k may find a miss by chance with probability 0.01 / (m k (k + 1)), where m
+//! thresholds can end the load, so that the probability over all looks is at most 0.01 (alpha
+//! spending, Lan and DeMets 1983).
 
 use std::f64::consts::FRAC_2_PI;
 
@@ -21,6 +22,8 @@ use crate::units::Span;
 const FALSE_ALARMS: f64 = 0.01;
 /// Batches at each look; one more than the degrees of freedom, which must be odd.
 const BATCHES: u64 = 16;
+/// The fewest where the counters were sampled too rarely for more.
+const BATCHES_MIN: usize = 8;
 /// When the first look is.
 const FIRST: Span = Span::from_secs(2);
 /// From one look to the next the run gets longer by that share of itself.
@@ -138,7 +141,9 @@ impl Sequential {
         let Some(Ratio { batches, limit, upwards }) = self.ratio(threshold, now) else {
             return false;
         };
-        t_statistic(&batches, limit).is_some_and(|t| above(if upwards { t } else { -t }) < level)
+        let freedom = batches.len() as f64 - 1.0;
+        t_statistic(&batches, limit)
+            .is_some_and(|t| above(if upwards { t } else { -t }, freedom) < level)
     }
 
     fn ratio(&self, threshold: &Threshold, now: Span) -> Option<Ratio> {
@@ -146,11 +151,7 @@ impl Sequential {
         let cuts: Vec<Span> = (0..=BATCHES).map(|i| Span(now.0 / BATCHES * i)).collect();
         let pairs = || cuts.windows(2).map(|cut| (cut[0], cut[1]));
         if matches!(threshold.figure, Figure::Count(_)) {
-            let batches = pairs().map(|(from, until)| {
-                let (a, b) = (self.sample(from), self.sample(until));
-                ((b.failed - a.failed) as f64, (b.ended - a.ended) as f64)
-            });
-            let batches = batches.collect();
+            let batches = self.counted(now)?;
             return Some(Ratio { batches, limit: threshold.limit, upwards: below });
         }
         let kind = match threshold.figure {
@@ -193,10 +194,19 @@ impl Sequential {
         }
     }
 
-    /// The newest sample that is no later.
-    fn sample(&self, at: Span) -> Sample {
-        let after = self.samples.partition_point(|sample| sample.at <= at);
-        self.samples[after.saturating_sub(1)]
+    /// Failures and ended requests of each batch until then. Cut at samples: a batch between two of
+    /// them would be empty, and the others would seem to vary less than they do. `None` while there
+    /// are too few samples.
+    fn counted(&self, now: Span) -> Option<Vec<(f64, f64)>> {
+        let samples = &self.samples[..self.samples.partition_point(|sample| sample.at <= now)];
+        let intervals = samples.len().checked_sub(1)?;
+        let batches = (BATCHES as usize).min(intervals / 2 * 2);
+        let cut = |i: usize| samples[i * intervals / batches];
+        let batch = |i: usize| {
+            let (a, b) = (cut(i), cut(i + 1));
+            ((b.failed - a.failed) as f64, (b.ended - a.ended) as f64)
+        };
+        (batches >= BATCHES_MIN).then(|| (0..batches).map(batch).collect())
     }
 }
 
@@ -215,13 +225,12 @@ fn t_statistic(batches: &[(f64, f64)], limit: f64) -> Option<f64> {
     if error > 0.0 { Some(away / error) } else { (away != 0.0).then_some(away * f64::INFINITY) }
 }
 
-/// The probability that Student's t with 15 degrees of freedom is larger (Abramowitz and Stegun
-/// 26.7.3, exact for odd degrees of freedom).
-fn above(t: f64) -> f64 {
+/// The probability that Student's t with that odd number of degrees of freedom is larger
+/// (Abramowitz and Stegun 26.7.3).
+fn above(t: f64, freedom: f64) -> f64 {
     if t == f64::INFINITY {
         return 0.0;
     }
-    let freedom = (BATCHES - 1) as f64;
     let angle = libm::atan(t / freedom.sqrt());
     let (sine, cosine) = (libm::sin(angle), libm::cos(angle));
     let (mut term, mut sum) = (cosine, cosine);
@@ -242,11 +251,12 @@ mod tests {
     fn tail_probabilities_are_those_of_the_tables() {
         // Student's t with 15 degrees of freedom: one-sided quantiles.
         for (t, p) in [(0.0, 0.5), (1.753, 0.05), (2.131, 0.025), (2.947, 0.005), (4.073, 0.0005)] {
-            assert!((above(t) / p - 1.0).abs() < 2e-3, "{t}: {}", above(t));
-            assert!((above(-t) - (1.0 - p)).abs() < 1e-4, "-{t}");
+            assert!((above(t, 15.0) / p - 1.0).abs() < 2e-3, "{t}: {}", above(t, 15.0));
+            assert!((above(-t, 15.0) - (1.0 - p)).abs() < 1e-4, "-{t}");
         }
-        assert_eq!(above(f64::INFINITY), 0.0);
-        assert!(above(12.0) < 1e-8 && above(12.0) > 0.0);
+        assert!((above(1.895, 7.0) / 0.05 - 1.0).abs() < 2e-3);
+        assert_eq!(above(f64::INFINITY, 15.0), 0.0);
+        assert!(above(12.0, 15.0) < 1e-8 && above(12.0, 15.0) > 0.0);
     }
 
     #[test]
