@@ -65,5 +65,5 @@ impl<'a> Aborter<'a> {
 
 /// Why a load ended before its time.
 pub(crate) fn sentence(at: Span, threshold: &Threshold) -> String {
-    format!("The load was ended after {}: '{threshold}' was missed beyond doubt.", units::span(at))
+    format!("Ended after {}: '{threshold}' was missed beyond doubt.", units::span(at))
 }

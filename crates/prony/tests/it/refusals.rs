@@ -182,8 +182,8 @@ fn suggests_corrections() {
         (&["lod", url], "unknown command 'lod'; did you mean 'load'?"),
         (&["spectrm", "-d", "1s", url], "did you mean 'spectrum'?"),
         (&["unix:/run/x"], "`--unix-socket /run/x http://localhost/`"),
-        (&["-d", "@body.json", url], "the body of a request is -b (--body)"),
-        (&["-o", "-", url], "--format FORMAT says how it looks"),
+        (&["-d", "@body.json", url], "for the request body use -b (--body)"),
+        (&["-o", "-", url], "set its format with --format"),
         (&["-o", "/nowhere/a\nb.json", url], "--output /nowhere/a\\nb.json: cannot be written"),
         (&["check", binary], "this is not text; expected a plan file (TOML) or a session file"),
     ];

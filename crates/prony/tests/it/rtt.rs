@@ -416,7 +416,7 @@ fn rejects_invalid_input() {
         (&[&["rtt", "127.0.0.1"], &SCTP[..], &["--nagle"]].concat(), "--nagle"),
         (&[&["rtt", "127.0.0.1"], &SCTP[..], &["--driver", "uring"]].concat(), "--driver"),
         (&[&["rtt", "127.0.0.1,127.0.0.2"], &SCTP[..]].concat(), "one path"),
-        (&[&["echo", "127.0.0.1,127.0.0.2:0"], &SCTP[..]].concat(), "one path"),
+        (&[&["echo", "127.0.0.1,127.0.0.2:0"], &SCTP[..]].concat(), "supports only one"),
         (&[&["rtt", "127.0.0.1"], &SCTP[..], &["-s", "1m"]].concat(), "1048576 bytes is too long"),
         (&[&["rtt", "127.0.0.1"], &SCTP[..], &["--rto-max", "9ms"]].concat(), "--rto-min of 1000"),
     ] {

@@ -172,9 +172,9 @@ fn rejects_transports_without_timestamps_and_uses_epoll() {
     let server = Serve::start(&[]);
     let url = server.url("/");
     for (args, said) in [
-        (&["rtt", "unix:/tmp/none", "--timestamps"][..], "over a unix socket; leave out"),
-        (&["--unix-socket", "/tmp/none", "--timestamps", &url], "over a unix socket; leave out"),
-        (&["spectrum", "127.0.0.1:9", "--timestamps"], "`prony rtt --timestamps` tells the phases"),
+        (&["rtt", "unix:/tmp/none", "--timestamps"][..], "over a unix socket; remove"),
+        (&["--unix-socket", "/tmp/none", "--timestamps", &url], "over a unix socket; remove"),
+        (&["spectrum", "127.0.0.1:9", "--timestamps"], "`prony rtt --timestamps` shows the parts"),
         (&["--simulate", "1", "--timestamps", &url], "--simulate"),
     ] {
         let ended = prony(args);

@@ -104,7 +104,7 @@ fn it_is_the_default_on_a_terminal_and_the_report_follows() {
     let words = ["running", "target 200/s", "response times", "200: ", "send lag", "left"];
     terminal.wait_for(&words);
     terminal.press("?");
-    terminal.wait_for(&["back to the figures"]);
+    terminal.wait_for(&["close this help"]);
     terminal.press("?");
     terminal.wait_for(&words);
     terminal.press("q");
@@ -217,7 +217,7 @@ fn keys_without_effect_show_a_message() {
     let terminal = Terminal::start((80, 24), "", &format!("-c 2 -d 600s {}", server.url("/")));
     terminal.wait_for(&["running"]);
     terminal.press("p");
-    terminal.wait_for(&["need an open loop with fixed or Poisson arrivals"]);
+    terminal.wait_for(&["work only in an open loop with fixed or Poisson"]);
     terminal.press("q");
     terminal.wait_for_end(130);
 }
