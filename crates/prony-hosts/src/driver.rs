@@ -1,13 +1,15 @@
 //! The driver: one run on many workers, from the plan to the merged report.
 
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use prony_core::machine::StopRequest;
 use prony_core::plan::{Load, Plan, Shard};
+use prony_core::record::series::Block;
 use prony_core::summary::{ClockOffset, CommandLine, Loss, Part, Summary};
-use prony_core::units::Span;
-use prony_io::{Control, clock};
+use prony_core::units::{Nanos, Span};
+use prony_io::{Control, Live, clock};
 use prony_report::json;
 use prony_run::error::Error;
 use prony_run::merge;
@@ -55,6 +57,18 @@ pub struct Job {
     pub command: CommandLine,
     /// Facts about the plan.
     pub notes: Vec<String>,
+    /// Whether the snapshots must have the blocks of response times, and of service times.
+    pub blocks: (bool, bool),
+}
+
+/// What gets to know of a run while it lasts.
+pub struct Watchers<'a> {
+    /// Sentences for the user.
+    pub say: &'a mut dyn FnMut(&str),
+    /// How the run stands, about once a second.
+    pub status: &'a mut dyn FnMut(&Status),
+    /// The sum over all workers, whenever one has reported: times, counts and the new blocks.
+    pub live: &'a mut dyn FnMut(&Live),
 }
 
 /// How the run stands, for whoever watches it.
@@ -97,22 +111,22 @@ impl Worker {
     }
 }
 
-/// Run the plan on the engine's workers and merge what they report. `say` gets sentences for the
-/// user, `watch` how the run stands, about once a second.
+/// Run the plan on the engine's workers and merge what they report.
 ///
 /// # Errors
 /// Nothing was started: a worker refused, or did not answer.
-pub fn run(
-    job: &Job,
-    engine: &mut dyn Engine,
-    control: &Control,
-    say: &mut dyn FnMut(&str),
-    watch: &mut dyn FnMut(&Status),
+pub fn run<'a>(
+    job: &'a Job,
+    engine: &'a mut dyn Engine,
+    control: &'a Control,
+    watchers: Watchers<'a>,
 ) -> Result<Summary, Error> {
     merge::share(&job.plan, Shard { index: 0, of: job.hosts })?;
     engine.open(job.hosts as usize)?;
     let workers = (0..job.hosts).map(|_| Worker::default()).collect();
-    let mut driver = Driver { job, engine, control, say, watch, workers, start: None };
+    let (blocks, observed) = Default::default();
+    let mut driver =
+        Driver { job, engine, control, watchers, workers, start: None, blocks, observed };
     let result = driver.run();
     driver.engine.close();
     result
@@ -122,11 +136,14 @@ struct Driver<'a> {
     job: &'a Job,
     engine: &'a mut dyn Engine,
     control: &'a Control,
-    say: &'a mut dyn FnMut(&str),
-    watch: &'a mut dyn FnMut(&Status),
+    watchers: Watchers<'a>,
     workers: Vec<Worker>,
     /// The agreed start.
     start: Option<Start>,
+    /// Blocks of response and service times that were not passed on yet.
+    blocks: [Vec<(Span, Block)>; 2],
+    /// Until when the run was passed on.
+    observed: Nanos,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +166,8 @@ impl Driver<'_> {
                 command: self.job.command.clone(),
                 notes: self.job.notes.clone(),
                 adjustable_rate: false,
+                blocks: self.job.blocks.0,
+                service_blocks: self.job.blocks.1,
             }))
         };
         let orders: Vec<Order> = (0..of).map(order).collect();
@@ -317,6 +336,7 @@ impl Driver<'_> {
             for event in self.engine.events(TURN) {
                 self.take(event);
             }
+            self.observe();
             self.find_silent();
             match self.control.stop_request() {
                 Some(StopRequest::Now) => self.pass_on(&passed_on[1], true),
@@ -327,8 +347,25 @@ impl Driver<'_> {
             if second > shown {
                 shown = second;
                 let status = self.status();
-                (self.watch)(&status);
+                (self.watchers.status)(&status);
             }
+        }
+    }
+
+    /// Passes on what the workers have reported since the last time.
+    fn observe(&mut self) {
+        let running = self.workers.iter().filter(|worker| !worker.is_over());
+        // The sums lack what the slowest of them has not reported yet.
+        let now = running.map(|worker| worker.reported.last.now_ns).min();
+        let (Some(now), Status { started, replies, failed, .. }) = (now, self.status()) else {
+            return;
+        };
+        let [blocks, served] = mem::take(&mut self.blocks);
+        if Nanos(now) > self.observed || !blocks.is_empty() {
+            self.observed = Nanos(now);
+            let now = Nanos(now);
+            let live = Live { now, started, replies, failed, blocks, served, ..Live::default() };
+            (self.watchers.live)(&live);
         }
     }
 
@@ -360,7 +397,13 @@ impl Driver<'_> {
             return;
         }
         match protocol::parse::<Reply>(&line) {
-            Ok(Reply::Tick(tick)) => worker.reported.add(*tick, warmup),
+            Ok(Reply::Tick(mut tick)) => {
+                let new = [mem::take(&mut tick.blocks), mem::take(&mut tick.service_blocks)];
+                for (blocks, new) in self.blocks.iter_mut().zip(new) {
+                    blocks.extend(new.into_iter().map(|new| (Span(new.begin_ns), new.block)));
+                }
+                worker.reported.add(*tick, warmup);
+            }
             Ok(Reply::Pong { id, unix_ns }) => worker.after.add(id, unix_ns, now),
             Ok(Reply::Final { report }) => match json::read(&report.to_string()) {
                 Ok(report) => worker.report = Some(report),
@@ -393,7 +436,7 @@ impl Driver<'_> {
         let after = Span(self.elapsed().as_nanos() as u64);
         let name = self.name(index);
         let seconds = after.as_secs_f64();
-        (self.say)(&format!("{name} was lost after {seconds:.1} s: {cause}"));
+        (self.watchers.say)(&format!("{name} was lost after {seconds:.1} s: {cause}"));
         self.workers[index].lost = Some(Loss { after, cause, offered: 0.0 });
         // If it is silent but alive, it must not go on alone.
         self.engine.send(index, &protocol::line(&Order::Stop { now: true }));

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read as _};
 
 use prony_core::fault::Fault;
 use prony_core::plan::{Plan, Secret, Shard};
-use prony_core::record::series::Cell;
+use prony_core::record::series::{Block, Cell};
 use prony_core::summary::CommandLine;
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +74,12 @@ pub struct PlanOrder {
     /// Whether the rate may be changed during the run.
     #[serde(default)]
     pub adjustable_rate: bool,
+    /// Whether ticks must have the blocks of response times.
+    #[serde(default)]
+    pub blocks: bool,
+    /// Whether they must have those of service times as well.
+    #[serde(default)]
+    pub service_blocks: bool,
 }
 
 /// What a worker says to its driver.
@@ -144,6 +150,23 @@ pub struct Tick {
     /// The interval that was completed last, where it was not reported before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<TickInterval>,
+    /// The blocks of response times that were completed since the last tick, if the plan asked for
+    /// them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<TickBlock>,
+    /// The same of service times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub service_blocks: Vec<TickBlock>,
+}
+
+/// The response times of a short part of the measurement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TickBlock {
+    /// Its begin since the start of the measurement.
+    pub begin_ns: u64,
+    /// The times.
+    #[serde(flatten)]
+    pub block: Block,
 }
 
 /// One interval of the series over time.

@@ -2,6 +2,7 @@
 //! input.
 
 use std::io::{self, BufRead, Write};
+use std::mem;
 use std::process;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use prony_core::fault::Fault;
+use prony_core::record::series::Block;
 use prony_core::schedule::RateChange;
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, Options, clock};
@@ -18,7 +20,7 @@ use prony_run::merge;
 use prony_run::run::{self, Provenance};
 
 use crate::clocks::translated;
-use crate::protocol::{self, Order, PROTOCOL, PlanOrder, Reply, Tick, TickInterval};
+use crate::protocol::{self, Order, PROTOCOL, PlanOrder, Reply, Tick, TickBlock, TickInterval};
 
 /// A worker reports at least that often.
 const EVERY: Span = Span::from_secs(1);
@@ -193,13 +195,15 @@ fn load<W: Write>(
     at_unix_ns: u64,
     run_unix_ns: u64,
 ) -> Result<serde_json::Value, Error> {
-    let PlanOrder { plan, shard, environment, command, notes, adjustable_rate } = order;
+    let PlanOrder { plan, shard, environment, command, notes, .. } = order;
     let mut share = merge::share(&plan, shard)?;
     share.data.environment = environment;
     let options = Options {
         start_at: Some(translated(at_unix_ns, -settings.clock_offset_ns)),
         detail: true,
-        adjustable_rate,
+        adjustable_rate: order.adjustable_rate,
+        blocks: order.blocks,
+        keep_service: order.service_blocks,
         ..settings.options.clone()
     };
     let part = merge::part_of(&plan, Some(run_unix_ns as f64 / 1e9));
@@ -209,7 +213,8 @@ fn load<W: Write>(
     let mut watch = |live: &Live| {
         if let Some(tick) = ticks.next(live) {
             shared.say(&Reply::Tick(Box::new(tick.clone())));
-            last = Some(Tick { interval: None, ..tick });
+            let (blocks, service_blocks) = Default::default();
+            last = Some(Tick { interval: None, blocks, service_blocks, ..tick });
         }
     };
     let summary = run::run(&share, &options, &shared.control, &mut watch, provenance)?;
@@ -226,10 +231,14 @@ fn load<W: Write>(
 struct Ticks {
     last: Nanos,
     interval: Option<Nanos>,
+    blocks: Vec<TickBlock>,
+    service_blocks: Vec<TickBlock>,
 }
 
 impl Ticks {
     fn next(&mut self, live: &Live) -> Option<Tick> {
+        self.blocks.extend(live.blocks.iter().map(tick_block));
+        self.service_blocks.extend(live.served.iter().map(tick_block));
         let begin = live.last.as_ref().map(|interval| interval.begin);
         let is_new = begin.is_some() && begin != self.interval;
         if live.now == Nanos::ZERO || !(is_new || live.now.since(self.last) >= EVERY) {
@@ -252,8 +261,14 @@ impl Ticks {
             faults: faults.filter(|&(_, n)| n > 0).collect(),
             statuses: detail.into_iter().flat_map(|d| d.statuses.clone()).collect(),
             interval,
+            blocks: mem::take(&mut self.blocks),
+            service_blocks: mem::take(&mut self.service_blocks),
         })
     }
+}
+
+fn tick_block((begin, block): &(Span, Block)) -> TickBlock {
+    TickBlock { begin_ns: begin.0, block: block.clone() }
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub struct ShardArgs {
     /// machine's cores unless --threads says how many each has.
     #[arg(
         long, value_name = "N", help_heading = MEASUREMENT, value_parser = hosts,
-        conflicts_with_all = ["shard", "start_at", "until", "tui", "simulate"],
+        conflicts_with_all = ["shard", "start_at", "tui", "simulate"],
     )]
     pub hosts: Option<u32>,
     /// What starts the workers; local: processes on this machine

@@ -94,8 +94,7 @@ pub(super) fn carry_out(
             run::aborted(&plan, &|plan| run::until(plan, goals, &simulate))
         }
         None if shard.hosts.is_some() => {
-            let hosts = shard.hosts.unwrap_or(1);
-            cited(on_hosts(&plan, hosts, shard, exec, output, provenance)?)
+            cited(on_hosts(&plan, goals, shard, exec, output, provenance)?)
         }
         None => {
             let options = Options { start_at: shard.start_at, ..options(exec) };
@@ -118,11 +117,11 @@ pub(super) fn accepted(exec: &ExecArgs, until: &UntilArgs) -> Accepted {
 
 /// Refuses thresholds that would end one share of a load alone.
 fn check_aborts(plan: &Plan, shard: &ShardArgs) -> Result<(), Error> {
-    let is_split = shard.shard.is_some() || shard.hosts.is_some();
-    match plan.thresholds.iter().find(|t| is_split && t.abort.is_some()) {
+    match plan.thresholds.iter().find(|t| shard.shard.is_some() && t.abort.is_some()) {
         None => Ok(()),
         Some(threshold) => Err(Error::Argument(format!(
-            "threshold '{threshold}': ', abort' cannot end a load that is split; leave it out"
+            "threshold '{threshold}': one shard cannot end the whole load; remove ', abort', or use \
+             --hosts"
         ))),
     }
 }

@@ -7,15 +7,19 @@ use std::thread;
 
 use prony_core::plan::Plan;
 use prony_core::summary::Summary;
-use prony_hosts::driver::{self, Job, Status};
+use prony_core::summary::confidence::Goal;
+use prony_hosts::driver::{self, Job, Status, Watchers};
 use prony_hosts::local::Local;
 use prony_hosts::worker::{self, Settings};
+use prony_io::Live;
 use prony_report::units;
+use prony_run::abort::Aborter;
 use prony_run::error::Error;
 use prony_run::exit::Exit;
+use prony_run::goals::GoalWatch;
 use prony_run::interrupt::stoppable;
 use prony_run::output;
-use prony_run::run::Provenance;
+use prony_run::run::{self, Provenance};
 
 use crate::cli::exec_options::ExecArgs;
 use crate::cli::output::OutputArgs;
@@ -38,13 +42,16 @@ pub(super) fn worker(args: &WorkerArgs) -> Result<Exit, Error> {
 /// The plan on that many workers, as one run.
 pub(super) fn on_hosts(
     plan: &Plan,
-    hosts: u32,
+    goals: &[Goal],
     shard: &ShardArgs,
     exec: &ExecArgs,
     output: &OutputArgs,
     provenance: Provenance,
 ) -> Result<Summary, Error> {
     let control = stoppable()?;
+    let hosts = shard.hosts.unwrap_or(1);
+    let mut watcher = GoalWatch::new(goals, plan, &control);
+    let mut aborter = Aborter::new(plan, &control);
     let threads = exec.threads.unwrap_or_else(|| {
         let cores = thread::available_parallelism().map_or(1, usize::from) as u32;
         (cores / hosts).max(1)
@@ -59,6 +66,7 @@ pub(super) fn on_hosts(
         },
         command: provenance.command,
         notes: provenance.notes,
+        blocks: (watcher.is_some() || aborter.is_some(), run::needs_service(goals, plan)),
     };
     let quiet = output.quiet;
     let silent = output.quiet || output.no_progress;
@@ -74,7 +82,23 @@ pub(super) fn on_hosts(
         }
         last = status.clone();
     };
-    driver::run(&job, &mut engine, &control, &mut say, &mut watch)
+    let mut look = |live: &Live| {
+        if let Some(watcher) = &mut watcher {
+            watcher.look(live);
+        }
+        if let Some(aborter) = &mut aborter {
+            aborter.look(live);
+        }
+    };
+    let watchers = Watchers { say: &mut say, status: &mut watch, live: &mut look };
+    let mut summary = driver::run(&job, &mut engine, &control, watchers)?;
+    if let Some(watcher) = watcher {
+        watcher.note(&mut summary);
+    }
+    if let Some(aborter) = aborter {
+        aborter.note(&mut summary);
+    }
+    Ok(summary)
 }
 
 /// How the run stands, since it stood as `last` says.

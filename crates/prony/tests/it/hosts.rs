@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use prony_core::plan::Shard;
 use prony_core::summary::Summary;
 use prony_core::units::Span;
-use prony_hosts::driver::{self, Job, OnLoss};
+use prony_hosts::driver::{self, Job, OnLoss, Watchers};
 use prony_hosts::local::Local;
 use prony_hosts::protocol::{self, Order, PROTOCOL, PlanOrder, Reply};
 use prony_io::Control;
@@ -246,6 +246,33 @@ fn an_interruption_drains_all_workers() {
 }
 
 /// The plan of a load of so many requests a second for a second.
+/// Neither worker alone can end the run: the driver does, by the figures of both.
+#[test]
+fn goals_and_thresholds_end_the_whole_run() {
+    let _alone = alone();
+    let server = Serve::start(&["--status", "200:50,503:50", "--latency", "exp:2ms"]);
+    let url = server.url("/");
+    let load = ["--hosts", "2", "-r", "500", "-d", "60s", "--accept-invalid", "--quiet", "--json"];
+    let run = |words: &[&str]| {
+        let start = Instant::now();
+        let ended = prony(&[&load[..], words, &[&url]].concat());
+        (ended, start.elapsed().as_secs_f64())
+    };
+    let (ended, took) = run(&["--threshold", "errors < 5%, abort after 3s"]);
+    assert_eq!(ended.code, 99, "{ended:?}");
+    assert!((3.0..20.0).contains(&took), "{took} s: {ended:?}");
+    let notes = ended.report().0["run"]["notes"].to_string();
+    assert!(notes.contains("'errors < 5%, abort after 3s' was missed beyond doubt"), "{notes}");
+
+    let (ended, took) = run(&["--until", "p50 +- 20%"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(took < 40.0, "{took} s: {ended:?}");
+    let report = ended.report();
+    assert_eq!(report.0["run"]["until"]["reached"], true, "{}", report.0["run"]["until"]);
+    assert_eq!(report.0["run"]["interrupted"], false);
+    report.check_sums();
+}
+
 fn plan(url: &str, rate: u32) -> prony_core::plan::Plan {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("plan.toml");
@@ -265,10 +292,12 @@ fn with_workers(script: &str, url: &str, hosts: u32) -> (Result<Summary, String>
         on_loss: OnLoss::Continue,
         command: Vec::new().into(),
         notes: Vec::new(),
+        blocks: (false, false),
     };
     let mut said = Vec::new();
     let mut say = |sentence: &str| said.push(sentence.to_owned());
-    let result = driver::run(&job, &mut engine, &Control::new(), &mut say, &mut |_| {});
+    let watchers = Watchers { say: &mut say, status: &mut |_| {}, live: &mut |_| {} };
+    let result = driver::run(&job, &mut engine, &Control::new(), watchers);
     (result.map_err(|e| e.to_string()), said)
 }
 
@@ -344,6 +373,8 @@ impl Worker {
             command: Vec::new().into(),
             notes: Vec::new(),
             adjustable_rate: true,
+            blocks: false,
+            service_blocks: false,
         })));
         assert_eq!(worker.reply(), Reply::Ready);
         worker

@@ -8,7 +8,7 @@ use super::{BINS, add_bins};
 use crate::units::{Nanos, Span};
 
 /// The requests that ended in one block.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// Successes.
     pub replies: u64,
