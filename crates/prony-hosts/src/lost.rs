@@ -128,6 +128,7 @@ mod tests {
                     ..Cell::default()
                 },
             }),
+            ..Tick::default()
         };
         let mut reported = Reported::default();
         for (secs, interval) in [(1, Some((0, 5))), (2, Some((1, 6))), (3, Some((2, 7))), (4, None)]
