@@ -15,18 +15,24 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         bail!("usage: cargo xtask options");
     }
     let prony = shell::prony("release")?;
+    let doc = fs::read_to_string(DOC).with_context(|| format!("cannot read {DOC}"))?;
     let mut helped = BTreeSet::new();
-    for command in ["load", "serve", "demo", "selftest", "rtt", "spectrum", "echo"] {
+    for command in commands(&doc) {
         let help = shell::output(&mut shell::program(&prony, &[command, "--help"]))?;
         helped.extend(long_options(&help));
     }
-    let doc = fs::read_to_string(DOC).with_context(|| format!("cannot read {DOC}"))?;
     let problems = compare(&helped, &long_options(&doc));
     if !problems.is_empty() {
         bail!("{}", problems.join("\n"));
     }
     println!("options: {} in --help and in {DOC}", helped.len());
     Ok(())
+}
+
+/// The commands with a section of their own. `prony URL...` is `load`.
+fn commands(doc: &str) -> Vec<&str> {
+    let headings = doc.lines().filter_map(|line| line.strip_prefix("## `prony ")?.strip_suffix('`'));
+    headings.map(|name| if name == "URL..." { "load" } else { name }).collect()
 }
 
 fn compare(helped: &BTreeSet<String>, documented: &BTreeSet<String>) -> Vec<String> {
@@ -68,6 +74,12 @@ mod tests {
         assert_eq!(Vec::from_iter(long_options(help)), ["--connections", "--http2"]);
         let doc = "| `-c, --connections N` | `--http2`: |\n    cargo run --release -- demo\n";
         assert_eq!(long_options(doc), long_options(help));
+    }
+
+    #[test]
+    fn finds_commands_in_headings() {
+        let doc = "# Options\n## `prony URL...`\n### More\n## `prony merge`\n## Examples\n";
+        assert_eq!(commands(doc), ["load", "merge"]);
     }
 
     #[test]
