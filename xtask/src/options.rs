@@ -31,7 +31,8 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
 
 /// The commands with a section of their own. `prony URL...` is `load`.
 fn commands(doc: &str) -> Vec<&str> {
-    let headings = doc.lines().filter_map(|line| line.strip_prefix("## `prony ")?.strip_suffix('`'));
+    let headings =
+        doc.lines().filter_map(|line| line.strip_prefix("## `prony ")?.strip_suffix('`'));
     headings.map(|name| if name == "URL..." { "load" } else { name }).collect()
 }
 
