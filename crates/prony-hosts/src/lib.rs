@@ -5,6 +5,7 @@
 //! All figures come from the workers' reports, which [`prony_run::merge`] makes one of. The driver
 //! never looks at a time that a worker measured, except to say where a lost worker stopped.
 
+pub mod carrier;
 pub mod clocks;
 pub mod driver;
 pub mod engine;
