@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::shell::{self, cargo, run};
-use crate::{instructions, licenses, options, sctp, spelling, tidy, truth, verdicts};
+use crate::{instructions, licenses, options, python, sctp, spelling, tidy, truth, verdicts};
 
 struct Step {
     name: &'static str,
@@ -17,7 +17,7 @@ struct Step {
     act: fn() -> Result<()>,
 }
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     Step { name: "tools", what: "install the programs that the tests need", act: tools::install },
     Step { name: "format", what: "rustfmt", act: format },
     Step { name: "tidy", what: "the rules of the tree", act: || tidy::main(&[]) },
@@ -35,6 +35,11 @@ const STEPS: [Step; 15] = [
     },
     Step { name: "options", what: "docs/options.md against --help", act: || options::main(&[]) },
     Step { name: "demo", what: "the README's first command", act: demo },
+    Step {
+        name: "python",
+        what: "the Python package: its wheel, built, installed and tested",
+        act: python::step,
+    },
     Step {
         name: "verdicts",
         what: "runs with a known fault: none may be called VALID",
@@ -84,6 +89,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     sctp::report_skipped();
     truth::report_skipped();
     verdicts::report_skipped();
+    python::report_skipped()?;
     readers::report_skipped()
 }
 

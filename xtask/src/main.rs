@@ -8,6 +8,7 @@ mod instructions;
 mod licenses;
 mod options;
 mod pictures;
+mod python;
 mod sctp;
 mod server;
 mod shell;
@@ -33,6 +34,7 @@ cargo xtask licenses                   licenses of all dependencies
 cargo xtask spelling [--write]         the spelling of every file; --write corrects it
 cargo xtask options                    docs/options.md against --help
 cargo xtask instructions [--update]    instructions per request; --update records new figures
+cargo xtask stubs [--update]           the keywords of the Python package against the options
 cargo xtask sctp [FILTER]              the tests that need SCTP, in a virtual machine that has it
 cargo xtask truth                      known delays, measured in a virtual machine
 cargo xtask bars [RUNS [SEED]]         how often confidence intervals contain the true figure
@@ -41,6 +43,9 @@ cargo xtask verdicts [--quick | --only WORD]
 cargo xtask soak [--list] [--shard K/N] [STEP...]
                                        the checks that take hours
 cargo xtask pictures [PRONY]           the pictures of the README, from a real run of 70 s
+cargo xtask wheel [--profile NAME] [--sdist] [--no-tests]
+                                       the Python package: built, installed and tested
+cargo xtask hosts [--profile NAME]     runs on several hosts with Ray: a cluster in this machine
 cargo xtask bench ...                  the rig for measurements beside other tools
 cargo xtask freeze                     what each installed tool reports of a server that freezes
 ";
@@ -65,6 +70,7 @@ fn run() -> Result<()> {
         "bench" => bench::main(args),
         "ci" => ci::main(args),
         "freeze" => bench::main(&[vec!["freeze".to_owned()], args.to_vec()].concat()),
+        "hosts" => python::hosts(args),
         "instructions" => instructions::main(args),
         "licenses" => licenses::main(args),
         "options" => options::main(args),
@@ -72,9 +78,11 @@ fn run() -> Result<()> {
         "sctp" => sctp::main(args),
         "spelling" => spelling::main(args),
         "soak" => soak::main(args),
+        "stubs" => python::stubs(args),
         "tidy" => tidy::main(args),
         "truth" => truth::main(args),
         "verdicts" => verdicts::main(args),
+        "wheel" => python::main(args),
         "help" | "-h" | "--help" => {
             print!("{USAGE}");
             Ok(())

@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod commands;
+pub mod embedding;
 mod exec_options;
 mod live_line;
 mod progress;

@@ -15,6 +15,7 @@ use prony_run::output;
 use prony_run::progress::{Phase, Snapshot};
 
 use crate::cli::output::OutputArgs;
+use crate::embedding::{Embedding, Ticks};
 use crate::live_line;
 use crate::tui::{self, View};
 
@@ -39,7 +40,7 @@ pub(crate) enum ProgressMode {
 
 /// The kind of progress for these options; refuses a full screen without a terminal.
 pub(crate) fn mode(output: &OutputArgs) -> Result<ProgressMode, Error> {
-    if output.quiet || output.no_progress {
+    if output.quiet || output.no_progress || output.embedding.is_some() {
         return Ok(ProgressMode::Nothing);
     }
     let can = tui::can_show();
@@ -68,23 +69,31 @@ pub(crate) struct Progress {
 #[derive(Debug)]
 enum Display {
     Silent,
+    Embedded(Ticks),
     Screen(Box<View>),
     Live { next: Nanos },
     Plain { next: Nanos },
 }
 
 impl Progress {
-    /// Progress of this plan. `control` stops its load.
-    pub(crate) fn new(plan: &Plan, mode: ProgressMode, control: &Arc<Control>) -> Self {
-        let display = match mode {
-            ProgressMode::Nothing => Display::Silent,
-            ProgressMode::Screen(after) => {
+    /// Progress of this plan, for the program that embeds it or else in this mode. `control` stops
+    /// its load.
+    pub(crate) fn new(
+        plan: &Plan,
+        mode: ProgressMode,
+        embedding: Option<&Embedding>,
+        control: &Arc<Control>,
+    ) -> Self {
+        let display = match (embedding, mode) {
+            (Some(embedding), _) => Display::Embedded(Ticks::new(embedding.clone())),
+            (None, ProgressMode::Nothing) => Display::Silent,
+            (None, ProgressMode::Screen(after)) => {
                 Display::Screen(Box::new(View::new(plan, Arc::clone(control), after)))
             }
-            ProgressMode::Lines if io::stderr().is_terminal() => {
+            (None, ProgressMode::Lines) if io::stderr().is_terminal() => {
                 Display::Live { next: Nanos::ZERO }
             }
-            ProgressMode::Lines => Display::Plain { next: Nanos::ZERO + PLAIN_EVERY },
+            (None, ProgressMode::Lines) => Display::Plain { next: Nanos::ZERO + PLAIN_EVERY },
         };
         let control = Arc::clone(control);
         Self { plan: plan.clone(), display, aim: String::new(), control, ending: Ending::default() }
@@ -102,6 +111,7 @@ impl Progress {
         }
         match &mut self.display {
             Display::Silent => {}
+            Display::Embedded(ticks) => ticks.show(&self.plan, live),
             Display::Screen(view) => view.show(live),
             Display::Live { next } => {
                 if live.now >= *next {
@@ -124,7 +134,7 @@ impl Progress {
         match self.display {
             Display::Screen(view) => view.finish(),
             Display::Live { .. } => live_line::clear(),
-            Display::Silent | Display::Plain { .. } => {}
+            Display::Silent | Display::Embedded(_) | Display::Plain { .. } => {}
         }
     }
 }
@@ -135,6 +145,7 @@ impl Display {
         let say = |sentence: &str| output::to_stderr(&format!("prony: {sentence}"));
         match self {
             Self::Silent => {}
+            Self::Embedded(ticks) => ticks.say(sentence),
             Self::Screen(view) if view.is_shown() => view.end(sentence),
             Self::Live { .. } => {
                 live_line::clear();

@@ -20,6 +20,8 @@ pub mod worker;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
+mod python;
+#[cfg(test)]
 mod tests;
 
 use std::ffi::OsString;

@@ -8,6 +8,8 @@ use prony_report::Format;
 use prony_run::error::Error;
 use prony_run::output::Outputs;
 
+use crate::embedding::Embedding;
+
 const OUTPUT: &str = "Output";
 
 /// Files and formats of results.
@@ -64,6 +66,9 @@ pub struct OutputArgs {
     /// Show progress on one line instead of a full screen
     #[arg(long, help_heading = OUTPUT, overrides_with = "tui")]
     pub no_tui: bool,
+    /// The program that runs prony in its own process, in place of a terminal.
+    #[arg(skip)]
+    pub embedding: Option<Embedding>,
 }
 
 /// The options of `prony report`.

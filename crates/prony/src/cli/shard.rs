@@ -36,12 +36,23 @@ pub struct ShardArgs {
         conflicts_with_all = ["shard", "start_at", "tui", "simulate"],
     )]
     pub hosts: Option<u32>,
-    /// What starts the workers; local: processes on this machine
+    /// What starts the workers: processes on this machine, or a Ray cluster, one worker per host
+    ///
+    /// ray needs `pip install 'prony[ray]'` on all hosts of the cluster, one of which is this one
+    /// (docs/many-hosts.md).
     #[arg(
         long, value_name = "NAME", help_heading = MEASUREMENT, default_value = "local",
         requires = "hosts",
     )]
     pub engine: EngineName,
+    /// Address of the Ray cluster, HOST:PORT [default: $RAY_ADDRESS, or that of this host]
+    #[arg(long, value_name = "ADDR", help_heading = MEASUREMENT, requires = "hosts")]
+    pub cluster: Option<String>,
+    /// Use a Ray cluster that needs no token (RAY_AUTH_MODE)
+    ///
+    /// Such a cluster runs the code of anyone who reaches its port.
+    #[arg(long, help_heading = MEASUREMENT, requires = "hosts")]
+    pub insecure_cluster: bool,
     /// Where a worker is lost: continue without its share, or stop the run
     #[arg(
         long, value_name = "WHAT", help_heading = MEASUREMENT, default_value = "continue",
@@ -56,6 +67,8 @@ pub enum EngineName {
     /// Processes on this machine
     #[default]
     Local,
+    /// A Ray cluster
+    Ray,
 }
 
 /// What becomes of a run that loses a worker.

@@ -58,8 +58,8 @@ impl WorkerArgs {
     }
 }
 
-/// The words with which a worker is started on this machine, for a load with these options.
-pub(crate) fn words(exec: &ExecArgs, threads: u32) -> Vec<String> {
+/// The words with which a worker is started, for a load with these options.
+pub(crate) fn words(exec: &ExecArgs, threads: Option<u32>) -> Vec<String> {
     let driver = match exec.driver {
         Driver::Auto => "auto",
         Driver::Uring => "uring",
@@ -73,7 +73,8 @@ pub(crate) fn words(exec: &ExecArgs, threads: u32) -> Vec<String> {
     };
     let mut words: Vec<String> =
         ["worker", "--driver", driver, "--precision"].map(Into::into).into();
-    words.extend([precision, "--threads".into(), threads.to_string()]);
+    words.push(precision);
+    words.extend(threads.into_iter().flat_map(|n| ["--threads".to_owned(), n.to_string()]));
     let flags = [
         (exec.pin, "--pin"),
         (exec.timestamps, "--timestamps"),
@@ -105,7 +106,7 @@ mod tests {
             ipv4: true,
             ..ExecArgs::default()
         };
-        let typed = ["prony".to_owned()].into_iter().chain(words(&exec, 3)).map(Into::into);
+        let typed = ["prony".to_owned()].into_iter().chain(words(&exec, Some(3))).map(Into::into);
         let Some(Command::Worker(args)) = Cli::read(typed).expect("options").command else {
             panic!("a worker")
         };

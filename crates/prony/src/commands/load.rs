@@ -1,11 +1,13 @@
 //! `prony URL...`: runs a load.
 
+use std::sync::Arc;
+
 use prony_core::plan::{CallSpec, Plan};
 use prony_core::serve::ServerBehavior;
 use prony_core::summary::confidence::Goal;
 use prony_core::summary::{CommandLine, Part, Summary};
 use prony_core::units::Span;
-use prony_io::{Options, clock};
+use prony_io::{Control, Options, clock};
 use prony_report::units;
 use prony_run::abort::Aborter;
 use prony_run::builder::Planned;
@@ -27,6 +29,7 @@ use crate::cli::plan;
 use crate::cli::refusal::command_as_url;
 use crate::cli::shard::ShardArgs;
 use crate::cli::shown::recorded;
+use crate::embedding::Event;
 use crate::exec_options::{environment_of, options};
 use crate::progress::{self, Progress, ProgressMode};
 use crate::selftest;
@@ -40,14 +43,18 @@ pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
         plan::plan(args, &environment_of(&args.exec, args.unix_socket.is_some(), &args.shard))?;
     planned.plan.thresholds.clone_from(&args.until.threshold);
     if args.explain {
-        return explain(&planned);
+        return explain(&planned, &args.output);
     }
     carry_out(planned, &args.exec, &args.shard, &args.until, &args.output, typed)
 }
 
 /// Prints the plan file of a run.
-pub(super) fn explain(planned: &Planned) -> Result<Exit, Error> {
+pub(super) fn explain(planned: &Planned, output: &OutputArgs) -> Result<Exit, Error> {
     let text = plan_file::explain(&planned.plan, &planned.notes);
+    if let Some(embedding) = &output.embedding {
+        embedding.send(Event::Explained(text));
+        return Ok(Exit::Done);
+    }
     output::to_stdout(text.as_bytes()).map(|()| Exit::Done)
 }
 
@@ -187,8 +194,8 @@ pub(super) fn on_the_network(
     provenance: Provenance,
 ) -> Result<Summary, Error> {
     let mode = progress::mode(output)?;
-    let control = stoppable()?;
-    let mut progress = Progress::new(plan, mode, &control);
+    let control = control(output)?;
+    let mut progress = Progress::new(plan, mode, output.embedding.as_ref(), &control);
     let mut watcher = GoalWatch::new(goals, plan, &control);
     let watched = matches!(mode, ProgressMode::Screen(_));
     let mut aborter = Aborter::new(plan, &control);
@@ -223,6 +230,11 @@ pub(super) fn on_the_network(
     Ok(summary)
 }
 
+/// What stops a run: the program that embeds prony, or signals.
+pub(super) fn control(output: &OutputArgs) -> Result<Arc<Control>, Error> {
+    output.embedding.as_ref().map_or_else(stoppable, |e| Ok(Arc::clone(&e.control)))
+}
+
 /// The precision of the figures so far, for the end of a progress line.
 fn aim(watcher: &GoalWatch<'_>) -> String {
     let known = watcher.reached().map(|(goal, reach)| match reach {
@@ -242,7 +254,10 @@ pub(super) fn finish(
     summary.run.secrets_shown = output.to.show_secrets;
     // The files first: a standard output that is gone must not lose them.
     let written = outputs.write(summary);
-    output::print(output.to.stdout_format(), summary, &style(&output.to))?;
+    match &output.embedding {
+        Some(embedding) => embedding.send(Event::Finished(Box::new(summary.clone()))),
+        None => output::print(output.to.stdout_format(), summary, &style(&output.to))?,
+    }
     written?;
     Ok(Exit::of(summary, accepted))
 }

@@ -2,6 +2,7 @@
 
 mod demo;
 mod echo;
+pub mod embedded;
 pub(crate) mod load;
 mod merge;
 mod pages;

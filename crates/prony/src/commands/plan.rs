@@ -14,7 +14,14 @@ use crate::exec_options::{environment, environment_of};
 
 /// Runs a plan file, or prints it in full.
 pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
-    let mut planned = plan_file::open(&args.plan, &environment_of(&args.exec, false, &args.shard))?;
+    let around = environment_of(&args.exec, false, &args.shard);
+    let text = args.output.embedding.as_ref().and_then(|e| e.plan_text.as_deref());
+    let mut planned = match text {
+        None => plan_file::open(&args.plan, &around)?,
+        Some(text) => {
+            plan_file::parse("plan", text, Some(Path::new("")), &around).map_err(Error::PlanFile)?
+        }
+    };
     plan::check_sources(&args.exec)?;
     if let Some(seed) = args.exec.seed {
         planned.plan.seed = seed;
@@ -22,7 +29,7 @@ pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
     planned.notes.extend(plan::exec_notes(&args.exec));
     planned.plan.thresholds.extend(args.until.threshold.iter().cloned());
     if args.explain {
-        return explain(&planned);
+        return explain(&planned, &args.output);
     }
     carry_out(planned, &args.exec, &args.shard, &args.until, &args.output, typed)
 }

@@ -62,10 +62,15 @@ pub(super) fn read(path: &Path) -> Result<Summary, Error> {
     let refused =
         |why: String| Error::Result { path: path.into(), why: format!("{why}; {expected}") };
     let text = String::from_utf8(bytes).map_err(|_| refused("not a text file".to_owned()))?;
-    let mut summary = json::read(&text).map_err(|e| match e {
+    parse(&text).map_err(|e| match e {
         json::ReadError::Schema(_) => Error::Result { path: path.into(), why: e.to_string() },
         e => refused(e.to_string()),
-    })?;
+    })
+}
+
+/// The run of a saved result.
+pub(super) fn parse(text: &str) -> Result<Summary, json::ReadError> {
+    let mut summary = json::read(text)?;
     // The saved result may contain secrets.
     let words: Vec<String> = summary.run.command.into();
     let of_tool = prony_compat::recorded(&words);

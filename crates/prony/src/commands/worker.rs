@@ -3,28 +3,33 @@
 use std::env;
 use std::io;
 use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
 use std::thread;
 
 use prony_core::plan::Plan;
 use prony_core::summary::Summary;
 use prony_core::summary::confidence::Goal;
+use prony_hosts::carrier::Carrier;
 use prony_hosts::driver::{self, Job, Status, Watchers};
+use prony_hosts::engine::Engine;
 use prony_hosts::local::Local;
 use prony_hosts::worker::{self, Settings};
-use prony_io::Live;
+use prony_io::{Control, Live};
 use prony_report::units;
 use prony_run::abort::Aborter;
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::goals::GoalWatch;
-use prony_run::interrupt::stoppable;
 use prony_run::output;
 use prony_run::run::{self, Provenance};
 
+use super::load::control;
 use crate::cli::exec_options::ExecArgs;
 use crate::cli::output::OutputArgs;
-use crate::cli::shard::{OnLoss, ShardArgs};
+use crate::cli::shard::{EngineName, OnLoss, ShardArgs};
 use crate::cli::worker::{WorkerArgs, words};
+use crate::embedding::Event;
 use crate::exec_options::options;
 
 /// Serve the driver on standard input.
@@ -48,15 +53,11 @@ pub(super) fn on_hosts(
     output: &OutputArgs,
     provenance: Provenance,
 ) -> Result<Summary, Error> {
-    let control = stoppable()?;
+    let control = control(output)?;
     let hosts = shard.hosts.unwrap_or(1);
     let mut watcher = GoalWatch::new(goals, plan, &control);
     let mut aborter = Aborter::new(plan, &control);
-    let threads = exec.threads.unwrap_or_else(|| {
-        let cores = thread::available_parallelism().map_or(1, usize::from) as u32;
-        (cores / hosts).max(1)
-    });
-    let mut engine = Local::new(program()?, words(exec, threads));
+    let mut engine = engine(hosts, shard, exec, output, &control)?;
     let job = Job {
         plan: plan.clone(),
         hosts,
@@ -71,13 +72,17 @@ pub(super) fn on_hosts(
     let quiet = output.quiet;
     let silent = output.quiet || output.no_progress;
     let mut say = |sentence: &str| {
-        if !quiet {
+        if let Some(embedding) = &output.embedding {
+            embedding.send(Event::Said(sentence.to_owned()));
+        } else if !quiet {
             output::to_stderr(&format!("prony: {sentence}"));
         }
     };
     let mut last = Status::default();
     let mut watch = |status: &Status| {
-        if !silent {
+        if let Some(embedding) = &output.embedding {
+            embedding.show_status(status, &last);
+        } else if !silent {
             output::to_stderr(&format!("prony: {}", line(status, &last)));
         }
         last = status.clone();
@@ -91,7 +96,7 @@ pub(super) fn on_hosts(
         }
     };
     let watchers = Watchers { say: &mut say, status: &mut watch, live: &mut look };
-    let mut summary = driver::run(&job, &mut engine, &control, watchers)?;
+    let mut summary = driver::run(&job, engine.as_mut(), &control, watchers)?;
     if let Some(watcher) = watcher {
         watcher.note(&mut summary);
     }
@@ -99,6 +104,48 @@ pub(super) fn on_hosts(
         aborter.note(&mut summary);
     }
     Ok(summary)
+}
+
+/// What starts the workers.
+fn engine(
+    hosts: u32,
+    shard: &ShardArgs,
+    exec: &ExecArgs,
+    output: &OutputArgs,
+    control: &Arc<Control>,
+) -> Result<Box<dyn Engine>, Error> {
+    if shard.engine == EngineName::Ray {
+        let mut command = Command::new(python(output));
+        command.args(["-m", "prony.ray"]);
+        command.args(shard.cluster.iter().flat_map(|address| ["--cluster", address]));
+        command.args(shard.insecure_cluster.then_some("--insecure-cluster"));
+        let words = words(exec, exec.threads);
+        return Ok(Box::new(Carrier::new("ray", command, words, Arc::clone(control))));
+    }
+    for (given, option) in
+        [(shard.cluster.is_some(), "--cluster"), (shard.insecure_cluster, "--insecure-cluster")]
+    {
+        if given {
+            return Err(Error::Needs(option, "--engine ray", "the engine local has no cluster"));
+        }
+    }
+    let threads = exec.threads.unwrap_or_else(|| {
+        let cores = thread::available_parallelism().map_or(1, usize::from) as u32;
+        (cores / hosts).max(1)
+    });
+    Ok(Box::new(Local::new(program(output)?, words(exec, Some(threads)))))
+}
+
+/// The Python interpreter that has the package `prony`: `PRONY_PYTHON`, the one of this process,
+/// the one in the folder of this program, or the first on the PATH.
+fn python(output: &OutputArgs) -> PathBuf {
+    let given = env::var_os("PRONY_PYTHON").map(PathBuf::from);
+    let own = output.embedding.as_ref().map(|embedding| embedding.python.clone());
+    let beside = || {
+        let python = env::current_exe().ok()?.with_file_name("python3");
+        python.exists().then_some(python)
+    };
+    given.or(own).or_else(beside).unwrap_or_else(|| "python3".into())
 }
 
 /// How the run stands, since it stood as `last` says.
@@ -116,7 +163,10 @@ fn line(status: &Status, last: &Status) -> String {
 }
 
 /// This program, for the workers.
-fn program() -> Result<PathBuf, Error> {
+fn program(output: &OutputArgs) -> Result<PathBuf, Error> {
+    if let Some(embedding) = &output.embedding {
+        return Ok(embedding.program.clone());
+    }
     env::current_exe()
         .map_err(|why| Error::Machine(format!("this program cannot be found again: {why}")))
 }

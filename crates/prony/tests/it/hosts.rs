@@ -109,6 +109,9 @@ fn starts_in_the_past_and_wrong_shards_are_refused() {
         (&["--hosts", "5", "-c", "4"], "can be split into at most 4: "),
         (&["--hosts", "2", "--shard", "1/2"], "--shard"),
         (&["--on-loss", "stop"], "--hosts"),
+        (&["--hosts", "2", "--cluster", "h:1"], "--cluster needs --engine ray"),
+        (&["--hosts", "2", "--insecure-cluster"], "--insecure-cluster needs --engine ray"),
+        (&["--cluster", "h:1"], "--hosts"),
     ] {
         let ended = prony(&[words, &[url]].concat());
         assert_eq!(ended.code, 2, "{words:?}: {ended:?}");
@@ -147,6 +150,17 @@ fn a_worker_that_refuses_starts_nothing() {
     let ended = prony(&["--hosts", "2", "-c", "4", "http://no-such-host.invalid/"]);
     assert_eq!(ended.code, 2, "{ended:?}");
     assert!(ended.stderr.contains("does not resolve"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_engine_that_cannot_start_is_refused() {
+    let words = ["--hosts", "2", "--engine", "ray", "http://127.0.0.1:9/"];
+    let mut client = command(&words);
+    let client = client.env("PRONY_PYTHON", "/nowhere/python3").output().expect("it starts");
+    assert_eq!(client.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&client.stderr);
+    let sentence = "prony: engine ray: /nowhere/python3 cannot be started: ";
+    assert!(stderr.starts_with(sentence) && stderr.lines().count() == 1, "{stderr}");
 }
 
 /// A run of three workers, one of which is hurt after the third second.

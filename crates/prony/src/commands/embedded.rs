@@ -1,0 +1,48 @@
+//! Runs for a program that embeds prony.
+
+use std::ffi::OsString;
+
+use prony_core::summary::Summary;
+use prony_run::error::Error;
+use prony_run::exit::Exit;
+
+use super::{load, plan, report, rtt};
+use crate::cli::{Cli, Command, refusal};
+use crate::embedding::Embedding;
+
+/// Runs `load`, `run` or `rtt` with these words, of which the first is the name of the program.
+///
+/// # Errors
+/// The words are refused, or the run cannot be carried out; [`sentence`] gives the message.
+pub fn run(words: Vec<OsString>, embedding: Embedding) -> Result<Exit, Error> {
+    let typed = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let cli = Cli::read(words).map_err(|e| refusal::of_clap(&e))?;
+    match cli.command {
+        Some(Command::Load(mut args)) => {
+            args.output.embedding = Some(embedding);
+            load::load(&args, typed)
+        }
+        Some(Command::Run(mut args)) => {
+            args.output.embedding = Some(embedding);
+            plan::run(&args, typed)
+        }
+        Some(Command::Rtt(mut args)) => {
+            args.output.embedding = Some(embedding);
+            rtt::rtt(&args, typed)
+        }
+        _ => Err(Error::Argument("only load, run and rtt run inside another program".into())),
+    }
+}
+
+/// The run of a saved JSON report.
+///
+/// # Errors
+/// The text is not one, in a sentence.
+pub fn read_report(text: &str) -> Result<Summary, String> {
+    report::parse(text).map_err(|e| e.to_string())
+}
+
+/// The message of an error, as the command line prints it.
+pub fn sentence(error: &Error) -> String {
+    refusal::printed(error)
+}

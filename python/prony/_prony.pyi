@@ -1,0 +1,33 @@
+import os
+from collections.abc import Sequence
+
+from typing import Any, Literal
+
+__version__: str
+
+class Refused(Exception): ...
+
+class Report:
+    @staticmethod
+    def read(text: str) -> Report: ...
+    def render(self, format: str) -> bytes: ...
+    def write(self, files: Sequence[str | os.PathLike[str]]) -> None: ...
+    def exit_code(self) -> int: ...
+
+class Run:
+    def __new__(
+        cls, words: Sequence[str], program: str, python: str, plan_text: str | None = None
+    ) -> Run: ...
+    def next(
+        self, seconds: float
+    ) -> (
+        tuple[Literal["tick"], dict[str, Any]]
+        | tuple[Literal["said", "explained"], str]
+        | tuple[Literal["finished"], None]
+        | tuple[Literal["end"], int]
+        | None
+    ): ...
+    def report(self) -> Report | None: ...
+    def interrupt(self) -> None: ...
+
+def check_plan(path: str, text: str | None = None) -> str: ...

@@ -1,0 +1,354 @@
+"""Runs, in this process and without the interpreter's lock."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+from . import _prony
+from ._errors import Interrupted, UsageError, error
+from ._program import path_or_default
+from ._result import Result
+from ._words import words
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import LoadOptions, RttOptions, RunOptions
+
+logger = logging.getLogger("prony")
+
+# How long the interpreter waits for an event before it looks for signals.
+_TURN = 0.1
+
+
+@dataclass(frozen=True)
+class Tick:
+    """The state of a load, about once a second. Times are in seconds, rates per second; None where
+    there is no such figure, or the sample is too small for it."""
+
+    elapsed: float
+    """Since the start of the phase; the drain belongs to the measurement."""
+    phase: str
+    """`warmup`, `measurement` or `drain`."""
+    started: int
+    """Requests started so far, including the warm-up."""
+    replies: int
+    """Successful replies so far, including the warm-up."""
+    failed: int
+    """Failed requests so far, including the warm-up."""
+    in_flight: int | None
+    """Requests in flight."""
+    rate: float | None
+    """Successful replies per second, in the last second."""
+    target_rate: float | None
+    """The target rate of an open loop."""
+    p50: float | None
+    """The median response time of the last second."""
+    p99: float | None
+    """The 99th percentile of the response times of the last second."""
+    max: float | None
+    """The longest response time of the last second."""
+    hosts: int | None
+    """In a run on several hosts: how many are at work or done."""
+    of_hosts: int | None
+    """In a run on several hosts: how many there are."""
+
+    def __str__(self) -> str:
+        parts = [f"{self.elapsed:.0f} s"]
+        if self.phase != "measurement":
+            parts.append(self.phase)
+        if self.hosts is not None:
+            parts.append(f"{self.hosts} of {self.of_hosts} hosts")
+        if self.rate is not None:
+            parts.append(f"{self.rate:.6g}/s")
+        if self.p50 is not None:
+            parts.append(f"p50 {self.p50 * 1e3:.3g} ms")
+        if self.p99 is not None:
+            parts.append(f"p99 {self.p99 * 1e3:.3g} ms")
+        return ", ".join([*parts, f"{self.failed} failed"])
+
+
+class _Execution:
+    """A run, and what has come from it."""
+
+    def __init__(self, line: list[str], plan_text: str | None) -> None:
+        self.run = _prony.Run(line, path_or_default(), sys.executable, plan_text)
+        self.text: str | None = None
+        self.exit_code: int | None = None
+
+    def take(self, on_tick: Callable[[Tick], object]) -> None:
+        """Takes in the next event, if one comes soon."""
+        try:
+            event = self.run.next(_TURN)
+        except _prony.Refused as why:
+            raise error(*why.args) from None
+        if event is None or event[0] == "finished":
+            return
+        if event[0] == "tick":
+            tick = Tick(**event[1])
+            logger.info("%s", tick)
+            on_tick(tick)
+        elif event[0] == "said":
+            logger.warning("%s", event[1])
+        elif event[0] == "explained":
+            self.text = event[1]
+        elif event[0] == "end":
+            self.exit_code = event[1]
+
+    def follow(self, on_tick: Callable[[Tick], object] = lambda _: None) -> None:
+        """Takes in events until the end. KeyboardInterrupt stops the run: the first one drains, the
+        second ends it at once."""
+        interrupted = False
+        while self.exit_code is None:
+            try:
+                self.take(on_tick)
+            except KeyboardInterrupt:
+                interrupted = True
+                self.run.interrupt()
+            except Exception as why:
+                if interrupted:
+                    raise KeyboardInterrupt from why
+                raise
+        if interrupted and self.run.report() is not None:
+            raise Interrupted(self.result())
+
+    def result(self) -> Result:
+        """The result, after the end."""
+        report = self.run.report()
+        if report is None:
+            raise RuntimeError("the run has no report")
+        result = Result(report, self.exit_code)
+        logger.info("%r", result)
+        return result
+
+
+def _run(line: list[str], plan_text: str | None = None) -> Result:
+    execution = _Execution(line, plan_text)
+    execution.follow()
+    return execution.result()
+
+
+def load(*url: str, **options: Unpack[LoadOptions]) -> Result:
+    """Runs a load, like `prony URL...`, and returns its result.
+
+    The keywords are the options of the command line, with `_` in place of `-`
+    (`prony load --help`, docs/options.md). Times are in seconds, or texts such as "1m30s".
+    The interpreter's lock is free while the load runs; Ctrl-C stops the load, waits for the
+    requests in flight, and raises `Interrupted` with the result so far.
+
+    Raises:
+        UsageError: an option or a URL is wrong. Nothing was sent.
+        SetupError: the load could not start. Nothing was sent.
+        OutputError: a file of `output` could not be written.
+    """
+    return _run(words("load", options, url))
+
+
+def rtt(target: str, **options: Unpack[RttOptions]) -> Result:
+    """Measures round-trip times to a responder (`prony echo`), like `prony rtt TARGET`, and returns
+    the result. The response times are the round trips, in seconds.
+
+    Raises:
+        UsageError: an option or the target is wrong. Nothing was sent.
+        SetupError: the run could not start. Nothing was sent.
+    """
+    return _run(words("rtt", options, (target,)))
+
+
+class Plan:
+    """A plan: what is sent where, when and by whom (docs/plan-files.md)."""
+
+    def __init__(self, path: str | None, text: str | None) -> None:
+        self._path = path
+        self._text = text
+        try:
+            self.summary: str = _prony.check_plan("plan" if path is None else path, text)
+            """The plan in one line."""
+        except _prony.Refused as why:
+            raise error(*why.args) from None
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str]) -> Plan:
+        """The plan in a file.
+
+        Raises:
+            UsageError: all errors of the file, each with its line and column.
+        """
+        return cls(os.fspath(path), None)
+
+    @classmethod
+    def from_text(cls, text: str) -> Plan:
+        """The plan in a text (TOML). File names in it are relative to the current directory.
+
+        Raises:
+            UsageError: all errors of the text, each with its line and column.
+        """
+        return cls(None, text)
+
+    @classmethod
+    def from_options(cls, *url: str, **options: Unpack[LoadOptions]) -> Plan:
+        """The plan that `load` would run with these options, complete with the values that this
+        machine adds. Options about how it is run (`threads`, `output`, ...) are not part of it.
+
+        Raises:
+            UsageError: an option or a URL is wrong.
+        """
+        execution = _Execution([*words("load", options, url), "--explain"], None)
+        execution.follow()
+        return cls(None, execution.text)
+
+    @property
+    def text(self) -> str:
+        """The text of the plan (TOML)."""
+        if self._text is not None:
+            return self._text
+        assert self._path is not None
+        with open(self._path, encoding="utf-8") as file:
+            return file.read()
+
+    def _line(self, options: Any) -> list[str]:
+        return words("run", options, ("-" if self._path is None else self._path,))
+
+    def run(self, **options: Unpack[RunOptions]) -> Result:
+        """Runs the plan, like `prony run`, and returns its result; see `load`."""
+        return _run(self._line(options), self._text)
+
+    def explain(self, **options: Unpack[RunOptions]) -> str:
+        """The complete plan file, with the values that this machine adds."""
+        execution = _Execution([*self._line(options), "--explain"], self._text)
+        execution.follow()
+        return execution.text or ""
+
+    def __repr__(self) -> str:
+        return f"<prony.Plan {self.summary}>"
+
+
+def simulate(
+    plan: Plan, *, latency: str = "none", **options: Unpack[RunOptions]
+) -> Result:
+    """Runs a plan in virtual time, against a simulated server whose service time has the
+    distribution `latency` (as in `prony serve --latency`). The same plan and `seed` (1 unless
+    given) give the same result, on any machine. No request is sent.
+
+    Raises:
+        UsageError: an option is wrong.
+    """
+    seed = options.setdefault("seed", 1)
+    line = plan._line(options)
+    line[2:2] = [f"--simulate={seed}", f"--simulate-latency={latency}"]
+    return _run(line, plan._text)
+
+
+class Watch(AsyncIterator[Tick]):
+    """A run with live figures: iterate over it for a `Tick` each second, await it for its
+    `Result`. Cancelling the task stops the load and waits for the requests in flight."""
+
+    def __init__(self, line: list[str], plan_text: str | None) -> None:
+        self._line = line
+        self._plan_text = plan_text
+        self._execution: _Execution | None = None
+        self._ticks: asyncio.Queue[Tick | None] = asyncio.Queue()
+        self._done: asyncio.Future[Result] | None = None
+
+    def start(self) -> Watch:
+        """Starts the run, if it has not started. Iterating and awaiting do so, too."""
+        if self._done is not None:
+            return self
+        loop = asyncio.get_running_loop()
+        done = self._done = loop.create_future()
+        execution = self._execution = _Execution(self._line, self._plan_text)
+
+        def end(result: Result | None, why: BaseException | None) -> None:
+            self._ticks.put_nowait(None)
+            if done.cancelled():
+                return
+            if result is None:
+                done.set_exception(why or RuntimeError("the run has no report"))
+            else:
+                done.set_result(result)
+
+        def follow() -> None:
+            result, why = None, None
+            try:
+                execution.follow(lambda tick: loop.call_soon_threadsafe(put, tick))
+                result = execution.result()
+            except BaseException as e:
+                why = e
+            try:
+                loop.call_soon_threadsafe(end, result, why)
+            except RuntimeError:
+                logger.warning("the event loop was closed before the run ended")
+
+        put = self._ticks.put_nowait
+        threading.Thread(target=follow, name="prony-watch", daemon=True).start()
+        return self
+
+    def stop(self) -> None:
+        """Stops the load: the first time, requests in flight are waited for; the second time, the
+        run ends at once."""
+        self.start()
+        assert self._execution is not None
+        self._execution.run.interrupt()
+
+    async def result(self) -> Result:
+        """The result, once the run has ended."""
+        self.start()
+        assert self._done is not None
+        try:
+            return await asyncio.shield(self._done)
+        except asyncio.CancelledError:
+            await self._drain()
+            raise
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        return self.result().__await__()
+
+    async def __anext__(self) -> Tick:
+        self.start()
+        assert self._done is not None
+        try:
+            tick = await self._ticks.get()
+        except asyncio.CancelledError:
+            await self._drain()
+            raise
+        if tick is not None:
+            return tick
+        # For whoever asks again.
+        self._ticks.put_nowait(None)
+        if self._done.exception() is not None:
+            await self._done
+        raise StopAsyncIteration
+
+    async def _drain(self) -> None:
+        assert self._done is not None
+        if not self._done.done():
+            self.stop()
+            await asyncio.wait([self._done])
+
+
+@overload
+def watch(plan: Plan, /, **options: Unpack[RunOptions]) -> Watch: ...
+@overload
+def watch(*url: str, **options: Unpack[LoadOptions]) -> Watch: ...
+def watch(*what: Any, **options: Any) -> Watch:
+    """Runs a plan, or a load of URLs, with live figures::
+
+        run = prony.watch(plan)
+        async for tick in run:
+            print(tick.rate, tick.p99)
+        result = await run
+
+    Errors are raised by the iteration and by `await`, as `load` raises them.
+    """
+    if len(what) == 1 and isinstance(what[0], Plan):
+        return Watch(what[0]._line(options), what[0]._text)
+    if any(isinstance(one, Plan) for one in what):
+        raise UsageError("watch takes one plan, or URLs")
+    return Watch(words("load", options, what), None)

@@ -1,0 +1,199 @@
+//! The Python package: `cargo xtask wheel` builds the wheel, installs it in a fresh virtual
+//! environment, and tests it there; `cargo xtask hosts` tests it on a Ray cluster;
+//! `cargo xtask stubs` keeps its keywords equal to the options.
+//!
+//! maturin, pytest and the type checkers come from PyPI. If it cannot be reached, `ci` skips the
+//! step and reports that at its end. With `PRONY_CI_STRICT=1` that is a failure.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+
+use crate::shell::{self, cargo, program, run, strict, target_dir};
+
+const USAGE: &str = "usage: cargo xtask wheel [--profile NAME] [--sdist] [--no-tests]";
+
+/// What builds the wheel and checks its types.
+const TOOLS: [&str; 3] = ["maturin>=1.16,<2", "mypy>=2,<3", "pyright[nodejs]==1.1.414"];
+/// What the tests need, beside the wheel.
+const OF_TESTS: [&str; 3] = ["pytest>=8,<10", "pandas>=2,<4", "matplotlib>=3.8,<4"];
+
+/// What the tests with Ray need, beside the wheel.
+const OF_HOSTS: [&str; 2] = ["pytest>=8,<10", "ray>=2.52,<3"];
+
+/// Whether the step of `ci` was skipped.
+static SKIPPED: AtomicBool = AtomicBool::new(false);
+
+struct Settings {
+    /// The program, if it is built already.
+    program: Option<PathBuf>,
+    profile: String,
+    sdist: bool,
+    tests: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { program: None, profile: "release".into(), sdist: false, tests: true }
+    }
+}
+
+/// `cargo xtask wheel`.
+pub(crate) fn main(args: &[String]) -> Result<()> {
+    let mut settings = Settings::default();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--profile" => settings.profile = args.next().context(USAGE)?.clone(),
+            "--sdist" => settings.sdist = true,
+            "--no-tests" => settings.tests = false,
+            _ => bail!("{USAGE}"),
+        }
+    }
+    install_tools()?;
+    checked(&settings)
+}
+
+/// `cargo xtask hosts`: runs on several hosts with Ray, on a cluster of four nodes in this machine.
+pub(crate) fn hosts(args: &[String]) -> Result<()> {
+    let mut settings = Settings::default();
+    match args {
+        [] => {}
+        [option, profile] if option == "--profile" => settings.profile.clone_from(profile),
+        _ => bail!("usage: cargo xtask hosts [--profile NAME]"),
+    }
+    install_tools()?;
+    let wheel = build(&settings)?;
+    let environment = folder()?.join("ray");
+    let python = environment.join("bin/python");
+    if !python.exists() {
+        run(program("python3", &["-m", "venv", "--clear"]).arg(&environment))?;
+    }
+    run(pip(&environment, &["install"]).args(OF_HOSTS))?;
+    run(pip(&environment, &["install", "--force-reinstall", "--no-deps"]).arg(wheel))?;
+    run(&mut program(python, &["-m", "pytest", "-q", "python/tests_ray"]))
+}
+
+/// The step of `cargo xtask ci`.
+pub(crate) fn step() -> Result<()> {
+    if let Err(e) = install_tools() {
+        println!("cannot install the tools for Python: {e:#}");
+        SKIPPED.store(true, Ordering::Relaxed);
+        return Ok(());
+    }
+    let program = Some(shell::prony("release")?);
+    checked(&Settings { program, ..Settings::default() })
+}
+
+/// Reports a skipped step, and fails if all are required.
+pub(crate) fn report_skipped() -> Result<()> {
+    if !SKIPPED.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    println!("not covered: the Python package (maturin and pytest, from PyPI)");
+    if strict() {
+        bail!("the Python package was not tested, and PRONY_CI_STRICT is set");
+    }
+    Ok(())
+}
+
+/// `cargo xtask stubs [--update]`.
+pub(crate) fn stubs(args: &[String]) -> Result<()> {
+    let test = ["test", "--locked", "--quiet", "--profile=ci", "--package=prony", "--lib"];
+    let mut command = cargo(&test);
+    command.arg("keywords_of_python_are_the_options");
+    match args {
+        [] => {}
+        [update] if update == "--update" => drop(command.env("UPDATE_GOLDEN", "1")),
+        _ => bail!("usage: cargo xtask stubs [--update]"),
+    }
+    run(&mut command)
+}
+
+fn folder() -> Result<PathBuf> {
+    Ok(target_dir()?.join("xtask-python"))
+}
+
+fn install_tools() -> Result<()> {
+    let tools = folder()?.join("tools");
+    if !tools.join("bin/python").exists() {
+        run(program("python3", &["-m", "venv", "--clear"]).arg(&tools))?;
+    }
+    run(pip(&tools, &["install"]).args(TOOLS))
+}
+
+fn pip(environment: &Path, words: &[&str]) -> Command {
+    let mut pip = program(environment.join("bin/python"), &["-m", "pip"]);
+    pip.args(words).args(["--quiet", "--disable-pip-version-check"]);
+    pip
+}
+
+/// Build the wheel; install it where nothing else is, and test it there.
+fn checked(settings: &Settings) -> Result<()> {
+    let wheel = build(settings)?;
+    let bytes = fs::metadata(&wheel).context("the wheel")?.len();
+    println!("{}: {:.1} MB", wheel.display(), bytes as f64 / 1e6);
+    if !settings.tests {
+        return Ok(());
+    }
+    let fresh = folder()?.join("fresh");
+    run(program("python3", &["-m", "venv", "--clear"]).arg(&fresh))?;
+    run(pip(&fresh, &["install"]).args(OF_TESTS).arg(&wheel))?;
+    run(&mut program(fresh.join("bin/python"), &["-m", "pytest", "-q", "python/tests"]))?;
+    types(&fresh)
+}
+
+/// Build the wheel, from a source distribution if asked for, and return its path.
+fn build(settings: &Settings) -> Result<PathBuf> {
+    let (tools, wheels) = (folder()?.join("tools"), folder()?.join("wheels"));
+    if wheels.exists() {
+        fs::remove_dir_all(&wheels).context("the folder of wheels")?;
+    }
+    let source = match settings.sdist {
+        true => sdist(&tools, &wheels)?,
+        false => PathBuf::from("."),
+    };
+    let wheel = ["wheel", "--no-build-isolation", "--no-deps", "--wheel-dir"];
+    let mut command = pip(&tools, &wheel);
+    command.arg(&wheels).arg(source).env("PRONY_BUILD_PROFILE", &settings.profile);
+    if let Some(program) = &settings.program {
+        command.env("PRONY_BUILD_PROGRAM", program);
+    }
+    run(with_path(&mut command, &tools)?)?;
+    found(&wheels, "whl")
+}
+
+/// The source distribution.
+fn sdist(tools: &Path, wheels: &Path) -> Result<PathBuf> {
+    let mut command = program(tools.join("bin/python"), &["-c"]);
+    command.arg("import sys, prony_build; prony_build.build_sdist(sys.argv[1])").arg(wheels);
+    run(with_path(command.env("PYTHONPATH", "python/build"), tools)?)?;
+    found(wheels, "tar.gz")
+}
+
+/// With the programs of the virtual environment first.
+fn with_path<'a>(command: &'a mut Command, environment: &Path) -> Result<&'a mut Command> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let own = std::iter::once(environment.join("bin"));
+    let path = std::env::join_paths(own.chain(std::env::split_paths(&path)))?;
+    Ok(command.env("PATH", path))
+}
+
+fn found(folder: &Path, ending: &str) -> Result<PathBuf> {
+    let files = fs::read_dir(folder).context("the folder of wheels")?;
+    let mut files = files.filter_map(|entry| Some(entry.ok()?.path()));
+    files
+        .find(|file| file.to_string_lossy().ends_with(ending))
+        .with_context(|| format!("no .{ending} in {}", folder.display()))
+}
+
+/// The type checkers, on the package, its examples and its tests.
+fn types(fresh: &Path) -> Result<()> {
+    let tools = folder()?.join("tools/bin");
+    let python = fresh.join("bin/python");
+    run(program(tools.join("mypy"), &["--strict", "--python-executable"]).arg(&python))?;
+    run(program(tools.join("pyright"), &["--pythonpath"]).arg(&python))
+}
