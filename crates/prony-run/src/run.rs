@@ -6,9 +6,9 @@ use std::{fs, thread};
 use prony_core::plan::{Cookies, Load, Plan, Stop};
 use prony_core::schedule::RateChange;
 use prony_core::serve::ServerBehavior;
-use prony_core::summary::confidence::{Goal, Until, Watch};
+use prony_core::summary::confidence::{Goal, GoalFigure, Until, Watch};
 use prony_core::summary::{CommandLine, Part, RunInfo, Sequential, Summary};
-use prony_core::threshold::{Figure, Threshold, Timed};
+use prony_core::threshold::{Figure, Scalar, Threshold, Timed};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, Options, Outcome, Precision};
 use prony_report::units;
@@ -224,6 +224,10 @@ pub fn check_thresholds(plan: &Plan) -> Result<(), Error> {
                 )),
             };
         }
+        let is_of_rate = threshold.figure == Figure::Scalar(Scalar::Rate);
+        if threshold.abort.is_some() && is_of_rate && plan.has_changing_rate() {
+            return refused("the target rate changes during the run; remove ', abort'");
+        }
         if threshold.figure.is_of_sessions() && plan.sessions.is_none() {
             return refused("the plan has no sessions");
         }
@@ -233,6 +237,20 @@ pub fn check_thresholds(plan: &Plan) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Checks that the figures of these goals have intervals in a run of the plan.
+///
+/// # Errors
+/// The first goal that can never be reached, in one sentence.
+pub fn check_goals(plan: &Plan, goals: &[Goal]) -> Result<(), Error> {
+    match goals.iter().find(|goal| goal.figure == GoalFigure::Rate) {
+        Some(goal) if plan.has_changing_rate() => Err(Error::Argument(format!(
+            "--until '{goal}': the target rate changes during the run, so its mean has no interval; \
+             use a constant rate or another figure"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Adds notes that follow from the figures of the whole plan. A share gets them when it is merged.

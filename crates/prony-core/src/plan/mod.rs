@@ -351,6 +351,16 @@ impl Plan {
         self.stop.duration.into_iter().chain(planned).min()
     }
 
+    /// Whether the target rate changes, so that a mean of the rate says little.
+    pub fn has_changing_rate(&self) -> bool {
+        match &self.load {
+            Load::Open { rate, arrivals: Arrivals::Fixed | Arrivals::Poisson, .. } => {
+                rate.changes()
+            }
+            _ => false,
+        }
+    }
+
     /// The target rate of an open loop at that time, per second.
     pub fn target_rate(&self, now: Nanos) -> Option<f64> {
         let Load::Open { rate, arrivals, .. } = &self.load else { return None };

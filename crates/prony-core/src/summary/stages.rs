@@ -80,7 +80,7 @@ fn staged(plan: &Plan) -> Option<&RatePlan> {
 impl Summary {
     /// Whether the plan changes the target rate during the measurement.
     pub fn is_ramp(&self) -> bool {
-        staged(&self.plan).is_some_and(RatePlan::changes)
+        self.plan.has_changing_rate()
     }
 
     /// The 95 % confidence interval of the completed rate.

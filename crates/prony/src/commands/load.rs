@@ -70,6 +70,7 @@ pub(super) fn carry_out(
     let Planned { plan, notes, cap } = planned;
     let (whole, goals) = (run::with_names(plan), &until.until[..]);
     run::check_thresholds(&whole)?;
+    run::check_goals(&whole, goals)?;
     check_aborts(&whole, shard)?;
     check_start(shard.start_at)?;
     let (plan, part) = shared(&whole, shard)?;

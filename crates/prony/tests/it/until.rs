@@ -64,6 +64,24 @@ fn uses_the_interval_of_the_requested_clock() {
     assert!(wrong.stderr.contains("'service.' before them"), "{}", wrong.stderr);
 }
 
+/// The mean of a rate that changes has no interval, so such a run would never end.
+#[test]
+fn a_changing_rate_is_no_goal() {
+    let ramp = ["-r", "10..500@9s", "--simulate", "1", "http://virtual/"];
+    for (option, value, why) in [
+        ("--until", "rate +- 5%", "--until 'rate +- 5 %': the target rate changes during the run"),
+        ("--threshold", "rate > 9, abort", "the target rate changes during the run; remove"),
+    ] {
+        let ended = prony(&[&ramp[..], &[option, value]].concat());
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    }
+    let ended = prony(&[&ramp[..], &["--threshold", "rate > 9", "--json"]].concat());
+    assert_eq!(ended.code, 97, "{ended:?}");
+    let threshold = &ended.report().0["thresholds"][0];
+    assert_eq!(threshold["outcome"], "undecided", "{threshold}");
+}
+
 #[test]
 fn stops_loads_on_the_network() {
     let _alone = alone();

@@ -146,7 +146,7 @@ impl Summary {
         let t = &self.main;
         let or_none = |value: Option<f64>| value.map_or(Known::NOTHING, Known::exact);
         match scalar {
-            Scalar::Rate => Known::estimate(t.rate(), Confidence::of(t).rate(t.rate())),
+            Scalar::Rate => Known::estimate(t.rate(), self.rate_interval()),
             Scalar::SentRate => or_none(self.sent_rate()),
             Scalar::SessionRate => session_rate(t),
             Scalar::Throughput => {
