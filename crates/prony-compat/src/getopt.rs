@@ -156,13 +156,13 @@ mod tests {
 
     fn check(line: &str) -> String {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let told = TABLE.read("prog", &words).into_iter().map(|item| match item {
+        let reported = TABLE.read("prog", &words).into_iter().map(|item| match item {
             Item::Option(key, None) => format!("{key}"),
             Item::Option(key, Some(value)) => format!("{key}={value}"),
             Item::Operand(word) => format!("<{word}>"),
             Item::Refused(message) => format!("[{message}]"),
         });
-        told.collect::<Vec<_>>().join(" ")
+        reported.collect::<Vec<_>>().join(" ")
     }
 
     #[test]

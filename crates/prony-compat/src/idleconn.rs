@@ -1,5 +1,5 @@
-//! `idleconn`: open connections to a server, keep them and say nothing; one that the server ends is
-//! opened again. To see what a server makes of many that only wait.
+//! `idleconn`: opens idle connections to a server and keeps them open. A connection that the server
+//! closes is opened again. Shows how a server copes with many idle connections.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -14,14 +14,14 @@ use rustix::event::epoll;
 
 use super::{Call, printf};
 
-/// What the old program ends with when it is called wrongly.
+/// The old program's exit code for invalid arguments.
 const WRONG: u8 = 255;
-/// Between two attempts at a server that refuses.
+/// The pause between two attempts if the server refuses a connection.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Run until somebody ends it.
+/// Run until interrupted.
 pub(super) fn main(call: &Call) -> u8 {
-    match Wanted::read(call).and_then(|wanted| wanted.keep()) {
+    match Options::read(call).and_then(|options| options.keep()) {
         Ok(never) => match never {},
         Err(sentence) => {
             to_stderr(&sentence);
@@ -30,17 +30,17 @@ pub(super) fn main(call: &Call) -> u8 {
     }
 }
 
-/// A value that there cannot be: the program ends by a signal.
+/// A type without values: only a signal ends the program.
 enum Never {}
 
 #[derive(Debug, PartialEq)]
-struct Wanted {
+struct Options {
     program: String,
     server: SocketAddr,
     connections: usize,
 }
 
-impl Wanted {
+impl Options {
     fn read(call: &Call) -> Result<Self, String> {
         let program = call.program.clone();
         let [server, port, connections] = &call.args[..] else {
@@ -65,9 +65,9 @@ impl Wanted {
         let program = self.program.clone();
         say(&format!("{program}: creating and maintaining {connections} idle connections"));
         let counts = Arc::<Counts>::default();
-        let theirs = Arc::clone(&counts);
-        let begun = Instant::now();
-        interrupt::catch(0, 1, move |_| say(&theirs.told(&program, begun.elapsed())))
+        let at_the_end = Arc::clone(&counts);
+        let start = Instant::now();
+        interrupt::catch(0, 1, move |_| say(&at_the_end.line(&program, start.elapsed())))
             .map_err(|e| format!("{}: {e}", self.program))?;
         let failed = |e: io::Error| format!("{}: cannot watch connections: {e}", self.program);
         self.watch(&counts).map_err(failed)
@@ -95,7 +95,7 @@ impl Wanted {
             }
             for event in &events {
                 let index = event.data.u64() as usize;
-                // The old one goes before its place is taken; with it goes its registration.
+                // Remove the old connection from epoll before its slot is used again.
                 streams[index].shutdown(std::net::Shutdown::Both).ok();
                 epoll::delete(&poll, &streams[index])?;
                 counts.closed.fetch_add(1, Ordering::Relaxed);
@@ -104,7 +104,7 @@ impl Wanted {
         }
     }
 
-    /// A connection, however long that takes.
+    /// Open a connection; try until it succeeds.
     fn connect(&self, counts: &Counts) -> TcpStream {
         loop {
             match TcpStream::connect(self.server) {
@@ -129,7 +129,8 @@ struct Counts {
 }
 
 impl Counts {
-    fn told(&self, program: &str, time: Duration) -> String {
+    /// The line that is printed at the end.
+    fn line(&self, program: &str, time: Duration) -> String {
         let created = self.created.load(Ordering::Relaxed);
         let rate = self.closed.load(Ordering::Relaxed) as f64 / time.as_secs_f64().max(1e-6);
         let rate = printf::general(rate);
@@ -137,7 +138,7 @@ impl Counts {
     }
 }
 
-/// A reader that has gone away is no reason to end.
+/// Print a line. A closed standard output does not end the program.
 fn say(line: &str) {
     drop(to_stdout(format!("{line}\n").as_bytes()));
 }
@@ -148,9 +149,9 @@ mod tests {
 
     use super::*;
 
-    fn read(line: &str) -> Result<Wanted, String> {
+    fn read(line: &str) -> Result<Options, String> {
         let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        Wanted::read(&Call {
+        Options::read(&Call {
             tool: "idleconn",
             program: "idleconn".to_owned(),
             typed: args.clone(),
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn three_words_are_wanted() {
+    fn requires_server_port_and_number() {
         let lines =
             ["", "127.0.0.1 80", "127.0.0.1 x 5", "127.0.0.1 80 many", "no-such-host.invalid 80 1"];
         let all: String = lines.map(|l| read(l).expect_err(l) + "\n").concat();
@@ -171,7 +172,7 @@ mod tests {
             idleconn: invalid server address no-such-host.invalid
         "#]]
         .assert_eq(&all);
-        let wanted = read("[::1] 80 7").expect("an address");
-        assert_eq!((wanted.server.to_string().as_str(), wanted.connections), ("[::1]:80", 7));
+        let options = read("[::1] 80 7").expect("an address");
+        assert_eq!((options.server.to_string().as_str(), options.connections), ("[::1]:80", 7));
     }
 }

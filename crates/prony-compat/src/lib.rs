@@ -1,6 +1,7 @@
-//! Old tools' command lines, output and exit codes, on prony's engine: `prony NAME ...`, or prony
-//! called by that name through a link. Each compiles its command line to a plan like any other
-//! front end.
+//! Command lines, output and exit codes of older tools, on prony's engine. A tool is called as
+//! `prony NAME ...`, or by its name through a link to prony. Like any other front end, each
+//! compiles
+//! its command line to a plan.
 
 mod ab;
 mod ace;
@@ -27,9 +28,9 @@ use prony_run::error::Error;
 use prony_run::output;
 use prony_run::run::Provenance;
 
-/// The tools whose place prony can take.
+/// The tools that prony can replace.
 const ALL: &[(&str, Act)] = &[
-    // One a line.
+    // One per line.
     ("SOCK_SEQPACK_clt", ace::main),
     ("SOCK_SEQPACK_srv", ace::main),
     ("SOCK_STREAM_clt", ace::main),
@@ -43,16 +44,16 @@ const ALL: &[(&str, Act)] = &[
     ("wrk", wrk::main),
 ];
 
-/// What a personality does: it prints, and returns its tool's exit code.
+/// Runs a tool's command line. Returns the tool's exit code.
 type Act = fn(&Call) -> u8;
 
-/// How a personality was called.
+/// How a tool was called.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The tool's name.
     pub tool: &'static str,
-    /// The program's name as its messages tell it: the first word as typed, or the tool's name
-    /// where it is a command of prony's.
+    /// The program's name for its messages: the first word as typed, or the tool's name if it was
+    /// called as a command of prony.
     pub program: String,
     /// The words after it.
     pub args: Vec<String>,
@@ -61,14 +62,14 @@ pub struct Call {
 }
 
 impl Call {
-    /// What a report says of where the plan comes from.
+    /// The origin of the plan, for reports.
     fn provenance(&self) -> Provenance {
         let command = CommandLine::new(self.typed.clone(), self.shown());
         Provenance { command, ..Provenance::default() }
     }
 
-    /// The command line without secrets. Of the tools that save no command line, it is hidden as a
-    /// whole.
+    /// The command line without secrets. The arguments of tools that save no command line are
+    /// hidden completely.
     fn shown(&self) -> Vec<String> {
         let (program, args) = self.typed.split_at(self.typed.len() - self.args.len());
         let hidden = || if args.is_empty() { Vec::new() } else { vec![HIDDEN.to_owned()] };
@@ -80,12 +81,12 @@ impl Call {
     }
 }
 
-/// Whether prony can take the place of a tool of that name.
+/// Whether prony can replace a tool with this name.
 pub fn is_known(name: &str) -> bool {
     ALL.iter().any(|(tool, _)| *tool == name)
 }
 
-/// Do what an old tool's command line says, where it is one: its exit code.
+/// Run the command line if it is that of an old tool. Returns the exit code; `None` if it is not.
 pub fn main(command_line: &[OsString]) -> Option<u8> {
     let typed: Vec<String> =
         command_line.iter().map(|a| a.to_string_lossy().into_owned()).collect();
@@ -93,7 +94,7 @@ pub fn main(command_line: &[OsString]) -> Option<u8> {
     Some(act(&call))
 }
 
-/// The host whose name has no address, and the resolver's words, where that is why there is no run.
+/// The host and the resolver's message, if a run cannot start because a name did not resolve.
 fn unresolved(e: &Error) -> Option<(&str, &str)> {
     match e {
         Error::Setup(SetupError::Resolve { host, error }) => Some((host, error)),
@@ -101,15 +102,15 @@ fn unresolved(e: &Error) -> Option<(&str, &str)> {
     }
 }
 
-/// Print at once: who watches through a pipe shall see it too.
+/// Print and flush, so that readers of a pipe see the text at once.
 fn say(text: &str) {
     if !text.is_empty() {
-        // A reader that is gone does not end a run, and there is nobody to tell.
+        // A closed standard output does not end a run.
         let _ = output::to_stdout(text.as_bytes());
     }
 }
 
-/// An old tool's command line as a report keeps it; `None` where it is none.
+/// The command line of an old tool as recorded in reports; `None` if it is not one.
 pub fn recorded(words: &[String]) -> Option<CommandLine> {
     let (_, call) = call(ALL, words.to_vec())?;
     Some(call.provenance().command)

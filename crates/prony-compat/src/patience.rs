@@ -1,30 +1,30 @@
-//! When to stop waiting for a server that is not there.
+//! When to give up a server that does not reply.
 
 use prony_core::units::{Nanos, Span};
 use prony_io::Live;
 
-/// How long a server that has never answered may refuse.
+/// How long a server that has never replied may fail all requests.
 const FIRST: Span = Span::from_secs(1);
-/// How long one that has answered may stay away.
+/// How long a server that has replied before may fail all requests.
 const AGAIN: Span = Span::from_secs(10);
 
-/// What is said of a server that has never answered.
-pub(super) const NOBODY: &str = "nobody answers";
+/// The message for a server that has never replied.
+pub(super) const NO_REPLY: &str = "the server does not reply";
 
-/// Watches a load in which only failures happen. The old tools go on for ever then, or give up at
-/// the first.
+/// Watches whether all requests of a load fail. The old tools then continue for ever, or give up at
+/// the first failure.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Patience {
     answered: u64,
-    /// When that number changed last.
+    /// When `answered` last changed.
     since: Nanos,
-    /// Requests lost until then.
+    /// Requests lost by then.
     lost: u64,
     over: Option<&'static str>,
 }
 
 impl Patience {
-    /// Whether nothing but failures have come for too long. Says so once.
+    /// Whether all requests have failed for too long. True only once.
     pub(super) fn is_over(&mut self, live: &Live) -> bool {
         let answered = live.answered();
         if answered != self.answered || live.lost < self.lost {
@@ -32,8 +32,8 @@ impl Patience {
             return false;
         }
         let (limit, sentence) = match answered {
-            0 => (FIRST, NOBODY),
-            _ => (AGAIN, "the server is gone, for 10 s no request was answered"),
+            0 => (FIRST, NO_REPLY),
+            _ => (AGAIN, "the server has stopped replying: no reply for 10 s"),
         };
         let over = live.lost > self.lost && live.now.since(self.since) >= limit;
         if !over || self.over.is_some() {
@@ -43,7 +43,7 @@ impl Patience {
         true
     }
 
-    /// Why the run was ended, if it was.
+    /// The reason why the run was ended, if it was.
     pub(super) fn gave_up(&self) -> Option<&'static str> {
         self.over
     }
@@ -53,7 +53,7 @@ impl Patience {
 mod tests {
     use super::*;
 
-    /// Feed (milliseconds, answered, lost); the moments at which it said that it is over.
+    /// Feed (milliseconds, answered, lost). Returns the times at which `is_over` was true.
     fn check(steps: &[(u64, u64, u64)]) -> Vec<u64> {
         let mut patience = Patience::default();
         let over = |&(ms, answered, lost): &(u64, u64, u64)| {
@@ -65,20 +65,20 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_was_never_there_gets_a_second() {
+    fn gives_up_a_server_that_never_replied_after_1_s() {
         assert_eq!(check(&[(50, 0, 4), (999, 0, 90), (1_000, 0, 91), (2_000, 0, 95)]), [1_000]);
     }
 
     #[test]
-    fn one_that_only_takes_its_time_gets_all_of_it() {
+    fn waits_for_a_server_that_is_only_slow() {
         assert_eq!(check(&[(50, 0, 0), (5_000, 0, 0), (29_000, 0, 0), (29_050, 1, 0)]), [0; 0]);
     }
 
     #[test]
-    fn one_that_goes_away_gets_ten() {
+    fn gives_up_a_server_that_has_stopped_after_10_s() {
         let steps = [(50, 9, 0), (500, 20, 3), (10_499, 20, 50), (10_500, 20, 51)];
         assert_eq!(check(&steps), [10_500]);
-        // A single answer, and it begins anew.
+        // A single reply restarts the wait.
         assert_eq!(check(&[(50, 9, 0), (9_000, 10, 70), (15_000, 10, 90)]), [0; 0]);
     }
 }

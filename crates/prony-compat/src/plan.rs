@@ -1,16 +1,16 @@
-//! The plan that the closed loops of the old tools have in common.
+//! The plan that the closed loops of the old tools share.
 
 use prony_core::plan::{CallSpec, Expect, Load, Plan, Resume, Stop, Think, TlsSpec, openssl_name};
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
 
-/// How long a connect may take.
+/// The connect timeout.
 const CONNECT_TIMEOUT: Span = Span::from_secs(5);
-/// How long a reply may take.
+/// The timeout of a reply.
 const TIMEOUT: Span = Span::from_secs(30);
 
-/// One request, sent again and again over so many connections that are kept open; nothing ends it
-/// yet, and every whole reply counts as a success.
+/// A closed loop that repeats one request on `connections` keep-alive connections. It has no stop
+/// rule yet, and every complete reply is a success.
 pub(super) fn closed(endpoint: Endpoint, call: CallSpec, connections: u32) -> Plan {
     Plan {
         timeout: TIMEOUT,
@@ -39,9 +39,12 @@ const SUITES: [&str; 9] = [
     "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
 ];
 
-/// The suites of a list of OpenSSL's names that are still spoken, by the names of IANA; empty: all.
-/// Names that are not spoken any more are passed over, as OpenSSL passes over what it does not
-/// know.
+/// The IANA names of the cipher suites in a list of OpenSSL names; empty means all. As in OpenSSL,
+/// unsupported names are ignored.
+///
+/// # Errors
+///
+/// A sentence with the supported names, if the list has none of them.
 pub(super) fn suites(list: &str) -> Result<Vec<String>, String> {
     let names = || list.split([':', ',', ' ']).filter(|name| !name.is_empty());
     if names().any(|name| ["DEFAULT", "ALL", "HIGH"].contains(&name)) {
@@ -50,14 +53,14 @@ pub(super) fn suites(list: &str) -> Result<Vec<String>, String> {
     let found: Vec<String> =
         names().filter_map(|name| TlsSpec::parse_suites(name).ok()).flatten().collect();
     if found.is_empty() {
-        let spoken = SUITES.map(openssl_name).join(":");
-        return Err(format!("none of them is spoken here; write some of {spoken}"));
+        let supported = SUITES.map(openssl_name).join(":");
+        return Err(format!("none of these suites is supported; use some of {supported}"));
     }
     Ok(found)
 }
 
-/// TLS as ab and wrk ask for it: with whoever answers, whatever the certificate says, in the
-/// strongest suite first, without a word on the application protocol, and each handshake in full.
+/// The TLS settings of ab and wrk: certificates are not verified, the strongest suite is offered
+/// first, there is no ALPN, and every handshake is a full one.
 pub(super) fn unverified() -> Box<TlsSpec> {
     Box::new(TlsSpec {
         verify: false,

@@ -1,7 +1,7 @@
-//! Numbers as C's `printf` writes them, which is what the old tools' readers expect.
+//! Formats numbers like C's `printf`, as parsers of the old tools' output expect.
 
-/// `%g`: six significant digits, trailing zeros cut, an exponent where the number is below 1e-4 or
-/// has more than six digits before the point.
+/// `%g`: six significant digits without trailing zeros; with an exponent if the number is below
+/// 1e-4 or has more than six digits before the decimal point.
 pub(crate) fn general(x: f64) -> String {
     if !x.is_finite() {
         return not_finite(x);
@@ -21,14 +21,14 @@ pub(crate) fn general(x: f64) -> String {
     format!("{}e{sign}{:02}", cut(digits), exponent.unsigned_abs())
 }
 
-/// What C's library writes for what is no number. A quotient of zeros has its sign bit set on
-/// x86-64, and is written with it.
+/// Infinity and NaN as the C library prints them. On x86-64, 0/0 has its sign bit set, which is
+/// printed.
 fn not_finite(x: f64) -> String {
     let name = if x.is_nan() { "nan" } else { "inf" };
     format!("{}{name}", if x.is_sign_negative() { "-" } else { "" })
 }
 
-/// Without zeros at the end of the fraction.
+/// Remove the zeros at the end of the fraction.
 fn cut(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
@@ -38,8 +38,8 @@ mod tests {
     use super::general;
 
     #[test]
-    fn general_is_cs() {
-        // What printf("%g") of the C library gives.
+    fn general_matches_printf() {
+        // The output of printf("%g") of the C library.
         for (x, text) in [
             (0.0, "0"),
             (-0.0, "-0"),

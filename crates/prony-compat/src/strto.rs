@@ -1,7 +1,7 @@
-//! Numbers as C's `strtod` and `strtoul` read them.
+//! Parses numbers like C's `strtod` and `strtoul`.
 
-/// What `strtod` finds at the beginning of a text, and what is left of it. `None`: no number there,
-/// or one that is out of range.
+/// Parse the number at the start of a text like `strtod`, and return it with the rest of the text.
+/// `None` if there is no number, or one that is out of range.
 pub(super) fn float_prefix(text: &str) -> Option<(f64, &str)> {
     let body = text.trim_start_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']);
     let unsigned = body.strip_prefix(['+', '-']).unwrap_or(body);
@@ -22,12 +22,12 @@ pub(super) fn float_prefix(text: &str) -> Option<(f64, &str)> {
     value.is_finite().then(|| (sign * value, &unsigned[length..]))
 }
 
-/// A whole text that `strtod` takes.
+/// Parse a number like `strtod`; `None` if text follows it.
 pub(super) fn float(text: &str) -> Option<f64> {
     float_prefix(text).filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value)
 }
 
-/// How many bytes at the beginning are a decimal number with or without an exponent.
+/// The length of the decimal number at the start, with or without an exponent.
 fn decimal_length(bytes: &[u8]) -> Option<usize> {
     let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
     let whole = digits(0);
@@ -50,7 +50,7 @@ fn decimal_length(bytes: &[u8]) -> Option<usize> {
     Some(length)
 }
 
-/// A hexadecimal number behind its `0x`, with or without a binary exponent.
+/// A hexadecimal number after its `0x`, with or without a binary exponent.
 fn hex_prefix(text: &str) -> Option<(f64, &str)> {
     let (mut value, mut scale, mut seen, mut point) = (0.0_f64, 0_i32, false, false);
     let mut at = 0;
@@ -84,8 +84,10 @@ fn hex_prefix(text: &str) -> Option<(f64, &str)> {
     value.is_finite().then_some((value, rest))
 }
 
-/// What `strtoul` with base 0 finds at the beginning of a text (decimal, `0x` hexadecimal, `0`
-/// octal), and what is left. `None`: no number there, one that is negative, or out of range.
+/// Parse the number at the start of a text like `strtoul` with base 0 (decimal, `0x` hexadecimal,
+/// `0` octal), and return it with the rest. `None` if there is no number, or one that is negative
+/// or
+/// out of range.
 pub(super) fn whole_prefix(text: &str) -> Option<(u64, &str)> {
     let body = text.trim_start_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']);
     let body = body.strip_prefix('+').unwrap_or(body);
@@ -100,7 +102,7 @@ pub(super) fn whole_prefix(text: &str) -> Option<(u64, &str)> {
     Some((value, &digits[length..]))
 }
 
-/// A whole text that `strtoul` with base 10 takes, but for negative ones.
+/// Parse a number like `strtoul` with base 10; `None` if it is negative or text follows it.
 pub(super) fn whole(text: &str) -> Option<u64> {
     let body = text.trim_start_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']);
     let digits = body.strip_prefix('+').unwrap_or(body);
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_strtod_reads() {
+    fn parses_like_strtod() {
         for (text, value, rest) in [
             ("5", 5.0, ""),
             (" \t5.25x", 5.25, "x"),
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn as_strtoul_reads() {
+    fn parses_like_strtoul() {
         for (text, value, rest) in
             [("12,3", 12, ",3"), ("0x1f/", 31, "/"), ("012", 10, ""), ("0", 0, ""), ("0x", 0, "x")]
         {

@@ -1,4 +1,4 @@
-//! The bytes of requests and replies on standard error, for those who debug.
+//! Copies the bytes of requests and replies to standard error, for debugging.
 
 use std::io::{self, Write as _};
 
@@ -6,14 +6,14 @@ use prony_core::engine::Tap;
 use prony_core::fault::Fault;
 use prony_core::units::{ConnId, RequestId};
 
-/// Copies what goes by, connections mixed. Every byte once: of a reply that comes in pieces, a
-/// piece when it has been understood.
+/// Copies the traffic of all connections, every byte once. A part of a reply is copied when it has
+/// been parsed.
 #[derive(Debug, Default)]
 pub(super) struct Copier {
     arrived: Vec<u8>,
 }
 
-/// That nobody reads it is no reason to stop.
+/// Write to standard error. A closed standard error does not end the run.
 fn copy(bytes: &[u8]) {
     let _ = io::stderr().lock().write_all(bytes);
 }
@@ -29,7 +29,7 @@ impl Tap for Copier {
     }
 
     fn read(&mut self, _: ConnId, used: Result<usize, Fault>) {
-        // What is not used comes again.
+        // Bytes that were not parsed are passed again.
         copy(&self.arrived[..used.unwrap_or(self.arrived.len())]);
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use prony_core::fault::Fault;
 use prony_core::summary::Summary;
 use prony_core::units::Nanos;
-use prony_io::{Control, Live, Options as Means, SocketOptions, Taps};
+use prony_io::{Control, Live, Options as IoOptions, SocketOptions, Taps};
 use prony_report::{Style, appendix};
 use prony_run::error::Error;
 use prony_run::interrupt::{Ending, stoppable};
@@ -107,7 +107,8 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     let seen = Arc::new(Seen::default());
     let control = stoppable()?;
     let ending = Ending::default();
-    let mut watch = Watch { options, control: &control, heartbeat, told: 0, ended: false, ending };
+    let mut watch =
+        Watch { options, control: &control, heartbeat, reported: 0, ended: false, ending };
     let trace =
         (options.verbosity >= 2).then(|| Arc::new(Trace::new(&options.method, options.verbosity)));
     let shared = Arc::clone(&seen);
@@ -122,7 +123,7 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     }
     match heartbeat {
         Some(_) => {
-            watch.tell(run.done());
+            watch.report_progress(run.done());
             output::to_stderr(&format!("Finished {} requests", run.done()));
         }
         None => say("..done\n"),
@@ -148,7 +149,7 @@ fn carry_out(
     call: &Call,
     taps: Taps,
 ) -> Result<Summary, Error> {
-    let means = Means {
+    let io = IoOptions {
         threads: Some(options.threads as usize),
         sources: options.bind.into_iter().collect(),
         sockets: SocketOptions {
@@ -158,12 +159,12 @@ fn carry_out(
         },
         keep_requests: true,
         taps: Some(taps),
-        ..Means::default()
+        ..IoOptions::default()
     };
     let control = watch.control;
     let mut show = |live: &Live| watch.show(live);
-    let told = call.provenance();
-    let mut summary = run::run(&planned.plan, &means, control, &mut show, told)?;
+    let provenance = call.provenance();
+    let mut summary = run::run(&planned.plan, &io, control, &mut show, provenance)?;
     // The run was ended by ab's rules, not by the user.
     summary.run.interrupted &= !watch.ended;
     Ok(summary)
@@ -186,7 +187,7 @@ struct Watch<'a> {
     control: &'a Control,
     heartbeat: Option<u64>,
     /// The number of requests in the last line of progress.
-    told: u64,
+    reported: u64,
     /// Whether one of ab's rules has ended the load.
     ended: bool,
     ending: Ending,
@@ -194,7 +195,7 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     fn show(&mut self, live: &Live) {
-        self.tell(live.replies + live.failed);
+        self.report_progress(live.replies + live.failed);
         self.ending.say(self.control, live);
         let lost = live.lost > 0 && !self.options.keep_going;
         let over = report::time_is_over(self.options, live.now.since(Nanos::ZERO));
@@ -204,11 +205,11 @@ impl Watch<'_> {
         }
     }
 
-    fn tell(&mut self, done: u64) {
+    fn report_progress(&mut self, done: u64) {
         let Some(every) = self.heartbeat else { return };
-        while self.told + every <= done {
-            self.told += every;
-            output::to_stderr(&format!("Completed {} requests", self.told));
+        while self.reported + every <= done {
+            self.reported += every;
+            output::to_stderr(&format!("Completed {} requests", self.reported));
         }
     }
 }

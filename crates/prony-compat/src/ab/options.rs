@@ -191,9 +191,7 @@ impl Options {
             'r' => self.keep_going = true,
             'w' => drop(self.attributes()),
             _ => {
-                return own_failure(
-                    "-I: the server's name cannot be kept from it here; leave it out",
-                );
+                return own_failure("-I: prony always sends the server's name; omit -I");
             }
         }
         Ok(())
@@ -289,7 +287,7 @@ fn version(value: &str) -> Result<Option<TlsVersion>, Refusal> {
         "TLS1.2" => Ok(Some(TlsVersion::Tls12)),
         "TLS1.3" => Ok(Some(TlsVersion::Tls13)),
         _ => own_failure(format!(
-            "-f {}: it is not spoken here; take TLS1.2, TLS1.3 or ALL",
+            "-f {} is not supported; use TLS1.2, TLS1.3 or ALL",
             value.escape_debug()
         )),
     }
@@ -299,7 +297,7 @@ fn number(option: &str, value: &str, range: std::ops::RangeInclusive<u64>) -> Re
     match value.trim().parse() {
         Ok(n) if range.contains(&n) => Ok(n),
         _ => usage(format!(
-            "{option} '{}' is no number from {} to {}",
+            "{option} '{}' is not a number from {} to {}",
             value.escape_debug(),
             range.start(),
             range.end()
@@ -385,12 +383,12 @@ mod tests {
             ("-n", "missing argument -- n", true),
             ("-n 0 u", "Invalid number of requests\n", false),
             ("-n x u", "Invalid number of requests\n", false),
-            ("-c 0 u", "-c '0' is no number from 1 to 20000", true),
+            ("-c 0 u", "-c '0' is not a number from 1 to 20000", true),
             ("-c 2 u", "Cannot use concurrency level greater than total number of requests", true),
             ("-p f -u g u", "Cannot mix POST with other methods\n", false),
-            ("-f TLS1 u", "ab: -f TLS1: it is not spoken here; take TLS1.2, TLS1.3 or ALL", false),
-            ("-b much u", "-b 'much' is no number from 0 to 1073741824", true),
-            ("-I u", "ab: -I: the server's name cannot be kept from it here; leave it out", false),
+            ("-f TLS1 u", "ab: -f TLS1 is not supported; use TLS1.2, TLS1.3 or ALL", false),
+            ("-b much u", "-b 'much' is not a number from 0 to 1073741824", true),
+            ("-I u", "ab: -I: prony always sends the server's name; omit -I", false),
             ("-B here u", "ab: -B here: it must be an address of this machine", false),
         ] {
             assert_eq!(why(line), (words.to_owned(), usage), "{line}");

@@ -29,7 +29,7 @@ pub(super) fn of(options: &Options) -> Result<Planned, Error> {
     let (endpoint, through) = match &options.proxy {
         None => (url.endpoint(), None),
         Some(proxy) if url.tls => {
-            let why = "TLS through a proxy is not spoken here; leave out -X, or use http://".into();
+            let why = "TLS through a proxy is not supported; omit -X, or use http://".into();
             return Err(Error::Value { what: "-X", value: proxy.clone(), why });
         }
         Some(proxy) => {

@@ -336,7 +336,7 @@ impl<'a> Run<'a> {
         out
     }
 
-    /// What ab's own lines do not report, or not correctly.
+    /// Remarks on what ab's lines omit or distort.
     pub(super) fn remarks(&self) -> Vec<String> {
         let t = &self.summary.main;
         let mut remarks = Vec::new();

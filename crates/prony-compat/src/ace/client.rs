@@ -11,7 +11,7 @@ use prony_core::record::bins::Bins;
 use prony_core::summary::Summary;
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::Span;
-use prony_io::{Control, Live, Options as Means, SocketOptions};
+use prony_io::{Control, Live, Options as IoOptions, SocketOptions};
 use prony_report::{Style, appendix};
 use prony_run::interrupt::{Ending, stoppable};
 use prony_run::output::to_stderr;
@@ -82,7 +82,7 @@ pub(super) fn measure(
         let mut bins = observed.lock().unwrap_or_else(PoisonError::into_inner);
         bins.record(stamps.service().as_nanos() as f64 / 1000.0);
     }));
-    let means = Means {
+    let io = IoOptions {
         threads: Some(1),
         sources: options.own.iter().map(|&a| IpAddr::V4(a)).collect(),
         sockets: SocketOptions {
@@ -92,7 +92,7 @@ pub(super) fn measure(
             ..SocketOptions::default()
         },
         observer: Some(observer),
-        ..Means::default()
+        ..IoOptions::default()
     };
     // The first failure ends the run, because all exchanges use the same connection.
     let mut ended = false;
@@ -104,7 +104,7 @@ pub(super) fn measure(
             control.stop_now();
         }
     };
-    let summary = run::run(&plan, &means, control, &mut watch, provenance);
+    let summary = run::run(&plan, &io, control, &mut watch, provenance);
     let summary = summary.map_err(|e| format!("{}: {e}", test.name()))?;
     let bins = bins.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(line) = broken(&summary, options.iterations) {
@@ -159,12 +159,12 @@ fn broken(summary: &Summary, iterations: u32) -> Option<String> {
     let fault = faults.first().copied();
     let id = std::process::id();
     let done = t.replies;
-    let told = |what: &str| format!("{what} (after {done} of {iterations} iterations)");
+    let failure = |what: &str| format!("{what} (after {done} of {iterations} iterations)");
     Some(match fault {
-        _ if t.stray[Fault::BadFrame as usize] > 0 => told("recv_n: more than a reply has come"),
-        // The failed exchange would be sent again on another connection, which is not wanted here.
+        _ if t.stray[Fault::BadFrame as usize] > 0 => failure("recv_n: more bytes than one reply"),
+        // prony would send the failed exchange again on another connection; this test must not.
         Some(f) if t.connected > 0 && CONNECTING.contains(&f) => {
-            told("recv_n: the server has closed")
+            failure("recv_n: the server has closed")
         }
         Some(Fault::ConnectRefused) => format!("({id}|{id}) connection failed: Connection refused"),
         Some(Fault::ConnectTimeout) => {
@@ -179,11 +179,11 @@ fn broken(summary: &Summary, iterations: u32) -> Option<String> {
         Some(Fault::NoPorts | Fault::NoAddress) => {
             format!("({id}|{id}) connection failed: Cannot assign requested address")
         }
-        Some(Fault::RequestTimeout) => told("recv_n: Connection timed out"),
-        Some(Fault::ClosedEarly | Fault::Truncated) => told("recv_n: the server has closed"),
-        Some(Fault::Reset) => told("recv_n: Connection reset by peer"),
-        Some(Fault::BadFrame | Fault::Surplus) => told("recv_n: more than a reply has come"),
-        _ if summary.run.interrupted => told("interrupted"),
-        _ => told("recv_n: the exchange has failed"),
+        Some(Fault::RequestTimeout) => failure("recv_n: Connection timed out"),
+        Some(Fault::ClosedEarly | Fault::Truncated) => failure("recv_n: the server has closed"),
+        Some(Fault::Reset) => failure("recv_n: Connection reset by peer"),
+        Some(Fault::BadFrame | Fault::Surplus) => failure("recv_n: more bytes than one reply"),
+        _ if summary.run.interrupted => failure("interrupted"),
+        _ => failure("recv_n: the exchange has failed"),
     })
 }

@@ -224,7 +224,7 @@ impl Client {
         Ok(())
     }
 
-    /// Carry out the responder's actions; returns whether to continue.
+    /// Execute the responder's actions. Returns whether to continue.
     fn act(&mut self, echo: &mut Echo, id: ConnId) -> Result<bool, String> {
         let mut broken = None;
         while let Some(action) = echo.poll_action() {

@@ -5,7 +5,7 @@ mod options;
 mod plan;
 mod report;
 
-use prony_io::Options as Means;
+use prony_io::Options as IoOptions;
 use prony_io::{Family, Live, Taps};
 use prony_report::Style;
 use prony_run::error::Error;
@@ -74,7 +74,7 @@ fn refusal(e: &Error) -> String {
 
 fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     let plan = plan::of(options)?;
-    let means = Means {
+    let io = IoOptions {
         threads: Some(options.threads as usize),
         family: match (options.ipv4, options.ipv6) {
             (_, true) => Family::V6,
@@ -82,7 +82,7 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
             _ => Family::Any,
         },
         taps: options.debug.then(|| Taps::new(tap::Copier::default)),
-        ..Means::default()
+        ..IoOptions::default()
     };
     let control = stoppable()?;
     if options.number == 0 {
@@ -99,7 +99,7 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
         }
     };
     let provenance = call.provenance();
-    let summary = run::run(&plan, &means, &control, &mut watch, provenance)?;
+    let summary = run::run(&plan, &io, &control, &mut watch, provenance)?;
     let gave_up = patience.gave_up();
     say(&ticks.until(report::requests(&summary)));
     say(&report::block(&summary));
@@ -109,7 +109,7 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     // The exit code is 0 after a result, whatever the statuses. It is a failure if the server was
     // never available, or became unavailable for good.
     let nobody = report::requests(&summary) == 0 && !summary.run.interrupted;
-    match gave_up.or_else(|| nobody.then_some(patience::NOBODY)) {
+    match gave_up.or_else(|| nobody.then_some(patience::NO_REPLY)) {
         None => Ok(0),
         Some(sentence) => {
             let reason = report::reason(&summary);

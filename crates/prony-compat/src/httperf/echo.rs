@@ -226,9 +226,9 @@ mod tests {
             // An old version printed the version during a run.
             let command = command.replace(" -V", "");
             // The development version always prints the protocol.
-            let told = command.contains("--ssl-protocol");
+            let reported = command.contains("--ssl-protocol");
             let echoed =
-                if told { echoed.into() } else { echoed.replace(" --ssl-protocol=auto", "") };
+                if reported { echoed.into() } else { echoed.replace(" --ssl-protocol=auto", "") };
             assert_eq!(echo_of(&command), echoed, "{}", path.display());
             seen += 1;
         }

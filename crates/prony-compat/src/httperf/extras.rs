@@ -32,7 +32,7 @@ pub(super) fn extras(o: &Opts, summary: &Summary) -> String {
     }
     let hidden = hidden(o, t);
     if !hidden.is_empty() {
-        line(format!("not told apart above: {}", hidden.join(", ")));
+        line(format!("not listed above: {}", hidden.join(", ")));
     }
     line(verdict(summary));
     out
@@ -58,14 +58,14 @@ fn quantiles(h: &Hist) -> String {
 fn hidden(o: &Opts, t: &Tally) -> Vec<String> {
     let link = |f: Fault| t.connections.fault(f).max(t.fault(f));
     let mut all = Vec::new();
-    let mut told = |n: u64, what: &str| {
+    let mut add = |n: u64, what: &str| {
         if n > 0 {
             all.push(format!("{what} {n}"));
         }
     };
     let short = if o.more.truncated_as_reset { "connreset" } else { "neither replies nor errors" };
-    told(link(Fault::ShortBody), &format!("bodies cut off ({short})"));
-    told(link(Fault::Truncated), "heads and chunks cut off (connreset)");
+    add(link(Fault::ShortBody), &format!("bodies cut off ({short})"));
+    add(link(Fault::Truncated), "heads and chunks cut off (connreset)");
     for (fault, what) in [
         (Fault::ConnectUnreachable, "unreachable"),
         (Fault::TlsHandshake, "TLS handshakes failed"),
@@ -82,11 +82,11 @@ fn hidden(o: &Opts, t: &Tally) -> Vec<String> {
         (Fault::Dropped, "dropped unsent"),
         (Fault::Internal, "refused by the kernel"),
     ] {
-        told(link(fault), &format!("{what} (other)"));
+        add(link(fault), &format!("{what} (other)"));
     }
-    told(t.interim, "interim replies");
-    told(t.retries, "calls sent again");
-    told(t.unfinished, "calls not finished");
+    add(t.interim, "interim replies");
+    add(t.retries, "calls sent again");
+    add(t.unfinished, "calls not finished");
     all
 }
 
@@ -102,7 +102,7 @@ fn verdict(summary: &Summary) -> String {
             format!("a thread was busy for {:.0} % of the time", share * 100.0)
         }
         Reason::RateMissed { target, sent } => {
-            format!("{target:.1} starts a second were asked for and {sent:.1} were made")
+            format!("the target rate was {target:.1} starts/s, the sent rate {sent:.1}/s")
         }
         Reason::SendLag { p99, .. } => {
             format!("1 % of the calls were sent {:.3} ms late or later", p99.as_secs_f64() * 1e3)

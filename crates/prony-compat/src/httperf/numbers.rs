@@ -117,21 +117,21 @@ fn errors(o: &Opts, t: &Tally, plan: &Plan) -> Errors {
     let of = |faults: &[Fault]| faults.iter().map(|&f| t.connections.fault(f)).sum::<u64>();
     let timeouts = of(&[Fault::ConnectTimeout, Fault::RequestTimeout]);
     // Without a time limit, only the kernel's own timeout can have expired.
-    let asked = plan.timeout < Span::MAX || plan.connect_timeout < Span::MAX;
+    let is_limited = plan.timeout < Span::MAX || plan.connect_timeout < Span::MAX;
     let short = of(&[Fault::ShortBody]);
     let resets = of(&[Fault::ConnectReset, Fault::Reset, Fault::ClosedEarly, Fault::Truncated]);
-    let untold = if o.more.truncated_as_reset { 0 } else { short };
+    let not_counted = if o.more.truncated_as_reset { 0 } else { short };
     let mut e = Errors {
-        client_timo: if asked { timeouts } else { 0 },
-        socket_timo: if asked { 0 } else { timeouts },
+        client_timo: if is_limited { timeouts } else { 0 },
+        socket_timo: if is_limited { 0 } else { timeouts },
         connrefused: of(&[Fault::ConnectRefused]),
-        connreset: resets + short - untold,
+        connreset: resets + short - not_counted,
         fd_unavail: of(&[Fault::NoDescriptors]),
         addrunavail: of(&[Fault::NoPorts, Fault::NoAddress]),
         ftab_full: 0,
         other: 0,
     };
-    e.other = of(&Fault::ALL) - untold - e.total();
+    e.other = of(&Fault::ALL) - not_counted - e.total();
     e
 }
 

@@ -56,11 +56,11 @@ pub(super) fn page(o: &Opts, server: &str, warn: &mut dyn FnMut(&str)) -> Result
     })?;
     let n = levels.iter().map(Vec::len).sum::<usize>();
     let most = if n == MOST { ", where it is cut off" } else { "" };
-    let told = failed.unwrap_or_else(|| {
+    let reported = failed.unwrap_or_else(|| {
         let requests = if asked == 1 { "request" } else { "requests" };
         format!("{} and {} more, found by {asked} {requests} before the run{most}", o.uri, n - 1)
     });
-    warn(&format!("{}: --wsesspage: {told}", o.program));
+    warn(&format!("{}: --wsesspage: {reported}", o.program));
     Ok(levels)
 }
 

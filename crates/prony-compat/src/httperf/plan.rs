@@ -18,18 +18,19 @@ use super::request::{self, Template};
 use super::uris::{self, Sequence};
 use super::values::{Period, Refusal};
 
-/// Connections of a session, and calls in flight on each of them, where nothing is said.
+/// Connections per session, by default.
 const CONNECTIONS: u64 = 4;
+/// Calls in flight on each connection of a session, by default.
 const PIPED_CALLS: u64 = 32;
-/// How often a call of a session is sent again whose reply has the failure status.
+/// How often a call of a session is sent again if its reply has the failure status.
 const RETRIES: u64 = 100;
-/// The most starts whose times are made beforehand.
+/// The largest number of starts whose times are computed before the run.
 const STARTS_MAX: u64 = 50_000_000;
-/// The most calls that the kinds of sessions spell out.
-const SPELT_MAX: u64 = 1 << 22;
+/// The largest number of calls that are listed one by one in all kinds of sessions.
+const LISTED_MAX: u64 = 1 << 22;
 
-/// The plan that the options mean, and whether there is anything to send at all: no sessions, or
-/// no calls, were a run that does nothing.
+/// Compile the options to a plan. The flag is false if there is nothing to send (no sessions or no
+/// calls); httperf then makes a run that does nothing.
 pub(super) fn plan(o: &Opts, warn: &mut dyn FnMut(&str)) -> Result<(Plan, bool), Refusal> {
     let http = match o.http_version {
         (1, 0) => HttpVersion::Http10,
@@ -112,7 +113,7 @@ fn endpoint(o: &Opts, server: &str) -> Endpoint {
     if o.ssl.on { tcp.secured(o.ssl.server_name.as_deref().unwrap_or(host)) } else { tcp }
 }
 
-/// Sessions of so many calls each, and how many there are.
+/// Sessions with `per_session` calls each, and how many of them to run.
 fn counted(
     o: &Opts,
     templates: &[Template],
@@ -121,18 +122,18 @@ fn counted(
     per_session: u64,
     think: Think,
 ) -> Result<(Vec<SessionKind>, u64), Refusal> {
-    // The calls of a burst are spelt out.
+    // The calls of a burst are listed one by one.
     let burst = o.burst_length.min(per_session);
-    if burst > SPELT_MAX {
+    if burst > LISTED_MAX {
         return Err(Refusal::new(format!(
-            "a burst of {burst} calls is too long; --burst-length takes at most {SPELT_MAX}"
+            "a burst of {burst} calls is too long; --burst-length takes at most {LISTED_MAX}"
         )));
     }
-    // A session of no calls made one.
+    // httperf makes one call in a session of none.
     let per_session = per_session.max(1);
     let total = sessions.saturating_mul(per_session).max(1);
     let order = uris::sequence(o, total)?;
-    let sessions = if order.again {
+    let sessions = if order.repeats {
         sessions
     } else {
         sessions.min((order.order.len() as u64).div_ceil(per_session))
@@ -148,30 +149,30 @@ fn counted(
         } else {
             let numbers = (k * per_session..(k + 1) * per_session).map_while(|i| {
                 let at = i % order.order.len() as u64;
-                (order.again || at == i).then(|| order.order[at as usize])
+                (order.repeats || at == i).then(|| order.order[at as usize])
             });
             let list = numbers.map(|i| {
                 calls.intern(template.call(method, &order.uris[i as usize], Vec::new(), &[]))
             });
-            spelt_out(o, &list.collect::<Vec<_>>(), think)
+            in_bursts(o, &list.collect::<Vec<_>>(), think)
         };
         kinds.push(SessionKind { name: String::new(), weight: 1, bursts });
     }
     Ok((kinds, sessions))
 }
 
-/// After how many sessions both the URIs and the servers begin again.
+/// The number of sessions after which both the URIs and the servers repeat.
 fn kinds_needed(order: &Sequence, per_session: u64, servers: u64) -> u64 {
     let length = order.order.len() as u64;
     let of_uris = if order.uris.len() == 1 {
         1
-    } else if order.again {
+    } else if order.repeats {
         length / gcd(length, per_session)
     } else {
         length.div_ceil(per_session)
     };
     let both = (of_uris / gcd(of_uris, servers)).saturating_mul(servers);
-    let most = if order.uris.len() == 1 { u64::MAX } else { SPELT_MAX / per_session };
+    let most = if order.uris.len() == 1 { u64::MAX } else { LISTED_MAX / per_session };
     both.min(most.max(servers).max(1))
 }
 
@@ -179,7 +180,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The same call so many times, in bursts.
+/// The same call `n` times, in bursts.
 fn same_call(o: &Opts, call: u32, n: u64, think: Think) -> Vec<Burst> {
     let size = o.burst_length.min(n);
     let burst = |size: u64, repeat: u64| Burst {
@@ -195,8 +196,8 @@ fn same_call(o: &Opts, call: u32, n: u64, think: Think) -> Vec<Burst> {
     bursts
 }
 
-/// These calls, in bursts.
-fn spelt_out(o: &Opts, list: &[u32], think: Think) -> Vec<Burst> {
+/// The calls of a list, in bursts.
+fn in_bursts(o: &Opts, list: &[u32], think: Think) -> Vec<Burst> {
     let size = usize::try_from(o.burst_length).unwrap_or(usize::MAX);
     let burst = |calls: &[u32]| Burst {
         calls: calls.to_vec(),
@@ -207,8 +208,8 @@ fn spelt_out(o: &Opts, list: &[u32], think: Think) -> Vec<Burst> {
     list.chunks(size).map(burst).collect()
 }
 
-/// Sessions that fetch a page so many times, once for each server: the page, then at once all that
-/// its reply leads to, and so on.
+/// Sessions that fetch a page `times` times, one kind for each server. A page is fetched level by
+/// level: the page itself, then all that it embeds at once, then what those embed.
 fn paged(
     o: &Opts,
     templates: &[Template],
@@ -219,10 +220,10 @@ fn paged(
 ) -> Result<Vec<SessionKind>, Refusal> {
     let times = times.max(1);
     let size = page.iter().map(Vec::len).sum::<usize>() as u64;
-    if page.len() > 1 && times.saturating_mul(size) > SPELT_MAX {
+    if page.len() > 1 && times.saturating_mul(size) > LISTED_MAX {
         return Err(Refusal::new(format!(
             "a session of {times} pages of {size} calls is too long; --wsesspage takes at most \
-             {SPELT_MAX} calls for each session"
+             {LISTED_MAX} calls for each session"
         )));
     }
     let method = o.method.as_deref().filter(|m| !m.is_empty()).unwrap_or("GET");
@@ -232,7 +233,7 @@ fn paged(
             .iter()
             .map(|level| {
                 let call = |uri: &String| {
-                    // What a page embeds is fetched, whatever was done to the page itself.
+                    // --method applies to the page only; what it embeds is fetched with GET.
                     let method = if *uri == o.uri { method } else { "GET" };
                     calls.intern(template.call(method, uri, Vec::new(), &[]))
                 };
@@ -253,7 +254,7 @@ fn paged(
     Ok(kinds)
 }
 
-/// The sessions of a session file, once for each server.
+/// The sessions of a session file, one kind for each server.
 fn logged(
     templates: &[Template],
     calls: &mut Calls,
@@ -263,7 +264,7 @@ fn logged(
     let name = file.display();
     let text = fs::read(file).map_err(|_| Refusal::new(format!("can't open {name}")))?;
     let refused = |errors: Vec<LogError>| {
-        // There is one at least, or it were no error.
+        // An error has at least one entry.
         let Some(e) = errors.first() else { return Refusal::new("") };
         let what = match &e.kind {
             LogErrorKind::Method(method) => {
@@ -340,9 +341,9 @@ fn load(o: &Opts, sessions: u64) -> Result<Load, Refusal> {
         Period::Fixed(gap) => RatePlan::constant(1.0 / gap),
         _ => RatePlan::default(),
     };
-    // A cap on open connections was a thing of runs without sessions.
-    let capped = !o.has_sessions() && o.max_connections > 0;
-    let connections = if capped {
+    // In runs without sessions, --max-connections limits the open connections of the whole run.
+    let is_limited = !o.has_sessions() && o.max_connections > 0;
+    let connections = if is_limited {
         small(o.max_connections)
     } else if o.has_sessions() {
         small(sessions.saturating_mul(o.max_connections.max(CONNECTIONS)))
@@ -352,7 +353,7 @@ fn load(o: &Opts, sessions: u64) -> Result<Load, Refusal> {
     Ok(Load::Open { rate, arrivals, connections })
 }
 
-/// Every status is a reply like another, but for the one that fails a session.
+/// Every status is a success, except the failure status in a run with sessions.
 fn expect(o: &Opts) -> Expect {
     let status = o.failure_status.and_then(|s| u16::try_from(s).ok());
     let statuses = match status.filter(|s| o.has_sessions() && (100..=599).contains(s)) {
@@ -364,7 +365,7 @@ fn expect(o: &Opts) -> Expect {
     Expect { statuses, ..Expect::default() }
 }
 
-/// A time limit in seconds; none where there is no time.
+/// A time limit in seconds. Zero or less means no limit.
 fn limit(t: f64) -> Span {
     if t > 0.0 { Span::from_secs_f64(t).max(Span(1)) } else { Span::MAX }
 }

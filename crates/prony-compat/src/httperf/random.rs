@@ -1,5 +1,5 @@
-//! httperf's random periods, to the bit: the 48-bit generator of the C library, seeded by the
-//! client's number.
+//! httperf's random periods, identical to the last bit: the 48-bit generator of the C library,
+//! seeded with the client's number.
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ impl Rand48 {
     }
 }
 
-/// The times between starts, in seconds, without an end.
+/// The inter-arrival times in seconds, an infinite sequence.
 #[derive(Clone, Debug)]
 pub(super) struct Gaps {
     period: Period,
     draws: Rand48,
-    /// Of a step: which one, and the time that it has lasted.
+    /// The index of the current step, and how long it has lasted, in seconds.
     step: (usize, f64),
 }
 
@@ -65,7 +65,7 @@ impl Iterator for Gaps {
     }
 }
 
-/// The times of `n` starts, the first at once; none that is later than `until`, in seconds.
+/// The times of `n` starts. The first is at 0; starts later than `until` (seconds) are omitted.
 pub(super) fn times(period: &Period, client: u64, n: u64, until: f64) -> Arc<[Span]> {
     let mut at = 0.0;
     let mut gaps = Gaps::new(period, client);
@@ -85,9 +85,9 @@ mod tests {
         Gaps::new(&period, client).take(n).map(|gap| format!("{gap:.4}")).collect()
     }
 
-    /// As httperf printed them with `-vvv`.
+    /// The expected values are what httperf printed with `-vvv`.
     #[test]
-    fn draws_are_those_of_httperf() {
+    fn draws_match_httperf() {
         let five = Period::Exponential(0.005);
         assert_eq!(printed(five.clone(), 0, 5), ["0.0083", "0.0016", "0.0005", "0.0028", "0.0051"]);
         assert_eq!(printed(five, 1, 5), ["0.0090", "0.0021", "0.0011", "0.0028", "0.0017"]);
@@ -96,8 +96,8 @@ mod tests {
     }
 
     #[test]
-    fn steps_change_when_their_time_is_over() {
-        // Twenty starts took httperf 1.35 s.
+    fn steps_change_when_their_duration_has_passed() {
+        // httperf took 1.35 s for twenty starts.
         let steps = Period::Steps(vec![(0.1, 0.5), (0.05, 0.5)]);
         let all = times(&steps, 0, 20, f64::INFINITY);
         assert_eq!((all.len(), all[19]), (20, Span::from_millis(1_350)));

@@ -1,12 +1,12 @@
-//! The report: the classic lines to the byte, from their numbers.
+//! Renders the classic report, byte for byte, from its numbers.
 
 use std::fmt::Write as _;
 
-/// All that the classic report tells.
+/// All numbers of the classic report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Numbers {
     pub(super) connect_burst: u64,
-    /// Middle of a bin of 1 ms, in ms, and the connections in it; `None`: not told.
+    /// Middle of a bin of 1 ms, in ms, and the connections in it; `None`: not printed.
     pub(super) lifetimes: Option<Vec<(f64, u64)>>,
     pub(super) connections: u64,
     pub(super) requests: u64,
@@ -33,11 +33,11 @@ pub(super) struct Numbers {
     pub(super) response: f64,
     /// In ms.
     pub(super) transfer: f64,
-    /// Header, content, footer and all of them, in bytes.
+    /// Header, content, footer and their sum, in bytes.
     pub(super) reply_size: [f64; 4],
     /// 1xx to 5xx.
     pub(super) statuses: [u64; 5],
-    /// How many replies had the status 200 and 302; `None`: not told.
+    /// The number of replies with status 200, and with 302; `None`: not printed.
     pub(super) periodic: Option<(u64, u64)>,
     /// User and system, in seconds.
     pub(super) cpu: [f64; 2],
@@ -49,7 +49,7 @@ pub(super) struct Numbers {
     pub(super) sessions: Option<SessionNumbers>,
 }
 
-/// A rate, and what is between two events.
+/// A rate, and the mean time between two events.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rate {
     pub(super) per_second: f64,
@@ -64,7 +64,7 @@ pub(super) struct Spread {
     pub(super) stddev: f64,
 }
 
-/// The connections that ended by an error.
+/// The connections that ended in an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Errors {
     pub(super) client_timo: u64,
@@ -98,7 +98,7 @@ pub(super) struct SessionNumbers {
 pub(super) enum Lengths {
     /// One number for each length, from 0.
     Classic(Vec<u64>),
-    /// (Length, sessions), only where there are any.
+    /// (Length, sessions) for the lengths that occurred.
     Compact(Vec<(u64, u64)>),
 }
 
@@ -122,7 +122,7 @@ impl Errors {
 }
 
 impl Numbers {
-    /// The classic lines, each with its end.
+    /// The classic lines, each with its newline.
     pub(super) fn render(&self) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.
@@ -258,7 +258,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// The numbers of a report, read line by line.
+    /// Read the numbers of a report, line by line.
     pub(in super::super) fn parse(report: &str) -> Numbers {
         let mut n = Numbers::default();
         for line in report.lines() {
@@ -333,7 +333,7 @@ pub(super) mod tests {
         }
     }
 
-    /// The numbers in a line behind its colon, but for units with digits in them.
+    /// The numbers after the colon of a line, without units that contain digits.
     fn figures(line: &str) -> Vec<f64> {
         let line = line.split_once(": ").map_or(line, |(_, rest)| rest);
         let line = line.replace("*10^6", "").replace(")", "").replace("%", "");
@@ -341,9 +341,9 @@ pub(super) mod tests {
         words.filter_map(|w| w.trim_end_matches("xx").parse().ok()).collect()
     }
 
-    /// Real reports of httperf, each written again from the numbers in it.
+    /// Real reports of httperf, each rendered from the numbers in it.
     #[test]
-    fn recorded_reports_are_written_to_the_byte() {
+    fn recorded_reports_are_reproduced_byte_for_byte() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/httperf");
         let mut seen = 0;
         for entry in fs::read_dir(folder).unwrap() {

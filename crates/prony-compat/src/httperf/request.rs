@@ -16,16 +16,15 @@ pub(super) struct Template {
     endpoint: u32,
     authority: Arc<str>,
     headers: Shared<(String, String)>,
-    /// Lines that are no ordinary headers, verbatim.
+    /// Lines that are not well-formed headers, sent unchanged.
     raw: Vec<u8>,
 }
 
-/// What httperf calls itself.
+/// httperf's default User-Agent.
 const USER_AGENT: &str = "httperf/0.9.0";
 
 impl Template {
-    /// Of the requests to the server of that index and name. `added` is the text of further
-    /// headers.
+    /// What requests to this server have in common. `added` is the text of additional headers.
     pub(super) fn new(o: &Opts, endpoint: u32, server: &str, added: &[u8]) -> Self {
         let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut headers = Vec::new();
@@ -36,7 +35,7 @@ impl Template {
         if o.http_version == (1, 0) {
             headers.push(header("Connection", "keep-alive"));
         }
-        // A name list may have line ends in it, which a header must not have.
+        // The name may contain line ends, which a header must not.
         let authority = o.server_name.as_deref().unwrap_or(server);
         let authority = authority.split(['\r', '\n']).next().unwrap_or_default();
         if !o.no_host_hdr {
@@ -50,7 +49,7 @@ impl Template {
         Self { endpoint, authority: authority.into(), headers: headers.into(), raw }
     }
 
-    /// A request with further headers of its own.
+    /// A request with additional headers `own`.
     pub(super) fn call(
         &self,
         method: &str,
@@ -82,7 +81,7 @@ impl Template {
     }
 }
 
-/// Text that consists of lines `Name: value` alone, as headers.
+/// Parse text that consists only of lines `Name: value`; `None` for any other text.
 fn lines(text: &[u8]) -> Option<Vec<(String, String)>> {
     if text.is_empty() {
         return Some(Vec::new());
@@ -95,7 +94,7 @@ fn lines(text: &[u8]) -> Option<Vec<(String, String)>> {
     text.split("\r\n").map(header).collect()
 }
 
-/// The further headers that `--add-header` and `--add-header-file` give.
+/// The additional headers of `--add-header` and `--add-header-file`.
 pub(super) fn added(o: &Opts, warn: &mut dyn FnMut(&str)) -> Result<Vec<u8>, Refusal> {
     let mut text = Vec::new();
     if let Some(typed) = &o.add_header {
@@ -115,7 +114,7 @@ fn read(file: &Path) -> Result<Vec<u8>, Refusal> {
     fs::read(file).map_err(failed)
 }
 
-/// Headers without an end would keep the server waiting for it.
+/// Add a missing line end, for which the server would wait.
 fn complete(program: &str, option: &str, text: &mut Vec<u8>, warn: &mut dyn FnMut(&str)) {
     if !text.is_empty() && !text.ends_with(b"\n") {
         warn(&format!("{program}: {option} does not end with \\n; the end of the line is added"));
@@ -123,7 +122,7 @@ fn complete(program: &str, option: &str, text: &mut Vec<u8>, warn: &mut dyn FnMu
     }
 }
 
-/// The text with its escapes carried out: `\n` is a whole line end, `\a` a line feed.
+/// Replace the escapes in a text: `\n` becomes CR LF, `\a` a line feed.
 fn unescape(program: &str, typed: &str, warn: &mut dyn FnMut(&str)) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = typed;
@@ -182,14 +181,14 @@ mod tests {
         let (text, warnings) = unescaped(r"A: \q\n");
         assert_eq!(text, b"A: q\r\n");
         assert_eq!(warnings, [r"httperf: ignoring unknown escape sequence `\q' in --add-header"]);
-        // What has no end gets one, and a lone backslash is one.
+        // A missing line end is added; a lone backslash is sent as it is.
         let (text, warnings) = unescaped("A: b\\");
         assert_eq!(text, b"A: b\\\r\n");
         assert_eq!(warnings.len(), 1);
     }
 
     #[test]
-    fn ordinary_headers_are_told_from_other_bytes() {
+    fn well_formed_headers_are_recognized() {
         let header = |n: &str, v: &str| (n.to_owned(), v.to_owned());
         assert_eq!(lines(b"A: b\r\nC: \r\n"), Some(vec![header("A", "b"), header("C", "")]));
         for other in ["A:b\r\n", "A: b\n", "A: b", "A:  b\r\n", "\r\n", "A: b\r\n\r\nC: d\r\n"] {

@@ -1,12 +1,12 @@
-//! httperf's command line as saved reports show it.
+//! httperf's command line as shown in saved reports.
 
 use prony_core::secret::{HIDDEN, shown_path};
 
 use super::table::{Key, TABLE};
 use crate::getopt::Item;
 
-/// The words that follow the program's name, without secrets: as they are where there is none,
-/// else with all names in full. `None` where they are no command line.
+/// The words after the program's name, without secrets. If there are no secrets, the words are
+/// unchanged; otherwise all option names are written in full. `None` if an option is invalid.
 pub(crate) fn shown(words: &[String]) -> Option<Vec<String>> {
     let mut is_hidden = false;
     let mut line = Vec::with_capacity(words.len());

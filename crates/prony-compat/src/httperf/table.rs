@@ -3,7 +3,7 @@
 use crate::getopt::Table;
 use crate::getopt::Takes::{Argument, Nothing, Perhaps};
 
-/// An option, by whatever name.
+/// An option; several names can stand for the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     AddHeader,
@@ -122,7 +122,7 @@ pub(super) const TABLE: Table<Key> = Table {
         ("wset", Argument, Key::Wset),
     ],
     newer: &[
-        // Of what was developed after the last release.
+        // Options that httperf's developers added after its last release.
         ("add-header-file", Argument, Key::AddHeaderFile),
         ("myaddr", Argument, Key::Myaddr),
         ("periodic-stats", Nothing, Key::PeriodicStats),
@@ -136,10 +136,10 @@ pub(super) const TABLE: Table<Key> = Table {
         ("ssl-verify", Perhaps, Key::SslVerify),
         ("tls-server-name", Argument, Key::TlsServerName),
         ("use-timer-cache", Nothing, Key::UseTimerCache),
-        // As the echo line spells it.
+        // Names as in the echo line.
         ("server_name", Argument, Key::ServerName),
         ("ssl-cert", Argument, Key::SslCertificate),
-        // prony's own.
+        // Options of prony.
         ("compact", Nothing, Key::Compact),
         ("explain", Nothing, Key::Explain),
         ("fail-on-errors", Nothing, Key::FailOnErrors),

@@ -1,4 +1,4 @@
-//! Requests and replies on standard output, as they go by, where something is to be printed.
+//! Prints requests and replies to standard output while they are sent and received.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,31 +13,32 @@ use prony_core::units::{ConnId, RequestId};
 use super::options::{Opts, Uris};
 use super::values::Print;
 
-/// What is printed, and what the workers count together because it is told nowhere else.
+/// What is printed, and counters of all workers that no other part of prony has.
 pub(super) struct Taps {
     out: Out,
     program: String,
     request: Option<Print>,
     reply: Option<Print>,
-    /// The URIs of the plan's calls, where each request is told by its URI.
+    /// The URIs of the plan's calls, if each request is printed as its URI.
     uris: Option<Vec<String>>,
     /// The number of the next request.
     next: AtomicU64,
     /// The bytes of the requests, before they are encrypted.
     bytes: AtomicU64,
-    /// Whether statuses are counted, and replies with the status 200, and with 302.
+    /// Whether statuses are counted.
     periodic: bool,
+    /// Replies with status 200, and with 302.
     statuses: [AtomicU64; 2],
 }
 
-/// Where the lines go; each call is given whole lines.
+/// Writes the lines; each call gets complete lines.
 pub(super) type Out = Box<dyn Fn(&[u8]) + Send + Sync>;
 
-/// A body's line without an end is printed in pieces from this length on.
+/// A longer line of a body is printed in pieces.
 const LINE_MAX: usize = 64 * 1024;
 
 impl Taps {
-    /// `None`: nothing is to be printed.
+    /// `None`: nothing needs to be printed or counted.
     pub(super) fn new(o: &Opts, plan: &Plan, out: Out) -> Option<Self> {
         let uris = (o.verbose > 0 && o.uris != Uris::One)
             .then(|| plan.calls.iter().map(|c| c.path.clone()).collect());
@@ -59,7 +60,7 @@ impl Taps {
         })
     }
 
-    /// Replies with the status 200 and with 302 so far.
+    /// Replies with status 200, and with 302, so far.
     pub(super) fn statuses(&self) -> [u64; 2] {
         [0, 1].map(|i| self.statuses[i].load(Ordering::Relaxed))
     }
@@ -69,12 +70,12 @@ impl Taps {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether anything is wanted of the replies.
+    /// Whether replies are printed or counted.
     fn reads(&self) -> bool {
         self.reply.is_some() || self.periodic
     }
 
-    /// A request goes out: its number.
+    /// Print and count a request that is sent. Returns its number.
     fn sent(&self, call: u32, bytes: &[u8]) -> u64 {
         self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -97,7 +98,7 @@ impl Taps {
         number
     }
 
-    fn answered(&self, number: u64, reply: &Reply, mut text: Vec<u8>) {
+    fn replied(&self, number: u64, reply: &Reply, mut text: Vec<u8>) {
         let counted = [200, 302].iter().position(|&s| s == reply.status);
         if let Some(i) = counted {
             self.statuses[i].fetch_add(1, Ordering::Relaxed);
@@ -120,11 +121,11 @@ impl Taps {
     }
 }
 
-/// Prints what goes by on the connections of a worker.
+/// Prints the traffic of one worker's connections.
 pub(super) struct Printer {
     taps: Arc<Taps>,
     streams: HashMap<ConnId, Stream>,
-    /// What the carrier reads just now.
+    /// The bytes that the carrier is reading.
     arrived: Vec<u8>,
 }
 
@@ -134,20 +135,20 @@ impl Printer {
     }
 }
 
-/// Where in its stream a connection is.
+/// The position in the stream of one connection.
 #[derive(Debug, Default)]
 struct Stream {
-    /// The numbers of the calls without a reply yet.
+    /// The numbers of the calls that have no reply yet.
     numbers: VecDeque<(RequestId, u64)>,
-    /// How many bytes have been used up.
+    /// How many bytes have been parsed.
     used: u64,
-    /// Where in the stream the reply begins that is being read.
-    begin: u64,
-    /// What is used up of its head.
+    /// The position at which the current reply starts.
+    start: u64,
+    /// The part of its head that has been parsed.
     head: Vec<u8>,
     /// Whether its head has been printed.
     shown: bool,
-    /// The beginning of a line of its body.
+    /// An incomplete line of its body.
     line: Vec<u8>,
 }
 
@@ -156,13 +157,13 @@ impl Stream {
         self.numbers.front().map_or(0, |(_, number)| *number)
     }
 
-    /// The part of `data` (which follows what is used up) that belongs to the current reply.
+    /// The part of `data` that belongs to the current reply. `data` follows the parsed bytes.
     fn own<'d>(&self, data: &'d [u8]) -> &'d [u8] {
-        let skipped = usize::try_from(self.begin.saturating_sub(self.used)).unwrap_or(usize::MAX);
+        let skipped = usize::try_from(self.start.saturating_sub(self.used)).unwrap_or(usize::MAX);
         data.get(skipped..).unwrap_or_default()
     }
 
-    /// Print the head, if that has not been done.
+    /// Print the head unless it has been printed.
     fn show_head(&mut self, taps: &Taps, data: &[u8]) {
         if std::mem::replace(&mut self.shown, true) {
             return;
@@ -190,7 +191,7 @@ impl Stream {
         taps.show(&text);
     }
 
-    /// What is left of the body.
+    /// Take the rest of the body, as text to print.
     fn tail(&mut self) -> Vec<u8> {
         let mut text = Vec::new();
         lines(&mut text, "RB", self.number(), &self.line);
@@ -198,7 +199,7 @@ impl Stream {
         text
     }
 
-    /// The reply to that exchange is whole: print what is left of it.
+    /// The reply to this exchange is complete: print the rest of it.
     fn done(&mut self, taps: &Taps, id: RequestId, reply: &Reply, data: &[u8]) {
         if let Some(at) = self.numbers.iter().position(|(of, _)| *of == id)
             && let Some(number) = self.numbers.remove(at)
@@ -207,13 +208,13 @@ impl Stream {
         }
         self.show_head(taps, data);
         let tail = self.tail();
-        taps.answered(self.number(), reply, tail);
+        taps.replied(self.number(), reply, tail);
         self.numbers.pop_front();
-        self.begin += reply.head_bytes + reply.body_bytes;
+        self.start += reply.head_bytes + reply.body_bytes;
         self.shown = false;
     }
 
-    /// So much is used up.
+    /// The carrier has parsed these bytes.
     fn read(&mut self, used: &[u8]) {
         if !self.shown {
             let own = self.own(used).to_vec();
@@ -222,10 +223,10 @@ impl Stream {
         self.used += used.len() as u64;
     }
 
-    /// The connection is of no more use: what has come of a reply is all there will be.
+    /// The connection has failed: print what has arrived of the current reply.
     fn give_up(&mut self, taps: &Taps, data: &[u8]) {
-        let begun = !self.head.is_empty() || !self.own(data).is_empty();
-        if begun && !self.numbers.is_empty() {
+        let is_started = !self.head.is_empty() || !self.own(data).is_empty();
+        if is_started && !self.numbers.is_empty() {
             self.show_head(taps, data);
         }
         let tail = self.tail();
@@ -287,7 +288,7 @@ impl Tap for Printer {
     }
 }
 
-/// Append lines with a prefix each; a last one without an end gets one.
+/// Append the lines of a text, each with a prefix. The last one gets a newline if it has none.
 fn lines(out: &mut Vec<u8>, prefix: &str, number: u64, text: &[u8]) {
     for line in text.split_inclusive(|&b| b == b'\n') {
         out.extend(format!("{prefix}{number}:").into_bytes());
@@ -298,7 +299,7 @@ fn lines(out: &mut Vec<u8>, prefix: &str, number: u64, text: &[u8]) {
     }
 }
 
-/// Where the first block of lines ends that an empty one closes.
+/// The end of the first block of lines, including the empty line after it.
 fn end_of_block(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive(|&b| b == b'\n') {
@@ -310,7 +311,7 @@ fn end_of_block(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// Where a reply's head ends, interim replies before it included.
+/// The end of a reply's head, including interim replies before it.
 fn end_of_head(text: &[u8]) -> usize {
     let mut at = 0;
     while let Some(n) = end_of_block(&text[at..]) {

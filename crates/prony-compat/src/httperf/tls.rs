@@ -1,4 +1,4 @@
-//! What httperf's TLS options mean.
+//! httperf's TLS options.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::options::Opts;
 use super::values::Refusal;
 use crate::plan;
 
-/// What TLS is asked for, where it is on.
+/// The TLS settings of the plan; `None` without `--ssl`.
 pub(super) fn spec(o: &Opts) -> Result<Option<Box<TlsSpec>>, Refusal> {
     let ssl = &o.ssl;
     if !ssl.on {
@@ -21,7 +21,7 @@ pub(super) fn spec(o: &Opts) -> Result<Option<Box<TlsSpec>>, Refusal> {
         Some("TLSv1.3") => Some(TlsVersion::Tls13),
         Some(old) => {
             return Err(Refusal::new(format!(
-                "--ssl-protocol {old}: no longer spoken; take TLSv1.2, TLSv1.3 or auto"
+                "--ssl-protocol {old} is not supported; use TLSv1.2, TLSv1.3 or auto"
             )));
         }
     };
@@ -48,7 +48,7 @@ fn read(file: &Path, option: &str) -> Result<String, Refusal> {
     fs::read_to_string(file).map_err(failed)
 }
 
-/// All certificates (PEM) in a folder.
+/// All certificates (PEM) in a directory.
 fn certificates(folder: &Path) -> Result<String, Refusal> {
     let failed = |e| Refusal::new(format!("--ssl-ca-path {}: {e}", folder.display()));
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! Where the URIs come from: one, a set of files (`--wset`), or a list (`--wlog`).
+//! The source of the URIs: a single one, a set of files (`--wset`), or a list (`--wlog`).
 
 use std::fs;
 use std::path::Path;
@@ -9,27 +9,27 @@ use super::values::Refusal;
 /// The URIs of the calls of a run, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sequence {
-    /// The different ones.
+    /// The distinct URIs.
     pub(super) uris: Vec<String>,
-    /// Which of them call k takes, for as many calls as there are before they begin again.
+    /// Entry k is the index of the URI of call k.
     pub(super) order: Vec<u32>,
-    /// Whether they begin again at all.
-    pub(super) again: bool,
+    /// Whether the order repeats after its last entry; otherwise the run ends there.
+    pub(super) repeats: bool,
 }
 
-/// Calls after which the order of a set begins again even where it would not quite.
+/// The order of a set repeats after this number of calls at the latest, even if its true period is
+/// longer.
 const ORDER_MAX: usize = 1 << 20;
 
-/// What the generator of `--wset` begins with: the first number of the C library's `drand48`, not
-/// seeded.
+/// The start value of `--wset`: the first number of the C library's `drand48` without a seed.
 const FIRST: f64 = 11.0 / 281_474_976_710_656.0;
 
-/// The URIs of at most so many calls.
+/// The URIs of at most `calls` calls.
 pub(super) fn sequence(o: &Opts, calls: u64) -> Result<Sequence, Refusal> {
     match &o.uris {
-        Uris::One => Ok(Sequence { uris: vec![o.uri.clone()], order: vec![0], again: true }),
+        Uris::One => Ok(Sequence { uris: vec![o.uri.clone()], order: vec![0], repeats: true }),
         Uris::Set(files, rate) => Ok(set(o, *files, *rate, calls)),
-        Uris::Log(again, file) => log(*again, file),
+        Uris::Log(repeats, file) => log(*repeats, file),
     }
 }
 
@@ -56,10 +56,10 @@ fn set(o: &Opts, files: u64, rate: f64, calls: u64) -> Sequence {
     known.dedup();
     let order = visited.iter().map(|file| known.partition_point(|k| k < file) as u32).collect();
     let uris = known.iter().map(|&file| file_uri(&o.uri, file, files)).collect();
-    Sequence { uris, order, again: true }
+    Sequence { uris, order, repeats: true }
 }
 
-/// The URI of a file of the set: a folder for each digit.
+/// The URI of a file of the set: a directory for each digit.
 fn file_uri(prefix: &str, file: u64, files: u64) -> String {
     let digits = (files - 1).checked_ilog10().map_or(0, |n| n as usize + 1);
     let mut uri = prefix.strip_suffix('/').unwrap_or(prefix).to_owned();
@@ -72,7 +72,7 @@ fn file_uri(prefix: &str, file: u64, files: u64) -> String {
     uri + ".html"
 }
 
-fn log(again: bool, file: &Path) -> Result<Sequence, Refusal> {
+fn log(repeats: bool, file: &Path) -> Result<Sequence, Refusal> {
     let name = file.display();
     let bytes = fs::read(file).map_err(|_| Refusal::new(format!("can't open {name}")))?;
     if bytes.is_empty() {
@@ -80,7 +80,7 @@ fn log(again: bool, file: &Path) -> Result<Sequence, Refusal> {
     }
     let text = String::from_utf8(bytes)
         .map_err(|_| Refusal::new(format!("{name} contains URIs that are not UTF-8")))?;
-    // A list that somebody wrote by hand has lines.
+    // httperf separates the URIs by zero bytes. Lists written by hand have lines.
     let list: Vec<&str> = if text.contains('\0') {
         text.split('\0').collect()
     } else {
@@ -91,7 +91,7 @@ fn log(again: bool, file: &Path) -> Result<Sequence, Refusal> {
         return Err(Refusal::new(format!("{name} does not contain any valid URIs")));
     }
     let order = (0..uris.len() as u32).collect();
-    Ok(Sequence { uris, order, again })
+    Ok(Sequence { uris, order, repeats })
 }
 
 #[cfg(test)]
@@ -112,19 +112,19 @@ mod tests {
         order.map(|&i| s.uris[i as usize].clone()).collect()
     }
 
-    /// As httperf printed them with `-v`.
+    /// The expected URIs are what httperf printed with `-v`.
     #[test]
-    fn a_set_is_walked_as_httperf_does() {
-        let walked = uris_of_set("/w", (1, 4), 1024, 0.5, 6);
+    fn the_order_of_a_set_matches_httperf() {
+        let uris = uris_of_set("/w", (1, 4), 1024, 0.5, 6);
         let recorded = ["0/0/0/1", "0/0/0/5", "0/0/0/5", "0/0/0/9", "0/0/0/9", "0/0/1/3"];
-        assert_eq!(walked, recorded.map(|file| format!("/w/{file}.html")));
+        assert_eq!(uris, recorded.map(|file| format!("/w/{file}.html")));
         assert_eq!(uris_of_set("/", (0, 1), 10, 0.0, 2), ["/0.html", "/0.html"]);
         assert_eq!(uris_of_set("/", (0, 1), 1, 1.0, 1), [".html"]);
         assert_eq!(uris_of_set("/pre/", (0, 1), 11, 0.0, 1), ["/pre/0/0.html"]);
     }
 
     #[test]
-    fn a_set_begins_again_where_it_began() {
+    fn the_order_of_a_set_repeats() {
         let o = Opts { uris: Uris::Set(1024, 0.5), client: (1, 4), ..Opts::new("httperf") };
         let s = sequence(&o, 1_000_000).unwrap();
         // 256 files of this client, each called twice.
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_zero_bytes_or_lines_between_its_items() {
+    fn list_items_are_separated_by_zero_bytes_or_newlines() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("uris");
         let read = |text: &str| {

@@ -1,12 +1,12 @@
-//! The arguments of httperf's options, and how they are refused.
+//! The arguments of httperf's options, and the error messages for invalid ones.
 
 use super::options::{Uris, Workload};
 use crate::strto::{float, float_prefix, whole_prefix};
 
-/// Why there is no run.
+/// The reason why a run cannot start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// Without the program's name, until [`Refusal::of`] has put it there.
+    /// The message; [`Refusal::of`] prepends the program's name.
     pub(super) message: String,
     /// The exit code.
     pub(super) code: u8,
@@ -15,15 +15,15 @@ pub(super) struct Refusal {
 /// When connections or sessions start.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Period {
-    /// The next when the one before has ended.
+    /// Each when the previous one has ended.
     Sequential,
-    /// That far apart, in seconds.
+    /// A fixed inter-arrival time, in seconds.
     Fixed(f64),
-    /// Uniformly between the two.
+    /// Inter-arrival times distributed uniformly between these two, in seconds.
     Uniform(f64, f64),
-    /// Exponentially with that mean.
+    /// Exponentially distributed inter-arrival times with this mean, in seconds.
     Exponential(f64),
-    /// So far apart for so long, then the next pair, and from the beginning again.
+    /// Steps of (inter-arrival time, duration), both in seconds. The first follows the last.
     Steps(Vec<(f64, f64)>),
 }
 
@@ -35,7 +35,7 @@ pub(super) enum Print {
     Body,
 }
 
-/// The most pairs of a `v` period.
+/// The largest number of pairs in a `v` period.
 const STEPS_MAX: usize = 16;
 
 impl Refusal {
@@ -43,7 +43,7 @@ impl Refusal {
         Self { message: message.into(), code: 1 }
     }
 
-    /// The same with the program's name before it.
+    /// Prepend the program's name to the message.
     pub(super) fn of(self, program: &str) -> Self {
         Self { message: format!("{program}: {}", self.message), ..self }
     }
@@ -68,8 +68,8 @@ impl Print {
 }
 
 impl Period {
-    /// The same, where a period that is no time means one after another.
-    fn settled(self) -> Self {
+    /// Replace a period with a mean that is not positive and finite by [`Period::Sequential`].
+    fn or_sequential(self) -> Self {
         let mean = match &self {
             Self::Sequential => 0.0,
             Self::Fixed(mean) | Self::Exponential(mean) => *mean,
@@ -83,14 +83,14 @@ impl Period {
 /// `--rate`: per second.
 pub(super) fn rate(text: &str) -> Result<Period, Refusal> {
     let rate = float(text).ok_or_else(|| Refusal::new(format!("illegal request rate {text}")))?;
-    Ok(if rate > 0.0 { Period::Fixed(1.0 / rate).settled() } else { Period::Sequential })
+    Ok(if rate > 0.0 { Period::Fixed(1.0 / rate).or_sequential() } else { Period::Sequential })
 }
 
 /// `--period`: `T`, `dT`, `eT`, `uT1,T2`, `vT1,D1[,T2,D2...]`, in seconds.
 pub(super) fn period(text: &str) -> Result<Period, Refusal> {
     let first = text.chars().next().unwrap_or('\0');
     if first.is_ascii_digit() {
-        return mean(text).map(|mean| Period::Fixed(mean).settled());
+        return mean(text).map(|mean| Period::Fixed(mean).or_sequential());
     }
     let rest = text.get(first.len_utf8()..).unwrap_or_default();
     let period = match first.to_ascii_lowercase() {
@@ -104,7 +104,7 @@ pub(super) fn period(text: &str) -> Result<Period, Refusal> {
             return Err(Refusal::new(message));
         }
     };
-    Ok(period.settled())
+    Ok(period.or_sequential())
 }
 
 fn mean(text: &str) -> Result<f64, Refusal> {
@@ -143,7 +143,7 @@ fn steps(text: &str) -> Result<Period, Refusal> {
         all.push((gap, length));
         match after.strip_prefix(',') {
             Some(more) => rest = more,
-            // What follows the last pair is no part of it.
+            // Text after the last pair is ignored.
             None => return Ok(Period::Steps(all)),
         }
     }
@@ -227,17 +227,18 @@ pub(super) fn wset(text: &str) -> Result<Uris, Refusal> {
 
 /// `--wlog=y|n,F`.
 pub(super) fn wlog(text: &str) -> Result<Uris, Refusal> {
-    let again = text.starts_with(['y', 'Y']);
+    let repeats = text.starts_with(['y', 'Y']);
     let file = text.char_indices().nth(2).map_or("", |(at, _)| &text[at..]);
     if file.is_empty() {
         return Err(Refusal::new(format!(
-            "no file in --wlog arg `{text}'; write y,FILE to begin again at its end, or n,FILE"
+            "no file in --wlog arg `{text}'; write y,FILE to repeat the list, or n,FILE to stop \
+             at its end"
         )));
     }
-    Ok(Uris::Log(again, file.into()))
+    Ok(Uris::Log(repeats, file.into()))
 }
 
-/// The name of `--ssl-protocol` as the echo line spells it.
+/// The value of `--ssl-protocol` as written in the echo line.
 pub(super) fn ssl_protocol(text: &str) -> Result<&'static str, Refusal> {
     Ok(match text.to_ascii_lowercase().replace('_', ".").as_str() {
         "auto" => "auto",
@@ -268,7 +269,7 @@ impl<'a> Params<'a> {
         Refusal::new(format!("{what} in --{} arg (rest: `{}')", self.option, self.rest))
     }
 
-    /// Go on behind the comma, if one follows.
+    /// Continue with `rest`, after its leading comma if it has one.
     fn step(&mut self, rest: &'a str) {
         self.rest = rest.strip_prefix(',').unwrap_or(rest);
     }
@@ -279,7 +280,7 @@ impl<'a> Params<'a> {
         Ok(n)
     }
 
-    /// Seconds (or a share), not negative. A comma behind them is left.
+    /// Parse seconds (or a share); negative values are refused. A comma after it is left.
     fn time(&mut self, what: &str) -> Result<f64, Refusal> {
         let (x, rest) = float_prefix(self.rest).ok_or_else(|| self.refuse(what))?;
         self.rest = rest;

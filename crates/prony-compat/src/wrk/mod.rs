@@ -1,4 +1,4 @@
-//! wrk: so many connections that are kept open, for a time.
+//! wrk: a number of keep-alive connections, for a fixed time.
 
 mod options;
 mod plan;
@@ -6,7 +6,7 @@ mod report;
 mod units;
 
 use prony_core::units::{Nanos, Span};
-use prony_io::{Live, Options as Means};
+use prony_io::{Live, Options as IoOptions};
 use prony_report::{Style, appendix};
 use prony_run::error::Error;
 use prony_run::interrupt::{Ending, stoppable};
@@ -24,21 +24,21 @@ Usage: wrk <options> <url>
     -t, --threads     <N>  Threads (2)
 
     -H, --header      <H>  A header line; may be repeated
-        --latency          Tell the distribution of the latencies
+        --latency          Print the distribution of the latencies
         --timeout     <T>  Count replies that take longer (2s)
-    -v, --version          Tell the version
-        --no-extras        End with the lines of wrk: no latencies, no verdict
+    -v, --version          Print the version
+        --no-extras        Print wrk's lines only: no latencies of prony, no verdict
 
-  A number may have a unit (1k, 1M, 1G), a time too (2s, 2m, 2h)
-  Scripts (-s) are not run here: `prony load --help`, `prony run --help`
+  Numbers may have a unit (1k, 1M, 1G), as may times (2s, 2m, 2h)
+  Scripts (-s) are not supported; see `prony load --help`, `prony run --help`
 ";
 
-/// wrk knows only this one code for what went wrong.
+/// wrk's exit code for all errors.
 const FAILED: u8 = 1;
-/// How long a server that has never answered may refuse.
+/// How long a server that has never replied may refuse connections.
 const PATIENCE: Span = Span::from_secs(1);
 
-/// Do what the command line says.
+/// Run the command line. Returns the exit code.
 pub(super) fn main(call: &Call) -> u8 {
     match options::read(&call.program, &call.args) {
         Asked::Version => {
@@ -64,7 +64,7 @@ pub(super) fn main(call: &Call) -> u8 {
     }
 }
 
-/// A refusal in the words that scripts may look for.
+/// An error message in wrk's words, which scripts may search for.
 fn refusal(e: &Error, url: &str) -> String {
     match (super::unresolved(e), e) {
         (Some((host, why)), _) => format!("unable to resolve {host} {why}"),
@@ -75,7 +75,7 @@ fn refusal(e: &Error, url: &str) -> String {
 
 fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     let (plan, at) = plan::of(options)?;
-    let means = Means { threads: Some(options.threads as usize), ..Means::default() };
+    let io = IoOptions { threads: Some(options.threads as usize), ..IoOptions::default() };
     let control = stoppable()?;
     let mut rates = Rates::default();
     let mut head = Some(report::head(options));
@@ -86,18 +86,18 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
         ending.say(&control, live);
         let now = live.now.since(Nanos::ZERO);
         rates.sample(&live.workers, Nanos::ZERO + duration);
-        let nobody = live.answered() == 0 && live.lost > 0;
-        let there = live.answered() > 0 || (now >= PATIENCE && !nobody);
-        if there && let Some(head) = head.take() {
+        let is_unavailable = live.answered() == 0 && live.lost > 0;
+        let is_running = live.answered() > 0 || (now >= PATIENCE && !is_unavailable);
+        if is_running && let Some(head) = head.take() {
             say(&head);
         }
-        // What is under way when the time is over is not waited for.
-        if !ended && (now >= duration || (nobody && now >= PATIENCE)) {
+        // Requests that are in flight at the end are not waited for.
+        if !ended && (now >= duration || (is_unavailable && now >= PATIENCE)) {
             ended = true;
             control.stop_now();
         }
     };
-    let mut summary = run::run(&plan, &means, &control, &mut watch, call.provenance())?;
+    let mut summary = run::run(&plan, &io, &control, &mut watch, call.provenance())?;
     summary.run.interrupted &= !ended;
     let t = &summary.main;
     if t.lost() > 0 && t.replies + t.failed == t.lost() {

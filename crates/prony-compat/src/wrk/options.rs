@@ -1,17 +1,17 @@
-//! What may be typed.
+//! wrk's command line.
 
 use super::units::{parse_metric, parse_time};
 use crate::getopt::Takes::{Argument, Nothing};
 use crate::getopt::{Item, Table};
 
-/// What a command line asks for.
+/// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// The version, and the usage.
+    /// Print the version and the usage.
     Version,
-    /// Something that cannot be; with the usage after it or alone.
+    /// Print an error, the usage, or both.
     Refused { why: Option<String>, usage: bool },
-    /// A run.
+    /// Run a load.
     Run(Options),
 }
 
@@ -70,9 +70,9 @@ const TABLE: Table<Key> = Table {
     newer: &[("no-extras", Nothing, Key::NoExtras)],
 };
 
-/// What is said to those who have a script.
-const NO_SCRIPTS: &str = "Lua scripts are not run here; `prony load` takes the method (-m), the body \
-    (-b), headers (-H) and files of URLs (--urls), and `prony run` plays sessions from a plan file";
+/// The error message for `-s`.
+const NO_SCRIPTS: &str = "Lua scripts are not supported; `prony load` has options for the method (-m), \
+    body (-b), headers (-H) and lists of URLs (--urls), and `prony run` runs sessions from a plan file";
 
 /// Read a command line.
 pub(super) fn read(program: &str, args: &[String]) -> Asked {
@@ -89,7 +89,7 @@ pub(super) fn read(program: &str, args: &[String]) -> Asked {
     let mut url = None;
     for item in TABLE.read(program, args) {
         let set = match item {
-            // What follows the URL is for a script.
+            // Words after the URL are arguments of a script, and ignored.
             Item::Operand(word) => {
                 url.get_or_insert(word);
                 Ok(())
@@ -118,13 +118,16 @@ pub(super) fn read(program: &str, args: &[String]) -> Asked {
 }
 
 impl Options {
-    /// The refusal, and whether the usage follows it.
+    /// Set an option. The error is a message, and whether the usage follows it.
     fn set(&mut self, key: Key, value: String) -> Result<(), (String, bool)> {
         let number = |option: &str| {
             let n = parse_metric(&value).and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0);
             n.ok_or_else(|| {
                 (
-                    format!("{option} '{}' is no number, such as 10 or 1k", value.escape_debug()),
+                    format!(
+                        "{option} '{}' is not a positive whole number such as 10 or 1k",
+                        value.escape_debug()
+                    ),
                     true,
                 )
             })
@@ -134,7 +137,7 @@ impl Options {
             t.ok_or_else(|| {
                 (
                     format!(
-                        "{option} '{}' is no time, such as 10, 30s or 2m",
+                        "{option} '{}' is not a time such as 10, 30s or 2m",
                         value.escape_debug()
                     ),
                     true,
@@ -196,8 +199,8 @@ mod tests {
             ("", "", true),
             ("notaurl", "invalid URL: notaurl", true),
             ("127.0.0.1:80/", "invalid URL: 127.0.0.1:80/", true),
-            ("-c 1.5k u", "-c '1.5k' is no number, such as 10 or 1k", true),
-            ("-d 100ms u", "-d '100ms' is no time, such as 10, 30s or 2m", true),
+            ("-c 1.5k u", "-c '1.5k' is not a positive whole number such as 10 or 1k", true),
+            ("-d 100ms u", "-d '100ms' is not a time such as 10, 30s or 2m", true),
             ("-c 1 -t 2 http://u", "number of connections must be >= threads", true),
             ("-Z u", "wrk: invalid option -- 'Z'", true),
         ] {
@@ -205,7 +208,7 @@ mod tests {
         }
         let (script, usage) = why("-s a.lua u");
         assert!(
-            !usage && script.starts_with("-s a.lua: Lua scripts are not run here; `prony load`")
+            !usage && script.starts_with("-s a.lua: Lua scripts are not supported; `prony load`")
         );
     }
 }

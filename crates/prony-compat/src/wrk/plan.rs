@@ -1,4 +1,4 @@
-//! From the options to the plan: keep-alive, HTTP/1.1, wrk's short request.
+//! Compiles wrk's options to a plan: keep-alive, HTTP/1.1, wrk's short request.
 
 use prony_core::plan::{CallSpec, Plan, Stop};
 use prony_core::target::{Url, parse_header};
@@ -8,10 +8,11 @@ use prony_run::error::Error;
 use super::options::Options;
 use crate::plan::{closed, unverified};
 
-/// Longer than any run waits: wrk counts slow replies and goes on waiting for them.
+/// Added to the duration, this timeout is never reached: wrk counts slow replies and keeps waiting
+/// for them.
 const PATIENT: Span = Span::from_secs(3_600);
 
-/// The plan that the options ask for, and where it goes, as `HOST:PORT`.
+/// The plan, and the target as `HOST:PORT`.
 pub(super) fn of(options: &Options) -> Result<(Plan, String), Error> {
     let url = Url::parse(options.url.split('#').next().unwrap_or_default()).map_err(Error::Url)?;
     let authority = url.authority();

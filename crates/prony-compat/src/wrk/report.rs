@@ -1,4 +1,4 @@
-//! wrk's report, line by line, and what prony has to add.
+//! wrk's report, line by line, and prony's remarks on it.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use prony_core::units::{Nanos, Span};
 use super::options::Options;
 use super::units::{self, column};
 
-/// wrk looks at the rate so often.
+/// The interval at which wrk samples the rate.
 const SAMPLE: Span = Span::from_millis(100);
 /// The quantiles of `--latency`.
 const QUANTILES: [u32; 4] = [50, 75, 90, 99];
@@ -19,27 +19,27 @@ const QUANTILES: [u32; 4] = [50, 75, 90, 99];
 /// The rates of all threads over time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rates {
-    /// Of each thread, when its last sample ended and how many requests were answered by then.
+    /// For each thread, the end of its last sample, and its completed requests by then.
     last: Vec<(Nanos, u64)>,
     samples: Vec<f64>,
 }
 
 impl Rates {
-    /// For each thread, when it was looked at and how many requests it has had answered by then;
-    /// what lies behind `end` is left out.
+    /// Take samples. `workers` has for each thread the time and its completed requests by then.
+    /// Times after `end` are ignored.
     pub(super) fn sample(&mut self, workers: &[(Nanos, u64)], end: Nanos) {
         self.last.resize(workers.len(), (Nanos::ZERO, 0));
-        for (&(now, answered), (at, before)) in workers.iter().zip(&mut self.last) {
+        for (&(now, done), (at, before)) in workers.iter().zip(&mut self.last) {
             let passed = now.since(*at);
             if passed >= SAMPLE && now <= end {
-                self.samples.push(answered.saturating_sub(*before) as f64 / passed.as_secs_f64());
-                (*at, *before) = (now, answered);
+                self.samples.push(done.saturating_sub(*before) as f64 / passed.as_secs_f64());
+                (*at, *before) = (now, done);
             }
         }
     }
 }
 
-/// The lines before the run.
+/// The lines that are printed when the run starts.
 pub(super) fn head(options: &Options) -> String {
     format!(
         "Running {} test @ {}\n  {} threads and {} connections\n",
@@ -50,7 +50,7 @@ pub(super) fn head(options: &Options) -> String {
     )
 }
 
-/// Why no connection came about, in the system's words.
+/// Why no connection could be opened, in the words of the operating system.
 pub(super) fn refused(t: &Tally) -> &'static str {
     let found = |f: Fault| t.fault(f) > 0;
     if found(Fault::ConnectRefused) {
@@ -66,18 +66,20 @@ pub(super) fn refused(t: &Tally) -> &'static str {
     }
 }
 
-/// A finished run, as wrk sees it.
+/// A finished run.
 pub(super) struct Run<'a> {
     pub(super) options: &'a Options,
     pub(super) summary: &'a Summary,
     pub(super) rates: &'a Rates,
 }
 
-/// Mean, deviation, maximum, and the share of values that deviate by no more than that, in percent.
+/// One line of wrk's statistics.
 struct Stats {
     mean: f64,
+    /// The sample standard deviation.
     stdev: f64,
     max: f64,
+    /// The share of values within one standard deviation of the mean, in percent.
     within: f64,
 }
 
@@ -92,7 +94,7 @@ impl Run<'_> {
         if self.options.latency {
             out += "  Latency Distribution\n";
             for percent in QUANTILES {
-                let us = exact_enough(latencies, percent);
+                let us = quantile(latencies, percent);
                 let _ = writeln!(out, "{percent:>7}%{}", column(&units::time(us), 10));
             }
         }
@@ -127,7 +129,7 @@ impl Run<'_> {
         let _ = writeln!(out, "Transfer/sec: {rate:>10}B");
     }
 
-    /// Connecting, reading, and replies slower than the timeout.
+    /// Errors of connecting, errors of reading, and replies that took longer than the timeout.
     fn errors(&self) -> [u64; 3] {
         let t = &self.summary.main;
         let (mut connect, mut read) = (0, 0);
@@ -148,29 +150,29 @@ impl Run<'_> {
         hist.len() - hist.count_between(0, limit - 1)
     }
 
-    /// What wrk's own lines do not tell, or not rightly.
+    /// Remarks on what wrk's lines omit or distort.
     pub(super) fn remarks(&self) -> Vec<String> {
         let t = &self.summary.main;
         let mut remarks = Vec::new();
         let slow = self.slow();
         if slow > 0 {
             remarks.push(format!(
-                "{slow} replies took longer than --timeout; they are in all figures here, where \
-                 wrk leaves them out of its latencies."
+                "{slow} replies took longer than --timeout; they are included in all figures here, \
+                 whereas wrk omits them from its latencies."
             ));
         }
         if t.unfinished > 0 {
             remarks.push(format!(
-                "{} requests were under way when the time was over; how long they would have \
-                 taken is not known.",
+                "{} requests were in flight when the run ended; how long they would have taken is \
+                 unknown.",
                 t.unfinished
             ));
         }
         let errors: u64 = t.statuses.range(400..).map(|(_, n)| n).sum();
         if errors > 0 {
             remarks.push(format!(
-                "{errors} replies with a status of 400 or above are among the latencies and the \
-                 requests per second."
+                "{errors} replies with a status of 400 or above are included in the latencies and \
+                 the requests per second."
             ));
         }
         remarks
@@ -187,12 +189,12 @@ fn row(name: &str, s: &Stats, unit: fn(f64) -> String) -> String {
     )
 }
 
-/// Of latencies, in microseconds.
+/// The statistics of the latencies, in microseconds.
 fn latency(h: &Hist) -> Stats {
     let n = h.count();
     let us = |ns: Option<f64>| ns.unwrap_or(0.0) / 1e3;
     let (mean, stdev) = (us(h.mean_ns()), us(h.stdev_ns()));
-    // Of a sample, not of a population.
+    // The histogram has the deviation of a population; wrk prints that of a sample.
     let stdev = if n > 1 { stdev * (n as f64 / (n - 1) as f64).sqrt() } else { 0.0 };
     let (low, high) = ((mean - stdev).max(0.0) * 1e3, (mean + stdev) * 1e3);
     let inside = if n == 0 { 0 } else { h.bins().count_between(low as u64, high as u64) };
@@ -217,9 +219,9 @@ fn share(part: u64, all: u64) -> f64 {
     if all == 0 { 0.0 } else { part as f64 * 100.0 / all as f64 }
 }
 
-/// A quantile in microseconds. wrk tells it of any sample; what the sample can carry stands in the
-/// extras.
-fn exact_enough(h: &Hist, percent: u32) -> f64 {
+/// A quantile in microseconds. wrk prints it for samples of any size; prony's own lines below it
+/// omit those for which the sample is too small.
+fn quantile(h: &Hist, percent: u32) -> f64 {
     h.estimate(f64::from(percent) / 100.0).map_or(0.0, |t| t.0 as f64 / 1e3)
 }
 
@@ -240,7 +242,7 @@ mod tests {
             row("Latency", &s, units::time),
             "    Latency     1.20ms    2.13ms   5.00ms   80.00%\n"
         );
-        // Nothing is not "nan".
+        // Without samples, zeros are printed instead of "nan".
         assert_eq!(
             row("Latency", &latency(&Hist::new()), units::time),
             "    Latency     0.00us    0.00us   0.00us    0.00%\n"
@@ -252,7 +254,7 @@ mod tests {
         let mut rates = Rates::default();
         let at = |ms| Nanos::ZERO + Span::from_millis(ms);
         let end = at(400);
-        // The threads are looked at whenever it suits them; a rate is over the time that it took.
+        // The threads are sampled at irregular times; each rate is over its own interval.
         for (first, second) in [
             ((50, 50), (40, 90)),
             ((100, 100), (80, 180)),
@@ -261,7 +263,7 @@ mod tests {
             ((300, 200), (260, 320)),
             ((410, 900), (410, 900)),
         ] {
-            let workers = [first, second].map(|(ms, answered)| (at(ms), answered));
+            let workers = [first, second].map(|(ms, done)| (at(ms), done));
             rates.sample(&workers, end);
         }
         assert_eq!(rates.samples, [1_000.0, 2_000.0, 1_000.0, 0.0, 0.0]);

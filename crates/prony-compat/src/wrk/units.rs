@@ -1,6 +1,6 @@
-//! Numbers as wrk prints and reads them.
+//! Prints and parses numbers in wrk's formats.
 
-/// A family of units: the plain one, the larger ones, and the step between them.
+/// A family of units: the base unit, the larger ones, and the factor between them.
 struct Units {
     scale: f64,
     base: &'static str,
@@ -13,7 +13,7 @@ const BINARY: Units = Units { scale: 1024.0, base: "", larger: &["K", "M", "G", 
 const METRIC: Units = Units { scale: 1e3, base: "", larger: &["k", "M", "G", "T"] };
 
 impl Units {
-    /// A larger unit is taken from 85 % of it on.
+    /// Print a value in its largest suitable unit; a unit is used from 85 % of it upward.
     fn format(&self, mut value: f64, digits: usize) -> String {
         let mut unit = self.base;
         for larger in self.larger {
@@ -26,7 +26,7 @@ impl Units {
         format!("{value:.digits$}{unit}")
     }
 
-    /// A whole number with at most one of the units behind it.
+    /// Parse a whole number, with or without a unit.
     fn parse(&self, text: &str) -> Option<u64> {
         let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let (digits, unit) = text.split_at(end);
@@ -44,7 +44,7 @@ pub(super) fn time(us: f64) -> String {
     if us >= 1e6 { SECONDS.format(us / 1e6, 2) } else { MICROSECONDS.format(us, 2) }
 }
 
-/// A time that was asked for: `30s`, `2m`.
+/// A time from the command line: `30s`, `2m`.
 pub(super) fn seconds(s: u64) -> String {
     SECONDS.format(s as f64, 0)
 }
@@ -59,17 +59,17 @@ pub(super) fn metric(n: f64) -> String {
     METRIC.format(n, 2)
 }
 
-/// `1k`, `2M`.
+/// Parse `1k`, `2M`.
 pub(super) fn parse_metric(text: &str) -> Option<u64> {
     METRIC.parse(text)
 }
 
-/// `10`, `10s`, `2m`, `1h`, in seconds.
+/// Parse `10`, `10s`, `2m`, `1h`; the result is in seconds.
 pub(super) fn parse_time(text: &str) -> Option<u64> {
     SECONDS.parse(text)
 }
 
-/// The text at the right of so many columns, its unit's letters in the last two.
+/// Align the text at the right of `width` columns, the letters of its unit in the last two.
 pub(super) fn column(text: &str, width: usize) -> String {
     let letters = text.chars().rev().take(2).take_while(char::is_ascii_alphabetic).count();
     let pad = 2 - letters;
@@ -81,9 +81,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_wrk_prints_them() {
+    fn prints_numbers_as_wrk_does() {
         let times = [0.0, 100.0, 849.9, 850.0, 1_850.0, 849_000.0, 999_999.0, 1e6, 52e6, 3.1e9];
-        let told = times.map(time);
+        let printed = times.map(time);
         let expected = [
             "0.00us",
             "100.00us",
@@ -96,14 +96,14 @@ mod tests {
             "0.87m",
             "0.86h",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(printed, expected);
         assert_eq!([1, 30, 60, 61, 3_600].map(seconds), ["1s", "30s", "1m", "1m", "1h"]);
         assert_eq!([0.0, 737.65 * 1024.0, 6.2e6].map(binary), ["0.00", "737.65K", "5.91M"]);
         assert_eq!([0.0, 849.0, 20_590.0].map(metric), ["0.00", "849.00", "20.59k"]);
     }
 
     #[test]
-    fn as_wrk_reads_them() {
+    fn parses_numbers_as_wrk_does() {
         assert_eq!(
             ["1k", "2M", "01", "7"].map(parse_metric),
             [Some(1_000), Some(2_000_000), Some(1), Some(7)]
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn units_hang_over_the_column() {
+    fn aligns_digits_with_units_in_the_last_two_columns() {
         assert_eq!(column("726.30us", 8), "726.30us");
         assert_eq!(column("20.59k", 8), " 20.59k ");
         assert_eq!(column("849.00", 10), "  849.00  ");

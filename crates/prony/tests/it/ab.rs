@@ -205,7 +205,7 @@ fn writes_the_same_files_as_ab() {
     let folder = TempDir::new().expect("a folder");
     let server = nginx();
     let path = |name: &str| folder.path().join(name).to_str().expect("a path in UTF-8").to_owned();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (name, program) in
         [("real", real as fn(&str, &[&str]) -> Ended), ("ours", |_, words| ours(words))]
     {
@@ -213,11 +213,11 @@ fn writes_the_same_files_as_ab() {
         let words = ["-q", "-n", "300", "-c", "3", "-e", &csv, "-g", &gnuplot, &server.url("/")];
         assert_eq!(program("ab", &words).code, 0);
         let (csv, gnuplot) = (fs::read_to_string(csv), fs::read_to_string(gnuplot));
-        told.push((csv.expect("a file"), gnuplot.expect("a file")));
+        reported.push((csv.expect("a file"), gnuplot.expect("a file")));
     }
     let shapes = |text: &str| text.lines().map(shape).collect::<Vec<_>>();
-    assert_eq!(shapes(&told[0].0), shapes(&told[1].0));
-    for (csv, gnuplot) in &told {
+    assert_eq!(shapes(&reported[0].0), shapes(&reported[1].0));
+    for (csv, gnuplot) in &reported {
         let times: Vec<f64> = csv
             .lines()
             .skip(1)
@@ -359,7 +359,11 @@ fn rejects_invalid_input_with_the_exit_codes_of_ab() {
     let inside = folder.path().join("none/x").to_str().expect("a path in UTF-8").to_owned();
     let cases: [(&[&str], i32, &str); 9] = [
         (&["-E", &inside, "https://127.0.0.1:1/"], 1, "ab: unable to get certificate from '"),
-        (&["-Z", "RC4", "https://127.0.0.1:1/"], 1, "ab: -Z `RC4`: none of them is spoken here"),
+        (
+            &["-Z", "RC4", "https://127.0.0.1:1/"],
+            1,
+            "ab: -Z `RC4`: none of these suites is supported",
+        ),
         (&[], 22, "ab: wrong number of arguments\nUsage: "),
         (&["-n", "5", "-c", "9", "http://127.0.0.1:1/"], 22, "ab: Cannot use concurrency level"),
         (&["-n", "x", "http://127.0.0.1:1/"], 1, "Invalid number of requests\n"),

@@ -1,5 +1,6 @@
-//! `prony htstress` against what the original did: its transcripts (numbers apart), the bytes that
-//! it sent, and the servers on which it hung, crashed or was wrong.
+//! `prony htstress` compared with the original: recorded transcripts (with figures masked), the
+//! bytes
+//! sent, and servers with which the original hung, crashed or was wrong.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -37,8 +38,8 @@ fn shown(ended: &Ended) -> String {
     let mut text = String::new();
     if !ended.stdout.is_empty() {
         let mut result = masked(&ended.stdout);
-        if ended.stderr.contains("nobody answers") {
-            // It was tried for a second, as often as the pauses between the tries allow.
+        if ended.stderr.contains("the server does not reply") {
+            // It tried for a second; the number of tries depends on the pauses.
             let tries = number(ended, "socket errors:");
             assert!(tries >= 8.0, "{ended:?}");
             result = result.replace(&format!("socket errors: {tries}"), "socket errors: @");
@@ -51,7 +52,7 @@ fn shown(ended: &Ended) -> String {
     text + &format!("[exit {}]\n", ended.code)
 }
 
-/// A number of the result.
+/// A number in the result.
 fn number(ended: &Ended, name: &str) -> f64 {
     let line = ended.stdout.lines().find(|l| l.starts_with(name));
     let line = line.unwrap_or_else(|| panic!("no {name}: {ended:?}"));
@@ -63,7 +64,7 @@ fn counts(ended: &Ended) -> [f64; 4] {
     ["requests:", "good requests:", "bad requests:", "socket errors:"].map(|n| number(ended, n))
 }
 
-/// The paths of the server on which the transcripts were made.
+/// The paths of the server of the transcripts.
 fn nginx(_: usize, request: &str) -> Deed {
     match request.split(' ').nth(1).expect("a path") {
         "/404" => reply(404, "no"),
@@ -116,7 +117,7 @@ fn transcripts() {
 }
 
 #[test]
-fn it_sends_the_bytes_of_the_original() {
+fn sends_the_same_bytes_as_the_original() {
     let server = Scripted::start(nginx);
     let at = server.address();
     let cases: [(&[&str], &str, &str); 6] = [
@@ -132,13 +133,13 @@ fn it_sends_the_bytes_of_the_original() {
         let url = format!("http://{at}{path}");
         let ended = run(&[words, &["-n", "2", &url]].concat());
         assert_eq!(counts(&ended), [2.0, 2.0, 0.0, 0.0], "{ended:?}");
-        // Two requests, and no connection but theirs.
+        // Two requests, and no other connections.
         assert_eq!(server.requests()[before..], [bytes, bytes], "{words:?} {path}");
     }
 }
 
 #[test]
-fn a_unix_socket_needs_no_host() {
+fn unix_sockets_need_no_host() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("s");
     let server = Scripted::at(&path, nginx);
@@ -153,7 +154,7 @@ fn a_unix_socket_needs_no_host() {
 }
 
 #[test]
-fn debugging_copies_both_sides() {
+fn debug_output_has_requests_and_replies() {
     let pieces = ["HTTP/1.1 200 OK\r\nContent-", "Length: 5\r\n\r\nhel", "lo"];
     let bytes = pieces.map(|p| p.as_bytes().to_vec()).to_vec();
     let server = Scripted::start(move |_, _| Deed::Send(bytes.clone()));
@@ -166,7 +167,7 @@ fn debugging_copies_both_sides() {
 }
 
 #[test]
-fn replies_are_judged_whole() {
+fn complete_replies_decide() {
     let _alone = alone();
     let bytes = |pieces: &[&str]| {
         let pieces: Vec<Vec<u8>> = pieces.iter().map(|p| p.as_bytes().to_vec()).collect();
@@ -174,11 +175,11 @@ fn replies_are_judged_whole() {
     };
     let end = "\r\nContent-Length: 0\r\n\r\n";
     let cases: [(&str, Scripted, [f64; 4]); 8] = [
-        // The original took these three for good ones ...
+        // The original counted these three as good ...
         ("a status line in two pieces", bytes(&["HTTP/1.1 4", &format!("04 X{end}")]), BAD),
         ("junk", bytes(&["220 mail.example ESMTP\r\n"]), BAD),
         ("100, then 500", bytes(&[&format!("HTTP/1.1 100 C\r\n\r\nHTTP/1.1 500 E{end}")]), BAD),
-        // ... and these.
+        // ... and these as bad.
         ("a body cut off", bytes(&["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"]), BAD),
         ("nothing", bytes(&[""]), BAD),
         ("a status line after nine bytes", bytes(&["HTTP/1.1 ", &format!("404 X{end}")]), BAD),
@@ -195,7 +196,7 @@ const GOOD: [f64; 4] = [3.0, 3.0, 0.0, 0.0];
 const BAD: [f64; 4] = [3.0, 0.0, 3.0, 0.0];
 
 #[test]
-fn a_server_that_keeps_the_connection_open_is_no_reason_to_wait() {
+fn does_not_wait_for_a_server_that_keeps_the_connection_open() {
     let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec();
     let server = Scripted::start(move |_, _| Deed::Keep(bytes.clone()));
     let begun = Instant::now();
@@ -215,14 +216,14 @@ fn a_server_that_only_resets_ends_the_run() {
         assert_eq!((ended.code, number == "0"), (1, ended.stdout.starts_with('[')), "{ended:?}");
         let [requests, good, bad, errors] = counts(&ended);
         assert!((requests, good, bad) == (0.0, 0.0, 0.0) && errors > 0.0, "{ended:?}");
-        assert!(ended.stderr.contains("nobody answers"), "{ended:?}");
+        assert!(ended.stderr.contains("the server does not reply"), "{ended:?}");
     }
 }
 
 #[test]
-fn lost_requests_are_made_up_for() {
+fn lost_requests_are_replaced() {
     let _alone = alone();
-    // Every third connection is reset: each is a socket error, and none is among the requests.
+    // Every third connection is reset. Each is a socket error, and none counts as a request.
     let server = Scripted::start(|k, _| if k % 3 == 2 { Deed::Reset } else { reply(200, "") });
     let ended = run(&["-n", "40", "-c", "2", "-t", "2", &server.address()]);
     let [requests, good, bad, errors] = counts(&ended);
@@ -242,7 +243,7 @@ fn connections_are_counted_for_each_thread() {
     let ended = run(&["-n", "60", "-c", "5", "-t", "3", &server.address()]);
     assert_eq!(counts(&ended), [60.0, 60.0, 0.0, 0.0], "{ended:?}");
     assert_eq!(server.busy_max(), 15);
-    // Nothing is sent that does not count.
+    // All sent requests count.
     assert_eq!(server.requests().len(), 60);
 }
 
@@ -269,7 +270,7 @@ fn signals_end_the_run_with_a_result() {
         assert!(ended.stdout.starts_with("[Press Ctrl-C to finish]\n"), "{ended:?}");
         let found = number(&ended, "requests:");
         assert_eq!(found, requests as f64, "{ended:?}");
-        // The block agrees with itself.
+        // The numbers are consistent.
         let rate = found / number(&ended, "seconds:");
         assert!((rate / number(&ended, "requests/sec:") - 1.0).abs() < 0.01, "{ended:?}");
     }
@@ -287,7 +288,7 @@ fn extras_follow_the_result() {
 }
 
 #[test]
-fn a_link_of_the_old_name_is_the_old_program() {
+fn runs_as_htstress_through_a_link() {
     let folder = TempDir::new().expect("a folder");
     let link = folder.path().join("htstress");
     symlink(env!("CARGO_BIN_EXE_prony"), &link).expect("a link");

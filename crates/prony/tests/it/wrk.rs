@@ -10,8 +10,8 @@ fn ours(words: &[&str]) -> Ended {
     prony(&[&["wrk", "--no-extras"], words].concat())
 }
 
-/// The lines with figures masked, and with them their units and the blanks in front, which come
-/// and go with the figures; where columns end is a matter of unit tests.
+/// The lines with figures masked, including units and leading blanks, which depend on the figures.
+/// Unit tests check the columns.
 fn lines(report: &str) -> Vec<String> {
     let word = |word: &str| {
         let figure = word.trim_end_matches(char::is_alphabetic);
@@ -129,10 +129,10 @@ fn counts_and_reports_slow_replies() {
         prony(&["wrk", "-c", "2", "-t", "1", "-d", "2", "--timeout", "1", "--latency", &url]);
     assert!(ended.stdout.contains("  2 requests in 2.00s, "), "{ended:?}");
     assert!(ended.stdout.contains("connect 0, read 0, write 0, timeout 2\n"), "{ended:?}");
-    // wrk would tell latencies of 0.00us.
+    // wrk would print latencies of 0.00us.
     assert!(ended.stdout.contains("    Latency     1.2"), "{ended:?}");
     let flat: Vec<&str> = ended.stdout.split_whitespace().collect();
-    for words in ["2 replies took longer than --timeout", "2 requests were under way when the time"]
+    for words in ["2 replies took longer than --timeout", "2 requests were in flight when the run"]
     {
         assert!(flat.join(" ").contains(words), "{words}: {ended:?}");
     }
@@ -143,7 +143,7 @@ fn rejects_invalid_input_as_wrk_does() {
     let cases: [(&[&str], &str); 3] = [
         (
             &["-s", "x.lua", "http://127.0.0.1:1/"],
-            "-s x.lua: Lua scripts are not run here; `prony load`",
+            "-s x.lua: Lua scripts are not supported; `prony load`",
         ),
         (
             &["-c", "1", "-t", "2", "http://127.0.0.1:1/"],
@@ -159,7 +159,7 @@ fn rejects_invalid_input_as_wrk_does() {
     assert!(ended.code == 1 && ended.stdout.starts_with("Usage: wrk "), "{ended:?}");
 }
 
-/// The real one prints its usage on standard output, whatever is wrong.
+/// wrk prints its usage to standard output after any error.
 #[test]
 fn prints_usage_to_standard_output_as_wrk_does() {
     let cases: [(&[&str], &str); 6] = [

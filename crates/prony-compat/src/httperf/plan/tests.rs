@@ -17,7 +17,7 @@ pub(in super::super) fn plan_of(line: &str) -> Plan {
     plan(&opts_of(line), &mut |w| panic!("{line}: {w}")).unwrap().0
 }
 
-/// The bursts of a kind as text: the paths of the calls, `+` where the first leads.
+/// The bursts of a kind as text: the paths of the calls; `+` marks a leading first call.
 fn bursts(plan: &Plan, kind: usize) -> String {
     let all = plan.sessions.as_ref().unwrap().kinds[kind].bursts.iter().map(|b| {
         let paths = b.calls.iter().map(|&c| plan.calls[c as usize].path.as_str());
@@ -92,9 +92,9 @@ fn rates_and_periods() {
 }
 
 #[test]
-fn files_and_servers_are_walked_in_turn() {
+fn files_and_servers_are_used_in_turn() {
     let p = plan_of("--wset 3,1 --num-conns 10 --num-calls 2");
-    // Six calls, three sessions, and it begins again.
+    // The order repeats after six calls (three sessions).
     let all: Vec<_> = (0..3).map(|k| bursts(&p, k)).collect();
     assert_eq!(all, ["1x/1.html 1x/2.html", "1x/0.html 1x/1.html", "1x/2.html 1x/0.html"]);
     assert_eq!(p.sessions.unwrap().kinds.len(), 3);
@@ -140,7 +140,7 @@ fn session_files() {
         ("/a x=1\n", "did not recognize arg 'x=1' in F (line 1, column 4)"),
         (
             "",
-            "F: there is no request in the file; write one a line, as: /index.html think=2 \
+            "F: the file has no requests; write one per line, for example /index.html think=2 \
              (line 1, column 1)",
         ),
     ] {
@@ -151,7 +151,7 @@ fn session_files() {
 }
 
 #[test]
-fn bytes_that_are_no_headers_go_out_as_they_are() {
+fn malformed_header_lines_are_sent_unchanged() {
     let p = plan_of(r"--add-header A:b\n --http-version 1.0 --no-host-hdr");
     assert_eq!(p.calls[0].raw, b"A:b\r\n");
     let names: Vec<_> = p.calls[0].headers.iter().map(|h| h.0.as_str()).collect();

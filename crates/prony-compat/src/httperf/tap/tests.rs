@@ -1,4 +1,4 @@
-//! What is printed of a conversation, however it is cut into reads.
+//! The printed text does not depend on how the stream is split into reads.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,15 +11,15 @@ use prony_core::units::Nanos;
 use super::*;
 use crate::httperf::plan::tests::{opts_of, plan_of};
 
-/// What is printed where so many calls go out and these bytes come back, in pieces of that size,
-/// before the peer closes; and how many replies were counted.
+/// Send `calls` calls, return `bytes` in pieces of `piece` bytes, then close the connection.
+/// Returns the printed text and the number of counted replies.
 fn printed(options: &str, calls: u32, bytes: &str, piece: usize) -> (String, u64) {
     let mut plan = plan_of(options);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let copy = Arc::clone(&seen);
     let out = move |text: &[u8]| copy.lock().unwrap().extend_from_slice(text);
     let taps = Arc::new(Taps::new(&opts_of(options), &plan, Box::new(out)).unwrap());
-    // All calls go out on one connection before a reply comes.
+    // All calls are sent on one connection before a reply arrives.
     plan.sessions = None;
     plan.load = Load::Closed { connections: 1, think: Think::None };
     plan.pipeline = calls;
@@ -43,7 +43,7 @@ fn printed(options: &str, calls: u32, bytes: &str, piece: usize) -> (String, u64
     (text.replace('\r', "^"), replies)
 }
 
-/// Carry out what the engine asks for; the connection that it has opened, if it has.
+/// Execute the engine's actions. Returns the connection that it opened, if any.
 fn drive(engine: &mut Engine<H1>) -> Option<ConnId> {
     let mut opened = None;
     while let Some(action) = engine.poll_action() {
@@ -62,7 +62,7 @@ const TWO: &str = "HTTP/1.1 103 Early\r\nX: 1\r\n\r\nHTTP/1.1 200 OK\r\nContent-
     HTTP/1.1 302 Found\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n0\r\nT: 1\r\n\r\n";
 
 #[test]
-fn replies_are_printed_line_by_line_however_they_arrive() {
+fn prints_replies_line_by_line_for_any_split_into_reads() {
     let whole = "RH0:HTTP/1.1 103 Early^\nRH0:X: 1^\nRH0:^\nRH0:HTTP/1.1 200 OK^\n\
         RH0:Content-Length: 7^\nRH0:^\nRB0:ab\nRB0:cd\nRB0:e\n\
         RS0: header 66 content 7 footer 0\nRH1:HTTP/1.1 302 Found^\n\
@@ -78,7 +78,7 @@ fn replies_are_printed_line_by_line_however_they_arrive() {
 }
 
 #[test]
-fn what_is_no_whole_reply_is_printed_as_far_as_it_came() {
+fn prints_incomplete_and_malformed_replies() {
     for piece in [1, 5, 100] {
         let (text, replies) = printed("--print-reply", 1, "this is not http\r\n\r\n", piece);
         assert_eq!(replies, 0);
@@ -90,7 +90,7 @@ fn what_is_no_whole_reply_is_printed_as_far_as_it_came() {
 }
 
 #[test]
-fn requests_are_printed_as_they_go_out() {
+fn prints_requests_when_they_are_sent() {
     let (text, _) = printed("--print-request --server a --method POST", 2, "", 1);
     let one = |n| {
         format!(
