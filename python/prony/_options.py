@@ -266,7 +266,7 @@ class LoadOptions(TypedDict, total=False):
     the same of other times (service.p99, first-byte.p99, connect.p99, handshake.p99,
     send-lag.p99, session.p99), rate, errors, timeouts, status.503, status.5xx,
     session.completed, and others (see docs/thresholds.md). 'login: p95 < 300ms' applies to
-    the requests with that name. 'errors < 5%, abort' also stops the load when the limit is
+    the requests with this name. 'errors < 5%, abort' also stops the load when the limit is
     certainly missed, 'errors < 5%, abort after 10s' not before that time."""
 
     thresholds: str | Sequence[str]
@@ -276,22 +276,22 @@ class LoadOptions(TypedDict, total=False):
     """Effect of undecided thresholds on the exit code [default: fail]"""
 
     shard: str
-    """Carry out one share of the plan: 1/8 to 8/8
+    """Run one share of the plan: 1/8 to 8/8
 
     Run each share once, on any host, with the same plan, and merge the reports (-o
     FILE.json) with `prony merge`. Together the shares send exactly what one run of the whole
-    plan would. The seed is 1 unless --seed says otherwise."""
+    plan would. The seed is 1 unless --seed is given."""
 
     start_at: str
-    """Start at that instant: 2026-11-24T09:00:00Z, or seconds since 1970 [default: at once]
+    """Start at this instant: 2026-11-24T09:00:00Z, or seconds since 1970 [default: at once]
 
     By this host's clock, which is read once before the start and never during the run."""
 
     hosts: int | str
-    """Split the load over that many workers
+    """Split the load over this number of workers
 
-    Each is a process that carries out one share of the plan, and gets its share of this
-    machine's cores unless --threads says how many each has."""
+    Each is a process that runs one share of the plan, and gets its share of this machine's
+    cores unless --threads sets the threads of each."""
 
     engine: Literal["local", "ray"]
     """What starts the workers: processes on this machine, or a Ray cluster, one worker per host
@@ -309,7 +309,7 @@ class LoadOptions(TypedDict, total=False):
     Such a cluster runs the code of anyone who reaches its port."""
 
     on_loss: Literal["continue", "stop"]
-    """Where a worker is lost: continue without its share, or stop the run [default: continue]"""
+    """If a worker is lost: continue without its share, or stop the run [default: continue]"""
 
     output: File | Sequence[File]
     """Also write a file: .html .svg .png .json .csv .xml .md .hgrm .hlog; may be repeated
@@ -397,7 +397,7 @@ class RunOptions(TypedDict, total=False):
     the same of other times (service.p99, first-byte.p99, connect.p99, handshake.p99,
     send-lag.p99, session.p99), rate, errors, timeouts, status.503, status.5xx,
     session.completed, and others (see docs/thresholds.md). 'login: p95 < 300ms' applies to
-    the requests with that name. 'errors < 5%, abort' also stops the load when the limit is
+    the requests with this name. 'errors < 5%, abort' also stops the load when the limit is
     certainly missed, 'errors < 5%, abort after 10s' not before that time."""
 
     thresholds: str | Sequence[str]
@@ -407,22 +407,22 @@ class RunOptions(TypedDict, total=False):
     """Effect of undecided thresholds on the exit code [default: fail]"""
 
     shard: str
-    """Carry out one share of the plan: 1/8 to 8/8
+    """Run one share of the plan: 1/8 to 8/8
 
     Run each share once, on any host, with the same plan, and merge the reports (-o
     FILE.json) with `prony merge`. Together the shares send exactly what one run of the whole
-    plan would. The seed is 1 unless --seed says otherwise."""
+    plan would. The seed is 1 unless --seed is given."""
 
     start_at: str
-    """Start at that instant: 2026-11-24T09:00:00Z, or seconds since 1970 [default: at once]
+    """Start at this instant: 2026-11-24T09:00:00Z, or seconds since 1970 [default: at once]
 
     By this host's clock, which is read once before the start and never during the run."""
 
     hosts: int | str
-    """Split the load over that many workers
+    """Split the load over this number of workers
 
-    Each is a process that carries out one share of the plan, and gets its share of this
-    machine's cores unless --threads says how many each has."""
+    Each is a process that runs one share of the plan, and gets its share of this machine's
+    cores unless --threads sets the threads of each."""
 
     engine: Literal["local", "ray"]
     """What starts the workers: processes on this machine, or a Ray cluster, one worker per host
@@ -440,7 +440,7 @@ class RunOptions(TypedDict, total=False):
     Such a cluster runs the code of anyone who reaches its port."""
 
     on_loss: Literal["continue", "stop"]
-    """Where a worker is lost: continue without its share, or stop the run [default: continue]"""
+    """If a worker is lost: continue without its share, or stop the run [default: continue]"""
 
     output: File | Sequence[File]
     """Also write a file: .html .svg .png .json .csv .xml .md .hgrm .hlog; may be repeated
@@ -645,7 +645,7 @@ class RttOptions(TypedDict, total=False):
     the same of other times (service.p99, first-byte.p99, connect.p99, handshake.p99,
     send-lag.p99, session.p99), rate, errors, timeouts, status.503, status.5xx,
     session.completed, and others (see docs/thresholds.md). 'login: p95 < 300ms' applies to
-    the requests with that name. 'errors < 5%, abort' also stops the load when the limit is
+    the requests with this name. 'errors < 5%, abort' also stops the load when the limit is
     certainly missed, 'errors < 5%, abort after 10s' not before that time."""
 
     thresholds: str | Sequence[str]

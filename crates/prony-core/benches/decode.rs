@@ -1,5 +1,5 @@
-//! How long it takes to read a pipelined reply: `cargo bench -p prony-core --bench decode --
-//! [MILLIONS] [NAME]`. Without `--bench`, as a test, it reads a few only.
+//! Measures the time to parse a pipelined reply: `cargo bench -p prony-core --bench decode --
+//! [MILLIONS] [NAME]`. Without `--bench`, as a test, it parses only a few.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -9,10 +9,10 @@ use prony_core::proto::h1::{Conn, H1};
 use prony_core::proto::{Carrier, Reply, Sink};
 use prony_core::units::{Nanos, RequestId};
 
-/// Replies in one buffer, as one read of 16 KiB gives them.
+/// Replies in one buffer, as from one read of 16 KiB.
 const BATCH: usize = 120;
 
-/// Counts, and forgets.
+/// Counts replies and discards them.
 #[derive(Default)]
 struct Null {
     outstanding: u32,
@@ -61,7 +61,7 @@ fn main() {
             (H1::new(&plan(&["GET"])), Conn::default(), Null::default());
         let began = Instant::now();
         for _ in 0..rounds {
-            // One more is outstanding than is answered, as in a full pipeline.
+            // There is one more outstanding call than replies, as in a full pipeline.
             sink.outstanding = BATCH as u32 + 1;
             let used = h1
                 .receive(&mut conn, black_box(&batch), Nanos::ZERO, &mut sink)
@@ -82,7 +82,7 @@ const LENGTH: &str = "Content-Length: 13\r\nConnection: keep-alive\r\n\r\nhello,
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n\
                        d\r\nhello, world\n\r\n0\r\n\r\n";
 
-/// A batch in which so many dates take turns.
+/// A batch of replies that alternate between this number of dates.
 fn replies(digits: usize, rest: &str) -> Vec<u8> {
     let start = "HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Thu, 01 Jan 2026 00:00:0";
     let reply = |i| format!("{start}{} GMT\r\n{rest}", i % digits);

@@ -1,5 +1,4 @@
-//! What the fuzz targets do with their input, in one place with the tests that replay the committed
-//! corpora.
+//! The bodies of the fuzz targets, and the tests that replay the committed corpora.
 
 use crate::echo::{self, Echo, EchoBehavior};
 use crate::fault::Fault;
@@ -15,47 +14,47 @@ use crate::script::{Jar, Origin, Scope, Template};
 use crate::target::{Endpoint, Url, check_header, check_method, parse_url_file};
 use crate::units::{Nanos, ParseError, RequestId, Span};
 
-/// What came of reading a connection's bytes. The same bytes have the same outcome however they
-/// were cut in pieces.
+/// The result of parsing the bytes of a connection. It does not depend on how the bytes are split
+/// into reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The replies, with their bodies; `Surplus` is in `surplus` instead.
     pub replies: Vec<(Reply, Vec<u8>)>,
-    /// Whether bytes came that nobody had asked for.
+    /// Whether bytes followed the last expected reply.
     pub surplus: bool,
-    /// The fault that ended the reading, if one did.
+    /// The fault that ended the parsing, if any.
     pub fault: Option<Fault>,
 }
 
-/// Read replies as an engine would: calls with these methods are outstanding, `bytes` come in
-/// pieces whose lengths `cut` gives, then the peer ends its stream. What the codec promises on the
-/// way is asserted.
+/// Parse replies like an engine: calls with these methods are outstanding, `bytes` arrive in pieces
+/// with the lengths that `cut` returns, then the peer ends its stream. Asserts the guarantees of
+/// the codec.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a guarantee is violated.
 pub fn read(methods: &[&str], bytes: &[u8], cut: impl FnMut() -> usize) -> Outcome {
-    take_in(&mut Sink::new(methods.len()), methods, bytes, cut)
+    parse_all(&mut Sink::new(methods.len()), methods, bytes, cut)
 }
 
-/// The same where somebody wants the headers: they come with the outcome, names and values, those
-/// of a reply that is not whole among them.
+/// Like [`read`], and return the names and values of all headers, including those of an incomplete
+/// reply.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a guarantee is violated.
 pub fn read_headers(
     methods: &[&str],
     bytes: &[u8],
     cut: impl FnMut() -> usize,
 ) -> (Outcome, Headers) {
     let mut sink = Sink { wants_headers: true, ..Sink::new(methods.len()) };
-    let outcome = take_in(&mut sink, methods, bytes, cut);
+    let outcome = parse_all(&mut sink, methods, bytes, cut);
     (outcome, sink.headers)
 }
 
-/// Names and values.
+/// Names and values of headers.
 pub type Headers = Vec<(Vec<u8>, Vec<u8>)>;
 
-fn take_in(
+fn parse_all(
     sink: &mut Sink,
     methods: &[&str],
     bytes: &[u8],
@@ -77,7 +76,7 @@ fn take_in(
         if sink.replies.last().is_some_and(|(r, _)| !r.keeps_open) {
             return sink.outcome(methods, None, !rest.is_empty());
         }
-        assert!(stash.len() <= 64 * 1024, "more is left over than a head may have");
+        assert!(stash.len() <= 64 * 1024, "more bytes are left than a head may have");
         let taken = (bytes.len() - rest.len()) as u64;
         assert_eq!(sink.began, taken > sink.counted(), "began");
     }
@@ -85,11 +84,11 @@ fn take_in(
     sink.outcome(methods, fault, false)
 }
 
-/// Fuzz target: replies cut in all sorts of pieces. Up to the first line end the input names the
-/// outstanding calls (`H`: HEAD, `C`: CONNECT, otherwise GET); the rest is what the peer sends.
+/// Fuzz target: replies, split in many ways. The first line of the input names the outstanding
+/// calls (`H`: HEAD, `C`: CONNECT, otherwise GET); the rest is what the peer sends.
 ///
 /// # Panics
-/// When the outcome depends on the pieces, or a promise of the codec is broken.
+/// If the outcome depends on the split, or a guarantee of the codec is violated.
 pub fn reply(data: &[u8]) {
     let (calls, bytes) = match data.iter().position(|&b| b == b'\n') {
         Some(i) if i <= 16 => (&data[..i], &data[i + 1..]),
@@ -105,7 +104,7 @@ pub fn reply(data: &[u8]) {
         .collect();
     let whole = read(&methods, bytes, || usize::MAX);
     assert_eq!(read(&methods, bytes, || 1), whole, "byte by byte");
-    // Pieces of 1 to 40 bytes, drawn by the input itself (FNV-1a, then a linear congruence).
+    // Pieces of 1 to 40 bytes, drawn from the input (FNV-1a, then a linear congruential generator).
     let fnv = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
     let mut seed = data.iter().fold(0xcbf2_9ce4_8422_2325, fnv);
     let cut = || {
@@ -113,23 +112,24 @@ pub fn reply(data: &[u8]) {
         (seed >> 33) as usize % 40 + 1
     };
     assert_eq!(read(&methods, bytes, cut), whole, "random pieces");
-    let (told, headers) = read_headers(&methods, bytes, || usize::MAX);
-    assert_eq!(told, whole, "with headers");
-    let (told, by_byte) = read_headers(&methods, bytes, || 1);
-    assert_eq!(told, whole, "with headers, byte by byte");
+    let (reported, headers) = read_headers(&methods, bytes, || usize::MAX);
+    assert_eq!(reported, whole, "with headers");
+    let (reported, by_byte) = read_headers(&methods, bytes, || 1);
+    assert_eq!(reported, whole, "with headers, byte by byte");
     assert_eq!(by_byte, headers, "headers");
 }
 
-/// Fuzz target: cookies. The first line is where the requests go (a host and a path), the others
-/// are values of Set-Cookie headers. What goes out is made of what came in, and is bounded.
+/// Fuzz target: cookies. The first line is the target of the requests (a host and a path), the
+/// others are values of Set-Cookie headers. Only cookies that were set are sent, and a limited
+/// number of them.
 ///
 /// # Panics
-/// When it is not.
+/// If not.
 pub fn cookies(data: &[u8]) {
     let mut lines = data.split(|&b| b == b'\n');
     let target = String::from_utf8_lossy(lines.next().unwrap_or_default());
     let (authority, path) = target.split_at(target.find('/').unwrap_or(target.len()));
-    // What is left of control characters in headers that the codec has let through.
+    // The codec lets no control characters through, so they are replaced here.
     let plain = |line: &[u8]| -> Vec<u8> {
         line.iter().map(|&b| if b.is_ascii_control() && b != b'\t' { b' ' } else { b }).collect()
     };
@@ -144,16 +144,17 @@ pub fn cookies(data: &[u8]) {
             jar.write(origin, Nanos(i as u64), &mut out);
             assert!(!out.iter().any(|b| b.is_ascii_control() && *b != b'\t'), "{out:?}");
             assert!(out.len() <= 180 * (4096 + 3), "{} bytes of cookies", out.len());
-            let came: usize = lines[..=i].iter().map(|line| line.len() + 3).sum();
-            assert!(out.len() <= came, "more goes out than came in");
+            let set: usize = lines[..=i].iter().map(|line| line.len() + 3).sum();
+            assert!(out.len() <= set, "more is sent than was set");
         }
     }
 }
 
-/// Fuzz target: a template. What is taken fills in the same each time, or not for want of a value.
+/// Fuzz target: a template. Filling in a parsed template always gives the same text, or fails
+/// because a variable has no value.
 ///
 /// # Panics
-/// When it does not.
+/// If not.
 pub fn template(data: &[u8]) {
     let scope = Scope {
         variables: vec!["token".to_owned()],
@@ -180,11 +181,11 @@ pub fn template(data: &[u8]) {
     }
 }
 
-/// Fuzz target: TLS records. What a server says to a client that has begun a handshake comes to
-/// the same however it is cut, and never to more bytes than came.
+/// Fuzz target: TLS records from a server, during a client's handshake. The result does not depend
+/// on how they are split, and is never longer than the input.
 ///
 /// # Panics
-/// When it does not.
+/// If not.
 pub fn tls_records(data: &[u8]) {
     let mut plan = plan(&["GET"]);
     plan.endpoints[0] = plan.endpoints[0].clone().secured("localhost");
@@ -206,19 +207,19 @@ pub fn tls_records(data: &[u8]) {
     assert_eq!(read(7), whole, "in sevens");
 }
 
-/// Fuzz target: a URL. What is taken can be written and read again, and is fit for a request.
+/// Fuzz target: a URL. A parsed URL can be printed and parsed again, and sent in a request.
 ///
 /// # Panics
-/// When it is not.
+/// If not.
 pub fn url(data: &[u8]) {
     let Some(url) = parsed(data, Url::parse) else { return };
     check_url(&url);
 }
 
-/// Fuzz target: a rate plan. What is taken can be carried out, and be written and read again.
+/// Fuzz target: a rate plan. A parsed plan can be run, and printed and parsed again.
 ///
 /// # Panics
-/// When it cannot.
+/// If not.
 pub fn rate_plan(data: &[u8]) {
     let Some(plan) = parsed(data, RatePlan::parse) else { return };
     assert_eq!(plan.check(), Ok(()));
@@ -232,10 +233,10 @@ pub fn rate_plan(data: &[u8]) {
     }
 }
 
-/// Fuzz target: a file of URLs. What is taken is fit for requests.
+/// Fuzz target: a file of URLs. The entries of a parsed file can be sent.
 ///
 /// # Panics
-/// When it is not.
+/// If not.
 pub fn url_file(data: &[u8]) {
     let Some(entries) = parsed(data, parse_url_file) else { return };
     assert!(!entries.is_empty());
@@ -249,11 +250,11 @@ pub fn url_file(data: &[u8]) {
     }
 }
 
-/// Fuzz target: a session file, in both dialects. What is taken has bursts with requests; every
-/// error has its place.
+/// Fuzz target: a session file, in both dialects. A parsed file has bursts with requests; every
+/// error has a position.
 ///
 /// # Panics
-/// When it is not so.
+/// If not.
 pub fn wsesslog(data: &[u8]) {
     let lines = data.split(|&b| b == b'\n').count();
     for dialect in [Dialect::Httperf, Dialect::Prony] {
@@ -278,7 +279,7 @@ pub fn wsesslog(data: &[u8]) {
     }
 }
 
-/// What a parser makes of the input, if that is text. A refusal is one sentence on one line.
+/// Parse the input, if it is text. Checks that an error message is one sentence on one line.
 fn parsed<T>(data: &[u8], parse: fn(&str) -> Result<T, ParseError>) -> Option<T> {
     match parse(std::str::from_utf8(data).ok()?) {
         Ok(value) => Some(value),
@@ -323,7 +324,7 @@ pub fn plan(methods: &[&str]) -> Plan {
     }
 }
 
-/// The sink of an engine that keeps everything.
+/// A sink that collects everything.
 #[derive(Debug)]
 struct Sink {
     calls: usize,
@@ -340,12 +341,12 @@ impl Sink {
         Self { calls, began: false, body, replies, wants_headers: false, headers }
     }
 
-    /// Bytes of whole replies.
+    /// The bytes of complete replies.
     fn counted(&self) -> u64 {
         self.replies.iter().map(|(r, _)| r.head_bytes + r.body_bytes).sum()
     }
 
-    /// `more`: bytes were left when the last reply had closed the connection.
+    /// The outcome. `more`: bytes were left after the last reply had closed the connection.
     fn outcome(&mut self, methods: &[&str], fault: Option<Fault>, more: bool) -> Outcome {
         let n = self.replies.len();
         let mut surplus = fault == Some(Fault::Surplus);
@@ -374,7 +375,7 @@ impl proto::Sink for Sink {
     }
 
     fn began(&mut self, _: RequestId) {
-        assert!(self.outstanding() > 0, "a reply begins that nobody awaits");
+        assert!(self.outstanding() > 0, "a reply without an outstanding call");
         self.began = true;
     }
 
@@ -383,7 +384,7 @@ impl proto::Sink for Sink {
     }
 
     fn header(&mut self, _: RequestId, name: &[u8], value: &[u8]) {
-        assert!(self.wants_headers && self.outstanding() > 0, "a header that nobody wants");
+        assert!(self.wants_headers && self.outstanding() > 0, "a header that was not requested");
         self.headers.push((name.to_vec(), value.to_vec()));
     }
 
@@ -396,25 +397,25 @@ impl proto::Sink for Sink {
     }
 
     fn done(&mut self, id: RequestId, reply: &Reply) {
-        assert_eq!(id.slot as usize, self.replies.len(), "replies come in order");
+        assert_eq!(id.slot as usize, self.replies.len(), "replies are in order");
         assert_eq!(self.body.len() as u64, reply.body_bytes, "bytes of body");
         assert!(matches!(reply.status, 101 | 200..=599), "status {}", reply.status);
         self.replies.push((*reply, std::mem::take(&mut self.body)));
     }
 }
 
-/// What a client says to the responder: the same bytes have the same outcome however they are cut,
-/// and no answer to a datagram is one that would be answered. The first byte says how to cut.
+/// Fuzz target: bytes from a client to the responder. The outcome does not depend on how they are
+/// split, and no reply to a datagram is itself replied to. The first byte selects the split.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a guarantee is violated.
 pub fn echo(data: &[u8]) {
     let Some((&cut, stream)) = data.split_first() else { return };
     let stream = &stream[..stream.len().min(1 << 16)];
     let whole = respond(stream, stream.len().max(1));
     let pieces = respond(stream, usize::from(cut).max(1));
     assert_eq!(whole.0, pieces.0, "messages and refusals");
-    // A refusal throws away the replies that were not yet sent.
+    // A refusal discards the replies that were not sent yet.
     assert!(whole.0.1 > 0 || whole.1 == pieces.1, "replies");
     let mut out = Vec::new();
     if echo::answer(stream, true, &mut out) {
@@ -422,7 +423,7 @@ pub fn echo(data: &[u8]) {
     }
 }
 
-/// Messages and refusals, and what the responder has sent.
+/// The numbers of messages and refusals, and the bytes that the responder has sent.
 fn respond(stream: &[u8], cut: usize) -> ((u64, u64), Vec<u8>) {
     let law = EchoBehavior { length_max: 4_096, ..EchoBehavior::default() };
     let mut echo = Echo::new(law, vec![false]);

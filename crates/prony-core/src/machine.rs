@@ -3,8 +3,8 @@
 //!
 //! The contract, in full:
 //! 1. After every `on_*` call (and once before the first) the driver calls [`Machine::poll_action`]
-//!    and carries out each action until it returns `None`. Only then it makes the next `on_*` call.
-//!    The driver calls `take_output` when it carries out [`Action::Transmit`], and again whenever a
+//!    and executes each action until it returns `None`, before it makes the next `on_*` call.
+//!    The driver calls `take_output` when it executes [`Action::Transmit`], and again whenever a
 //!    connection that did not accept everything becomes writable. After such a later call it polls
 //!    the actions too (a server closes a connection once its last byte is accepted).
 //! 2. The machine assigns the id of a connection. The id lives from `Action::Connect` (client) or
@@ -162,7 +162,7 @@ pub trait Machine {
         let _ = poll;
     }
 
-    /// Since the last call the driver's thread was ready to run and did not for that long, the end
+    /// Since the last call, the driver's thread was ready to run and did not for this long, the end
     /// of the last look included.
     fn on_sched_delay(&mut self, delay: Span) {
         let _ = delay;

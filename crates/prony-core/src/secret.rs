@@ -145,7 +145,7 @@ pub fn shown_url(text: &str) -> String {
     format!("{scheme}{user}{host}{}", shown_path(path))
 }
 
-/// Quote an invalid URL in an error message. Its parts cannot be told apart with certainty, so this
+/// Quote an invalid URL in an error message. Its parts cannot be identified with certainty, so this
 /// hides everything that may be user information, an invalid port, text after a space, a fragment
 /// and parameter values.
 pub fn quoted_url(text: &str) -> String {

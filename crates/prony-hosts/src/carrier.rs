@@ -27,7 +27,7 @@ const CLOSE: Duration = Duration::from_secs(20);
 /// How long to wait at a time.
 const TURN: Duration = Duration::from_millis(50);
 
-/// What the program is told.
+/// The orders to the program.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 enum Request<'a> {

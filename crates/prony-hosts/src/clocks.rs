@@ -1,5 +1,5 @@
-//! How far a worker's wall clock is from the driver's, by Cristian's method: of several round trips
-//! the fastest counts, and the worker's clock is compared with the middle of it.
+//! The offset of a worker's wall clock from the driver's, by Cristian's method: of several round
+//! trips, the fastest is used, and the worker's clock is compared with its midpoint.
 
 use prony_core::summary::ClockOffset;
 use prony_core::units::Span;
@@ -9,7 +9,7 @@ use prony_core::units::Span;
 pub struct Samples {
     fastest: Option<Sample>,
     slowest: Span,
-    /// How many there were.
+    /// The number of round trips.
     pub count: u32,
 }
 
@@ -20,8 +20,8 @@ struct Sample {
 }
 
 impl Samples {
-    /// A ping that was sent and answered at those moments of the driver's clock; the worker's clock
-    /// showed `worker` in between. All in nanoseconds since 1970.
+    /// Add a ping that was sent and answered at these times of the driver's clock; the worker's
+    /// clock showed `worker` in between. All in nanoseconds since 1970.
     pub fn add(&mut self, sent: u64, worker: u64, answered: u64) {
         let round_trip = answered.saturating_sub(sent);
         let middle = sent + round_trip / 2;
@@ -39,7 +39,7 @@ impl Samples {
         self.slowest
     }
 
-    /// The worker's clock less the driver's, and the bound of its error.
+    /// The worker's clock minus the driver's, and the bound of the error.
     pub fn offset(&self) -> Option<ClockOffset> {
         self.fastest.map(|fastest| ClockOffset {
             offset_ns: fastest.offset_ns,
@@ -49,7 +49,7 @@ impl Samples {
     }
 }
 
-/// An instant of the driver's clock by a worker's.
+/// Convert an instant of the driver's clock to a worker's clock.
 pub fn translated(unix_ns: u64, offset_ns: i64) -> u64 {
     unix_ns.saturating_add_signed(offset_ns)
 }
@@ -62,7 +62,7 @@ mod tests {
     fn the_fastest_round_trip_counts() {
         let mut samples = Samples::default();
         assert_eq!(samples.offset(), None);
-        // The worker is 5,000 ahead. The way there is slow at first.
+        // The worker is 5,000 ahead. The request of the first ping is slow.
         samples.add(1_000, 6_900, 2_000);
         samples.add(3_000, 8_050, 3_101);
         samples.add(4_000, 9_400, 4_500);
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_true_offset_is_within_the_bound() {
-        // Whatever the two ways take, the error is at most half of their sum.
+        // The error is at most half of the round trip, however the two directions share it.
         for (there, back) in [(0, 90), (90, 0), (30, 60), (45, 45)] {
             for true_offset in [-7_000_i64, 0, 123_456] {
                 let mut samples = Samples::default();

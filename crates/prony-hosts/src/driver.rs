@@ -19,39 +19,39 @@ use crate::engine::{Engine, Event};
 use crate::lost::Reported;
 use crate::protocol::{self, Order, PROTOCOL, PlanOrder, Reply};
 
-/// A worker that has not said anything for that long is lost.
+/// A worker that has sent nothing for this long is lost.
 pub const SILENCE: Duration = Duration::from_millis(2_500);
-/// The start is at least that far ahead.
+/// The minimum time from the agreement to the start.
 const LEAD_MIN: Duration = Duration::from_millis(500);
-/// It is that many of the slowest answers ahead.
+/// That time is also at least this multiple of the slowest reply.
 const LEAD_ANSWERS: u32 = 3;
 /// Pings before the start, and after the end.
 const PINGS: u32 = 40;
-/// How long workers may take to answer while nothing is running.
+/// How long workers may take to reply before the run.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the pings after the run may take.
 const LAST_PINGS: Duration = Duration::from_secs(2);
 /// How long the loop waits for events at a time.
 const TURN: Duration = Duration::from_millis(20);
 
-/// What becomes of a run that loses a worker.
+/// What to do with a run that loses a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
-    /// The others go on with their shares.
+    /// The others continue with their shares.
     #[default]
     Continue,
     /// The run ends.
     Stop,
 }
 
-/// What is run.
+/// The run.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The whole plan.
     pub plan: Plan,
-    /// On how many workers.
+    /// The number of workers.
     pub hosts: u32,
-    /// What becomes of it where one is lost.
+    /// What to do if one is lost.
     pub on_loss: OnLoss,
     /// The command line.
     pub command: CommandLine,
@@ -61,24 +61,24 @@ pub struct Job {
     pub blocks: (bool, bool),
 }
 
-/// What gets to know of a run while it lasts.
+/// The observers of a run.
 pub struct Watchers<'a> {
     /// Sentences for the user.
     pub say: &'a mut dyn FnMut(&str),
-    /// How the run stands, about once a second.
+    /// The progress of the run, about once a second.
     pub status: &'a mut dyn FnMut(&Status),
     /// The sum over all workers, whenever one has reported: times, counts and the new blocks.
     pub live: &'a mut dyn FnMut(&Live),
 }
 
-/// How the run stands, for whoever watches it.
+/// The progress of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Since the start.
+    /// The time since the start.
     pub elapsed: Span,
-    /// Workers at work or done.
+    /// Workers that are running or done.
     pub hosts: usize,
-    /// All of them.
+    /// All workers.
     pub of: usize,
     /// Requests that started so far.
     pub started: u64,
@@ -88,7 +88,7 @@ pub struct Status {
     pub failed: u64,
 }
 
-/// What the driver knows of a worker.
+/// The state of a worker.
 #[derive(Debug, Default)]
 struct Worker {
     host: String,
@@ -111,7 +111,7 @@ impl Worker {
     }
 }
 
-/// Run the plan on the engine's workers and merge what they report.
+/// Run the plan on the engine's workers and merge their reports.
 ///
 /// # Errors
 /// Nothing was started: a worker refused, or did not answer.
@@ -198,7 +198,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Take in what comes until all workers are so far.
+    /// Process events until `done` is true for all workers.
     fn wait(&mut self, missed: &str, done: fn(&Worker) -> bool) -> Result<(), Error> {
         let end = Instant::now() + PATIENCE;
         while !self.workers.iter().all(done) {
@@ -218,7 +218,7 @@ impl Driver<'_> {
         Error::Machine(format!("{} {why}; nothing was sent", self.name(index)))
     }
 
-    /// A worker as a sentence names it.
+    /// A worker's name in sentences.
     fn name(&self, index: usize) -> String {
         let of = self.workers.len();
         match self.workers[index].host.as_str() {
@@ -227,12 +227,12 @@ impl Driver<'_> {
         }
     }
 
-    /// An event before the start: any trouble ends the run before anything was sent.
+    /// Process an event before the start. Any problem ends the run before anything was sent.
     fn prepare(&mut self, event: Event) -> Result<(), Error> {
         let (index, line) = match event {
             Event::Line(index, line) => (index, line),
             Event::Gone(index, cause) => {
-                return Err(self.refused(index, &format!("is gone: {cause}")));
+                return Err(self.refused(index, &format!("has ended: {cause}")));
             }
         };
         let now = clock::realtime();
@@ -254,7 +254,7 @@ impl Driver<'_> {
                 return Err(self.refused(index, &why));
             }
             Ok(Reply::Tick(_) | Reply::Final { .. }) => {}
-            Err(why) => return Err(self.refused(index, &format!("said what is {why}"))),
+            Err(why) => return Err(self.refused(index, &format!("sent a line that is {why}"))),
         }
         Ok(())
     }
@@ -289,7 +289,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Agree on a start: every worker acknowledges it before it comes, or nothing starts.
+    /// Agree on a start: nothing starts unless every worker acknowledges it in time.
     fn agree(&mut self) -> Result<(), Error> {
         let slowest = self
             .workers
@@ -322,13 +322,13 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Since the agreed start.
+    /// The time since the agreed start.
     fn elapsed(&self) -> Duration {
         let start = self.start.map(|start| start.at);
         start.map_or(Duration::ZERO, |at| Instant::now().saturating_duration_since(at))
     }
 
-    /// Take in reports until every worker is done or lost.
+    /// Process reports until every worker is done or lost.
     fn follow(&mut self) {
         let passed_on = [AtomicBool::new(false), AtomicBool::new(false)];
         let mut shown = 0;
@@ -352,7 +352,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Passes on what the workers have reported since the last time.
+    /// Passes the reports of the workers since the last call to the observers.
     fn observe(&mut self) {
         let running = self.workers.iter().filter(|worker| !worker.is_over());
         // The sums lack what the slowest of them has not reported yet.
@@ -369,7 +369,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Have all workers end, once.
+    /// Tell all workers to stop, once.
     fn pass_on(&mut self, done: &AtomicBool, now: bool) {
         if !done.swap(true, Ordering::Relaxed) {
             self.stop_all(now);
@@ -384,7 +384,7 @@ impl Driver<'_> {
         }
     }
 
-    /// An event during the run, or after it.
+    /// Process an event during the run, or after it.
     fn take(&mut self, event: Event) {
         let (index, line) = match event {
             Event::Line(index, line) => (index, line),
@@ -411,11 +411,11 @@ impl Driver<'_> {
             },
             Ok(Reply::Refused { why }) => self.lose(index, why),
             Ok(_) => {}
-            Err(why) => self.lose(index, format!("it said what is {why}")),
+            Err(why) => self.lose(index, format!("it sent a line that is {why}")),
         }
     }
 
-    /// Lose the workers that have been silent for too long.
+    /// Give up the workers that have been silent for too long.
     fn find_silent(&mut self) {
         let elapsed = self.elapsed();
         for index in 0..self.workers.len() {
@@ -428,7 +428,7 @@ impl Driver<'_> {
         }
     }
 
-    /// A worker is lost. Its share is not moved to others: that would be another load.
+    /// A worker is lost. Its share is not moved to others, as that would change the load.
     fn lose(&mut self, index: usize, cause: String) {
         if self.workers[index].is_over() {
             return;
@@ -438,7 +438,7 @@ impl Driver<'_> {
         let seconds = after.as_secs_f64();
         (self.watchers.say)(&format!("{name} was lost after {seconds:.1} s: {cause}"));
         self.workers[index].lost = Some(Loss { after, cause, offered: 0.0 });
-        // If it is silent but alive, it must not go on alone.
+        // If it is still alive, it must not continue alone.
         self.engine.send(index, &protocol::line(&Order::Stop { now: true }));
         if self.job.on_loss == OnLoss::Stop {
             self.stop_all(false);
@@ -457,7 +457,7 @@ impl Driver<'_> {
         }
     }
 
-    /// The plan, with the limit of connections that the hosts had. Reports have an excerpt of it.
+    /// The plan, with the connection limit that the hosts had. Reports have an excerpt of it.
     fn carried_out(&self, reported: &Plan) -> Plan {
         let mut plan = self.job.plan.clone();
         if let (Load::Open { connections, .. }, Load::Open { connections: lowered, .. }) =
@@ -496,7 +496,7 @@ impl Driver<'_> {
                 drift_ns: worker.after.offset().map(|after| after.offset_ns - clock.offset_ns),
                 ..clock
             });
-            // A worker that was silent at its end may have sent more than is known.
+            // A worker that was silent at the end may have sent more requests than are known.
             let until = Span(worker.reported.last.now_ns) - warmup;
             host.lost = worker
                 .lost

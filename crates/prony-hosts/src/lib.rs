@@ -1,9 +1,9 @@
 //! One load on several hosts. A *driver* splits the plan, agrees on a start with *workers*, and
 //! merges their reports. They exchange lines of JSON ([`protocol`]); an *engine*
-//! ([`engine::Engine`]) starts the workers somewhere and carries the lines, and knows nothing else.
+//! ([`engine::Engine`]) only starts the workers and carries the lines.
 //!
-//! All figures come from the workers' reports, which [`prony_run::merge`] makes one of. The driver
-//! never looks at a time that a worker measured, except to say where a lost worker stopped.
+//! All figures come from the workers' reports, which [`prony_run::merge`] merges. The driver does
+//! not use times that a worker measured, except to report when a lost worker stopped.
 
 pub mod carrier;
 pub mod clocks;

@@ -34,7 +34,7 @@ struct Worker {
     stdin: Option<ChildStdin>,
 }
 
-/// What the thread that reads a worker's output has found.
+/// What a thread has read from a worker's output.
 #[derive(Debug)]
 enum Came {
     Line(usize, String),
@@ -42,7 +42,7 @@ enum Came {
 }
 
 impl Local {
-    /// Workers are `program` with these arguments.
+    /// An engine that runs `program` with these arguments as workers.
     pub fn new(program: PathBuf, args: Vec<String>) -> Self {
         let (sender, events) = mpsc::channel();
         Self { program, args, workers: Vec::new(), events, sender }
@@ -53,7 +53,7 @@ impl Local {
             let program = self.program.display();
             Error::Machine(format!("the worker {program} cannot be started: {why}"))
         };
-        // A process group of its own: Ctrl-C is for the driver, which passes it on.
+        // A separate process group: the driver handles Ctrl-C and stops the workers.
         let mut child = Command::new(&self.program)
             .args(&self.args)
             .stdin(Stdio::piped())
@@ -70,7 +70,7 @@ impl Local {
                     return;
                 }
             }
-            // The driver may be gone.
+            // The driver may have ended.
             let _ = sender.send(Came::End(index));
         };
         match thread::Builder::new().name(format!("worker-{index}")).spawn(read) {
@@ -149,7 +149,7 @@ impl Drop for Local {
     }
 }
 
-/// Its exit status, if it ends within that time.
+/// Its exit status, if it ends within this time.
 fn waited(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let end = Instant::now() + limit;
     loop {

@@ -1,4 +1,4 @@
-//! What a worker that was lost had reported, as the report of its share.
+//! Makes the report of a share from the reports of a worker before it was lost.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use prony_core::units::{Nanos, Span};
 
 use crate::protocol::{Tick, TickInterval};
 
-/// All that a worker has reported so far.
+/// What a worker has reported so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reported {
     /// The last tick of the warm-up.
@@ -22,7 +22,7 @@ pub(crate) struct Reported {
 }
 
 impl Reported {
-    /// The worker of a plan with that warm-up has reported.
+    /// Add a tick of the worker of a plan with this warm-up.
     pub(crate) fn add(&mut self, tick: Tick, warmup: Span) {
         if let Some(interval) = &tick.interval
             && interval.begin_ns >= warmup.0
@@ -35,8 +35,8 @@ impl Reported {
         self.last = tick;
     }
 
-    /// The report of the share, without the meter's account of itself and without times other than
-    /// response times. It covers the complete seconds that were reported.
+    /// The report of the share, without figures of the meter itself, and with response times only.
+    /// It covers the complete seconds that were reported.
     pub(crate) fn summary(&self, share: Plan, part: Part, host: &str) -> Summary {
         let begin = Nanos::ZERO + share.warmup;
         let mut t = Tally::new(begin);
@@ -48,7 +48,7 @@ impl Reported {
             t.started += cell.started;
             t.replies += cell.replies;
             for (i, &(bin, n)) in cell.bins.iter().enumerate() {
-                // The longest is known exactly.
+                // The maximum is exact.
                 let longest = u32::from(i + 1 == cell.bins.len()).min(n);
                 t.times.response.record_n(bin_value(bin).min(cell.max), u64::from(n - longest));
                 t.times.response.record_n(cell.max, u64::from(longest));
@@ -74,8 +74,8 @@ impl Reported {
         Summary { plan: share, run, warmup, main: t, workers: Vec::new() }
     }
 
-    /// The failures of the intervals. Their errors are known as totals, which may be of a moment
-    /// later than the last interval: no more are counted than there were failures.
+    /// The failures of the intervals. The totals of their errors may be later than the last
+    /// interval, so no more errors are counted than failures.
     fn add_failures(&self, t: &mut Tally) {
         let failed: u64 = self.intervals.iter().map(|interval| interval.cell.failed).sum();
         // Timeouts are response times, too.
@@ -92,7 +92,7 @@ impl Reported {
     }
 }
 
-/// What was counted since.
+/// The difference between two counts.
 fn less<K: Copy + Ord>(now: &BTreeMap<K, u64>, before: &BTreeMap<K, u64>) -> BTreeMap<K, u64> {
     let left = |(key, n): (&K, &u64)| (*key, n - before.get(key).copied().unwrap_or(0).min(*n));
     now.iter().map(left).filter(|&(_, n)| n > 0).collect()

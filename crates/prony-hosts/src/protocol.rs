@@ -1,5 +1,5 @@
-//! The lines between driver and worker: JSON objects, each with its `type`. docs/worker.md has
-//! their description.
+//! The lines between driver and worker: JSON objects, each with its `type`. They are
+//! described in docs/worker.md.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read as _};
@@ -10,31 +10,31 @@ use prony_core::record::series::{Block, Cell};
 use prony_core::summary::CommandLine;
 use serde::{Deserialize, Serialize};
 
-/// The version of the protocol. It grows when a message changes its meaning or goes away.
+/// The version of the protocol. It increases if a message changes its meaning or is removed.
 pub const PROTOCOL: u32 = 1;
 
 /// The longest line: a plan may carry many requests with their bodies.
 const LINE_MAX: u64 = 256 << 20;
 
-/// What a driver says to a worker.
+/// A message from a driver to a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Order {
-    /// The first line. Both sides must be of one version.
+    /// The first line. Both sides must have the same version.
     Hello {
         /// [`PROTOCOL`].
         protocol: u32,
         /// prony's version.
         version: String,
     },
-    /// The whole plan, and which share of it is the worker's.
+    /// The whole plan, and the worker's share of it.
     Plan(Box<PlanOrder>),
-    /// Answer at once with the time of the wall clock.
+    /// Reply at once with the time of the wall clock.
     Ping {
-        /// Comes back with the answer.
+        /// Returned in the reply.
         id: u64,
     },
-    /// Start at that instant.
+    /// Start at this instant.
     Start {
         /// By the worker's wall clock, in nanoseconds since 1970.
         at_unix_ns: u64,
@@ -45,22 +45,22 @@ pub enum Order {
     Rate {
         /// The multiple; 0 is a pause.
         factor: f64,
-        /// From when on, in nanoseconds since the start.
+        /// When the change takes effect, in nanoseconds since the start.
         from_ns: u64,
     },
-    /// Start no further requests.
+    /// Start no more requests.
     Stop {
         /// Whether to give up those in flight as well.
         now: bool,
     },
 }
 
-/// The plan of a run, with what is not saved in it.
+/// The plan of a run, and facts about the run that a plan does not contain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanOrder {
     /// The whole plan.
     pub plan: Plan,
-    /// The share that the worker carries out.
+    /// The worker's share.
     pub shard: Shard,
     /// The environment variables that its templates name, with their values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -82,11 +82,11 @@ pub struct PlanOrder {
     pub service_blocks: bool,
 }
 
-/// What a worker says to its driver.
+/// A message from a worker to its driver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Reply {
-    /// The answer to `hello`.
+    /// The reply to `hello`.
     Hello {
         /// [`PROTOCOL`].
         protocol: u32,
@@ -97,43 +97,43 @@ pub enum Reply {
         /// The worker's process.
         pid: u32,
     },
-    /// The answer to `ping`.
+    /// The reply to `ping`.
     Pong {
-        /// That of the ping.
+        /// The `id` of the ping.
         id: u64,
         /// The wall clock, in nanoseconds since 1970.
         unix_ns: u64,
     },
-    /// The plan can be carried out here.
+    /// The plan can run on this host.
     Ready,
-    /// The last order cannot be carried out.
+    /// The last order was refused.
     Refused {
         /// Why, in a sentence.
         why: String,
     },
-    /// The answer to `start`: the load starts then.
+    /// The reply to `start`: when the load starts.
     Armed {
         /// By the worker's wall clock.
         at_unix_ns: u64,
     },
-    /// The answer to a `start` that came too late; nothing is sent.
+    /// The reply to a `start` that arrived too late; nothing is sent.
     Late {
-        /// By how much.
+        /// How late it was.
         by_ns: u64,
     },
-    /// How the load stands: once a second, and whenever an interval is complete.
+    /// The progress of the load: once a second, and whenever an interval is complete.
     Tick(Box<Tick>),
-    /// The load has ended: its JSON report, as `-o FILE.json` has it.
+    /// The load has ended: its JSON report, as with `-o FILE.json`.
     Final {
         /// The report.
         report: serde_json::Value,
     },
 }
 
-/// How a load stands.
+/// The progress of a load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tick {
-    /// Since the start.
+    /// The time since the start.
     pub now_ns: u64,
     /// Requests that started so far, warm-up included.
     pub started: u64,
@@ -147,7 +147,7 @@ pub struct Tick {
     /// Replies so far by status.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub statuses: Vec<(u16, u64)>,
-    /// The interval that was completed last, where it was not reported before.
+    /// The last complete interval, if it was not reported before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<TickInterval>,
     /// The blocks of response times that were completed since the last tick, if the plan asked for
@@ -172,7 +172,7 @@ pub struct TickBlock {
 /// One interval of the series over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TickInterval {
-    /// Its begin since the start.
+    /// Its start, relative to that of the run.
     pub begin_ns: u64,
     /// Its length.
     pub length_ns: u64,
@@ -180,17 +180,17 @@ pub struct TickInterval {
     pub cell: Cell,
 }
 
-/// A message as a line, with its end.
+/// A message as a line, with its newline.
 pub fn line(message: &impl Serialize) -> String {
     let mut text = serde_json::to_string(message).expect("a message can be written");
     text.push('\n');
     text
 }
 
-/// The message that a line holds.
+/// Parse a line.
 ///
 /// # Errors
-/// Why it is none, in a sentence.
+/// The reason, in a sentence.
 pub fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
     serde_json::from_str(text.trim_end()).map_err(|e| {
         let shown: String = text.chars().take(60).flat_map(char::escape_default).collect();
@@ -199,10 +199,10 @@ pub fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
     })
 }
 
-/// The next line; `None` at the end of the input.
+/// Read the next line; `None` at the end of the input.
 ///
 /// # Errors
-/// It cannot be read, is no text, or is too long.
+/// It cannot be read, is not text, or is too long.
 pub fn read_line(input: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut text = String::new();
     match input.take(LINE_MAX).read_line(&mut text)? {
@@ -214,11 +214,11 @@ pub fn read_line(input: &mut impl BufRead) -> io::Result<Option<String>> {
     }
 }
 
-/// Fuzz target: lines of either side. What is a message can be written and read again; what is none
-/// is refused in one line.
+/// Fuzz target: lines from either side. A parsed message can be written and parsed again; an error
+/// message has one line.
 ///
 /// # Panics
-/// When it is not so.
+/// If not.
 pub fn fuzz(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     for text in text.lines() {

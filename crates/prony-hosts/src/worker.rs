@@ -1,5 +1,4 @@
-//! The worker: runs its share of a plan as the lines on its standard input say, and ends with its
-//! input.
+//! The worker: executes the orders on its standard input, and ends at the end of its input.
 
 use std::io::{self, BufRead, Write};
 use std::mem;
@@ -22,23 +21,23 @@ use prony_run::run::{self, Provenance};
 use crate::clocks::translated;
 use crate::protocol::{self, Order, PROTOCOL, PlanOrder, Reply, Tick, TickBlock, TickInterval};
 
-/// A worker reports at least that often.
+/// The maximum time between two reports of a worker.
 const EVERY: Span = Span::from_secs(1);
-/// How long a load may take to end once the driver is gone, before the process is ended.
+/// How long a load may take to stop after the driver has ended, before the process is ended.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How a worker is set up.
+/// The options of a worker.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// How the load is put on this machine.
+    /// How the load is run on this machine.
     pub options: Options,
-    /// By how many nanoseconds the worker's wall clock is wrong: for tests.
+    /// The error of the worker's wall clock in nanoseconds, for tests.
     pub clock_offset_ns: i64,
-    /// Whether the process ends with its input whatever it does then.
+    /// Whether the process ends at the end of its input, even during a load.
     pub exits: bool,
 }
 
-/// What its threads share.
+/// The state that its threads share.
 struct Shared<W> {
     output: Mutex<W>,
     control: Control,
@@ -46,7 +45,7 @@ struct Shared<W> {
 }
 
 impl<W: Write> Shared<W> {
-    /// A driver that does not read any more is gone.
+    /// Send a reply. Errors are ignored, as they mean that the driver has ended.
     fn say(&self, reply: &Reply) {
         let line = protocol::line(reply);
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +54,7 @@ impl<W: Write> Shared<W> {
         }
     }
 
-    /// The wall clock as this worker has it.
+    /// The wall clock of this worker.
     fn now(&self) -> u64 {
         translated(clock::realtime(), self.clock_offset_ns)
     }
@@ -91,7 +90,7 @@ where
     Ok(())
 }
 
-/// Read orders to the end of the input. What must not wait for a load is done here.
+/// Read orders until the end of the input. Orders that must not wait for a load are executed here.
 fn read<W: Write>(mut input: impl BufRead, shared: &Shared<W>, orders: &Sender<Order>) {
     loop {
         let line = match protocol::read_line(&mut input) {
@@ -107,7 +106,8 @@ fn read<W: Write>(mut input: impl BufRead, shared: &Shared<W>, orders: &Sender<O
             Ok(Order::Stop { now: true }) => shared.control.stop_now(),
             Ok(Order::Stop { now: false }) => shared.control.interrupt(Span::MAX),
             Ok(Order::Rate { factor, .. }) if !(factor.is_finite() && factor >= 0.0) => {
-                shared.say(&Reply::Refused { why: format!("{factor} is no multiple of a rate") });
+                shared
+                    .say(&Reply::Refused { why: format!("{factor} is not a multiple of a rate") });
             }
             Ok(Order::Rate { factor, from_ns }) => {
                 shared.control.change_rate_from(RateChange { from: Nanos(from_ns), factor });
@@ -122,7 +122,7 @@ fn read<W: Write>(mut input: impl BufRead, shared: &Shared<W>, orders: &Sender<O
     }
 }
 
-/// Do what is ordered, one after another.
+/// Execute orders, one after another.
 fn obey<W: Write>(settings: &Settings, shared: &Shared<W>, orders: &Receiver<Order>) {
     let mut greeted = false;
     let mut planned = None;
@@ -159,7 +159,7 @@ fn obey<W: Write>(settings: &Settings, shared: &Shared<W>, orders: &Receiver<Ord
                     Err(e) => refused(&e.printed()),
                 }
             }
-            // They are done where they are read.
+            // Executed by the reader.
             Order::Ping { .. } | Order::Rate { .. } | Order::Stop { .. } => {}
         }
     }
@@ -181,13 +181,13 @@ fn greet(protocol: u32, version: &str) -> Result<Reply, String> {
     })
 }
 
-/// Whether the share could be carried out here.
+/// Check that the share can run on this host.
 fn check(order: &PlanOrder, settings: &Settings) -> Result<(), Error> {
     order.plan.check().map_err(Error::Plan)?;
     run::check(&merge::share(&order.plan, order.shard)?, &settings.options)
 }
 
-/// Carry out the share; the JSON report of it.
+/// Run the share. Returns its JSON report.
 fn load<W: Write>(
     order: PlanOrder,
     settings: &Settings,
@@ -280,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    /// What a worker says to these lines.
+    /// The replies of a worker to these lines.
     fn said(lines: &str) -> Vec<Reply> {
         #[derive(Clone, Default)]
         struct Kept(Arc<Mutex<Vec<u8>>>);
@@ -350,7 +350,7 @@ mod tests {
             ..Live::default()
         };
         let mut ticks = Ticks::default();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (ms, second) in [
             (0, None),
             (50, None),
@@ -363,9 +363,9 @@ mod tests {
             (2_250, Some(1)),
         ] {
             if let Some(tick) = ticks.next(&live(ms, second)) {
-                told.push((ms, tick.interval.map(|interval| interval.cell.started)));
+                reported.push((ms, tick.interval.map(|interval| interval.cell.started)));
             }
         }
-        assert_eq!(told, [(1_000, None), (1_150, Some(1)), (2_150, None), (2_200, Some(2))]);
+        assert_eq!(reported, [(1_000, None), (1_150, Some(1)), (2_150, None), (2_200, Some(2))]);
     }
 }

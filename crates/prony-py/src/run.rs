@@ -95,7 +95,7 @@ impl Run {
         }))
     }
 
-    /// The report, once it has come.
+    /// The report, once it has arrived.
     fn report(&self) -> Option<Report> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.report.as_deref().cloned().map(Report::new)

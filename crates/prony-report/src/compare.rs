@@ -56,7 +56,7 @@ impl Figure {
 struct Run<'a> {
     summary: &'a Summary,
     response: Confidence<'a>,
-    /// `None` where no intervals of the service time were recorded.
+    /// `None` if no intervals of the service time were recorded.
     service: Option<Confidence<'a>>,
 }
 

@@ -12,7 +12,7 @@ pub(super) const COLUMNS: [&str; 8] =
 /// Hosts that a sentence names; of more it gives the number.
 const NAMED_MAX: usize = 5;
 
-/// Which share of a run the report is of; nothing where it is of the whole.
+/// The share of the run that the report covers; nothing for a whole run.
 pub(super) fn part(summary: &Summary) -> Vec<String> {
     let Some(part) = &summary.run.part else { return Vec::new() };
     let mut parts = vec![format!("{} of the plan", summary.plan.shard.shown())];
@@ -57,7 +57,7 @@ fn clocks(hosts: &Hosts) -> Option<String> {
     ))
 }
 
-/// The cells of a host's row behind its name.
+/// The cells of a host's row after its name.
 pub(super) fn cells(host: &Host, shards: u32) -> [String; 7] {
     let span = |t: Option<Span>| t.map_or_else(|| "-".to_owned(), units::span);
     [

@@ -64,7 +64,7 @@ fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
-/// A text that Markdown shows as it is.
+/// Escape a text for Markdown.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -59,8 +59,8 @@ pub(super) fn remarks(summary: &Summary, phases: &Phases) -> Vec<String> {
     let (count, without) = (phases.whole.count(), phases.without());
     let all = count + without;
     let mut remarks = vec![match without {
-        0 => format!("all {} with the kernel's time stamps", successes(all)),
-        _ => format!("{} of {} with the kernel's time stamps", units::count(count), successes(all)),
+        0 => format!("all {} with the kernel's timestamps", successes(all)),
+        _ => format!("{} of {} with the kernel's timestamps", units::count(count), successes(all)),
     }];
     for (n, what) in [
         (phases.no_sent, "without those of the request"),

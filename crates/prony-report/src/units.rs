@@ -139,7 +139,7 @@ fn scaled<'a>(value: f64, units: &[(f64, &'a str)]) -> (String, &'a str) {
     (three(value / units[at].0), units[at].1)
 }
 
-/// Three significant digits, more where the whole part has more.
+/// Three significant digits, or all digits of the integer part if it has more.
 pub fn three(value: f64) -> String {
     let v = value.abs();
     if v < 9.995 {

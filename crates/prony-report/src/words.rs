@@ -189,7 +189,7 @@ fn unexpected_status(summary: &Summary) -> Option<u16> {
 const FAILURES_MAX: usize = 3;
 
 /// The share of requests that failed and the most frequent causes, for the verdict line; `None`
-/// where none failed.
+/// if none failed.
 pub fn failures(summary: &Summary) -> Option<String> {
     let t = &summary.main;
     let share = t.error_share().filter(|_| t.failed > 0)?;
@@ -414,7 +414,7 @@ pub fn longest_wait(bottleneck: &Bottleneck) -> Option<String> {
     Some(format!("the longest response took {}", units::span(waiting.longest)))
 }
 
-/// The line claims that the target kept up only where no request failed or waited long.
+/// The line claims that the target kept up only if no request failed or waited long.
 fn target_rate(failed: Option<f64>, waiting: Option<Waiting>) -> String {
     let mut line = "the target rate".to_owned();
     if failed.is_none() && waiting.is_none() {

@@ -1,4 +1,4 @@
-//! A load that ends early because a threshold is missed beyond doubt.
+//! Stops a load early when it certainly misses a threshold.
 
 use prony_core::plan::Plan;
 use prony_core::summary::confidence::TimeKind;
@@ -10,25 +10,25 @@ use prony_report::units;
 
 use crate::goals::COMPLETE_AFTER;
 
-/// Looks at a load, and ends it where a threshold with `abort` is missed.
+/// Watches a load, and stops it if a threshold with `abort` is missed.
 pub struct Aborter<'a> {
     test: Sequential,
     warmup: Span,
     control: &'a Control,
     /// Requests that had ended, and failed, when the measurement started.
     before: (u64, u64),
-    /// When it has ended the load, and by which threshold.
+    /// When it has stopped the load, and the threshold.
     ended: Option<(Span, Threshold)>,
 }
 
 impl<'a> Aborter<'a> {
-    /// That of a plan whose load `control` ends; `None` where no threshold can end it.
+    /// A watch over the load of a plan, which `control` stops; `None` if no threshold can stop it.
     pub fn new(plan: &Plan, control: &'a Control) -> Option<Self> {
         let test = Sequential::new(&plan.thresholds)?;
         Some(Self { test, warmup: plan.warmup, control, before: (0, 0), ended: None })
     }
 
-    /// Take in how the load stands. Ends it where a threshold is missed, unless somebody else has.
+    /// Processes a snapshot. Stops the load if a threshold is missed, unless it is already stopped.
     pub fn look(&mut self, live: &Live) {
         for (at, block) in &live.blocks {
             self.test.add(TimeKind::Response, *at, block);
@@ -45,7 +45,7 @@ impl<'a> Aborter<'a> {
         let since = |n: u64, before: u64| n.saturating_sub(before);
         let at = live.now.since(start);
         self.test.count(at, since(ended, self.before.0), since(failed, self.before.1));
-        // Blocks come later than counts.
+        // Blocks arrive later than counts.
         if self.control.stop_request().is_none()
             && let Some(threshold) = self.test.missed(at.saturating_sub(COMPLETE_AFTER))
         {
@@ -54,7 +54,7 @@ impl<'a> Aborter<'a> {
         }
     }
 
-    /// Note in the summary what has come of it.
+    /// Records the result in the summary.
     pub fn note(self, summary: &mut Summary) {
         if let Some((at, threshold)) = self.ended {
             summary.run.interrupted = false;
@@ -63,7 +63,7 @@ impl<'a> Aborter<'a> {
     }
 }
 
-/// Why a load ended before its time.
+/// The note with the reason for the early end.
 pub(crate) fn sentence(at: Span, threshold: &Threshold) -> String {
     format!("Ended after {}: '{threshold}' was missed beyond doubt.", units::span(at))
 }

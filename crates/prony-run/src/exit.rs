@@ -87,12 +87,12 @@ impl Exit {
     }
 }
 
-/// What the user accepts, so that the exit code is 0 all the same.
+/// Results that the user accepts, so that the exit code is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// Runs that are not valid.
+    /// Invalid runs.
     pub invalid: bool,
-    /// Thresholds that are undecided.
+    /// Undecided thresholds.
     pub undecided: bool,
 }
 

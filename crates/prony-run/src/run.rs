@@ -25,7 +25,7 @@ pub struct Provenance {
     pub command: CommandLine,
     /// Notes, in full sentences.
     pub notes: Vec<String>,
-    /// Which run the plan is a share of, where it is one.
+    /// The run of which this plan is a share, if it is one.
     pub part: Option<Part>,
 }
 
@@ -85,7 +85,7 @@ pub fn check(plan: &Plan, options: &Options) -> Result<(), Error> {
     Ok(prony_io::check(plan, &with_tls(plan, options)?)?)
 }
 
-/// The options with the TLS context of the plan, and what its thresholds need.
+/// The options with the TLS context of the plan, and with the samples that its thresholds need.
 fn with_tls(plan: &Plan, options: &Options) -> Result<Options, Error> {
     let keep_service = options.keep_service || needs_service(&[], plan);
     Ok(Options { tls: tls::context(plan)?, keep_service, ..options.clone() })
@@ -131,9 +131,9 @@ fn summary(
     noted(Summary::from_parts(outcome.plan, info, parts))
 }
 
-/// Carry out the plan in virtual time against a target server with that law: the same for the same
-/// arguments, to the byte. `threads` shares of the plan run side by side,
-/// as far as it can be split. What `goals` need to be looked at is kept.
+/// Runs the plan in virtual time against a target server with this behavior. The result depends on
+/// the arguments only, to the last byte. The plan is split into `threads` shares, or as many as
+/// possible. The samples that `goals` need are kept.
 pub fn simulate(
     plan: &Plan,
     threads: u32,
@@ -154,8 +154,8 @@ pub fn simulate(
     noted(Summary::from_parts(plan.clone(), info, parts))
 }
 
-/// A run in virtual time that ends by its goals: as long as `simulate` needs to reach them, and no
-/// longer than the plan. Virtual time can be had again, so it is tried how long that is.
+/// A run in virtual time that stops when its goals are reached, at the end of the plan at the
+/// latest. As virtual time can be repeated, `simulate` is called with increasing durations.
 pub fn until(plan: &Plan, goals: &[Goal], simulate: &dyn Fn(&Plan) -> Summary) -> Summary {
     if goals.is_empty() {
         return simulate(plan);
@@ -168,7 +168,7 @@ pub fn until(plan: &Plan, goals: &[Goal], simulate: &dyn Fn(&Plan) -> Summary) -
     let mut length = TRY.min(limit);
     let mut summary = loop {
         let tried = limited(length);
-        // What ends after the look may make an interval wider again.
+        // Requests that end after the check may make an interval wider again.
         let ended = Watch::ends(goals, &tried.main).map(limited).find(|ended| {
             let reached = |goal: &Goal| goal.is_reached(&ended.main);
             goals.iter().all(reached)
@@ -186,7 +186,7 @@ pub fn until(plan: &Plan, goals: &[Goal], simulate: &dyn Fn(&Plan) -> Summary) -
     summary
 }
 
-/// A simulated run that a threshold may end early: simulated again up to that time.
+/// A simulated run that a threshold may stop early: it is then simulated again up to that time.
 pub fn aborted(plan: &Plan, simulate: &dyn Fn(&Plan) -> Summary) -> Summary {
     let whole = simulate(plan);
     let Some((at, threshold)) = Sequential::end_of(&plan.thresholds, &whole.main) else {
@@ -217,7 +217,7 @@ pub fn check_thresholds(plan: &Plan) -> Result<(), Error> {
         {
             let names: Vec<String> = plan.names.iter().map(|n| format!("'{n}'")).collect();
             return match &names[..] {
-                [] => refused("the plan has no named requests; leave the name out"),
+                [] => refused("the plan has no named requests; omit the name"),
                 _ => refused(&format!(
                     "no request has the name '{name}'; there are {}",
                     names.join(", ")

@@ -30,7 +30,7 @@ impl Client {
         self
     }
 
-    /// Carry out its actions; up to `room` bytes of each piece are accepted.
+    /// Execute its actions; up to `room` bytes of each piece are accepted.
     fn act(&mut self, room: usize) {
         while let Some(action) = self.echo.poll_action() {
             match action {

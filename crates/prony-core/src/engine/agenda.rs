@@ -119,7 +119,7 @@ mod tests {
         agenda.ask(Action::Yield);
         assert_eq!((agenda.take_first(), agenda.take_first()), (Some(id(1)), None));
         assert_eq!(agenda.next(), Some(Action::Transmit { id: id(2) }));
-        // Behind another action, it is queued.
+        // If another action waits, it is queued after it.
         agenda.ask_for_output(id(3));
         assert_eq!(agenda.take_first(), None);
         assert_eq!(agenda.next(), Some(Action::Yield));

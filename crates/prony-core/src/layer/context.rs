@@ -44,7 +44,7 @@ pub enum ContextError {
     #[error("{0}")]
     Suites(String),
     /// An endpoint's name.
-    #[error("'{0}' is no name that a certificate could be for")]
+    #[error("'{0}' is not a name that a certificate can have")]
     Name(String),
 }
 
@@ -194,7 +194,7 @@ pub(super) fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, String> {
         );
     }
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| {
-        "there is no private key in it; expected PEM with '-----BEGIN PRIVATE KEY-----'".into()
+        "the file has no private key; expected PEM with '-----BEGIN PRIVATE KEY-----'".into()
     })
 }
 

@@ -1,5 +1,5 @@
-//! What a saved report keeps of a plan: its first requests and sessions, without secrets, and how
-//! large the whole is.
+//! The excerpt of a plan that saved reports contain: its first requests and sessions, without
+//! secrets, and the size of the whole plan.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{CallSpec, Plan, SessionKind, Sessions};
 use crate::secret::{HIDDEN, Secret, shown_header, shown_path, shown_url};
 
-/// The size of a plan of which only an excerpt is at hand.
+/// The size of the whole plan of an excerpt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanSize {
     /// Its requests.
@@ -19,7 +19,7 @@ pub struct PlanSize {
     pub table_rows: Vec<u64>,
     /// Whether all requests have the same method.
     pub one_method: bool,
-    /// The headers of the request that has most of them.
+    /// The largest number of headers of a request.
     pub headers_max: u64,
     /// The longest body of a request, in bytes.
     pub body_bytes_max: u64,
@@ -28,12 +28,12 @@ pub struct PlanSize {
 }
 
 impl Plan {
-    /// Requests, and kinds of sessions, that an excerpt keeps.
+    /// The maximum number of requests, of kinds of sessions and of rows in an excerpt.
     pub const EXCERPT: usize = 100;
-    /// The requests that all sessions of an excerpt name together.
+    /// The maximum number of requests in all sessions of an excerpt together.
     const EXCERPT_NAMED: usize = 1_000;
 
-    /// How large it is.
+    /// The size of the plan.
     pub fn size(&self) -> PlanSize {
         let method = self.calls.first().map(|call| &call.method);
         let of = |length: fn(&CallSpec) -> usize| self.calls.iter().map(length).max().unwrap_or(0);
@@ -49,8 +49,8 @@ impl Plan {
         }
     }
 
-    /// The same plan with its first [`Plan::EXCERPT`] requests, kinds of sessions and rows of
-    /// tables. Sessions lose the requests that are left out.
+    /// A copy of the plan with its first [`Plan::EXCERPT`] requests, kinds of sessions and rows of
+    /// tables. Omitted requests are removed from sessions.
     #[must_use]
     pub fn excerpt(&self) -> Self {
         let mut plan = self.clone();
@@ -68,9 +68,9 @@ impl Plan {
         plan
     }
 
-    /// The same plan without what may be secret: values of headers that are not known to be
-    /// harmless, values of queries, bodies, bytes sent verbatim, defaults of extracted values,
-    /// variables, rows of tables, and the client's key.
+    /// A copy of the plan without possible secrets: values of headers that are not known to be
+    /// harmless, values of queries, bodies, raw bytes, defaults of extracted values, variables,
+    /// rows of tables, and the client's key.
     #[must_use]
     pub fn hidden(&self) -> Self {
         let mut plan = self.clone();
@@ -91,7 +91,7 @@ impl Plan {
 }
 
 fn hide(call: &mut CallSpec) {
-    // A proxy is asked for a whole URL.
+    // Requests to a proxy have a complete URL.
     let is_path = call.path.starts_with('/');
     call.path = if is_path { shown_path(&call.path).into_owned() } else { shown_url(&call.path) };
     call.body = Vec::new();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_keeps_the_first_and_the_size_tells_the_whole() {
+    fn an_excerpt_has_the_first_requests_and_the_size_of_the_whole() {
         let whole = plan(250);
         let (size, excerpt) = (whole.size(), whole.excerpt());
         assert_eq!((size.requests, size.body_bytes_max, size.one_method), (250, 249, true));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_of_an_excerpt_name_only_requests_that_it_keeps() {
+    fn sessions_of_an_excerpt_contain_only_requests_of_the_excerpt() {
         let mut whole = plan(1_000);
         let burst = |calls| Burst { calls, lead: false, think: Think::None, repeat: 1 };
         let kind = |i: u32| SessionKind {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_is_left_in_a_hidden_plan() {
+    fn a_hidden_plan_has_no_secrets() {
         let mut whole = plan(2);
         whole.calls[0].path = "http://me:pw@h/?k=pw".into();
         let call = &mut whole.calls[1];

@@ -42,8 +42,8 @@ impl Exchange {
 }
 
 impl Plan {
-    /// How many exchanges a connection carries, those of its warm-up included, where that is known:
-    /// in a closed loop with one connection that a count ends.
+    /// The number of exchanges on the connection, including its warm-up. Known only for a closed
+    /// loop with one connection that stops after a number of exchanges.
     pub fn exchanges(&self) -> Option<u64> {
         let exchange = self.exchange.as_deref()?;
         let one = matches!(self.load, Load::Closed { connections: 1, .. });
@@ -61,7 +61,7 @@ impl Plan {
             ));
         }
         if self.sessions.is_some() {
-            return Err("messages are exchanged one by one, not in sessions".into());
+            return Err("messages cannot be exchanged in sessions".into());
         }
         let lossy = self.endpoints.iter().any(|e| e.transport().is_lossy());
         if lossy && exchange.framing == Framing::Short {
@@ -74,7 +74,7 @@ impl Plan {
             }
             if let Some(n) = [message.request, message.reply].into_iter().find(|&n| n > most) {
                 let over = if lossy { "over UDP a message" } else { "a message" };
-                return Err(format!("{over} has at most {most} bytes, and not {n}"));
+                return Err(format!("{over} has at most {most} bytes, not {n}"));
             }
         }
         Ok(())

@@ -7,28 +7,28 @@ const LENGTH: &str = "Content-Length";
 const CODING: &str = "Transfer-Encoding";
 
 impl CallSpec {
-    /// Whether the body goes out as one chunk, because the request's own headers ask for it. What
-    /// is sent to the byte (`bare`) is framed by whoever wrote it.
+    /// Whether the body is sent as one chunk, because the request's own headers require it. A
+    /// `bare` request is sent as written.
     pub(crate) fn is_chunked(&self) -> bool {
         !self.bare && self.values(CODING).next().is_some()
     }
 
-    /// Whether the request's own headers frame its body rightly. A server that is given a wrong
-    /// length, or an unknown coding, waits for bytes that never come.
+    /// Check that the request's own headers match its body. With a wrong length, or an unknown
+    /// coding, a server waits for bytes that never arrive.
     pub(crate) fn check_framing(&self) -> Result<(), String> {
         let (mut lengths, mut codings) = (self.values(LENGTH), self.values(CODING));
         match (lengths.next(), codings.next()) {
             (None, None) => Ok(()),
-            (Some(_), Some(_)) => Err(format!(
-                "the headers {LENGTH} and {CODING} exclude each other; leave {LENGTH} out"
-            )),
+            (Some(_), Some(_)) => {
+                Err(format!("the headers {LENGTH} and {CODING} exclude each other; omit {LENGTH}"))
+            }
             (Some(length), None) => match lengths.next() {
                 None => self.check_length(length),
-                Some(_) => Err(format!("the header {LENGTH} is there twice; leave it out")),
+                Some(_) => Err(format!("the header {LENGTH} is given twice; omit it")),
             },
             (None, Some(coding)) => match codings.next() {
                 None => check_coding(coding),
-                Some(_) => Err(format!("the header {CODING} is there twice; leave one out")),
+                Some(_) => Err(format!("the header {CODING} is given twice; omit one of them")),
             },
         }
     }
@@ -36,8 +36,8 @@ impl CallSpec {
     fn check_length(&self, length: &str) -> Result<(), String> {
         if self.template && Template::has_fields(&self.body) {
             return Err(format!(
-                "the header {LENGTH} is '{}', but the body is filled in for each request; leave \
-                 the header out: prony sends the right one",
+                "the header {LENGTH} is '{}', but the body is filled in for each request; omit \
+                 the header: prony sends the correct one",
                 length.escape_debug()
             ));
         }
@@ -47,14 +47,14 @@ impl CallSpec {
         }
         let bytes = if self.body.len() == 1 { "byte" } else { "bytes" };
         Err(format!(
-            "the header {LENGTH} is '{}', but the body has {} {bytes}; leave the header out: prony \
-             sends the right one",
+            "the header {LENGTH} is '{}', but the body has {} {bytes}; omit the header: prony sends \
+             the correct one",
             length.escape_debug(),
             self.body.len()
         ))
     }
 
-    /// The values of the request's own headers of that name.
+    /// The values of the request's own headers with this name.
     fn values(&self, name: &str) -> impl Iterator<Item = &str> {
         let named = self.headers.iter().filter(move |(n, _)| n.eq_ignore_ascii_case(name));
         named.map(|(_, value)| value.trim_matches([' ', '\t']))
@@ -66,8 +66,8 @@ fn check_coding(coding: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "the header {CODING} is '{}', and prony sends 'chunked' only; write that, or leave the \
-         header out",
+        "the header {CODING} is '{}', but prony supports only 'chunked'; write that, or omit the \
+         header",
         coding.escape_debug()
     ))
 }
@@ -75,7 +75,7 @@ fn check_coding(coding: &str) -> Result<(), String> {
 /// HTTP/1.0 has no transfer codings (RFC 9112, section 6.1).
 pub(crate) fn check_version(call: &CallSpec, version: HttpVersion) -> Result<(), String> {
     if version == HttpVersion::Http10 && call.is_chunked() {
-        return Err(format!("HTTP/1.0 has no {CODING}; use HTTP/1.1, or leave the header out"));
+        return Err(format!("HTTP/1.0 has no {CODING}; use HTTP/1.1, or omit the header"));
     }
     Ok(())
 }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn framing_that_fits_the_body_is_accepted() {
+    fn accepts_framing_that_matches_the_body() {
         for (headers, body) in [
             (&[("content-length", "5")][..], "hello"),
             (&[("Content-Length", " 5 ")], "hello"),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn framing_that_does_not_fit_the_body_is_refused() {
+    fn rejects_framing_that_does_not_match_the_body() {
         let length = |value, body| call(&[("Content-Length", value)], body);
         let mut filled = length("9", "{{user}}");
         filled.template = true;
@@ -135,8 +135,8 @@ mod tests {
         ];
         for call in refused {
             let why = call.check().expect_err("it is refused");
-            assert!(why.contains("leave"), "it says what to do: {why}");
-            // What is sent to the byte is the user's own.
+            assert!(why.contains("omit"), "it says what to do: {why}");
+            // The framing of `bare` requests is not checked.
             assert_eq!(CallSpec { bare: true, ..call }.check(), Ok(()));
         }
     }

@@ -54,15 +54,16 @@ pub struct Plan {
     /// The names of calls, by which a report groups them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// What is exchanged instead of HTTP's requests and replies: messages of the echo protocol. The
-    /// calls are then named and picked as ever, but say nothing more.
+    /// Messages of the echo protocol, which are exchanged instead of HTTP's requests and replies.
+    /// Of the calls, only names and order are used then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Box<Exchange>>,
     /// When requests (or sessions) start.
     pub load: Load,
     /// When the run ends.
     pub stop: Stop,
-    /// Load before the measurement, recorded apart: its length. The stop rules count from its end.
+    /// The length of the load before the measurement, which is recorded separately. The stop rules
+    /// count from its end.
     pub warmup: Span,
     /// Requests in flight per connection; 1 = no pipelining.
     pub pipeline: u32,
@@ -77,9 +78,8 @@ pub struct Plan {
     /// Whether the timeout runs from the send instead of from the intended start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timeout_from_send: bool,
-    /// Whether a request that is lost (see [`Fault::is_lost`]) does not count towards
-    /// [`Stop::requests`], so that another one is made in its place; only in a closed loop without
-    /// sessions.
+    /// Whether a lost request (see [`Fault::is_lost`]) does not count towards [`Stop::requests`],
+    /// so that another one replaces it; only in a closed loop without sessions.
     ///
     /// [`Fault::is_lost`]: crate::fault::Fault::is_lost
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -88,17 +88,17 @@ pub struct Plan {
     pub connect_timeout: Span,
     /// What counts as success.
     pub expect: Expect,
-    /// What the user promises of the run's figures.
+    /// The limits that the user sets for figures of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
     /// The protocol version.
     pub http: HttpVersion,
-    /// How the connections to [`Endpoint::Tls`] are secured; `None`: by the default.
+    /// TLS options of the connections to [`Endpoint::Tls`]; `None`: the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Box<TlsSpec>>,
     /// The seed of every random draw.
     pub seed: u64,
-    /// Which share of the whole this plan is.
+    /// The share of the whole plan that this plan is.
     pub shard: Shard,
 }
 
@@ -108,12 +108,12 @@ pub struct Data {
     /// Tables; each session has a row of each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<Arc<Table>>,
-    /// Variables and their values at the start of a session, which are templates: they may name
-    /// tables, and variables before them. What they draw stays the same in the session.
+    /// Variables, and templates of their values at the start of a session. The templates may name
+    /// tables and earlier variables. They are evaluated once per session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<(String, String)>,
-    /// The environment variables that templates name, with their values. They are not part of a
-    /// saved plan: whoever reads it takes them from the environment again.
+    /// The environment variables that templates name, with their values. They are not saved with a
+    /// plan; its reader takes them from its own environment.
     #[serde(skip)]
     pub environment: Vec<(String, Secret)>,
 }
@@ -132,22 +132,22 @@ pub struct CallSpec {
     pub endpoint: u32,
     /// The method, verbatim.
     pub method: Cow<'static, str>,
-    /// The request target as it goes out (path and query, verbatim).
+    /// The request target as sent (path and query, verbatim).
     pub path: String,
     /// The Host header's value, usually shared by many calls.
     pub authority: Arc<str>,
-    /// Further headers, in order, verbatim. A `Host`, `Content-Length`, `Content-Type` or
-    /// `Connection` here replaces the one that prony would send; with a `Transfer-Encoding:
-    /// chunked` the body goes out as one chunk. Mostly those of many calls.
+    /// Additional headers, in order, verbatim. A `Host`, `Content-Length`, `Content-Type` or
+    /// `Connection` here replaces that of prony; with `Transfer-Encoding: chunked` the body is sent
+    /// as one chunk. Usually shared by many calls.
     pub headers: Shared<(String, String)>,
     /// The body; empty = none (a method that defines a body then sends `Content-Length: 0`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub body: Vec<u8>,
-    /// Whether `headers` are all that is sent, to the byte: no `Host`, `User-Agent`, `Accept`,
-    /// `Connection` or `Content-Length` is added.
+    /// Whether only `headers` are sent: no `Host`, `User-Agent`, `Accept`, `Connection` or
+    /// `Content-Length` is added.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bare: bool,
-    /// Bytes between the last header and the empty line, verbatim; only where the call is `bare`.
+    /// Bytes between the last header and the empty line, verbatim; only if the call is `bare`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub raw: Vec<u8>,
     /// Index into [`Plan::names`].
@@ -160,13 +160,13 @@ pub struct CallSpec {
     /// request. Only calls of sessions may be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub template: bool,
-    /// What is taken out of the reply, if it is as expected, for later requests of the session.
+    /// The values to extract from a successful reply, for later requests of the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extract: Vec<Extract>,
 }
 
 impl CallSpec {
-    /// The method of that name, without memory of its own where it is a usual one.
+    /// The method with this name. Common names are not allocated.
     pub fn method_of(name: &str) -> Cow<'static, str> {
         const USUAL: [&str; 7] = ["GET", "POST", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"];
         let usual = USUAL.into_iter().find(|usual| *usual == name);
@@ -230,7 +230,7 @@ pub enum Think {
     None,
     /// Constant.
     Fixed(Span),
-    /// Exponential with that mean.
+    /// Exponential with this mean.
     Exponential(Span),
     /// Uniform between the two bounds.
     Uniform(Span, Span),
@@ -302,17 +302,17 @@ pub enum HttpVersion {
     Http11,
 }
 
-/// Which share of a plan this is: `index` of `of`.
+/// A share of a plan: `index` of `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shard {
     /// This share, from 0.
     pub index: u32,
-    /// How many shares there are.
+    /// The number of shares.
     pub of: u32,
 }
 
 impl Shard {
-    /// The whole.
+    /// The whole plan.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
     /// How many of `total` items belong to this share, if item k belongs to share k mod n.
@@ -322,19 +322,20 @@ impl Shard {
     }
 }
 
-/// Which connection a request of an open loop takes, where several have room for it.
+/// Which connection a request of an open loop takes if several have room for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// An idle one, or a new one while there may be more, or else each with room in turn.
+    /// An idle one; otherwise a new one, below the connection limit; otherwise those with room in
+    /// turn.
     #[default]
     Spread,
-    /// One that is busy, as long as one of them has room; then as above.
+    /// A busy one with room; if there is none, as above.
     Fill,
 }
 
 impl Placement {
-    /// Whether a saved plan need not mention it.
+    /// Whether this is the default, which is not saved.
     fn is_usual(&self) -> bool {
         *self == Self::Spread
     }
@@ -373,9 +374,9 @@ impl Plan {
         }
     }
 
-    /// A plan of these requests, in turn and each for itself, and otherwise what is done where
-    /// nobody says anything: HTTP/1.1 without pipelining over connections that are kept, 30 s for
-    /// a request and 5 s for a connect, no warm-up, seed 1, the whole of it.
+    /// A plan that sends these independent requests in turn, with default values otherwise:
+    /// HTTP/1.1 without pipelining on keep-alive connections, a timeout of 30 s for requests and 5
+    /// s for connects, no warm-up, seed 1, not split.
     pub fn new(endpoints: Vec<Endpoint>, calls: Vec<CallSpec>, load: Load, stop: Stop) -> Self {
         Self {
             endpoints,
@@ -404,8 +405,8 @@ impl Plan {
         }
     }
 
-    /// Into how many shares the plan may be split at most: every share needs a connection, or what
-    /// falls to it could never be sent, and a jar of cookies that all sessions share is in one.
+    /// The maximum number of shares. Every share needs a connection to send its requests. With a
+    /// cookie jar that all sessions share, the plan cannot be split.
     pub fn shards_max(&self) -> u32 {
         if self.sessions.as_ref().is_some_and(|s| s.cookies == Cookies::Shared) {
             return 1;
@@ -430,7 +431,7 @@ impl Plan {
         }
     }
 
-    /// The maximum number of concurrent connections of a session of that kind.
+    /// The maximum number of concurrent connections of a session of this kind.
     fn connections_of(&self, kind: &SessionKind, sessions: &Sessions) -> u64 {
         let mut most = vec![0; self.endpoints.len()];
         for burst in &kind.bursts {

@@ -1,4 +1,4 @@
-//! Parts of a plan as text.
+//! Parses and prints parts of a plan.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,7 +27,9 @@ impl FromStr for Think {
             Distribution::Uniform(low, high) => Ok(Self::Uniform(low, high)),
             Distribution::LogNormal(median, sigma) => {
                 let sigma = parse_thousandths(sigma).ok_or_else(|| {
-                    bad(format!("'{sigma}' is no sigma from 0 to {SIGMA_MAX} in thousandths"))
+                    bad(format!(
+                        "'{sigma}' is not a sigma from 0 to {SIGMA_MAX} with at most 3 decimals"
+                    ))
                 })?;
                 Ok(Self::LogNormal(median, sigma))
             }
@@ -52,8 +54,8 @@ impl fmt::Display for Think {
     }
 }
 
-/// The largest sigma of a log-normal think time: with it, one pause in six is over a hundred times
-/// the median.
+/// The largest sigma of a log-normal think time. At this sigma, one pause in six is longer than a
+/// hundred times the median.
 const SIGMA_MAX: u32 = 5;
 
 /// A number from 0 to [`SIGMA_MAX`] with at most three decimals, in thousandths.
@@ -77,7 +79,7 @@ impl FromStr for Pick {
             "in-turn" => Ok(Self::InTurn),
             "random" => Ok(Self::Random),
             _ => Err(ParseError::new(format!(
-                "'{text}' is no way to pick a request; write in-turn or random"
+                "'{text}' is not a way to pick requests; write in-turn or random"
             ))),
         }
     }
@@ -101,7 +103,7 @@ impl FromStr for HttpVersion {
             "1.0" => Ok(Self::Http10),
             "1.1" => Ok(Self::Http11),
             _ => Err(ParseError::new(format!(
-                "'{text}' is no version of HTTP that prony speaks; write 1.0 or 1.1"
+                "'{text}' is not a supported HTTP version; write 1.0 or 1.1"
             ))),
         }
     }
@@ -127,7 +129,7 @@ impl Expect {
             .map(|part| {
                 parse_status_range(part).ok_or_else(|| {
                     ParseError::new(format!(
-                        "'{part}' is no status or range of statuses from 100 to 599; write 200, \
+                        "'{part}' is not a status or range of statuses from 100 to 599; write 200, \
                          2xx or 200-299,404"
                     ))
                 })

@@ -4,19 +4,19 @@ use serde::{Deserialize, Serialize};
 
 use super::{Pick, Shared, Think};
 
-/// The sessions of a plan. With them, what arrives by [`super::Load`] is a session and no longer a
-/// request: in the open loop each arrival starts one, in the closed loop `connections` users each
-/// run one after another, with the load's think time between two of them.
+/// The sessions of a plan. With them, [`super::Load`] starts sessions instead of requests: in the
+/// open loop each arrival starts one; in the closed loop each of `connections` users runs one after
+/// another, with the load's think time between two of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sessions {
     /// The kinds of sessions. Never empty. Shared by the shares of the plan.
     pub kinds: Shared<SessionKind>,
-    /// Which kind the k-th session of the whole run is: k modulo their number (weights do not
-    /// count), or by the seed and k alone, with the weights.
+    /// How the kind of the k-th session of the whole run is picked: k modulo their number (weights
+    /// are ignored), or at random by the weights, depending only on the seed and k.
     pub pick: Pick,
-    /// Connections that one session may have open at once to one endpoint. A request goes to the
-    /// first of them that has room ([`super::Plan::pipeline`]); a further one is opened only when
-    /// all are full.
+    /// Connections that one session may have open at once to one endpoint. A request takes the
+    /// first of them that has room ([`super::Plan::pipeline`]); another one is opened only if all
+    /// are full.
     pub connections: u32,
     /// How cookies are handled.
     #[serde(default)]
@@ -27,8 +27,7 @@ pub struct Sessions {
     /// What a failed request means for its session.
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// How often a request is sent again whose reply is not what the plan expects, before it has
-    /// failed.
+    /// How often a request is sent again if its reply is not as expected, before it fails.
     #[serde(default)]
     pub retries: u32,
 }
@@ -51,8 +50,8 @@ pub struct Burst {
     /// Indices into [`super::Plan::calls`]. Never empty.
     #[serde(rename = "requests")]
     pub calls: Vec<u32>,
-    /// Whether the first request goes alone and the others follow together when its reply is there
-    /// (a page and what it is made of), instead of all at once.
+    /// Whether the first request is sent alone and the others together after its reply (a page and
+    /// the files that it embeds), instead of all at once.
     pub lead: bool,
     /// The pause after the last reply of the burst; none after the last burst of a session.
     pub think: Think,
@@ -69,23 +68,23 @@ pub enum Cookies {
     Off,
     /// A jar for each session (RFC 6265).
     Session,
-    /// One jar for all sessions. It is in one worker's hands, so the plan is not split.
+    /// One jar for all sessions. It belongs to one worker, so the plan is not split.
     Shared,
-    /// The cookies of the session by name, sent with every later request whatever their path and
-    /// domain.
+    /// The cookies of the session by name, sent with every later request; path and domain are
+    /// ignored.
     Always,
 }
 
-/// What becomes of the requests of a connection that was lost before their replies came. Where the
-/// last reply announced the close, they were not processed and are sent again, whatever this says.
+/// What happens to requests on a connection that was lost before their replies arrived. If the last
+/// reply announced the close, they were not processed and are always sent again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lost {
-    /// Idempotent ones are sent again, a limited number of times, if the connection had brought a
-    /// reply before: the rule of HTTP clients.
+    /// Idempotent requests are sent again, a limited number of times, if the connection had
+    /// delivered a reply before. This is the rule of HTTP clients.
     #[default]
     Idempotent,
-    /// All are sent again on a new connection, if the lost one had brought a reply before.
+    /// All are sent again on a new connection, if the lost one had delivered a reply before.
     Resend,
     /// They fail.
     Fail,
@@ -95,10 +94,10 @@ pub enum Lost {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnFailure {
-    /// The session ends and has failed; what else it would have wanted never starts.
+    /// The session fails at once; its other requests are not sent.
     #[default]
     End,
-    /// The session goes on, and has failed at its end.
+    /// The session continues, and counts as failed when it ends.
     Continue,
 }
 

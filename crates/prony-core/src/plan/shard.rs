@@ -1,15 +1,15 @@
-//! A share of a plan as it is typed and shown: counted from 1, as in `3/8`.
+//! Parses and prints the share of a plan: counted from 1, as in `3/8`.
 
 use super::Shard;
 
-/// The most shares that a plan can be split into by hand.
+/// The maximum number of shares on the command line.
 const SHARDS_MAX: u32 = 100_000;
 
 impl Shard {
-    /// The share that `I/N` stands for, I from 1 to N.
+    /// Parse `I/N`, I from 1 to N.
     ///
     /// # Errors
-    /// Why it stands for none, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         const FORM: &str = "write I/N, as in 3/8: the third of eight";
         let (index, of) = text.split_once('/').ok_or(FORM)?;
@@ -30,7 +30,7 @@ impl Shard {
         Ok(Self { index: index - 1, of })
     }
 
-    /// As it is typed.
+    /// As on the command line.
     pub fn shown(self) -> String {
         format!("{}/{}", self.index + 1, self.of)
     }

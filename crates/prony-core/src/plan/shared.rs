@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A list whose copies are one list until one of them is changed. A plan may have very many calls,
-/// and every share of it has them all; most calls have the same headers.
+/// A copy-on-write list. A plan may have very many calls, which all its shares contain; most calls
+/// have the same headers.
 pub struct Shared<T>(Option<Arc<Vec<T>>>);
 
 impl<T: Clone> Shared<T> {
@@ -21,7 +21,7 @@ impl<T: Clone> Shared<T> {
         self.0 = None;
     }
 
-    /// The list, to change this copy only.
+    /// A mutable list for this copy only.
     fn to_mut(&mut self) -> &mut Vec<T> {
         Arc::make_mut(self.0.get_or_insert_default())
     }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_changed_copy_is_its_own() {
+    fn a_change_affects_one_copy_only() {
         let one = Shared::from(vec![1, 2]);
         let mut other = one.clone();
         assert!(std::ptr::eq(&one[0], &other[0]), "a copy is the same list");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_is_one_however_it_was_made() {
+    fn empty_lists_are_equal() {
         let mut emptied = Shared::from(vec![1]);
         emptied.to_mut().pop();
         assert_eq!(emptied, Shared::default());
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_written_and_read_as_a_list() {
+    fn serializes_as_a_list() {
         let list = Shared::from(vec!["a".to_owned()]);
         let text = serde_json::to_string(&list).unwrap();
         assert_eq!(text, r#"["a"]"#);

@@ -69,8 +69,8 @@ fn think_times_by_table() {
             'uniform::' is not a think time: '' is not a time: a number is missing; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
             'gauss:1s' is not a think time: unknown distribution 'gauss'; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
             'lognormal:1s' is not a think time: the form is lognormal:MEDIAN:SIGMA; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
-            'lognormal:1s:6' is not a think time: '6' is no sigma from 0 to 5 in thousandths; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
-            'lognormal:1s:.5' is not a think time: '.5' is no sigma from 0 to 5 in thousandths; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
+            'lognormal:1s:6' is not a think time: '6' is not a sigma from 0 to 5 with at most 3 decimals; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
+            'lognormal:1s:.5' is not a think time: '.5' is not a sigma from 0 to 5 with at most 3 decimals; write 50ms, exp:50ms, uniform:10ms:90ms or lognormal:50ms:0.5
         "#]],
     );
 }
@@ -95,18 +95,18 @@ fn statuses_by_table() {
         &["", "20", "099", "600", "6xx", "0xx", "xx", "2x", "300-200", "200-", "200,,201", "+20"],
         Expect::parse_statuses,
         expect![[r#"
-            '' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
-            '20' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
-            '099' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
-            '600' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
-            '6xx' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
-            '0xx' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
-            'xx' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
-            '2x' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
-            '300-200' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
-            '200-' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
-            '' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
-            '+20' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '20' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '099' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '600' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '6xx' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '0xx' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            'xx' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '2x' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '300-200' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '200-' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            '+20' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
         "#]],
     );
 }
@@ -123,16 +123,16 @@ fn words_by_table() {
         &["", "RANDOM"],
         str::parse,
         expect![[r#"
-        '' is no way to pick a request; write in-turn or random
-        'RANDOM' is no way to pick a request; write in-turn or random
+        '' is not a way to pick requests; write in-turn or random
+        'RANDOM' is not a way to pick requests; write in-turn or random
     "#]],
     );
     check_errors::<HttpVersion>(
         &["2", "HTTP/1.1"],
         str::parse,
         expect![[r#"
-        '2' is no version of HTTP that prony speaks; write 1.0 or 1.1
-        'HTTP/1.1' is no version of HTTP that prony speaks; write 1.0 or 1.1
+        '2' is not a supported HTTP version; write 1.0 or 1.1
+        'HTTP/1.1' is not a supported HTTP version; write 1.0 or 1.1
     "#]],
     );
 }
@@ -232,7 +232,7 @@ fn invalid_targets_are_named() {
 }
 
 #[test]
-fn what_is_sent_to_the_byte_is_not_looked_at() {
+fn does_not_check_bare_requests() {
     let mut p = plan();
     let call = &mut p.calls[0];
     (call.bare, call.path, call.raw) = (true, "no path/ ".into(), b"A:b\n".to_vec());
@@ -328,7 +328,7 @@ fn invalid_loads_are_named() {
 }
 
 #[test]
-fn think_times_follow_their_law() {
+fn think_times_follow_their_distribution() {
     let (low, high) = (Span::from_millis(10), Span::from_millis(90));
     let bits = rng::keyed(3, rng::Stream::Think, 1, 2);
     assert_eq!(Think::None.draw(bits), Span::ZERO);
@@ -359,7 +359,7 @@ proptest! {
 }
 
 #[test]
-fn a_jar_for_all_sessions_is_in_one_share() {
+fn a_plan_with_a_shared_cookie_jar_is_not_split() {
     let mut plan = plan();
     assert_eq!(plan.shards_max(), 10);
     let burst = Burst { calls: vec![0], lead: false, think: Think::None, repeat: 1 };

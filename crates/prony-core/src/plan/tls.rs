@@ -17,21 +17,22 @@ pub struct TlsSpec {
     /// Certificates (PEM) that are trusted instead of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
-    /// The client's own certificate and those between it and its root (PEM).
+    /// The client's own certificate and the intermediate ones (PEM).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<String>,
-    /// The key of that certificate (PEM).
+    /// The key of this certificate (PEM).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Secret>,
-    /// The one version that is spoken; `None`: the higher that both sides know.
+    /// The only version to use; `None`: the highest that both sides support.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<TlsVersion>,
-    /// The cipher suites that may be used, by the names of IANA, in order of preference; empty: all
-    /// that there are.
+    /// The cipher suites that may be used, by their IANA names, in order of preference; empty: all
+    /// supported ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suites: Vec<String>,
-    /// The groups of the key exchange that may be used, by the names of IANA, in order of
-    /// preference: a share of the first is sent at once. Empty: x25519, then the others.
+    /// The groups of the key exchange that may be used, by their IANA names, in order of
+    /// preference. The first message has a key share for the first one. Empty: x25519, then the
+    /// others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
     /// The application protocols that are offered (ALPN), in order of preference; empty: none.
@@ -67,8 +68,8 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// Whether a connection takes up the TLS session of one before it, which saves the server and the
-/// client most of the handshake's work.
+/// Whether a connection resumes the TLS session of an earlier one, which saves server and client
+/// most of the work of the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resume {
@@ -77,19 +78,17 @@ pub enum Resume {
     On,
     /// Never: every handshake is a full handshake.
     Off,
-    /// Only of a connection of the same user session; where the plan has no sessions, only of the
-    /// connection before it in the same place.
+    /// Only from a connection of the same user session; without sessions, only from the previous
+    /// connection in the same slot.
     Session,
 }
 
-/// Something that both sides name by a number: its name at IANA, another that people know, the
-/// number.
+/// An entry of an IANA registry: its IANA name, another common name, its number.
 type Registered = (&'static str, &'static str, u16);
 
-/// The suites that there are: those with forward secrecy and authenticated encryption, in the order
-/// in which they are offered where nobody says otherwise. As in browsers, AES-128 comes first: it
-/// and its hash cost both sides less, and is what a server serves most. The other name is that of
-/// OpenSSL.
+/// The supported suites, which have forward secrecy and authenticated encryption, in the order in
+/// which they are offered by default. As in browsers, AES-128 comes first: it costs both sides
+/// less, and is what servers use most. The other name is that of OpenSSL.
 const SUITES: [Registered; 9] = [
     ("TLS_AES_128_GCM_SHA256", "TLS13_AES_128_GCM_SHA256", 0x1301),
     ("TLS_AES_256_GCM_SHA384", "TLS13_AES_256_GCM_SHA384", 0x1302),
@@ -102,7 +101,7 @@ const SUITES: [Registered; 9] = [
     ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305", 0xcca8),
 ];
 
-/// The groups of the key exchange that there are. The other name is that of NIST, where it has one.
+/// The supported groups of the key exchange. The other name is that of NIST, if there is one.
 const GROUPS: [Registered; 4] = [
     ("x25519", "x25519", 0x001d),
     ("secp256r1", "P-256", 0x0017),
@@ -111,28 +110,29 @@ const GROUPS: [Registered; 4] = [
 ];
 
 impl TlsSpec {
-    /// Cipher suites as people list them: names of IANA or OpenSSL, between commas or colons. As
-    /// names of IANA, in the order given.
+    /// Parse a list of cipher suites: IANA or OpenSSL names, separated by commas or colons. Returns
+    /// IANA names, in the same order.
     ///
     /// # Errors
-    /// The first name that is none, with all that there are.
+    /// The first unknown name, with the supported ones; or an empty list.
     pub fn parse_suites(text: &str) -> Result<Vec<String>, ParseError> {
-        // In TLS 1.3 the other name is a form that nobody writes.
+        // For TLS 1.3, the IANA name is the common one.
         let shown = |s: &Registered| if s.2 < 0x2000 { s.0 } else { s.1 };
         listed(text, &SUITES, "cipher suite", shown)
     }
 
-    /// Groups of the key exchange, in the same way; P-256 is secp256r1.
+    /// Parse a list of key exchange groups in the same way; P-256 is secp256r1.
     ///
     /// # Errors
-    /// The first name that is none, with all that there are.
+    /// The first unknown name, with the supported ones; or an empty list.
     pub fn parse_groups(text: &str) -> Result<Vec<String>, ParseError> {
         listed(text, &GROUPS, "key exchange group", |g| g.0)
     }
 }
 
-/// The names of a list, each once and as IANA has it. `what` one of them is, and how it is `shown`
-/// to whoever wrote another.
+/// The IANA names of a list, without duplicates. For error messages, `what` is the kind of name,
+/// and
+/// `shown` returns the name to show.
 fn listed(
     text: &str,
     all: &[Registered],
@@ -144,7 +144,7 @@ fn listed(
         let is_it = |r: &&Registered| [r.0, r.1].iter().any(|n| n.eq_ignore_ascii_case(name));
         let Some(found) = all.iter().find(is_it) else {
             return Err(ParseError::new(format!(
-                "'{}' is no {what} that prony has; there are {}",
+                "'{}' is not a supported {what}; the supported ones are {}",
                 name.escape_debug(),
                 all.iter().map(shown).collect::<Vec<_>>().join(", ")
             )));
@@ -154,13 +154,13 @@ fn listed(
         }
     }
     if names.is_empty() {
-        return Err(ParseError::new(format!("there is no {what} in the list")));
+        return Err(ParseError::new(format!("the list has no {what}")));
     }
     Ok(names)
 }
 
-/// The name in OpenSSL of the cipher suite of that name at IANA, which for the suites of TLS 1.3 is
-/// the same.
+/// The OpenSSL name of a cipher suite with this IANA name. The suites of TLS 1.3 have the same name
+/// in both.
 pub fn openssl_name(iana: &str) -> &str {
     SUITES.iter().find(|s| s.0 == iana && s.2 >= 0x2000).map_or(iana, |s| s.1)
 }
@@ -173,7 +173,7 @@ impl FromStr for TlsVersion {
             "1.2" => Ok(Self::Tls12),
             "1.3" => Ok(Self::Tls13),
             _ => Err(ParseError::new(format!(
-                "'{}' is no version of TLS that prony speaks; write 1.2 or 1.3",
+                "'{}' is not a supported TLS version; write 1.2 or 1.3",
                 text.escape_debug()
             ))),
         }
@@ -189,7 +189,7 @@ impl FromStr for Resume {
             "off" => Ok(Self::Off),
             "session" => Ok(Self::Session),
             _ => Err(ParseError::new(format!(
-                "'{}' is no way to resume TLS sessions; write on, off or session",
+                "'{}' is not a way to resume TLS sessions; write on, off or session",
                 text.escape_debug()
             ))),
         }
@@ -215,22 +215,22 @@ impl fmt::Display for Resume {
     }
 }
 
-/// The number of the cipher suite of that name at IANA.
+/// The number of the cipher suite with this IANA name.
 pub(crate) fn suite_id(name: &str) -> Option<u16> {
     SUITES.iter().find(|s| s.0 == name).map(|s| s.2)
 }
 
-/// The numbers of all cipher suites, those that are preferred first.
+/// The numbers of all cipher suites, preferred ones first.
 pub(crate) fn suite_ids() -> impl Iterator<Item = u16> {
     SUITES.iter().map(|s| s.2)
 }
 
-/// The name at IANA of the cipher suite of that number.
+/// The IANA name of the cipher suite with this number.
 pub(crate) fn suite_name(id: u16) -> Option<&'static str> {
     SUITES.iter().find(|s| s.2 == id).map(|s| s.0)
 }
 
-/// The number of the group of that name at IANA.
+/// The number of the group with this IANA name.
 pub(crate) fn group_id(name: &str) -> Option<u16> {
     GROUPS.iter().find(|g| g.0 == name).map(|g| g.2)
 }

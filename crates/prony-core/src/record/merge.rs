@@ -90,7 +90,7 @@ impl Times {
 }
 
 /// What is added up when tallies are merged. Sums stop at the greatest value: counts may come from
-/// a file that somebody else wrote.
+/// a file of unknown origin.
 pub(super) trait Sum: Copy {
     fn plus(self, other: Self) -> Self;
 }

@@ -19,7 +19,7 @@ pub struct Messages {
     pub duplicates: u64,
     /// Replies that arrived after their request had timed out.
     pub late: u64,
-    /// Messages that are no reply to any request.
+    /// Messages that do not reply to any request.
     pub unexpected: u64,
     /// Sum of the absolute differences between each round trip and the one that the same worker
     /// ended before it.

@@ -214,7 +214,7 @@ pub struct Recorder {
     keeps: bool,
     /// How each success is processed.
     each: messages::PerSuccess,
-    /// When the first connection of a closed loop was ready, if connecting is no part of the
+    /// When the first connection of a closed loop was ready, if connecting is not part of the
     /// measurement; else `Nanos::MAX`.
     ready: Nanos,
 }
@@ -384,7 +384,7 @@ impl Recorder {
         }
     }
 
-    /// A complete reply has arrived; `fault` says why it is no success.
+    /// A complete reply has arrived; `fault` is the reason if it is not a success.
     #[inline(always)]
     pub fn replied(&mut self, stamps: &Stamps, reply: &Reply, fault: Option<Fault>) {
         if stamps.done > self.load_end {

@@ -48,7 +48,7 @@ pub struct SessionTally {
     pub lengths: BTreeMap<u64, u64>,
     /// Completed sessions, by the second of the run (since its epoch) in which they ended.
     pub per_second: BTreeMap<u64, u64>,
-    /// One for each of the plan's kinds of sessions, where it has several but not too many.
+    /// One for each of the plan's kinds of sessions, if it has several but not too many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<KindTally>,
 }
@@ -60,7 +60,7 @@ pub struct SessionTally {
 pub struct KindTally {
     /// Sessions that started.
     pub started: u64,
-    /// Sessions all of whose requests were answered as the plan expects.
+    /// Sessions in which every request got the expected reply.
     pub completed: u64,
     /// Sessions that ended otherwise.
     pub failed: u64,
@@ -154,7 +154,7 @@ impl Recorder {
         self
     }
 
-    /// A session of that kind is due since `intended`.
+    /// A session of this kind is due since `intended`.
     pub fn session_started(&mut self, kind: u32, intended: Nanos) {
         if let Some(sessions) = &mut self.section(intended).tally.sessions {
             sessions.started += 1;
@@ -174,7 +174,7 @@ impl Recorder {
         *sessions.lengths.entry(0).or_default() += n;
     }
 
-    /// A session of that kind has ended, with its numbers of replies and of opened connections.
+    /// A session of this kind has ended, with its numbers of replies and of opened connections.
     pub fn session_ended(
         &mut self,
         how: SessionEnd,
@@ -228,7 +228,7 @@ impl Recorder {
         self.section(intended).tally.names[name as usize].started += 1;
     }
 
-    /// A request with this name was answered; `fault` says why it is no success.
+    /// A request with this name has ended; `fault` is the reason if it is not a success.
     pub fn name_ended(&mut self, name: u32, stamps: Stamps, fault: Option<Fault>) {
         let name = &mut self.section(stamps.intended).tally.names[name as usize];
         if fault.is_some() {

@@ -1,4 +1,4 @@
-//! The parts of a reply that are kept while it arrives, for extracts and cookies.
+//! Collects the parts of a reply that extracts and cookies need, while it arrives.
 
 use std::ops::Range;
 
@@ -9,14 +9,14 @@ use crate::fault::Fault;
 use crate::units::Nanos;
 use crate::vars::{BODY_LIMIT, Body};
 
-/// The headers and the body of one reply, as far as its call wants them; used again for the next.
+/// The headers and the body of one reply, as far as its call needs them. Reused for the next reply.
 #[derive(Clone, Debug, Default)]
 pub struct Capture {
-    /// What was taken of headers, one behind the other.
+    /// The collected parts of headers, concatenated.
     bytes: Vec<u8>,
-    /// Which extractor of the call found which of them.
+    /// The index of an extractor of the call, and the part that it found.
     found: Vec<(usize, Range<usize>)>,
-    /// The values of Set-Cookie headers among them.
+    /// The values of Set-Cookie headers.
     set_cookies: Vec<Range<usize>>,
     /// The value of the Date header.
     date: Option<Range<usize>>,
@@ -53,7 +53,7 @@ impl Capture {
         }
     }
 
-    /// Whether cookies came that a jar may want.
+    /// Whether the reply set cookies.
     pub fn has_cookies(&self) -> bool {
         !self.set_cookies.is_empty()
     }
@@ -66,7 +66,7 @@ impl Capture {
         }
     }
 
-    /// Take the variables of the session out of a reply that is as expected.
+    /// Set the variables of the session from a successful reply.
     ///
     /// # Errors
     /// `ExtractMissing`: the reply lacks one that has no default. `ExtractTooLong`: its body is
@@ -117,7 +117,7 @@ impl Capture {
 
     fn keep(&mut self, value: &[u8]) -> Range<usize> {
         let start = self.bytes.len();
-        // A folded line has its line ends still.
+        // A folded header line still contains its line ends.
         let plain = |b: &u8| if matches!(b, b'\r' | b'\n') { b' ' } else { *b };
         self.bytes.extend(value.iter().map(plain));
         start..self.bytes.len()

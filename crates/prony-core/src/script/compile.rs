@@ -15,50 +15,51 @@ pub struct Script {
     seed: u64,
     cookies: Cookies,
     tables: Vec<Arc<Table>>,
-    /// The value that each variable has from the start of a session, if any.
+    /// The initial value of each variable in a session, if it has one.
     initial: Vec<Option<Template>>,
-    /// The plan's calls, and what is dynamic about each.
+    /// The plan's calls, and the dynamic parts of each.
     specs: Shared<CallSpec>,
     calls: Vec<Call>,
-    /// Requests of the longest session: what lies between the counters of two sessions.
+    /// The number of requests of the longest session: the difference between the counters of two
+    /// consecutive sessions.
     stride: u64,
 }
 
-/// A defect, and the part of the plan that has it.
+/// An error in the dynamic parts of a plan, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
-    /// Index into the plan's calls; `None`: it is no call's.
+    /// Index into the plan's calls; `None`: the error is not in a call.
     pub call: Option<usize>,
-    /// Which part.
+    /// The part that has the error.
     pub part: Part,
-    /// The byte of that part's text at which it shows, where that makes sense.
+    /// The position of the error in the text of that part, in bytes, if it has one.
     pub at: Option<usize>,
-    /// The defect, as a sentence without its full stop.
+    /// The error, as a sentence without its full stop.
     pub what: String,
 }
 
-/// A part of the plan that can have a defect.
+/// A part of the plan that can have an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The call as a whole.
     Call,
     /// Its path.
     Path,
-    /// The value of the header of that index.
+    /// The value of the header with this index.
     Header(usize),
     /// Its body.
     Body,
-    /// Its extract of that index.
+    /// Its extract with this index.
     Extract(usize),
-    /// The variable of that index in the plan's data.
+    /// The variable with this index in the plan's data.
     Variable(usize),
-    /// The table of that index in the plan's data.
+    /// The table with this index in the plan's data.
     Table(usize),
 }
 
 #[derive(Clone, Debug, Default)]
 struct Call {
-    /// Path, header values and body, where the call is a template.
+    /// Path, header values and body, if the call is a template.
     parts: Option<Box<[Template]>>,
     extractors: Box<[Extractor]>,
     headers: bool,
@@ -66,15 +67,15 @@ struct Call {
 }
 
 impl Script {
-    /// Take a plan apart. `None`: nothing about it is dynamic, and none of this is needed.
+    /// Compile a plan. `None`: it has no dynamic parts.
     ///
     /// # Errors
-    /// The first thing that is wrong. [`Plan::check`] asks for it, so a checked plan has none.
+    /// The first error. [`Plan::check`] reports it, so a checked plan has none.
     pub fn new(plan: &Plan) -> Result<Option<Self>, ScriptError> {
         Self::compile(plan).map_err(|mut all| all.swap_remove(0))
     }
 
-    /// All defects of the dynamic parts of a plan.
+    /// All errors in the dynamic parts of a plan.
     pub fn problems(plan: &Plan) -> Vec<ScriptError> {
         Self::compile(plan).err().unwrap_or_default()
     }
@@ -134,13 +135,13 @@ impl Script {
         self.cookies
     }
 
-    /// Whether the reply to a call is looked at header by header.
+    /// Whether the headers of the reply to a call are needed.
     #[inline]
     pub fn wants_headers(&self, call: u32) -> bool {
         self.has_cookies() || self.calls[call as usize].headers
     }
 
-    /// Whether the body of the reply to a call is kept until it is whole.
+    /// Whether the complete body of the reply to a call is needed.
     #[inline]
     pub fn wants_body(&self, call: u32) -> bool {
         self.calls[call as usize].body
@@ -152,8 +153,8 @@ impl Script {
         self.has_cookies() || self.calls[call as usize].parts.is_some()
     }
 
-    /// Session `session` (its number in the whole run, from 0) begins: it gets its rows and the
-    /// initial values of its variables.
+    /// Start session `session` (its number in the whole run, from 0): set its rows and the initial
+    /// values of its variables.
     pub fn begin(&self, session: u64, locals: &mut Locals) {
         locals.session = session;
         locals.rows.clear();
@@ -164,7 +165,7 @@ impl Script {
         for (index, template) in self.initial.iter().enumerate() {
             let Some(template) = template else { continue };
             value.clear();
-            // Drawn apart from those of the requests.
+            // Random fields here do not share draws with those of the requests.
             let moment = Moment { request: u64::MAX, ..self.moment(session, 0) };
             let source = Source { moment, tables: &self.tables, locals };
             if template.fill(source, &mut value, &mut scratch).is_ok() {
@@ -173,11 +174,12 @@ impl Script {
         }
     }
 
-    /// Fill in request `request` (its number in the session, from 0), which makes `call`. `jar`:
-    /// the cookies that it may send, and whether its connection is encrypted.
+    /// Fill in `call` for request `request` (its number in the session, from 0). `jar` has the
+    /// cookies that it may send, and whether its connection is encrypted.
     ///
     /// # Errors
-    /// A variable has no value, or a value cannot stand where it should. Nothing may be sent then.
+    /// A variable has no value, or a value is not allowed in its place. The request must not be
+    /// sent then.
     pub fn fill(
         &self,
         call: u32,
@@ -212,8 +214,8 @@ impl Script {
         Ok(())
     }
 
-    /// Where a reply's cookies come from. The path is filled in once more where it is a template:
-    /// `filled` is any.
+    /// The origin of the cookies in a reply. If the path is a template, it is filled in again;
+    /// `filled` is overwritten.
     pub fn origin<'a>(
         &'a self,
         call: u32,
@@ -267,7 +269,7 @@ impl std::fmt::Display for ScriptError {
     }
 }
 
-/// What templates may name. Names must be names, and mean one thing.
+/// The names that templates may use. They must be valid and unique.
 fn scope(plan: &Plan) -> Result<Scope, ScriptError> {
     let mut scope = Scope { environment: plan.data.environment.clone(), ..Scope::default() };
     let error = |call, part, what| ScriptError { call, part, at: None, what };
@@ -307,9 +309,9 @@ fn scope(plan: &Plan) -> Result<Scope, ScriptError> {
 fn bad_name(name: &str) -> Option<String> {
     if !is_name(name) {
         let name = name.escape_debug();
-        return Some(format!("'{name}' is no name; use letters, digits, '_' and '-'"));
+        return Some(format!("'{name}' is not a valid name; use letters, digits, '_' and '-'"));
     }
-    BUILT_IN.contains(&name).then(|| format!("the name '{name}' has a meaning of its own"))
+    BUILT_IN.contains(&name).then(|| format!("the name '{name}' is reserved"))
 }
 
 fn is_table(scope: &Scope, name: &str) -> Option<String> {
@@ -317,7 +319,7 @@ fn is_table(scope: &Scope, name: &str) -> Option<String> {
     taken.then(|| format!("'{name}' is the name of a table"))
 }
 
-/// The templates of the variables' initial values; each may name those before it.
+/// The templates of the variables' initial values; each may use earlier variables.
 fn initial(plan: &Plan, scope: &Scope) -> Result<Vec<Option<Template>>, ScriptError> {
     let mut draws = 0;
     let mut initial = vec![None; scope.variables.len()];
@@ -337,7 +339,7 @@ fn compile(spec: &CallSpec, scope: &Scope) -> Result<Call, ScriptError> {
     let error = |part, at, what| ScriptError { call: None, part, at, what };
     if spec.template {
         if spec.bare {
-            let what = "a request that is sent as it stands cannot be a template".to_owned();
+            let what = "a `bare` request cannot be a template".to_owned();
             return Err(error(Part::Call, None, what));
         }
         let mut draws = 0;
@@ -375,9 +377,8 @@ fn compile(spec: &CallSpec, scope: &Scope) -> Result<Call, ScriptError> {
     Ok(call)
 }
 
-/// Whether every variable has a value when a request first needs it: those that are extracted are
-/// there from the next burst on, or behind the request that leads a burst. Each request is told
-/// once.
+/// Check that every variable has a value before a request uses it. Extracted values are known from
+/// the next burst on, or after the leading request of a burst. Each request is reported once.
 fn check_order(
     sessions: &Sessions,
     calls: &[Call],
@@ -395,11 +396,11 @@ fn check_order(
                 }
                 let index = index as usize;
                 let Some(call) = calls.get(index) else { continue };
-                let told = problems.iter().any(|p| p.call == Some(index));
-                if let Some((part, variable)) = call.first_unknown(&known).filter(|_| !told) {
+                let reported = problems.iter().any(|p| p.call == Some(index));
+                if let Some((part, variable)) = call.first_unknown(&known).filter(|_| !reported) {
                     let what = format!(
-                        "'{}' has no value yet: no request of the session that is answered before \
-                         this one extracts it",
+                        "'{}' has no value yet: no earlier request of the session \
+                         extracts it",
                         scope.variables[variable]
                     );
                     problems.push(ScriptError { call: Some(index), part, at: None, what });
@@ -423,7 +424,7 @@ impl Call {
     }
 }
 
-/// Which part of a request the template of that index makes, of so many.
+/// The part of a request that the template with this index makes, of `parts` in total.
 fn part_of(index: usize, parts: usize) -> Part {
     match index {
         0 => Part::Path,
@@ -432,7 +433,7 @@ fn part_of(index: usize, parts: usize) -> Part {
     }
 }
 
-/// The first byte that cannot stand in that part of a request.
+/// The first byte that is not allowed in this part of a request.
 fn misfit(part: Part, text: &[u8]) -> Option<usize> {
     match part {
         Part::Path => text.iter().position(|&b| b <= b' ' || b == 0x7f),

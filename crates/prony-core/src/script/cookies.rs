@@ -1,39 +1,39 @@
-//! Cookies: RFC 6265's jar, and the simple one that sends everything everywhere.
+//! Cookie jars: that of RFC 6265, and a simple one that sends all cookies with all requests.
 //!
-//! The lines are read by the crate `cookie`. Its usual companion for jars reads the wall clock and
-//! walks its hash maps in random order, so the jar itself is here: it knows only the run's time,
-//! and an absolute date means the time from the reply's own `Date` on.
+//! The crate `cookie` parses the headers. `cookie_store`, the usual jar for it, reads the wall
+//! clock and iterates over hash maps in random order, so the jar is implemented here. It uses only
+//! the time of the run; an absolute date counts relative to the `Date` header of the reply.
 
 use cookie::Cookie;
 
 use crate::plan::Cookies;
 use crate::units::{Nanos, Span};
 
-/// The maximum number of cookies in a jar; a further one evicts the oldest.
+/// The maximum number of cookies in a jar; another one evicts the oldest.
 const MOST: usize = 180;
-/// A longer cookie (name and value, in bytes) is not taken. Browsers have both limits.
+/// A longer cookie (name and value, in bytes) is ignored. Browsers have both limits.
 const LONGEST: usize = 4096;
-/// An absolute date in a reply without `Date` has passed if it is before this one (2020-01-01, in
-/// seconds of the Unix epoch): such servers know no time and write dates that are long gone.
+/// In a reply without `Date`, an absolute date has passed if it is before this one (2020-01-01, in
+/// seconds of the Unix epoch): servers without a clock expire cookies with dates long past.
 const LONG_GONE: i64 = 1_577_836_800;
 
 /// The cookies of a session, or of several.
 #[derive(Clone, Debug, Default)]
 pub struct Jar {
-    /// Sent with every request, whatever its path and domain.
+    /// Whether cookies are sent with every request; path and domain are ignored.
     always: bool,
     /// In the order in which they are sent.
     kept: Vec<Kept>,
-    /// Counts the cookies that were ever taken.
+    /// The number of cookies that were ever stored.
     created: u64,
 }
 
-/// Where a request goes: who sets a cookie, and who gets it.
+/// The target of a request, which decides who may set a cookie and who gets it.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     /// The host, with or without a port.
     pub authority: &'a str,
-    /// The request's path; a query does not count.
+    /// The request's path; a query is ignored.
     pub path: &'a [u8],
     /// Whether the connection is encrypted.
     pub secure: bool,
@@ -70,8 +70,8 @@ impl Jar {
         self.kept.is_empty()
     }
 
-    /// Take in the value of a Set-Cookie header. `date` is the value of the reply's Date header.
-    /// What is no cookie, or not the origin's to set, is ignored, as the RFC wants it.
+    /// Store the cookie of a Set-Cookie header. `date` is the value of the reply's Date header. As
+    /// the RFC requires, malformed cookies and those for other hosts are ignored.
     pub fn set(&mut self, line: &[u8], origin: Origin<'_>, date: Option<&[u8]>, now: Nanos) {
         if self.always {
             self.set_always(line);
@@ -80,7 +80,7 @@ impl Jar {
         }
     }
 
-    /// Append the value of the Cookie header for a request; nothing where there is none.
+    /// Append the value of the Cookie header for a request; nothing if no cookie matches.
     pub fn write(&mut self, origin: Origin<'_>, now: Nanos, out: &mut Vec<u8>) {
         if self.kept.is_empty() {
             return;
@@ -99,8 +99,8 @@ impl Jar {
         }
     }
 
-    /// The text up to the first semicolon, whatever it says; a later one of the same name takes the
-    /// place of the first.
+    /// Store the text up to the first semicolon unchecked. A later cookie with the same name
+    /// replaces an earlier one.
     fn set_always(&mut self, line: &[u8]) {
         let pair = line.split(|&b| b == b';').next().unwrap_or(line).trim_ascii();
         if pair.is_empty() || pair.len() > LONGEST {
@@ -141,7 +141,8 @@ impl Jar {
         }
         self.created += 1;
         kept.created = self.created;
-        // RFC 6265, 5.4: longer paths first, then the older one. What is always sent has no path.
+        // RFC 6265, 5.4: longer paths first, then older cookies. In the simple jar, paths are
+        // empty.
         let at = self.kept.partition_point(|k| k.path.len() >= kept.path.len());
         self.kept.insert(at, kept);
     }
@@ -158,7 +159,8 @@ impl Kept {
     }
 }
 
-/// What a Set-Cookie line says, and whether it only takes a cookie away (RFC 6265, 5.3).
+/// The cookie of a Set-Cookie line, and whether it has expired already, so that it only removes one
+/// (RFC 6265, 5.3).
 fn read(line: &[u8], origin: Origin<'_>, date: Option<&[u8]>, now: Nanos) -> Option<(Kept, bool)> {
     let cookie = Cookie::parse(std::str::from_utf8(line).ok()?).ok()?;
     let (name, value) = cookie.name_value();
@@ -215,7 +217,7 @@ fn expiry(cookie: &Cookie<'_>, date: Option<&[u8]>, now: Nanos) -> Nanos {
     }
 }
 
-/// A date of HTTP, read as a cookie's, in seconds of the Unix epoch.
+/// Parse an HTTP date like that of a cookie. In seconds of the Unix epoch.
 fn seconds_of_date(date: &str) -> Option<i64> {
     let cookie = Cookie::parse(format!("d=; Expires={date}")).ok()?;
     cookie.expires_datetime().map(|time| time.unix_timestamp())
@@ -238,7 +240,7 @@ fn path_of(target: &[u8]) -> &[u8] {
     &target[..end]
 }
 
-/// RFC 6265, 5.1.3. A numeric address is its own domain only.
+/// RFC 6265, 5.1.3. A numeric address matches only itself.
 fn domain_matches(host: &str, domain: &str) -> bool {
     if host.eq_ignore_ascii_case(domain) {
         return true;
@@ -259,7 +261,7 @@ fn path_matches(request: &[u8], path: &[u8]) -> bool {
             || request.get(path.len()) == Some(&b'/'))
 }
 
-/// The path of a cookie that names none: the request's, up to its last slash.
+/// The default path of a cookie: that of the request, up to its last slash.
 fn default_path(path: &[u8]) -> &[u8] {
     match path.iter().rposition(|&b| b == b'/') {
         Some(last) if last > 0 && path[0] == b'/' => &path[..last],

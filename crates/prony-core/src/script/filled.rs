@@ -4,27 +4,27 @@
 #[derive(Clone, Debug, Default)]
 pub struct Filled {
     bytes: Vec<u8>,
-    /// Where the parts end: the path, each header value, the body. Empty: the request is as the
-    /// plan has it.
+    /// The ends of the parts: the path, each header value, the body. Empty: the request is sent as
+    /// in the plan.
     ends: Vec<usize>,
     /// The value of its Cookie header; empty: none.
     pub(super) cookies: Vec<u8>,
-    /// Any buffer.
+    /// A temporary buffer.
     pub(super) scratch: Vec<u8>,
 }
 
 impl Filled {
-    /// What is sent in place of the plan's path; `None`: the plan's.
+    /// The path to send instead of the plan's; `None`: the plan's.
     pub fn path(&self) -> Option<&[u8]> {
         self.part(0)
     }
 
-    /// What is sent in place of the plan's header value of that index; `None`: the plan's.
+    /// The value to send instead of that of the plan's header with this index; `None`: the plan's.
     pub fn header(&self, index: usize) -> Option<&[u8]> {
         if index + 2 < self.ends.len() { self.part(index + 1) } else { None }
     }
 
-    /// What is sent in place of the plan's body; `None`: the plan's.
+    /// The body to send instead of the plan's; `None`: the plan's.
     pub fn body(&self) -> Option<&[u8]> {
         self.part(self.ends.len().checked_sub(1)?)
     }
@@ -40,12 +40,12 @@ impl Filled {
         self.cookies.clear();
     }
 
-    /// The buffer to which the next part is appended, and any buffer.
+    /// The buffer to which the next part is appended, and a temporary buffer.
     pub(super) fn buffers(&mut self) -> (&mut Vec<u8>, &mut Vec<u8>) {
         (&mut self.bytes, &mut self.scratch)
     }
 
-    /// The part is whole; returns it.
+    /// Complete the current part. Returns it.
     pub(super) fn end_part(&mut self) -> &[u8] {
         let begin = self.ends.last().copied().unwrap_or(0);
         self.ends.push(self.bytes.len());

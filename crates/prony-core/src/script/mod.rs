@@ -1,10 +1,9 @@
-//! What makes the requests of a session differ from those of another. A plan says it with what is
-//! in [`vars`](crate::vars): templates, rows of tables, values taken from replies; and by cookies.
+//! The dynamic parts of sessions: templates, rows of tables and values extracted from replies (see
+//! [`vars`](crate::vars)), and cookies.
 //!
-//! A [`Script`] is made once from a valid plan. Each running session has its [`Locals`] and
-//! its [`Jar`]; they are used again when the session has ended. All that is random depends on the
-//! seed and on the numbers of session and request alone, so that the same plan sends the same bytes
-//! on any number of threads.
+//! A [`Script`] is compiled once from a valid plan. Each running session has its [`Locals`] and its
+//! [`Jar`], which are reused after the session has ended. Random values depend only on the seed and
+//! the numbers of session and request, so a plan sends the same bytes on any number of threads.
 
 mod capture;
 mod compile;

@@ -6,7 +6,7 @@ use crate::plan::tests::plan as any_plan;
 use crate::plan::{Burst, CallSpec, Cookies, Plan, SessionKind, Sessions, Think};
 use crate::units::Nanos;
 
-/// A plan of one kind of session that makes these calls, a burst each.
+/// A plan with one kind of session, which makes each of these calls in its own burst.
 fn plan(calls: Vec<CallSpec>) -> Plan {
     let burst = |i| Burst { calls: vec![i], lead: false, think: Think::None, repeat: 1 };
     let bursts = (0..calls.len() as u32).map(burst).collect();
@@ -52,7 +52,7 @@ fn text(part: Option<&[u8]>) -> &str {
 }
 
 #[test]
-fn a_request_is_filled_in_from_what_its_session_knows() {
+fn fills_in_requests_from_the_values_of_the_session() {
     let mut plan = plan(vec![
         template("/{{users.id}}?n={{counter}}", &[("X-A", "{{me}}"), ("X-B", "b")], "{{me}}!"),
         any_plan().calls[0].clone(),
@@ -72,10 +72,10 @@ fn a_request_is_filled_in_from_what_its_session_knows() {
         assert_eq!((text(filled.header(0)), text(filled.header(1))), (me.as_str(), "b"));
         assert_eq!((filled.header(2), text(filled.body())), (None, format!("{me}!").as_str()));
     }
-    // A static call is as the plan has it.
+    // A static call is sent as in the plan.
     assert_eq!(script.fill(1, 1, &locals, None, Nanos(0), &mut filled), Ok(()));
     assert_eq!((filled.path(), filled.header(0), filled.body()), (None, None, None));
-    // No line break gets out.
+    // Line breaks are never sent.
     script.begin(2, &mut locals);
     assert_eq!(script.fill(2, 2, &locals, None, Nanos(0), &mut filled), Err(Unsent::Unfit));
 }
@@ -118,7 +118,7 @@ fn values_that_would_break_the_request_are_never_sent() {
 }
 
 #[test]
-fn replies_give_variables() {
+fn extracts_variables_from_replies() {
     let calls = vec![
         extracting(&[
             extract("id", header("X-Id"), None),
@@ -150,7 +150,7 @@ fn replies_give_variables() {
     assert_eq!(text(filled.path()), "/42/ann/x");
     assert_eq!(reply(&[("X-Id", "a\r\n b")], &["no JSON"], &mut locals), Ok(()));
     assert_eq!(["a   b", "nobody", ""].map(Some), [0, 1, 2].map(|v| Some(text(locals.get(v)))));
-    // What is missing leaves no old value behind.
+    // A missing value removes the old one.
     assert_eq!(reply(&[], &["{}"], &mut locals), Err(Fault::ExtractMissing));
     assert_eq!(locals.get(0), None);
     let long = "x".repeat(BODY_LIMIT);
@@ -160,7 +160,7 @@ fn replies_give_variables() {
 }
 
 #[test]
-fn cookies_come_from_replies_and_go_with_requests() {
+fn sends_the_cookies_of_earlier_replies() {
     let mut plan = plan(vec![
         template("/{{session}}/in", &[], ""),
         any_plan().calls[0].clone(),
@@ -194,11 +194,14 @@ fn a_plan_without_anything_dynamic_needs_no_script() {
 }
 
 #[test]
-fn what_cannot_work_is_refused() {
+fn rejects_inconsistent_plans() {
     type Change = fn(&mut Plan);
     let cases: [(Change, &str); 15] = [
         (|p| p.sessions = None, "request 1: templates and extracts need sessions"),
-        (|p| p.calls[0].path = "/{{who}}".into(), "request 1: the path: at byte 4: 'who' is not"),
+        (
+            |p| p.calls[0].path = "/{{who}}".into(),
+            "request 1: the path: at byte 4: 'who' is unknown",
+        ),
         (
             |p| p.calls[0].headers.push(("X".into(), "{{".into())),
             "request 1: header 1: at byte 1: '{{' is not followed by '}}'",
@@ -212,14 +215,14 @@ fn what_cannot_work_is_refused() {
             |p| p.calls[0].headers.push(("X".into(), "{{session}}\n".into())),
             "request 1: the value of the header 'X' contains '\\n', which would break",
         ),
-        (|p| p.calls[0].bare = true, "request 1: a request that is sent as it stands cannot"),
+        (|p| p.calls[0].bare = true, "request 1: a `bare` request cannot be a template"),
         (
             |p| p.calls[1].extract[0].variable = "1a".into(),
-            "request 2: extract 1: '1a' is no name; use letters, digits, '_' and '-'",
+            "request 2: extract 1: '1a' is not a valid name; use letters, digits, '_' and '-'",
         ),
         (
             |p| p.calls[1].extract[0].variable = "session".into(),
-            "request 2: extract 1: the name 'session' has a meaning of its own",
+            "request 2: extract 1: the name 'session' is reserved",
         ),
         (
             |p| p.calls[1].extract[0].variable = "users".into(),
@@ -227,15 +230,15 @@ fn what_cannot_work_is_refused() {
         ),
         (
             |p| p.calls[1].extract[0].place = Place::Json("a".into()),
-            "request 2: extract 1: 'a' is no JSON pointer: write '/' before each key or index",
+            "request 2: extract 1: 'a' is not a JSON pointer: write '/' before each key or index",
         ),
         (
             |p| p.calls[0].path = "/{{v}}".into(),
-            "request 1: the path: 'v' has no value yet: no request of the session that is",
+            "request 1: the path: 'v' has no value yet: no earlier request",
         ),
         (
             |p| p.data.variables.push(("a".into(), "{{v}}".into())),
-            "variable 1: at byte 3: 'v' is not known",
+            "variable 1: at byte 3: 'v' is unknown",
         ),
         (|p| p.data.variables.push(("users".into(), "".into())), "variable 1: 'users' is the"),
         (|p| p.data.tables.push(users()), "table 2: there are two tables called 'users'"),
@@ -256,7 +259,7 @@ fn what_cannot_work_is_refused() {
 }
 
 #[test]
-fn a_value_is_known_only_when_its_reply_has_come() {
+fn a_value_is_known_only_after_its_reply() {
     let value = extract("v", header("X-V"), None);
     let calls = vec![extracting(&[value]), template("/{{v}}", &[], "")];
     let mut plan = plan(calls);

@@ -194,7 +194,7 @@ impl Reader {
             };
         };
         let Some(size) = data[..end].strip_suffix(b"\r").and_then(parse_chunk_line) else {
-            return refuse(400, "chunk size that is none\n");
+            return refuse(400, "malformed chunk size\n");
         };
         self.body = self.body.saturating_add(size);
         if self.body > max_body {
@@ -336,7 +336,7 @@ fn parse_request_line(line: &[u8]) -> Result<(Route, bool, bool), Refusal> {
         return Err(bad("request line is not METHOD TARGET VERSION\n"));
     };
     if method.is_empty() || !method.iter().all(|&b| is_token(b)) {
-        return Err(bad("method is no token\n"));
+        return Err(bad("method is not a token\n"));
     }
     let is_http10 = match version {
         b"HTTP/1.1" => false,
@@ -424,7 +424,7 @@ fn parse_field(line: &[u8]) -> Result<(&[u8], &[u8]), Refusal> {
     let colon = memchr(b':', line).ok_or_else(|| bad("header line without a colon\n"))?;
     let (name, value) = (&line[..colon], &line[colon + 1..]);
     if name.is_empty() || !name.iter().all(|&b| is_token(b)) {
-        return Err(bad("header name is no token\n"));
+        return Err(bad("header name is not a token\n"));
     }
     if value.iter().any(|&b| b != b'\t' && (b < b' ' || b == 0x7f)) {
         return Err(bad("header value with control characters\n"));
@@ -438,7 +438,7 @@ fn take_field(fields: &mut Fields, name: &[u8], value: &[u8]) -> Result<(), Refu
     } else if name.eq_ignore_ascii_case(b"content-length") {
         for part in value.split(|&b| b == b',') {
             let length = std::str::from_utf8(part.trim_ascii()).ok().and_then(number);
-            let length = length.ok_or_else(|| bad("Content-Length that is no number\n"))?;
+            let length = length.ok_or_else(|| bad("Content-Length is not a number\n"))?;
             if fields.length.is_some_and(|n| n != length) {
                 return Err(bad("two different Content-Lengths\n"));
             }

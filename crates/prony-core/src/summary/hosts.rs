@@ -73,7 +73,7 @@ pub struct Host {
     /// Its clock against that of the driver, where one measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockOffset>,
-    /// How it was lost, where it was.
+    /// How it was lost, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Loss>,
     /// Why its own figures cannot be defended: reasons of the verdict [`Verdict::ClientLimited`].

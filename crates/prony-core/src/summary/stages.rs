@@ -67,7 +67,7 @@ impl Stage {
     }
 }
 
-/// The rate plan, where arrivals follow it and it is no single constant rate.
+/// The rate plan, if arrivals follow it and it is not a single constant rate.
 fn staged(plan: &Plan) -> Option<&RatePlan> {
     match &plan.load {
         Load::Open { rate, arrivals: Arrivals::Fixed | Arrivals::Poisson, .. } => {

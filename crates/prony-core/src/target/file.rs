@@ -9,29 +9,29 @@ use crate::units::ParseError;
 pub struct UrlEntry {
     /// The line of its URL, from 1.
     pub line: usize,
-    /// The method, where the line names one.
+    /// The method, if the line has one.
     pub method: Option<String>,
     /// The URL.
     pub url: Url,
     /// Its own headers, in order.
     pub headers: Vec<(String, String)>,
-    /// The file in which its body is, as written.
+    /// The file with its body, as written.
     pub body_file: Option<String>,
 }
 
-/// Words that are rather a method without its URL than a host.
+/// Words that are taken for a method without a URL, not for a host.
 const METHODS: [&str; 9] =
     ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"];
 
-/// The requests of a URL file: a line is `URL` or `METHOD URL`; the lines after it may be headers
-/// (`Name: value`) and one `@FILE` with the body, up to the next URL or blank line. Lines that
-/// begin with `#` and blank lines are passed over.
+/// Parse a URL file: a line is `URL` or `METHOD URL`. The lines after it may be headers (`Name:
+/// value`) and one `@FILE` with the body, up to the next URL or blank line. Blank lines and lines
+/// that start with `#` are ignored.
 ///
-/// Behind a bare `URL`, a header needs a space behind its colon, because `localhost:8080` is a URL
-/// too.
+/// After a `URL` without a method, a header needs a space after its colon, because `localhost:8080`
+/// is a URL too.
 ///
 /// # Errors
-/// The first line that is none of these, or that there is no URL at all.
+/// The first malformed line, or a file without URLs.
 pub fn parse_url_file(text: &str) -> Result<Vec<UrlEntry>, ParseError> {
     let mut entries: Vec<UrlEntry> = Vec::new();
     // Whether a header or body may follow.
@@ -54,7 +54,7 @@ pub fn parse_url_file(text: &str) -> Result<Vec<UrlEntry>, ParseError> {
         open = true;
     }
     if entries.is_empty() {
-        return Err(ParseError::new("there is no URL in the file; write one a line"));
+        return Err(ParseError::new("the file has no URLs; write one per line"));
     }
     Ok(entries)
 }
@@ -63,19 +63,19 @@ fn parse_target(line: &str, number: usize) -> Result<UrlEntry, ParseError> {
     let (method, url) = match line.split_once([' ', '\t']) {
         _ if line.starts_with('@') => {
             return Err(ParseError::new(
-                "a body file (@FILE) belongs right behind its URL, and none stands there",
+                "a body file (@FILE) must follow its URL, and there is none before it",
             ));
         }
         Some((name, _)) if name.ends_with(':') => {
             return Err(ParseError::new(
-                "a header belongs right behind its URL, and none stands there",
+                "a header must follow its URL, and there is none before it",
             ));
         }
-        // A URL with a space in it, about which the URL's parser has the right sentence.
+        // A URL that contains a space; the URL parser reports it.
         Some((url, _)) if url.contains("://") => (None, line),
         Some((method, url)) => (Some(method), url.trim_start()),
         None if METHODS.contains(&line) => {
-            return Err(ParseError::new(format!("the URL behind {line} is missing")));
+            return Err(ParseError::new(format!("the URL after {line} is missing")));
         }
         None => (None, line),
     };
@@ -83,7 +83,7 @@ fn parse_target(line: &str, number: usize) -> Result<UrlEntry, ParseError> {
         check_method(method).map_err(ParseError::new)?;
         if !is_method(method) {
             return Err(ParseError::new(format!(
-                "'{method}' is no method; write it in capitals, as in GET http://host/path"
+                "'{method}' is not a method; write it in capitals, as in GET http://host/path"
             )));
         }
     }
@@ -98,10 +98,10 @@ fn parse_target(line: &str, number: usize) -> Result<UrlEntry, ParseError> {
 
 fn add_body(entry: &mut UrlEntry, file: &str) -> Result<(), ParseError> {
     if file.is_empty() {
-        return Err(ParseError::new("the body file's name behind '@' is missing"));
+        return Err(ParseError::new("the name of the body file after '@' is missing"));
     }
     if entry.body_file.is_some() {
-        return Err(ParseError::new("the request already has a body file; leave one out"));
+        return Err(ParseError::new("the request already has a body file; omit one of them"));
     }
     entry.body_file = Some(file.to_owned());
     Ok(())

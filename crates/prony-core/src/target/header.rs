@@ -1,12 +1,11 @@
-//! Validation of methods and header lines. Nothing that could end a line early is sent.
+//! Validates methods and header lines, so that nothing is sent that would end a line early.
 
 use crate::units::ParseError;
 
-/// A header as people write it: `Name: value`. Spaces around the value are dropped; the rest is
-/// verbatim.
+/// Parse a header `Name: value`. Spaces around the value are removed; the rest is verbatim.
 ///
 /// # Errors
-/// No colon, a name that is none, a value with a control character.
+/// No colon, an invalid name, a value with a control character.
 pub fn parse_header(text: &str) -> Result<(String, String), ParseError> {
     let Some((name, value)) = text.split_once(':') else {
         return Err(ParseError::new("this is not a header: it has no colon; write 'Name: value'"));
@@ -19,13 +18,13 @@ pub fn parse_header(text: &str) -> Result<(String, String), ParseError> {
 /// Check the name and value of a header.
 ///
 /// # Errors
-/// A name that is no token (RFC 9110, 5.6.2), a value with a control character other than a tab.
+/// A name that is not a token (RFC 9110, 5.6.2), a value with a control character other than a tab.
 pub fn check_header(name: &str, value: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("a header's name is missing; write 'Name: value'".into());
     }
     if let Some((at, c)) = name.char_indices().find(|&(_, c)| !is_token(c)) {
-        // What follows may belong to a value, which may be a secret.
+        // The rest may belong to a value, which may be a secret.
         let place = if at > 0 {
             format!("contains {c:?} after '{}'", &name[..at])
         } else {
@@ -46,7 +45,7 @@ pub fn check_header(name: &str, value: &str) -> Result<(), String> {
 /// Check a method.
 ///
 /// # Errors
-/// A text that is no token (RFC 9110, 5.6.2).
+/// A text that is not a token (RFC 9110, 5.6.2).
 pub fn check_method(method: &str) -> Result<(), String> {
     if method.is_empty() {
         return Err("the method is missing; write GET, POST or the like".into());

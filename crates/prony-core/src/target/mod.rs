@@ -1,4 +1,4 @@
-//! Where requests go: scheme, host, port, path; verbatim, never normalized.
+//! The targets of requests: scheme, host, port, path; verbatim, never normalized.
 
 mod file;
 mod header;
@@ -10,8 +10,7 @@ pub use file::{UrlEntry, parse_url_file};
 pub use header::{check_header, check_method, parse_header};
 pub use url::Url;
 
-/// Something a connection can be opened to. Names are resolved by the driver's side, before the
-/// run.
+/// The remote end of a connection. Names are resolved outside this crate, before the run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Endpoint {
@@ -27,31 +26,31 @@ pub enum Endpoint {
         /// Its path.
         path: String,
     },
-    /// A host and a port, over something else than TCP.
+    /// A host and a port, over a transport other than TCP.
     Inet {
-        /// Over what.
+        /// The transport.
         over: Carrier,
         /// Name or literal address.
         host: String,
         /// Port.
         port: u16,
     },
-    /// A Unix domain socket that keeps the boundaries of messages (`SOCK_SEQPACKET`).
+    /// A Unix domain socket that preserves message boundaries (`SOCK_SEQPACKET`).
     UnixSeqpacket {
         /// Its path.
         path: String,
     },
     /// TLS over one of the others.
     Tls {
-        /// The name (or address, without brackets) for which the server must have a certificate,
-        /// and which it is told (SNI) where it is a name.
+        /// The name (or address, without brackets) that the server's certificate must have. A name
+        /// is also sent as SNI.
         name: String,
-        /// What the connection is opened to; not TLS again.
+        /// The endpoint of the socket; not TLS again.
         over: Box<Self>,
     },
 }
 
-/// What carries messages between two hosts, other than TCP.
+/// A transport between two hosts, other than TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Carrier {
@@ -66,7 +65,7 @@ pub enum Carrier {
 }
 
 impl Endpoint {
-    /// Whether each message arrives as it was sent, never two in one or one in two.
+    /// Whether message boundaries are preserved.
     pub fn keeps_boundaries(&self) -> bool {
         match self {
             Self::Inet { over, .. } => *over != Carrier::Mptcp,
@@ -96,7 +95,7 @@ impl Endpoint {
         }
     }
 
-    /// The same endpoint with TLS, for that name.
+    /// This endpoint with TLS, with this server name.
     pub fn secured(self, name: &str) -> Self {
         Self::Tls { name: name.to_owned(), over: Box::new(self) }
     }

@@ -107,25 +107,25 @@ fn url_errors() {
         expect![[r#"
             '' is not a URL to load: it is empty; write http://host:port/path
             'https://' is not a URL to load: its host is missing; write http://host:port/path
-            'ftp://h/' is not a URL to load: the scheme 'ftp' is not known here; use http:// or https://
+            'ftp://h/' is not a URL to load: the scheme 'ftp' is not supported; use http:// or https://
             'http://' is not a URL to load: its host is missing; write http://host:port/path
             'http:///x' is not a URL to load: its host is missing; write http://host:port/path
             '/x' is not a URL to load: its host is missing; write http://host:port/path
             ':80' is not a URL to load: its host is missing; write http://host:port/path
-            'http://h:/' is not a URL to load: the port behind ':' is missing
-            'http://h:0/' is not a URL to load: '0' is no port; ports are numbers from 1 to 65535
-            'http://h:65536/' is not a URL to load: '65536' is no port; ports are numbers from 1 to 65535
-            'http://h:(hidden)/' is not a URL to load: the port behind ':' is no number from 1 to 65535
-            'http://h:(hidden)/' is not a URL to load: the port behind ':' is no number from 1 to 65535
+            'http://h:/' is not a URL to load: the port after ':' is missing
+            'http://h:0/' is not a URL to load: '0' is not a port; ports are numbers from 1 to 65535
+            'http://h:65536/' is not a URL to load: '65536' is not a port; ports are numbers from 1 to 65535
+            'http://h:(hidden)/' is not a URL to load: the port after ':' is not a number from 1 to 65535
+            'http://h:(hidden)/' is not a URL to load: the port after ':' is not a number from 1 to 65535
             'http://h/a...' is not a URL to load: it contains ' ' at character 11; write it as %20
             'http://h/a...' is not a URL to load: it contains '\t' at character 11; write it as %09
             'http://h/...' is not a URL to load: it contains '\r' at character 10; write it as %0D
-            'http://h/...' is not a URL to load: a fragment ('#...') is never sent; leave it out, or write '#' as %23
-            'http://:(hidden)/' is not a URL to load: an IPv6 address stands in brackets, as in http://[::1]:8080/
-            'http://[::1/' is not a URL to load: the ']' behind its IPv6 address is missing
+            'http://h/...' is not a URL to load: a fragment ('#...') is never sent; omit it, or write '#' as %23
+            'http://:(hidden)/' is not a URL to load: an IPv6 address needs brackets, as in http://[::1]:8080/
+            'http://[::1/' is not a URL to load: the ']' after its IPv6 address is missing
             'http://[::1]80/' is not a URL to load: '80' stands between host and path
-            'http://[::g]/' is not a URL to load: '::g' is no IPv6 address
-            'http://[fe80::1%]/' is not a URL to load: '' is no network interface
+            'http://[::g]/' is not a URL to load: '::g' is not an IPv6 address
+            'http://[fe80::1%]/' is not a URL to load: '' is not the name of a network interface
             'http://höst/' is not a URL to load: write its host in its ASCII form (xn--...)
             'http://h,g/' is not a URL to load: its host contains ','
             'http://h\\x/' is not a URL to load: its host contains '\'
@@ -177,7 +177,7 @@ fn a_plain_list_is_a_url_file() {
 }
 
 #[test]
-fn methods_headers_and_bodies_belong_to_their_url() {
+fn url_files_have_methods_headers_and_bodies() {
     let text = "\
 GET http://a/
 X-One: 1
@@ -238,20 +238,20 @@ fn url_file_errors() {
         ],
         parse_url_file,
         expect![[r#"
-            there is no URL in the file; write one a line
-            there is no URL in the file; write one a line
+            the file has no URLs; write one per line
+            the file has no URLs; write one per line
             line 2: 'https:///b/' is not a URL to load: its host is missing; write http://host:port/path
             line 1: 'http://a/...' is not a URL to load: it contains ' ' at character 10; write it as %20
-            line 1: 'get' is no method; write it in capitals, as in GET http://host/path
+            line 1: 'get' is not a method; write it in capitals, as in GET http://host/path
             line 1: the method 'G(T' contains '('; write GET, POST or the like
-            line 1: the URL behind GET is missing
-            line 1: the URL behind GET is missing
-            line 1: a header belongs right behind its URL, and none stands there
-            line 1: a body file (@FILE) belongs right behind its URL, and none stands there
-            line 3: a header belongs right behind its URL, and none stands there
-            line 3: a body file (@FILE) belongs right behind its URL, and none stands there
-            line 2: the body file's name behind '@' is missing
-            line 3: the request already has a body file; leave one out
+            line 1: the URL after GET is missing
+            line 1: the URL after GET is missing
+            line 1: a header must follow its URL, and there is none before it
+            line 1: a body file (@FILE) must follow its URL, and there is none before it
+            line 3: a header must follow its URL, and there is none before it
+            line 3: a body file (@FILE) must follow its URL, and there is none before it
+            line 2: the name of the body file after '@' is missing
+            line 3: the request already has a body file; omit one of them
             line 2: the value of the header 'A' contains '\u{1}', which would break the request
             line 1: 'http://a/...' is not a URL to load: it contains ' ' at character 10; write it as %20
         "#]],
@@ -260,7 +260,7 @@ fn url_file_errors() {
 
 proptest! {
     #[test]
-    fn whatever_is_read_as_a_url_can_be_sent(text in any_near("http:/@[]1%25?#a.-é \t")) {
+    fn parsed_urls_can_be_sent(text in any_near("http:/@[]1%25?#a.-é \t")) {
         for text in [text.clone(), format!("http://{text}"), format!("http://h{text}")] {
             let Ok(url) = Url::parse(&text) else { continue };
             prop_assert!(url.path.starts_with('/') && url.port > 0 && !url.host.is_empty());
@@ -273,7 +273,7 @@ proptest! {
     }
 
     #[test]
-    fn headers_cannot_break_out(text in any_near("Aa:- \t\r\n\0é")) {
+    fn parsed_headers_have_no_line_breaks(text in any_near("Aa:- \t\r\n\0é")) {
         if let Ok((name, value)) = parse_header(&text) {
             prop_assert_eq!(check_header(&name, &value), Ok(()));
             prop_assert!(!(name + &value).contains(['\r', '\n', '\0']));

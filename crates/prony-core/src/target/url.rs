@@ -8,24 +8,24 @@ use super::Endpoint;
 use crate::secret::{Secret, quoted_url};
 use crate::units::ParseError;
 
-/// Where a request goes.
+/// A URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// Whether the connection uses TLS (`https`).
     pub tls: bool,
     /// Name or address, without brackets; an IPv6 address may have a zone (`fe80::1%eth0`).
     pub host: String,
-    /// Port; where none is given, 80, or 443 if the connection is secured.
+    /// Port; 80 by default, or 443 with TLS.
     pub port: u16,
-    /// Path and query, verbatim; `/` where there is none.
+    /// Path and query, verbatim; `/` by default.
     pub path: String,
-    /// User name and password (empty where there is none) in front of the host, percent-decoded.
+    /// User name and password (may be empty) before the host, percent-decoded.
     pub user: Option<(String, Secret)>,
 }
 
 impl Url {
-    /// `http://[user[:password]@]host[:port][/path][?query]`, or the same with `https`; without a
-    /// scheme it is `http`.
+    /// Parse `http://[user[:password]@]host[:port][/path][?query]`, or the same with `https`. The
+    /// default scheme is `http`.
     ///
     /// # Errors
     /// Other schemes, no host, a bad port, spaces and control characters, and fragments, which are
@@ -66,7 +66,7 @@ impl FromStr for Url {
     }
 }
 
-/// As it can be read back, except for user and password, which reports must not show.
+/// The URL without user and password, which reports must not show.
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls { "https" } else { "http" };
@@ -95,7 +95,7 @@ fn parse(text: &str) -> Result<Url, String> {
     }
     let (tls, rest) = strip_scheme(text)?;
     if rest.contains('#') {
-        return Err("a fragment ('#...') is never sent; leave it out, or write '#' as %23".into());
+        return Err("a fragment ('#...') is never sent; omit it, or write '#' as %23".into());
     }
     let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(authority_end);
@@ -117,7 +117,7 @@ fn default_port(tls: bool) -> u16 {
     if tls { 443 } else { 80 }
 }
 
-/// Whether the scheme is `https`, and what follows it; all where there is no scheme.
+/// Whether the scheme is `https`, and the text after it.
 fn strip_scheme(text: &str) -> Result<(bool, &str), String> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return Ok((false, text));
@@ -129,21 +129,21 @@ fn strip_scheme(text: &str) -> Result<(bool, &str), String> {
     match scheme.to_ascii_lowercase().as_str() {
         "http" => Ok((false, rest)),
         "https" => Ok((true, rest)),
-        _ => Err(format!("the scheme '{scheme}' is not known here; use http:// or https://")),
+        _ => Err(format!("the scheme '{scheme}' is not supported; use http:// or https://")),
     }
 }
 
 fn parse_host_port(text: &str) -> Result<(String, Option<u16>), String> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let Some((host, port)) = rest.split_once(']') else {
-            return Err("the ']' behind its IPv6 address is missing".into());
+            return Err("the ']' after its IPv6 address is missing".into());
         };
         (parse_ipv6(host)?, port)
     } else {
         let at = text.find(':').unwrap_or(text.len());
         let (host, port) = text.split_at(at);
         if port.matches(':').count() > 1 {
-            return Err("an IPv6 address stands in brackets, as in http://[::1]:8080/".into());
+            return Err("an IPv6 address needs brackets, as in http://[::1]:8080/".into());
         }
         check_host(host)?;
         (host.to_owned(), port)
@@ -151,7 +151,7 @@ fn parse_host_port(text: &str) -> Result<(String, Option<u16>), String> {
     let number = match port.strip_prefix(':') {
         None if port.is_empty() => return Ok((host, None)),
         None => return Err(format!("'{port}' stands between host and path")),
-        Some("") => return Err("the port behind ':' is missing".into()),
+        Some("") => return Err("the port after ':' is missing".into()),
         Some(number) => number,
     };
     let is_number = number.bytes().all(|b| b.is_ascii_digit());
@@ -159,25 +159,25 @@ fn parse_host_port(text: &str) -> Result<(String, Option<u16>), String> {
         Ok(port) if is_number && port != 0 => Ok((host, Some(port))),
         // Anything else may be a password in front of an unescaped '/'.
         _ if is_number && number.len() <= 5 => {
-            Err(format!("'{number}' is no port; ports are numbers from 1 to 65535"))
+            Err(format!("'{number}' is not a port; ports are numbers from 1 to 65535"))
         }
-        _ => Err("the port behind ':' is no number from 1 to 65535".into()),
+        _ => Err("the port after ':' is not a number from 1 to 65535".into()),
     }
 }
 
-/// An address, or address and zone; the `%25` with which a URL writes the zone's `%` becomes `%`.
+/// An address, or address and zone. A zone's `%`, which a URL may encode as `%25`, becomes `%`.
 fn parse_ipv6(text: &str) -> Result<String, String> {
     let (address, zone) = match text.split_once('%') {
         Some((address, zone)) => (address, Some(zone.strip_prefix("25").unwrap_or(zone))),
         None => (text, None),
     };
     if address.parse::<Ipv6Addr>().is_err() {
-        return Err(format!("'{address}' is no IPv6 address"));
+        return Err(format!("'{address}' is not an IPv6 address"));
     }
     match zone {
         None => Ok(address.into()),
         Some(zone) if is_name(zone) => Ok(format!("{address}%{zone}")),
-        Some(zone) => Err(format!("'{zone}' is no network interface")),
+        Some(zone) => Err(format!("'{zone}' is not the name of a network interface")),
     }
 }
 

@@ -14,9 +14,9 @@ pub const BODY_LIMIT: usize = 1 << 20;
 pub struct Extract {
     /// The variable's name.
     pub variable: String,
-    /// Where the value is.
+    /// The place of the value in the reply.
     pub place: Place,
-    /// The value where the reply has none; without it the request has failed then.
+    /// The value to use if the reply has none; without a default, the request fails then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
 }
@@ -25,30 +25,30 @@ pub struct Extract {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
-    /// The first header of that name, or the first one that the expression matches.
+    /// The first header with this name, or the first one that the expression matches.
     Header {
         /// Its name, in any case.
         name: String,
-        /// What is taken of the value: the first group, or the whole match where there is none.
+        /// The part of the value to extract: the first group, or the whole match without groups.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         regex: Option<String>,
     },
-    /// The first match of an expression in the body: its first group, or the whole where there is
-    /// none.
+    /// The first match of an expression in the body: its first group, or the whole match without
+    /// groups.
     Regex(String),
-    /// A JSON pointer (RFC 6901) into the body. Strings come without quotes, `null` counts as
-    /// missing.
+    /// A JSON pointer (RFC 6901) into the body. Strings are extracted without quotes; `null` counts
+    /// as missing.
     Json(String),
-    /// What stands in the body between the first occurrence of one text and the next of another.
+    /// The text in the body between the first occurrence of one text and the next of another.
     Between(String, String),
 }
 
 /// Why an extract is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExtractError {
-    /// The expression is none; in a few words, on one line.
+    /// An invalid expression: the reason, on one line.
     Regex(String),
-    /// A JSON pointer is empty or begins with `/`.
+    /// An invalid JSON pointer: not empty, and without a leading `/`.
     Pointer(String),
     /// A malformed header name.
     Header(String),
@@ -59,14 +59,14 @@ pub enum ExtractError {
 impl std::fmt::Display for ExtractError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Regex(why) => write!(f, "the regular expression is none: {why}"),
+            Self::Regex(why) => write!(f, "invalid regular expression: {why}"),
             Self::Pointer(text) => write!(
                 f,
-                "'{}' is no JSON pointer: write '/' before each key or index, as in '/items/0/id'",
+                "'{}' is not a JSON pointer: write '/' before each key or index, as in '/items/0/id'",
                 text.escape_debug()
             ),
             Self::Header(why) => write!(f, "{why}"),
-            Self::Delimiter => write!(f, "the texts around the value may not be empty"),
+            Self::Delimiter => write!(f, "the texts around the value must not be empty"),
         }
     }
 }
@@ -171,8 +171,7 @@ fn expression(text: &str) -> Result<Regex, ExtractError> {
     let config = Regex::config().utf8_empty(false);
     let syntax = syntax::Config::new().utf8(false);
     Regex::builder().configure(config).syntax(syntax).build(text).map_err(|error| {
-        // The message on the syntax shows the expression over several lines; its last one says what
-        // is wrong.
+        // A syntax error has several lines, which show the expression; the last one has the reason.
         let text = error.syntax_error().map_or_else(|| error.to_string(), ToString::to_string);
         let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
         ExtractError::Regex(last.trim().trim_start_matches("error: ").to_owned())
@@ -262,16 +261,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_extract_is_refused_in_one_line() {
+    fn rejects_invalid_extracts_with_one_line() {
         for (place, what) in [
-            (Place::Regex("a(b".into()), "the regular expression is none: unclosed group"),
+            (Place::Regex("a(b".into()), "invalid regular expression: unclosed group"),
             (
                 Place::Json("a/b".into()),
-                "'a/b' is no JSON pointer: write '/' before each key or index, as in '/items/0/id'",
+                "'a/b' is not a JSON pointer: write '/' before each key or index, as in '/items/0/id'",
             ),
             (
                 Place::Between("a".into(), String::new()),
-                "the texts around the value may not be empty",
+                "the texts around the value must not be empty",
             ),
             (
                 Place::Header { name: "a b".into(), regex: None },

@@ -22,7 +22,7 @@ pub(super) fn parse(name: &str) -> Result<Filter, String> {
         "base64" => Ok(Filter::Base64),
         "path" => Ok(Filter::Path),
         _ => Err(format!(
-            "'{}' is not known behind a '|'; there are: url, json, base64, path",
+            "'{}' is not a known filter; use url, json, base64 or path",
             name.escape_debug()
         )),
     }
@@ -38,7 +38,7 @@ impl Filter {
                 out.resize(start + value.len().div_ceil(3) * 4, 0);
                 base64::engine::general_purpose::STANDARD
                     .encode_slice(value, &mut out[start..])
-                    .expect("the room was made for it");
+                    .expect("the buffer has this length");
             }
             Self::Path => path(value, out),
         }
@@ -77,7 +77,7 @@ fn json(value: &[u8], out: &mut Vec<u8>) {
 
 fn path(value: &[u8], out: &mut Vec<u8>) {
     let rest = value.windows(3).position(|w| w == b"://").map(|at| &value[at + 3..]);
-    // Only a scheme may stand before it: no path of its own, no query.
+    // Only a scheme may precede it, neither a path nor a query.
     let scheme = value.iter().take_while(|b| b.is_ascii_alphanumeric() || b"+-.".contains(b));
     let rest = match rest {
         Some(rest) if scheme.count() + 3 + rest.len() == value.len() => rest,
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_encoded_for_where_they_go() {
+    fn filters_encode_values() {
         for (name, value, encoded) in [
             ("url", "a b&c=d/ü~", "a%20b%26c%3Dd%2F%C3%BC~"),
             ("url", "", ""),
@@ -128,10 +128,10 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_filter_is_refused_with_those_there_are() {
+    fn an_unknown_filter_is_refused_with_the_known_ones() {
         assert_eq!(
             parse("html"),
-            Err("'html' is not known behind a '|'; there are: url, json, base64, path".into())
+            Err("'html' is not a known filter; use url, json, base64 or path".into())
         );
     }
 }

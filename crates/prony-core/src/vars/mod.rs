@@ -1,6 +1,5 @@
-//! Where the parts of a request that vary come from: templates with their fields, rows of tables,
-//! values taken from replies. Data and their evaluation; what a plan does with them is in
-//! [`script`](crate::script).
+//! The sources of the variable parts of a request: templates with fields, rows of tables, values
+//! extracted from replies. [`script`](crate::script) uses them for the sessions of a plan.
 
 mod extract;
 mod filter;
@@ -20,7 +19,7 @@ use std::sync::Arc;
 pub enum Unsent {
     /// A variable has no value.
     NoValue,
-    /// A value has a line break, or another character that cannot stand where it should.
+    /// A value has a line break, or another character that is not allowed in its place.
     Unfit,
 }
 
@@ -29,16 +28,16 @@ pub enum Unsent {
 pub struct Locals {
     /// Its number in the whole run, from 0.
     pub(crate) session: u64,
-    /// Which row of each table is its own.
+    /// Its row in each table.
     pub(crate) rows: Vec<u32>,
-    /// The values of its variables; those without are marked so that their memory is kept.
+    /// The values of its variables, and whether they are set; unset ones keep their memory.
     pub(crate) values: Vec<(bool, Vec<u8>)>,
 }
 
 /// The inputs of a field: the request, the tables, the session.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// Which request is being filled in.
+    /// The request to fill in.
     pub moment: Moment,
     /// The tables of the plan.
     pub tables: &'a [Arc<Table>],
@@ -78,8 +77,8 @@ impl Source<'_> {
     }
 }
 
-/// Whether it can be the name of a variable or a table: a letter or `_`, then letters, digits, `_`
-/// and `-`.
+/// Whether a text can be the name of a variable or a table: a letter or `_`, then letters, digits,
+/// `_` and `-`.
 pub fn is_name(text: &str) -> bool {
     let inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(inside)

@@ -12,9 +12,9 @@ use crate::rng::{self, Stream};
 pub(super) enum Draw {
     /// A whole number, both bounds included.
     Int(i64, i64),
-    /// So many hexadecimal digits.
+    /// Hexadecimal digits: their number.
     Hex(u32),
-    /// So many letters and digits.
+    /// Letters and digits: their number.
     Text(u32),
     /// A random UUID (RFC 9562, version 4).
     Uuid,
@@ -22,10 +22,10 @@ pub(super) enum Draw {
     Pick(Vec<String>),
 }
 
-/// Longer random texts are refused: nobody types such a number on purpose.
+/// The maximum length of a random text. Larger numbers are refused as typing errors.
 const LONGEST: u32 = 1 << 20;
 
-/// The draw that a field's words name, the first of which begins with `random`.
+/// Parse the words of a field, the first of which starts with `random`.
 pub(super) fn parse(words: &[&str]) -> Result<Draw, String> {
     match words {
         ["random.int", low, high] => {
@@ -45,15 +45,15 @@ pub(super) fn parse(words: &[&str]) -> Result<Draw, String> {
         ["random.text", length] => Ok(Draw::Text(length_of(length)?)),
         ["random.text", ..] => Err("write 'random.text LENGTH'".into()),
         ["random.uuid"] => Ok(Draw::Uuid),
-        ["random.uuid", ..] => Err("'random.uuid' has nothing behind it".into()),
+        ["random.uuid", ..] => Err("'random.uuid' takes no arguments".into()),
         ["random.pick", first, rest @ ..] => {
             let word = |w: &&str| quoted(w).unwrap_or(w).to_owned();
             Ok(Draw::Pick(std::iter::once(first).chain(rest).map(word).collect()))
         }
         ["random.pick"] => Err("write 'random.pick A B ...'".into()),
         _ => Err(format!(
-            "'{}' is not known; there are: random.int LOW HIGH, random.hex DIGITS, random.text \
-             LENGTH, random.uuid, random.pick A B ...",
+            "'{}' is unknown; the random fields are: random.int LOW HIGH, random.hex DIGITS, \
+             random.text LENGTH, random.uuid, random.pick A B ...",
             words.first().map_or("", |w| w).escape_debug()
         )),
     }
@@ -63,7 +63,7 @@ fn length_of(text: &str) -> Result<u32, String> {
     text.parse()
         .ok()
         .filter(|n| (1..=LONGEST).contains(n))
-        .ok_or_else(|| format!("'{}' is no length from 1 to {LONGEST}", text.escape_debug()))
+        .ok_or_else(|| format!("'{}' is not a length from 1 to {LONGEST}", text.escape_debug()))
 }
 
 impl Draw {
@@ -108,7 +108,7 @@ fn hex(digits: u32, word: impl Fn(u64) -> u64, out: &mut Vec<u8>) {
 
 fn letters(length: u32, word: impl Fn(u64) -> u64, out: &mut Vec<u8>) {
     const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    // Six characters use 36 bits of each word: what is left keeps the bias below 2^-28.
+    // Six characters use 36 bits of each word; the remaining bits keep the bias below 2^-28.
     for i in 0..length {
         let left = word(u64::from(i / 6)) / 62_u64.pow(i % 6);
         out.push(ALPHABET[(left % 62) as usize]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_keep_to_their_form_and_reach_all_of_it() {
+    fn draws_have_the_right_form_and_cover_their_range() {
         let of =
             |words: &[&str]| -> Vec<String> { (0..2000).map(|s| drawn(words, s, 1, 0)).collect() };
         let numbers = of(&["random.int", "-3", "6"]);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn each_session_request_and_field_draws_for_itself() {
+    fn draws_differ_by_session_request_and_field() {
         let of = |s, r, f| drawn(&["random.hex", "16"], s, r, f);
         let mut draws = vec![];
         for s in 0..10 {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_draws_are_frozen() {
+    fn draws_stay_the_same_across_versions() {
         let text: Vec<_> = [
             &["random.int", "1", "100"][..],
             &["random.hex", "20"],
@@ -198,16 +198,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_draw_is_refused() {
+    fn rejects_malformed_random_fields() {
         for (words, what) in [
             (&["random.int", "1"][..], "write 'random.int LOW HIGH'"),
             (&["random.int", "1", "x"], "'x' is not a whole number"),
             (&["random.int", "2", "1"], "the bounds 2 and 1 are swapped"),
             (&["random.hex"], "write 'random.hex DIGITS'"),
-            (&["random.hex", "0"], "'0' is no length from 1 to 1048576"),
-            (&["random.text", "1048577"], "'1048577' is no length from 1 to 1048576"),
+            (&["random.hex", "0"], "'0' is not a length from 1 to 1048576"),
+            (&["random.text", "1048577"], "'1048577' is not a length from 1 to 1048576"),
             (&["random.text", "a", "b"], "write 'random.text LENGTH'"),
-            (&["random.uuid", "4"], "'random.uuid' has nothing behind it"),
+            (&["random.uuid", "4"], "'random.uuid' takes no arguments"),
             (&["random.pick"], "write 'random.pick A B ...'"),
         ] {
             assert_eq!(parse(words), Err(what.to_owned()), "{words:?}");

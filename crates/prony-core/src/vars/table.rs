@@ -1,10 +1,10 @@
-//! Tables of values from CSV files. Each session uses one row of each.
+//! Tables of values from CSV files. Each session uses one row of each table.
 
 use serde::{Deserialize, Serialize};
 
 use crate::rng::{self, Stream};
 
-/// A table, in one piece of memory. Never without rows or columns.
+/// A table in contiguous memory, with at least one row and one column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Plain", into = "Plain")]
 pub struct Table {
@@ -13,7 +13,7 @@ pub struct Table {
     columns: Vec<String>,
     /// All cells, concatenated.
     text: String,
-    /// Where each cell ends in it.
+    /// The position in `text` at which each cell ends.
     ends: Vec<u32>,
 }
 
@@ -21,10 +21,10 @@ pub struct Table {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PickRow {
-    /// Session k has row k, over and over.
+    /// Session k has row k modulo their number.
     #[default]
     InTurn,
-    /// By the seed and the session's number alone, each with the same probability.
+    /// At random with equal probabilities; depends only on the seed and the session's number.
     Random,
 }
 
@@ -37,7 +37,7 @@ pub enum TableError {
     NoRows,
     /// Two columns have this name.
     SameName(String),
-    /// A row (from 0) has so many cells.
+    /// A row (from 0) does not have one cell per column.
     Uneven {
         /// The row.
         row: usize,
@@ -62,7 +62,7 @@ impl std::fmt::Display for TableError {
     }
 }
 
-/// A table as it is written.
+/// A table in its serialized form.
 #[derive(Serialize, Deserialize)]
 struct Plain {
     name: String,
@@ -76,7 +76,7 @@ impl Table {
     /// An empty table to be filled by [`Table::push`].
     ///
     /// # Errors
-    /// No columns, or two of one name.
+    /// No columns, or two with the same name.
     pub fn new(name: &str, pick: PickRow, columns: Vec<String>) -> Result<Self, TableError> {
         if columns.is_empty() {
             return Err(TableError::NoColumns);
@@ -91,7 +91,7 @@ impl Table {
     /// Append a row.
     ///
     /// # Errors
-    /// Not one cell for each column; more text than 4 GiB, or more rows than 2^32.
+    /// A number of cells that is not that of the columns; more than 4 GiB of text or 2^32 rows.
     pub fn push<'a>(&mut self, row: impl IntoIterator<Item = &'a str>) -> Result<(), TableError> {
         let before = self.ends.len();
         for cell in row {
@@ -129,14 +129,14 @@ impl Table {
     /// A cell, rows and columns counted from 0.
     ///
     /// # Panics
-    /// Where there is none.
+    /// If the table has no such cell.
     pub fn cell(&self, row: u32, column: usize) -> &str {
         let index = row as usize * self.columns.len() + column;
         let begin = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.text[begin as usize..self.ends[index] as usize]
     }
 
-    /// The same table with `text` in each cell of its only row: nothing of what was in it.
+    /// A table with the same columns and one row, which has `text` in each cell.
     pub fn hidden(&self, text: &str) -> Self {
         let columns = self.columns.clone();
         let mut table =
@@ -145,7 +145,7 @@ impl Table {
         table
     }
 
-    /// The same table with so many of its rows, the first ones; at least one.
+    /// A copy of the table with its first `rows` rows, at least one.
     pub fn first_rows(&self, rows: u32) -> Self {
         let cells = self.columns.len() * (rows.max(1) as usize).min(self.rows());
         let ends = self.ends[..cells].to_vec();
@@ -154,8 +154,8 @@ impl Table {
         Self { name, pick: self.pick, columns, text, ends }
     }
 
-    /// The row of session `session` (its number in the run, from 0); `index` is the table's in the
-    /// plan.
+    /// The row of session `session` (its number in the run, from 0). `index` is the index of the
+    /// table in the plan.
     pub(crate) fn row_of(&self, session: u64, index: usize, seed: u64) -> u32 {
         let rows = self.rows() as u64;
         let row = match self.pick {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_where_they_were_put() {
+    fn returns_the_cells_that_were_added() {
         let t = users(PickRow::InTurn);
         assert_eq!((t.rows(), t.cell(0, 0), t.cell(0, 1)), (3, "ann", "a@x"));
         assert_eq!(
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_in_turn_or_by_chance() {
+    fn rows_are_picked_in_turn_or_at_random() {
         let in_turn = users(PickRow::InTurn);
         let rows: Vec<_> = (0..7).map(|s| in_turn.row_of(s, 0, 1)).collect();
         assert_eq!(rows, [0, 1, 2, 0, 1, 2, 0]);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_refused() {
+    fn rejects_malformed_tables() {
         let new = |columns: &[&str]| {
             let columns = columns.iter().map(|c| (*c).to_owned()).collect();
             Table::new("t", PickRow::InTurn, columns)

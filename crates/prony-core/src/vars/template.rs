@@ -1,7 +1,8 @@
 //! Text with fields: `/users/{{users.id}}?token={{token | url}}`.
 //!
-//! A field stands between `{{` and `}}`. Of more than two braces in a row the inner ones make the
-//! field, so that JSON needs no escapes; a quoted text is itself, so `{{"{{"}}` is two braces.
+//! A field is enclosed in `{{` and `}}`. Of more than two braces in a row, the inner ones enclose
+//! the field, so that JSON needs no escapes. Quoted text in a field stands for itself, so
+//! `{{"{{"}}` is two braces.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,13 +36,13 @@ pub struct Template {
 /// Why a template is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
-    /// The byte of the template at which it shows.
+    /// The position of the error in the template, in bytes.
     pub at: usize,
-    /// The defect, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub what: String,
 }
 
-/// Which request is being filled in.
+/// Identifies the request to fill in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// The seed of the run.
@@ -73,21 +74,20 @@ enum What {
     Session,
     Request,
     Counter,
-    /// A draw, and which of its request it is.
+    /// A draw, and its index among those of the request.
     Random(Draw, u64),
 }
 
 impl Template {
-    /// Whether a text has fields at all.
+    /// Whether a text has fields.
     pub fn has_fields(text: &[u8]) -> bool {
         text.windows(2).any(|pair| pair == b"{{")
     }
 
-    /// Take a text apart. `draws` counts the random fields of a request, which draw each for
-    /// themselves.
+    /// Parse a text. `draws` counts the random fields of a request, which draw independently.
     ///
     /// # Errors
-    /// A field that does not end, or names what `scope` does not know.
+    /// A field without an end, or with a name that is not in `scope`.
     pub fn parse(text: &[u8], scope: &Scope, draws: &mut u64) -> Result<Self, TemplateError> {
         let mut template = Self { text: text.to_vec(), pieces: Vec::new() };
         let mut at = 0;
@@ -99,7 +99,7 @@ impl Template {
                 return Err(error(open, "'{{' is not followed by '}}'".into()));
             };
             let field = std::str::from_utf8(&text[inner..inner + end])
-                .map_err(|_| error(open, "the field is not text in UTF-8".into()))?;
+                .map_err(|_| error(open, "the field is not UTF-8 text".into()))?;
             let begins = inner + field.len() - field.trim_start().len();
             let piece =
                 parse_field(field.trim(), scope, draws).map_err(|what| error(begins, what))?;
@@ -110,7 +110,7 @@ impl Template {
         Ok(template)
     }
 
-    /// The names of the environment variables that the fields of a text ask for.
+    /// The names of the environment variables in the fields of a text.
     pub fn environment(text: &[u8]) -> Vec<String> {
         let (mut names, mut at) = (Vec::new(), 0);
         while let Some(inner) = opening(text, at).map(|open| open + 2) {
@@ -123,7 +123,7 @@ impl Template {
         names
     }
 
-    /// What stands between its fields, and where.
+    /// The texts between its fields, and their positions.
     pub(crate) fn literals(&self) -> impl Iterator<Item = (usize, &[u8])> + '_ {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Text(range) => Some((range.start, &self.text[range.clone()])),
@@ -131,7 +131,7 @@ impl Template {
         })
     }
 
-    /// Which variables it names, by their index.
+    /// The indices of the variables in its fields.
     pub fn variables(&self) -> impl Iterator<Item = usize> + '_ {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Field(What::Variable(index), _) => Some(*index),
@@ -139,7 +139,7 @@ impl Template {
         })
     }
 
-    /// Append the text with its fields filled in. `scratch` is any buffer.
+    /// Append the text with its fields filled in to `out`. `scratch` is overwritten.
     ///
     /// # Errors
     /// A variable has no value.
@@ -167,8 +167,8 @@ impl Template {
         Ok(())
     }
 
-    /// The text for a session that has row 0 of a table `users` with two columns, and perhaps a
-    /// value for the first variable: for the fuzz target.
+    /// For the fuzz target: the text for a session with row 0 of a table `users` with two columns,
+    /// and a value of the first variable, if given.
     pub(crate) fn sample(&self, seed: u64, value: Option<&[u8]>) -> Result<Vec<u8>, Unsent> {
         let columns = vec!["id".to_owned(), "first name".to_owned()];
         let mut table = Table::new("users", PickRow::InTurn, columns).expect("columns");
@@ -211,14 +211,14 @@ impl What {
     }
 }
 
-/// Where the next field opens, from `at` on.
+/// The position of the next `{{` that starts a field, at or after `at`.
 fn opening(text: &[u8], at: usize) -> Option<usize> {
     let open = at + text[at..].windows(2).position(|pair| pair == b"{{")?;
     let more = text[open + 2..].iter().take_while(|&&b| b == b'{').count();
     Some(open + more)
 }
 
-/// How long the field is that begins here: up to the first `}}` outside quotes.
+/// The length of the field at the start of a text: up to the first `}}` outside quotes.
 fn closing(text: &[u8]) -> Option<usize> {
     let mut quote = None;
     for (i, &byte) in text.iter().enumerate() {
@@ -243,7 +243,7 @@ fn parse_field(field: &str, scope: &Scope, draws: &mut u64) -> Result<Piece, Str
 
 fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result<What, String> {
     if value.is_empty() {
-        return Err(format!("the field is empty; {}", scope.known()));
+        return Err(format!("the field is empty; {}", scope.known_names()));
     }
     if let Some(text) = quoted(value) {
         return Ok(What::Quoted(text.to_owned()));
@@ -261,7 +261,7 @@ fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result<What, Stri
         return match found {
             Some((_, value)) => Ok(What::Environment(value.clone())),
             None => Err(format!(
-                "the environment variable '{}' is not set to a text in UTF-8",
+                "the environment variable '{}' is not set, or not to UTF-8 text",
                 name.escape_debug()
             )),
         };
@@ -283,7 +283,7 @@ fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result<What, Stri
         "session" => Ok(What::Session),
         "request" => Ok(What::Request),
         "counter" => Ok(What::Counter),
-        _ => Err(format!("'{}' is not known; {}", value.escape_debug(), scope.known())),
+        _ => Err(format!("'{}' is unknown; {}", value.escape_debug(), scope.known_names())),
     }
 }
 
@@ -294,8 +294,8 @@ fn environment_name(value: &str) -> Option<&str> {
 }
 
 impl Scope {
-    /// The names that there are, for a message.
-    fn known(&self) -> String {
+    /// The known names, for a message.
+    fn known_names(&self) -> String {
         let mut names = self.variables.clone();
         for (table, columns) in &self.tables {
             names.extend(columns.iter().map(|column| format!("{table}.{column}")));
@@ -307,11 +307,11 @@ impl Scope {
         names.extend(["session", "request", "counter", "random.int LOW HIGH"].map(str::to_owned));
         names.extend(["random.hex DIGITS", "random.text LENGTH"].map(str::to_owned));
         names.extend(["random.uuid", "random.pick A B ...", "env NAME"].map(str::to_owned));
-        format!("there are: {}", names.join(", "))
+        format!("known names: {}", names.join(", "))
     }
 }
 
-/// The text in quotes, if it is a quoted text and nothing else.
+/// The text without its quotes, if all of it is one quoted text.
 pub(super) fn quoted(text: &str) -> Option<&str> {
     ['"', '\''].into_iter().find_map(|quote| {
         let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
@@ -319,7 +319,7 @@ pub(super) fn quoted(text: &str) -> Option<&str> {
     })
 }
 
-/// The parts between separators outside quotes; blanks in a row separate once.
+/// Split a text at separators outside quotes. Consecutive blanks count as one separator.
 fn split(text: &str, separator: char) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut quote) = (0, None);

@@ -6,13 +6,13 @@ use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 
-/// A server that proves to be `h` by a certificate that is its own root.
+/// A server with the name `h` and a self-signed certificate.
 pub(crate) struct Identity {
     pub(crate) pem: String,
     pub(crate) config: ServerConfig,
 }
 
-/// A new one; `change` may make its certificate a worse one.
+/// Create one; `change` can make its certificate invalid.
 pub(crate) fn identity(change: impl FnOnce(&mut CertificateParams)) -> Identity {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(vec!["h".into()]).expect("a name");

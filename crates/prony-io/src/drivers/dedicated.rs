@@ -226,7 +226,7 @@ impl Session<'_> {
         Flow::Break(())
     }
 
-    /// Carry out the machine's actions.
+    /// Execute the machine's actions.
     fn act(&mut self, m: &mut dyn Machine, now: Nanos) -> Flow {
         let mut flow = Flow::Continue(());
         while let Some(action) = m.poll_action() {

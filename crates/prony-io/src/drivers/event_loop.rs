@@ -235,7 +235,7 @@ pub(crate) trait Backend {
         Flow::Continue(())
     }
 
-    /// Carry out the machine's actions. `fresh`: a connection, and the time just read for it, which
+    /// Execute the machine's actions. `fresh`: a connection, and the time just read for it, which
     /// is also the time of its first write.
     #[inline]
     fn act(&mut self, m: &mut dyn Machine, fresh: Option<(ConnId, Nanos)>) -> Flow {

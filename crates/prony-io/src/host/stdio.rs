@@ -1,7 +1,7 @@
 //! Whether the process was started with a standard output.
 //!
 //! The Rust runtime opens `/dev/null` for closed standard descriptors before `main`, so that no
-//! other file gets their numbers. After that, writing a report that nobody can read succeeds. So
+//! other file gets their numbers. After that, writing the report to that file succeeds. So
 //! this module checks the descriptor before the runtime starts.
 
 use std::sync::atomic::{AtomicBool, Ordering};

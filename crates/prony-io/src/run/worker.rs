@@ -162,7 +162,7 @@ fn run_over<P: proto::Carrier<Conn: Send> + Send>(
             }
         },
         Some(&mut |now| {
-            // The wait for the agreed start is no part of the run.
+            // The wait for the agreed start is not part of the run.
             if now == Nanos::ZERO {
                 accounts = Accounts::read();
             }

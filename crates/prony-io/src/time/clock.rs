@@ -20,11 +20,11 @@ impl Clock {
         Self { epoch: monotonic() + lead.as_nanos() }
     }
 
-    /// A clock whose epoch is that moment of `CLOCK_REALTIME`, in nanoseconds since 1970. It is
+    /// A clock whose epoch is this instant of `CLOCK_REALTIME`, in nanoseconds since 1970. It is
     /// translated here, once: a later step of that clock moves nothing.
     ///
     /// # Errors
-    /// The moment has passed, that long ago.
+    /// The instant has passed, this long ago.
     pub fn starting_at(unix_ns: u64) -> Result<Self, Span> {
         let before = monotonic();
         let wall = realtime();

@@ -434,7 +434,7 @@ fn reasons(page: &mut Page, t: &Tally, detail: Detail) {
     }
 }
 
-/// Errors of connections without a request in flight: they are no failed requests.
+/// Errors of connections without a request in flight, which do not count as failed requests.
 fn stray(t: &Tally, f: Fault) -> String {
     match t.stray[f as usize] {
         0 => String::new(),

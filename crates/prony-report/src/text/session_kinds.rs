@@ -12,7 +12,7 @@ const CELL: usize = 10;
 /// The quantiles with a column.
 const SHOWN: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)];
 
-/// The sessions of each kind, by its name or its number in the plan. Empty where the plan has one
+/// The sessions of each kind, by its name or its number in the plan. Empty if the plan has one
 /// kind only.
 pub(crate) fn session_kinds<'a>(plan: &Plan, tally: &'a Tally) -> Vec<(String, &'a KindTally)> {
     let (Some(plan), Some(tally)) = (&plan.sessions, &tally.sessions) else { return Vec::new() };
@@ -23,7 +23,7 @@ pub(crate) fn session_kinds<'a>(plan: &Plan, tally: &'a Tally) -> Vec<(String, &
     names.zip(&tally.kinds).collect()
 }
 
-/// At most so many kinds: those with the most sessions.
+/// The maximum number of kinds; those with the most sessions are shown.
 pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     let mut rows = session_kinds(&summary.plan, &summary.main);
     if rows.is_empty() {

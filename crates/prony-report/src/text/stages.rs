@@ -10,7 +10,7 @@ use super::units;
 /// Columns of a cell, its gap included.
 const CELL: usize = 9;
 
-/// At most so many lines.
+/// The maximum number of lines.
 pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     let stages = summary.stages();
     if stages.is_empty() {

@@ -103,7 +103,7 @@ fn row(f: &Figures) -> String {
 }
 
 /// The wider half of the 95 % confidence interval of each figure in the row above, and whether
-/// autocorrelation left one without. `None` where no figure has an interval.
+/// autocorrelation left one without. `None` if no figure has an interval.
 fn bars(tally: &Tally, f: &Figures) -> Option<(String, bool)> {
     let confidence = Confidence::of(tally);
     let mut correlated = false;

@@ -255,7 +255,7 @@ fn expected(expect: &Expect) -> String {
     parts
 }
 
-/// The TLS settings; empty where no connection uses TLS.
+/// The TLS settings; empty if no connection uses TLS.
 fn secured(summary: &Summary) -> Vec<String> {
     let plan = &summary.plan;
     let names: Vec<&str> = plan.endpoints.iter().filter_map(Endpoint::tls_name).collect();

@@ -1,4 +1,4 @@
-//! The reports of the shares of one run, merged into the report of the whole.
+//! Merges the reports of the shares of one run into the report of the whole run.
 
 pub mod fuzzing;
 #[cfg(test)]
@@ -18,10 +18,10 @@ use ring::digest;
 use crate::error::Error;
 use crate::run;
 
-/// Shards that a sentence names; of more it gives the number.
+/// The maximum number of shards that a sentence lists; of the others, it gives the number.
 const NAMED_MAX: usize = 8;
 
-/// What the report of a share says of its run. `whole` is the plan before it was split.
+/// The facts about the whole run in the report of a share. `whole` is the plan before the split.
 pub fn part_of(whole: &Plan, start_at_unix: Option<f64>) -> Part {
     Part {
         format: PART_FORMAT,
@@ -32,7 +32,7 @@ pub fn part_of(whole: &Plan, start_at_unix: Option<f64>) -> Part {
     }
 }
 
-/// This host's name, as it calls itself.
+/// The name of this host.
 pub fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
@@ -42,7 +42,7 @@ pub fn host_name() -> String {
 /// Share `shard` of a plan.
 ///
 /// # Errors
-/// The plan cannot be split into that many.
+/// The plan cannot be split into this number of shares.
 pub fn share(whole: &Plan, shard: Shard) -> Result<Plan, Error> {
     if shard.index >= shard.of {
         let (index, of) = (shard.index, shard.of);
@@ -63,8 +63,8 @@ pub fn share(whole: &Plan, shard: Shard) -> Result<Plan, Error> {
     Ok(whole.shard(shard.index, shard.of))
 }
 
-/// SHA-256 of the plan, in hexadecimal digits. What reports hide is left out, so that a report does
-/// not help to guess it; the lengths of bodies are in.
+/// The SHA-256 of the plan, in hexadecimal digits. It does not cover what reports hide, so that a
+/// report does not help to guess it, but it covers the lengths of bodies.
 fn plan_digest(whole: &Plan) -> String {
     let lengths: Vec<usize> = whole.calls.iter().map(|call| call.body.len()).collect();
     let text = serde_json::to_vec(&(whole.hidden(), lengths)).expect("a plan can be written");
@@ -72,11 +72,11 @@ fn plan_digest(whole: &Plan) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Merge the reports of the shares of one run, each under its name (mostly that of its file).
+/// Merge the reports of the shares of one run, each with its name (usually that of its file).
 /// `partial`: shards may be missing.
 ///
 /// # Errors
-/// They are not reports of the shares of one run, each once.
+/// They are not the reports of different shares of one run.
 pub fn merge(mut parts: Vec<(String, Summary)>, partial: bool) -> Result<Summary, Error> {
     let refused = |why: String| Err(Error::Argument(why));
     for (name, summary) in &parts {
@@ -112,7 +112,7 @@ pub fn merge(mut parts: Vec<(String, Summary)>, partial: bool) -> Result<Summary
     joined(parts, missing)
 }
 
-/// The first few shards, and how many more there are.
+/// The first shards, and the number of the others.
 fn named(missing: &[u32], of: u32) -> String {
     let shown = missing.iter().take(NAMED_MAX).map(|&index| Shard { index, of }.shown());
     let shown: Vec<String> = shown.collect();
@@ -122,7 +122,7 @@ fn named(missing: &[u32], of: u32) -> String {
     }
 }
 
-/// Whether that is the report of a share.
+/// Check that this is the report of a share.
 fn check_part(name: &str, summary: &Summary) -> Result<(), Error> {
     let Shard { index, of } = summary.plan.shard;
     let why = match &summary.run.part {
@@ -138,7 +138,7 @@ fn check_part(name: &str, summary: &Summary) -> Result<(), Error> {
     Err(Error::Argument(format!("{name} cannot be merged: {why}")))
 }
 
-/// Whether both are shares of one run.
+/// Check that both are shares of one run.
 fn check_same(a: &str, first: &Summary, b: &str, other: &Summary) -> Result<(), Error> {
     let differs = |what: &str, one: &str, two: &str| {
         Err(Error::Argument(format!(
@@ -174,7 +174,7 @@ fn check_same(a: &str, first: &Summary, b: &str, other: &Summary) -> Result<(), 
     Ok(())
 }
 
-/// The whole, of shares that belong together.
+/// Merge shares that belong together.
 fn joined(parts: Vec<(String, Summary)>, missing: Vec<u32>) -> Result<Summary, Error> {
     let names = host_names(&parts);
     let hosts = names.iter().zip(&parts).map(|(name, (_, part))| Host::of(name.clone(), part));
@@ -213,8 +213,7 @@ fn add(all: &mut Option<Tally>, part: Tally) {
     }
 }
 
-/// The plan of all shares. The limits of a machine may have lowered the limit of connections of its
-/// own: the lowest counts.
+/// The plan of all shares. If machines have lowered the connection limit, the lowest one is used.
 fn whole_plan(parts: &[(String, Summary)]) -> Plan {
     let mut plan = parts[0].1.plan.clone();
     plan.shard = Shard::WHOLE;
@@ -228,7 +227,7 @@ fn whole_plan(parts: &[(String, Summary)]) -> Plan {
     plan
 }
 
-/// The hosts' names, each once: those that occur twice with their shard.
+/// The unique names of the hosts. Names that occur twice get their shard appended.
 fn host_names(parts: &[(String, Summary)]) -> Vec<String> {
     let name = |part: &Summary| part.run.part.as_ref().map_or("", |p| &p.host).to_owned();
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
@@ -242,7 +241,7 @@ fn host_names(parts: &[(String, Summary)]) -> Vec<String> {
     parts.iter().map(unique).collect()
 }
 
-/// The circumstances of all, as those of one run.
+/// The facts about the runs of all shares, as those of one run.
 fn whole_run(names: &[String], parts: &[(String, Summary)], hosts: Hosts) -> RunInfo {
     let runs = || parts.iter().map(|(_, part)| &part.run);
     let first = &parts[0].1.run;
@@ -271,7 +270,7 @@ fn whole_run(names: &[String], parts: &[(String, Summary)], hosts: Hosts) -> Run
     }
 }
 
-/// The addresses of each endpoint that any host used.
+/// The addresses that any host used, for each endpoint.
 fn addresses(parts: &[(String, Summary)]) -> Vec<Vec<String>> {
     let mut all: Vec<Vec<String>> = Vec::new();
     for (_, part) in parts {
@@ -301,7 +300,8 @@ fn pressure(a: CpuPressure, b: CpuPressure) -> CpuPressure {
     }
 }
 
-/// The notes of all: those that every share has once, the others with the names of their hosts.
+/// The notes of all shares: those that every share has once, the others with the names of their
+/// hosts.
 fn notes(names: &[String], parts: &[(String, Summary)]) -> Vec<String> {
     let mut all: Vec<(&String, Vec<&str>)> = Vec::new();
     for (name, (_, part)) in names.iter().zip(parts) {
@@ -312,9 +312,9 @@ fn notes(names: &[String], parts: &[(String, Summary)]) -> Vec<String> {
             }
         }
     }
-    let told = |(note, hosts): (&String, Vec<&str>)| match hosts.len() {
+    let reported = |(note, hosts): (&String, Vec<&str>)| match hosts.len() {
         n if n >= parts.len() => note.clone(),
         _ => format!("{}: {note}", hosts.join(", ")),
     };
-    all.into_iter().map(told).collect()
+    all.into_iter().map(reported).collect()
 }

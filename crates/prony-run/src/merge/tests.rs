@@ -42,7 +42,7 @@ const PLANS: [&str; 5] = [
 ];
 
 #[test]
-fn merged_shards_are_the_report_of_one_process_to_the_byte() {
+fn merged_shards_equal_the_report_of_one_process() {
     for (seed, text) in (1_u64..).zip(PLANS.iter().cycle().take(10)) {
         let mut whole = run::with_names(plan(text));
         whole.seed = seed;
@@ -149,7 +149,7 @@ fn missing_shards_make_the_run_partial() {
 }
 
 #[test]
-fn one_saturated_host_limits_the_whole_by_its_name() {
+fn names_the_saturated_host_that_limits_the_run() {
     let mut parts = four();
     for (i, (_, part)) in parts.iter_mut().enumerate() {
         part.run.part.as_mut().unwrap().host = format!("web{i}");
@@ -173,7 +173,7 @@ fn one_saturated_host_limits_the_whole_by_its_name() {
 }
 
 #[test]
-fn hosts_of_one_name_are_told_apart_and_notes_name_their_hosts() {
+fn hosts_with_the_same_name_get_their_shard_and_notes_their_hosts() {
     let mut parts = four();
     for (i, (_, part)) in parts.iter_mut().enumerate() {
         part.run.part.as_mut().unwrap().host = if i == 3 { "b".into() } else { "a".into() };
@@ -190,7 +190,7 @@ fn hosts_of_one_name_are_told_apart_and_notes_name_their_hosts() {
 }
 
 #[test]
-fn plans_are_split_only_as_far_as_their_connections_go() {
+fn each_share_needs_a_connection() {
     let whole = plan("url = 'http://h/'\nconnections = 3\nrequests = 9");
     let shard = |index, of| share(&whole, Shard { index, of });
     assert_eq!(shard(2, 3).unwrap().shard, Shard { index: 2, of: 3 });
@@ -203,7 +203,7 @@ fn plans_are_split_only_as_far_as_their_connections_go() {
 }
 
 #[test]
-fn digests_are_of_the_plan_without_its_secrets() {
+fn digests_exclude_secrets() {
     let digest = |text: &str| part_of(&plan(text), None).plan_digest;
     let of = |path: &str, body: &str, token: &str| {
         digest(&format!(

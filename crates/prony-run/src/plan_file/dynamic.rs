@@ -17,8 +17,8 @@ use super::words::{ROWS, word};
 use crate::builder::Targets;
 
 const TABLE: &str = "[data.NAME] with file = \"FILE.csv\", or with columns and rows";
-const EXTRACT: &str = "{ variable = { header = ... }, ... }; in place of header also regex, json or \
-                       between";
+const EXTRACT: &str = "{ variable = { header = ... }, ... }; or regex, json or between \
+                       instead of header";
 
 /// Whether a request without the key `templates` is a template.
 pub(super) fn looks_like_template(call: &CallSpec) -> bool {
@@ -62,7 +62,7 @@ impl<'a> Requests<'a> {
             if let Some(value) = item.scalar() {
                 data.variables.push((name.to_owned(), value.into_owned()));
             } else {
-                item.wrong_type(&mut self.problems, "a text");
+                item.wrong_type(&mut self.problems, "a string");
             }
         }
         data
@@ -271,14 +271,14 @@ impl<'a> Requests<'a> {
         is_valid.then_some(table)
     }
 
-    /// Reads an array of texts; numbers are kept as written.
+    /// Reads an array of strings; numbers are kept as written.
     fn texts(&mut self, item: Item<'a>) -> Option<Vec<String>> {
-        let parts: Vec<_> = item.list(&mut self.problems, "an array of texts")?.collect();
+        let parts: Vec<_> = item.list(&mut self.problems, "an array of strings")?.collect();
         let mut texts = Vec::with_capacity(parts.len());
         for part in &parts {
             match part.scalar() {
                 Some(text) => texts.push(text.into_owned()),
-                None => part.wrong_type(&mut self.problems, "a text"),
+                None => part.wrong_type(&mut self.problems, "a string"),
             }
         }
         (texts.len() == parts.len()).then_some(texts)
@@ -301,7 +301,7 @@ impl<'a> Requests<'a> {
         let mut text = |key: &'static str| {
             section
                 .take(key)
-                .and_then(|i| i.string(&mut self.problems, "a text"))
+                .and_then(|i| i.string(&mut self.problems, "a string"))
                 .map(str::to_owned)
         };
         let (header, regex, json) = (text("header"), text("regex"), text("json"));
@@ -315,8 +315,8 @@ impl<'a> Requests<'a> {
             (None, None, None, Some([left, right])) => Place::Between(left.clone(), right.clone()),
             _ => {
                 let what = format!(
-                    "`{variable}`: say where the value stands, by one of header (also with regex), \
-                     regex, json and between = [\"before\", \"after\"]"
+                    "`{variable}`: give the place of the value as header (optionally with regex), \
+                     regex, json or between = [\"before\", \"after\"]"
                 );
                 self.problems.add(item.at, what);
                 return None;

@@ -46,7 +46,7 @@ impl<'a> Requests<'a> {
             let url = text.and_then(|_| item.parse(&mut self.problems, "a URL", parse));
             self.common.url = url;
             if self.listed {
-                let what = "`url` and `endpoints` exclude each other; leave one out";
+                let what = "`url` and `endpoints` exclude each other; omit one of them";
                 self.problems.add(item.at, what);
             }
         }
@@ -96,13 +96,13 @@ impl<'a> Requests<'a> {
         let open = rate.or(arrivals);
         if let (Some(open), Some(other)) = (open, think.or(users)) {
             let why = format!(
-                "`{}` belongs to a closed loop, and `{}` makes the loop an open one; leave one out",
+                "`{}` belongs to a closed loop, and `{}` makes the loop an open one; omit one of them",
                 other.key, open.key
             );
             problems.add(other.at, why);
         }
         if let (Some(users), Some(_)) = (users, connections) {
-            let why = "`users` and `connections` of a closed loop are the same; leave one out";
+            let why = "`users` and `connections` of a closed loop are the same; omit one of them";
             problems.add(users.at, why);
         }
         if let Some(users) = users.filter(|_| !sessions) {
@@ -133,11 +133,11 @@ impl<'a> Requests<'a> {
         let needs_rate = !is_rate(process);
         match (rate, arrivals) {
             (Some(rate), Some(_)) if !needs_rate => {
-                let why = "`arrivals` says the rate as well; leave `rate` out";
+                let why = "`arrivals` also sets the rate; omit `rate`";
                 self.problems.add(rate.at, why);
             }
             (None, Some(arrivals)) if needs_rate => {
-                let why = "`arrivals` says how arrivals fall, but not how many; add `rate`";
+                let why = "`arrivals` needs a rate; add `rate`";
                 self.problems.add(arrivals.at, why);
             }
             _ => {}
@@ -233,11 +233,12 @@ impl<'a> Requests<'a> {
     pub(super) fn redirect(&mut self, top: &mut Section<'a>) -> Option<Instead> {
         let (unix, tcp) = (top.take("unix-socket"), top.take("connect-to"));
         if let (Some(unix), Some(_)) = (unix, tcp) {
-            let what = "`unix-socket` and `connect-to` exclude each other; leave one out";
+            let what = "`unix-socket` and `connect-to` exclude each other; omit one of them";
             self.problems.add(unix.at, what);
         }
         if let Some(item) = unix.or(tcp).filter(|_| self.listed) {
-            let what = format!("`{}` and `endpoints` exclude each other; leave one out", item.key);
+            let what =
+                format!("`{}` and `endpoints` exclude each other; omit one of them", item.key);
             self.problems.add(item.at, what);
         }
         let problems = &mut self.problems;

@@ -194,7 +194,7 @@ impl<'a> Item<'a> {
     /// Adds an error: the value has the wrong type.
     pub(super) fn wrong_type(&self, problems: &mut Problems<'_>, expected: &str) {
         let found = match self.value {
-            DeValue::String(_) => "a text",
+            DeValue::String(_) => "a string",
             DeValue::Integer(_) | DeValue::Float(_) => "a number",
             DeValue::Boolean(_) => "true or false",
             DeValue::Datetime(_) => "a date",

@@ -19,7 +19,7 @@ use crate::values;
 
 /// The forms of a request, for error messages.
 const REQUEST: &str = "a request: \"/path\", \"POST /path\" or { path = \"/path\", ... }";
-const BODY: &str = "a text, \"@FILE\", { text = ... }, { file = ... } or { base64 = ... }";
+const BODY: &str = "a string, \"@FILE\", { text = ... }, { file = ... } or { base64 = ... }";
 const HEADERS: &str = "{ Name = \"value\", ... } or [\"Name: value\", ...]";
 
 /// The default server and the common parts of all requests.
@@ -154,7 +154,7 @@ impl<'a> Requests<'a> {
         let expect = self.expect(section);
         let extract = self.extracts(section);
         let templates = section.take("templates").and_then(|i| i.boolean(&mut self.problems));
-        let raw = section.take("raw").and_then(|i| bytes(&mut self.problems, i, "a text"));
+        let raw = section.take("raw").and_then(|i| bytes(&mut self.problems, i, "a string"));
         let goal = self.goal(section)?;
         let mut call = self.finish(goal, method.into(), headers, body);
         call.extract = extract;
@@ -172,7 +172,7 @@ impl<'a> Requests<'a> {
         let goal = match self.common.url.clone() {
             Some(url) => self.of_url(url),
             None if self.endpoints.is_empty() => {
-                let what = "there is nothing to request; write `url = \"http://host:port/path\"`";
+                let what = "the plan has no requests; write `url = \"http://host:port/path\"`";
                 // An invalid endpoint or URL is already reported.
                 if self.problems.is_empty() {
                     self.problems.add(0, what);
@@ -206,7 +206,7 @@ impl<'a> Requests<'a> {
     pub(super) fn expect(&mut self, section: &mut Section<'a>) -> Option<Expect> {
         let problems = &mut self.problems;
         let statuses = section.take("expect").and_then(|item| statuses(problems, item));
-        let body = section.take("expect-body").and_then(|item| bytes(problems, item, "a text"));
+        let body = section.take("expect-body").and_then(|item| bytes(problems, item, "a string"));
         let length = section
             .take("expect-length")
             .and_then(|item| item.parse(problems, "a number of bytes", values::count));
@@ -365,7 +365,7 @@ impl<'a> Requests<'a> {
         let endpoint = section.take("endpoint");
         if let Some(url) = url {
             if let Some(other) = path.or(endpoint) {
-                let what = format!("`url` says it all; leave `{}` out", other.key);
+                let what = format!("`url` includes it; omit `{}`", other.key);
                 self.problems.add(other.at, what);
             }
             let parse = |text: &str| Url::parse(text).map_err(|e| e.to_string());
@@ -461,7 +461,7 @@ impl<'a> Requests<'a> {
         for (name, value) in lines {
             let item = Item::new(name.get_ref(), value);
             let Some(value) = item.scalar() else {
-                item.wrong_type(&mut self.problems, "a text");
+                item.wrong_type(&mut self.problems, "a string");
                 continue;
             };
             match target::check_header(name.get_ref(), &value) {
@@ -493,7 +493,7 @@ impl<'a> Requests<'a> {
     pub(super) fn host(&mut self, item: Item<'a>) -> Option<String> {
         let host = item.string(&mut self.problems, "a name")?;
         if host.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            let what = format!("`host`: '{host}' is no host; write a name, without blanks");
+            let what = format!("`host`: '{host}' is not a host; write a name without blanks");
             self.problems.add(item.at, what);
             return None;
         }
@@ -529,7 +529,7 @@ fn bytes(problems: &mut Problems<'_>, item: Item<'_>, expected: &str) -> Option<
         }
     };
     if let Some(text) = table.get("text") {
-        let text = Item::new(item.key, text).string(problems, "a text")?;
+        let text = Item::new(item.key, text).string(problems, "a string")?;
         return Some(text.as_bytes().to_vec());
     }
     let Some(code) = table.get("base64") else {
@@ -541,7 +541,7 @@ fn bytes(problems: &mut Problems<'_>, item: Item<'_>, expected: &str) -> Option<
         let wrong = |_| "this is not base64: letters, digits, + and /, padded with =".to_owned();
         BASE64.decode(text).map_err(wrong)
     };
-    Item::new(item.key, code).parse(problems, "a text in base64", decode)
+    Item::new(item.key, code).parse(problems, "a string in base64", decode)
 }
 
 fn statuses(problems: &mut Problems<'_>, item: Item<'_>) -> Option<Vec<(u16, u16)>> {

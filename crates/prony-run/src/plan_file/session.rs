@@ -28,7 +28,7 @@ impl<'a> Requests<'a> {
         let Some(session) = top.take("session") else {
             for key in NEED_SESSIONS {
                 if let Some(item) = top.take(key) {
-                    let what = format!("`{key}` needs sessions; add [[session]], or leave it out");
+                    let what = format!("`{key}` needs sessions; add [[session]], or omit it");
                     self.problems.add(item.at, what);
                 }
             }

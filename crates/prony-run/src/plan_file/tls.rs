@@ -25,7 +25,7 @@ impl<'a> Requests<'a> {
             return;
         };
         if !self.endpoints.iter().any(|e| e.tls_name().is_some()) {
-            let what = "there is nothing to secure: no URL of the plan begins with https://";
+            let what = "[tls] has no effect: no URL of the plan starts with https://";
             self.problems.add(item.at, what);
         }
         let mut section = Section::new("[tls]", item.at, table);
@@ -39,7 +39,7 @@ impl<'a> Requests<'a> {
     fn tls_spec(&mut self, section: &mut Section<'a>) -> TlsSpec {
         let (cert, key) = (section.take("cert"), section.take("key"));
         if let (Some(key), None) = (key, cert) {
-            self.problems.add(key.at, "a `key` belongs to a `cert`; give both");
+            self.problems.add(key.at, "`key` needs `cert`; give both");
         }
         // One file can contain both.
         let key = key.or(cert).filter(|_| cert.is_some());

@@ -1,4 +1,4 @@
-//! Carries out the machines' actions.
+//! Executes the actions of machines.
 
 use std::collections::VecDeque;
 

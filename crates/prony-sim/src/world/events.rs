@@ -189,7 +189,7 @@ impl World<'_, '_> {
         }
     }
 
-    /// Call a machine, then carry out its actions.
+    /// Call a machine, then execute its actions.
     pub(super) fn call(&mut self, m: usize, f: impl FnOnce(&mut dyn Machine, Nanos)) {
         if self.states[m].finished.is_some() {
             return;

@@ -150,7 +150,7 @@ fn p20_a_closed_loop_is_limited_by_its_connections() {
 }
 
 /// Forty connections to one server: with more, the response times would be longer and the rate the
-/// same. The last distribution is left out: it varies so widely that the queue cannot be detected.
+/// same. The last distribution is omitted: it varies so widely that the queue cannot be detected.
 #[test]
 fn p20_a_closed_loop_is_limited_by_the_server() {
     let expected = |b| matches!(b, Some(Bottleneck::Server { queued: Some(_) }));

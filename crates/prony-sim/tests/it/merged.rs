@@ -1,5 +1,5 @@
-//! Shares that were saved, read again and merged are the run of all of them, to the byte; and no
-//! field of a tally is left out.
+//! Shares that were saved, read again and merged equal the whole run, byte for byte; and no
+//! field of a tally is omitted.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ fn saved(t: &Tally) -> Tally {
     again
 }
 
-/// Saving each share and merging what is read, in any order, is merging the shares themselves.
+/// Saving, reading and merging shares, in any order, is the same as merging the shares themselves.
 fn assert_merges(outcome: &Outcome) {
     let whole = Tally { kept: Vec::new(), ..outcome.main() };
     let shares: Vec<Tally> = outcome.tallies.iter().map(|(_, main)| saved(main)).collect();
@@ -95,7 +95,7 @@ fn assert_merges(outcome: &Outcome) {
     let forth = merged(&mut shares.iter());
     assert_eq!(serde_json::to_string(&forth).ok(), serde_json::to_string(&whole).ok());
     let mut back = merged(&mut shares.iter().rev());
-    // The first handshake is that of one of them.
+    // The first handshake is that of one share.
     if let (Some(back), Some(forth)) = (&mut back.tls, &forth.tls) {
         back.first.clone_from(&forth.first);
     }

@@ -107,7 +107,7 @@ pub struct UntilArgs {
     /// can be repeated. Figures are percentiles, mean, min and max of the response time, the same
     /// of other times (service.p99, first-byte.p99, connect.p99, handshake.p99, send-lag.p99,
     /// session.p99), rate, errors, timeouts, status.503, status.5xx, session.completed, and others
-    /// (see docs/thresholds.md). 'login: p95 < 300ms' applies to the requests with that name.
+    /// (see docs/thresholds.md). 'login: p95 < 300ms' applies to the requests with this name.
     /// 'errors < 5%, abort' also stops the load when the limit is certainly missed, 'errors < 5%,
     /// abort after 10s' not before that time.
     #[arg(

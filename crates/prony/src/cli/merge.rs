@@ -8,7 +8,7 @@ use super::output::ToArgs;
 
 const OUTPUT: &str = "Output";
 
-/// Which reports are merged, and where the result goes.
+/// The reports to merge, and the files for the result.
 #[derive(Clone, Debug, Args)]
 pub struct MergeArgs {
     /// The reports of the shards, as `-o FILE.json` has written them; `-` is standard input
@@ -19,7 +19,7 @@ pub struct MergeArgs {
     /// The report then says which share of the load was never offered, and the run is PARTIAL.
     #[arg(long)]
     pub partial: bool,
-    /// Where the result goes.
+    /// The files for the result.
     #[command(flatten)]
     pub to: ToArgs,
     /// Exit with 0, not 98, if the run is not valid

@@ -31,7 +31,7 @@ pub(super) fn no_url() -> Error {
 /// Error: a command in the place of a URL.
 pub(crate) fn command_as_url(word: &str) -> Error {
     Error::Argument(format!(
-        "`{word}` is a command and must come before all options; for a host of that name write \
+        "`{word}` is a command and must come before all options; for a host with this name, write \
          `http://{word}/`"
     ))
 }
@@ -39,7 +39,7 @@ pub(crate) fn command_as_url(word: &str) -> Error {
 /// Error: an unknown command, with a suggestion.
 pub(super) fn no_command(word: &str, meant: &str) -> Error {
     Error::Argument(format!(
-        "unknown command '{word}'; did you mean '{meant}'? (for a host of that name write \
+        "unknown command '{word}'; did you mean '{meant}'? (for a host with this name, write \
          `http://{word}/`)"
     ))
 }

@@ -6,20 +6,20 @@ use prony_run::values;
 
 use super::MEASUREMENT;
 
-/// Which share of the plan to carry out, and when.
+/// The share of the plan to run, and its start.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ShardArgs {
-    /// Carry out one share of the plan: 1/8 to 8/8
+    /// Run one share of the plan: 1/8 to 8/8
     ///
     /// Run each share once, on any host, with the same plan, and merge the reports (-o FILE.json)
     /// with `prony merge`. Together the shares send exactly what one run of the whole plan would.
-    /// The seed is 1 unless --seed says otherwise.
+    /// The seed is 1 unless --seed is given.
     #[arg(
         long, value_name = "I/N", help_heading = MEASUREMENT, value_parser = Shard::parse,
         conflicts_with_all = ["until", "tui"],
     )]
     pub shard: Option<Shard>,
-    /// Start at that instant: 2026-11-24T09:00:00Z, or seconds since 1970 [default: at once]
+    /// Start at this instant: 2026-11-24T09:00:00Z, or seconds since 1970 [default: at once]
     ///
     /// By this host's clock, which is read once before the start and never during the run.
     #[arg(
@@ -27,10 +27,10 @@ pub struct ShardArgs {
         conflicts_with = "simulate",
     )]
     pub start_at: Option<u64>,
-    /// Split the load over that many workers
+    /// Split the load over this number of workers
     ///
-    /// Each is a process that carries out one share of the plan, and gets its share of this
-    /// machine's cores unless --threads says how many each has.
+    /// Each is a process that runs one share of the plan, and gets its share of this
+    /// machine's cores unless --threads sets the threads of each.
     #[arg(
         long, value_name = "N", help_heading = MEASUREMENT, value_parser = hosts,
         conflicts_with_all = ["shard", "start_at", "tui", "simulate"],
@@ -53,7 +53,7 @@ pub struct ShardArgs {
     /// Such a cluster runs the code of anyone who reaches its port.
     #[arg(long, help_heading = MEASUREMENT, requires = "hosts")]
     pub insecure_cluster: bool,
-    /// Where a worker is lost: continue without its share, or stop the run
+    /// If a worker is lost: continue without its share, or stop the run
     #[arg(
         long, value_name = "WHAT", help_heading = MEASUREMENT, default_value = "continue",
         requires = "hosts",
@@ -71,17 +71,17 @@ pub enum EngineName {
     Ray,
 }
 
-/// What becomes of a run that loses a worker.
+/// What to do if a worker is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OnLoss {
-    /// The others carry out their shares; the run is PARTIAL
+    /// The others continue with their shares; the run is PARTIAL
     #[default]
     Continue,
     /// The run ends
     Stop,
 }
 
-/// The most workers.
+/// The maximum number of workers.
 const HOSTS_MAX: u64 = 10_000;
 
 fn hosts(text: &str) -> Result<u32, String> {

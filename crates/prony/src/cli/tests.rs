@@ -1,4 +1,4 @@
-//! Command lines to plans, and the sentences of those that are refused. The expected texts stand in
+//! Command lines and their plans or error messages. The expected texts are in
 //! `tests/*.txt`; `UPDATE_EXPECT=1` writes them anew.
 
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ fn planned(line: &str) -> Result<Planned, Error> {
     match cli.command {
         None => plan(&cli.load, &around()),
         Some(Command::Load(args)) => plan(&args, &around()),
-        Some(other) => panic!("{line}: {other:?} is no load"),
+        Some(other) => panic!("{line}: {other:?} is not a load"),
     }
 }
 
@@ -51,7 +51,7 @@ fn check(lines: &[&str], answer: impl Fn(&str) -> String, expected: ExpectFile) 
 mod sessions;
 
 #[test]
-fn the_table_is_sound() {
+fn the_option_table_is_valid() {
     Cli::command().debug_assert();
 }
 
@@ -116,7 +116,7 @@ fn plans() {
 }
 
 #[test]
-fn what_is_refused() {
+fn rejects_invalid_command_lines() {
     let lines = [
         "",
         "-c 10",
@@ -188,7 +188,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn refusals_show_what_was_meant() {
+fn error_messages_have_suggestions() {
     let lines = [
         "http://h/ --arrivals poison -r 5",
         "http://h/ --arrivals uniform:1ms..2ms",
@@ -206,7 +206,7 @@ fn refusals_show_what_was_meant() {
 }
 
 #[test]
-fn an_open_loop_without_a_cap_opens_what_fits() {
+fn the_default_connection_limit_is_what_fits() {
     let unlimited = planned("http://h/ -r 500").unwrap();
     assert_eq!(unlimited.cap.as_deref(), Some("what fits"));
     assert!(matches!(unlimited.plan.load, Load::Open { connections: 19_900, .. }));
@@ -216,7 +216,7 @@ fn an_open_loop_without_a_cap_opens_what_fits() {
 }
 
 #[test]
-fn what_is_not_in_the_plan_is_noted() {
+fn notes_have_what_the_plan_lacks() {
     let notes = |line: &str| planned(line).unwrap().notes.join("\n");
     expect!["Connections used the local addresses 127.0.0.2, 127.0.0.3."]
         .assert_eq(&notes("http://h/ --source 127.0.0.2,127.0.0.3"));
@@ -234,7 +234,7 @@ fn what_is_not_in_the_plan_is_noted() {
 }
 
 #[test]
-fn files_are_read() {
+fn reads_files() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("times"), "0\n0.5\n1.25\n").unwrap();
     fs::write(dir.path().join("unsorted"), "0\n0.5\n0.25\n").unwrap();

@@ -24,7 +24,7 @@ pub struct WorkerArgs {
     /// How to wait: sleep, auto, spin, or a time such as 1ms
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = values::precision)]
     pub precision: Precision,
-    /// Split response times by the kernel's own time stamps
+    /// Split response times by the kernel's own timestamps
     #[arg(long)]
     pub timestamps: bool,
     /// Local addresses to connect from, in turn

@@ -9,7 +9,7 @@ use super::report::read;
 use super::style;
 use crate::cli::merge::MergeArgs;
 
-/// Read the reports, merge them, and print and write what was asked for.
+/// Read the reports, merge them, and print and write the requested formats.
 pub(super) fn merge(args: &MergeArgs) -> Result<Exit, Error> {
     let parts = args.files.iter().map(|path| Ok((path.display().to_string(), read(path)?)));
     let parts = parts.collect::<Result<Vec<_>, Error>>()?;

@@ -237,11 +237,11 @@ mod tests {
 
     #[test]
     fn p13_runs_come_in_random_order_by_the_seed() {
-        let told = |seed| orders(4, seed).take(4_800).collect::<Vec<_>>();
-        assert_eq!(told(3), told(3));
-        assert_ne!(told(3), told(4));
+        let reported = |seed| orders(4, seed).take(4_800).collect::<Vec<_>>();
+        assert_eq!(reported(3), reported(3));
+        assert_ne!(reported(3), reported(4));
         let mut counts = BTreeMap::new();
-        for order in told(3) {
+        for order in reported(3) {
             *counts.entry(order).or_insert(0.0) += 1.0;
         }
         // Of 24 orders each is as likely: chi-square with 23 degrees of freedom, at 0.1 %.

@@ -44,7 +44,7 @@ pub(super) fn worker(args: &WorkerArgs) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// The plan on that many workers, as one run.
+/// Run the plan on this number of workers, as one run.
 pub(super) fn on_hosts(
     plan: &Plan,
     goals: &[Goal],
@@ -148,7 +148,7 @@ fn python(output: &OutputArgs) -> PathBuf {
     given.or(own).or_else(beside).unwrap_or_else(|| "python3".into())
 }
 
-/// How the run stands, since it stood as `last` says.
+/// The progress of the run since `last`.
 fn line(status: &Status, last: &Status) -> String {
     let passed = (status.elapsed - last.elapsed).as_secs_f64();
     let ended = (status.replies + status.failed).saturating_sub(last.replies + last.failed);

@@ -121,7 +121,7 @@ struct Trial {
     reason: String,
 }
 
-/// The best valid run with its parameter, and why there is no better one.
+/// The best valid run with its parameter, and what limits it.
 #[derive(Debug)]
 struct Found {
     best: Option<(u64, Trial)>,
@@ -176,7 +176,8 @@ fn search(
                 best = Some((x, t.clone()));
             }
             if !gained && over.is_none() {
-                limit_reason = "the server; a higher load brought no more replies".to_owned();
+                limit_reason =
+                    "the server; a higher load did not increase the completed rate".to_owned();
                 break;
             }
             if x == max {
@@ -258,7 +259,10 @@ mod tests {
         let mut trial = |_| Ok(trial_of(50, 0.1, ""));
         let until = Instant::now() + Duration::from_secs(600);
         let found = search(32, 1 << 20, 12, until, &mut trial).expect("found");
-        assert_eq!(found.limit_reason, "the server; a higher load brought no more replies");
+        assert_eq!(
+            found.limit_reason,
+            "the server; a higher load did not increase the completed rate"
+        );
     }
 
     #[test]

@@ -147,7 +147,7 @@ pub(crate) struct Rate {
     pub driver: String,
     /// Replies per second; `None` if no run was valid.
     pub per_second: Option<f64>,
-    /// The number of connections of that run; in an open loop the target rate.
+    /// The number of connections of this run; in an open loop, the target rate.
     pub given: Option<u64>,
     /// CPU use of the busiest thread, 0 to 1.
     pub busy: Option<f64>,

@@ -21,9 +21,9 @@ fn ignores_a_closed_standard_error() {
     assert_eq!(run(&["--nope"], gone()).status.code(), Some(2));
     // Port 1 of this machine refuses; the run is long enough for a line of progress.
     let words = ["http://127.0.0.1:1/", "-d", "5500ms", "-c", "1", "-t", "1"];
-    let told = run(&words, gone());
-    assert_eq!(told.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&told.stdout).contains("connect-refused"));
+    let reported = run(&words, gone());
+    assert_eq!(reported.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&reported.stdout).contains("connect-refused"));
     // The same with a full device.
     let full = File::options().write(true).open("/dev/full").expect("/dev/full");
     assert_eq!(run(&["--nope"], full.into()).status.code(), Some(2));
@@ -32,16 +32,16 @@ fn ignores_a_closed_standard_error() {
 #[test]
 fn reports_the_connection_limit_that_the_machine_allows() {
     let limited = "ulimit -n 64; exec \"$0\" \"$@\"";
-    let told = Command::new("sh")
+    let reported = Command::new("sh")
         .args(["-c", limited, env!("CARGO_BIN_EXE_prony"), "http://127.0.0.1:1/"])
         .args(["-r", "100", "-n", "5", "-c", "100", "-t", "1"])
         .output()
         .expect("prony runs");
-    let told = String::from_utf8_lossy(&told.stdout);
-    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-    let left = told.split("connection limit from 100 to ").nth(1).expect("a note");
+    let reported = String::from_utf8_lossy(&reported.stdout);
+    let reported = reported.split_whitespace().collect::<Vec<_>>().join(" ");
+    let left = reported.split("connection limit from 100 to ").nth(1).expect("a note");
     let left: u32 = left.split('.').next().and_then(|n| n.parse().ok()).expect("a number");
-    assert!(left < 64 && told.contains(&format!("at most {left} connections")), "{told}");
+    assert!(left < 64 && reported.contains(&format!("at most {left} connections")), "{reported}");
 }
 
 /// All plan files in the documentation can be run.
@@ -67,11 +67,11 @@ fn runs_the_plan_files_in_the_documentation() {
         let prony = |words: &[&str]| {
             let mut prony = Command::new(env!("CARGO_BIN_EXE_prony"));
             let out = prony.current_dir(folder.path()).args(words).output().expect("prony runs");
-            let told = [out.stdout, out.stderr].concat();
-            (out.status.code(), String::from_utf8(told).expect("text"))
+            let reported = [out.stdout, out.stderr].concat();
+            (out.status.code(), String::from_utf8(reported).expect("text"))
         };
-        let (code, told) = prony(&["check", "plan.toml"]);
-        assert!(code == Some(0) && told.starts_with("plan.toml: OK: "), "{plan}\n{told}");
+        let (code, reported) = prony(&["check", "plan.toml"]);
+        assert!(code == Some(0) && reported.starts_with("plan.toml: OK: "), "{plan}\n{reported}");
         // An explained plan explains as itself.
         let (_, once) = prony(&["run", "plan.toml", "--explain", "--seed", "1"]);
         write("again.toml", &once);

@@ -1,5 +1,5 @@
 //! A host that lacks an address to connect from, and one that has no port left, in networks of
-//! their own. What the kernel says of both is the same.
+//! their own. The kernel's error is the same for both.
 
 use std::process::Command;
 

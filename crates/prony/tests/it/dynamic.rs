@@ -97,11 +97,11 @@ fn reports_missing_values_in_replies() {
         let ended = prony(&["run", &file, "--json", "--quiet", "--accept-invalid"]);
         let report = ended.report();
         let list = report.0["measurement"]["errors"].as_array().expect("a list").clone();
-        let told = |error: &Value| {
+        let reported = |error: &Value| {
             let name = error["error"].as_str().expect("a name").to_owned();
             format!("{name} {} {}", error["class"].as_str().expect("a class"), error["requests"])
         };
-        list.iter().map(told).collect::<Vec<_>>()
+        list.iter().map(reported).collect::<Vec<_>>()
     };
     let no_cookies = errors(&|plan| plan.replace("cookies = \"session\"", ""));
     assert_eq!(no_cookies, ["unexpected-status unexpected 30"]);

@@ -81,7 +81,7 @@ fn hostile(driver: &str, load: &[&str], length: Duration) -> u64 {
     report.check_sums();
 
     // Thousands of connections come and go. The client holds the open ones' descriptors and a few
-    // others, and with io_uring those of connections whose close is under way.
+    // others, and with io_uring those of connections that are being closed.
     let bound = DESCRIPTORS as usize + inherited_descriptors();
     assert!(most <= bound, "{driver} {load:?}: {most} descriptors");
     // The server releases its resources after the client exits.

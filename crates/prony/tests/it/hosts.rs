@@ -26,7 +26,7 @@ fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later").as_nanos() as u64
 }
 
-/// The processes that this one has started and that are alive.
+/// The live child processes of this process.
 fn children(pid: u32) -> Vec<u32> {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
     let children = children.unwrap_or_default();
@@ -39,18 +39,18 @@ fn signal(pid: u32, signal: Signal) {
 }
 
 fn is_alive(pid: u32) -> bool {
-    // One that has ended and was not waited for is dead.
+    // A zombie has ended.
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// The same, of a report that must be right whatever the machine did to the meter.
+/// The hosts of a merged report.
 fn hosts(report: &Report) -> Vec<Value> {
     report.0["run"]["hosts"]["hosts"].as_array().expect("hosts").clone()
 }
 
 #[test]
-fn shards_by_hand_merge_to_what_the_server_saw() {
+fn merged_shards_match_the_counters_of_the_server() {
     let _alone = alone();
     let server = Serve::start(&[]);
     let folder = tempfile::tempdir().expect("a folder");
@@ -76,7 +76,7 @@ fn shards_by_hand_merge_to_what_the_server_saw() {
     assert_eq!(merged.code, 0, "{merged:?}");
     let report = merged.report();
     report.check_sums();
-    // 300 a second for 2 s, whichever host sends which.
+    // 300 per second for 2 s, from all hosts together.
     assert_eq!((report.count("started"), report.count("replies")), (600, 600));
     assert_eq!(served(&server.stop(), "replies"), 600);
     for host in hosts(&report) {
@@ -136,7 +136,7 @@ fn worker_processes_make_one_run() {
     assert_eq!(hosts.len(), 4);
     for host in hosts {
         assert_eq!(host["replies"], 300, "{host}");
-        // One clock: what is measured of it is within the bound.
+        // All have the same clock, so the offset is within its bound.
         let (offset, bound) = (&host["clock"]["offset_ns"], &host["clock"]["bound"]);
         let (offset, bound) = (offset.as_i64().expect("known"), bound.as_i64().expect("known"));
         assert!(offset.abs() <= bound, "{host}");
@@ -163,7 +163,7 @@ fn an_engine_that_cannot_start_is_refused() {
     assert!(stderr.starts_with(sentence) && stderr.lines().count() == 1, "{stderr}");
 }
 
-/// A run of three workers, one of which is hurt after the third second.
+/// A run of three workers, one of which gets a signal after the third second.
 fn hurt(how: Signal, words: &[&str]) -> (i32, Report, String) {
     let server = Serve::start(&[]);
     let url = server.url("/");
@@ -202,7 +202,7 @@ fn a_killed_worker_is_named_and_its_share_is_not_moved() {
     let [lost] = lost[..] else { panic!("one is lost: {hosts:?}") };
     let offered = lost["lost"]["offered"].as_f64().expect("a share");
     assert!(offered > 0.05 && offered < 0.95, "{lost}");
-    // What it had reported is kept, and the others have sent their own shares only.
+    // Its reported seconds are kept, and the others have sent only their own shares.
     assert!(lost["replies"].as_u64().expect("a count") >= 100, "{lost}");
     for host in hosts.iter().filter(|host| !host["lost"].is_object()) {
         assert_eq!(host["replies"], 800, "{host}");
@@ -259,7 +259,6 @@ fn an_interruption_drains_all_workers() {
     assert_eq!(served(&server.stop(), "replies"), report.count("replies"));
 }
 
-/// The plan of a load of so many requests a second for a second.
 /// Neither worker alone can end the run: the driver does, by the figures of both.
 #[test]
 fn goals_and_thresholds_end_the_whole_run() {
@@ -287,6 +286,7 @@ fn goals_and_thresholds_end_the_whole_run() {
     report.check_sums();
 }
 
+/// The plan of a load with this number of requests per second, for one second.
 fn plan(url: &str, rate: u32) -> prony_core::plan::Plan {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("plan.toml");
@@ -296,7 +296,7 @@ fn plan(url: &str, rate: u32) -> prony_core::plan::Plan {
     plan_file::open(&file, &around).expect("a plan").plan
 }
 
-/// A run with workers that a shell starts, so that each can have a clock of its own.
+/// A run with workers that a shell starts, so that each can have a different clock.
 fn with_workers(script: &str, url: &str, hosts: u32) -> (Result<Summary, String>, Vec<String>) {
     let script = script.replace("PRONY", env!("CARGO_BIN_EXE_prony"));
     let mut engine = Local::new("/bin/sh".into(), vec!["-c".into(), script]);
@@ -316,10 +316,10 @@ fn with_workers(script: &str, url: &str, hosts: u32) -> (Result<Summary, String>
 }
 
 #[test]
-fn wrong_clocks_are_measured_and_allowed_for() {
+fn offsets_of_clocks_are_measured_and_corrected() {
     let _alone = alone();
     let server = Serve::start(&[]);
-    // Each worker's process number gives it another offset, of -9 s to 9 s.
+    // Each worker's offset of -9 s to 9 s depends on its process number.
     let script =
         "n=$(( $$ % 7 - 3 )); exec PRONY worker --threads 1 --clock-offset $(( n * 3000000000 ))";
     let (whole, said) = with_workers(script, &server.url("/"), 3);
@@ -335,21 +335,21 @@ fn wrong_clocks_are_measured_and_allowed_for() {
         assert!(off.abs() <= bound, "{clock:?} is no multiple of 3 s");
         assert!(host.start_late.expect("an agreed start") < Span::from_secs(3), "{host:?}");
     }
-    // Series are aligned by the agreed start: nothing lies seconds away.
+    // Series are aligned by the agreed start, so no interval is off by seconds.
     assert!(whole.main.window() < Span::from_secs(4), "{}", whole.main.window());
 }
 
 #[test]
-fn workers_of_another_kind_are_refused() {
+fn programs_other_than_workers_are_refused() {
     let (refused, _) = with_workers("echo hello; cat > /dev/null", "http://127.0.0.1:9/", 2);
     let why = refused.unwrap_err();
-    assert!(why.contains("said what is not a line of protocol 1"), "{why}");
+    assert!(why.contains("sent a line that is not a line of protocol 1"), "{why}");
     let (refused, _) = with_workers("exit 5", "http://127.0.0.1:9/", 2);
     let why = refused.unwrap_err();
     assert!(why.ends_with("its process ended with exit code 5; nothing was sent"), "{why}");
 }
 
-/// A worker and what it says.
+/// A worker and its output.
 struct Worker {
     child: Child,
     replies: BufReader<std::process::ChildStdout>,
@@ -374,7 +374,7 @@ impl Worker {
         protocol::parse(&line).expect("a reply")
     }
 
-    /// Greet it and give it the second half of a plan.
+    /// Send `hello` and the second half of a plan.
     fn prepared(url: &str) -> Self {
         let mut worker = Self::start();
         let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -432,13 +432,13 @@ fn a_worker_ticks_changes_its_rate_and_ends_with_its_input() {
     let main = &report["measurement"]["tally"];
     assert_eq!(main["started"], 50, "half of 100 a second for one second");
     assert_eq!(report["plan"]["shard"]["of"], 2);
-    // It answers pings after the load, too.
+    // It also replies to pings after the load.
     worker.say(&Order::Ping { id: 9 });
     assert!(matches!(worker.reply(), Reply::Pong { id: 9, .. }));
     drop(worker.child.stdin.take());
     assert!(worker.child.wait().expect("it ends").success());
 
-    // In the middle of a load its end comes at once.
+    // At the end of its input, it ends at once, even during a load.
     let mut worker = Worker::prepared(&server.url("/"));
     let at = unix_ns() + 200_000_000;
     worker.say(&Order::Start { at_unix_ns: at, run_unix_ns: at });

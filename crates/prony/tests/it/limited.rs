@@ -94,7 +94,7 @@ fn a_client_with_cpu_is_valid() {
         let report = ended.report();
         let reasons = report.0["verdict"]["reasons"].as_array().cloned().unwrap_or_default();
         if taken >= STOLEN_MIN && reasons.iter().any(|r| r["kind"] == "cpu-stolen") {
-            // The host has taken the processor away, as the kernel says as well: so this is right.
+            // The kernel reports that the host took the CPU away, so the verdict is correct.
             assert_eq!((ended.code, report.verdict()), (98, "CLIENT-LIMITED"), "{reasons:#?}");
             return;
         }

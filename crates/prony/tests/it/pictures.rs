@@ -94,9 +94,9 @@ fn invalid_runs_are_marked_in_a_comparison() {
     let [good, short] = ["good.json", "short.json"].map(|f| path(dir, f));
     let load = ["-r", "100", "-d", "2s", "--simulate", "5", "--percentile", "99.9", "--format"];
     assert_eq!(prony(&[&load[..], &["csv", "-o", &short, "http://virtual/"]].concat()).code, 98);
-    let told = prony(&["report", &short]);
-    assert_eq!((told.code, told.stderr.as_str()), (98, ""));
-    assert!(told.stdout.contains("TOO-SHORT"), "{}", told.stdout);
+    let reported = prony(&["report", &short]);
+    assert_eq!((reported.code, reported.stderr.as_str()), (98, ""));
+    assert!(reported.stdout.contains("TOO-SHORT"), "{}", reported.stdout);
     let page = path(dir, "both.html");
     let compared = prony(&["report", &good, &short, "-o", &page]);
     assert_eq!((compared.code, compared.stderr.as_str()), (0, ""));
@@ -159,13 +159,13 @@ fn browser() -> Option<String> {
     there.then_some(name)
 }
 
-/// What stands around the page: it says how much wider the page is
-/// than its window, how many plots are to be seen, and how small their letters are.
+/// A frame around the page. It reports by how much the page is wider than its window, the number of
+/// visible plots, and the size of their letters.
 const AROUND: &str = "<iframe style='border:0;width:WIDTHpx;height:900px' src='PAGE' onload='\
      const d = this.contentDocument;\
      const seen = [...d.querySelectorAll(\"svg.plot\")].filter(s => s.checkVisibility());\
      const letters = seen.map(s => s.getScreenCTM().a * 12);\
-     document.body.dataset.told = [d.documentElement.scrollWidth - d.documentElement.clientWidth, seen.length, \
+     document.body.dataset.reported = [d.documentElement.scrollWidth - d.documentElement.clientWidth, seen.length, \
        Math.round(Math.min(...letters))].join(\" \")'></iframe>";
 
 #[test]
@@ -197,11 +197,17 @@ fn a_browser_shows_the_page_at_every_width() {
             // The console reports policy violations and failed loads.
             let console: Vec<&str> = log.lines().filter(|l| l.contains("CONSOLE")).collect();
             assert!(console.is_empty(), "{page} at {width}: {console:?}");
-            let told = dom.split("data-told=\"").nth(1).and_then(|d| d.split('"').next());
-            let told = told.unwrap_or_else(|| panic!("{page} was not shown:\n{dom}\n{log}"));
-            let told: Vec<u32> = told.split(' ').map(|n| n.parse().expect("a number")).collect();
-            assert_eq!(told[..2], [0, plots], "{page} at {width}: too wide by, plots");
-            assert!((10..=16).contains(&told[2]), "{page} at {width}: letters of {} px", told[2]);
+            let reported = dom.split("data-reported=\"").nth(1).and_then(|d| d.split('"').next());
+            let reported =
+                reported.unwrap_or_else(|| panic!("{page} was not shown:\n{dom}\n{log}"));
+            let reported: Vec<u32> =
+                reported.split(' ').map(|n| n.parse().expect("a number")).collect();
+            assert_eq!(reported[..2], [0, plots], "{page} at {width}: too wide by, plots");
+            assert!(
+                (10..=16).contains(&reported[2]),
+                "{page} at {width}: letters of {} px",
+                reported[2]
+            );
         }
     }
 }

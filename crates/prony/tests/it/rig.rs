@@ -132,15 +132,17 @@ impl Running {
     }
 
     /// Waits until the binary prints this line to standard error. Later output is left to `wait`.
-    pub(crate) fn told(&mut self, line: &str) {
+    pub(crate) fn reported(&mut self, line: &str) {
         let stderr = self.child.stderr.as_mut().expect("a pipe");
-        let (mut told, mut byte) = (String::new(), [0]);
-        while told != line {
-            if told.ends_with('\n') {
-                told.clear();
+        let (mut reported, mut byte) = (String::new(), [0]);
+        while reported != line {
+            if reported.ends_with('\n') {
+                reported.clear();
             }
-            stderr.read_exact(&mut byte).unwrap_or_else(|e| panic!("'{line}' was not told: {e}"));
-            told.push(byte[0].into());
+            stderr
+                .read_exact(&mut byte)
+                .unwrap_or_else(|e| panic!("'{line}' was not reported: {e}"));
+            reported.push(byte[0].into());
         }
     }
 
@@ -273,8 +275,8 @@ impl Other {
         panic!("{program}: {last}");
     }
 
-    /// nginx in one process; `http` is what its configuration says of HTTP besides where files of
-    /// its own go.
+    /// nginx in one process. `http` is the HTTP part of its configuration, without the paths of its
+    /// own files.
     pub(crate) fn nginx(http: &str) -> Self {
         let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
         let paths = paths.map(|name| format!("{name}_temp_path @DIR@/{name};\n")).concat();
@@ -360,7 +362,7 @@ pub(crate) fn descriptors(pid: u32) -> Option<usize> {
     fs::read_dir(Path::new("/proc").join(pid.to_string()).join("fd")).ok().map(Iterator::count)
 }
 
-/// How many files a program that is started here has open before it opens any: at least three.
+/// The number of files that a child process has open at its start: at least three.
 pub(crate) fn inherited_descriptors() -> usize {
     let list = Command::new("ls").arg("/proc/self/fd").stdin(Stdio::null()).output();
     let list = String::from_utf8(list.expect("ls").stdout).expect("numbers");

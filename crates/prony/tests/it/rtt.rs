@@ -16,8 +16,8 @@ pub(crate) struct Echo {
     child: Child,
     /// Where it listens, as it says.
     places: Vec<String>,
-    /// The same in its own words.
-    told: String,
+    /// Its line with the address.
+    reported: String,
 }
 
 impl Echo {
@@ -30,9 +30,9 @@ impl Echo {
         let mut line = String::new();
         let stderr = child.stderr.as_mut().expect("a pipe");
         BufReader::new(stderr).read_line(&mut line).expect("a line");
-        let told = line.trim().strip_prefix("listening on ").expect("it says where").to_owned();
+        let reported = line.trim().strip_prefix("listening on ").expect("it says where").to_owned();
         let place = |p: &str| p.rsplit(' ').next().unwrap_or_default().to_owned();
-        Self { child, places: told.split(", ").map(place).collect(), told }
+        Self { child, places: reported.split(", ").map(place).collect(), reported }
     }
 
     pub(crate) fn tcp() -> Self {
@@ -60,7 +60,7 @@ impl Drop for Echo {
     }
 }
 
-/// A run with `--json` to its good end.
+/// Run with `--json`, successfully.
 pub(crate) fn rtt(args: &[&str]) -> Value {
     let ended = prony(&[&["rtt"], args, &["--json", "--quiet", "--accept-invalid"]].concat());
     assert_eq!(ended.code, 0, "{args:?}: {ended:?}");
@@ -105,8 +105,8 @@ fn sctp_over_udp() {
     let at = "127.0.0.1:0";
     let ours = ["--sctp", "udp", "--sctp-udp-port"];
     let echo = Echo::start(&[&[at, "--transport", "sctp,tcp"], &ours[..], &["0"]].concat());
-    let told = echo.told.split("over UDP port ").nth(1).expect("it says where");
-    let (udp, place) = told.split_once(") ").expect("a port and a place");
+    let reported = echo.reported.split("over UDP port ").nth(1).expect("it says where");
+    let (udp, place) = reported.split_once(") ").expect("a port and a place");
     for (over, first) in [("sctp", false), ("sctp-seqpacket", true)] {
         let size = if first { "2" } else { "30" };
         let args = [place, "--transport", over, "-n", "200", "-s", "100", "--reply-size", size];
@@ -161,8 +161,8 @@ fn applies_socket_options() {
     }
 }
 
-/// One system call to send, one to receive, and nothing else an exchange: in two runs that differ
-/// by as many exchanges.
+/// An exchange takes one system call to send, one to receive, and no others: measured as the
+/// difference of two runs with different numbers of exchanges.
 #[test]
 fn an_exchange_needs_two_system_calls() {
     if !have("strace") {
@@ -179,14 +179,14 @@ fn an_exchange_needs_two_system_calls() {
         count(&many).saturating_sub(count(&few))
     };
     assert_eq!(more("sendto"), 2_000, "{many:?}");
-    // Each reply is read once. One that is long in coming is waited for again, which is seldom, and
-    // happens in either run.
+    // Each reply is read once. A late reply needs another wait, which is rare and happens in both
+    // runs.
     let warmup = 100;
     for (of, exchanges) in [(&few, 500), (&many, 2_500)] {
         let more = of.get("recvfrom").copied().unwrap_or(0).checked_sub(exchanges + warmup);
         assert!(more.is_some_and(|more| more < 100), "{of:?}");
     }
-    // The clock is a system call on some machines. What else grows, grows with time.
+    // The clock is a system call on some machines. Other calls grow with time, not with exchanges.
     let exchange = ["sendto", "recvfrom", "clock_gettime"];
     let others = many.keys().filter(|name| !exchange.contains(&name.as_str()));
     assert!(others.map(|name| more(name)).sum::<u64>() < 400, "{few:?} {many:?}");
@@ -244,8 +244,8 @@ fn drivers_pipelines_and_open_loops() {
     assert_eq!(each, [67, 67, 66]);
 }
 
-/// Over every transport that has stamps, with each driver that reads them: nearly every exchange
-/// carries them, and its parts add up.
+/// Over every transport with timestamps, with each driver that reads them: nearly every exchange
+/// has them, and the parts add up.
 #[test]
 fn p09_splits_round_trips_by_kernel_timestamps() {
     let tcp = ["127.0.0.1:0", "--transport", "tcp"];
@@ -447,9 +447,9 @@ fn reports_peers_with_another_protocol() {
     thread::spawn(move || {
         for stream in longer.incoming() {
             let mut stream = stream.expect("a client");
-            let mut told = [0; 132];
-            let mut opened = stream.read_exact(&mut told[..8]).is_ok();
-            while opened && stream.read_exact(&mut told).is_ok() {
+            let mut reported = [0; 132];
+            let mut opened = stream.read_exact(&mut reported[..8]).is_ok();
+            while opened && stream.read_exact(&mut reported).is_ok() {
                 opened = stream.write_all(&[0; 3]).is_ok();
             }
         }

@@ -169,9 +169,9 @@ fn no_message_repeats_a_secret() {
         cases.push((words.iter().map(|w| (*w).to_owned()).collect(), says));
     };
     case(&["http://me:S3CR3Tpw@127.0.0.1:99999/"], "http://(hidden)@127.0.0.1:99999/");
-    case(&["http://me:S3CR3Tpw/x@127.0.0.1/"], "no number from 1 to 65535");
+    case(&["http://me:S3CR3Tpw/x@127.0.0.1/"], "not a number from 1 to 65535");
     case(&["http://me:S3CR3Tpw#x@127.0.0.1/"], "fragment");
-    case(&["http://127.0.0.1:0/?key=S3CR3Tpw"], "'0' is no port");
+    case(&["http://127.0.0.1:0/?key=S3CR3Tpw"], "'0' is not a port");
     case(&["http://127.0.0.1/ S3CR3Tpw"], "contains ' '");
     case(
         &["-H", "X-Auth-Token: S3CR3Tpw\r\n", url],
@@ -188,7 +188,7 @@ fn no_message_repeats_a_secret() {
     case(&["-H", &format!("@{headers}"), url], "line 2: this is not a header");
     for (i, (line, says)) in [
         ("http://me:S3CR3Tpw@h:99999/", "(hidden)@h:99999"),
-        ("http://h/\nX-Auth-Token:S3CR3Tpw", "no number from 1 to 65535"),
+        ("http://h/\nX-Auth-Token:S3CR3Tpw", "not a number from 1 to 65535"),
         ("http://h/\nX-Auth-Token: S3CR3Tpw\u{1}", "contains '\\u{1}'"),
         ("http://h/\nAUTHORIZATION Bearer S3CR3Tpw", "contains ' '"),
         ("http://h/ S3CR3Tpw", "contains ' '"),

@@ -148,7 +148,7 @@ const RATES: usize = 9;
 fn interrupted_at(line: &str, args: &[&str]) -> Ended {
     let state = TempDir::new().expect("a folder");
     let mut running = start(state.path(), &[&["selftest"], args].concat());
-    running.told(&format!("prony: {line}"));
+    running.reported(&format!("prony: {line}"));
     running.signal(Signal::INT);
     let ended = running.wait();
     assert_eq!(ended.code, 130, "{line}: {ended:?}");
@@ -224,7 +224,7 @@ fn interrupt_during_the_write_leaves_a_complete_file() {
     fcntl_setfl(&pipe, flags).expect("flags");
     let name = path.display().to_string();
     let mut running = start(folder.path(), &["selftest", "--quick", "-o", &name]);
-    running.told(&format!("prony: {}", PHASES[PHASES.len() - 1]));
+    running.reported(&format!("prony: {}", PHASES[PHASES.len() - 1]));
     // After the measurements, only the main thread and the signal thread remain.
     let tasks = PathBuf::from(format!("/proc/{}/task", running.pid()));
     wait_until("the end of the measurements", || {

@@ -132,7 +132,7 @@ fn sigterm_and_sighup_wait_for_at_most_three_seconds() {
         requests(&server, 5);
         let begun = Instant::now();
         client.signal(signal);
-        client.told(
+        client.reported(
             "prony: stopping: waiting for 5 replies, at most 3 s; press Ctrl-C to stop at once\n",
         );
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
@@ -160,7 +160,7 @@ fn ctrl_c_waits_until_the_timeouts_of_requests() {
     requests(&server, 5);
     let begun = Instant::now();
     client.signal(Signal::INT);
-    client.told(
+    client.reported(
         "prony: stopping: waiting for 5 replies, at most 6 s; press Ctrl-C to stop at once\n",
     );
     let ended = client.wait();
@@ -196,23 +196,23 @@ fn every_command_shows_what_it_waits_for() {
     let _alone = alone();
     let server = mute();
     let (address, url) = (server.address(), format!("http://{}/", server.address()));
-    let told =
+    let reported =
         "prony: stopping: waiting for 2 replies, at most 3 s; press Ctrl-C to stop at once\n";
     let one = "prony: stopping: waiting for 1 reply, at most 3 s; press Ctrl-C to stop at once\n";
     let loads: [(&[&str], &str); 5] = [
-        (&["rtt", &address, "-c", "2"], told),
+        (&["rtt", &address, "-c", "2"], reported),
         (&["spectrum", &address], one),
-        (&["ab", "-c", "2", "-n", "9", &url], told),
-        (&["wrk", "-t", "1", "-c", "2", &url], told),
-        (&["htstress", "-c", "2", &url], told),
+        (&["ab", "-c", "2", "-n", "9", &url], reported),
+        (&["wrk", "-t", "1", "-c", "2", &url], reported),
+        (&["htstress", "-c", "2", &url], reported),
     ];
-    side_by_side(loads, |(load, told)| {
-        // Those whose servers greet wait for that, which is no reply of the script's.
+    side_by_side(loads, |(load, reported)| {
+        // Protocols with a handshake wait for it, and the script does not reply to it.
         let mut client = Running::start(load);
         sleep(1_500);
         let begun = Instant::now();
         client.signal(Signal::TERM);
-        client.told(told);
+        client.reported(reported);
         client.wait();
         assert!(begun.elapsed() < Duration::from_secs(8), "{load:?}: {:?}", begun.elapsed());
     });

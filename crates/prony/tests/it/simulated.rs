@@ -32,7 +32,7 @@ fn same_seed_gives_identical_output() {
 /// P1: the report names the kind of load.
 #[test]
 fn p01_report_names_the_loop_and_the_arrival_process() {
-    let told = |load: &[&str], format: &str| {
+    let reported = |load: &[&str], format: &str| {
         let more = ["--simulate", "1", "--format", format, "http://virtual/"];
         let ended = prony(&[load, &more].concat());
         assert_eq!(ended.code, 0, "{ended:?}");
@@ -49,9 +49,9 @@ fn p01_report_names_the_loop_and_the_arrival_process() {
         ),
     ];
     for (load, words, kind, law) in cases {
-        let text = told(load, "text").stdout;
+        let text = reported(load, "text").stdout;
         assert!(text.contains(words), "{words}: {text}");
-        let report = told(load, "json").report();
+        let report = reported(load, "json").report();
         let loaded = &report.0["plan"]["load"][kind];
         assert_eq!(loaded["arrivals"].as_str().unwrap_or(""), law, "{loaded}");
     }
@@ -69,9 +69,12 @@ fn reports_a_connection_limit_that_delays_requests() {
         ended
     };
     let words = "The limit of 2 connections delayed requests: 998 of 1,000 waited";
-    let told = run("2", "text").stdout;
-    assert!(told.split_whitespace().collect::<Vec<_>>().join(" ").contains(words), "{told}");
-    assert!(told.contains("VALID"), "{told}");
+    let reported = run("2", "text").stdout;
+    assert!(
+        reported.split_whitespace().collect::<Vec<_>>().join(" ").contains(words),
+        "{reported}"
+    );
+    assert!(reported.contains("VALID"), "{reported}");
     let report = run("2", "json").report();
     assert_eq!(report.verdict(), "VALID");
     let notes = report.0["run"]["notes"].as_array().expect("a list");
@@ -101,8 +104,8 @@ fn same_seed_gives_the_same_schedule_on_the_network() {
     assert!(other > 0.6, "another seed is another schedule: {other}");
 }
 
-/// The share of arrivals that are elsewhere by more than 2 ms. Each may be as late as the machine
-/// was busy, and the first one too, from which the times count.
+/// The share of arrivals that differ by more than 2 ms. A busy machine can delay each of them,
+/// including the first one, from which the times count.
 fn moved(a: &[f64], b: &[f64]) -> f64 {
     if a.len() != b.len() {
         return 1.0;

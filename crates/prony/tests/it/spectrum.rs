@@ -53,11 +53,11 @@ fn a_spectrum_has_a_row_for_each_length_and_transport() {
     assert_eq!(ended.code, 0, "{ended:?}");
     let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     let cells = report["cells"].as_array().expect("cells");
-    let told: Vec<_> =
+    let reported: Vec<_> =
         cells.iter().map(|c| (c["transport"].as_str(), c["size"].as_u64())).collect();
     let sizes = [1, 2, 4, 8].map(Some);
     let rows = ["tcp", "udp"].map(|t| sizes.map(|n| (Some(t), n))).concat();
-    assert_eq!(told, rows);
+    assert_eq!(reported, rows);
     for cell in cells {
         assert_eq!((&cell["exchanges"], &cell["repetitions"]), (&120.into(), &2.into()), "{cell}");
         assert!(cell["p50"]["low_ns"].as_f64() <= cell["p50"]["high_ns"].as_f64(), "{cell}");
@@ -84,9 +84,9 @@ fn p13_same_seed_gives_the_same_order() {
         assert_eq!(ended.code, 0, "{ended:?}");
         // "prony: 3 of 15: tcp, 8 bytes: p50 ..."
         let cell = |line: &str| line.split(": ").nth(2).map(str::to_owned);
-        let told: Vec<String> = ended.stderr.lines().filter_map(cell).collect();
-        assert_eq!(told.len(), 15, "{ended:?}");
-        told
+        let reported: Vec<String> = ended.stderr.lines().filter_map(cell).collect();
+        assert_eq!(reported.len(), 15, "{ended:?}");
+        reported
     };
     let first = order("7");
     assert_eq!(first, order("7"));
@@ -138,22 +138,22 @@ fn transports_can_have_separate_responders() {
         let listed = transports.map_or(Vec::new(), |list| vec!["--transport", list]);
         let report = spectrum(&[&targets[..], &listed].concat());
         let cells = report["cells"].as_array().expect("cells");
-        let told: Vec<_> = cells.iter().filter_map(|c| c["transport"].as_str()).collect();
-        assert_eq!(told, order.map(|name| [name; 2]).concat());
+        let reported: Vec<_> = cells.iter().filter_map(|c| c["transport"].as_str()).collect();
+        assert_eq!(reported, order.map(|name| [name; 2]).concat());
         assert!(cells.iter().all(|c| c["exchanges"] == 20 && c["failed"] == 0), "{cells:?}");
     }
 }
 
-/// Lengths that do not fit into a datagram are left out, and the report says so.
+/// Lengths that do not fit into a datagram are omitted, and the report has a note.
 #[test]
-fn all_lengths_that_a_transport_has() {
+fn omits_lengths_that_a_transport_lacks() {
     let echo = Echo::tcp();
     let report = spectrum(&[echo.at(), "--transport", "tcp,udp", "-s", "32k,64k"]);
     let cells = report["cells"].as_array().expect("cells");
-    let told: Vec<_> =
+    let reported: Vec<_> =
         cells.iter().map(|c| (c["transport"].as_str(), c["size"].as_u64())).collect();
     let cell = |transport, size| (Some(transport), Some(size));
-    assert_eq!(told, [cell("tcp", 32_768), cell("tcp", 65_536), cell("udp", 32_768)]);
+    assert_eq!(reported, [cell("tcp", 32_768), cell("tcp", 65_536), cell("udp", 32_768)]);
     let said = "Messages over UDP have at most 65,487 bytes; left out for UDP: 65,536.";
     assert!(report["notes"].as_array().is_some_and(|notes| notes.iter().any(|n| n == said)));
 }

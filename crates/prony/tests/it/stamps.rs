@@ -57,8 +57,8 @@ impl Phases {
     }
 }
 
-/// Over HTTP in every way that bytes can go: the parts add up, and no request came back before the
-/// server's time had passed.
+/// Over HTTP with every transport: the parts add up, and no reply is faster than the server's
+/// latency.
 #[test]
 fn p09_splits_http_requests_into_parts_that_add_up() {
     let law = ["--latency", "fixed:3ms"];
@@ -84,7 +84,7 @@ fn p09_splits_http_requests_into_parts_that_add_up() {
     }
 }
 
-/// The report's parts add up, and the target's is so long at least, in milliseconds.
+/// Check that the parts add up, and that the target's part has this length at least, in ms.
 fn is_split(report: &Report, least: f64, what: &str) {
     assert_eq!(report.0["run"]["driver"], "epoll", "{what}");
     let phases = Phases::of(report);
@@ -92,7 +92,7 @@ fn is_split(report: &Report, least: f64, what: &str) {
     assert!(phases.least("wire_and_peer") >= least, "{what}: {}", phases.0);
 }
 
-/// The requests of sessions, too: in a closed loop and in an open one, alone and in bursts.
+/// Requests of sessions have timestamps: in closed and open loops, single and in bursts.
 #[test]
 fn p09_splits_session_requests_into_parts_that_add_up() {
     let server = Serve::start(&["--latency", "fixed:3ms"]);
@@ -133,8 +133,7 @@ fn p09_attributes_a_slow_server_to_the_server() {
     });
 }
 
-/// A client that is stopped again and again waits and reads late; the server's time stays what it
-/// was.
+/// A client that is stopped repeatedly waits and reads late; the server's part does not change.
 #[test]
 fn p09_attributes_a_busy_client_to_the_client() {
     let _alone = alone();
@@ -155,7 +154,8 @@ fn p09_attributes_a_busy_client_to_the_client() {
         let report = running.wait().report();
         let busy = Phases::of(&report);
         busy.assert_adds_up(report.count("replies"), "stopped");
-        // A third of the run it stood still: 25 ms each on average, for those that came then.
+        // It was stopped for a third of the run, which delays the arrivals then by 25 ms on
+        // average.
         let client = busy.client() - usual.client();
         assert!(client > 4.0, "{client} ms: {}", busy.0);
         for part in ["waiting", "to_user"] {

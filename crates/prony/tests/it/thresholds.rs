@@ -1,10 +1,10 @@
-//! `--threshold`: what the run says of each, and the exit code.
+//! `--threshold`: the outcome of each, and the exit code.
 
 use std::fs;
 
 use crate::rig::{Ended, Serve, alone, prony};
 
-/// A server for each request with exponential times of 1 ms, 0.1 ms away.
+/// An infinite-server queue with exponential times (mean 1 ms) and a round trip of 0.1 ms.
 fn simulated(thresholds: &[&str]) -> Ended {
     let load = ["--simulate", "7", "--simulate-latency", "exp:1ms", "-r", "500", "-d", "20s"];
     let mut args: Vec<&str> = load.to_vec();
@@ -30,7 +30,7 @@ fn thresholds_are_met_missed_or_undecided() {
     let missed = simulated(&["p99 < 20ms", "service.p90 < 1ms"]);
     assert_eq!(missed.code, 99, "{missed:?}");
     assert_eq!(outcomes(&missed), ["met", "missed"]);
-    // 20 s carry no p99.99.
+    // 20 s are too short for a p99.99.
     let undecided = simulated(&["p99.99 < 20ms"]);
     assert_eq!(undecided.code, 97, "{undecided:?}");
     assert_eq!(outcomes(&undecided), ["undecided"]);
@@ -51,7 +51,7 @@ fn thresholds_that_can_never_be_decided_are_refused() {
     for (threshold, why) in [
         ("p99 < 200", "the limit '200' of p99 lacks its unit: write 200ms"),
         ("errrs < 3", "there is no figure 'errrs'; did you mean 'errors'?"),
-        ("login: p99 < 3ms", "the plan has no named requests; leave the name out"),
+        ("login: p99 < 3ms", "the plan has no named requests; omit the name"),
         ("session.completed > 99%", "the plan has no sessions"),
         ("handshake.p99 < 50ms", "there are no TLS handshakes without https://"),
     ] {
@@ -88,7 +88,7 @@ fn a_plan_file_has_thresholds_of_named_requests() {
     assert!(refused.stderr.contains("no request has the name 'logn'"), "{refused:?}");
 }
 
-/// On the kernel: a server that answers every tenth request with 503.
+/// On the network: a server that replies 503 to every tenth request.
 #[test]
 fn a_real_run_is_decided_by_its_thresholds() {
     let _alone = alone();
@@ -104,9 +104,9 @@ fn a_real_run_is_decided_by_its_thresholds() {
     assert_eq!(of("status.503 = 0"), 99);
 }
 
-/// A server that answers every second request with 503, and a load of half a minute.
+/// A server that replies 503 to every second request, and a load of half a minute.
 #[test]
-fn a_hopeless_load_ends_early() {
+fn a_load_that_misses_its_threshold_ends_early() {
     let _alone = alone();
     let server = Serve::start(&["--status", "200:50,503:50"]);
     let load = ["-r", "500", "-d", "30s", "--accept-invalid"];

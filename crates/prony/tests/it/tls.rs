@@ -1,4 +1,4 @@
-//! The real binary over TLS: against nginx on every driver, and against servers that do it wrong.
+//! The real binary over TLS: with nginx and every driver, and with faulty servers.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::rig::{Other, Report, alone, drivers, have, measure, prony};
 
-/// An authority, a server's certificate, one that has expired and a client's, as PEM files.
+/// A CA, a server certificate, an expired one and a client certificate, as PEM files.
 pub(crate) struct Certificates(TempDir);
 
 impl Certificates {
@@ -61,7 +61,7 @@ const NGINX: &str = "
     }
 ";
 
-/// Older nginx speaks TLS 1.3 only if it is told to.
+/// Older versions of nginx need a setting for TLS 1.3.
 const BOTH: &str = "ssl_protocols TLSv1.2 TLSv1.3;";
 
 pub(crate) fn nginx(certificates: &Certificates, name: &str, more: &str) -> Other {
@@ -123,7 +123,7 @@ fn counters_agree_with_nginx() {
 
             let lines = log(&server, "access.log").lines().count();
             assert_eq!(lines, 570, "{driver} {version}");
-            // The first connection is the rig's own look whether the server listens.
+            // The first connection checked whether the server listens.
             let errors = log(&server, "error.log");
             let mut bad = errors.lines().filter(|l| l.contains("SSL") && !l.contains("*1 "));
             assert_eq!(bad.next(), None, "{driver} {version}");
@@ -150,7 +150,7 @@ fn mixed_with_plain_connections_and_in_an_open_loop() {
 }
 
 #[test]
-fn what_is_not_good_is_counted_with_its_reason() {
+fn counts_failed_handshakes_by_reason() {
     if !have("nginx") {
         return;
     }
@@ -180,9 +180,9 @@ fn what_is_not_good_is_counted_with_its_reason() {
     }
 }
 
-/// The server says in its body which group was taken.
+/// The body of the reply has the selected group.
 #[test]
-fn keys_are_exchanged_in_the_group_that_was_asked_for() {
+fn uses_the_requested_key_exchange_group() {
     if !have("nginx") {
         return;
     }
@@ -191,8 +191,8 @@ fn keys_are_exchanged_in_the_group_that_was_asked_for() {
         "ssl_ecdh_curve secp384r1:prime256v1; location = /group { return 200 $ssl_curve; }";
     let server = nginx(&certificates, "server", &format!("{BOTH} {curves}"));
     let url = url(&server, "/group");
-    // Before TLS 1.3 the groups had to have the certificate's curve too. The last begins with one
-    // that the server does not take, and is asked for the other.
+    // Before TLS 1.3, the groups had to include the certificate's curve. The last case starts with
+    // a group that the server refuses, so the server requests the other one.
     for (version, groups, taken) in [
         ("1.2", "x25519,P-256", "prime256v1"),
         ("1.3", "P-256", "prime256v1"),
@@ -207,7 +207,7 @@ fn keys_are_exchanged_in_the_group_that_was_asked_for() {
 }
 
 #[test]
-fn servers_may_ask_for_a_certificate() {
+fn sends_client_certificates() {
     if !have("nginx") {
         return;
     }
@@ -225,7 +225,7 @@ fn servers_may_ask_for_a_certificate() {
 }
 
 #[test]
-fn keys_are_told_where_they_are_wanted() {
+fn writes_keys_to_sslkeylogfile() {
     if !have("nginx") {
         return;
     }
@@ -238,7 +238,7 @@ fn keys_are_told_where_they_are_wanted() {
     assert!(fs::read_to_string(keys).expect("keys").contains("CLIENT_TRAFFIC_SECRET_0 "));
 }
 
-/// A server that sends the same bytes to everyone, and then closes.
+/// A server that sends the same bytes on every connection, then closes.
 fn saying(bytes: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -254,7 +254,7 @@ fn saying(bytes: &'static [u8]) -> String {
 }
 
 #[test]
-fn peers_that_do_not_speak_tls_end_no_run() {
+fn peers_without_tls_do_not_block_a_run() {
     let cases: [(&[u8], &str); 4] = [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak TLS"),
         (b"", "during the handshake"),
@@ -274,7 +274,7 @@ fn peers_that_do_not_speak_tls_end_no_run() {
 }
 
 #[test]
-fn bad_files_are_refused_by_name() {
+fn names_malformed_files() {
     let certificates = Certificates::new();
     certificates.write("empty.pem", "");
     let path = |name: &str| certificates.path(name);
@@ -284,8 +284,8 @@ fn bad_files_are_refused_by_name() {
         (&["--cacert", &path("empty.pem")], "there is no certificate in it"),
         (&["--cert", &path("client.pem")], "name its file with --key"),
         (&["--cert", &path("client.pem"), "--key", &path("server.key")], "do not match"),
-        (&["--groups", "P-384,sect163k1"], "'sect163k1' is no key exchange group"),
-        (&["--ciphers", "RC4-MD5"], "there are TLS_AES_128_GCM_SHA256"),
+        (&["--groups", "P-384,sect163k1"], "'sect163k1' is not a supported key exchange group"),
+        (&["--ciphers", "RC4-MD5"], "the supported ones are TLS_AES_128_GCM_SHA256"),
         (&["--tls", "1.2", "--ciphers", "TLS_AES_256_GCM_SHA384"], "is of TLS 1.2"),
     ];
     for (args, why) in cases {

@@ -1,4 +1,4 @@
-//! The live view in a real terminal, tmux's: keys are pressed and the screen is read back.
+//! The live view in a real terminal (tmux): the tests press keys and read the screen.
 
 use std::process::{Command, Stdio};
 
@@ -7,14 +7,14 @@ use tempfile::TempDir;
 
 use crate::rig::{Serve, alone, have, prony, wait_until};
 
-/// A terminal with one program in it; gone with the test.
+/// A terminal that runs one program; closed on drop.
 struct Terminal {
     dir: TempDir,
 }
 
 impl Terminal {
-    /// Run `prony` with those arguments in a terminal of that size; `environment` goes before the
-    /// command. When it has ended, the last lines tell its exit code and the terminal's state.
+    /// Run `prony` with these arguments in a terminal of this size, with `environment` before the
+    /// command. After it has exited, the last lines show its exit code and the terminal's state.
     fn start((width, height): (u16, u16), environment: &str, args: &str) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let terminal = Self { dir };
@@ -51,7 +51,7 @@ impl Terminal {
         self.tmux(&["resize-window", "-x", &width, "-y", &height]);
     }
 
-    /// Wait until the screen has all of that, and give it.
+    /// Wait until the screen contains all of these words. Returns the screen.
     fn wait_for(&self, words: &[&str]) -> String {
         let mut screen = String::new();
         wait_until(&format!("{words:?} on the screen"), || {
@@ -61,7 +61,7 @@ impl Terminal {
         screen
     }
 
-    /// Wait until prony has ended with that code; the terminal must then be as it was.
+    /// Wait until prony has exited with this code. The terminal must be restored.
     fn wait_for_end(&self, code: u8) -> String {
         let screen = self.wait_for(&[&format!("exit {code}"), "restored"]);
         let state = self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]);
@@ -76,8 +76,8 @@ impl Drop for Terminal {
     }
 }
 
-/// What makes the command after it write its process's number into a folder, once the shell has
-/// done something else.
+/// A shell prefix: run some commands, then write the process number of the next command to a
+/// directory.
 fn job(first: &str) -> (TempDir, String) {
     let dir = tempfile::tempdir().expect("a folder");
     let pid = dir.path().join("pid");
@@ -93,7 +93,7 @@ fn signal(dir: &TempDir, signal: Signal) {
 }
 
 #[test]
-fn it_is_the_default_on_a_terminal_and_the_report_follows() {
+fn is_the_default_on_a_terminal_and_the_report_follows() {
     if !have("tmux") {
         return;
     }
@@ -151,7 +151,7 @@ fn keys_change_the_rate_and_the_report_shows_it() {
     terminal.press("+");
     terminal.press("p");
     terminal.wait_for(&["running", "target 121/s (121 %)"]);
-    // Whole intervals of it.
+    // Whole intervals of the pause.
     terminal.wait_for(&["121/s completed"]);
     terminal.press("q");
     terminal.wait_for_end(130);
@@ -163,8 +163,8 @@ fn keys_change_the_rate_and_the_report_shows_it() {
     assert_eq!(rates, [100.0, 0.0, 121.0], "{pieces:?}");
     let notes = report["run"]["notes"].to_string();
     assert!(notes.contains("paused from") && notes.contains("121 % from"), "{notes}");
-    // What was started is what these pieces ask for, but for what the threads that heard of the end
-    // first have not started; without the pause it would be a hundred more for each of its seconds.
+    // The started requests are those of the pieces, minus those that the first threads to stop did
+    // not start. Without the pause there would be a hundred more for each of its seconds.
     let asked = report["measurement"]["rates"]["target_rate"].as_f64().expect("a rate");
     let window = report["measurement"]["rates"]["window_ns"].as_f64().expect("a window") / 1e9;
     let started = report["measurement"]["tally"]["started"].as_f64().expect("a count");
@@ -178,7 +178,7 @@ fn continued_job_restores_the_screen() {
     }
     let _alone = alone();
     let server = Serve::start(&["--latency", "5ms"]);
-    // A shell with job control, which goes on when the job is stopped.
+    // A shell with job control, which continues when the job is stopped.
     let (dir, job) = job("set -m");
     let args = format!("-c 2 -d 600s {}; stty sane; echo away; read line; fg", server.url("/"));
     let terminal = Terminal::start((80, 24), &job, &args);
@@ -191,7 +191,7 @@ fn continued_job_restores_the_screen() {
     terminal.wait_for_end(130);
 }
 
-/// Ctrl-\\ is off while the screen is there; `kill -QUIT` from elsewhere is not.
+/// Ctrl-\\ is disabled while the screen is shown; `kill -QUIT` from elsewhere still works.
 #[test]
 fn sigquit_restores_the_terminal() {
     if !have("tmux") {
@@ -259,7 +259,7 @@ fn prints_a_line_per_second_without_a_terminal() {
     let _alone = alone();
     let ended = prony(&["-c", "1", "--think", "20ms", "-d", "3500ms", &url]);
     let lines: Vec<&str> = ended.stderr.lines().collect();
-    // At 1, 2 and 3 seconds; a busy machine may bring them late, but never more of them.
+    // At 1, 2 and 3 seconds; on a busy machine they may be late, but there are never more.
     assert!((1..=3).contains(&lines.len()), "{lines:?}");
     assert!(lines.iter().all(|line| line.starts_with("prony: ") && line.contains("in flight")));
 }

@@ -2,14 +2,15 @@
 
 use crate::rig::{Report, Serve, alone, prony};
 
-/// The interval of a figure of that clock, in ms.
+/// The interval of a figure of this time, in ms.
 fn interval(report: &Report, clock: &str, figure: &str) -> (f64, f64) {
-    let told = &report.0["measurement"]["ci95"][clock][figure];
-    let end = |name: &str| told[name].as_f64().unwrap_or_else(|| panic!("{told}")) / 1e6;
+    let reported = &report.0["measurement"]["ci95"][clock][figure];
+    let end = |name: &str| reported[name].as_f64().unwrap_or_else(|| panic!("{reported}")) / 1e6;
     (end("lo"), end("hi"))
 }
 
-/// A server for each request with exponential times of 1 ms, 0.1 ms away: its p90 is known.
+/// An infinite-server queue with exponential times (mean 1 ms) and a round trip of 0.1 ms, which
+/// has a known p90.
 #[test]
 fn stops_when_the_figure_is_precise_enough() {
     let truth = 0.1 + 10_f64.ln();
@@ -24,20 +25,20 @@ fn stops_when_the_figure_is_precise_enough() {
         assert_eq!(report.0["run"]["until"]["reached"], true);
         let (lo, hi) = interval(&report, "response", "p90_ns");
         let figure = report.ms("response", "p90");
-        // What ended in the drain belongs to it, though it was not looked at on the way.
+        // The figure includes replies of the drain, which the checks did not.
         let reach = (hi - figure).max(figure - lo) / figure;
         assert!(reach <= 0.08, "seed {seed}: {lo} to {hi} around {figure}");
         held += u32::from(lo <= truth && truth <= hi);
         windows.push(report.0["measurement"]["rates"]["window_ns"].as_u64().unwrap_or_default());
     }
     assert!(held >= 17, "the truth was in {held} of 20 intervals");
-    // 8 % takes some 3,000 requests, which nobody has told it.
+    // 8 % takes about 3,000 requests, a number that was not given.
     windows.sort_unstable();
     assert!((2_000_000_000..30_000_000_000).contains(&windows[10]), "{windows:?}");
 }
 
-/// One connection makes requests wait for each other, in bursts: the service time is known long
-/// before the response time is.
+/// On one connection, requests wait for each other in bursts: the service time is known long before
+/// the response time.
 #[test]
 fn uses_the_interval_of_the_requested_clock() {
     let ended = |goal: &str| {
@@ -96,7 +97,7 @@ fn stops_loads_on_the_network() {
     let window = report.0["measurement"]["rates"]["window_ns"].as_u64().unwrap_or_default();
     assert!((2_000_000_000..59_000_000_000).contains(&window), "{window}");
     report.check_sums();
-    // 100,000 requests do not fit into three seconds, so that its p99.99 stays unknown.
+    // 100,000 requests do not fit into three seconds, so the p99.99 stays unknown.
     let ended = prony(&[&load[..7], &["--until", "p99.99 +- 1%", "-d", "3s", &url]].concat());
     assert_eq!(ended.code, 98, "{ended:?}");
     let report = ended.report();

@@ -45,7 +45,7 @@ fn empty() -> Summary {
     summary
 }
 
-/// Times of the network card have a row of their own, without a share.
+/// Times of the network card have their own row, without a share.
 #[test]
 fn card_times_have_a_row_where_the_card_noted_any() {
     let mut summary = sample::exchange();
@@ -60,7 +60,7 @@ fn card_times_have_a_row_where_the_card_noted_any() {
     assert!(!text(&summary).contains("card"), "{}", text(&summary));
 }
 
-/// A thread that did nothing but spin was busy for none of its time, and used a processor.
+/// A thread that only spun was never busy, but used a processor.
 #[test]
 fn spinning_threads_have_busy_share_and_cpu_time() {
     let mut summary = sample::open();
@@ -93,7 +93,7 @@ fn zero_amounts_have_no_line() {
     summary.workers = vec![meter];
     let report = text(&summary);
     assert!(report.contains(" user") && !report.contains(" system"), "{report}");
-    // All replies in the drain, and none at all.
+    // All replies in the drain, and no replies.
     summary.main.replies_in_drain = summary.main.replies;
     summary.main.bytes_in_drain = summary.main.bytes_received();
     assert!(line(&summary, "rate").contains("none completed before the drain"));
@@ -142,7 +142,7 @@ fn percentiles_without_enough_samples_are_dashes_with_a_footnote() {
     assert!(words.contains(needs), "{report}");
 }
 
-/// A note lists only percentiles that a row lacks, and names the rows where they differ.
+/// A note lists only percentiles that a row lacks, and names the rows if they differ.
 #[test]
 fn footnote_names_rows_and_the_lowest_percentile_that_they_lack() {
     let words = text(&sample::open()).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -151,7 +151,7 @@ fn footnote_names_rows_and_the_lowest_percentile_that_they_lack() {
     assert!(note.contains("from p99.9: 10k; queue from p99: 1k; connect, failed from p50: 20)"));
 }
 
-/// The interval of a mean over a ramp says nothing of a constant rate.
+/// A ramp has no constant rate, so its mean has no interval.
 #[test]
 fn ramp_shows_no_interval_of_the_rate() {
     let mut summary = sample::open();
@@ -174,7 +174,7 @@ fn ramp_shows_no_interval_of_the_rate() {
     assert_eq!(figures("started"), summary.main.started);
 }
 
-/// A histogram takes no line from the rest of the report.
+/// A histogram does not replace lines of the report.
 #[test]
 fn histogram_is_added_to_the_text_report() {
     for summary in [sample::open(), sample::everything()] {
@@ -193,7 +193,7 @@ fn histogram_is_added_to_the_text_report() {
     }
 }
 
-/// Certificates count as checked only where a handshake completed.
+/// Certificates count as verified only if a handshake completed.
 #[test]
 fn tls_line_says_failed_where_no_handshake_completed() {
     let mut summary = sample::closed();

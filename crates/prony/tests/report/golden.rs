@@ -1,5 +1,5 @@
-//! Each format against its golden file. `UPDATE_GOLDEN=1 cargo test` writes them anew; read the
-//! difference before committing it.
+//! Compares each format with its golden file. `UPDATE_GOLDEN=1 cargo test` updates the files; read
+//! the difference before you commit it.
 
 use std::path::PathBuf;
 
@@ -10,16 +10,16 @@ use super::sample;
 
 fn check(name: &str, format: Format, summary: &Summary) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    let told = render(format, summary, &Style::default());
+    let reported = render(format, summary, &Style::default());
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, &told).expect("the golden file can be written");
+        std::fs::write(&path, &reported).expect("the golden file can be written");
     }
     let golden = std::fs::read(&path).unwrap_or_default();
-    let (told, golden) = (String::from_utf8_lossy(&told), String::from_utf8_lossy(&golden));
-    for (i, (a, b)) in told.lines().zip(golden.lines()).enumerate() {
+    let (reported, golden) = (String::from_utf8_lossy(&reported), String::from_utf8_lossy(&golden));
+    for (i, (a, b)) in reported.lines().zip(golden.lines()).enumerate() {
         assert_eq!(a, b, "{name}, line {}", i + 1);
     }
-    assert!(told == golden, "{name} has {} bytes, not {}", golden.len(), told.len());
+    assert!(reported == golden, "{name} has {} bytes, not {}", golden.len(), reported.len());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The report in every format, from summaries whose figures are known.
+//! The report in every format, from summaries with known figures.
 
 mod figures;
 mod golden;

@@ -15,7 +15,7 @@ fn all_between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
     text.split(open).skip(1).filter_map(|rest| rest.split(close).next()).collect()
 }
 
-/// The values of the elements `data` of a piece of a page.
+/// The values of the elements `data` in a part of a page.
 fn values(html: &str) -> Vec<f64> {
     all_between(html, "<data value=\"", "\"").iter().map(|v| v.parse().expect(v)).collect()
 }
@@ -127,7 +127,7 @@ fn escapes_markup_in_plans() {
     assert!(png.starts_with("\u{fffd}PNG"));
 }
 
-/// A straight line through ticks: from places to numbers.
+/// A straight line through ticks: converts positions to numbers.
 fn scale(ticks: &[(f64, f64)]) -> impl Fn(f64) -> f64 {
     let (first, last) = (ticks[0], *ticks.last().expect("two ticks"));
     move |place| first.0 + (place - first.1) / (last.1 - first.1) * (last.0 - first.0)
@@ -137,7 +137,7 @@ fn attribute(element: &str, name: &str) -> f64 {
     all_between(element, &format!(" {name}=\""), "\"")[0].parse().expect(name)
 }
 
-/// Labels of an axis, as numbers, with their places.
+/// Labels of an axis, as numbers, with their positions.
 fn ticks(
     svg: &str,
     anchor: &str,
@@ -146,8 +146,9 @@ fn ticks(
 ) -> Vec<(f64, f64)> {
     let labels = all_between(svg, "<text class=\"label\"", "</text>");
     let labels = labels.iter().filter(|l| l.contains(&format!("text-anchor=\"{anchor}\"")));
-    let told = labels.filter_map(|l| Some((number(l.split('>').nth(1)?)?, attribute(l, place))));
-    told.collect()
+    let reported =
+        labels.filter_map(|l| Some((number(l.split('>').nth(1)?)?, attribute(l, place))));
+    reported.collect()
 }
 
 fn time(label: &str) -> Option<f64> {
@@ -173,7 +174,7 @@ fn curves_match_the_figures() {
     for (tone, hist) in [("c0", &summary.main.times.response), ("c1", &summary.main.times.service)]
     {
         let (mut points, mut at_max) = (0, false);
-        // The first path is the legend's.
+        // The first path belongs to the legend.
         for path in &all_between(&svg, "<path ", ">")[2..] {
             let class = all_between(path, "class=\"", "\"")[0];
             if class.split(' ').next() != Some(tone) {
@@ -182,17 +183,20 @@ fn curves_match_the_figures() {
             for point in all_between(path, " d=\"", "\"")[0][1..].split('L') {
                 let (px, py) = point.split_once(' ').expect("two numbers");
                 let (px, py): (f64, f64) = (px.parse().expect("x"), py.parse().expect("y"));
-                let told = 10_f64.powf(log_ns(py - y_offset(&svg, &y)));
+                let reported = 10_f64.powf(log_ns(py - y_offset(&svg, &y)));
                 // A tenth of a pixel to each side.
                 let near = |d: f64| {
                     let q = (1.0 - 10_f64.powf(-nines(px + d))).clamp(0.0, 1.0);
                     hist.estimate(q).expect("there are times").0 as f64
                 };
                 let max = hist.max().expect("there are times").0 as f64;
-                let is_max = (told / max).ln().abs() < 0.02;
+                let is_max = (reported / max).ln().abs() < 0.02;
                 at_max |= is_max;
                 let (low, high) = (near(-0.2) * 0.98, near(0.2) * 1.02);
-                assert!((low..=high).contains(&told) || is_max, "{told} at {px}: {low}..{high}");
+                assert!(
+                    (low..=high).contains(&reported) || is_max,
+                    "{reported} at {px}: {low}..{high}"
+                );
                 points += 1;
             }
         }
@@ -201,7 +205,7 @@ fn curves_match_the_figures() {
     assert!(svg.contains(" few\""), "the last nines rest on too few samples");
 }
 
-/// How far below its line a label of the vertical axis stands.
+/// The distance of a label of the vertical axis below its line.
 fn y_offset(svg: &str, labels: &[(f64, f64)]) -> f64 {
     let lines = all_between(svg, "<line class=\"grid\"", ">");
     -(labels[0].1 - attribute(lines[0], "y1"))
@@ -289,7 +293,7 @@ fn renders_a_distribution_without_samples() {
     assert!(render(Format::Png, &empty, &Style::default()).len() > 1_000);
 }
 
-/// The elements of a plot on the page whose id begins so.
+/// The elements of a plot on the page with ids that start with this text.
 fn plot<'a>(html: &'a str, id: &str) -> &'a str {
     let plots = all_between(html, "<svg ", "</svg>");
     plots.into_iter().find(|p| p.contains(&format!("\"{id}-wide-title"))).expect(id)
@@ -400,7 +404,7 @@ fn error_bars_end_where_the_confidence_intervals_do() {
 
 /// The left edges of the cells of a heat map, with the upper edge of each.
 fn heat_cells(svg: &str) -> Vec<(f64, f64)> {
-    // Without those of the legend, which come first, one of each color.
+    // Without those of the legend, which are first, one of each color.
     let paths = all_between(svg, "<path class=\"h", "</path>");
     let corners = paths[6..].iter().flat_map(|p| all_between(p, " d=\"", "\"")[0].split('z'));
     let corner = |text: &str| {
@@ -427,7 +431,7 @@ fn heat_map_has_a_column_per_interval_with_cells_at_its_times() {
         let has_top = cells.iter().any(|cell| cell == &(*x, top));
         assert_eq!(is_slow, has_top, "{x}: {row:?}");
     }
-    // The legend has the highest count, which is that of a cell of a whole interval.
+    // The legend has the highest count, that of a cell of a whole interval.
     let before = plot(&html, "run-heat").split(" per cell (logarithmic)").next();
     let most = before.and_then(|text| text.rsplit('>').next()).expect("the legend");
     let most: u64 = most.parse().expect("a count");

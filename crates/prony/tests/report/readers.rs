@@ -65,9 +65,9 @@ fn percentiles(text: &str) -> Vec<[f64; 4]> {
 fn percentile_file_contains_the_distribution() {
     let summary = sample::open();
     let hist = &summary.main.times.response;
-    let told = render(Format::Hgrm, &summary, &Style::default());
-    let told = String::from_utf8(told).expect("text is UTF-8");
-    let rows = percentiles(&told);
+    let reported = render(Format::Hgrm, &summary, &Style::default());
+    let reported = String::from_utf8(reported).expect("text is UTF-8");
+    let rows = percentiles(&reported);
     assert!(rows.len() > 30 && rows.is_sorted_by(|a, b| a[0] <= b[0] && a[2] <= b[2]));
     for &[ms, quantile, count, inverse] in &rows {
         let exact = hist.estimate(quantile).expect("not empty").0 as f64 / 1e6;
@@ -77,10 +77,10 @@ fn percentile_file_contains_the_distribution() {
     }
     let last = rows.last().expect("not empty");
     assert_eq!((last[1], last[2]), (1.0, hist.count() as f64));
-    let mean = told.lines().find_map(|l| l.strip_prefix("#[Mean    =")).expect("a mean");
+    let mean = reported.lines().find_map(|l| l.strip_prefix("#[Mean    =")).expect("a mean");
     let mean: f64 = mean.split(',').next().expect("one").trim().parse().expect("a number");
     assert!((mean - hist.mean_ns().expect("not empty") / 1e6).abs() <= 0.0005);
-    assert!(told.contains(&format!("Total count    = {:12}]", hist.count())));
+    assert!(reported.contains(&format!("Total count    = {:12}]", hist.count())));
 }
 
 /// Reads the formats with the Python implementation, if installed (`cargo xtask ci` requires it).
@@ -107,7 +107,7 @@ fn python_reads_the_same() {
         .output()
         .expect("it was there a moment ago");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let told: Vec<String> =
+    let reported: Vec<String> =
         String::from_utf8_lossy(&out.stdout).lines().map(str::to_owned).collect();
     let warmup = summary.warmup.as_ref().expect("the sample has a warm-up");
     let expected = [
@@ -122,5 +122,5 @@ fn python_reads_the_same() {
             bins().map(|b| b.value_iterated_to() * b.count_since_last_iteration()).sum();
         format!("{tag} {} {} {weight} {}", hist.count(), bins().count(), hist.bins().max())
     });
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }

@@ -1,4 +1,4 @@
-//! Summaries made from counted requests with integer arithmetic alone, so that they are the same on
+//! Summaries of generated requests, made with integer arithmetic only, so that they are equal on
 //! every machine.
 
 use prony_core::fault::Fault;
@@ -18,8 +18,8 @@ use prony_core::units::{Nanos, Poll, PreviousPoll, Span};
 
 const MS: u64 = 1_000_000;
 
-/// An open loop of 1,000 requests a second for 10 s after 2 s of warm-up, on two threads; a few
-/// failures; valid.
+/// A valid open loop with 1,000 requests per second for 10 s after 2 s of warm-up, on two threads,
+/// with a few failures.
 pub(crate) fn open() -> Summary {
     let parts = (0..2).map(|shard| {
         let (warmup, main) = open_share(shard);
@@ -35,8 +35,8 @@ pub(crate) fn audited(mut summary: Summary) -> Summary {
     summary
 }
 
-/// Messages over UDP, of which one was lost and others came in odd ways, and stamps of the kernel's
-/// of which some are missing.
+/// Messages over UDP: one lost, others duplicated, late or reordered; and kernel timestamps, some
+/// of them missing.
 pub(crate) fn exchange() -> Summary {
     let mut r = Recorder::new(Nanos::ZERO);
     r.round_trips();
@@ -84,7 +84,7 @@ pub(crate) fn exchange() -> Summary {
     audited(Summary::from_parts(plan, run_info(), vec![(warmup, main, meter)]))
 }
 
-/// A closed loop that needed no wait at all: three requests.
+/// A closed loop of three requests, none of which waited.
 pub(crate) fn closed() -> Summary {
     let mut r = Recorder::new(Nanos::ZERO);
     for i in 0..3_u64 {
@@ -111,7 +111,7 @@ pub(crate) fn closed() -> Summary {
     audited(Summary::from_parts(plan, run, vec![(warmup, main, WorkerStats::default())]))
 }
 
-/// Forty sessions of two bursts each, one of which fails, and requests with names.
+/// Forty sessions of two bursts, one of which fails, and requests with names.
 pub(crate) fn sessions() -> Summary {
     let mut r = Recorder::new(Nanos::ZERO).of(true, 2).of_session_kinds(2);
     for k in 0..40_u64 {
@@ -171,8 +171,8 @@ pub(crate) fn sessions() -> Summary {
     audited(Summary::from_parts(plan, run, vec![(warmup, main, WorkerStats::default())]))
 }
 
-/// Everything that a report can tell, all at once: each fault, many statuses, every reason for a
-/// limited client.
+/// Everything that a report can contain: each fault, many statuses, every reason for a limited
+/// client.
 pub(crate) fn everything() -> Summary {
     let mut summary = open();
     summary.run.self_test = Some(self_tested());
@@ -419,12 +419,12 @@ fn run_info() -> RunInfo {
     }
 }
 
-/// With the kernel's stamps, too.
+/// Also with kernel timestamps.
 fn with_stamps(meter: WorkerStats) -> WorkerStats {
     WorkerStats { timestamps: Some(StampClock { error: Span(45), steps: 1 }), ..meter }
 }
 
-/// With associations, too.
+/// Also with associations.
 fn over_sctp(mut meter: WorkerStats) -> WorkerStats {
     meter.transport.sctp = Some(Sctp {
         associations: 3,
@@ -463,7 +463,7 @@ fn meter(cpu_ms: u64) -> WorkerStats {
     }
 }
 
-/// With thresholds of every outcome.
+/// With thresholds with every outcome.
 pub(crate) fn promised() -> Summary {
     let mut summary = open();
     let texts = ["p50 < 10s", "p99 < 1us", "p99.99 < 1s", "errors < 100%", "requests >= 1"];

@@ -1,4 +1,4 @@
-//! The JSON report against its committed schema, and both against their documentation.
+//! Compares the JSON report with its committed schema, and both with their documentation.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -33,8 +33,8 @@ fn report(summary: &Summary) -> Value {
     serde_json::from_slice(&render(Format::Json, summary, &Style::default())).expect("it is JSON")
 }
 
-/// A closed loop whose target stepped after six of twelve seconds, asked for more than it carries,
-/// ended by the user, and one of which most has failed.
+/// A closed loop with a step change of the target after six of twelve seconds, too few samples for
+/// its percentile and goal, and ended by the user; and a run with mostly failures.
 fn doubtful() -> [Summary; 2] {
     let mut changed = sample::closed();
     let t = &mut changed.main;
@@ -59,15 +59,16 @@ fn doubtful() -> [Summary; 2] {
         (&changed, &["interrupted", "level-shift", "too-few-samples", "interval-too-wide"][..]),
         (&failed, &["failures"]),
     ] {
-        let told = &report(summary)["verdict"]["reasons"];
-        let told: Vec<_> = told.as_array().into_iter().flatten().map(|r| &r["kind"]).collect();
-        assert_eq!(told, limits);
+        let reported = &report(summary)["verdict"]["reasons"];
+        let reported: Vec<_> =
+            reported.as_array().into_iter().flatten().map(|r| &r["kind"]).collect();
+        assert_eq!(reported, limits);
     }
     [changed, failed]
 }
 
 /// A run with autocorrelated response times.
-fn wandering() -> Summary {
+fn autocorrelated() -> Summary {
     let mut summary = sample::closed();
     let t = &mut summary.main;
     for k in 0..24_000_u64 {
@@ -78,13 +79,13 @@ fn wandering() -> Summary {
     t.series.close();
     t.end = Nanos(24_000_000_000);
     let summary = sample::audited(summary);
-    let told = &report(&summary)["verdict"]["reasons"];
-    assert_eq!(told[0]["kind"], "autocorrelated", "{told}");
+    let reported = &report(&summary)["verdict"]["reasons"];
+    assert_eq!(reported[0]["kind"], "autocorrelated", "{reported}");
     summary
 }
 
 /// A run with every kind of CPU pressure, and inconsistent counters.
-fn held() -> Summary {
+fn under_cpu_pressure() -> Summary {
     let mut summary = sample::closed();
     let ms = Span::from_millis;
     let meter = &mut summary.workers[0];
@@ -98,10 +99,10 @@ fn held() -> Summary {
     };
     summary.main.started = 20;
     summary.main.time_in_flight = Some(Span::from_secs(99));
-    let told = &report(&summary)["verdict"]["reasons"];
-    let told: Vec<_> = told.as_array().into_iter().flatten().map(|r| &r["kind"]).collect();
+    let reported = &report(&summary)["verdict"]["reasons"];
+    let reported: Vec<_> = reported.as_array().into_iter().flatten().map(|r| &r["kind"]).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "littles-law-mismatch",
             "cpu-throttled",
@@ -113,15 +114,16 @@ fn held() -> Summary {
     summary
 }
 
-/// One whose arrivals waited for each other, as they were to, and one whose target was full.
-fn told_why() -> [Summary; 2] {
+/// A run with arrivals that waited to be sent together, as requested, and one with a saturated
+/// target.
+fn with_causes() -> [Summary; 2] {
     let ms = Span::from_millis;
     let mut late = sample::open();
     late.main.times.lag.record_n(ms(2), 1_000);
     late.main.times.response.record_n(ms(3), 1_000);
     let advice = |summary: &Summary| {
-        let told = &report(summary)["verdict"]["reasons"];
-        let lag = told.as_array().into_iter().flatten().find(|r| r["kind"] == "send-lag");
+        let reported = &report(summary)["verdict"]["reasons"];
+        let lag = reported.as_array().into_iter().flatten().find(|r| r["kind"] == "send-lag");
         lag.expect("it was late")["sentence"].as_str().expect("a sentence").to_owned()
     };
     assert!(advice(&late).contains("more threads"), "{}", advice(&late));
@@ -140,8 +142,7 @@ fn told_why() -> [Summary; 2] {
     [late, full].map(sample::audited)
 }
 
-/// The report of a share, and a run on three hosts: one could not keep up, one was lost, one is
-/// missing.
+/// The report of a share, and a run on three hosts: one was too slow, one was lost, one is missing.
 fn on_hosts() -> [Summary; 2] {
     let ms = Span::from_millis;
     let mut part = sample::closed();
@@ -160,7 +161,7 @@ fn on_hosts() -> [Summary; 2] {
         key_bits: Some(256),
     };
     part.main.tls.get_or_insert_default().first = Some(first);
-    let mut slow = Host::of("web1".into(), &held());
+    let mut slow = Host::of("web1".into(), &under_cpu_pressure());
     slow.send_lag_p99 = Some(ms(3));
     slow.clock = Some(ClockOffset { offset_ns: -7_000, bound: ms(1), drift_ns: Some(-90) });
     let mut lost = Host::of("web2".into(), &part);
@@ -172,9 +173,9 @@ fn on_hosts() -> [Summary; 2] {
         missing: vec![2],
         start_at_unix: Some(1_700_000_000.5),
     }));
-    let told = &report(&whole)["verdict"]["reasons"];
-    let told: Vec<_> = told.as_array().into_iter().flatten().map(|r| &r["kind"]).collect();
-    assert_eq!(told, ["on-host", "on-host", "on-host", "on-host", "partial"]);
+    let reported = &report(&whole)["verdict"]["reasons"];
+    let reported: Vec<_> = reported.as_array().into_iter().flatten().map(|r| &r["kind"]).collect();
+    assert_eq!(reported, ["on-host", "on-host", "on-host", "on-host", "partial"]);
     [part, whole]
 }
 
@@ -184,10 +185,10 @@ fn summaries() -> Vec<Summary> {
     all.push(sample::exchange());
     all.push(sample::promised());
     all.extend(doubtful());
-    all.push(held());
+    all.push(under_cpu_pressure());
     all.extend(on_hosts());
-    all.push(wandering());
-    all.extend(told_why());
+    all.push(autocorrelated());
+    all.extend(with_causes());
     let (low, high) = (Span::from_millis(1), Span::from_millis(9));
     for think in [
         Think::Fixed(low),
@@ -279,7 +280,7 @@ fn described(schema: &Value, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The names of all fields of a value, but for those that are counted things (statuses, faults).
+/// The names of all fields of a value, except keys of counters (statuses, faults).
 fn used(value: &Value, names: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {

@@ -83,7 +83,7 @@ impl SessionConns {
         }
     }
 
-    /// Queue a request behind the others of its session.
+    /// Queue a request after the others of its session.
     pub(super) fn push(&mut self, place: u32, id: RequestId) {
         self.all[place as usize].pending.push_back(id);
     }

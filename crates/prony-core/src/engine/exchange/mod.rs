@@ -413,7 +413,7 @@ impl Exchanges {
         id.slot
     }
 
-    /// Mark the exchange in this slot as submitted. Returns it with the slot behind it in its list;
+    /// Mark the exchange in this slot as submitted. Returns it with the slot after it in its list;
     /// `None` if there is no such slot.
     #[inline]
     pub(super) fn submit(&mut self, slot: u32) -> Option<(RequestId, u32, &mut Exchange)> {
@@ -422,7 +422,7 @@ impl Exchanges {
         Some((RequestId { slot, generation: exchange.generation }, exchange.next, exchange))
     }
 
-    /// Remove it from the list of its connection. Returns its state and the slot behind it.
+    /// Remove it from the list of its connection. Returns its state and the slot after it.
     #[inline(always)]
     pub(super) fn leave(&mut self, list: &mut List, id: RequestId) -> (At, u32, &mut Exchange) {
         list.len -= 1;
@@ -481,7 +481,7 @@ impl Exchanges {
         self.id(list.first)
     }
 
-    /// The exchange behind it in its list.
+    /// The exchange after it in its list.
     #[inline]
     pub(super) fn next(&self, id: RequestId) -> Option<RequestId> {
         self.id(self[id].next)
@@ -493,7 +493,7 @@ impl Exchanges {
     }
 
     /// Mark the last exchanges of the list as waiting for the peer's limit of streams: those that
-    /// are not submitted, behind the last one that is already marked.
+    /// are not submitted, after the last one that is already marked.
     pub(super) fn block_rest(&mut self, list: &List, now: Nanos) {
         let mut next = self.id(list.last);
         while let Some(id) = next.filter(|&id| !self[id].blocked && self[id].at == At::Waiting) {

@@ -1,7 +1,7 @@
 //! How many requests are sent on a connection before their replies arrive.
 //!
 //! Normally it is the plan's pipelining depth. But a server that closes each connection after k
-//! replies does not process requests behind the k-th, which then have to be sent again. So once
+//! replies does not process requests after the k-th, which then have to be sent again. So once
 //! that has happened, no connection to the endpoint gets more than k requests before it has
 //! received k replies. If it stays open then, it may have one request in flight, and one more for
 //! each further reply.

@@ -19,7 +19,7 @@ struct Loss {
     fault: Option<Fault>,
     /// It never opened.
     was_connecting: bool,
-    /// Its last reply announced the close: the peer processes no request behind it (RFC 9112, 9.6).
+    /// Its last reply announced the close: the peer processes no request after it (RFC 9112, 9.6).
     announced: bool,
     /// It had received a reply before.
     reused: bool,

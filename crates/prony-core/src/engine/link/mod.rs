@@ -96,7 +96,7 @@ pub(super) struct Links<C> {
     slots: Vec<Conn<C>>,
     free: Vec<u32>,
     /// When the slot's timer fires; `Nanos::MAX` if it is not set. Belongs to the slot and not to
-    /// the connection, so that short-lived connections leave no stale timers behind.
+    /// the connection, so that short-lived connections leave no stale timers.
     armed: Vec<Nanos>,
 }
 
@@ -216,7 +216,7 @@ impl<C: Default> Links<C> {
         self.get_mut(id).map(|conn| conn.transmit_queued = false)
     }
 
-    /// The driver is asked to connect now. Returns since when the connection was wanted, or `None`
+    /// The driver is asked to connect now. Returns when the connection was requested, or `None`
     /// if it is gone.
     pub(super) fn connect_taken(&mut self, id: ConnId) -> Option<Nanos> {
         self.get_mut(id).map(|conn| {

@@ -121,7 +121,7 @@ impl<P: Carrier> Engine<P> {
         self.apply(slot, result, now);
     }
 
-    /// The same behind bytes that the carrier may have left.
+    /// The same after bytes that the carrier may have left.
     #[inline(never)]
     fn received_more(&mut self, slot: u32, data: &[u8], now: Nanos) {
         let mut joined = std::mem::take(&mut self.links[slot].stash);

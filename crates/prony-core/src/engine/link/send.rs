@@ -62,7 +62,7 @@ impl<P: Carrier> Engine<P> {
             return false;
         }
         if was_full {
-            // Exchanges that are not submitted waited behind it for room in the socket.
+            // Exchanges that are not submitted waited for it to leave room in the socket.
             self.each_unsent(slot, |exchange| exchange.waited_in_queue(now));
         }
         true

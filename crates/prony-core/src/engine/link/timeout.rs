@@ -109,7 +109,7 @@ impl<P: Carrier> Engine<P> {
         let conn = &mut self.links[slot];
         conn.stash.clear();
         if is_open && conn.carried.served == 0 {
-            // The others waited behind a request that the server did not answer: they may be sent
+            // The others waited after a request without a reply from the server: they may be sent
             // again once.
             conn.resend_allowed = true;
         }

@@ -96,7 +96,7 @@ impl<P: Carrier> Engine<P> {
             }
         }
         let due = self.load.due_before(now + Span(1));
-        // If the last arrival ends the load, a remainder behind it would keep the run alive.
+        // If the last arrival ends the load, a remainder after it would keep the run alive.
         let is_rest = || due == self.load.due_before(Nanos::MAX);
         if self.room() < due || (self.backlog.has_dropped && is_rest()) {
             self.drop_due(now);

@@ -85,7 +85,7 @@ pub(super) struct Session {
     pub(super) user: u32,
     /// Its intended start.
     pub(super) began: Nanos,
-    /// The current burst, and the one behind the last.
+    /// The current burst, and the one after the last.
     pub(super) burst: u32,
     pub(super) end: u32,
     /// How many repetitions of this burst it has made.

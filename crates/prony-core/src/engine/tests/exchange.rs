@@ -69,7 +69,7 @@ fn a_lost_message_fails_alone_and_its_connection_stays_open() {
     e.on_recv(id, &mut reply(1), ms(4));
     // Two of three are free: the next ones are sent.
     assert_eq!(sent(&mut e, ms(4)).1, [3, 4]);
-    // A duplicate, an unexpected reply, and bytes that are no reply.
+    // A duplicate, an unexpected reply, and bytes that are not a reply.
     for datagram in [reply(1), reply(77), b"hello".to_vec(), reply(3)[..HEADER].to_vec()] {
         e.on_recv(id, &mut datagram.clone(), ms(5));
     }

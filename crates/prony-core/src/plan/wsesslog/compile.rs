@@ -1,4 +1,4 @@
-//! Logged sessions as those of a plan.
+//! Compiles the sessions of a session file to those of a plan.
 
 use std::collections::HashMap;
 use std::collections::hash_map::{DefaultHasher, Entry};
@@ -7,18 +7,18 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::{Dialect, LogError, LoggedRequest, read};
 use crate::plan::{Burst, CallSpec, SessionKind, Think};
 
-/// The calls of a plan that is being made, each of them once however often it is wanted.
+/// The calls of a plan that is being built, without duplicates.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
     calls: Vec<CallSpec>,
-    /// The last call of each hash of what mostly tells calls apart.
-    known: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
-    /// For each call, the one before it with the same hash; of itself, if there is none.
-    alike: Vec<u32>,
+    /// The last call with each hash. The hash covers the parts in which calls usually differ.
+    known: HashMap<u64, u32, BuildHasherDefault<Identity>>,
+    /// For each call, the previous call with the same hash, or its own index if there is none.
+    previous: Vec<u32>,
 }
 
 impl Calls {
-    /// The index of the call, which is added where it is new.
+    /// The index of the call. It is added if it is new.
     pub fn intern(&mut self, call: CallSpec) -> u32 {
         let mut hasher = DefaultHasher::new();
         hasher.write(call.path.as_bytes());
@@ -34,7 +34,7 @@ impl Calls {
                     if self.calls[at as usize] == call {
                         return at;
                     }
-                    let before = self.alike[at as usize];
+                    let before = self.previous[at as usize];
                     if before == at {
                         break entry.insert(index);
                     }
@@ -42,49 +42,51 @@ impl Calls {
                 }
             }
         };
-        self.alike.resize(self.calls.len(), 0);
-        self.alike.push(last);
+        self.previous.resize(self.calls.len(), 0);
+        self.previous.push(last);
         self.calls.push(call);
         index
     }
 
-    /// Add a call even where there is one like it.
+    /// Add a call even if there is an equal one.
     pub fn push(&mut self, call: CallSpec) -> u32 {
         self.calls.push(call);
         self.calls.len() as u32 - 1
     }
 
-    /// How many there are.
+    /// The number of calls.
     pub fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no calls.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// One of them.
+    /// The call with this index.
     pub fn get(&self, index: u32) -> Option<&CallSpec> {
         self.calls.get(index as usize)
     }
 
-    /// Change every one of them. They keep their numbers, even where some become alike.
+    /// Change every call. Indices stay valid, even if some calls become equal.
     pub fn for_each_mut(&mut self, change: impl FnMut(&mut CallSpec)) {
         self.known.clear();
         self.calls.iter_mut().for_each(change);
     }
 
-    /// All of them, by index.
+    /// All calls, by index.
     pub fn into_vec(self) -> Vec<CallSpec> {
         self.calls
     }
 
-    /// The kinds of sessions that a session file tells of. `call` makes a request's call; bursts
-    /// without a think time of their own have this one; of each burst the first request leads.
+    /// Add the calls of a session file, and return its sessions. `call` makes the call of a
+    /// request;
+    /// `think` is the think time of bursts without their own. The first request of each burst
+    /// leads.
     ///
     /// # Errors
-    /// Everything that is wrong with the file, in order.
+    /// All errors in the file, in order.
     pub fn add_log(
         &mut self,
         text: &[u8],
@@ -92,18 +94,18 @@ impl Calls {
         think: Think,
         mut call: impl FnMut(&LoggedRequest<'_>) -> CallSpec,
     ) -> Result<Vec<SessionKind>, Vec<LogError>> {
-        // A line is a request at most, and most of them are unlike each other. What is reserved
-        // and not used costs nothing; moving the calls would.
+        // A line has at most one request, and most requests differ. Reserved memory that is not
+        // used costs nothing, but moving the calls would.
         let lines = memchr::memchr_iter(b'\n', text).count() + 1;
         self.calls.reserve(lines);
-        self.alike.reserve(lines);
+        self.previous.reserve(lines);
         self.known.reserve(lines);
         let mut kinds = Vec::new();
         read(text, dialect, |session| {
             let bursts = session.iter().map(|burst| {
                 let calls: Vec<_> =
                     burst.requests.iter().map(|request| self.intern(call(request))).collect();
-                // Who is alone leads nobody.
+                // A single request has none to lead.
                 let lead = calls.len() > 1;
                 Burst { calls, lead, think: burst.think.unwrap_or(think), repeat: 1 }
             });
@@ -114,11 +116,11 @@ impl Calls {
     }
 }
 
-/// A hash that is none: the key is one already.
+/// Returns keys unchanged, because they are hashes already.
 #[derive(Clone, Copy, Debug, Default)]
-struct AsItIs(u64);
+struct Identity(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for Identity {
     fn write_u64(&mut self, hash: u64) {
         self.0 = hash;
     }

@@ -1,10 +1,9 @@
-//! Session files as httperf reads them (`--wsesslog`), with what prony adds to their grammar.
+//! httperf's session files (`--wsesslog`), with prony's additions.
 //!
-//! A line is a request: a URI, then words `key=value`. A request that begins in the first column
-//! begins a burst, an indented one joins the burst before it. A blank line ends a session, `#` in
-//! the first column begins a comment. The keys are `method=`, `think=` (the pause after the burst),
-//! `contents=` (the body), and beyond httperf's `headers=` and `name=`. Nothing has a limit of
-//! length or number.
+//! A line is a request: a URI, then words `key=value`. A request that starts in the first column
+//! starts a burst; an indented one joins the burst before it. A blank line ends a session; `#` in
+//! the first column starts a comment. The keys are `method=`, `think=` (the pause after the burst),
+//! `contents=` (the body), and prony's `headers=` and `name=`. Lengths and numbers are not limited.
 
 mod compile;
 mod value;
@@ -19,86 +18,90 @@ use crate::units::{ParseError, Span};
 
 pub use compile::Calls;
 
-/// Whose rules hold where they differ.
+/// The rules to use where those of httperf and prony differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// httperf's to the byte: a method is known by its beginning (`POSTED` is POST), what follows
-    /// the number of a think time is passed over, a carriage return at the end of a value belongs
-    /// to it.
+    /// Exactly httperf's rules: only the start of a method counts (`POSTED` is POST), text after
+    /// the number of a think time is ignored, a carriage return at the end of a value belongs to
+    /// it.
     Httperf,
-    /// prony's: any method as it stands, think times with units and laws (`500ms`, `exp:2s`),
-    /// lines that end in a carriage return and a line feed.
+    /// prony's rules: any method, think times with units and distributions (`500ms`, `exp:2s`),
+    /// lines that may end in CR LF.
     Prony,
 }
 
 /// One request of a session file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedRequest<'a> {
-    /// The line on which it begins, from 1.
+    /// The line on which it starts, from 1.
     pub line: usize,
-    /// The column in which its URI begins, in characters, from 1.
+    /// The column in which its URI starts, in characters, from 1.
     pub column: usize,
-    /// The URI, as it stands; not checked.
+    /// The URI as written; not checked.
     pub uri: &'a str,
-    /// The method; GET where none is given.
+    /// The method; GET by default.
     pub method: &'a str,
-    /// Further headers, in order.
+    /// Additional headers, in order.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Cow<'a, [u8]>,
-    /// The name under which it is reported.
+    /// Its name in reports.
     pub name: Option<String>,
 }
 
-/// Requests that are wanted together.
+/// Requests that are sent together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedBurst<'a> {
     /// The requests in order; at least one.
     pub requests: Vec<LoggedRequest<'a>>,
-    /// The pause after the burst, where the file says it.
+    /// The pause after the burst, if the file has one.
     pub think: Option<Think>,
 }
 
 /// One session of the file; at least one burst.
 pub type LoggedSession<'a> = Vec<LoggedBurst<'a>>;
 
-/// What is wrong with a session file, and where.
+/// An error in a session file, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogError {
     /// The line, from 1.
     pub line: usize,
     /// The column, in characters, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub kind: LogErrorKind,
 }
 
-/// What can be wrong with a session file.
+/// An error in a session file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogErrorKind {
-    /// A method that is none.
+    /// An invalid method.
     Method(String),
-    /// A word that is no `key=value` with a known key, or whose value is missing.
+    /// A word that is not `key=value` with a known key, or has no value.
     Word(String),
     /// The file ends inside a value.
     Ends,
     /// The file has no request.
     Empty,
-    /// A value that its key refuses, or text that is no UTF-8; the sentence says it all.
+    /// An invalid value, or text that is not UTF-8; with a complete error message.
     Refused(ParseError),
 }
 
-/// As one sentence, without the place.
+/// One sentence, without the position.
 impl fmt::Display for LogErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Method(method) => {
-                write!(f, "'{}' is no method; write GET, POST or the like", method.escape_debug())
+                write!(
+                    f,
+                    "'{}' is not a method; write GET, POST or the like",
+                    method.escape_debug()
+                )
             }
-            // What has no key may be the rest of a value, which may be a secret.
+            // A word without a key may be the rest of a value, which may be a secret.
             Self::Word(word) => write!(
                 f,
-                "{} is not understood; behind the URI stand method=NAME, think=TIME, \
+                "{} is not understood; a URI can be followed by method=NAME, think=TIME, \
                  contents=TEXT, headers=LINES and name=TEXT",
                 match word.split_once('=') {
                     Some((key, _)) => format!("'{}='", key.escape_debug()),
@@ -107,7 +110,7 @@ impl fmt::Display for LogErrorKind {
             ),
             Self::Ends => f.write_str("the file ends inside this value"),
             Self::Empty => f.write_str(
-                "there is no request in the file; write one a line, as: /index.html think=2",
+                "the file has no requests; write one per line, for example /index.html think=2",
             ),
             Self::Refused(why) => write!(f, "{why}"),
         }
@@ -123,7 +126,7 @@ impl fmt::Display for LogError {
 /// Read a session file.
 ///
 /// # Errors
-/// Everything that is wrong with it, in order, at most one error a request.
+/// All errors in the file, in order, at most one per request.
 pub fn parse_session_log(
     text: &[u8],
     dialect: Dialect,
@@ -133,8 +136,8 @@ pub fn parse_session_log(
     Ok(sessions)
 }
 
-/// Read a session file, one session after another, so that there is memory for one of them only.
-/// After an error, no further session is handed on.
+/// Read a session file and pass its sessions to `each`, with memory for only one of them. After an
+/// error, no more sessions are passed.
 fn read<'a>(
     text: &'a [u8],
     dialect: Dialect,
@@ -167,19 +170,19 @@ fn read<'a>(
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// The session is whole, if there is one.
+/// Pass a complete session to `each`, unless it is empty or there were errors. Clears it.
 fn end<'a>(
     session: &mut LoggedSession<'a>,
-    wanted: bool,
+    is_valid: bool,
     each: &mut impl FnMut(&mut LoggedSession<'a>),
 ) {
-    if wanted && !session.is_empty() {
+    if is_valid && !session.is_empty() {
         each(session);
     }
     session.clear();
 }
 
-/// Put a request where it belongs; the last think time of a burst counts.
+/// Add a request to its burst. The last think time in a burst applies.
 fn add<'a>(
     session: &mut LoggedSession<'a>,
     joins: bool,
@@ -195,17 +198,17 @@ fn add<'a>(
     }
 }
 
-/// What kind of line begins.
+/// The kind of a line.
 enum Line {
     Comment,
     Blank,
-    /// The reader stands at its URI.
+    /// The reader is at the URI.
     Request {
         joins: bool,
     },
 }
 
-/// A place in the text.
+/// A position in the text.
 #[derive(Clone, Copy)]
 struct Place {
     at: usize,
@@ -216,9 +219,9 @@ struct Place {
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
-    /// Of `at`, from 1.
+    /// The line of `at`, from 1.
     line: usize,
-    /// Where that line begins.
+    /// The position at which this line starts.
     line_start: usize,
     dialect: Dialect,
 }
@@ -236,7 +239,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// One request: from its URI to the end of its last line, which is not passed.
+    /// Read a request from its URI up to, but not including, the end of its last line.
     fn request(&mut self) -> Result<(LoggedRequest<'a>, Option<Think>), LogError> {
         let place = self.place();
         let uri = self.word()?;
@@ -259,7 +262,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// One `key=value`.
+    /// Read one `key=value`.
     fn pair(
         &mut self,
         request: &mut LoggedRequest<'a>,
@@ -309,7 +312,7 @@ impl<'a> Reader<'a> {
         match self.dialect {
             Dialect::Prony => is_method.then_some(word),
             Dialect::Httperf => {
-                // Those that httperf does not know at all are taken as they stand.
+                // Methods that are unknown to httperf are used unchanged.
                 let is_other = is_method && word.bytes().all(|b| b.is_ascii_uppercase());
                 let known = KNOWN.into_iter().find(|known| word.starts_with(known));
                 known.or_else(|| is_other.then_some(word))
@@ -326,7 +329,7 @@ impl<'a> Reader<'a> {
             }
         };
         match seconds {
-            // What is neither positive nor a number is no pause.
+            // Negative numbers and NaN mean no pause.
             Some(seconds) if seconds > 0.0 => Ok(Think::Fixed(Span::from_secs_f64(seconds))),
             Some(_) => Ok(Think::None),
             None => word.parse().map_err(LogErrorKind::Refused),
@@ -338,7 +341,7 @@ impl<'a> Reader<'a> {
         self.word()
     }
 
-    /// The text up to the next blank or the line's end.
+    /// Read the text up to the next blank or the end of the line.
     fn word(&mut self) -> Result<&'a str, LogError> {
         let place = self.place();
         let rest = &self.text[self.at..];
@@ -366,7 +369,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Pass what is left of the line, and its end.
+    /// Skip the rest of the line and its end.
     fn skip_line(&mut self) {
         let rest = &self.text[self.at..];
         match memchr::memchr(b'\n', rest) {
@@ -378,7 +381,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Pass the line feed at which the reader stands.
+    /// Skip the line feed at the current position.
     fn pass_line_end(&mut self) {
         self.at += 1;
         self.line += 1;
@@ -391,7 +394,7 @@ impl<'a> Reader<'a> {
 
     fn column(&self, place: Place) -> usize {
         let before = &self.text[place.line_start..place.at];
-        // Bytes that continue a character are not counted.
+        // Continuation bytes of UTF-8 are not counted.
         before.iter().filter(|&&b| b & 0xC0 != 0x80).count() + 1
     }
 
@@ -400,7 +403,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Blanks between words. A carriage return is one, so that files with such line ends work.
+/// Whether a byte separates words. This includes the carriage return, for lines that end in CR LF.
 fn is_blank(b: u8) -> bool {
     matches!(b, b' ' | b'\t' | b'\r' | 0x0B | 0x0C)
 }

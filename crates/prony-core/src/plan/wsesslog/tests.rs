@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::plan::CallSpec;
 
-/// The sessions as one line a request: burst marks, method, URI and what else there is.
-fn told(text: impl AsRef<[u8]>, dialect: Dialect) -> String {
+/// The sessions as text, one line per request: `*` or `+` (first of a burst or not), position,
+/// method, URI, and the parts that are not empty. Or the errors.
+fn shown(text: impl AsRef<[u8]>, dialect: Dialect) -> String {
     let mut out = String::new();
     match parse_session_log(text.as_ref(), dialect) {
         Err(errors) => errors.iter().for_each(|e| writeln!(out, "{e}").unwrap()),
@@ -16,7 +17,7 @@ fn told(text: impl AsRef<[u8]>, dialect: Dialect) -> String {
                 writeln!(out, "session {}", i + 1).unwrap();
                 for burst in session {
                     for (k, request) in burst.requests.iter().enumerate() {
-                        tell(&mut out, request, k == 0);
+                        write_request(&mut out, request, k == 0);
                     }
                     if let Some(think) = burst.think {
                         writeln!(out, "    think {think}").unwrap();
@@ -28,7 +29,7 @@ fn told(text: impl AsRef<[u8]>, dialect: Dialect) -> String {
     out
 }
 
-fn tell(out: &mut String, request: &LoggedRequest<'_>, first: bool) {
+fn write_request(out: &mut String, request: &LoggedRequest<'_>, first: bool) {
     let LoggedRequest { line, column, uri, method, headers, body, name } = request;
     let mark = if first { '*' } else { '+' };
     write!(out, "  {mark} {line}:{column} {method} {uri}").unwrap();
@@ -43,14 +44,14 @@ fn tell(out: &mut String, request: &LoggedRequest<'_>, first: bool) {
 }
 
 fn check(text: &str, both: Expect) {
-    let [httperf, prony] = [Dialect::Httperf, Dialect::Prony].map(|d| told(text, d));
-    assert_eq!(httperf, prony, "the dialects agree on it");
+    let [httperf, prony] = [Dialect::Httperf, Dialect::Prony].map(|d| shown(text, d));
+    assert_eq!(httperf, prony, "the dialects agree");
     both.assert_eq(&httperf);
 }
 
 fn check_apart(text: &str, httperf: Expect, prony: Expect) {
-    httperf.assert_eq(&told(text, Dialect::Httperf));
-    prony.assert_eq(&told(text, Dialect::Prony));
+    httperf.assert_eq(&shown(text, Dialect::Httperf));
+    prony.assert_eq(&shown(text, Dialect::Prony));
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn two_sessions_and_a_third() {
 
 #[test]
 fn lines() {
-    // What httperf itself sends for these was captured by a server.
+    // The expected requests were captured from httperf by a server.
     check(
         "/x method=POST contents=ab#c\n\t\n\n# hi\n  #joined\n/y think=-3\n/q\x0bmethod=PUT\x0cthink=0\n",
         expect![[r##"
@@ -189,7 +190,7 @@ fn carriage_returns() {
 }
 
 #[test]
-fn what_the_dialects_see_differently() {
+fn differences_between_the_dialects() {
     check_apart(
         "/a method=POSTED think=1x5z\n/b method=PATCH think=1e-1\n/c think=nan\n",
         expect![[r#"
@@ -209,8 +210,8 @@ fn what_the_dialects_see_differently() {
     check_apart(
         "/a method=M-SEARCH think=500ms\n/b method=get think=exp:2s\n",
         expect![[r#"
-            line 1, column 4: 'M-SEARCH' is no method; write GET, POST or the like
-            line 2, column 4: 'get' is no method; write GET, POST or the like
+            line 1, column 4: 'M-SEARCH' is not a method; write GET, POST or the like
+            line 2, column 4: 'get' is not a method; write GET, POST or the like
         "#]],
         expect![[r#"
             session 1
@@ -240,11 +241,11 @@ fn errors_have_a_place() {
     check(
         "/a foo\n/b ok=1 think=2\n/c method=\n/d contents= x\n /e method=P@ST\n\n/f headers=Nonsense\n/g headers='A: b\n",
         expect![[r#"
-            line 1, column 4: this word is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
-            line 2, column 4: 'ok=' is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
-            line 3, column 4: 'method=' is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
-            line 4, column 4: 'contents=' is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
-            line 5, column 5: 'P@ST' is no method; write GET, POST or the like
+            line 1, column 4: this word is not understood; a URI can be followed by method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
+            line 2, column 4: 'ok=' is not understood; a URI can be followed by method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
+            line 3, column 4: 'method=' is not understood; a URI can be followed by method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
+            line 4, column 4: 'contents=' is not understood; a URI can be followed by method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
+            line 5, column 5: 'P@ST' is not a method; write GET, POST or the like
             line 7, column 4: this is not a header: it has no colon; write 'Name: value'
             line 8, column 4: the file ends inside this value
         "#]],
@@ -253,33 +254,33 @@ fn errors_have_a_place() {
         (
             "",
             expect![
-                "line 1, column 1: there is no request in the file; write one a line, as: /index.html think=2\n"
+                "line 1, column 1: the file has no requests; write one per line, for example /index.html think=2\n"
             ],
         ),
         (
             "# only\n \n",
             expect![
-                "line 1, column 1: there is no request in the file; write one a line, as: /index.html think=2\n"
+                "line 1, column 1: the file has no requests; write one per line, for example /index.html think=2\n"
             ],
         ),
         (
             "/\u{e4}\u{e4} x",
             expect![
-                "line 1, column 5: this word is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT\n"
+                "line 1, column 5: this word is not understood; a URI can be followed by method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT\n"
             ],
         ),
         ("/x contents=abc\\\n", expect!["line 1, column 4: the file ends inside this value\n"]),
         (
             "/x think=+",
             expect![
-                "line 1, column 4: 'think=' is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT\n"
+                "line 1, column 4: 'think=' is not understood; a URI can be followed by method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT\n"
             ],
         ),
     ] {
-        sentence.assert_eq(&told(text, Dialect::Httperf));
+        sentence.assert_eq(&shown(text, Dialect::Httperf));
     }
     expect!["line 1, column 1: '/�' is not UTF-8 text; write it as %XX\n"]
-        .assert_eq(&told(b"/\xff\n", Dialect::Prony));
+        .assert_eq(&shown(b"/\xff\n", Dialect::Prony));
 }
 
 #[test]
@@ -302,7 +303,7 @@ fn equal_requests_are_one_call() {
     assert_eq!(kinds[1].bursts[1].think, think);
 }
 
-/// A file of 1,000 sessions and 100,000 requests, as it may come out of a recording.
+/// A file with 1,000 sessions and 100,000 requests, like a recording.
 fn large() -> String {
     let mut text = String::new();
     for session in 0..1_000 {
@@ -317,14 +318,14 @@ fn large() -> String {
 }
 
 #[test]
-fn large_files_are_read_in_no_time() {
+fn parses_a_large_file() {
     let text = large();
     let sessions = parse_session_log(text.as_bytes(), Dialect::Httperf).unwrap();
     assert_eq!(sessions.len(), 1_000);
     assert!(sessions.iter().all(|s| s.len() == 10 && s.iter().all(|b| b.requests.len() == 10)));
 }
 
-/// The file that tells of these sessions.
+/// Write these sessions as a session file.
 fn written(sessions: &[LoggedSession<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     for session in sessions {
@@ -355,7 +356,7 @@ fn written(sessions: &[LoggedSession<'_>]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn written_sessions_read_back(
         spec in prop::collection::vec(
             prop::collection::vec(
                 (prop::collection::vec(("/[!-~&&[^ ]]{0,9}", prop::collection::vec(any::<u8>(), 0..20)), 1..4),

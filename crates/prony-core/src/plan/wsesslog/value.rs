@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use super::{Dialect, LogError, LogErrorKind, Place, Reader};
 
 impl<'a> Reader<'a> {
-    /// A value: pieces with and without quotes, up to a blank or the line's end. A quote that the
-    /// line leaves open ends with it and takes its line feed along; where `over_lines`, it goes on
-    /// with the next line instead.
+    /// Read a value: parts with and without quotes, up to a blank or the end of the line. A missing
+    /// closing quote ends the value with the line, line feed included. With `over_lines`, the value
+    /// continues on the next line instead.
     pub(super) fn value(
         &mut self,
         begin: Place,
@@ -26,7 +26,7 @@ impl<'a> Reader<'a> {
                     self.pass_line_end();
                 }
                 b'\n' => {
-                    // The line's own end is not passed: whoever reads lines does that.
+                    // The reader of lines skips the end of the line.
                     value.extend(quote.map(|_| byte));
                     return Ok(Cow::Owned(value));
                 }
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
         Ok(Cow::Owned(value))
     }
 
-    /// A value that stands in the file as it is meant: one pair of quotes or none, no escape.
+    /// Read a value in one pair of quotes without escapes, which needs no copy.
     fn plain_value(&mut self) -> Option<&'a [u8]> {
         let rest = &self.text[self.at..];
         let quote = *rest.first().filter(|b| matches!(b, b'"' | b'\''))?;
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         Some(&rest[1..=length])
     }
 
-    /// Whether the byte here, outside of quotes, ends a value.
+    /// Whether the current byte, outside of quotes, ends a value.
     fn ends_value(&self) -> bool {
         match self.text[self.at] {
             b' ' | b'\t' => true,
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A backslash and what it makes of the byte behind it.
+    /// Read a backslash and the byte that it escapes.
     fn escape(&mut self, begin: Place, value: &mut Vec<u8>) -> Result<(), LogError> {
         self.at += 1;
         let Some(byte) = self.peek() else { return Ok(()) };
@@ -99,8 +99,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The number with which a word begins, as C's `strtod` finds it: what follows it is passed over.
-/// `None` where there is none.
+/// Parse the number at the start of a word like C's `strtod`, and ignore the rest. `None` if there
+/// is no number.
 pub(super) fn leading_number(word: &str) -> Option<f64> {
     let bytes = word.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
@@ -115,7 +115,7 @@ pub(super) fn leading_number(word: &str) -> Option<f64> {
     }
     if mantissa == 0 {
         let name = word[sign..].get(..3).unwrap_or_default();
-        // Infinitely long and no number at all are no pause either.
+        // Infinity and NaN mean no pause.
         return (name.eq_ignore_ascii_case("inf") || name.eq_ignore_ascii_case("nan"))
             .then_some(0.0);
     }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_c() {
+    fn parses_leading_numbers_like_strtod() {
         for (word, number) in [
             ("1", 1.0),
             ("2.5,x", 2.5),

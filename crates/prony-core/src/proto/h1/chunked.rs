@@ -22,7 +22,7 @@ enum At {
     Size,
     /// After a digit.
     Digits,
-    /// After whitespace behind the digits.
+    /// After whitespace that follows the digits.
     Blank,
     Extension,
     /// Before the LF of the size line.

@@ -1,4 +1,4 @@
-//! Intervals that somebody else has counted.
+//! Intervals that were counted elsewhere.
 
 use super::{Cell, Series};
 use crate::units::Nanos;

@@ -13,7 +13,7 @@ fn sent(jar: &mut Jar, origin: Origin<'_>, now: Nanos) -> String {
     String::from_utf8(out).expect("text")
 }
 
-/// The Cookie header for `to` after these lines came from http://www.example.org:80/a/b?c=/d/e.
+/// The Cookie header for `to`, after http://www.example.org:80/a/b?c=/d/e has set these cookies.
 fn after(lines: &[&str], to: Origin<'_>) -> String {
     let mut jar = Jar::new(Cookies::Session);
     for line in lines {
@@ -23,7 +23,7 @@ fn after(lines: &[&str], to: Origin<'_>) -> String {
 }
 
 #[test]
-fn cookies_go_where_they_belong() {
+fn sends_cookies_by_domain_and_path() {
     let here = at("www.example.org", "/a/x");
     for (lines, to, header) in [
         (&["a=b"][..], here, "a=b"),
@@ -31,9 +31,9 @@ fn cookies_go_where_they_belong() {
         (&["a="], here, "a="),
         (&["a=b=c; Path=/"], here, "a=b=c"),
         (&["a=\"b c\"; Path=/"], here, "a=\"b c\""),
-        // What is no cookie.
+        // Malformed cookies.
         (&["", "a", "=b", "; a=b"], here, ""),
-        // Without a path, the folder of the request that got it, without its query.
+        // The default path is the directory of the request, without its query.
         (&["a=b"], at("www.example.org", "/a"), "a=b"),
         (&["a=b"], at("www.example.org", "/a?b"), "a=b"),
         (&["a=b"], at("www.example.org", "/ab"), ""),
@@ -43,7 +43,7 @@ fn cookies_go_where_they_belong() {
         (&["a=b; Path=/z"], here, ""),
         (&["a=b; Path=/z/"], at("www.example.org", "/z"), ""),
         (&["a=b; Path=/z/"], at("www.example.org", "/z/y"), "a=b"),
-        // Without a domain, its host alone; with one, the hosts below it too.
+        // Without a domain, only the same host; with one, also its subdomains.
         (&["a=b; Path=/"], at("WWW.example.org:8080", "/"), "a=b"),
         (&["a=b; Path=/"], at("example.org", "/"), ""),
         (&["a=b; Path=/"], at("x.www.example.org", "/"), ""),
@@ -53,18 +53,18 @@ fn cookies_go_where_they_belong() {
         (&["a=b; Path=/; Domain=other.org"], at("other.org", "/"), ""),
         (&["a=b; Path=/; Domain=x.www.example.org"], at("x.www.example.org", "/"), ""),
         (&["a=b; Path=/; Domain="], at("www.example.org", "/"), "a=b"),
-        // Longer paths first, then the older one; a new value keeps its place.
+        // Longer paths first, then older cookies; a new value does not change the order.
         (&["a=1; Path=/", "b=2; Path=/a/", "c=3; Path=/"], here, "b=2; a=1; c=3"),
         (&["a=1; Path=/", "b=2; Path=/", "a=3; Path=/"], here, "a=3; b=2"),
         (&["a=1; Path=/", "a=2; Path=/a"], here, "a=2; a=1"),
-        // Gone at once.
+        // Expires at once.
         (&["a=1", "a=2; Max-Age=0"], here, ""),
         (&["a=1", "a=2; Max-Age=-5"], here, ""),
         (&["a=1; Max-Age=0"], here, ""),
         (&["a=1", "a=; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], here, ""),
         (&["a=1; Expires=Fri, 31 Dec 9999 23:59:59 GMT"], here, "a=1"),
         (&["a=1; Expires=whenever"], here, "a=1"),
-        // Not over a connection that is not encrypted.
+        // Not on a connection without TLS.
         (&["a=1; Secure"], here, ""),
     ] {
         assert_eq!(after(lines, to), header, "{lines:?} to {to:?}");
@@ -72,7 +72,7 @@ fn cookies_go_where_they_belong() {
 }
 
 #[test]
-fn numeric_hosts_have_no_hosts_below_them() {
+fn numeric_hosts_have_no_subdomains() {
     for (host, domain, matches) in [
         ("127.0.0.1", "0.0.1", false),
         ("127.0.0.1", "127.0.0.1", true),
@@ -87,7 +87,7 @@ fn numeric_hosts_have_no_hosts_below_them() {
 }
 
 #[test]
-fn cookies_end_by_the_time_of_the_run() {
+fn cookies_expire_by_the_time_of_the_run() {
     let mut jar = Jar::new(Cookies::Session);
     let here = at("h", "/");
     let date = Some(&b"Sun, 06 Nov 1994 08:49:37 GMT"[..]);
@@ -119,7 +119,7 @@ fn secure_cookies_stay_on_encrypted_connections() {
 }
 
 #[test]
-fn the_simple_jar_sends_everything_everywhere() {
+fn the_simple_jar_sends_all_cookies_with_all_requests() {
     let mut jar = Jar::new(Cookies::Always);
     let (here, elsewhere) = (at("h", "/a"), at("other", "/b"));
     for line in ["a=1; Path=/x; Domain=q", "b=2;Max-Age=0", "plain", "a=3 ; x", "", ";c=1"] {
@@ -135,7 +135,7 @@ fn the_simple_jar_sends_everything_everywhere() {
 }
 
 #[test]
-fn a_jar_does_not_grow_without_end() {
+fn a_jar_is_limited() {
     for kind in [Cookies::Session, Cookies::Always] {
         let mut jar = Jar::new(kind);
         for i in 0..1000 {

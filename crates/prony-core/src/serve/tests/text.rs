@@ -1,4 +1,4 @@
-//! Laws as text.
+//! Distributions as text.
 
 use expect_test::{Expect, expect};
 

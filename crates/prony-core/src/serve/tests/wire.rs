@@ -1,4 +1,4 @@
-//! Bytes in any segmentation, sockets that take little, and what is no request.
+//! Bytes in any segmentation, sockets that accept little, and malformed requests.
 
 use proptest::prelude::*;
 

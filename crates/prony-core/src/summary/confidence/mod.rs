@@ -79,7 +79,7 @@ pub enum NoInterval {
     },
     /// The result was saved by a version that kept no blocks, or the figure has none.
     NotRecorded,
-    /// The plan changes the target rate, so that the completed rate is no constant to be estimated.
+    /// The plan changes the target rate, so the completed rate is not a constant to estimate.
     RateChanges,
 }
 

@@ -19,7 +19,7 @@ fn tables() -> Vec<Arc<Table>> {
     vec![Arc::new(table)]
 }
 
-/// What the first request of session 3 makes of a text.
+/// A text, filled in for the first request of session 3.
 fn filled(text: &str) -> Result<String, Unsent> {
     let template = Template::parse(text.as_bytes(), &scope(), &mut 0).expect("a template");
     let mut locals = Locals { session: 3, rows: vec![1], ..Locals::default() };
@@ -46,7 +46,7 @@ fn fields_are_filled_in() {
         (r#"{"a":{"b":{{session}}}}"#, r#"{"a":{"b":4}}"#),
         (r#"{{{session}}:1}"#, r#"{4:1}"#),
         ("{{{{session}}}}", "{{4}}"),
-        // A quoted text is itself.
+        // Quoted text stands for itself.
         (r#"{{"{{"}}token}}"#, "{{token}}"),
         ("{{'}}'}}{{\"a'b\"}}", "}}a'b"),
         ("{{'a b' | url}}", "a%20b"),
@@ -72,19 +72,19 @@ fn names_the_environment_variables_of_a_text() {
 }
 
 #[test]
-fn what_is_no_template_is_refused_where_it_is_wrong() {
+fn rejects_malformed_templates_with_the_position() {
     for (text, at, what) in [
         ("ab{{token", 2, "'{{' is not followed by '}}'"),
         ("{{'}}", 0, "'{{' is not followed by '}}'"),
-        ("ab{{ tokn }}", 5, "'tokn' is not known; there are: token, empty-1, users.mail, "),
+        ("ab{{ tokn }}", 5, "'tokn' is unknown; known names: token, empty-1, users.mail, "),
         ("{{env NO_KEY}}", 2, "the environment variable 'NO_KEY' is not set"),
-        ("{{}}", 2, "the field is empty; there are: token"),
+        ("{{}}", 2, "the field is empty; known names: token"),
         ("{{users.name}}", 2, "'users' has no column 'name'; its columns are: mail, first name"),
-        ("{{user.mail}}", 2, "'user.mail' is not known; there are: "),
+        ("{{user.mail}}", 2, "'user.mail' is unknown; known names: "),
         ("{{random.int 1}}", 2, "write 'random.int LOW HIGH'"),
-        ("{{random}}", 2, "'random' is not known; there are: random.int LOW HIGH, "),
-        ("{{token|}}", 2, "'' is not known behind a '|'; there are: url, json, base64, path"),
-        ("{{token || url}}", 2, "'' is not known behind a '|'"),
+        ("{{random}}", 2, "'random' is unknown; the random fields are: random.int LOW HIGH, "),
+        ("{{token|}}", 2, "'' is not a known filter; use url, json, base64 or path"),
+        ("{{token || url}}", 2, "'' is not a known filter"),
     ] {
         let error = Template::parse(text.as_bytes(), &scope(), &mut 0).expect_err(text);
         assert_eq!(error.at, at, "{text}: {}", error.what);
@@ -92,13 +92,13 @@ fn what_is_no_template_is_refused_where_it_is_wrong() {
         assert!(!error.what.contains('\n'));
     }
     let error = Template::parse(b"{{\xff}}", &scope(), &mut 0).expect_err("no text");
-    assert_eq!(error.what, "the field is not text in UTF-8");
+    assert_eq!(error.what, "the field is not UTF-8 text");
 }
 
 proptest! {
-    /// Text without fields goes out as it came in, and quoting keeps any text.
+    /// Text without fields is unchanged, and quoting preserves any text.
     #[test]
-    fn text_stays_itself(text in "[a{}\"' |.é]{0,12}") {
+    fn preserves_text_outside_fields(text in "[a{}\"' |.é]{0,12}") {
         let mut parts = text.split("{{");
         let first = parts.next().unwrap_or("").to_owned();
         let quoted = parts.fold(first, |all, part| all + "{{\"{{\"}}" + part);
@@ -107,7 +107,7 @@ proptest! {
         prop_assert_eq!(filled(&quoted), Ok(text));
     }
 
-    /// Whatever the text, taking it apart ends, and an error is inside it.
+    /// Parsing ends for any text, and the position of an error is inside it.
     #[test]
     fn any_text_is_a_template_or_refused(text in "[a{}\"'|. ]{0,30}|.{0,20}") {
         if let Err(error) = Template::parse(text.as_bytes(), &scope(), &mut 0) {

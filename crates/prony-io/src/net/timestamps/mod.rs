@@ -7,7 +7,7 @@
 //! clock, so only differences between two of them are meaningful.
 //!
 //! The kernel's timestamps are from `CLOCK_REALTIME`, while prony uses `CLOCK_MONOTONIC`. The two
-//! run at the same rate and differ by an offset that changes only when somebody sets the clock. The
+//! run at the same rate and differ by an offset that changes only when the clock is set. The
 //! offset is measured before every use: one clock is read between two readings of the other, so the
 //! error is at most half of the time between these. If the offset has changed since the last use,
 //! the timestamps in between may be from before or after the change, so they are discarded.
@@ -36,7 +36,7 @@ const WANTED: libc::c_uint = libc::SOF_TIMESTAMPING_TX_SCHED
     | libc::SOF_TIMESTAMPING_OPT_TSONLY;
 
 /// The requested timestamps of the network card. They require support in its driver, and that
-/// somebody has enabled them for the machine (`SIOCSHWTSTAMP`). `OPT_TX_SWHW`: deliver the kernel's
+/// they are enabled for the machine (`SIOCSHWTSTAMP`). `OPT_TX_SWHW`: deliver the kernel's
 /// timestamps as well.
 const WANTED_OF_CARD: libc::c_uint = libc::SOF_TIMESTAMPING_TX_HARDWARE
     | libc::SOF_TIMESTAMPING_RX_HARDWARE

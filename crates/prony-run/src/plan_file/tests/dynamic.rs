@@ -95,7 +95,7 @@ fn reads_tables_from_csv_files() {
     let keys = "file = \"plain.csv\"\nseparator = \";\"\ncolumns = [\"id\", \"name\"]";
     let table = read(keys, "/{{t.name}}").expect("a table");
     assert_eq!((table.rows(), table.cell(0, 0), table.cell(1, 1)), (2, "7", "Bob"));
-    let told = |keys: &str| {
+    let reported = |keys: &str| {
         let sentences = read(keys, "/").expect_err("no table").join("\n");
         sentences.replace(&folder.path().display().to_string(), "DIR")
     };
@@ -114,7 +114,7 @@ fn reads_tables_from_csv_files() {
         "file = \"users.csv\"\npick = \"last\"\nseparator = \"ab\"\ncolumn = 1",
     ]
     .into_iter()
-    .map(told)
+    .map(reported)
     .collect();
     expect![[r#"
         DIR/ragged.csv:3: the row has 1 cells, those before it 2
@@ -126,8 +126,8 @@ fn reads_tables_from_csv_files() {
         p:5:8: `file` is a number, expected a file's name
         p:4:1: `t`: a table is [data.NAME] with file = "FILE.csv", or with columns and rows
         p:6:16: the row has 2 cells, the table 1 columns
-        p:6:28: `rows` is a number, expected an array of texts
-        p:6:32: `rows` is true or false, expected a text
+        p:6:28: `rows` is a number, expected an array of strings
+        p:6:32: `rows` is true or false, expected a string
         p:6:8: the table has no rows
         p:4:1: two columns are called 'a'
         p:6:8: `pick`: 'last' is unknown; write "in-turn" or "random"
@@ -137,14 +137,14 @@ fn reads_tables_from_csv_files() {
 }
 
 fn refused(texts: &[&str], sentences: Expect) {
-    let told = texts.iter().map(|text| {
+    let reported = texts.iter().map(|text| {
         let all = format!("url = \"http://h\"\nduration = \"1s\"\n{text}");
         match parse("p", &all, Some(std::path::Path::new("/nowhere")), &around()) {
             Ok(_) => format!("taken: {text}\n"),
             Err(sentences) => sentences.join("\n") + "\n",
         }
     });
-    sentences.assert_eq(&told.collect::<String>());
+    sentences.assert_eq(&reported.collect::<String>());
 }
 
 #[test]
@@ -167,20 +167,20 @@ fn reports_positions_of_template_errors() {
         ],
         expect![[r#"
             p:3:12: templates and extracts need sessions
-            p:3:36: 'nme' is not known; there are: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., env NAME
+            p:3:36: 'nme' is unknown; known names: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., env NAME
             p:3:27: '{{' is not followed by '}}'
-            p:3:66: `A`: 'b' is not known; there are: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., env NAME
+            p:3:66: `A`: 'b' is unknown; known names: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., env NAME
             p:3:40: the bounds 2 and 1 are swapped
             p:3:37: ' ' cannot be sent here
-            p:3:25: a request that is sent as it stands cannot be a template
+            p:3:25: a `bare` request cannot be a template
             p:3:62: `templates` is a number, expected true or false
-            p:3:25: 'v' has no value yet: no request of the session that is answered before this one extracts it
-            p:8:5: `c` is an array, expected a text
+            p:3:25: 'v' has no value yet: no earlier request of the session extracts it
+            p:8:5: `c` is an array, expected a string
             p:4:8: `data` is a number, expected [data.NAME] with file = "FILE.csv", or with columns and rows
             p:5:13: `variables` is a number, expected [variables] with name = "value"
-            p:4:1: `data`: the name 'session' has a meaning of its own
-            p:4:11: `variables`: '1' is no name; use letters, digits, '_' and '-'
-            p:5:20: `A`: 'x' is not known; there are: ok, session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., env NAME
+            p:4:1: `data`: the name 'session' is reserved
+            p:4:11: `variables`: '1' is not a valid name; use letters, digits, '_' and '-'
+            p:5:20: `A`: 'x' is unknown; known names: ok, session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., env NAME
         "#]],
     );
 }
@@ -206,19 +206,19 @@ fn reports_positions_of_extract_errors() {
     refused(
         &texts.each_ref().map(String::as_str),
         expect![[r#"
-        p:3:37: `extract` is a number, expected { variable = { header = ... }, ... }; in place of header also regex, json or between
+        p:3:37: `extract` is a number, expected { variable = { header = ... }, ... }; or regex, json or between instead of header
         p:3:43: `v` is a number, expected { header = ... }, or with regex, json or between
-        p:3:43: `v`: say where the value stands, by one of header (also with regex), regex, json and between = ["before", "after"]
-        p:3:43: `v`: say where the value stands, by one of header (also with regex), regex, json and between = ["before", "after"]
-        p:3:43: `v`: say where the value stands, by one of header (also with regex), regex, json and between = ["before", "after"]
-        p:3:39: `extract`: the texts around the value may not be empty
-        p:3:39: `extract`: 'a' is no JSON pointer: write '/' before each key or index, as in '/items/0/id'
-        p:3:39: `extract`: the regular expression is none: unclosed group
+        p:3:43: `v`: give the place of the value as header (optionally with regex), regex, json or between = ["before", "after"]
+        p:3:43: `v`: give the place of the value as header (optionally with regex), regex, json or between = ["before", "after"]
+        p:3:43: `v`: give the place of the value as header (optionally with regex), regex, json or between = ["before", "after"]
+        p:3:39: `extract`: the texts around the value must not be empty
+        p:3:39: `extract`: 'a' is not a JSON pointer: write '/' before each key or index, as in '/items/0/id'
+        p:3:39: `extract`: invalid regular expression: unclosed group
         p:3:39: `extract`: the header name contains ' ' after 'a'; names have letters, digits and !#$%&'*+-.^_`|~
-        p:3:43: `v`: say where the value stands, by one of header (also with regex), regex, json and between = ["before", "after"]
+        p:3:43: `v`: give the place of the value as header (optionally with regex), regex, json or between = ["before", "after"]
         p:3:45: an extract has no key `jsn`; did you mean `json`?
-        p:3:40: `extract`: 'a b' is no name; use letters, digits, '_' and '-'
-        p:3:39: `extract`: the name 'random' has a meaning of its own
+        p:3:40: `extract`: 'a b' is not a valid name; use letters, digits, '_' and '-'
+        p:3:39: `extract`: the name 'random' is reserved
     "#]],
     );
 }

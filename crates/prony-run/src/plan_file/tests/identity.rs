@@ -227,7 +227,7 @@ fn tls() -> impl Strategy<Value = TlsSpec> {
             alpn: if more { vec!["a".into(), "b".into()] } else { vec![] },
             resume,
         })
-        .prop_filter("the default is told by no table", |spec| *spec != TlsSpec::default())
+        .prop_filter("the default needs no table", |spec| *spec != TlsSpec::default())
 }
 
 fn stop() -> impl Strategy<Value = Stop> {

@@ -9,14 +9,14 @@ use super::super::parse;
 use super::around;
 
 fn check(texts: &[&str], sentences: Expect) {
-    let told = texts.iter().map(|text| {
+    let reported = texts.iter().map(|text| {
         let folder = Some(Path::new("/nowhere"));
         match parse("p", text, folder, &around()) {
             Ok(_) => format!("taken: {text}\n"),
             Err(sentences) => sentences.join("\n") + "\n",
         }
     });
-    sentences.assert_eq(&told.collect::<String>());
+    sentences.assert_eq(&reported.collect::<String>());
 }
 
 #[test]
@@ -56,27 +56,27 @@ fn targets() {
             "url = \"http://h\"\nhost = \"a b\"",
         ],
         expect![[r#"
-            p:1:1: there is nothing to request; write `url = "http://host:port/path"`
+            p:1:1: the plan has no requests; write `url = "http://host:port/path"`
             p:1:7: `url` is a number, expected a URL
-            p:1:7: `url`: 'ftp://h' is not a URL to load: the scheme 'ftp' is not known here; use http:// or https://
+            p:1:7: `url`: 'ftp://h' is not a URL to load: the scheme 'ftp' is not supported; use http:// or https://
             p:1:7: `url`: 'http://h/a...' is not a URL to load: it contains ' ' at character 11; write it as %20
-            p:1:1: there is nothing to request; write `url = "http://host:port/path"`
+            p:1:1: the plan has no requests; write `url = "http://host:port/path"`
             p:1:1: a plan has no key `urls`; did you mean `url`?
-            p:1:11: `request` is a text, expected a list of requests
+            p:1:11: `request` is a string, expected a list of requests
             p:1:12: `request`: the request has no server; write `url = "http://host:port"` at the top of the file
             p:1:1: this plan cannot be run: the plan has no endpoint to connect to
-            p:1:7: `url` and `endpoints` exclude each other; leave one out
-            p:1:1: there is nothing to request; write `url = "http://host:port/path"`
+            p:1:7: `url` and `endpoints` exclude each other; omit one of them
+            p:1:1: the plan has no requests; write `url = "http://host:port/path"`
             p:1:14: `endpoints` is a number, expected { host = "name", port = 80 } or { unix = "/path" }
             p:1:17: an endpoint is either { host = "name", port = 80 } or { unix = "/path" }
             p:1:33: an endpoint is either { host = "name", port = 80 } or { unix = "/path" }
             p:1:60: an endpoint is either { host = "name", port = 80 } or { unix = "/path" }
             p:1:81: `port` '0': ports are numbers from 1 to 65535
             p:1:38: an endpoint has no key `x`; it may have host, port, tls, unix
-            p:2:15: `unix-socket` and `endpoints` exclude each other; leave one out
-            p:2:15: `unix-socket` and `connect-to` exclude each other; leave one out
+            p:2:15: `unix-socket` and `endpoints` exclude each other; omit one of them
+            p:2:15: `unix-socket` and `connect-to` exclude each other; omit one of them
             p:2:14: `connect-to` 'h:x': the port must be a number from 1 to 65535
-            p:2:8: `host`: 'a b' is no host; write a name, without blanks
+            p:2:8: `host`: 'a b' is not a host; write a name without blanks
         "#]],
     );
 }
@@ -128,7 +128,7 @@ fn requests() {
             p:3:5: a request has no key `pth`; did you mean `path`?
             p:3:17: a request has no key `methd`; did you mean `method`?
             p:3:32: a request has no key `hurz`; it may have bare, body, endpoint, expect, expect-body, expect-length, extract, headers, host, method, name, path, raw, templates, url
-            p:3:31: `url` says it all; leave `path` out
+            p:3:31: `url` includes it; omit `path`
             p:3:28: there is no endpoint 0 in the list `endpoints`
             p:3:14: `method`: the method 'G T' contains ' '; write GET, POST or the like
             p:3:15: `headers` is a number, expected { Name = "value", ... } or ["Name: value", ...]
@@ -138,19 +138,19 @@ fn requests() {
             p:3:43: `headers` is an array, expected "Name: value"
             p:3:50: `headers`: this is not a header: it has no colon; write 'Name: value'
             p:3:17: the header name contains ' ' after 'A'; names have letters, digits and !#$%&'*+-.^_`|~
-            p:3:34: `C` is an array, expected a text
-            p:3:12: `body` is a number, expected a text, "@FILE", { text = ... }, { file = ... } or { base64 = ... }
+            p:3:34: `C` is an array, expected a string
+            p:3:12: `body` is a number, expected a string, "@FILE", { text = ... }, { file = ... } or { base64 = ... }
             p:3:12: `body`: the file /nowhere/missing: cannot be read: no such file or directory
             p:3:21: `body`: the file /nowhere/missing: cannot be read: no such file or directory
             p:3:23: `body`: this is not base64: letters, digits, + and /, padded with =
-            p:3:12: `body` is a table, expected a text, "@FILE", { text = ... }, { file = ... } or { base64 = ... }
+            p:3:12: `body` is a table, expected a string, "@FILE", { text = ... }, { file = ... } or { base64 = ... }
             p:3:12: `name` is a number, expected a name
             p:3:22: `bare` is a number, expected true or false
             p:3:32: `host` is a number, expected a name
-            p:3:14: `expect`: '99' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            p:3:14: `expect`: '99' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
             p:3:36: `expect-length`: '-1' is not a count: it must start with a digit; write 500, 10k, 2m or 1g
-            p:3:54: `expect-body` is a number, expected a text
-            p:3:20: `expect`: 'x' is no status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
+            p:3:54: `expect-body` is a number, expected a string
+            p:3:20: `expect`: 'x' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
             p:3:5: a request has no key `think`; it may have bare, body, endpoint, expect, expect-body, expect-length, extract, headers, host, method, name, path, raw, templates, url
         "#]],
     );
@@ -208,9 +208,9 @@ fn sessions() {
             p:5:14: `on-failure`: 'stop' is unknown; write "end" or "continue"
             p:6:11: `retries`: '-1' is not a count: it must start with a digit; write 500, 10k, 2m or 1g
             p:7:23: `session-connections` '0': must be at least 1
-            p:3:12: `sessions` needs sessions; add [[session]], or leave it out
-            p:4:17: `session-think` needs sessions; add [[session]], or leave it out
-            p:5:11: `cookies` needs sessions; add [[session]], or leave it out
+            p:3:12: `sessions` needs sessions; add [[session]], or omit it
+            p:4:17: `session-think` needs sessions; add [[session]], or omit it
+            p:5:11: `cookies` needs sessions; add [[session]], or omit it
             p:6:9: `users` needs sessions; write `connections` instead
         "#]],
     );
@@ -254,9 +254,9 @@ fn loads() {
             p:3:12: `pipeline` '5000': must be at most 4096
             p:2:8: `rate`: '-1' is not a rate: '-1' is not a number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             p:2:8: `rate`: '0': the rate is always zero; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
-            p:3:9: `think` belongs to a closed loop, and `rate` makes the loop an open one; leave one out
-            p:2:8: `arrivals` says the rate as well; leave `rate` out
-            p:2:12: `arrivals` says how arrivals fall, but not how many; add `rate`
+            p:3:9: `think` belongs to a closed loop, and `rate` makes the loop an open one; omit one of them
+            p:2:8: `arrivals` also sets the rate; omit `rate`
+            p:2:12: `arrivals` needs a rate; add `rate`
             p:2:12: `arrivals`: 'pareto' is not an arrival process: unknown distribution 'pareto'; write fixed, poisson, uniform:10us:90us or trace:FILE
             p:2:12: `arrivals`: the file /nowhere/missing: cannot be read: no such file or directory
             p:1:1: this plan cannot be run: the trace has no times
@@ -294,17 +294,17 @@ fn tls() {
         ],
         expect![[r#"
             p:2:7: `tls` is true or false, expected a table: [tls]
-            p:2:1: there is nothing to secure: no URL of the plan begins with https://
+            p:2:1: [tls] has no effect: no URL of the plan starts with https://
             p:3:12: `insecure` is a number, expected true or false
             p:3:11: `version`: '1.1' is unknown; write "1.2" or "1.3"
             p:4:10: `resume` is true or false, expected "on" or "off" or "session"
             p:5:7: `sni` is a number, expected a name
             p:6:1: [tls] has no key `verify`; did you mean `version`?
-            p:3:11: `ciphers`: 'RC4' is no cipher suite that prony has; there are TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, ECDHE-ECDSA-AES128-GCM-SHA256, ECDHE-ECDSA-AES256-GCM-SHA384, ECDHE-ECDSA-CHACHA20-POLY1305, ECDHE-RSA-AES128-GCM-SHA256, ECDHE-RSA-AES256-GCM-SHA384, ECDHE-RSA-CHACHA20-POLY1305
+            p:3:11: `ciphers`: 'RC4' is not a supported cipher suite; the supported ones are TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, ECDHE-ECDSA-AES128-GCM-SHA256, ECDHE-ECDSA-AES256-GCM-SHA384, ECDHE-ECDSA-CHACHA20-POLY1305, ECDHE-RSA-AES128-GCM-SHA256, ECDHE-RSA-AES256-GCM-SHA384, ECDHE-RSA-CHACHA20-POLY1305
             p:4:8: `alpn` 'h2': prony does not support HTTP/2 or HTTP/3 yet; write http/1.1 or http/1.0
-            p:5:7: a `key` belongs to a `cert`; give both
+            p:5:7: `key` needs `cert`; give both
             p:3:10: `cacert`: the file /nowhere/missing: cannot be read: no such file or directory
-            p:4:8: `cert`: there is no private key in it; expected PEM with '-----BEGIN PRIVATE KEY-----'
+            p:4:8: `cert`: the file has no private key; expected PEM with '-----BEGIN PRIVATE KEY-----'
             p:4:8: `cert`: the PEM text is damaged: illegal section start: [45, 45, 45, 45, 45, 66, 69, 71, 73, 78, 32, 78, 79, 84, 72, 73, 78, 71]
         "#]],
     );
@@ -344,7 +344,7 @@ fn reports_template_errors_along_with_others() {
             p:2:1: a plan has no key `rat`; did you mean `rate`?
             p:3:12: `duration`: '5x' is not a time: unknown unit 'x'; write 500ms, 1m30s or 2h
             p:5:14: a request has no key `pth`; did you mean `path`?
-            p:5:32: 'foo' is not known; there are: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., env NAME
+            p:5:32: 'foo' is unknown; known names: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., env NAME
             p:2:1: a plan has no key `rat`; did you mean `rate`?
             p:4:14: a request has no key `pth`; did you mean `path`?
         "#]],

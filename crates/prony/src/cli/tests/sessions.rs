@@ -1,4 +1,4 @@
-//! Sessions of a file, and the rest of a load by options.
+//! Sessions from a file, with a load from options.
 
 use clap::Parser as _;
 use expect_test::expect;
@@ -12,7 +12,7 @@ fn around() -> Environment {
     Environment { connections_max: 9, connections_why: "a reason".into(), seed: 1 }
 }
 
-/// The plan of a command line with a file of sessions, or the refusal.
+/// The plan of a command line with a file of sessions, or the error message.
 fn with_sessions(file: &str, text: &str, words: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(file);
@@ -35,7 +35,7 @@ fn with_sessions(file: &str, text: &str, words: &[&str]) -> String {
 }
 
 #[test]
-fn sessions_of_a_file_and_the_rest_by_options() {
+fn reads_sessions_from_files() {
     let toml = "headers = { A = \"file\" }\nretries = 1\n[[session]]\nrequest = [\"/a\", [\"/b\", \"/c\"]]";
     expect![[r#"
         # Run it with: prony run FILE
@@ -71,14 +71,14 @@ fn sessions_of_a_file_and_the_rest_by_options() {
     let of = |file| with_sessions(file, log, &["-d", "1s", "http://h/"]);
     assert_eq!(of("s.wsesslog"), of("s"));
     assert!(of("s").contains("users = 50"), "{}", of("s"));
-    // The first line that says something tells one format from the other.
+    // The first line with content distinguishes the formats.
     assert!(with_sessions("s", toml, &["http://h/"]).contains("retries = 1"));
     assert!(with_sessions("s", "/a=b\n", &["http://h/"]).contains("\"/a=b\""));
 }
 
 #[test]
-fn sessions_of_a_file_that_are_refused() {
-    let told = [
+fn rejects_invalid_session_files() {
+    let reported = [
         with_sessions("s", "/a x\n/b method=(\n/c\n", &["http://h/"]),
         with_sessions("s", "a\n /b\n", &["http://h/"]),
         with_sessions("s", "[[session]]\n", &["http://h/"]),
@@ -90,8 +90,8 @@ fn sessions_of_a_file_that_are_refused() {
         with_sessions("s", "/", &["http://h/", "-m", "PUT"]),
     ];
     expect![[r#"
-        FILE:1:4: this word is not understood; behind the URI stand method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
-        prony: FILE:2:4: '(' is no method; write GET, POST or the like
+        FILE:1:4: this word is not understood; a URI can be followed by method=NAME, think=TIME, contents=TEXT, headers=LINES and name=TEXT
+        prony: FILE:2:4: '(' is not a method; write GET, POST or the like
         FILE:1:1: the path 'a' does not start with '/'
         FILE:1:1: the session has no request; add [[session.request]] or request = [...]
         FILE:1:1: there is no session in the file; add [[session]]
@@ -102,5 +102,5 @@ fn sessions_of_a_file_that_are_refused() {
         --session needs exactly one URL: the paths in the file are relative to it
         --session needs exactly one URL: the paths in the file are relative to it
         the argument '--session <FILE>' cannot be used with '--method <NAME>'; `prony --help` lists all options
-    "#]].assert_eq(&(told.join("\n") + "\n"));
+    "#]].assert_eq(&(reported.join("\n") + "\n"));
 }

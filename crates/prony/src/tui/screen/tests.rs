@@ -11,7 +11,7 @@ const COLORS: Look = Look { color: true, unicode: true };
 const PLAIN: Look = Look { color: false, unicode: true };
 const ASCII: Look = Look { color: false, unicode: false };
 
-/// What a terminal of that size shows.
+/// The screen of a terminal of this size.
 fn shown(state: &State, look: Look, (width, height): (u16, u16)) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(state, look, frame.area(), frame.buffer_mut())).unwrap();
@@ -19,16 +19,16 @@ fn shown(state: &State, look: Look, (width, height): (u16, u16)) -> Buffer {
 }
 
 fn lines(buffer: &Buffer) -> String {
-    let mut told = String::new();
+    let mut reported = String::new();
     for y in 0..buffer.area.height {
         let line: String = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect();
-        told += line.trim_end();
-        told.push('\n');
+        reported += line.trim_end();
+        reported.push('\n');
     }
-    told
+    reported
 }
 
-/// One letter for each cell that is not plain: its color's, large where it is bold.
+/// One letter for each cell with a style: that of its color, in upper case if it is bold.
 fn inks(buffer: &Buffer) -> String {
     let mut plain = buffer.clone();
     for cell in &mut plain.content {
@@ -44,9 +44,9 @@ fn inks(buffer: &Buffer) -> String {
     lines(&plain)
 }
 
-fn golden(name: &str, told: &str) {
+fn golden(name: &str, reported: &str) {
     let path = format!("{}/tests/golden/tui/{name}.txt", env!("CARGO_MANIFEST_DIR"));
-    expect_file![path].assert_eq(told);
+    expect_file![path].assert_eq(reported);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_closed_loop_on_a_large_screen() {
 }
 
 #[test]
-fn colors_say_nothing_that_marks_do_not_say() {
+fn marks_differ_without_colors() {
     let state = after("-r 20k -d 100s", 25, 20_000);
     let [colors, plain] = [COLORS, PLAIN].map(|look| shown(&state, look, (60, 16)));
     assert_eq!(lines(&colors), lines(&plain));
@@ -75,7 +75,7 @@ fn colors_say_nothing_that_marks_do_not_say() {
 }
 
 #[test]
-fn ascii_where_there_is_nothing_else() {
+fn uses_ascii_without_utf8() {
     for size in [(80, 24), (20, 5), (200, 50)] {
         for help in [false, true] {
             let mut state = after("-r 20k -d 100s", 95, 20_000);
@@ -125,7 +125,7 @@ fn small_terminals_show_the_figures() {
 }
 
 #[test]
-fn every_size_can_be_drawn() {
+fn draws_at_any_size() {
     let mut state = after("-r 20k -d 100s", 95, 20_000);
     for help in [false, true] {
         state.help = help;
@@ -139,7 +139,7 @@ fn every_size_can_be_drawn() {
 }
 
 #[test]
-fn what_is_not_known_is_not_told() {
+fn omits_unknown_figures() {
     golden("begin-80x24", &lines(&shown(&before("-r 20k --warmup 3s"), COLORS, (80, 24))));
 }
 
@@ -152,13 +152,13 @@ fn the_help() {
 
 #[test]
 fn the_end_of_a_run() {
-    let told =
+    let reported =
         |state: &State| lines(&shown(state, COLORS, (60, 8))).lines().next().map(str::to_owned);
     let mut state = after("-r 20k -d 20s", 20, 20_000);
-    let drained = told(&state);
+    let drained = reported(&state);
     state.stopping = Some(Stopping::Now);
-    let ended = told(&state);
-    let counted = told(&after("-n 600k -c 9", 10, 20_000));
+    let ended = reported(&state);
+    let counted = reported(&after("-n 600k -c 9", 10, 20_000));
     expect![[r#"
         Some("draining 20 s, last replies")
         Some("stopping 20 s, last replies")

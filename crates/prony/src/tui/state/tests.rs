@@ -2,9 +2,9 @@ use super::*;
 use crate::tui::tests::{after, before, interval};
 
 #[test]
-fn rates_are_those_of_the_last_second() {
+fn rates_are_of_the_last_second() {
     let rates = after("-r 20k -d 100s", 10, 20_000).rates();
-    // Of the tenth second, a good one.
+    // The tenth second has no failures.
     assert_eq!((rates.started, rates.failed), (20_000.0, 0.0));
     assert_eq!(rates.lag, Some(Span(2_500)));
     assert!((rates.busiest - 0.43).abs() < 1e-9 && (rates.cpu - 0.55).abs() < 1e-9, "{rates:?}");
@@ -13,7 +13,7 @@ fn rates_are_those_of_the_last_second() {
 }
 
 #[test]
-fn what_is_left_of_a_run() {
+fn remaining_time_of_a_run() {
     let left = |options, seconds| after(options, seconds, 1_000).left();
     assert_eq!(left("-d 30s", 10), Left::Time(Span::from_secs(20)));
     assert_eq!(left("-d 30s", 30), Left::Drain);
@@ -27,19 +27,19 @@ fn what_is_left_of_a_run() {
 }
 
 /// The start and length of intervals in seconds, with the number of started requests.
-fn told(state: &State) -> Vec<(u64, u64, u64)> {
+fn reported(state: &State) -> Vec<(u64, u64, u64)> {
     let seconds = |ns: u64| ns / 1_000_000_000;
     let history = state.history.iter();
     history.map(|i| (seconds(i.begin.0), seconds(i.length.0), i.cell.started)).collect()
 }
 
 #[test]
-fn an_interval_is_kept_once() {
+fn stores_each_interval_once() {
     let mut state = before("-c 1");
     for begin in [0, 0, 1, 1, 2] {
         state.remember(&interval(begin, 100 + begin as u32));
     }
-    assert_eq!(told(&state), [(0, 1, 100), (1, 1, 101), (2, 1, 102)]);
+    assert_eq!(reported(&state), [(0, 1, 100), (1, 1, 101), (2, 1, 102)]);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn older_intervals_are_joined_when_they_double() {
     // The seventh second arrives again, now as half of a longer interval.
     let whole = Interval { length: Span::from_secs(2), ..interval(6, 900) };
     state.remember(&whole);
-    assert_eq!(told(&state), [(0, 2, 201), (2, 2, 205), (4, 2, 209), (6, 2, 900)]);
+    assert_eq!(reported(&state), [(0, 2, 201), (2, 2, 205), (4, 2, 209), (6, 2, 900)]);
     state.remember(&Interval { length: Span::from_secs(2), ..interval(8, 901) });
-    assert_eq!(told(&state).last(), Some(&(8, 2, 901)));
+    assert_eq!(reported(&state).last(), Some(&(8, 2, 901)));
 }

@@ -8,7 +8,7 @@ use ratatui_core::style::Style;
 use super::*;
 
 #[test]
-fn cells_become_one_run_where_they_stand_together() {
+fn adjacent_cells_are_drawn_together() {
     let mut cells = Buffer::empty(ratatui_core::layout::Rect::new(0, 0, 6, 2));
     cells.set_string(1, 0, "ab", Style::new());
     cells.set_string(3, 0, "c", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
@@ -16,20 +16,20 @@ fn cells_become_one_run_where_they_stand_together() {
     let mut out = Vec::new();
     let area = [(1, 0), (2, 0), (3, 0), (0, 1)];
     encode(&mut out, area.map(|(x, y)| (x, y, &cells[(x, y)])).into_iter());
-    let told = String::from_utf8(out).unwrap().replace('\x1b', "ESC");
-    assert_eq!(told, "ESC[1;2HESC[0mabESC[0;1;31mcESC[2;1HESC[0;90m─ESC[0m");
+    let reported = String::from_utf8(out).unwrap().replace('\x1b', "ESC");
+    assert_eq!(reported, "ESC[1;2HESC[0mabESC[0;1;31mcESC[2;1HESC[0;90m─ESC[0m");
 }
 
 #[test]
-fn arrows_are_no_keys() {
+fn ignores_arrow_keys() {
     assert_eq!(keys_of(b"q+?"), b"q+?");
     assert_eq!(keys_of(b"p\x1b[A"), b"p");
     assert!(keys_of(b"\x1b[<0;1;1M").is_empty());
 }
 
-/// A panic in a real terminal, tmux's. The test is started there a second time, to panic itself.
+/// A panic in a real terminal (tmux). The test runs itself there, and that process panics.
 #[test]
-fn a_panic_leaves_the_terminal_as_it_was() {
+fn a_panic_restores_the_terminal() {
     const INSIDE: &str = "PRONY_TEST_IN_A_TERMINAL";
     if env::var_os(INSIDE).is_some() {
         let _entered = Ansi::enter().unwrap();
@@ -49,7 +49,7 @@ fn a_panic_leaves_the_terminal_as_it_was() {
     };
     let this = env::current_exe().unwrap();
     let script = format!(
-        "{INSIDE}=1 {} --exact tui::terminal::tests::a_panic_leaves_the_terminal_as_it_was \
+        "{INSIDE}=1 {} --exact tui::terminal::tests::a_panic_restores_the_terminal \
          --nocapture; stty -a | grep -q -e -icanon -e '-echo ' && echo raw || echo restored; \
          exec sleep 100",
         this.display()

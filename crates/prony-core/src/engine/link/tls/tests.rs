@@ -49,7 +49,7 @@ impl Rig {
         }
     }
 
-    /// Carries out the engine's actions; its output goes to the servers.
+    /// Executes the engine's actions; its output goes to the servers.
     fn act(&mut self, now: Nanos) {
         while let Some(action) = self.engine.poll_action() {
             match action {
