@@ -1,5 +1,5 @@
-//! The round-trip tests of ACE: against what the real programs were seen to print and send, against
-//! each other, and against peers that do not behave.
+//! The round-trip tests of ACE: compared with recorded output and traffic of the original programs,
+//! with each other, and with faulty peers.
 
 mod program;
 mod sctp;

@@ -1,4 +1,4 @@
-//! Running the tests of ACE as prony has them, each under its own name and with a time limit.
+//! Runs prony's versions of the ACE tests, by their names and with a time limit.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest that anything may take; nothing should take a tenth of it.
+/// The time limit of a run, ten times as long as needed.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// The program under an old name, as it is called through a link in the current folder.
+/// The program under an old name, through a link in the current directory.
 pub(crate) fn program(name: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
     command.arg0(format!("./{name}")).args(args);
@@ -20,7 +20,7 @@ pub(crate) fn program(name: &str, args: &[&str]) -> Command {
     command
 }
 
-/// How a program ended.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -29,14 +29,14 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// The number behind a field's name in a histogram.
+    /// The number after a field's name in a histogram.
     pub(crate) fn field(&self, name: &str) -> f64 {
         let line = self.stdout.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(": "));
         let value = line.unwrap_or_else(|| panic!("no {name}: {self:?}"));
         value.parse().unwrap_or_else(|e| panic!("{name}: {e}: {self:?}"))
     }
 
-    /// Assert that it is a whole run of so many iterations.
+    /// Assert that the run is complete and has this number of iterations.
     pub(crate) fn assert_whole(&self, iterations: u32, size: u32) {
         assert_eq!((self.code, self.stderr.as_str()), (Some(0), ""), "{self:?}");
         let title = format!("(Message Size {size}, Message Type octet)");
@@ -46,7 +46,7 @@ impl Ended {
     }
 }
 
-/// Run it to its end.
+/// Run a program to its end.
 pub(crate) fn run(name: &str, args: &[&str]) -> Ended {
     finish(program(name, args))
 }
@@ -84,7 +84,7 @@ fn finish(mut command: Command) -> Ended {
     Ended { code: status.code(), stdout: text(out), stderr: text(err) }
 }
 
-/// A server while it runs; killed at the end of the test.
+/// A running server, which is killed on drop.
 pub(crate) struct Server {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
@@ -92,12 +92,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// One that listens on a port that the kernel picks.
+    /// Start a server on a free port.
     pub(crate) fn start(name: &str, args: &[&str]) -> Self {
         Self::spawn(program(name, &[&["-p", "0"], args].concat()))
     }
 
-    /// One that a command line starts, which listens when this returns.
+    /// Start a server with this command line, and wait until it listens.
     pub(crate) fn spawn(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
@@ -123,7 +123,7 @@ impl Server {
         server
     }
 
-    /// What it has said, without the numbers of its process.
+    /// Its output so far, without process numbers.
     pub(crate) fn said(&self) -> Vec<String> {
         let id = self.child.id();
         let own = format!("({id}|{id}) ");
@@ -134,7 +134,7 @@ impl Server {
             .collect()
     }
 
-    /// Wait until it has said a line with that in it.
+    /// Wait until it has printed a line that contains this text.
     pub(crate) fn wait_for(&self, part: &str) {
         let begun = Instant::now();
         while !self.said().iter().any(|l| l.contains(part)) {
@@ -148,7 +148,7 @@ impl Server {
     }
 }
 
-/// The port that is bound, in either server's line, or in that of `prony echo`.
+/// The port in the line of a server, or of `prony echo`.
 fn port_in(line: &str) -> Option<u16> {
     if let Some(places) = line.strip_prefix("listening on ") {
         return places.rsplit(':').next()?.parse().ok();

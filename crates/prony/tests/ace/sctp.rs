@@ -1,5 +1,5 @@
-//! Over the kernel's SCTP. Most kernels have none loaded: `cargo xtask sctp` runs these tests in a
-//! guest that has, and demands there that none is left out.
+//! Tests with the kernel's SCTP, which most kernels have not loaded. `cargo xtask sctp` runs these
+//! tests in a virtual machine that has it, where none may be skipped.
 
 mod far;
 mod interop;
@@ -22,13 +22,15 @@ pub(crate) fn kernel_has() -> bool {
     sctp::socket(Style::OneToOne, false, Mode::Blocking).is_ok()
 }
 
-/// Whether to leave a test out, which is said.
-fn left_out() -> bool {
+/// Whether to skip a test. Prints a message.
+fn is_skipped() -> bool {
     let has = kernel_has();
-    let demanded = std::env::var_os("PRONY_TEST_SCTP").is_some();
-    assert!(has || !demanded, "PRONY_TEST_SCTP is set, but this kernel has no SCTP");
+    let is_required = std::env::var_os("PRONY_TEST_SCTP").is_some();
+    assert!(has || !is_required, "PRONY_TEST_SCTP is set, but this kernel has no SCTP");
     if !has {
-        eprintln!("left out: no SCTP in this kernel; `cargo xtask sctp` runs it in a guest");
+        eprintln!(
+            "skipped: no SCTP in this kernel; `cargo xtask sctp` runs it in a virtual machine"
+        );
     }
     !has
 }
@@ -43,14 +45,14 @@ fn client(name: &str, port: u16, further: &[&str]) -> Ended {
 
 /// Both clients with both servers, at all sizes of the tests up to 65,536 bytes.
 #[test]
-fn the_programs_speak_with_each_other_in_both_styles() {
-    if left_out() {
+fn clients_and_servers_of_both_styles_communicate() {
+    if is_skipped() {
         return;
     }
     for server_name in ["SOCK_STREAM_srv", "SOCK_SEQPACK_srv"] {
         let mut server = Server::start(server_name, &[]);
         for name in ["SOCK_STREAM_clt", "SOCK_SEQPACK_clt"] {
-            // All sizes in each style, some of them across the two.
+            // All sizes within a style, some of them between the styles.
             let all = server_name.split('_').nth(1) == name.split('_').nth(1);
             for power in (0..=16_u32).step_by(if all { 1 } else { 8 }) {
                 let ended = client(name, server.port, &["-s", &power.to_string()]);
@@ -63,8 +65,8 @@ fn the_programs_speak_with_each_other_in_both_styles() {
 }
 
 #[test]
-fn servers_say_where_they_listen() {
-    if left_out() {
+fn servers_print_their_addresses() {
+    if is_skipped() {
         return;
     }
     let two = ["-a", "127.0.0.1,127.0.0.2"];
@@ -75,7 +77,7 @@ fn servers_say_where_they_listen() {
         server.port
     );
     assert_eq!(server.said(), [line]);
-    // The other pair checks further addresses and uses the first one.
+    // The other pair checks additional addresses and uses the first one.
     let server = Server::start("SOCK_STREAM_srv", &two);
     let said = server.said();
     assert_eq!(
@@ -88,10 +90,10 @@ fn servers_say_where_they_listen() {
     assert!(name || address, "{:?}", server.said());
 }
 
-/// A server that aborts in the middle: the run is none, and says so.
+/// A server aborts during the run: the run fails with an error message.
 #[test]
 fn an_aborted_association_is_an_error() {
-    if left_out() {
+    if is_skipped() {
         return;
     }
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -113,7 +115,7 @@ fn an_aborted_association_is_an_error() {
                 peer.recv(&mut buf).expect("a message")
             };
             assert_eq!(read(), 8, "the header");
-            // 100 for warm-up, whose lengths are messages of their own, and 5 of those that count.
+            // 100 exchanges for warm-up, with lengths as separate messages, and 5 measured ones.
             for i in 0..105 {
                 let lengths = if i < 100 { vec![read(), read()] } else { vec![read()] };
                 assert_eq!(lengths, if i < 100 { vec![4, 16] } else { vec![20] });
@@ -127,15 +129,15 @@ fn an_aborted_association_is_an_error() {
         let ended = program::run(name, &args);
         server.join().expect("messages as the real client cuts them");
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
-        // Whether the reset itself is told or that nobody is there any more is a matter of moments.
-        let is_told = ended.stderr.ends_with(" (after 5 of 50 iterations)\n");
-        assert!(is_told && ended.stderr.starts_with("recv_n: "), "{ended:?}");
+        // Depending on timing, the message reports the reset, or that the peer is gone.
+        let has_count = ended.stderr.ends_with(" (after 5 of 50 iterations)\n");
+        assert!(has_count && ended.stderr.starts_with("recv_n: "), "{ended:?}");
     }
 }
 
 #[test]
-fn nobody_there_is_told_as_by_the_real_programs() {
-    if left_out() {
+fn a_missing_server_is_reported_as_by_the_original_programs() {
+    if is_skipped() {
         return;
     }
     for name in ["SOCK_STREAM_clt", "SOCK_SEQPACK_clt"] {
@@ -157,10 +159,10 @@ fn echo(args: &[&str]) -> Server {
     Server::spawn(program::program("prony", &[&["echo"], args].concat()))
 }
 
-/// The two commands over both styles, on every driver, with the options that reports must name.
+/// Both commands over both styles, on every driver. Reports must have the options.
 #[test]
-fn round_trips_name_the_stack_that_they_measured() {
-    if left_out() {
+fn reports_of_round_trips_name_the_implementation() {
+    if is_skipped() {
         return;
     }
     for over in ["sctp", "sctp-seqpacket"] {
@@ -181,7 +183,7 @@ fn round_trips_name_the_stack_that_they_measured() {
         );
         assert_eq!(sctp["stack"], "kernel");
         assert_eq!((&sctp["nodelay"], &sctp["sack_delay_ms"]), (&Value::Bool(true), &200.into()));
-        // The server ends first, so that the kernel may have forgotten the association.
+        // The server closes first, so the kernel may have deleted the association.
         let sctp = &rtt(&short)["workers"][0]["transport"]["sctp"];
         assert_eq!((&sctp["paths"], &sctp["associations"]), (&2.into(), &1.into()), "{sctp}");
         let on_uring = echo(&["127.0.0.1:0", "--transport", over, "--driver", "uring"]);
@@ -198,10 +200,10 @@ fn round_trips_name_the_stack_that_they_measured() {
     }
 }
 
-/// 14 sizes over each style, with pictures, which are copied out of the guest.
+/// 14 sizes over each style, with pictures, which are copied out of the virtual machine.
 #[test]
-fn the_spectrum_is_taken_over_sctp() {
-    if left_out() {
+fn spectrum_over_sctp() {
+    if is_skipped() {
         return;
     }
     let folder = tempfile::TempDir::new().expect("a folder");
@@ -215,7 +217,7 @@ fn the_spectrum_is_taken_over_sctp() {
         let name = ended.stdout.lines().last().and_then(|l| l.rsplit(' ').next()).expect("a name");
         let png = fs::read(folder.path().join(name)).expect("a picture");
         assert!(png.starts_with(b"\x89PNG"));
-        // What lies there is brought back by the guest.
+        // Files in this directory are copied out of the virtual machine.
         if Path::new("/guest/run").exists() {
             fs::write(format!("/out/spectrum-{service}.png"), png).expect("room in the guest");
         }

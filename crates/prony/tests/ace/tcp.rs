@@ -1,4 +1,4 @@
-//! Over TCP: the bytes on the wire, and what becomes of either side when the other misbehaves.
+//! Tests over TCP: the bytes on the wire, and faulty peers of client and server.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::program::{self, LIMIT, Server};
 
-/// The payload segments of a run of the real programs with `-s 2 -c 2`.
+/// The payload segments of a run of the original programs with `-s 2 -c 2`.
 const WIRE: &str = include_str!("../data/ace/wire-tcp-s2-c2.txt");
 
 const TCP: &[&str] = &["-t", "tcp"];
@@ -22,8 +22,8 @@ fn connect(server: &Server) -> TcpStream {
     stream
 }
 
-/// The recorded bytes of the client: the header, 100 exchanges to warm up, two that are measured.
-/// The listing leaves out the middle, which is all alike.
+/// The recorded bytes of the client: the header, 100 warm-up exchanges, two measured ones. The
+/// recording omits the uniform part in the middle.
 fn recorded() -> Vec<u8> {
     let segment = |line: &str| -> Option<(usize, Vec<u8>)> {
         let (number, rest) = line.trim().split_once(" client>server len")?;
@@ -31,8 +31,8 @@ fn recorded() -> Vec<u8> {
         let bytes = bytes.map(|b| u8::from_str_radix(b, 16).expect("a byte")).collect();
         Some((number.parse().expect("a number"), bytes))
     };
-    let told: Vec<_> = WIRE.lines().filter_map(segment).collect();
-    let at = |n: usize| told.iter().find(|(number, _)| *number == n).expect("listed").1.clone();
+    let reported: Vec<_> = WIRE.lines().filter_map(segment).collect();
+    let at = |n: usize| reported.iter().find(|(number, _)| *number == n).expect("listed").1.clone();
     let mut all = at(1);
     for _ in 0..100 {
         all.extend([at(2), at(3)].concat());
@@ -47,11 +47,11 @@ fn end_of(mut stream: &TcpStream) -> Vec<u8> {
 }
 
 #[test]
-fn the_server_answers_what_the_real_client_has_sent() {
+fn the_server_replies_to_the_recorded_client() {
     let server = server();
     let mut stream = connect(&server);
     stream.write_all(&recorded()).expect("sent");
-    // Two bytes for each message, then the end, for which the client need not ask.
+    // Two bytes for each message, then the server closes without a request to do so.
     assert_eq!(end_of(&stream), [0; 2 * 102]);
     server.wait_for("Test for 102 iterations");
     let port = stream.local_addr().expect("an address").port();
@@ -67,7 +67,7 @@ fn the_server_answers_what_the_real_client_has_sent() {
     assert_eq!(said, expected);
 }
 
-/// A server that takes one client and does something with it; its port.
+/// Start a server that runs a function for one client. Returns its port.
 fn fake<T: Send + 'static>(
     act: impl FnOnce(TcpStream) -> T + Send + 'static,
 ) -> (String, JoinHandle<T>) {
@@ -77,7 +77,7 @@ fn fake<T: Send + 'static>(
     (port.to_string(), thread)
 }
 
-/// Read a message, its length before it.
+/// Read a message and its length.
 fn message(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
@@ -91,9 +91,9 @@ fn client(port: &str, further: &[&str]) -> program::Ended {
     program::run("SOCK_STREAM_clt", &[&args, further].concat())
 }
 
-/// To the byte what the real client sends, but for the payload, which is memory of the moment.
+/// Sends exactly the bytes of the original client, except for the payload, which is random memory.
 #[test]
-fn the_client_sends_what_the_real_one_does() {
+fn the_client_sends_the_same_bytes_as_the_original() {
     let (port, thread) = fake(|mut stream| {
         let mut all = vec![0; 8];
         stream.read_exact(&mut all).expect("a header");
@@ -101,7 +101,7 @@ fn the_client_sends_what_the_real_one_does() {
             all.extend(message(&mut stream).expect("a message"));
             stream.write_all(&[0, 0]).expect("answered");
         }
-        // It ends by itself, whether the server does or not.
+        // The client closes, whether the server does or not.
         all.extend(end_of(&stream));
         all
     });
@@ -112,7 +112,7 @@ fn the_client_sends_what_the_real_one_does() {
 }
 
 #[test]
-fn a_reply_in_two_pieces_is_one() {
+fn a_reply_in_two_parts_is_joined() {
     let (port, thread) = fake(|mut stream| {
         stream.set_nodelay(true).expect("no delay");
         stream.read_exact(&mut [0; 8]).expect("a header");
@@ -129,9 +129,9 @@ fn a_reply_in_two_pieces_is_one() {
     thread.join().expect("no panic");
 }
 
-/// The real client prints nothing and ends well; ours says so and does not.
+/// The original client prints nothing and exits with 0; ours prints a message and fails.
 #[test]
-fn a_run_that_breaks_off_is_told_and_fails() {
+fn an_aborted_run_fails_with_a_message() {
     for (replies, what) in [(50, "the server has closed"), (101, "the server has closed")] {
         let (port, thread) = fake(move |mut stream| {
             stream.read_exact(&mut [0; 8]).expect("a header");
@@ -155,7 +155,7 @@ fn a_run_that_breaks_off_is_told_and_fails() {
     });
     let ended = client(&port, &[]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
-    assert!(ended.stderr.contains("more than a reply has come"), "{ended:?}");
+    assert!(ended.stderr.contains("more bytes than one reply"), "{ended:?}");
     drop(thread.join());
 }
 
@@ -171,9 +171,9 @@ fn the_header_counts_modulo_two_to_the_32() {
     assert_eq!(ended.code, Some(1));
 }
 
-/// The histogram is of this run: its size, its bins, its outliers, in microseconds.
+/// The histogram has the requested size, bins and outliers, in microseconds.
 #[test]
-fn a_run_has_the_histogram_that_was_asked_for() {
+fn a_run_has_the_requested_histogram() {
     let server = server();
     let port = server.port.to_string();
     let ended = client(&port, &["-c", "300", "-s", "10", "-M", "1", "-x", "7", "-b", "3"]);
@@ -182,14 +182,14 @@ fn a_run_has_the_histogram_that_was_asked_for() {
     assert!(above.contains("       1.000  -       above    :    300    1.000    1.000"), "{above}");
     let outliers = ended.stdout.split("outliers:\n").nth(1).expect("outliers");
     assert_eq!(outliers.trim().lines().count(), 7, "{ended:?}");
-    // -C names the port of this side.
+    // -C sets the local port.
     let free =
         TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
     client(&port, &["-C", &free.to_string(), "-i", "127.0.0.1"]).assert_whole(2, 4);
     server.wait_for(&format!("connected from {free}"));
 }
 
-/// One exchange on a connection with that opening; what is answered.
+/// Make one exchange on a connection with this header. Returns the reply.
 fn exchange(server: &Server, opening: [u8; 8], lengths: &[u32]) -> Vec<u8> {
     let mut stream = connect(server);
     stream.write_all(&opening).expect("sent");
@@ -205,23 +205,23 @@ fn exchange(server: &Server, opening: [u8; 8], lengths: &[u32]) -> Vec<u8> {
 }
 
 #[test]
-fn both_byte_orders_and_any_length_are_answered() {
+fn the_server_supports_both_byte_orders_and_any_length() {
     let server = server();
     assert_eq!(exchange(&server, [0, 0, 0, 0, 0, 0, 0, 3], &[4, 4, 4]), [0; 6]);
     assert_eq!(exchange(&server, [1, 0, 0, 0, 3, 0, 0, 0], &[0, 1, 200_000]), [0; 6]);
-    // Any number but 0 is the first byte of a little-endian machine; what follows it is nothing.
+    // A first byte other than 0 means little-endian; the bytes after it are ignored.
     assert_eq!(exchange(&server, [7, 1, 2, 3, 1, 0, 0, 0], &[0]), [0; 2]);
 }
 
-/// Whatever the others do, the server lives, and a client that does as it should is answered.
+/// Faulty clients neither stop the server nor affect correct clients.
 #[test]
-fn clients_that_misbehave_harm_nobody() {
+fn faulty_clients_do_not_affect_others() {
     let mut server = server();
     let silent = connect(&server);
     let mut half = connect(&server);
     half.write_all(&[1, 0, 0]).expect("sent");
     let mut endless = connect(&server);
-    // 2^32 exchanges, of which one is made.
+    // 2^32 exchanges are announced, one is made.
     endless.write_all(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).expect("sent");
     endless.read_exact(&mut [0; 2]).expect("a reply");
     for (bytes, said) in [
@@ -256,7 +256,7 @@ fn clients_that_misbehave_harm_nobody() {
 }
 
 #[test]
-fn the_server_says_when_nobody_comes_and_where_it_cannot_be() {
+fn the_server_reports_missing_clients_and_invalid_addresses() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port().to_string();
     let ended = program::run("SOCK_STREAM_srv", &["-t", "tcp", "-a", "127.0.0.1", "-p", &port]);
@@ -268,7 +268,7 @@ fn the_server_says_when_nobody_comes_and_where_it_cannot_be() {
     server().wait_for("(P|T) select timed out");
 }
 
-/// 15 sizes, one histogram each in the file, and the picture.
+/// 15 sizes: the file has a histogram for each, and there is a picture.
 #[test]
 fn a_spectrum_has_all_sizes_and_a_picture() {
     let folder = tempfile::TempDir::new().expect("a folder");
@@ -298,7 +298,7 @@ fn a_spectrum_has_all_sizes_and_a_picture() {
 }
 
 #[test]
-fn a_spectrum_refuses_as_the_real_script_does() {
+fn a_spectrum_has_the_error_messages_of_the_original_script() {
     for (args, said) in [
         (&["-s", "DGRAM"][..], "Service must be STREAM or SEQPACK\n"),
         (&["-p", "udp"], "Protocol must be TCP or SCTP\n"),
@@ -309,7 +309,7 @@ fn a_spectrum_refuses_as_the_real_script_does() {
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}: {ended:?}");
         assert!(ended.stderr.starts_with(said), "{args:?}: {ended:?}");
     }
-    // A server that cannot be started is the kernel's word, without its number.
+    // If a server cannot start, the message is that of the kernel without its number.
     let taken = TcpListener::bind(("0.0.0.0", 0)).expect("a listener");
     let port = taken.local_addr().expect("an address").port();
     let folder = tempfile::TempDir::new().expect("a folder");

@@ -1,17 +1,17 @@
-//! Fifty calls of the real programs, and what they printed and ended with.
+//! Fifty calls of the original programs, with their output and exit codes.
 
 use crate::program;
 
-/// What the real programs were seen to do: calls, standard error, exit codes.
+/// The recorded calls, standard error and exit codes of the original programs.
 const REAL: &str = include_str!("../data/ace/options-and-errors.txt");
 
-/// Calls to which ours answers something else, and why that is.
+/// Calls with intended differences, and the reasons.
 const OTHERWISE: [&str; 4] = [
-    // The real one was built so that its own default host was beyond it.
+    // The original could not resolve its own default host.
     "SOCK_STREAM_clt -t tcp -s 17",
     "SOCK_STREAM_clt -t tcp -s abc",
     "SOCK_STREAM_clt -t tcp -s 5 -p 70000",
-    // Dashes are understood.
+    // Dashes are supported.
     "SOCK_STREAM_clt -t tcp --payload-size-power-of-2 5",
 ];
 
@@ -31,7 +31,7 @@ fn cases() -> Vec<Case> {
         let Some((said, end)) = rest.rsplit_once("[exit ") else { continue };
         let code = end.split(']').next().and_then(|c| c.parse().ok()).expect("an exit code");
         let stderr = said.strip_prefix("[stderr]\n").unwrap_or(said).to_owned();
-        // Servers that were ended after a while have their own tests.
+        // Servers that were stopped have their own tests.
         if code != 124 {
             cases.push(Case { line: line.to_owned(), stderr, code });
         }
@@ -39,7 +39,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// A line with the numbers of process and thread made the same.
+/// A line with the numbers of process and thread masked.
 fn without_numbers(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -54,7 +54,7 @@ fn without_numbers(text: &str) -> String {
 }
 
 #[test]
-fn messages_and_exit_codes_are_those_of_the_real_programs() {
+fn messages_and_exit_codes_match_the_original_programs() {
     let has_sctp = crate::sctp::kernel_has();
     let mut compared = 0;
     for case in cases() {
@@ -68,7 +68,7 @@ fn messages_and_exit_codes_are_those_of_the_real_programs() {
         assert_eq!(ended.code, Some(case.code), "{}: {ended:?}", case.line);
         assert_eq!(ended.stdout, "", "{}", case.line);
         let said = without_numbers(&ended.stderr);
-        // Ours goes on to say what is the matter.
+        // Our message continues with the reason.
         let said = said.split("prony: ").next().unwrap_or_default();
         assert_eq!(said, without_numbers(&case.stderr), "{}", case.line);
         compared += 1;
@@ -77,7 +77,7 @@ fn messages_and_exit_codes_are_those_of_the_real_programs() {
 }
 
 #[test]
-fn where_there_is_no_sctp_the_ways_out_are_named() {
+fn a_kernel_without_sctp_is_reported_with_alternatives() {
     if crate::sctp::kernel_has() {
         return;
     }

@@ -1,20 +1,20 @@
 //! The command lines that both programs run.
 
-/// One of them.
+/// A case.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    /// After `--server 127.0.0.1 --port @PORT@`. `@DEAD@` is a port on which nobody listens.
+    /// After `--server 127.0.0.1 --port @PORT@`. `@DEAD@` is a port on which nothing listens.
     pub(crate) args: &'static [&'static str],
-    /// Files beside it.
+    /// Files in its directory.
     pub(crate) files: &'static [(&'static str, &'static str)],
-    /// Fields in which ours is better on purpose; a test of the defect has their values.
+    /// Fields with intended improvements; the test of the defect checks their values.
     pub(crate) better: &'static [&'static str],
-    /// What some times are at least, in the report's units: the server sees to that.
+    /// Lower bounds of times that the server ensures, in the report's units.
     pub(crate) least: &'static [(&'static str, f64)],
-    /// It is interrupted by Ctrl-C after so many milliseconds.
+    /// Interrupt the run with Ctrl-C after this time, in ms.
     pub(crate) interrupted_ms: Option<u64>,
-    /// It may open no more descriptors than these.
+    /// The maximum number of open descriptors.
     pub(crate) descriptors: Option<u32>,
 }
 
@@ -47,7 +47,7 @@ impl Case {
     }
 }
 
-/// The POST of the article on services that need parameters.
+/// The POST of the guide on services that need parameters.
 const POST: &[(&str, &str)] = &[("post", "/ method=POST contents=\"param1=abc&param2=def\"\n")];
 const FORM: &str = "--add-header=Content-Type: application/x-www-form-urlencoded\\n";
 /// The example of the manual, with shorter pauses.
@@ -65,12 +65,12 @@ const QUOTES: &[(&str, &str)] = &[(
 )];
 const STATUSES: &[(&str, &str)] = &[("mix", "/s200\n/s302\n/s404\n/s500\n/s204\n/s304\n")];
 const NUL: &[(&str, &str)] = &[("nul", "/a\0/b\0\0/c\0")];
-/// What a connect that was refused does to the times: the old one takes it for a connect.
+/// The times if a connect was refused: the original counts it as a connect.
 const REFUSED: &[&str] = &["connect", "burst"];
-/// The old one takes any line for a reply of status 599.
+/// The original takes any line for a reply with status 599.
 const GARBAGE: &[&str] =
     &["replies", "conn_length", "header", "reply_size", "s5xx", "errors", "other"];
-/// The old one takes it for a whole reply; errors are none for either.
+/// The original takes it for a complete reply. Neither reports errors.
 const CUT_BODY: &[&str] = &["replies", "conn_length", "header", "content", "reply_size", "s2xx"];
 
 /// The requests of one connection after another, or at a rate.
@@ -177,7 +177,7 @@ pub(crate) const SESSIONS: [Case; 20] = [
     Case::new("list", &["--wsess=2,4,0", "--wlog=y,nul", "--uri=/x"]).file(NUL),
 ];
 
-/// What is printed of requests and replies must be the same to the last blank.
+/// Printed requests and replies must be identical to the last blank.
 pub(crate) const PRINTED: [Case; 6] = [
     Case::new("all", &["--uri=/chunkedtrailer", "--print-request", "--print-reply", "-d0"]),
     Case::new("requests", &["--print-request=header", "--num-calls=3", "--num-conns=2"]),
@@ -187,7 +187,7 @@ pub(crate) const PRINTED: [Case; 6] = [
     Case::new("method", &["--method=POST", "--print-request", "--add-header=A: b\\n"]),
 ];
 
-/// Requests that look unlike others.
+/// Unusual requests.
 pub(crate) const WIRE: [Case; 10] = [
     Case::new("escapes", &["--add-header=A: \\\\b\\a\\101\\1011c\\r\\n\\n", "--num-calls=2"]),
     Case::new("unknown escape", &["--add-header=A: \\b\\n"]),
@@ -201,10 +201,10 @@ pub(crate) const WIRE: [Case; 10] = [
     Case::new("name", &["--server-name=a.example", "--wsesslog=1,0,post"]).file(POST),
 ];
 
-/// What is done with cookies.
+/// Cookies.
 pub(crate) const COOKIES: [Case; 4] = [
     Case::new("one", &["--wsess=2,3,0", "--uri=/cookie", "--session-cookies"]),
-    Case::new("told", &["--wsess=2,3,0", "--uri=/cookie", "--session-cookies", "--print-req=h"]),
+    Case::new("printed", &["--wsess=2,3,0", "--uri=/cookie", "--session-cookies", "--print-req=h"]),
     Case::new(
         "and a header",
         &["--wsess=1,3,0", "--uri=/cookie", "--session-cookies", "--add-header=A: b\\n"],

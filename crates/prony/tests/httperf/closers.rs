@@ -18,10 +18,10 @@ fn number(ended: &Ended, words: &str) -> u64 {
     word.parse().expect("a number")
 }
 
-/// Calls behind a reply that announces the close have a new connection, and so have all that were
-/// not made yet.
+/// Calls after a reply that announces the close are made on a new connection, as are all calls that
+/// were not made yet.
 #[test]
-fn calls_behind_an_announced_close_are_made_on_a_new_connection() {
+fn calls_after_an_announced_close_are_made_on_a_new_connection() {
     for (replies, words, calls) in [
         (100, "--num-conns 10 --num-calls 300 --burst-length 8", 3_000),
         (1, "--num-conns 20 --num-calls 12 --burst-length 4", 240),
@@ -37,8 +37,8 @@ fn calls_behind_an_announced_close_are_made_on_a_new_connection() {
     }
 }
 
-/// Without an announcement the calls of a connection are lost, as httperf loses them, and each such
-/// connection counts where its readers look.
+/// Without an announcement, the calls of a connection are lost, as in httperf, and each such
+/// connection counts as `connreset`.
 #[test]
 fn a_close_without_an_announcement_is_a_connreset() {
     let words = "--num-conns 10 --num-calls 12 --burst-length 4 --rate 100";

@@ -1,4 +1,5 @@
-//! The old httperf and ours on the same command lines against servers of the same script.
+//! Runs the original httperf and ours with the same command lines, against servers with the same
+//! script.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +14,7 @@ use crate::program::{Ended, Run, Which, have};
 use crate::server::{Seen, Server};
 use crate::text::Printed;
 
-/// How often times may differ before it is not the machine's fault.
+/// The number of attempts before a difference between times is an error.
 const ATTEMPTS: usize = 4;
 
 /// Numbers that must be the same in both reports.
@@ -44,7 +45,7 @@ const COUNTS: [&str; 25] = [
     "other",
     "sess_good",
 ];
-/// More of them, in sessions.
+/// More of them, with sessions.
 const SESSION_COUNTS: [&str; 2] = ["sess_all", "sess_connections"];
 /// Times, with the size of their unit in ms.
 const TIMES: [(&str, f64); 11] = [
@@ -86,13 +87,13 @@ fn printed() {
     all(&PRINTED);
 }
 
-/// The old one runs at full tilt all the time: as many at once as a small machine has cores.
+/// The original always uses a full core, so as many run at once as a small machine has cores.
 fn all(cases: &'static [Case]) {
     static TURN: Mutex<()> = Mutex::new(());
     if !have("httperf") {
         return;
     }
-    // A test that failed has said so; the others go on.
+    // A failed test poisons the lock; the others continue.
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let next = AtomicUsize::new(0);
     let work = || {
@@ -109,10 +110,10 @@ fn all(cases: &'static [Case]) {
     assert!(wrong.is_empty(), "{} of {}:\n\n{}", wrong.len(), cases.len(), wrong.join("\n\n"));
 }
 
-/// Run a case with both; an error tells what differs. What must be the same is the same every time.
-/// A busy machine makes times longer and never shorter: the shortest of all attempts are compared.
+/// Run a case with both; the error has the difference. Exact fields must be equal in every attempt.
+/// A busy machine makes times longer, never shorter, so the shortest of all attempts are compared.
 fn both(case: &Case) -> Result<(), String> {
-    let told = |what: String, old: &Ended, ours: &Ended| {
+    let reported = |what: String, old: &Ended, ours: &Ended| {
         let text = |e: &Ended| {
             let [out, err] = [&e.stdout, &e.stderr];
             format!("{:?} after {:?}, {} kB\n{out}{err}", e.code, e.took, e.memory_kb)
@@ -124,7 +125,7 @@ fn both(case: &Case) -> Result<(), String> {
     loop {
         let (old, ours) = (run(case, Which::Old), run(case, Which::Ours));
         let compared = compare(case, &old, &ours);
-        let times = compared.map_err(|what| told(what, &old.0, &ours.0))?;
+        let times = compared.map_err(|what| reported(what, &old.0, &ours.0))?;
         for (name, old, ours) in times {
             let least = shortest.entry(name).or_insert((old, ours));
             *least = (least.0.min(old), least.1.min(ours));
@@ -134,13 +135,13 @@ fn both(case: &Case) -> Result<(), String> {
             return Ok(());
         }
         if attempt == ATTEMPTS {
-            return Err(told(far.join("; "), &old.0, &ours.0));
+            return Err(reported(far.join("; "), &old.0, &ours.0));
         }
         attempt += 1;
     }
 }
 
-/// How it ended, and what each connection brought to the server.
+/// The result of a run, and the bytes of each connection to the server.
 fn run(case: &Case, which: Which) -> (Ended, Vec<Seen>) {
     let server = Server::start();
     let dead = crate::server::dead_port();
@@ -164,7 +165,7 @@ fn run(case: &Case, which: Which) -> (Ended, Vec<Seen>) {
     (ended, server.seen())
 }
 
-/// What must be the same, as an error; the times of both, as a list.
+/// Compare the exact fields; return the times of both.
 fn compare(
     case: &Case,
     old: &(Ended, Vec<Seen>),
@@ -178,7 +179,7 @@ fn compare(
     for (printed, ended) in [(&a, old), (&b, ours)] {
         sums(printed, &ended.1)?;
     }
-    // The old one's clock stands still while it works, and has told 80 ms for 90.
+    // The original does not update its clock while it works, and has reported 80 ms instead of 90.
     for &(name, least) in case.least {
         if b.get(name) < 0.99 * least {
             return Err(format!("{name} is {} and not {least}", b.get(name)));
@@ -186,12 +187,12 @@ fn compare(
     }
     same("echo", &a.echo, &b.echo)?;
     same("lines before the report", &masked(&a.before), &masked(&b.before))?;
-    // The last one is told only if the run is not over before it.
-    let (told, ours_told) = (delays(&old.0), delays(&ours.0));
-    let shorter = told.len().min(ours_told.len());
-    same("delays", &&told[..shorter], &&ours_told[..shorter])?;
-    if told.len().abs_diff(ours_told.len()) > 2 {
-        return Err(format!("{} and {} delays are told", told.len(), ours_told.len()));
+    // The last one is printed only if the run does not end before it.
+    let (reported, ours_reported) = (delays(&old.0), delays(&ours.0));
+    let shorter = reported.len().min(ours_reported.len());
+    same("delays", &&reported[..shorter], &&ours_reported[..shorter])?;
+    if reported.len().abs_diff(ours_reported.len()) > 2 {
+        return Err(format!("{} and {} delays are reported", reported.len(), ours_reported.len()));
     }
     if !a.after.is_empty() {
         return Err(format!("more lines than known: {:?}", a.after));
@@ -220,9 +221,9 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, old: &T, ours: &T) -> Result
     if old == ours { Ok(()) } else { Err(format!("{what}: old {old:?}, ours {ours:?}")) }
 }
 
-/// What a busy machine may add: 40 ms and a quarter. Seconds have one decimal. The old one never
-/// sleeps, so a busy machine makes it late first: that ours is not too short is seen from what the
-/// server does.
+/// The tolerance for a busy machine: 40 ms and a quarter. Seconds have one decimal. The original
+/// never sleeps, so a busy machine delays it first; the script of the server gives the lower bounds
+/// for ours.
 fn far(name: &str, unit: f64, all: &BTreeMap<&str, (f64, f64)>) -> Option<String> {
     let &(old, ours) = all.get(name)?;
     let rounding = if unit > 1.0 { 100.0 } else { 0.0 };
@@ -231,12 +232,12 @@ fn far(name: &str, unit: f64, all: &BTreeMap<&str, (f64, f64)>) -> Option<String
     far.then(|| format!("{name}: old {old}, ours {ours}"))
 }
 
-/// Without the figures that no two runs have in common.
+/// Mask the figures that differ between runs.
 fn masked(lines: &[String]) -> Vec<String> {
     let mask = |line: &String| {
         let (name, _) = line.split_once(" = ").unwrap_or((line, ""));
         match name {
-            // Left-justified in eight columns.
+            // Left-aligned in eight columns.
             "reply-rate" | "session-rate" => format!("{name} of {} columns", line.len()),
             "httperf: maximum number of open descriptors" => name.to_owned(),
             _ => line.clone(),
@@ -245,7 +246,7 @@ fn masked(lines: &[String]) -> Vec<String> {
     lines.iter().map(mask).collect()
 }
 
-/// All bytes of each connection; those of a rate may be accepted in another order.
+/// All bytes of each connection, sorted: those of a rate may be accepted in any order.
 fn received(seen: &[Seen]) -> Vec<String> {
     let mut all: Vec<_> =
         seen.iter().map(|s| String::from_utf8_lossy(&s.bytes).into_owned()).collect();
@@ -257,7 +258,7 @@ fn delays(ended: &Ended) -> Vec<&str> {
     ended.stderr.lines().filter(|l| l.starts_with("next arrival delay")).collect()
 }
 
-/// What must be true of every report, and of what the server saw.
+/// Check what must hold for every report and the requests at the server.
 fn sums(report: &Printed, seen: &[Seen]) -> Result<(), String> {
     let get = |name| report.get(name);
     let sum = |names: &[&'static str]| names.iter().map(|&n| get(n)).sum::<f64>();

@@ -1,4 +1,4 @@
-//! Something between client and server that ends a connection after so many bytes of the server's.
+//! A proxy that closes a connection after a number of bytes from the server.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,22 +6,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// Ends with the value; connections that are open live on until one side ends them.
+/// Stops on drop; open connections continue until one side closes.
 pub(crate) struct Cut {
     pub(crate) port: u16,
     over: Arc<AtomicBool>,
 }
 
 impl Cut {
-    /// Before a port of this machine.
+    /// Start a proxy to a local port.
     pub(crate) fn after(upstream: u16, bytes: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let over = Arc::<AtomicBool>::default();
-        let told = Arc::clone(&over);
+        let reported = Arc::clone(&over);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                if told.load(Ordering::Relaxed) {
+                if reported.load(Ordering::Relaxed) {
                     return;
                 }
                 let Ok(server) = TcpStream::connect(("127.0.0.1", upstream)) else { continue };
@@ -37,12 +37,12 @@ impl Cut {
 impl Drop for Cut {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // Wakes the thread that accepts.
+        // Wakes the accepting thread.
         drop(TcpStream::connect(("127.0.0.1", self.port)));
     }
 }
 
-/// Pass at most so many bytes on, then end both connections.
+/// Forward at most this number of bytes, then close both connections.
 fn pass(mut from: TcpStream, mut to: TcpStream, bytes: u64) {
     let mut left = bytes;
     let mut buffer = [0; 4_096];
@@ -53,7 +53,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, bytes: u64) {
             _ => break,
         }
     }
-    // One of them may be gone.
+    // One of them may be closed already.
     let _ = from.shutdown(Shutdown::Both);
     let _ = to.shutdown(Shutdown::Both);
 }

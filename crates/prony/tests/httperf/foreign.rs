@@ -1,5 +1,4 @@
-//! The report in the parsers of other people: all their 50 fields, with the values that stand in
-//! the lines.
+//! The report in third-party parsers: all their 50 fields, with the values of the lines.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -9,8 +8,8 @@ use crate::program::{Run, Which, have};
 use crate::server::Server;
 use crate::text::Printed;
 
-/// What they call our numbers, in their order. The echo is the fiftieth, and bits per second are
-/// read as text.
+/// Their names of the numbers, in their order. The echo is the fiftieth; bits per second are parsed
+/// as text.
 const NAMES: [(&str, &str); 48] = [
     ("max_connect_burst_length", "burst"),
     ("total_connections", "connections"),
@@ -62,13 +61,13 @@ const NAMES: [(&str, &str); 48] = [
     ("errors_other", "other"),
 ];
 
-/// The interpreter, the script, and the variable that says where the parser is.
+/// The interpreter, the script, and the variable with the path of the parser.
 const PARSERS: [[&str; 3]; 2] = [
     ["node", "tests/readers/read_httperf.js", "PRONY_TEST_HTTPERFJS"],
     ["python3", "tests/readers/read_httperf.py", "PRONY_TEST_HTTPERFPY"],
 ];
 
-/// Command lines whose reports have something in every line, or little.
+/// Command lines that give reports with numbers in every line, or in few.
 const LINES: [&[&str]; 4] = [
     &["--num-conns=20", "--num-calls=3", "--rate=100"],
     &["--uri=/hang", "--timeout=0.1", "-v"],
@@ -77,7 +76,7 @@ const LINES: [&[&str]; 4] = [
 ];
 
 #[test]
-fn every_field_is_found_with_its_value() {
+fn third_party_parsers_read_every_field() {
     for [interpreter, script, variable] in PARSERS {
         let Some(parser) = std::env::var_os(variable) else {
             // `cargo xtask ci` says so at its end.

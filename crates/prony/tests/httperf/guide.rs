@@ -1,5 +1,5 @@
-//! The guide on testing a service that wants a POST does what it says: its commands are run, and
-//! what it shows is what they print.
+//! The guide on testing a POST service is correct: its commands run, and their output is that in
+//! the guide.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,10 +12,10 @@ use crate::program::have;
 use crate::server::dead_port;
 use crate::stolen::{STOLEN_MIN, stolen};
 
-/// Ends the output of one block of commands.
+/// The marker after the output of a block of commands.
 const MARK: &str = "---- end of a block";
 
-/// A block of commands, and what the guide says they print.
+/// A block of commands, and their output in the guide.
 #[derive(Debug, Default)]
 struct Step {
     commands: String,
@@ -46,7 +46,7 @@ fn steps(guide: &str) -> Vec<Step> {
     steps
 }
 
-/// The line without the figures of one run.
+/// The line with the figures of the run masked.
 fn masked(line: &str) -> String {
     let mut out = String::new();
     for word in line.split_whitespace() {
@@ -64,18 +64,18 @@ fn masked(line: &str) -> String {
     out
 }
 
-/// Whose time the commands are typed in.
+/// The state of the machine during the commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Host {
-    /// Every verdict is what the guide says.
+    /// Every verdict must be that of the guide.
     Quiet,
-    /// The machine's time was taken away, as the kernel says as well: whatever a verdict says of
-    /// it, the rest is as in the guide.
+    /// The kernel reports that CPU time was stolen: any verdict is allowed, the rest must be as in
+    /// the guide.
     Taken,
 }
 
 impl Host {
-    /// The line as it is compared.
+    /// The line for the comparison.
     fn compared(self, line: &str) -> String {
         match self {
             Self::Taken if line.trim_start().starts_with("verdict ") => "verdict".into(),
@@ -84,8 +84,8 @@ impl Host {
     }
 }
 
-/// What each block has printed, and in whose time. Where a verdict is not `VALID` they are typed
-/// once more, as a reader would.
+/// The output of each block, and the state of the machine. If a verdict is not `VALID`, all
+/// commands are repeated, as a reader would do.
 fn typed(steps: &[Step], root: &Path) -> (Host, Vec<String>) {
     let mut out = None;
     for _ in 0..3 {
@@ -111,12 +111,12 @@ fn printed(out: &Output) -> Vec<String> {
     text.split(&format!("{MARK}\n")).map(str::to_owned).collect()
 }
 
-/// All commands in one shell, as a reader would type them.
+/// Run all commands in one shell, like a reader.
 fn typed_once(host: Host, steps: &[Step], root: &Path) -> Output {
     let folder = TempDir::new().expect("a folder");
     symlink(root.join("examples"), folder.path().join("examples")).expect("a link");
     let port = dead_port().to_string();
-    // Whatever happens, the service that it starts is ended with it.
+    // The service that it starts is always stopped with it.
     let mut script = String::from("set -euo pipefail\ntrap 'kill $(jobs -p) || true' EXIT\n");
     if host == Host::Taken {
         script += "prony() { command prony \"$@\" || [ $? = 98 ]; }\n";
@@ -137,7 +137,7 @@ fn typed_once(host: Host, steps: &[Step], root: &Path) -> Output {
 }
 
 #[test]
-fn the_guide_on_posts_does_what_it_says() {
+fn the_guide_on_post_services_is_correct() {
     if !["python3", "curl", "bash"].into_iter().all(have) {
         return;
     }
@@ -155,7 +155,7 @@ fn the_guide_on_posts_does_what_it_says() {
             );
         }
     }
-    // What it concludes from them. The service's own pauses are 200 ms, then at least 50 ms.
+    // The conclusions in the guide. The service takes 200 ms, then at least 50 ms.
     let before = figure(&printed[2], "Reply time [ms]: response ");
     let after = figure(&printed[5], "Reply time [ms]: response ");
     assert!(before > 200.0 && after > 50.0 && after < 0.7 * before, "{before} and {after} ms");
@@ -165,7 +165,7 @@ fn the_guide_on_posts_does_what_it_says() {
     }
 }
 
-/// The number behind a text.
+/// The number after a text.
 fn figure(printed: &str, text: &str) -> f64 {
     let rest = printed.split(text).nth(1).unwrap_or_else(|| panic!("no `{text}` in {printed}"));
     let word = rest.split_whitespace().next().expect("a word");
@@ -173,7 +173,7 @@ fn figure(printed: &str, text: &str) -> f64 {
 }
 
 #[test]
-fn figures_are_masked_and_nothing_else() {
+fn masks_figures_only() {
     assert_eq!(masked("  a 12.5 ms, 3/4:  x9"), "a # ms, #/#: x# ");
     assert_eq!(masked("2xx=10."), "#xx=# ");
     assert_ne!(masked("2xx=10 a"), masked("2xx=10 b"));

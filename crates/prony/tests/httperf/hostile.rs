@@ -1,5 +1,5 @@
-//! Servers that do what none should: prony's own command ends in its time, keeps its memory, and
-//! every request has ended in one way.
+//! Hostile servers: prony ends in time and with limited memory, and every request has exactly one
+//! result.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::program::{Ended, Run, Serve, Which, have};
 use crate::replies::Step;
 use crate::server::Server;
 
-/// The paths that never answer well, and the longest time between two bytes in ms.
+/// The paths without good replies, and the longest time between two bytes in ms.
 const PATHS: [&str; 19] = [
     "headers1",
     "oneheader1",
@@ -37,17 +37,17 @@ const PATHS: [&str; 19] = [
     "empty",
     "reset",
 ];
-/// What a run may have, in kB: tests are built with and without optimization.
+/// The memory limit of a run in kB, for builds with and without optimization.
 const MEMORY_KB: u64 = 80_000;
-/// What a run may take: each of its requests has 0.3 s.
+/// The time limit of a run; each request has a timeout of 0.3 s.
 const TIME: Duration = Duration::from_secs(12);
 
-/// Run prony's own command; its report.
+/// Run `prony`. Returns its report.
 fn measure(args: &[&str]) -> (Ended, Value) {
     measure_with(args, &[])
 }
 
-/// The same, with files beside it.
+/// The same, with files in its directory.
 fn measure_with(args: &[&str], files: &[(&str, String)]) -> (Ended, Value) {
     let args = [args, &["--json", "--quiet", "--accept-invalid", "-t", "1"]].concat();
     let run = files.iter().fold(Run::new(&args), |run, (name, text)| run.file(name, text));
@@ -66,7 +66,7 @@ fn failed(report: &Value) -> u64 {
 }
 
 #[test]
-fn no_server_keeps_a_load_from_ending() {
+fn loads_end_with_any_server() {
     let next = AtomicUsize::new(0);
     let work = || {
         let server = Server::start();
@@ -87,8 +87,8 @@ fn no_server_keeps_a_load_from_ending() {
     });
 }
 
-/// Three requests together, then one more, from a file in httperf's format or a plan that keeps
-/// cookies and looks for values in headers and bodies. Each session has 0.3 s for a request.
+/// Run sessions of three requests at once, then one more, from a file in httperf's format, or from
+/// a plan with cookies and extracts from headers and bodies. The timeout of a request is 0.3 s.
 fn in_sessions(url: &str, path: &str, way: usize) -> (Ended, Value) {
     let secured = url.starts_with("https");
     let driver = drivers()[way / 2 % drivers().len()];
@@ -112,7 +112,7 @@ fn in_sessions(url: &str, path: &str, way: usize) -> (Ended, Value) {
     measure_with(&["run", "p.toml", "--driver", driver], &[("p.toml", plan)])
 }
 
-/// The drivers that there are here.
+/// The drivers that this kernel supports.
 fn drivers() -> &'static [&'static str] {
     static DRIVERS: OnceLock<&[&str]> = OnceLock::new();
     DRIVERS.get_or_init(|| {
@@ -124,7 +124,7 @@ fn drivers() -> &'static [&'static str] {
 }
 
 #[test]
-fn no_server_keeps_sessions_from_ending() {
+fn sessions_end_with_any_server() {
     let next = AtomicUsize::new(0);
     let work = || {
         let server = Server::start();
@@ -135,7 +135,7 @@ fn no_server_keeps_sessions_from_ending() {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(path) = PATHS.get(at) else { return };
             for (i, url) in [Some(&plain), secured.as_ref()].into_iter().flatten().enumerate() {
-                // Each path on both drivers and in both ways, plain and secured.
+                // Each path with both drivers and both kinds of sessions, with and without TLS.
                 for way in [at + i, at + i + 3] {
                     let (ended, report) = in_sessions(url, path, way);
                     assert!(failed(&report) > 0, "{url} {path} {way}: {ended:?}");
@@ -150,7 +150,7 @@ fn no_server_keeps_sessions_from_ending() {
     });
 }
 
-/// A server that takes TLS off and passes every byte on, both ways.
+/// A proxy that terminates TLS and forwards all bytes in both directions.
 fn haproxy_with_tls(upstream: u16) -> Serve {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
@@ -171,13 +171,13 @@ backend plain
     server one 127.0.0.1:@UP@
 ";
 
-/// Those beside which good ones work.
+/// Hostile servers next to a good one.
 #[test]
-fn a_hostile_server_does_not_disturb_a_good_one() {
+fn a_hostile_server_does_not_affect_a_good_one() {
     let server = Server::start();
     let url = |path: &str| format!("http://127.0.0.1:{}/{path}", server.port);
     for path in ["headers1", "interim1", "bodies1", "drip20", "s999"] {
-        // In turn: half of the requests go to each.
+        // Half of the requests go to each server.
         let urls = [url(path), url("s200")];
         let load = ["-c", "2", "-n", "12", "--timeout", "300ms", &urls[0], &urls[1]];
         let (ended, report) = measure(&load);
@@ -186,7 +186,7 @@ fn a_hostile_server_does_not_disturb_a_good_one() {
     }
 }
 
-/// What a peer can say instead of a handshake.
+/// Replies of a peer instead of a handshake.
 const BLUNT: [fn() -> Vec<Step>; 8] = [
     || vec![Step::Close],
     || vec![Step::Reset],
@@ -194,10 +194,10 @@ const BLUNT: [fn() -> Vec<Step>; 8] = [
     || vec![Step::Send(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()), Step::Close],
     // An alert: handshake failure.
     || vec![Step::Send(vec![0x15, 3, 3, 0, 2, 2, 40]), Step::Close],
-    // A record of the largest length that can be written, and never whole.
+    // An incomplete record with the largest possible length.
     || vec![Step::Send(vec![0x16, 3, 3, 0xff, 0xff]), forever(4_096)],
     || vec![Step::Send(vec![0x16, 3, 3, 0x40, 0]), forever(1)],
-    // Messages of a handshake, each of one byte, without end.
+    // Endless handshake messages of one byte each.
     || vec![Step::Forever { bytes: [0x16, 3, 3, 0, 1, 0].repeat(500), gap: ms(1) }],
 ];
 
@@ -209,7 +209,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// A load on a port that should speak TLS.
+/// Run a load over TLS on a port.
 fn secured(port: u16, more: &[&str]) -> (Ended, Value) {
     let url = format!("https://127.0.0.1:{port}/");
     let load = ["-k", "-c", "2", "-n", "4", "--timeout", "400ms", "--connect-timeout", "400ms"];
@@ -217,7 +217,7 @@ fn secured(port: u16, more: &[&str]) -> (Ended, Value) {
 }
 
 #[test]
-fn no_handshake_keeps_a_load_from_ending() {
+fn loads_end_with_any_handshake() {
     for (i, steps) in BLUNT.into_iter().enumerate() {
         let server = Server::blunt(steps);
         let (ended, report) = secured(server.port, &[]);
@@ -228,9 +228,9 @@ fn no_handshake_keeps_a_load_from_ending() {
     }
 }
 
-/// A real handshake, and real replies, that end after so many bytes.
+/// A correct handshake and correct replies, cut after a number of bytes.
 #[test]
-fn no_cut_in_tls_keeps_a_load_from_ending() {
+fn loads_end_with_cut_tls_connections() {
     if !have("nginx") {
         return;
     }

@@ -1,4 +1,4 @@
-//! `idleconn`, the old one and ours.
+//! `idleconn`, the original and ours.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::program::{LIMIT, Which, have};
 use crate::server::dead_port;
 
-/// Killed if the test gives it up.
+/// A running process, which is killed on drop.
 struct Idle {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -36,7 +36,7 @@ impl Idle {
         Self { child, stdout }
     }
 
-    /// Press Ctrl-C, and get all that it has printed.
+    /// Interrupt it. Returns its output.
     fn interrupt(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::INT).expect("it runs");
         let mut text = String::new();
@@ -53,7 +53,7 @@ impl Drop for Idle {
     }
 }
 
-/// The next connection that comes.
+/// Accept the next connection.
 fn accept(listener: &TcpListener) -> TcpStream {
     listener.set_nonblocking(true).expect("a listener");
     let begun = Instant::now();
@@ -66,8 +66,8 @@ fn accept(listener: &TcpListener) -> TcpStream {
     panic!("no connection came");
 }
 
-/// The report's last line: connections created, and closed in a second.
-fn told(text: &str) -> (u64, f64) {
+/// The last line of the report: connections created, and closed per second.
+fn reported(text: &str) -> (u64, f64) {
     let line = text.lines().last().expect("a line");
     let rest = line.strip_prefix("idleconn: total # conn. created = ").expect(line);
     let (created, rest) = rest.split_once(", close() rate = ").expect(line);
@@ -76,7 +76,7 @@ fn told(text: &str) -> (u64, f64) {
 }
 
 #[test]
-fn a_connection_that_is_closed_is_opened_again() {
+fn reopens_closed_connections() {
     for which in [Which::Old, Which::Ours] {
         if which == Which::Old && !have("idleconn") {
             continue;
@@ -88,7 +88,7 @@ fn a_connection_that_is_closed_is_opened_again() {
         drop(streams.remove(0));
         drop(streams.remove(0));
         streams.extend((0..2).map(|_| accept(&listener)));
-        // Nothing more comes, and nothing is said.
+        // No more connections and no output.
         thread::sleep(Duration::from_millis(500));
         assert!(listener.accept().is_err());
         for stream in &streams {
@@ -99,7 +99,7 @@ fn a_connection_that_is_closed_is_opened_again() {
         let text = idle.interrupt();
         let first = "idleconn: creating and maintaining 3 idle connections\n";
         assert!(text.starts_with(first), "{text}");
-        let (created, rate) = told(&text);
+        let (created, rate) = reported(&text);
         assert_eq!(created, 5, "{which:?}");
         let most = 2.0 / 0.5;
         let least = 2.0 / begun.elapsed().as_secs_f64() * 0.99;
@@ -108,7 +108,7 @@ fn a_connection_that_is_closed_is_opened_again() {
 }
 
 #[test]
-fn a_server_that_refuses_is_tried_again() {
+fn retries_refused_connections() {
     let port = dead_port();
     let mut idle = Idle::start(Which::Ours, port, 1);
     let mut line = String::new();
@@ -119,11 +119,11 @@ fn a_server_that_refuses_is_tried_again() {
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port");
     let _stream = accept(&listener);
     thread::sleep(Duration::from_millis(50));
-    assert_eq!(told(&idle.interrupt()), (1, 0.0));
+    assert_eq!(reported(&idle.interrupt()), (1, 0.0));
 }
 
 #[test]
-fn three_words_are_wanted() {
+fn requires_three_arguments() {
     let wrong = Command::new(env!("CARGO_BIN_EXE_prony")).args(["idleconn", "127.0.0.1"]).output();
     let wrong = wrong.expect("it runs");
     assert_eq!(wrong.status.code(), Some(255));

@@ -1,4 +1,4 @@
-//! prony as httperf: the old program and ours, on the same command lines, against the same servers.
+//! `prony httperf` compared with the original: the same command lines, against the same servers.
 
 mod cases;
 #[path = "../shared/closer.rs"]

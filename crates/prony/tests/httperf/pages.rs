@@ -1,4 +1,4 @@
-//! `--wsesspage`: pages and what they embed.
+//! `--wsesspage`: pages and their embedded files.
 
 use crate::program::{Ended, Run, Which, have};
 use crate::server::{Server, dead_port};
@@ -9,7 +9,7 @@ fn run(port: u16, args: &[&str], which: Which) -> Ended {
     Run::new(&all.collect::<Vec<_>>()).run(which)
 }
 
-/// The paths that each connection asked for, in order; the connections sorted.
+/// The paths of each connection, in order; the connections are sorted.
 fn asked(server: &Server) -> Vec<String> {
     let paths = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes).into_owned();
@@ -22,7 +22,7 @@ fn asked(server: &Server) -> Vec<String> {
 }
 
 #[test]
-fn every_session_fetches_the_page_and_what_it_embeds() {
+fn every_session_fetches_the_page_and_its_embedded_files() {
     for (uri, calls, found, one_by_one) in [
         ("/html", 2, "/html and 1 more, found by 1 request", "/html /a.gif"),
         ("/moved", 3, "/moved and 2 more, found by 2 requests", "/moved /html /a.gif"),
@@ -39,11 +39,11 @@ fn every_session_fetches_the_page_and_what_it_embeds() {
         let args = ["--wsesspage=2,3,0.05", "--max-connections=1", &uri];
         let ended = run(server.port, &args, Which::Ours);
         let report = ended.report();
-        let told = ["requests", "replies", "sess_good", "sess_all", "errors"];
+        let reported = ["requests", "replies", "sess_good", "sess_all", "errors"];
         let calls = f64::from(calls);
-        assert_eq!(told.map(|n| report.get(n)), [6.0 * calls, 6.0 * calls, 2.0, 2.0, 0.0]);
+        assert_eq!(reported.map(|n| report.get(n)), [6.0 * calls, 6.0 * calls, 2.0, 2.0, 0.0]);
         assert!(ended.stderr.contains(found), "{ended:?}");
-        // Two pauses in each session, which come one after the other.
+        // Two consecutive pauses in each session.
         assert!(report.get("duration") >= 0.2, "{ended:?}");
         let session = [one_by_one; 3].join(" ");
         let asked = asked(&server);
@@ -52,16 +52,16 @@ fn every_session_fetches_the_page_and_what_it_embeds() {
 }
 
 #[test]
-fn a_page_that_cannot_be_read_beforehand_is_one_without_anything_in_it() {
+fn a_page_that_cannot_be_read_has_no_embedded_files() {
     let ended = run(dead_port(), &["--wsesspage=2,1,0", "--uri=/html"], Which::Ours);
     assert!(ended.stderr.contains("could not be read beforehand: no server listens"), "{ended:?}");
     let report = ended.report();
-    let told = ["connections", "connrefused", "sess_good", "sess_all"];
-    assert_eq!(told.map(|n| report.get(n)), [2.0, 2.0, 0.0, 2.0], "{ended:?}");
+    let reported = ["connections", "connrefused", "sess_good", "sess_all"];
+    assert_eq!(reported.map(|n| report.get(n)), [2.0, 2.0, 0.0, 2.0], "{ended:?}");
 }
 
 #[test]
-fn what_is_explained_are_the_pages_that_were_found() {
+fn explain_shows_the_pages_that_were_found() {
     let server = Server::start();
     let args = ["--wsesspage=4,2,1", "--uri=/frames", "--explain"];
     let ended = run(server.port, &args, Which::Ours);
@@ -69,14 +69,14 @@ fn what_is_explained_are_the_pages_that_were_found() {
     for path in ["/frames", "/pict1.gif", "/html", "/pict2.gif", "/a.gif"] {
         assert!(ended.stdout.contains(&format!("{path}\"")), "{path}: {ended:?}");
     }
-    // Nothing but the page and its frame was asked for.
+    // Only the page and its frame were requested.
     assert_eq!(asked(&server), ["/frames", "/html"]);
 }
 
-/// The old program ends by an assertion where a page embeds something that it finds; where there is
-/// nothing to find both do the same.
+/// The original fails an assertion if a page embeds files. Without embedded files, both do the
+/// same.
 #[test]
-fn a_page_alone_is_fetched_as_the_old_program_does() {
+fn a_page_without_embedded_files_is_fetched_as_by_the_original() {
     if !have("httperf") {
         return;
     }

@@ -1,4 +1,4 @@
-//! Running httperf, the old one and ours, with a time limit.
+//! Runs httperf, the original and ours, with a time limit.
 
 use std::fs;
 use std::io::Read as _;
@@ -14,21 +14,21 @@ use tempfile::TempDir;
 pub(crate) use crate::installed::have;
 use crate::text::Printed;
 
-/// The longest that a run may take; none should take a quarter of it.
+/// The time limit of a run, four times as long as needed.
 pub(crate) const LIMIT: Duration = Duration::from_secs(40);
 
-/// Which httperf.
+/// The program to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// The installed one.
+    /// The installed httperf.
     Old,
-    /// prony under that name.
+    /// prony under the name httperf.
     Ours,
     /// prony under its own name.
     Prony,
 }
 
-/// A command line to run in a folder of its own.
+/// A command line to run in its own directory.
 pub(crate) struct Run {
     args: Vec<String>,
     folder: TempDir,
@@ -37,32 +37,32 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The words of a command line, as after `httperf`.
+    /// The arguments of httperf, as one text.
     pub(crate) fn new<S: AsRef<str>>(args: &[S]) -> Self {
         let args = args.iter().map(|a| a.as_ref().to_owned()).collect();
         let folder = TempDir::new().expect("a folder");
         Self { args, folder, signal: None, descriptors: None }
     }
 
-    /// Put a file into the folder in which it runs.
+    /// Put a file into the directory of the run.
     pub(crate) fn file(self, name: &str, bytes: impl AsRef<[u8]>) -> Self {
         fs::write(self.folder.path().join(name), bytes).expect("a file");
         self
     }
 
-    /// Send a signal after that time.
+    /// Send a signal after this time.
     pub(crate) fn signal(mut self, after: Duration, signal: Signal) -> Self {
         self.signal = Some((after, signal));
         self
     }
 
-    /// Let it open no more descriptors than so many.
+    /// Limit the number of open descriptors.
     pub(crate) fn descriptors(mut self, most: u32) -> Self {
         self.descriptors = Some(most);
         self
     }
 
-    /// A file of the folder, after the run.
+    /// A file of the directory, after the run.
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.folder.path().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     }
@@ -92,12 +92,12 @@ impl Run {
         command
     }
 
-    /// Run it to its end, or until its time is over.
+    /// Run it to its end, or until the time limit.
     pub(crate) fn run(&self, which: Which) -> Ended {
         self.spawn(which).wait(self)
     }
 
-    /// Begin to run it.
+    /// Start it.
     pub(crate) fn spawn(&self, which: Which) -> Running {
         let mut command = self.command(which);
         let child = command
@@ -111,41 +111,41 @@ impl Run {
     }
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
-    /// Its exit code, or 128 and the signal that ended it, as a shell would say; `None` if its time
-    /// was over and it was killed.
+    /// Its exit code, or 128 plus the signal that ended it, as in a shell; `None` if it was killed
+    /// at the time limit.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) took: Duration,
-    /// The most memory that it had, in kB, as far as that was seen.
+    /// The peak of its memory in kB, from samples.
     pub(crate) memory_kb: u64,
 }
 
 impl Ended {
-    /// The report; the run must have ended well.
+    /// The report of a successful run.
     pub(crate) fn report(&self) -> Printed {
         assert_eq!(self.code, Some(0), "{self:?}");
         Printed::parse(&self.stdout).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 }
 
-/// Killed if the test gives it up.
+/// A running process, which is killed on drop.
 pub(crate) struct Running {
     pub(crate) child: Child,
 }
 
 impl Running {
-    /// What it prints.
+    /// Its output.
     pub(crate) fn stdout(&mut self) -> ChildStdout {
         self.child.stdout.take().expect("a pipe that was not taken")
     }
 
     fn wait(mut self, run: &Run) -> Ended {
-        let begun = Instant::now();
-        // Read beside the waiting: a full pipe would hold the child up.
+        let start = Instant::now();
+        // Read in a thread: a full pipe would block the child.
         let mut stdout = self.stdout();
         let mut stderr = self.child.stderr.take().expect("a pipe");
         let out = thread::spawn(move || {
@@ -156,9 +156,9 @@ impl Running {
             let mut bytes = Vec::new();
             stderr.read_to_end(&mut bytes).map(|_| bytes)
         });
-        let (code, memory_kb) = self.code(run, begun);
-        let took = begun.elapsed();
-        // In case it is still there: its pipes shall end.
+        let (code, memory_kb) = self.code(run, start);
+        let took = start.elapsed();
+        // Kill it if it is still running, so that its pipes are closed.
         drop(self);
         let text = |thread: thread::JoinHandle<std::io::Result<Vec<u8>>>| {
             let bytes = thread.join().expect("no panic").expect("a pipe");
@@ -167,20 +167,20 @@ impl Running {
         Ended { code, stdout: text(out), stderr: text(err), took, memory_kb }
     }
 
-    fn code(&mut self, run: &Run, begun: Instant) -> (Option<i32>, u64) {
+    fn code(&mut self, run: &Run, start: Instant) -> (Option<i32>, u64) {
         let mut signal = run.signal;
         let mut memory = 0;
-        while begun.elapsed() < LIMIT {
+        while start.elapsed() < LIMIT {
             memory = peak_kb(&self.child).unwrap_or(memory);
             if let Some(status) = self.child.try_wait().expect("a child") {
                 let code = status.code().or_else(|| status.signal().map(|s| 128 + s));
                 return (code, memory);
             }
             if let Some((after, which)) = signal
-                && begun.elapsed() > after
+                && start.elapsed() > after
             {
                 signal = None;
-                // It may have ended by itself.
+                // It may have exited already.
                 let _ = kill_process(Pid::from_child(&self.child), which);
             }
             thread::sleep(Duration::from_millis(5));
@@ -196,14 +196,14 @@ impl Drop for Running {
     }
 }
 
-/// The most memory that a process has had, in kB.
+/// The peak of a process' memory, in kB.
 fn peak_kb(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
     line.trim().trim_end_matches(" kB").parse().ok()
 }
 
-/// Try three times what a busy machine can spoil.
+/// Try a test three times, as a busy machine can disturb it.
 pub(crate) fn attempts(mut attempt: impl FnMut() -> Result<(), String>) {
     let mut why = Vec::new();
     for _ in 0..3 {
@@ -215,11 +215,11 @@ pub(crate) fn attempts(mut attempt: impl FnMut() -> Result<(), String>) {
     panic!("three times: {}", why.join("; "));
 }
 
-/// Another server program, on a port of its own; it ends with the value.
+/// Another server program, on its own port; stopped on drop.
 pub(crate) struct Serve {
     child: Child,
     pub(crate) port: u16,
-    /// What it needs; goes when it has ended.
+    /// Its directory, which is removed after it has exited.
     _folder: TempDir,
 }
 
@@ -232,14 +232,15 @@ impl Serve {
         Self::listening(command, port, TempDir::new().expect("a folder"))
     }
 
-    /// nginx with a configuration in which `@PORT@` and `@DIR@` are filled in, and files beside it.
+    /// nginx with this configuration, in which `@PORT@` and `@DIR@` are filled in, and files in its
+    /// directory.
     pub(crate) fn nginx(config: &str, files: &[(&str, String)]) -> Self {
         Self::configured("nginx", config, files, |command, dir| {
             command.args(["-p", dir, "-e", &format!("{dir}/error.log"), "-c", "config"]);
         })
     }
 
-    /// The same of haproxy.
+    /// The same for haproxy.
     pub(crate) fn haproxy(config: &str, files: &[(&str, String)]) -> Self {
         Self::configured("haproxy", config, files, |command, dir| {
             command.args(["-f", &format!("{dir}/config")]);
@@ -268,10 +269,10 @@ impl Serve {
     fn listening(mut command: Command, port: u16, folder: TempDir) -> Self {
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = quiet.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-        let begun = Instant::now();
+        let start = Instant::now();
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
             let ended = child.try_wait().expect("a child");
-            assert!(ended.is_none() && begun.elapsed() < LIMIT, "{command:?}: {ended:?}");
+            assert!(ended.is_none() && start.elapsed() < LIMIT, "{command:?}: {ended:?}");
             thread::sleep(Duration::from_millis(10));
         }
         Self { child, port, _folder: folder }

@@ -1,17 +1,17 @@
-//! What the scripted server answers: one behavior a path.
+//! The replies of the scripted server: one behavior per path.
 
 use std::time::Duration;
 
-/// A request, as far as the server cares.
+/// The parts of a request that matter to the server.
 pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) path: String,
-    /// Of HTTP 1.
+    /// The minor version of HTTP/1.
     pub(crate) minor: u8,
 }
 
 impl Request {
-    /// The first request of the bytes and its length; `None` while it is not whole.
+    /// The first request in the bytes and its length; `None` if it is incomplete.
     pub(crate) fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let head = bytes.windows(4).position(|w| w == b"\r\n\r\n")? + 4;
         let text = String::from_utf8_lossy(&bytes[..head]);
@@ -28,17 +28,17 @@ impl Request {
     }
 }
 
-/// One thing that the server does.
+/// An action of the server.
 pub(crate) enum Step {
     Send(Vec<u8>),
     Wait(Duration),
-    /// End the connection as a server should.
+    /// Close the connection.
     Close,
-    /// End it as none should.
+    /// Reset the connection.
     Reset,
-    /// Read on and never answer.
+    /// Continue to read, and never reply.
     Silence,
-    /// Send the same for ever.
+    /// Send the same bytes for ever.
     Forever {
         bytes: Vec<u8>,
         gap: Duration,
@@ -46,12 +46,12 @@ pub(crate) enum Step {
 }
 use Step::{Close, Forever, Reset, Send, Silence, Wait};
 
-/// The body of an ordinary reply.
+/// The body of a normal reply.
 const BODY: &str = "0123456789";
 
-/// What follows the `nth` request (from 1) of a connection.
+/// The actions after the `nth` request (from 1) of a connection.
 pub(crate) fn script(request: &Request, nth: usize) -> Vec<Step> {
-    // The path decides; what follows a `?` or a further `/` is for the reader of a test.
+    // The path decides; text after a `?` or another `/` is ignored.
     let path = request.path.split('?').next().unwrap_or("");
     let word = path.split('/').nth(1).unwrap_or("");
     let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -76,7 +76,7 @@ pub(crate) fn script(request: &Request, nth: usize) -> Vec<Step> {
     }
 }
 
-/// Lengths in all the ways that there are, and servers that close.
+/// All kinds of framing, and servers that close.
 fn framed(letters: &str, number: u64) -> Option<Vec<Step>> {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n";
     Some(match letters {
@@ -121,7 +121,7 @@ fn framed(letters: &str, number: u64) -> Option<Vec<Step>> {
     })
 }
 
-/// What no server should do.
+/// Faulty servers.
 fn broken(letters: &str, number: u64) -> Option<Vec<Step>> {
     let ok = || Send(plain(1, 200, "", BODY));
     let early = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n";
@@ -176,7 +176,7 @@ fn text(text: impl Into<String>) -> Step {
 /// A reply with a length.
 fn plain(minor: u8, status: u64, headers: &str, body: &str) -> Vec<u8> {
     let reason = reason(status);
-    // A server that speaks to HTTP/1.0 has to say that it goes on.
+    // With HTTP/1.0, the server must announce keep-alive.
     let kept = if minor == 0 { "Connection: keep-alive\r\n" } else { "" };
     let length = body.len();
     format!(
@@ -186,7 +186,7 @@ fn plain(minor: u8, status: u64, headers: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A reply of that status, without a body where HTTP forbids one.
+/// A reply with this status, without a body if HTTP forbids one.
 fn status(request: &Request, status: u64) -> Vec<u8> {
     match status {
         204 | 304 => {
@@ -196,14 +196,14 @@ fn status(request: &Request, status: u64) -> Vec<u8> {
     }
 }
 
-/// A body of so many bytes.
+/// A body with this length.
 fn sized(bytes: u64) -> Vec<u8> {
     let mut reply = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
     reply.resize(reply.len() + bytes as usize, b'x');
     reply
 }
 
-/// The reply, cut to its head if it answers a HEAD.
+/// The reply, without its body for a HEAD request.
 fn bodiless(request: &Request, mut reply: Vec<u8>) -> Vec<u8> {
     if request.method == "HEAD" {
         let head = reply.windows(4).position(|w| w == b"\r\n\r\n").expect("a head") + 4;

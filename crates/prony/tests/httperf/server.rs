@@ -1,4 +1,4 @@
-//! A scripted server: what it answers is decided by the path alone, and it keeps what it was sent.
+//! A scripted server: the path selects the reply. The server keeps all requests.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -11,12 +11,12 @@ use socket2::SockRef;
 
 use crate::replies::{Request, Step, script};
 
-/// The most that is kept of one connection; a test that sends more does not look at the bytes.
+/// The maximum number of bytes to keep for a connection. Tests that send more do not check them.
 const KEPT_BYTES: usize = 1 << 20;
-/// The longest that a connection is served.
+/// The maximum duration of a connection.
 const LIMIT: Duration = Duration::from_secs(40);
 
-/// A server on a free port of this machine; ends with the value.
+/// A server on a free local port; stopped on drop.
 pub(crate) struct Server {
     pub(crate) port: u16,
     host: &'static str,
@@ -31,12 +31,12 @@ struct Shared {
     blunt: Option<fn() -> Vec<Step>>,
 }
 
-/// What one connection brought, in the order of the accepts.
+/// The data of one connection, in the order of the accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// All bytes, as they came.
+    /// All received bytes.
     pub(crate) bytes: Vec<u8>,
-    /// Whole requests.
+    /// Complete requests.
     pub(crate) requests: u64,
     /// The client's port.
     pub(crate) port: u16,
@@ -47,12 +47,12 @@ impl Server {
         Self::at("127.0.0.1")
     }
 
-    /// On the loopback address of IPv6.
+    /// Start on the IPv6 loopback address.
     pub(crate) fn start_v6() -> Self {
         Self::at("::1")
     }
 
-    /// One that does always the same when something comes, whatever it is.
+    /// Start a server with the same actions for any input.
     pub(crate) fn blunt(steps: fn() -> Vec<Step>) -> Self {
         Self::with("127.0.0.1", Shared { blunt: Some(steps), ..Shared::default() })
     }
@@ -70,12 +70,12 @@ impl Server {
         Self { port, host, shared, acceptor }
     }
 
-    /// What has come until now.
+    /// The connections so far.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.shared.seen().clone()
     }
 
-    /// How many whole requests have come.
+    /// The number of complete requests so far.
     pub(crate) fn requests(&self) -> u64 {
         self.shared.seen().iter().map(|s| s.requests).sum()
     }
@@ -84,7 +84,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        // Wakes the thread that accepts. If that fails, the listener is gone and so is the thread.
+        // Wakes the accepting thread. If this fails, listener and thread have ended already.
         drop(TcpStream::connect((self.host, self.port)));
         if let Some(acceptor) = self.acceptor.take() {
             drop(acceptor.join());
@@ -125,7 +125,7 @@ struct Connection {
     unread: Vec<u8>,
 }
 
-/// Whether the connection lives on.
+/// Whether the connection continues.
 #[derive(PartialEq)]
 enum Then {
     On,
@@ -135,7 +135,7 @@ enum Then {
 impl Connection {
     fn serve(mut self) {
         let patience = Some(Duration::from_millis(50));
-        // An address that is gone is found out by the first read.
+        // If the peer has gone, the first read fails.
         let _ = self.stream.set_read_timeout(patience);
         let _ = self.stream.set_nodelay(true);
         if let Some(steps) = self.shared.blunt {
@@ -155,7 +155,7 @@ impl Connection {
         }
     }
 
-    /// The next whole request; `None` when there will be none.
+    /// Read the next complete request; `None` if there are no more.
     fn request(&mut self) -> Option<Request> {
         loop {
             if let Some((request, length)) = Request::parse(&self.unread) {
@@ -169,7 +169,7 @@ impl Connection {
         }
     }
 
-    /// Read some bytes; false when no more will come.
+    /// Read some bytes; false at the end.
     fn more(&mut self) -> bool {
         let mut buffer = [0; 16_384];
         let begun = Instant::now();
@@ -199,7 +199,7 @@ impl Connection {
             }
             Step::Close => Then::Over,
             Step::Reset => {
-                // With no time to linger, a close is a reset.
+                // With a linger time of zero, a close sends a reset.
                 let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
                 Then::Over
             }
@@ -228,7 +228,7 @@ impl Connection {
     }
 }
 
-/// A port of this machine on which nobody listens.
+/// A local port on which nothing listens.
 pub(crate) fn dead_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()

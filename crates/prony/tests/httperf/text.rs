@@ -1,9 +1,9 @@
-//! httperf's report as a program reads it: every line, every number, to the last blank.
+//! Parses httperf's report strictly: every line and number, to the last blank.
 
 use std::collections::BTreeMap;
 
-/// The lines of every report, in their order. `{name:u}` is a whole number, `{name:2}` one with
-/// that many decimals.
+/// The lines of a report, in order. `{name:u}` is a whole number, `{name:2}` a number with two
+/// decimals.
 const CLASSIC: [&str; 27] = [
     "",
     "Total: connections {connections:u} requests {requests:u} replies {replies:u} \
@@ -43,11 +43,11 @@ const CLASSIC: [&str; 27] = [
     "Session failtime [s]: {sess_fail:1}",
     "Session length histogram: {histogram:h}",
 ];
-/// How many of them belong to the sessions.
+/// The number of lines for sessions.
 const SESSION_LINES: usize = 6;
 const BURST: &str = "Maximum connect burst length: {burst:u}";
 
-/// What a program printed on standard output.
+/// The parsed standard output.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Printed {
     /// The first line.
@@ -65,7 +65,7 @@ pub(crate) struct Printed {
 }
 
 impl Printed {
-    /// Read a whole standard output; an error names the line that is not as it must be.
+    /// Parse a complete standard output; the error has the malformed line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if !text.ends_with('\n') {
             return Err("the last line does not end".to_owned());
@@ -108,7 +108,7 @@ impl Printed {
         Ok(&lines[templates.len()..])
     }
 
-    /// Read one line by its template.
+    /// Parse a line by its template.
     fn line(&mut self, template: &'static str, line: &str) -> Result<(), String> {
         let wrong = |why: &str| format!("`{line}` is not like `{template}`: {why}");
         let (mut left, mut line_left) = (template, line);
@@ -135,7 +135,7 @@ impl Printed {
 }
 
 #[test]
-fn a_report_is_read_to_the_last_number() {
+fn parses_all_numbers_of_a_report() {
     let text = include_str!("sample.txt");
     let printed = Printed::parse(text).expect("a report");
     assert!(printed.echo.starts_with("httperf --client=0/1 --server=127.0.0.1"));
@@ -146,7 +146,7 @@ fn a_report_is_read_to_the_last_number() {
 }
 
 #[test]
-fn what_is_not_to_the_letter_is_no_report() {
+fn rejects_reports_with_small_differences() {
     let text = include_str!("sample.txt");
     for (what, by) in [
         ("Request size [B]: 66.0", "Request size [B]: 66"),

@@ -1,5 +1,5 @@
-//! A second host, in a network namespace of its own, with one or more links to it that are slow,
-//! and that can be cut. It takes root, which the guest gives.
+//! A second host in its own network namespace, with one or more slow links that can be cut. This
+//! needs root, which the virtual machine has.
 
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use std::{fs, thread};
 
 use crate::program::{LIMIT, Server};
 
-/// Links and namespaces have names, so there is one second host at a time.
+/// Links and namespaces have fixed names, so there is one second host at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
 /// The state of a path in the kernel's table.
@@ -20,13 +20,13 @@ const UNCONFIRMED: &str = "3";
 pub(super) struct Far {
     links: u8,
     delay: &'static str,
-    /// What was set here before, by file.
+    /// The previous settings of this host, by file.
     settings: Vec<(String, String)>,
     _one: MutexGuard<'static, ()>,
 }
 
 impl Far {
-    /// Links of which each delays by so much each way.
+    /// Create links with this delay in each direction.
     pub(super) fn new(links: u8, delay: &'static str) -> Self {
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let far = Self { links, delay, settings: Vec::new(), _one: one };
@@ -49,7 +49,7 @@ impl Far {
         far
     }
 
-    /// A setting of SCTP on both hosts. Here it is put back in the end.
+    /// Set an SCTP parameter on both hosts. On this host, it is restored at the end.
     pub(super) fn set(mut self, name: &str, value: u32) -> Self {
         let file = format!("/proc/sys/net/sctp/{name}");
         let before = fs::read_to_string(&file).expect("a setting");
@@ -58,14 +58,14 @@ impl Far {
         self
     }
 
-    /// `prony` on that host, which listens when this returns.
+    /// Start `prony` on the other host, and wait until it listens.
     pub(super) fn server(&self, args: &[&str]) -> Server {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", "far", env!("CARGO_BIN_EXE_prony")]).args(args);
         Server::spawn(command)
     }
 
-    /// Nothing gets through any more, in either direction.
+    /// Drop all packets in both directions.
     pub(super) fn cut(&self, link: u8) {
         self.netem(link, "loss 100%");
     }
@@ -81,7 +81,7 @@ impl Far {
         ));
     }
 
-    /// Wait until this host's kernel says of a link's path what is wanted.
+    /// Wait until this host's kernel reports this state of a link's path.
     pub(super) fn wait_for(&self, link: u8, what: &str, is_it: impl Fn(&str) -> bool) {
         let begun = Instant::now();
         while !state(link).is_some_and(|state| is_it(&state)) {
@@ -90,7 +90,7 @@ impl Far {
         }
     }
 
-    /// Wait until an association has found all links to be paths.
+    /// Wait until an association uses all links as paths.
     pub(super) fn wait_for_paths(&self) {
         for link in 1..=self.links {
             self.wait_for(link, "confirmed", |state| state != UNCONFIRMED);
@@ -103,14 +103,14 @@ impl Drop for Far {
         for (file, before) in self.settings.drain(..).rev() {
             drop(fs::write(file, before));
         }
-        // A test that fails half-way has not made all of them.
+        // After a failed test, some of them may not exist.
         let lines = "for i in $(seq $0); do ip link del v$i; done; ip netns del far";
         let links = self.links.to_string();
         drop(Command::new("sh").args(["-c", lines, &links]).stderr(Stdio::null()).status());
     }
 }
 
-/// The state of the path over a link, where there is an association.
+/// The state of the path over a link, if there is an association.
 fn state(link: u8) -> Option<String> {
     let table = fs::read_to_string("/proc/net/sctp/remaddr").expect("the kernel's paths");
     let addr = format!("10.9.{link}.2");
@@ -118,7 +118,7 @@ fn state(link: u8) -> Option<String> {
     line.split_whitespace().last().map(str::to_owned)
 }
 
-/// A shell's lines, which root may run.
+/// Run a shell script as root.
 fn shell(lines: &str) {
     let status = Command::new("sh").args(["-e", "-c", lines]).status().expect("a shell");
     assert!(status.success(), "{lines}: {status}");

@@ -1,4 +1,4 @@
-//! The kernel's SCTP against the one that prony brings along, in datagrams of UDP, both ways.
+//! The kernel's SCTP with prony's userspace SCTP over UDP, in both roles.
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
@@ -9,18 +9,18 @@ use prony_io::socket::Mode;
 use prony_io::socket::sctp::{self, Style, Tuning};
 use serde_json::Value;
 
-use super::{echo, left_out, rtt};
+use super::{echo, is_skipped, rtt};
 
-/// The kernel's port of UDP, and ours.
+/// The UDP ports of the kernel and of prony.
 const KERNELS: &str = "9899";
 const OURS: &str = "9900";
 
 const STYLES: [&str; 2] = ["sctp", "sctp-seqpacket"];
 
-/// All sizes, several associations, several messages under way.
+/// All sizes, several associations, several messages in flight.
 const MANY: [&str; 10] = ["-s", "1..64k", "-n", "170", "--reply-size", "9", "-c", "3", "-p", "2"];
 
-/// A setting of the kernel's SCTP while a test runs; 0 = off.
+/// A setting of the kernel's SCTP during a test; 0 = off.
 struct Set(&'static str);
 
 impl Set {
@@ -42,8 +42,9 @@ impl Drop for Set {
     }
 }
 
-/// Packets that the kernel found to be bent, and associations that it gave up or was told to. (That
-/// some belong to nothing happens where a side is so slow that the other repeats itself.)
+/// The number of malformed packets, and of associations that the kernel aborted or that were
+/// aborted. (Packets without an association are normal if a side is so slow that the other
+/// retransmits.)
 fn troubles() -> Vec<(String, u64)> {
     let text = fs::read_to_string("/proc/net/sctp/snmp").expect("the kernel's counters");
     let counters = text.lines().filter_map(|line| {
@@ -56,7 +57,7 @@ fn troubles() -> Vec<(String, u64)> {
     counters
 }
 
-/// A run of so many exchanges: all answered, by the stack that was asked for.
+/// Assert that all of `n` exchanges have replies, from the requested implementation.
 fn assert_whole(report: &Value, n: u64, stack: &str) {
     let tally = &report["measurement"]["tally"];
     assert_eq!((&tally["replies"], &tally["failed"]), (&n.into(), &0.into()), "{report}");
@@ -65,8 +66,8 @@ fn assert_whole(report: &Value, n: u64, stack: &str) {
 }
 
 #[test]
-fn clients_without_the_kernels_speak_with_its_servers() {
-    if left_out() {
+fn userspace_clients_communicate_with_kernel_servers() {
+    if is_skipped() {
         return;
     }
     let _port = Set::to("udp_port", KERNELS);
@@ -77,7 +78,7 @@ fn clients_without_the_kernels_speak_with_its_servers() {
         let ours = ["--sctp", "udp", "--warmup", "5"];
         let same = [&target, "--transport", server];
         assert_whole(&rtt(&[&same[..], &ours, &MANY].concat()), 170, "udp");
-        // Here the server ends first.
+        // Here, the server closes first.
         for client in STYLES {
             let any = [&target, "--transport", client, "-n", "20"];
             assert_whole(&rtt(&[&any[..], &ours].concat()), 20, "udp");
@@ -87,8 +88,8 @@ fn clients_without_the_kernels_speak_with_its_servers() {
 }
 
 #[test]
-fn the_kernels_clients_speak_with_servers_without_it() {
-    if left_out() {
+fn kernel_clients_communicate_with_userspace_servers() {
+    if is_skipped() {
         return;
     }
     let _port = Set::to("udp_port", KERNELS);
@@ -99,21 +100,21 @@ fn the_kernels_clients_speak_with_servers_without_it() {
     for client in STYLES {
         let short = ["127.0.0.1:45460", "--transport", client, "--warmup", "5"];
         assert_whole(&rtt(&[&short[..], &MANY].concat()), 170, "kernel");
-        // Here the server ends first.
+        // Here, the server closes first.
         assert_whole(&rtt(&[&short[..], &["-n", "20"]].concat()), 20, "kernel");
     }
     assert_eq!(troubles(), before);
-    // Its end is a time, so it aborts its association; the responder lives on.
+    // The duration ends the run, so the client aborts its association; the responder continues.
     let aborting = rtt(&["127.0.0.1:45460", "--transport", "sctp", "-d", "100ms"]);
     assert_eq!(aborting["measurement"]["tally"]["failed"], 0, "{aborting}");
     assert_whole(&rtt(&["127.0.0.1:45460", "--transport", "sctp", "-n", "20"]), 20, "kernel");
     assert!(echo.is_alive());
 }
 
-/// A server in the kernel that aborts in the middle is an error of the exchange under way.
+/// If a kernel server aborts, the exchange in flight fails.
 #[test]
-fn the_kernels_abort_is_an_error() {
-    if left_out() {
+fn an_abort_by_the_kernel_is_an_error() {
+    if is_skipped() {
         return;
     }
     let _port = Set::to("udp_port", KERNELS);
@@ -143,10 +144,10 @@ fn the_kernels_abort_is_an_error() {
     assert_eq!((&tally["replies"], &tally["failed"]), (&5.into(), &1.into()), "{report}");
 }
 
-/// Over IP itself both would answer the same packets.
+/// Directly over IP, both implementations would reply to the same packets.
 #[test]
-fn ip_is_left_to_the_kernel_where_it_has_sctp() {
-    if left_out() {
+fn refuses_sctp_over_ip_if_the_kernel_has_sctp() {
+    if is_skipped() {
         return;
     }
     let args = ["rtt", "127.0.0.1:9", "--transport", "sctp", "--sctp", "raw"];

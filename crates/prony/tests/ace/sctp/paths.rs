@@ -1,4 +1,4 @@
-//! Between two hosts: over a long way, and over two paths of which one is cut.
+//! Between two hosts: over a slow link, and over two paths, one of which is cut.
 
 use std::fs;
 use std::process::Child;
@@ -9,21 +9,21 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::far::{ACTIVE, Far, GIVEN_UP};
-use super::{left_out, rtt};
+use super::{is_skipped, rtt};
 use crate::program;
 
-/// Two links of 1 ms there and back. A kernel gives an association up after more than ten timeouts
-/// in a row, those of heartbeats included, which are soon together where they are short and the
-/// machine is slow; that is no path that breaks.
+/// Two links with a round trip of 1 ms. The kernel aborts an association after more than ten
+/// consecutive timeouts, including those of heartbeats. With short timeouts on a slow machine this
+/// can happen without a broken path, so the limit is raised.
 fn two_paths() -> Far {
     Far::new(2, "500us").set("association_max_retrans", 50)
 }
 
-/// The first path is cut in the middle. With timeouts of 20 ms on both sides all exchanges are
-/// made, and the slowest waited for a few of them.
+/// The first path is cut during the run. With timeouts of 20 ms on both sides, all exchanges
+/// complete, and the slowest take a few timeouts.
 #[test]
-fn a_path_that_breaks_costs_some_timeouts_and_no_exchange() {
-    if left_out() {
+fn a_broken_path_costs_timeouts_but_no_exchanges() {
+    if is_skipped() {
         return;
     }
     let far = two_paths();
@@ -33,8 +33,8 @@ fn a_path_that_breaks_costs_some_timeouts_and_no_exchange() {
     let near = ["-H", "10.9.1.2", "-p", "45454", "-i", "10.9.1.1,10.9.2.1", "-s", "7"];
     let count = ["-c", "4000", "-b", "10", "-M", "100000"];
     let ended = thread::scope(|scope| {
-        // 4,100 exchanges of a millisecond or more are longer than this second, in which the other
-        // path shows that it is one.
+        // 4,100 exchanges of at least 1 ms take longer than this second, in which the other path
+        // becomes active.
         scope.spawn(|| {
             server.wait_for("Test for 4100 iterations");
             thread::sleep(Duration::from_secs(1));
@@ -44,21 +44,21 @@ fn a_path_that_breaks_costs_some_timeouts_and_no_exchange() {
     });
     ended.assert_whole(4000, 128);
     assert!(ended.field("minimum") >= 1000.0, "{ended:?}");
-    // The kernel's clock has ticks of up to 10 ms, so that a timeout of 20 ms may end after 10.
+    // The kernel's clock has ticks of up to 10 ms, so a timeout of 20 ms may end after 10 ms.
     assert!(ended.field("maximum") >= 10_000.0, "the cut was not felt: {ended:?}");
 }
 
-/// The first path is cut until the kernel has given it up, and is mended again. All exchanges are
-/// answered, and the report tells of that one path, in text and JSON, although it is whole at the
-/// end: on the driver that waits, and on the one that does not.
+/// The first path is cut until the kernel gives it up, then restored. All exchanges complete, and
+/// the report has the failed path in text and JSON, although it works again at the end. With both
+/// drivers, direct and epoll.
 #[test]
-fn a_path_that_breaks_is_in_the_report() {
-    if left_out() {
+fn the_report_has_failed_paths() {
+    if is_skipped() {
         return;
     }
-    // A path that was given up is tried again after this time.
+    // The kernel tries a failed path again after this time.
     let far = two_paths().set("hb_interval", 300);
-    // Long enough that on a slow machine, too, six of them in a row are a path's fault.
+    // Long enough that six consecutive timeouts mean a failed path, even on a slow machine.
     let rto = ["--rto-initial", "500ms", "--rto-min", "100ms", "--rto-max", "100ms"];
     for (over, asked, driver) in [("sctp", "auto", "direct"), ("sctp-seqpacket", "epoll", "epoll")]
     {
@@ -74,7 +74,7 @@ fn a_path_that_breaks_is_in_the_report() {
         far.wait_for_paths();
         far.cut(1);
         far.wait_for(1, "given up", |state| state == GIVEN_UP);
-        // The meter looks 20 times a second.
+        // The meter samples the paths 20 times per second.
         thread::sleep(Duration::from_secs(1));
         far.mend(1);
         far.wait_for(1, "active again", |state| state == ACTIVE);
@@ -93,7 +93,7 @@ fn a_path_that_breaks_is_in_the_report() {
     }
 }
 
-/// Have it end, as Ctrl-C does; what it prints.
+/// Interrupt it. Returns its output.
 fn interrupted(client: Child) -> String {
     let id = Pid::from_raw(client.id() as i32).expect("a process");
     kill_process(id, Signal::INT).expect("still running");
@@ -102,10 +102,10 @@ fn interrupted(client: Child) -> String {
     String::from_utf8(ended.stdout).expect("text")
 }
 
-/// Opening an association takes two round trips, longer here than anything that ends waits.
+/// Opening an association takes two round trips, here longer than any timeout at the end of a run.
 #[test]
-fn associations_over_a_long_way_are_opened() {
-    if left_out() {
+fn opens_associations_over_a_slow_link() {
+    if is_skipped() {
         return;
     }
     let far = Far::new(1, "40ms");

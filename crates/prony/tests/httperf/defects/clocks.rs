@@ -1,12 +1,12 @@
-//! Times: which there are, and that all of them are numbers.
+//! Times are correct, and all of them are numbers.
 
 use super::{extras, numbers, ours};
 use crate::program::{LIMIT, attempts};
 use crate::server::{Server, dead_port};
 
-/// The old one knows lifetimes by whole milliseconds only, and none of 100 s.
+/// The original records lifetimes in whole milliseconds, up to 100 s.
 #[test]
-fn d17_the_median_lies_among_the_lifetimes() {
+fn d17_the_median_is_between_the_lifetimes() {
     let server = Server::start();
     for calls in ["--num-calls=1", "--num-calls=2"] {
         let ended = ours(&server, &["--uri=/delay30", "--num-conns=5", calls]);
@@ -16,7 +16,7 @@ fn d17_the_median_lies_among_the_lifetimes() {
 }
 
 #[test]
-fn d20_nothing_is_divided_by_nothing() {
+fn d20_there_is_no_division_by_zero() {
     let server = Server::start();
     let dead = format!("--port={}", dead_port());
     for args in [
@@ -28,7 +28,7 @@ fn d20_nothing_is_divided_by_nothing() {
         &["--uri=/empty", "--num-conns=2"],
     ] {
         let ended = ours(&server, args);
-        // That all are numbers is what the reader of the report demands.
+        // The parser requires that all are numbers.
         let [replies, response] = numbers(&ended, ["replies", "response"]);
         assert_eq!((replies, response), (0.0, 0.0), "{ended:?}");
         let text = ended.stdout.to_lowercase();
@@ -36,10 +36,10 @@ fn d20_nothing_is_divided_by_nothing() {
     }
 }
 
-/// A server that answers one at a time and is asked twice as often as it can: the last reply comes
-/// a second later than its request was due.
+/// A server that handles one request at a time gets twice the rate that it can handle: the last
+/// reply arrives a second after its request was due.
 #[test]
-fn d21_the_time_from_the_schedule_is_told() {
+fn d21_the_time_from_the_schedule_is_reported() {
     let server = Server::start();
     let ended = ours(&server, &["--uri=/delay20", "--num-conns=30", "--rate=50"]);
     let text = extras(&ended);
@@ -48,9 +48,9 @@ fn d21_the_time_from_the_schedule_is_told() {
     }
 }
 
-/// A stuck run would be ended by the reader's patience, which these stay far away from.
+/// A stuck run would reach the time limit of the test, which is much longer than these runs.
 #[test]
-fn no_reply_keeps_a_run_from_ending() {
+fn runs_end_with_any_reply() {
     let server = Server::start();
     for path in ["headers1", "oneheader1", "statusline1", "interim1", "bodies1", "trailers1"]
         .iter()
@@ -62,7 +62,7 @@ fn no_reply_keeps_a_run_from_ending() {
             let [errors] = numbers(&ended, ["errors"]);
             assert!(errors >= 1.0, "{path}: {ended:?}");
             assert!(ended.took < LIMIT / 4, "{path}: {ended:?}");
-            // Some MB, whatever the server sends.
+            // A few MB, whatever the server sends.
             assert!(ended.memory_kb < 60_000, "{path}: {ended:?}");
         }
     }
@@ -70,13 +70,13 @@ fn no_reply_keeps_a_run_from_ending() {
 
 /// The times of a run with known ones.
 #[test]
-fn the_means_are_those_of_the_server() {
+fn the_means_match_the_server() {
     let server = Server::start();
     attempts(|| {
         let args = ["--uri=/delay50", "--num-conns=2", "--num-calls=3", "--burst-length=3"];
         let ended = ours(&server, &args);
         let [response, lifetime] = numbers(&ended, ["response", "life_avg"]);
-        // Three requests at once, answered after 50, 100 and 150 ms.
+        // Three concurrent requests with replies after 50, 100 and 150 ms.
         let near = (100.0..115.0).contains(&response) && (150.0..170.0).contains(&lifetime);
         if near { Ok(()) } else { Err(format!("{response} and {lifetime} ms")) }
     });

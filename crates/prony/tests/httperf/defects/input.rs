@@ -5,7 +5,7 @@ use crate::program::{Run, Which};
 use crate::server::Server;
 
 #[test]
-fn d22_addresses_of_ipv6_are_addresses() {
+fn d22_supports_ipv6_addresses() {
     let server = Server::start_v6();
     for host in ["::1", "[::1]"] {
         let port = format!("--port={}", server.port);
@@ -15,7 +15,7 @@ fn d22_addresses_of_ipv6_are_addresses() {
 }
 
 #[test]
-fn d24_the_user_agent_can_be_another() {
+fn d24_the_user_agent_can_be_changed() {
     let server = Server::start();
     let first = |args: &[&str]| {
         let before = server.seen().len();
@@ -29,7 +29,7 @@ fn d24_the_user_agent_can_be_another() {
 }
 
 #[test]
-fn d25_no_host_header_leaves_the_others() {
+fn d25_no_host_header_keeps_the_other_headers() {
     let server = Server::start();
     let ended = ours(&server, &["--no-host-hdr", "--add-header=A: b\\n", "--num-calls=2"]);
     assert_eq!(numbers(&ended, ["requests", "replies"]), [2.0, 2.0], "{ended:?}");
@@ -38,7 +38,7 @@ fn d25_no_host_header_leaves_the_others() {
 }
 
 #[test]
-fn d26_a_header_without_an_end_is_ended_with_a_warning() {
+fn d26_a_missing_line_end_is_added_with_a_warning() {
     let server = Server::start();
     let ended = ours(&server, &["--add-header=A: b"]);
     assert_eq!(numbers(&ended, ["replies"]), [1.0], "{ended:?}");
@@ -48,7 +48,7 @@ fn d26_a_header_without_an_end_is_ended_with_a_warning() {
 }
 
 #[test]
-fn d27_an_argument_is_read_to_its_end_and_no_further() {
+fn d27_arguments_are_parsed_completely() {
     let server = Server::start();
     let ended = ours(&server, &["--add-header=A: b\\"]);
     assert_eq!(numbers(&ended, ["replies"]), [1.0], "{ended:?}");
@@ -65,7 +65,7 @@ fn d27_an_argument_is_read_to_its_end_and_no_further() {
 }
 
 #[test]
-fn d41_the_echo_line_can_be_typed() {
+fn d41_the_echo_line_is_a_valid_command_line() {
     let server = Server::start();
     let args = ["--server-name=a.example", "--hog", "--timeout=5", "--wsess=2,3,0.01"];
     let first = ours(&server, &args);
@@ -77,10 +77,10 @@ fn d41_the_echo_line_can_be_typed() {
     assert_eq!((seen.len(), &seen[0].bytes, &seen[1].bytes), (4, &seen[2].bytes, &seen[3].bytes));
 }
 
-/// One clear sentence on standard error, nothing on standard output but the echo, exit code 1, and
-/// the server sees nothing. What the old one says is asked of it, where it says anything good.
+/// One clear sentence on standard error, only the echo on standard output, exit code 1, and no
+/// request. The messages are those of the original if it has a clear one.
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn rejects_invalid_arguments() {
     let server = Server::start();
     for (args, what) in [
         (&["--num-conns=x"][..], "illegal number of connections x"),
@@ -131,9 +131,9 @@ fn what_cannot_be_meant_is_refused() {
     assert_eq!(server.requests(), 0);
 }
 
-/// A place in a session file is named, and what was expected there.
+/// The message has the position in the session file, and what was expected there.
 #[test]
-fn a_session_file_is_refused_by_line_and_column() {
+fn errors_in_session_files_have_line_and_column() {
     let server = Server::start();
     for (text, line, column) in [
         ("/a\n\n/b\n  /c bad\n", "4", "6"),
@@ -150,7 +150,7 @@ fn a_session_file_is_refused_by_line_and_column() {
     assert_eq!(server.requests(), 0);
 }
 
-/// Other versions than 1.0 and 1.1 would need options of their own; none is taken for one of these.
+/// Versions other than 1.0 and 1.1 are not silently replaced by one of these.
 #[test]
 fn d23_other_versions_of_http_are_refused() {
     let server = Server::start();
@@ -164,8 +164,8 @@ fn d23_other_versions_of_http_are_refused() {
     for (version, code) in [("2.0", "20000"), ("0.9", "9"), ("1.2", "10002")] {
         let ended = ours(&server, &[&format!("--http-version={version}")]);
         assert!(ended.code != Some(0), "{version}: {ended:?}");
-        let told = format!("unexpected version code {code}");
-        assert!(ended.stderr.contains(&told), "{version}: {ended:?}");
+        let reported = format!("unexpected version code {code}");
+        assert!(ended.stderr.contains(&reported), "{version}: {ended:?}");
     }
     assert_eq!(server.requests(), 2);
 }

@@ -1,4 +1,4 @@
-//! How much there may be of everything.
+//! Limits: threads, connections, ports, memory, buffers.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use super::{extras, numbers, ours, run};
 use crate::program::{Serve, Which, attempts, have};
 use crate::server::{Server, dead_port};
 
-/// Both threads have a share of the work, and the sums are those of one.
+/// Two threads share the work, and the sums equal those of one.
 #[test]
-fn d01_threads_change_no_count() {
+fn d01_counts_do_not_depend_on_threads() {
     let count = |threads: &str| {
         let server = Server::start();
         let args = ["--num-conns=200", "--num-calls=3", "--rate=2000", "--output=r.json"];
@@ -29,7 +29,7 @@ fn d01_threads_change_no_count() {
 }
 
 #[test]
-fn d02_more_than_1024_connections_are_open() {
+fn d02_opens_more_than_1024_connections() {
     let server = Serve::start(&["--latency", "3s"]);
     let args = ["--num-conns=1200", "--rate=4000", "--hog", "--timeout=30"];
     let ended = run(server.port, &args).run(Which::Ours);
@@ -40,9 +40,9 @@ fn d02_more_than_1024_connections_are_open() {
     assert!(!ended.stderr.contains("FD_SETSIZE"), "{ended:?}");
 }
 
-/// The old one takes 2 ms for each burst of a session, which is 2 s for these.
+/// The original takes 2 ms for each burst of a session, here 2 s.
 #[test]
-fn d03_a_burst_takes_its_round_trips_and_no_timer() {
+fn d03_bursts_do_not_wait_for_a_timer() {
     let server = Serve::start(&[]);
     attempts(|| {
         let args = ["--wsess=1,10000,0", "--burst-length=10"];
@@ -53,9 +53,9 @@ fn d03_a_burst_takes_its_round_trips_and_no_timer() {
     });
 }
 
-/// The old one walks the ports upward from 1023, and leaves every other group of 32 out.
+/// The original uses ports from 1023 upward, and skips every other group of 32.
 #[test]
-fn d04_all_ports_are_taken_and_none_below_1024() {
+fn d04_uses_all_ports_from_1024_upward() {
     let server = Server::start();
     let ended = ours(&server, &["--hog", "--num-conns=300", "--rate=3000"]);
     assert_eq!(numbers(&ended, ["replies", "errors"]), [300.0, 0.0], "{ended:?}");
@@ -78,7 +78,7 @@ fn d36_memory_does_not_grow_with_the_run() {
 }
 
 #[test]
-fn d37_a_hundred_thousand_refused_connections_are_no_deeper_than_one() {
+fn d37_refused_connections_do_not_recurse() {
     let server = Server::start();
     let dead = format!("--port={}", dead_port());
     let ended = ours(&server, &[&dead, "--num-conns=100000"]);
@@ -86,7 +86,7 @@ fn d37_a_hundred_thousand_refused_connections_are_no_deeper_than_one() {
 }
 
 #[test]
-fn d38_waiting_costs_nothing() {
+fn d38_waiting_uses_no_cpu() {
     let server = Server::start();
     attempts(|| {
         let ended = ours(&server, &["--num-conns=10", "--rate=10"]);
@@ -106,9 +106,9 @@ fn d18_percentiles_follow_the_classic_report() {
     assert_eq!(without.report().after, [""; 0]);
 }
 
-/// Buffers are the kernel's own, which grow, unless somebody wants others; the echo is as ever.
+/// The kernel's buffers, which grow, are used unless others are requested; the echo is unchanged.
 #[test]
-fn d39_buffers_are_small_only_where_that_is_asked_for() {
+fn d39_buffers_are_limited_only_on_request() {
     if !have("ss") {
         return;
     }
@@ -133,7 +133,7 @@ fn d39_buffers_are_small_only_where_that_is_asked_for() {
     assert!(ended.stdout.contains("--send-buffer=4096 --recv-buffer=16384"), "{ended:?}");
 }
 
-/// The buffers, receive and send, of a connection to that port.
+/// The receive and send buffers of a connection to this port.
 fn buffers(port: u16) -> Option<[u64; 2]> {
     let filter = format!("dport = :{port}");
     let out = Command::new("ss").args(["-tmnH", "state", "established", &filter]).output().ok()?;

@@ -1,4 +1,4 @@
-//! One test for each defect of the old program: what ours does instead.
+//! A test of our behavior for each defect of the original program.
 
 mod clocks;
 mod input;
@@ -13,12 +13,12 @@ pub(crate) use tls::nginx_with_tls;
 use crate::program::{Ended, Run, Which};
 use crate::server::Server;
 
-/// A run of ours against a scripted server.
+/// Run our httperf against a scripted server.
 fn ours(server: &Server, args: &[&str]) -> Ended {
     run(server.port, args).run(Which::Ours)
 }
 
-/// A command line of ours for a port of this machine.
+/// A command line of our httperf for a local port.
 fn run(port: u16, args: &[&str]) -> Run {
     let own = ["--server=127.0.0.1".to_owned(), format!("--port={port}")];
     Run::new(&own.into_iter().chain(args.iter().map(|&a| a.to_owned())).collect::<Vec<_>>())
@@ -30,7 +30,7 @@ fn numbers<const N: usize>(ended: &Ended, names: [&str; N]) -> [f64; N] {
     names.map(|name| report.get(name))
 }
 
-/// The extra lines, in one text.
+/// The extra lines, as one text.
 fn extras(ended: &Ended) -> String {
     ended.report().after.join("\n")
 }

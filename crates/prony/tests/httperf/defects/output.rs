@@ -1,4 +1,4 @@
-//! What is printed, where and when.
+//! The output.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::time::Duration;
@@ -10,9 +10,9 @@ use crate::program::Which;
 use crate::server::Server;
 
 #[test]
-fn d19_sizes_are_told_as_ever() {
+fn d19_reports_sizes_as_the_original() {
     let server = Server::start();
-    // 66 and 67 bytes: the mean is not whole.
+    // 66 and 67 bytes: the mean is not a whole number.
     let ended = run(server.port, &["--wsesslog=1,0,f"])
         .file("f", "/size\n/size10\n/size9\n")
         .run(Which::Ours);
@@ -21,7 +21,7 @@ fn d19_sizes_are_told_as_ever() {
 }
 
 #[test]
-fn d31_the_end_of_a_body_is_printed_on_a_line_of_its_own() {
+fn d31_text_after_a_body_starts_on_a_new_line() {
     let server = Server::start();
     let args = ["--wsesslog=1,0,f", "--print-request", "--print-reply"];
     let file = "/ method=POST contents=\"param1=abc&param2=def\"\n";
@@ -46,9 +46,9 @@ fn d31_the_end_of_a_body_is_printed_on_a_line_of_its_own() {
     assert_eq!(lines, expected);
 }
 
-/// Replies that come in one piece are printed apart.
+/// Replies that arrive together are printed separately.
 #[test]
-fn d31_replies_in_a_row_are_not_glued() {
+fn d31_consecutive_replies_are_separated() {
     let server = Server::start();
     let ended = ours(&server, &["--num-calls=3", "--burst-length=3", "--print-reply"]);
     let report = ended.report();
@@ -56,9 +56,9 @@ fn d31_replies_in_a_row_are_not_glued() {
     assert_eq!(bodies, ["RB0:0123456789", "RB1:0123456789", "RB2:0123456789"]);
 }
 
-/// The first line is there while it runs, and the report is when it is ended.
+/// The first line is printed at the start, and the report after an interruption.
 #[test]
-fn d35_a_run_that_is_ended_is_reported() {
+fn d35_an_interrupted_run_has_a_report() {
     for signal in [Signal::TERM, Signal::INT] {
         let server = Server::start();
         let run = run(server.port, &["--num-conns=1000", "--rate=20"]);
@@ -80,7 +80,7 @@ fn d35_a_run_that_is_ended_is_reported() {
 }
 
 #[test]
-fn version_and_help_run_nothing() {
+fn version_and_help_start_no_load() {
     let server = Server::start();
     for (args, first) in [
         (&["-V"][..], "httperf: httperf-0.9.0 compiled without DEBUG without TIME_SYSCALLS.\n"),

@@ -1,4 +1,4 @@
-//! What servers answer, and how they end.
+//! Replies of servers, and closed connections.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::server::{Server, dead_port};
 use crate::text::Printed;
 
 #[test]
-fn d07_interim_replies_are_passed_over() {
+fn d07_ignores_interim_replies() {
     let server = Server::start();
     for uri in ["--uri=/cont", "--uri=/early"] {
         for args in [&["--num-calls=3"][..], &["--num-calls=4", "--burst-length=2"]] {
@@ -22,7 +22,7 @@ fn d07_interim_replies_are_passed_over() {
 }
 
 #[test]
-fn d08_what_no_server_should_send_is_an_error() {
+fn d08_malformed_replies_are_errors() {
     let server = Server::start();
     for path in ["/s999", "/s600", "/s99", "/surplus", "/garbage", "/binary", "/badchunk"] {
         let ended = ours(&server, &["--num-conns=3", "--num-calls=2", &format!("--uri={path}")]);
@@ -31,28 +31,28 @@ fn d08_what_no_server_should_send_is_an_error() {
         let sessions = ours(&server, &["--wsess=3,2,0", &format!("--uri={path}")]);
         let [good, all, errors] = numbers(&sessions, ["sess_good", "sess_all", "errors"]);
         assert_eq!(all, 3.0, "{path}: {sessions:?}");
-        // A reply may be good and what comes behind it not.
+        // The reply may be good and the bytes after it malformed.
         assert!(errors >= 3.0 && (good == 0.0 || path == "/surplus"), "{path}: {sessions:?}");
     }
 }
 
 #[test]
-fn d09_a_body_that_is_cut_off_is_told() {
+fn d09_reports_truncated_bodies() {
     let server = Server::start();
     let cut = ["--uri=/trunc", "--num-conns=2"];
     let ended = ours(&server, &cut);
     assert_eq!(numbers(&ended, ["requests", "replies", "s2xx"]), [2.0, 0.0, 0.0], "{ended:?}");
     assert_eq!(numbers(&ended, ["connreset", "errors"]), [0.0, 0.0], "{ended:?}");
-    let told = "bodies cut off (neither replies nor errors) 2";
-    assert!(extras(&ended).contains(told), "{ended:?}");
-    // They are failures all the same.
+    let reported = "bodies cut off (neither replies nor errors) 2";
+    assert!(extras(&ended).contains(reported), "{ended:?}");
+    // They are still failures.
     let strict = ours(&server, &[&cut[..], &["--fail-on-errors"]].concat());
     assert_eq!(strict.code, Some(1), "{strict:?}");
-    // On request under the name that the old one has for the end of a connection before its time.
+    // On request, they count as `connreset`.
     let as_reset = ours(&server, &[&cut[..], &["--truncated-as-connreset"]].concat());
     assert_eq!(numbers(&as_reset, ["replies", "connreset", "errors"]), [0.0, 2.0, 2.0]);
     assert!(extras(&as_reset).contains("bodies cut off (connreset) 2"), "{as_reset:?}");
-    // What the old one counts so is counted so without being asked.
+    // Errors that the original counts as `connreset` always count as such.
     for path in ["--uri=/cut", "--uri=/cutchunk"] {
         let ended = ours(&server, &[path, "--num-conns=2"]);
         assert_eq!(numbers(&ended, ["connreset", "errors"]), [2.0, 2.0], "{path}: {ended:?}");
@@ -61,14 +61,14 @@ fn d09_a_body_that_is_cut_off_is_told() {
 }
 
 #[test]
-fn d10_a_server_that_closes_costs_a_connection_and_no_error() {
+fn d10_an_announced_close_is_not_an_error() {
     let server = Server::start();
     let ended = ours(&server, &["--uri=/close", "--num-conns=3", "--num-calls=3"]);
     assert_eq!(numbers(&ended, ["replies", "errors"]), [9.0, 0.0], "{ended:?}");
     let sessions = ours(&server, &["--uri=/close", "--wsess=3,3,0"]);
     let good = numbers(&sessions, ["sess_good", "replies", "errors"]);
     assert_eq!(good, [3.0, 9.0, 0.0], "{sessions:?}");
-    // One that does not say so: the next request may be on its way already.
+    // An unannounced close: the next request may already be in flight.
     let silent = ours(&server, &["--uri=/leave", "--wsess=3,3,0"]);
     assert_eq!(numbers(&silent, ["sess_good", "replies"]), [3.0, 9.0], "{silent:?}");
 }
@@ -82,9 +82,9 @@ fn d11_a_refused_connection_has_no_connect_time() {
     assert_eq!((connect, refused, errors), (0.0, 5.0, 5.0), "{ended:?}");
 }
 
-/// In a network of its own that has ten local ports.
+/// In a network namespace with ten local ports.
 #[test]
-fn d12_a_port_that_cannot_be_had_is_addrunavail() {
+fn d12_an_unavailable_port_is_addrunavail() {
     let alone = |script: &str| Command::new("unshare").args(["-rn", "bash", "-c", script]).output();
     let prony = env!("CARGO_BIN_EXE_prony");
     let ten = "ip link set lo up && echo 40000 40009 > /proc/sys/net/ipv4/ip_local_port_range";

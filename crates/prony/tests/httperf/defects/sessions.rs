@@ -39,14 +39,14 @@ fn d14_a_timeout_ends_its_session_and_the_next_one_runs() {
 }
 
 #[test]
-fn d15_a_retry_may_have_a_body_and_has_an_end() {
+fn d15_retries_support_bodies_and_are_limited() {
     let server = Server::start();
     let args = ["--failure-status=503", "--retry-on-failure"];
     // Every other reply of a connection is a failure: 4 calls need 3 more.
     let again = ours(&server, &[&args[..], &["--wsess=3,4,0", "--uri=/evenfail"]].concat());
     let [good, replies] = numbers(&again, ["sess_good", "replies"]);
     assert_eq!((good, replies), (3.0, 21.0), "{again:?}");
-    // Nothing else ever comes from this one.
+    // This server sends failures only.
     let never = ours(&server, &[&args[..], &["--wsess=1,2,0", "--uri=/s503"]].concat());
     assert_eq!(numbers(&never, ["sess_good", "sess_all"]), [0.0, 1.0], "{never:?}");
     let dead = ours(&server, &[&args[..], &["--wsess=2,2,0", "--uri=/empty"]].concat());
@@ -54,7 +54,7 @@ fn d15_a_retry_may_have_a_body_and_has_an_end() {
 }
 
 #[test]
-fn d28_nothing_to_do_is_done_at_once() {
+fn d28_an_empty_run_ends_at_once() {
     let server = Server::start();
     for args in [&["--num-conns=0"][..], &["--num-calls=0"], &["--wsess=0,5,0"]] {
         let ended = ours(&server, args);
@@ -69,7 +69,7 @@ fn d28_nothing_to_do_is_done_at_once() {
 }
 
 #[test]
-fn d29_any_method_in_capitals_is_one() {
+fn d29_accepts_any_method_in_capitals() {
     let server = Server::start();
     let file = "/a method=PATCH contents=x\n/b method=PROPFIND\n/c method=BREW\n/d method=POSTXX\n";
     let ended = run(server.port, &["--wsesslog=1,0,f"]).file("f", file).run(Which::Ours);
@@ -81,7 +81,7 @@ fn d29_any_method_in_capitals_is_one() {
 }
 
 #[test]
-fn d30_a_line_may_be_of_any_length() {
+fn d30_accepts_lines_of_any_length() {
     let server = Server::start();
     let body = "0123456789".repeat(60_000);
     let file = format!("/a method=POST contents={body}\n/b\n");
@@ -92,7 +92,7 @@ fn d30_a_line_may_be_of_any_length() {
 }
 
 #[test]
-fn d32_a_slash_at_the_end_of_a_prefix_is_one_slash() {
+fn d32_a_slash_at_the_end_of_a_prefix_is_not_doubled() {
     let server = Server::start();
     let ended = ours(&server, &["--wset=10,1", "--uri=/pre/", "--num-conns=3"]);
     assert_eq!(numbers(&ended, ["replies"]), [3.0], "{ended:?}");
@@ -106,7 +106,7 @@ fn d32_a_slash_at_the_end_of_a_prefix_is_one_slash() {
 }
 
 #[test]
-fn d33_the_end_of_a_list_loses_nothing() {
+fn d33_sends_all_entries_of_a_list() {
     for rate in [&[][..], &["--rate=1000"]] {
         for list in ["/a\0/b\0/c\0", "/a\n/b\r\n/c\n"] {
             let server = Server::start();
@@ -124,7 +124,7 @@ fn d33_the_end_of_a_list_loses_nothing() {
 }
 
 #[test]
-fn d34_cookies_are_kept_by_name() {
+fn d34_stores_cookies_by_name() {
     let server = Server::start();
     let cookies = |path: &str| {
         let before = server.seen().len();
@@ -138,7 +138,7 @@ fn d34_cookies_are_kept_by_name() {
     assert_eq!(cookies("/twocookies"), ["a=1; b=2"; 2]);
     assert_eq!(cookies("/tightcookie"), ["sid=tight"; 2]);
     assert_eq!(cookies("/cookie"), ["sid=1", "sid=2"]);
-    // Each session has its own.
+    // Each session has its own cookies.
     assert_eq!(cookies("/cookie"), ["sid=1", "sid=2"]);
 }
 

@@ -1,4 +1,4 @@
-//! What goes wrong under TLS.
+//! Errors with TLS.
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 
@@ -6,7 +6,7 @@ use super::{numbers, ours, run};
 use crate::program::{Serve, Which, have};
 use crate::server::Server;
 
-/// nginx that speaks TLS and passes everything on to a port.
+/// nginx that terminates TLS and forwards requests to a port.
 pub(crate) fn nginx_with_tls(upstream: u16, protocols: &str) -> Serve {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
@@ -37,7 +37,7 @@ const NGINX: &str = "
 ";
 
 #[test]
-fn d13_a_timeout_is_kept_under_tls() {
+fn d13_timeouts_apply_with_tls() {
     if !have("nginx") {
         return;
     }
@@ -54,7 +54,7 @@ fn d13_a_timeout_is_kept_under_tls() {
 }
 
 #[test]
-fn d16_a_handshake_that_fails_is_an_error_among_others() {
+fn d16_a_failed_handshake_is_an_error() {
     let server = Server::start();
     let ended = ours(&server, &["--ssl", "--num-conns=3", "--timeout=2"]);
     let [connections, replies, errors] = numbers(&ended, ["connections", "replies", "errors"]);
@@ -64,9 +64,9 @@ fn d16_a_handshake_that_fails_is_an_error_among_others() {
     assert_eq!(numbers(&refused, ["connrefused"]), [3.0], "{refused:?}");
 }
 
-/// The same requests under TLS, by the old one and ours.
+/// The same requests with TLS, by the original and ours.
 #[test]
-fn tls_changes_no_count() {
+fn counts_do_not_depend_on_tls() {
     if !have("nginx") || !have("httperf") {
         return;
     }
