@@ -12,7 +12,7 @@ use super::Finding;
 use super::modules::{DOCUMENT, list};
 
 /// The header of the table.
-const HEAD: &str = "| crate | stands on | takes alone |";
+const HEAD: &str = "| crate | depends on | uses alone |";
 
 /// The table, from the lowest crate to the highest.
 pub(super) struct Layers(Vec<Floor>);
@@ -60,7 +60,7 @@ impl Layers {
         for (taken, line) in dependencies(text) {
             let is_ours = self.0.iter().any(|other| other.name == taken);
             if is_ours && !floor.below.contains(&taken) {
-                report(line, format!("{name} may not stand on {taken} ({DOCUMENT})"));
+                report(line, format!("{name} must not depend on {taken} ({DOCUMENT})"));
             }
             let owner = self.0.iter().find(|other| other.alone.contains(&taken));
             if let Some(owner) = owner.filter(|owner| owner.name != name) {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     const TABLE: &str = "\
-| crate | stands on | takes alone |
+| crate | depends on | uses alone |
 |---|---|---|
 | `low` | nothing | nothing |
 | `mid` | `low` | nothing |
@@ -135,7 +135,7 @@ mod tests {
             ("[dependencies.top]\npath = \"../top\"\n", 1),
             ("[target.'cfg(unix)'.dependencies]\n\n\"top\" = \"1\"\n", 3),
         ] {
-            let want = "mid may not stand on top (ARCHITECTURE.md)";
+            let want = "mid must not depend on top (ARCHITECTURE.md)";
             assert_eq!(found("mid", manifest), [format!("crates/mid/Cargo.toml:{line}: {want}")]);
         }
         let clap = "[dependencies]\nclap = { version = \"4\" }\n";
