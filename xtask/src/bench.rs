@@ -10,7 +10,7 @@ cargo xtask bench rig up|down|status       start or stop the servers under test
 cargo xtask bench compare [--list] CASE... alternated runs of all tools, medians per case
 cargo xtask bench idle [CONNECTIONS]       resident memory per idle connection
 cargo xtask bench rtt [--rounds N]         ping-pong beside sockperf and qperf
-cargo xtask bench freeze [--places LIST]   what each tool tells of a server that stands still";
+cargo xtask bench freeze [--places LIST]   what each tool reports of a server that freezes";
 
 /// `cargo xtask bench`.
 pub(crate) fn main(args: &[String]) -> Result<()> {

@@ -1,8 +1,9 @@
 //! `cargo xtask soak`: the checks that take hours.
 //!
-//! `mutants` changes one operator, constant or function body at a time, and runs the tests: a
-//! mutant that no test notices shows code that no test holds. The fast tests come first; what they
-//! miss meets the slow ones.
+//! `mutants` changes one operator, constant or function body at a time, and runs the tests. A
+//! mutant
+//! that no test detects shows code without tests. The fast tests run first, the slow ones only for
+//! the mutants that the fast ones miss.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,23 +17,23 @@ use crate::{bars, verdicts};
 
 const USAGE: &str = "usage: cargo xtask soak [--list] [--shard K/N] [STEP...]";
 
-/// A name, what the step does, and its function, whose argument is that of `--shard`.
+/// The name of a step, its description, and its function with the argument of `--shard`.
 type Step = (&'static str, &'static str, fn(Option<&str>) -> Result<()>);
 
 const STEPS: [Step; 4] = [
     ("seeds", "all tests with SLOW=1: more seeds, longer loads", |_| seeds()),
     ("bars", "how often confidence intervals cover the true value", |_| bars::main(&[])),
     ("verdicts", "every run with a known fault", |_| verdicts::main(&[])),
-    ("mutants", "changes to the code that no test notices; --shard runs one part in N", mutants),
+    ("mutants", "changes to the code that no test detects; --shard runs one part in N", mutants),
 ];
 
-/// The version whose mutants docs/reliability.md reports on.
+/// The version of cargo-mutants.
 const CARGO_MUTANTS: &str = "27.1.0";
-/// The files whose mutants count: what makes the figures, and the schedule that they refer to.
+/// The modules to mutate: those that compute the figures, and the schedule.
 const MUTATED: [&str; 3] = ["record", "schedule", "summary"];
 /// The largest share of the mutants that may survive.
 const SURVIVORS_MAX: f64 = 0.05;
-/// A mutant that takes longer has made an endless loop.
+/// The timeout of a mutant, for endless loops.
 const TIMEOUT: &str = "120";
 
 /// `cargo xtask soak`.
@@ -93,7 +94,7 @@ fn mutants(shard: Option<&str>) -> Result<()> {
     if quick.missed.is_empty() {
         return quick.judge(&quick.missed);
     }
-    // Slow: the virtual world, whose truth is known, and the reports.
+    // Slow: the tests in the virtual world, and those of reports.
     let names: Vec<String> = quick
         .missed
         .iter()

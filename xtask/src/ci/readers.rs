@@ -51,7 +51,7 @@ pub(super) fn install() -> Result<()> {
         if !reader.is_installed()?
             && let Err(e) = (reader.install)()
         {
-            // Only the readers need the registries, so this is no failure.
+            // Only the readers need the registries, so this is not a failure.
             println!("cannot install: {}: {e:#}", reader.what);
         }
     }

@@ -67,7 +67,7 @@ fn compare(allowed: &Allowed, measures: &Measures) -> Vec<Finding> {
         let limit = allowed.get(&((*rule).to_owned(), place.clone())).copied();
         let what = match limit {
             Some(limit) if n <= limit => continue,
-            Some(limit) => format!("{rule} {n}, and the ratchet stands at {limit}"),
+            Some(limit) => format!("{rule} {n}, and the ratchet is at {limit}"),
             None => format!("{rule} {n}: over the limit"),
         };
         findings.push(Finding { path: place.clone(), line: 0, what });
@@ -95,7 +95,7 @@ mod tests {
     fn refuses_numbers_that_rise() {
         let allowed = parse("# x\nfile-lines a.rs 700\n").unwrap();
         assert_eq!(compare(&allowed, &measured(&[("file-lines", "a.rs", 700)])), []);
-        for (n, word) in [(701, "stands at 700"), (699, "--update")] {
+        for (n, word) in [(701, "is at 700"), (699, "--update")] {
             let found = compare(&allowed, &measured(&[("file-lines", "a.rs", n)]));
             assert!(found.len() == 1 && found[0].what.contains(word), "{found:?}");
         }

@@ -40,7 +40,7 @@ pub(super) fn check(table: &str, tests: &[Numbered], findings: &mut Vec<Finding>
             let file = cell.split("](../").nth(1).and_then(|rest| rest.split(')').next());
             for name in cell.split('`').skip(1).step_by(2).filter(|name| number(name).is_some()) {
                 if number(name) != Some(property) {
-                    find(TABLE, i + 1, format!("{name} is no test of P{property}"));
+                    find(TABLE, i + 1, format!("{name} is not a test of P{property}"));
                 }
                 let is_it = |t: &Numbered| t.name == name && Some(t.path.as_str()) == file;
                 match tests.iter().position(is_it) {
@@ -88,7 +88,7 @@ mod tests {
         let expected = [
             "docs/truth.md:1: there is no test p01_b in Some(\"a.rs\")",
             "docs/truth.md:2: there is no test p04_d in Some(\"b.rs\")",
-            "docs/truth.md:3: p02_b is no test of P5",
+            "docs/truth.md:3: p02_b is not a test of P5",
             "a.rs:8: p04_d is missing in docs/truth.md",
         ];
         assert_eq!(shown, expected);

@@ -73,11 +73,11 @@ pub(super) fn check(reports: &Reports, board: &mut Board) -> Result<()> {
     for (i, way) in MEASUREMENTS.iter().enumerate() {
         let mut fastest = f64::INFINITY;
         for figure in FIGURES {
-            let told = |name: &str| {
+            let reported = |name: &str| {
                 let report = reports.json(&format!("delay-{i}-{name}.json"), false)?;
                 time_us(&report, "service", figure)
             };
-            let (none, rest) = (told("none")?, told("rest")?);
+            let (none, rest) = (reported("none")?, reported("rest")?);
             fastest = fastest.min(none).min(rest);
             let shown = figure.trim_end_matches("_ns");
             println!("{:44} {none:12.1}  back to back, {rest:.1} from rest", way.name);
@@ -86,7 +86,7 @@ pub(super) fn check(reports: &Reports, board: &mut Board) -> Result<()> {
                 let room = truth * TOLERANCE;
                 let (least, most) = (truth + fastest - room, truth + none.max(rest) + room);
                 let what = format!("{} {truth:.0} us injected, {shown}", way.name);
-                board.check(&what, told(&delay.to_string())?, least, most);
+                board.check(&what, reported(&delay.to_string())?, least, most);
             }
         }
     }

@@ -49,10 +49,10 @@ pub(super) fn check(reports: &Reports, board: &mut Board) -> Result<()> {
         {
             // This number of requests waited longer, each by one inter-arrival time.
             let truth = (stall - slower * REQUESTS as f64 * apart).max(0.0);
-            let told = time_us(&report, "response", figure)?;
+            let reported = time_us(&report, "response", figure)?;
             let what =
                 format!("{name}, a stall of {STALL_MS} ms, {}", figure.trim_end_matches("_ns"));
-            board.check(&what, told, truth - stall * ROOM, truth + stall * ROOM);
+            board.check(&what, reported, truth - stall * ROOM, truth + stall * ROOM);
         }
     }
     Ok(())

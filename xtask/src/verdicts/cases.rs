@@ -7,8 +7,8 @@ use super::faults::{Fault, Throttle};
 /// Options of a load.
 struct Model {
     name: &'static str,
-    /// As much load as the meter can send. `RATE` stands for a rate that takes most of a processor,
-    /// and that the meter can keep.
+    /// As much load as the meter can send. `RATE` is replaced by a rate that takes most of a
+    /// processor, and that the meter can keep.
     full: &'static str,
     /// A small load, against a slow server.
     concurrent: &'static str,
@@ -121,7 +121,7 @@ fn words(line: &str) -> Vec<&str> {
 }
 
 /// For each model and driver of an open loop, a rate that takes most of a processor. Without one,
-/// the cases that need such a rate are left out.
+/// the cases that need such a rate are skipped.
 pub(super) type Rates = BTreeMap<(&'static str, &'static str), u64>;
 
 /// The loads that need such a rate.

@@ -118,7 +118,7 @@ impl Environment {
         Some(group)
     }
 
-    /// The client's program with what must be around it from its begin.
+    /// The client's program, with the wrappers that it needs from its start.
     pub(super) fn command(&self, fault: Fault, prony: &Path) -> Command {
         let prony_text = prony.display().to_string();
         match fault {

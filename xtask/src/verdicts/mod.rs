@@ -187,7 +187,7 @@ fn rates(prony: &Path) -> Result<Rates> {
             }
         }
         if !rates.contains_key(&(model, driver)) {
-            println!("NOTE: {model}, {driver}: found no such rate; cases with throttling left out");
+            println!("NOTE: {model}, {driver}: found no such rate; cases with throttling skipped");
         }
     }
     Ok(rates)
