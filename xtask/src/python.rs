@@ -126,8 +126,9 @@ fn install_tools() -> Result<()> {
 }
 
 fn pip(environment: &Path, words: &[&str]) -> Command {
-    let mut pip = program(environment.join("bin/python"), &["-m", "pip"]);
-    pip.args(words).args(["--quiet", "--disable-pip-version-check"]);
+    let quiet = ["-m", "pip", "--quiet", "--disable-pip-version-check"];
+    let mut pip = program(environment.join("bin/python"), &quiet);
+    pip.args(words);
     pip
 }
 
