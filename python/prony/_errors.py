@@ -22,7 +22,8 @@ class SetupError(Error, OSError):
 
 
 class OutputError(Error, OSError):
-    """The run finished, but a report could not be written."""
+    """A report cannot be written. If that is known before the load, no request is sent; else the run
+    has finished."""
 
 
 class Interrupted(KeyboardInterrupt):

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from . import _prony
-from ._errors import OutputError, UsageError, error
+from ._errors import UsageError, error
 
 if TYPE_CHECKING:
     import pandas
@@ -443,10 +443,7 @@ class Result:
         try:
             self._report.write(paths)
         except _prony.Refused as why:
-            kind, sentence = why.args
-            if "cannot be written" in sentence:
-                raise OutputError(sentence) from None
-            raise error(kind, sentence) from None
+            raise error(*why.args) from None
 
     def _repr_html_(self) -> str:
         page = html.escape(self.html(), quote=True)

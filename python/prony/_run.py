@@ -146,7 +146,7 @@ def load(*url: str, **options: Unpack[LoadOptions]) -> Result:
     Raises:
         UsageError: an option or a URL is wrong. Nothing was sent.
         SetupError: the load could not start. Nothing was sent.
-        OutputError: a file of `output` could not be written.
+        OutputError: a file of `output` cannot be written.
     """
     return _run(words("load", options, url))
 

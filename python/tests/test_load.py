@@ -114,6 +114,8 @@ def test_what_cannot_start_is_refused() -> None:
         prony.load("http://no-such-host.invalid/", requests=1)
     with pytest.raises(prony.UsageError, match="no URL"):
         prony.load()
+    with pytest.raises(prony.OutputError, match="cannot be written"):
+        prony.load("http://127.0.0.1:9/", requests=1, output="/nowhere/run.json")
 
 
 def test_a_failed_target_is_a_verdict() -> None:

@@ -49,7 +49,10 @@ fn refused(error: &Error) -> PyErr {
 fn kind(error: &Error) -> &'static str {
     match error {
         Error::Setup(_) | Error::Machine(_) | Error::Certificate { .. } => "setup",
-        Error::Report { .. } | Error::Stdout(_) | Error::Written { .. } => "output",
+        Error::Report { .. }
+        | Error::Stdout(_)
+        | Error::Written { .. }
+        | Error::OutputPlace { .. } => "output",
         _ => "usage",
     }
 }
