@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::iter_over_hash_type)]
 
+pub mod capacity;
 mod check;
 pub mod echo;
 pub mod engine;

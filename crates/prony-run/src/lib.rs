@@ -4,6 +4,7 @@
 
 pub mod abort;
 pub mod builder;
+pub mod capacity;
 pub mod environment;
 pub mod error;
 pub mod exit;

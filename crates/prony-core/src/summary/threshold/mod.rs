@@ -106,8 +106,12 @@ impl Summary {
         if self.run.part.is_some() {
             return Vec::new();
         }
-        let each = self.plan.thresholds.iter();
-        each.map(|threshold| Checked::of(threshold, self.known(threshold))).collect()
+        self.plan.thresholds.iter().map(|threshold| self.checked(threshold)).collect()
+    }
+
+    /// One threshold, decided by the measurement of the whole run.
+    pub fn checked(&self, threshold: &Threshold) -> Checked {
+        Checked::of(threshold, self.known(threshold))
     }
 
     fn known(&self, threshold: &Threshold) -> Known {

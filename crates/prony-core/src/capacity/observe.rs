@@ -1,0 +1,180 @@
+//! What a trial shows: for each threshold its excess, and the figures of the curve.
+
+use super::{Estimate, Limit, Point, Trial};
+use crate::plan::Load;
+use crate::record::Tally;
+use crate::record::hist::Hist;
+use crate::summary::{Bottleneck, Judgment, Summary, Verdict};
+use crate::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
+
+/// A target has fallen behind if at the end of a trial more than this share of its requests is
+/// left, and more than this multiple of the mean concurrency plus a constant.
+const LEFT_MAX: f64 = 0.01;
+const LEFT_RATIO: f64 = 1.5;
+const LEFT_MIN: f64 = 10.0;
+/// What a trial shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// For each threshold, in their order, its excess: the share of requests beyond the limit over
+    /// the share that is allowed, or a mean over its limit. Above 1 the threshold is missed.
+    pub excess: Vec<Option<f64>>,
+    /// What limited the trial, if that was not the target: then it shows nothing of the target.
+    pub limit: Option<Limit>,
+    /// Whether the user stopped it.
+    pub interrupted: bool,
+    /// Whether requests failed for the most part.
+    pub failed: bool,
+    /// What limited the trial.
+    pub bottleneck: Option<Bottleneck>,
+    /// Its figures.
+    pub point: Point,
+}
+
+impl Observed {
+    /// What the run of a trial shows of these thresholds.
+    pub fn of(summary: &Summary, thresholds: &[Threshold], trial: Trial) -> Self {
+        let judgment = summary.verdict();
+        let bottleneck = summary.bottleneck(&judgment);
+        let failed = judgment.verdict == Verdict::TargetFailed;
+        let of = |t| if failed { Some(f64::INFINITY) } else { excess(summary, t) };
+        let excess: Vec<Option<f64>> = thresholds.iter().map(of).collect();
+        let limit = limit(summary, &judgment, thresholds, &excess);
+        let t = &summary.main;
+        let point = Point {
+            trial,
+            seconds: t.window().as_secs_f64(),
+            requests: t.started,
+            p50: estimate(summary, "p50 < 1s"),
+            p99: estimate(summary, "p99 < 1s"),
+            errors: estimate(summary, "errors < 1%"),
+            goodput: estimate(summary, "rate > 1/s"),
+            holds: excess.iter().map(|e| e.map(|e| e <= 1.0)).collect(),
+            kept_up: kept_up(t),
+            verdict: judgment.verdict,
+            remark: None,
+        };
+        let interrupted = judgment.verdict == Verdict::Interrupted || summary.run.interrupted;
+        Self { excess, limit, interrupted, failed, bottleneck, point }
+    }
+}
+
+/// Why a threshold cannot be used in a search, as the end of a sentence; `None` if it can.
+pub fn refusal(threshold: &Threshold) -> Option<&'static str> {
+    let upper = matches!(threshold.relation, Relation::Below | Relation::AtMost);
+    if threshold.abort.is_some() {
+        return Some("a search ends its trials itself; leave ', abort' out");
+    }
+    match threshold.figure {
+        Figure::Time(Timed::SendLag, _) => {
+            Some("the send lag is the load generator's; the search checks it in every trial")
+        }
+        Figure::Time(_, Statistic::Min | Statistic::Max | Statistic::Stdev) => {
+            Some("it depends on the length of a trial; use a percentile or the mean")
+        }
+        Figure::Time(..) | Figure::Scalar(Scalar::Concurrency) => {
+            (!upper).then_some("it holds at high rates; write an upper limit with '<'")
+        }
+        Figure::Count(Counted::SessionsCompleted) => (upper || threshold.unit != Unit::Share)
+            .then_some("write a share that must complete, as in 'session.completed > 99%'"),
+        Figure::Count(_) if threshold.unit == Unit::Count => {
+            let none = threshold.limit == 0.0 && threshold.relation != Relation::Above;
+            (!none || threshold.relation == Relation::Below)
+                .then_some("a count grows with the length of a trial; write a share such as '1%'")
+        }
+        Figure::Count(_) => {
+            (!upper).then_some("it holds at high rates; write an upper limit with '<'")
+        }
+        Figure::Scalar(_) => Some(
+            "the search sets the rate itself; use percentiles, mean, errors, timeouts or a status",
+        ),
+    }
+}
+
+/// The excess of a threshold; `None` if the trial has none.
+fn excess(summary: &Summary, threshold: &Threshold) -> Option<f64> {
+    if let Figure::Time(timed, Statistic::Percentile(p)) = threshold.figure {
+        let hist = times(summary, timed, threshold.request.as_deref())?;
+        let n = hist.count();
+        let limit = (threshold.limit as u64).max(1);
+        let within = hist.bins().count_between(0, limit);
+        let beyond = n.saturating_sub(within) as f64;
+        return (n > 0).then(|| beyond / n as f64 / (1.0 - p / 100.0));
+    }
+    let value = summary.checked(threshold).value?;
+    Some(match threshold.relation {
+        Relation::Above | Relation::AtLeast => (1.0 - value) / (1.0 - threshold.limit),
+        // One failure is too many.
+        _ if threshold.limit == 0.0 => {
+            if value > 0.0 {
+                f64::INFINITY
+            } else {
+                0.0
+            }
+        }
+        _ => value / threshold.limit,
+    })
+}
+
+/// The histogram of the times of a threshold.
+fn times<'a>(summary: &'a Summary, timed: Timed, request: Option<&str>) -> Option<&'a Hist> {
+    let t = &summary.main;
+    if let Some(request) = request {
+        let index = summary.plan.names.iter().position(|name| name == request)?;
+        let named = t.names.get(index)?;
+        return Some(if timed == Timed::Service { &named.service } else { &named.response });
+    }
+    Some(match timed {
+        Timed::Response => &t.times.response,
+        Timed::Service => &t.times.service,
+        Timed::FirstByte => &t.times.first_byte,
+        Timed::Transfer => &t.times.transfer,
+        Timed::SendLag => &t.times.lag,
+        Timed::Queue => &t.times.queue,
+        Timed::StreamWait => &t.times.stream_wait,
+        Timed::FlowWait => &t.times.flow_wait,
+        Timed::Connect => &t.times.connect,
+        Timed::Handshake => &t.times.handshake,
+        Timed::Failed => &t.times.failed,
+        Timed::Session => &t.sessions.as_ref()?.lifetime,
+    })
+}
+
+fn estimate(summary: &Summary, threshold: &str) -> Estimate {
+    let Ok(threshold) = threshold.parse() else { return Estimate::default() };
+    let checked = summary.checked(&threshold);
+    Estimate { value: checked.value, interval: checked.interval }
+}
+
+/// Whether the target kept up: at the end of the trial, no more requests were in flight than its
+/// mean concurrency explains.
+fn kept_up(t: &Tally) -> bool {
+    let left = (t.replies_in_drain + t.unfinished) as f64;
+    left <= (LEFT_RATIO * t.concurrency() + LEFT_MIN).max(t.started as f64 * LEFT_MAX)
+}
+
+/// What limited the trial, if that was not the target.
+fn limit(
+    summary: &Summary,
+    judgment: &Judgment,
+    thresholds: &[Threshold],
+    excess: &[Option<f64>],
+) -> Option<Limit> {
+    if judgment.verdict == Verdict::ClientLimited {
+        return Some(Limit::Meter);
+    }
+    let Load::Open { .. } = summary.plan.load else { return None };
+    let t = &summary.main;
+    let waited = t.times.queue.count() as f64 > t.started as f64 * LEFT_MAX;
+    // A target that is overloaded fills any number of connections. The limit itself matters where
+    // the requests that were sent were fast enough, and only the wait for a connection was not.
+    let own = thresholds.iter().zip(excess).any(|(threshold, excess)| {
+        let Figure::Time(Timed::Response, Statistic::Percentile(p)) = threshold.figure else {
+            return false;
+        };
+        let served = t.times.service.estimate(p / 100.0).map(|time| time.0 as f64);
+        threshold.request.is_none()
+            && excess.is_some_and(|excess| excess > 1.0)
+            && served.is_some_and(|time| time < threshold.limit)
+    });
+    (waited && own).then_some(Limit::Connections)
+}

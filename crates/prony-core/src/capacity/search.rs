@@ -1,0 +1,571 @@
+//! The search: brackets the capacity by doubling the rate, then runs trials around its estimate in
+//! random order, until the interval is narrow or the budget is used.
+
+use super::observe::Observed;
+use super::posterior::{Datum, Posterior};
+use super::{
+    Answer, Estimate, Finding, Lack, Limit, Point, Purpose, Recovery, Settings, Step, Stop, Trial,
+};
+use crate::rng::{Sequence, Stream};
+use crate::summary::Bottleneck;
+use crate::summary::confidence::Interval;
+use crate::threshold::{Figure, Statistic, Unit};
+use crate::units::Span;
+
+/// The length of a trial that brackets, at least; and in multiples of the longest limit of a time.
+const SHORT: Span = Span::from_secs(1);
+const LIMITS_SHORT: u64 = 20;
+/// The warm-up of a trial, as a share of its measurement.
+const WARMUP: f64 = 0.25;
+/// How much longer the first rate is tried again if it is missed.
+const AGAIN: u64 = 4;
+/// How far the capacity can lie outside its bracket: a factor of eight.
+const BEYOND_BRACKET: f64 = 2.1;
+/// The width of a bracket, with room: a factor of four.
+const BELOW_BRACKET: f64 = 1.4;
+/// The requests of a trial that estimates, as far as the budget has room for it, and for how many
+/// such trials there must be room.
+const REQUESTS: f64 = 20_000.0;
+const ROOM: f64 = 24.0;
+/// The requests beyond its limit that a trial should have at the capacity.
+const BEYOND_SHARE: f64 = 20.0;
+/// The shortest of these trials, and in multiples of the longest limit of a time.
+const LONG: Span = Span::from_secs(2);
+const LIMITS_LONG: f64 = 40.0;
+/// The fewest of them.
+const TRIALS_MIN: usize = 15;
+/// The most of them, so that the grid stays quick.
+const TRIALS_MAX: usize = 150;
+/// The logarithm of the excess at which rates around the estimate aim, and how far apart rates are
+/// at most.
+const AIM: f64 = 0.7;
+const APART: f64 = 0.1;
+/// Above this standard deviation (of the logarithm), the capacity must be found before it can be
+/// estimated.
+const FOUND: f64 = 0.1;
+/// The ends of an interval that is a number have at most this ratio.
+const RATIO_MAX: f64 = 1.5;
+/// A target has changed if its drift during the search is this many standard errors.
+const CHANGED: f64 = 3.5;
+/// This excess is an overload.
+const OVERLOAD: f64 = 20.0;
+/// A target has recovered if its median is at most this multiple of that before, plus a constant.
+const RECOVERED_RATIO: f64 = 1.5;
+const RECOVERED_MORE_NS: f64 = 200_000.0;
+/// Requests of a probe.
+const PROBE_REQUESTS: f64 = 40.0;
+/// How long a target may take to recover, at least, and as a share of the budget.
+const RECOVERY: Span = Span::from_secs(10);
+const RECOVERY_SHARE: f64 = 0.1;
+/// Trials of which the load generator was the limit, among the last ones, that end the search.
+const LIMITED: usize = 3;
+const LIMITED_OF: usize = 5;
+
+/// The state of a search.
+#[derive(Debug)]
+pub struct Search {
+    settings: Settings,
+    rng: Sequence,
+    /// The trials that say something of the target, and those of which the meter was the limit.
+    seen: Vec<Observed>,
+    /// All points but the probes.
+    points: Vec<Point>,
+    spent: Span,
+    number: u64,
+    phase: Phase,
+    /// The total length of the trials that estimate, once it is chosen.
+    long: Option<Span>,
+    /// The rates to come, as multiples of the distance from the estimate.
+    block: Vec<f64>,
+    recovering: Option<Recovering>,
+    recoveries: Vec<Recovery>,
+    tries: u32,
+    /// The posterior by the trials so far.
+    posterior: Option<Posterior>,
+    window: Option<(f64, f64)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Phase {
+    Bracket,
+    Estimate,
+    Beyond(Finding),
+    Over(Finding),
+}
+
+/// A target that is probed after an overload.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Recovering {
+    overload: f64,
+    probe: f64,
+    before_ns: f64,
+    after_ns: Option<f64>,
+    since: Span,
+}
+
+impl Search {
+    /// A search that has not started.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            rng: Sequence::new(settings.seed, Stream::Pick),
+            settings,
+            seen: Vec::new(),
+            points: Vec::new(),
+            spent: Span::ZERO,
+            number: 0,
+            phase: Phase::Bracket,
+            long: None,
+            block: Vec::new(),
+            recovering: None,
+            recoveries: Vec::new(),
+            tries: 0,
+            posterior: None,
+            window: None,
+        }
+    }
+
+    /// The time that is left of the budget.
+    pub fn left(&self) -> Span {
+        self.settings.budget.saturating_sub(self.spent)
+    }
+
+    /// The highest rate at which all thresholds held, and the lowest one above it at which one was
+    /// missed.
+    pub fn bracket(&self) -> (Option<f64>, Option<f64>) {
+        let held = |o: &&Observed| side(o) == Some(true) && o.limit.is_none();
+        let missed = self.valid().filter(|o| side(o) == Some(false));
+        let least = missed.map(|o| o.point.trial.rate).min_by(f64::total_cmp);
+        let below = |o: &&Observed| least.is_none_or(|least| o.point.trial.rate < least);
+        let most = self.valid().filter(held).filter(below).map(|o| o.point.trial.rate);
+        (most.max_by(f64::total_cmp), least)
+    }
+
+    /// The estimate so far, with its 95 % interval; `None` while the capacity is bracketed.
+    pub fn estimate(&self) -> Option<Estimate> {
+        let (value, interval) = figures(self.posterior.as_ref()?);
+        Some(Estimate { value: Some(value), interval: Some(interval) })
+    }
+
+    /// What to do next. The same until [`Search::feed`] is called, except for random rates.
+    pub fn next(&mut self) -> Step {
+        if let Phase::Over(finding) = &self.phase {
+            return Step::Done(Box::new(self.answer(finding.clone())));
+        }
+        if let Some(recovering) = self.recovering {
+            let least = PROBE_REQUESTS / recovering.probe;
+            let length = Span::from_secs_f64(least.max(0.5));
+            return self.run(recovering.probe, length, Purpose::Probe);
+        }
+        match self.phase.clone() {
+            Phase::Bracket => self.next_bracket(),
+            Phase::Estimate => self.next_estimate(),
+            Phase::Beyond(finding) => match (&finding, self.settings.beyond) {
+                (&Finding::Capacity { rate, .. }, Some(factor)) => {
+                    let length = self.measured();
+                    self.run(rate * factor, length, Purpose::Beyond)
+                }
+                _ => self.over(finding),
+            },
+            Phase::Over(finding) => self.over(finding),
+        }
+    }
+
+    /// Takes what the last trial has shown, and how long it took, with warm-up and drain.
+    pub fn feed(&mut self, mut observed: Observed, took: Span) {
+        self.spent += took;
+        if !observed.point.kept_up {
+            // A queue that grows misses every limit in the end.
+            observed.excess.iter_mut().for_each(|excess| *excess = Some(f64::INFINITY));
+            observed.point.holds.iter_mut().for_each(|holds| *holds = Some(false));
+        }
+        let trial = observed.point.trial;
+        if trial.purpose != Purpose::Probe {
+            self.points.push(observed.point.clone());
+        }
+        if observed.interrupted {
+            let (held, missed) = self.bracket();
+            let estimate = self.estimate().unwrap_or_default();
+            self.phase = Phase::Over(Finding::Interrupted { held, missed, estimate });
+            return;
+        }
+        match trial.purpose {
+            Purpose::Probe => self.probed(&observed),
+            Purpose::Beyond => {
+                if let Phase::Beyond(finding) = self.phase.clone() {
+                    self.phase = Phase::Over(finding);
+                }
+            }
+            Purpose::Bracket | Purpose::Estimate => {
+                if is_overload(&observed) {
+                    self.recover(trial.rate);
+                }
+                self.seen.push(observed);
+                self.posterior = None;
+                if trial.purpose == Purpose::Estimate {
+                    self.decide();
+                }
+            }
+        }
+    }
+
+    /// The trials of which the target was the limit, if there was one.
+    fn valid(&self) -> impl Iterator<Item = &Observed> {
+        self.seen.iter().filter(|o| o.limit.is_none())
+    }
+
+    fn of(&self, purpose: Purpose) -> impl Iterator<Item = &Observed> {
+        self.valid().filter(move |o| o.point.trial.purpose == purpose)
+    }
+
+    fn run(&mut self, rate: f64, length: Span, purpose: Purpose) -> Step {
+        let number = self.number;
+        self.number += 1;
+        let warmup = match purpose {
+            Purpose::Probe => Span::ZERO,
+            _ => Span::from_secs_f64(length.as_secs_f64() * WARMUP),
+        };
+        Step::Run(Trial { rate, warmup, length, purpose, number })
+    }
+
+    fn over(&mut self, finding: Finding) -> Step {
+        self.phase = Phase::Over(finding.clone());
+        Step::Done(Box::new(self.answer(finding)))
+    }
+
+    fn answer(&self, finding: Finding) -> Answer {
+        Answer {
+            finding,
+            points: self.points.clone(),
+            recoveries: self.recoveries.clone(),
+            seconds: self.spent.as_secs_f64(),
+        }
+    }
+
+    fn undecided(&mut self, lack: Lack) -> Step {
+        let (held, missed) = self.bracket();
+        self.over(Finding::Undecided { lack, held, missed })
+    }
+
+    // Bracketing.
+
+    fn next_bracket(&mut self) -> Step {
+        let length = self.short();
+        let room = (length.as_secs_f64() * (1.0 + WARMUP)).min(self.settings.budget.as_secs_f64());
+        if self.left().as_secs_f64() < room {
+            return self.undecided(Lack::Budget);
+        }
+        let from = self.settings.from;
+        let rates = |o: &Observed| o.point.trial.rate;
+        let missed: Vec<f64> =
+            self.valid().filter(|o| side(o) == Some(false)).map(rates).collect();
+        let least = missed.iter().copied().min_by(f64::total_cmp);
+        let below = |rate: &f64| least.is_none_or(|least| *rate < least);
+        let held = self.valid().filter(|o| side(o) != Some(false)).map(rates).filter(below);
+        let held = held.max_by(f64::total_cmp);
+        let limited: Vec<&Observed> = self.seen.iter().filter(|o| o.limit.is_some()).collect();
+        let ceiling = limited.iter().map(|o| rates(o)).min_by(f64::total_cmp);
+        let limit = limited.last().and_then(|o| o.limit).unwrap_or(Limit::Meter);
+        let rate = match (held, least, ceiling) {
+            (Some(_), Some(_), _) => {
+                self.phase = Phase::Estimate;
+                return self.next_estimate();
+            }
+            // A target that has just started is slow at first: the first rate has two chances.
+            (None, Some(least), _) if missed.len() < 2 => {
+                return self.run(least, length * AGAIN, Purpose::Bracket);
+            }
+            (None, Some(rate), _) => {
+                let threshold = self.first_missed();
+                return self.over(Finding::Nowhere { rate, threshold });
+            }
+            (held, None, Some(ceiling)) => match self.below_ceiling(held, ceiling) {
+                Some(rate) => rate,
+                None => return self.over(Finding::AtLeast { rate: held, limit }),
+            },
+            (Some(held), None, None) => held * 2.0,
+            (None, None, None) => from,
+        };
+        self.run(rate, length, Purpose::Bracket)
+    }
+
+    /// The next rate below one at which the load generator was the limit.
+    fn below_ceiling(&mut self, held: Option<f64>, ceiling: f64) -> Option<f64> {
+        self.tries += 1;
+        match held {
+            // Once more: a processor may have been busy for a moment.
+            _ if self.tries == 1 => Some(ceiling),
+            Some(held) => (self.tries <= 5 && ceiling / held > 1.1).then(|| (held * ceiling).sqrt()),
+            None => (self.tries <= 3).then_some(ceiling / 2.0),
+        }
+    }
+
+    /// The length of the measurement of a trial that brackets.
+    fn short(&self) -> Span {
+        let times = self.longest_limit() * LIMITS_SHORT;
+        SHORT.max(times).min(self.settings.budget / 30)
+    }
+
+    fn longest_limit(&self) -> Span {
+        let times = self.settings.thresholds.iter().filter(|t| t.unit == Unit::Time);
+        times.map(|t| Span(t.limit as u64)).max().unwrap_or(Span::ZERO)
+    }
+
+    /// The threshold that the last trial has missed.
+    fn first_missed(&self) -> usize {
+        let holds = self.valid().last().map(|o| &o.point.holds);
+        holds.and_then(|h| h.iter().position(|holds| *holds == Some(false))).unwrap_or(0)
+    }
+
+    // Estimation.
+
+    fn next_estimate(&mut self) -> Step {
+        let whole = self.whole();
+        let reserve = if self.settings.beyond.is_some() { whole } else { Span::ZERO };
+        let done = self.of(Purpose::Estimate).count();
+        if self.left() < whole + reserve || done >= TRIALS_MAX {
+            return self.conclude();
+        }
+        let posterior = self.posterior();
+        let deviation = posterior.deviation();
+        let center = posterior.quantile(0.5);
+        let place = self.place();
+        let apart = if deviation > FOUND {
+            deviation * 0.4
+        } else {
+            (AIM / posterior.slope).min(APART).max(deviation * 0.8)
+        };
+        let length = self.measured();
+        self.run((center + place * apart).exp(), length, Purpose::Estimate)
+    }
+
+    /// The next place around the estimate: below, at and above it in random order, each a little
+    /// off.
+    fn place(&mut self) -> f64 {
+        if self.block.is_empty() {
+            self.block = vec![-1.0, 0.0, 1.0];
+            for i in (1..self.block.len()).rev() {
+                let other = self.rng.below(i as u64 + 1) as usize;
+                self.block.swap(i, other);
+            }
+        }
+        let place = self.block.pop().unwrap_or_default();
+        place + 0.6 * (self.rng.unit() - 0.5)
+    }
+
+    /// The wall time of a trial that estimates: the same for all, so that they have the same noise.
+    fn whole(&mut self) -> Span {
+        if let Some(long) = self.long {
+            return long;
+        }
+        let (held, missed) = self.bracket();
+        let rate = match (held, missed) {
+            (Some(held), Some(missed)) => (held * missed).sqrt(),
+            (one, other) => one.or(other).unwrap_or(self.settings.from),
+        };
+        let requests = self.settings.thresholds.iter().map(|threshold| match threshold.figure {
+            Figure::Time(_, Statistic::Percentile(p)) => BEYOND_SHARE / (1.0 - p / 100.0).max(1e-6),
+            Figure::Count(_) if threshold.limit > 0.0 => {
+                BEYOND_SHARE / threshold.limit.min(1.0 - threshold.limit).max(1e-6)
+            }
+            _ => 0.0,
+        });
+        let requests = requests.fold(REQUESTS, f64::max);
+        let wanted = (requests / rate)
+            .max(self.longest_limit().as_secs_f64() * LIMITS_LONG)
+            .max(LONG.as_secs_f64());
+        let room = self.left().as_secs_f64() / (ROOM + f64::from(self.settings.beyond.is_some()));
+        let long = Span::from_secs_f64((wanted * (1.0 + WARMUP)).min(room));
+        self.long = Some(long);
+        long
+    }
+
+    /// The length of the measurement of such a trial.
+    fn measured(&mut self) -> Span {
+        Span::from_secs_f64(self.whole().as_secs_f64() / (1.0 + WARMUP))
+    }
+
+    /// After a trial that estimates: whether that is enough.
+    fn decide(&mut self) {
+        let last = self.seen.iter().rev().take(LIMITED_OF);
+        let limited: Vec<Limit> = last.filter_map(|o| o.limit).collect();
+        if limited.len() >= LIMITED {
+            let rate = self.bracket().0;
+            self.phase = Phase::Over(Finding::AtLeast { rate, limit: limited[0] });
+            return;
+        }
+        let sides: Vec<bool> = self.of(Purpose::Estimate).filter_map(side).collect();
+        if sides.len() < TRIALS_MIN || !sides.contains(&true) || !sides.contains(&false) {
+            return;
+        }
+        let (rate, interval) = figures(&self.posterior());
+        if (interval.hi - interval.lo) / 2.0 <= self.settings.precision * rate {
+            self.conclude();
+        }
+    }
+
+    /// The finding from the trials so far.
+    fn conclude(&mut self) -> Step {
+        let trials = self.of(Purpose::Estimate).count();
+        if trials < TRIALS_MIN {
+            return self.undecided(Lack::Budget);
+        }
+        let posterior = self.posterior();
+        let (rate, interval) = figures(&posterior);
+        if let Some((first, second)) = self.changed(&posterior) {
+            return self.over(Finding::Changed { first, second });
+        }
+        if interval.hi > interval.lo * RATIO_MAX {
+            return self.undecided(Lack::Spread);
+        }
+        let threshold = posterior.binding;
+        let stop = self.stop(rate);
+        let finding = Finding::Capacity { rate, interval, threshold, stop };
+        if self.settings.beyond.is_some() {
+            self.phase = Phase::Beyond(finding);
+            return self.next();
+        }
+        self.over(finding)
+    }
+
+    /// The capacities at the start and at the end of the search, if they differ beyond chance.
+    fn changed(&self, posterior: &Posterior) -> Option<(f64, f64)> {
+        let trials: Vec<&Observed> = self.of(Purpose::Estimate).collect();
+        let known: Vec<&Observed> =
+            trials.into_iter().filter(|o| o.excess[posterior.binding].is_some()).collect();
+        let data = self.data(&known).swap_remove(posterior.binding);
+        let last = known.len().max(2) as f64 - 1.0;
+        let times: Vec<f64> = (0..known.len()).map(|i| i as f64 / last - 0.5).collect();
+        let (drift, error) = posterior.drift(&data, &times);
+        let center = posterior.quantile(0.5);
+        let beyond_chance = drift.abs() > CHANGED * error && drift.abs() > self.settings.precision;
+        beyond_chance.then(|| ((center - drift / 2.0).exp(), (center + drift / 2.0).exp()))
+    }
+
+    /// What the target did in the trials in which it missed a threshold, for the most part.
+    fn stop(&self, capacity: f64) -> Stop {
+        let above: Vec<&Observed> = self
+            .valid()
+            .filter(|o| o.point.trial.rate >= capacity * 0.98 && side(o) == Some(false))
+            .collect();
+        let most = |of: &dyn Fn(&Observed) -> bool| {
+            above.iter().filter(|o| of(o)).count() * 2 > above.len()
+        };
+        let failing = |o: &Observed| o.failed || o.point.errors.value.unwrap_or(0.0) > 0.001;
+        let network = |o: &Observed| matches!(o.bottleneck, Some(Bottleneck::Network { .. }));
+        let kinds: Vec<Unit> = self.settings.thresholds.iter().map(|t| t.unit).collect();
+        if most(&failing) {
+            Stop::Errors
+        } else if most(&network) {
+            Stop::Network
+        } else if kinds.contains(&Unit::Time) || most(&|o: &Observed| !o.point.kept_up) {
+            // Times that grow with the rate of an open loop are waits.
+            Stop::Queueing
+        } else {
+            Stop::Threshold
+        }
+    }
+
+    /// The range of the prior, in logarithms: around the trials that bracket.
+    fn range(&self) -> (f64, f64) {
+        let bracket = self.of(Purpose::Bracket).map(|o| o.point.trial.rate.ln());
+        let (low, high) = bracket
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), r| (r.min(low), r.max(high)));
+        ((high - BELOW_BRACKET).max(low) - BEYOND_BRACKET, high + BEYOND_BRACKET)
+    }
+
+    fn posterior(&mut self) -> Posterior {
+        if let Some(posterior) = &self.posterior {
+            return posterior.clone();
+        }
+        let trials: Vec<&Observed> = self.valid().collect();
+        let range = self.range();
+        let window = self.window.unwrap_or(range);
+        let found = Posterior::of(&self.data(&trials), range, window);
+        self.window = Some(found.window());
+        self.posterior = Some(found.clone());
+        found
+    }
+
+    /// The data of each threshold.
+    fn data(&self, trials: &[&Observed]) -> Vec<Vec<Datum>> {
+        let usual = self.of(Purpose::Estimate).map(|o| o.point.requests as f64);
+        let (sum, n) = usual.fold((0.0, 0.0), |(sum, n), requests| (sum + requests, n + 1.0));
+        let datum = |o: &Observed, excess: f64| {
+            let trial = o.point.trial;
+            let short = trial.purpose == Purpose::Bracket;
+            let weight = if n > 0.0 { o.point.requests as f64 * n / sum } else { 1.0 };
+            Datum { rate: trial.rate.ln(), excess, weight: weight.clamp(0.01, 4.0), short }
+        };
+        let of = |k: usize| {
+            let known = trials.iter().filter_map(move |&o| Some((o, o.excess[k]?)));
+            known.map(|(o, excess)| datum(o, excess)).collect()
+        };
+        (0..self.settings.thresholds.len()).map(of).collect()
+    }
+
+    // Recovery.
+
+    /// Starts to probe, if there is a rate at which the target's latency is known.
+    fn recover(&mut self, overload: f64) {
+        let known = |o: &&Observed| {
+            let (rate, requests) = (o.point.trial.rate, o.point.requests as f64);
+            rate <= overload / 4.0 && requests >= PROBE_REQUESTS && o.point.p50.value.is_some()
+        };
+        let slowest = self.valid().filter(known).max_by(|a, b| {
+            let rate = |o: &Observed| o.point.trial.rate;
+            rate(a).total_cmp(&rate(b))
+        });
+        let Some(known) = slowest else { return };
+        let (probe, before) = (known.point.trial.rate, known.point.p50.value);
+        let before_ns = before.unwrap_or_default();
+        let since = self.spent;
+        self.recovering = Some(Recovering { overload, probe, before_ns, after_ns: None, since });
+    }
+
+    fn probed(&mut self, observed: &Observed) {
+        let Some(mut recovering) = self.recovering else { return };
+        recovering.after_ns = observed.point.p50.value;
+        let limit = recovering.before_ns * RECOVERED_RATIO + RECOVERED_MORE_NS;
+        let errors = observed.point.errors.value.unwrap_or(1.0);
+        let back = recovering.after_ns.is_some_and(|after| after <= limit) && errors < 0.1;
+        let waited = self.spent.saturating_sub(recovering.since);
+        self.recovering = (!back).then_some(recovering);
+        let Recovering { overload, probe, before_ns, after_ns, .. } = recovering;
+        if back {
+            let last = observed.point.seconds;
+            let seconds = (waited.as_secs_f64() - last).max(0.0);
+            self.recoveries.push(Recovery { overload, probe, seconds });
+            return;
+        }
+        let patience = RECOVERY.as_secs_f64().max(self.settings.budget.as_secs_f64() * RECOVERY_SHARE);
+        let waited = waited.as_secs_f64();
+        if waited >= patience || self.left() == Span::ZERO {
+            let held = self.bracket().0;
+            self.phase = Phase::Over(Finding::NotRecovered {
+                held,
+                overload,
+                probe,
+                before_ns,
+                after_ns,
+                waited,
+            });
+        }
+    }
+}
+
+/// Whether all thresholds hold and the target kept up; `None` if that is not known of any.
+fn side(observed: &Observed) -> Option<bool> {
+    let known = observed.point.holds.iter().flatten().copied();
+    known.fold(None, |all, holds| Some(all.unwrap_or(true) && holds))
+}
+
+fn is_overload(observed: &Observed) -> bool {
+    let far = observed.excess.iter().flatten().any(|excess| *excess >= OVERLOAD);
+    observed.failed || !observed.point.kept_up || far
+}
+
+/// The capacity and its 95 % interval.
+fn figures(posterior: &Posterior) -> (f64, Interval) {
+    let at = |q| posterior.quantile(q).exp();
+    (at(0.5), Interval { lo: at(0.025), hi: at(0.975) })
+}

@@ -1,0 +1,439 @@
+//! The bars of the search: many searches at targets with a known capacity, and at targets without
+//! one. The queues are simulated request by request; `PRONY_CAPACITY="SEARCHES SEED"` sets the
+//! number of searches of each row and their first seed.
+
+use std::env;
+
+use super::*;
+use crate::rng::{Sequence, Stream};
+use crate::threshold::Unit;
+use crate::units::Span;
+
+/// The mean service time of one server, in seconds.
+const SERVICE: f64 = 1e-3;
+
+/// A target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Target {
+    /// A queue with this number of servers and exponential service times.
+    Servers(usize),
+    /// The same with one server, whose mean service time varies by 5 % from trial to trial.
+    Noisy,
+    /// One server with service times of a Pareto distribution.
+    Pareto,
+    /// One server; when 100 requests wait it rejects others, and each rejection costs it half of a
+    /// service time: beyond its capacity, its goodput falls.
+    Collapsing,
+    /// Accepts 80 requests in each tenth of a second, and replies 503 to the others.
+    Limited,
+    /// One server whose service times grow by 40 % in 300 s.
+    Leaking,
+    /// One server that takes four times as long for ever after a request has waited for 0.2 s.
+    Metastable,
+}
+
+/// A target with its state between trials.
+struct World {
+    target: Target,
+    seed: u64,
+    clock: f64,
+    broken: bool,
+}
+
+/// The requests of a trial: response times in seconds, rejections, and those left at its end.
+#[derive(Default)]
+struct Requests {
+    times: Vec<f64>,
+    rejected: u64,
+    left: u64,
+    span: f64,
+}
+
+const PARETO: f64 = 2.1;
+const CUT: f64 = 1_000.0;
+
+impl World {
+    fn run(&mut self, trial: Trial) -> Requests {
+        let mut rng = Sequence::numbered(self.seed, Stream::Link, trial.number + 1);
+        let (warmup, length) = (trial.warmup.as_secs_f64(), trial.length.as_secs_f64());
+        let end = warmup + length;
+        let level = if self.target == Target::Noisy { (0.05 * rng.normal()).exp() } else { 1.0 };
+        let servers = if let Target::Servers(n) = self.target { n } else { 1 };
+        let mut free = vec![0.0_f64; servers];
+        let mut requests = Requests { span: length, ..Requests::default() };
+        let (mut now, mut window) = (0.0, (0_u64, 0_u64));
+        loop {
+            now += -(1.0 - rng.unit()).ln() / trial.rate;
+            if now >= end {
+                break;
+            }
+            let first = (0..servers).min_by(|&a, &b| free[a].total_cmp(&free[b])).unwrap_or(0);
+            let wait = (free[first] - now).max(0.0);
+            let mean = SERVICE * level * self.factor(now);
+            let queue = wait / mean;
+            let at = (now * 10.0) as u64;
+            window = if at == window.0 { (at, window.1 + 1) } else { (at, 1) };
+            let rejects = match self.target {
+                Target::Collapsing => queue > 100.0,
+                Target::Limited => window.1 > 80,
+                _ => false,
+            };
+            if self.target == Target::Metastable && wait > 0.2 {
+                self.broken = true;
+            }
+            if rejects {
+                if self.target == Target::Collapsing {
+                    free[first] = now + wait + SERVICE / 2.0;
+                }
+                requests.rejected += u64::from(now >= warmup);
+                continue;
+            }
+            let work = mean * self.work(&mut rng);
+            let start = if self.target == Target::Limited { now } else { now + wait };
+            let done = start + work;
+            free[first] = done;
+            if now >= warmup {
+                requests.times.push(done - now);
+                requests.left += u64::from(done > end);
+            }
+        }
+        self.clock += end;
+        requests
+    }
+
+    fn work(&self, rng: &mut Sequence) -> f64 {
+        if self.target == Target::Pareto {
+            let least = (PARETO - 1.0) / (PARETO - CUT.powf(1.0 - PARETO));
+            return least * (1.0 - rng.unit()).powf(-1.0 / PARETO).min(CUT);
+        }
+        -(1.0 - rng.unit()).ln()
+    }
+
+    fn factor(&self, now: f64) -> f64 {
+        match self.target {
+            Target::Leaking => 1.0 + 0.4 * (self.clock + now) / 300.0,
+            Target::Metastable if self.broken => 4.0,
+            _ => 1.0,
+        }
+    }
+}
+
+fn quantile(times: &mut [f64], q: f64) -> Option<f64> {
+    let rank = (q * times.len() as f64) as usize;
+    (rank < times.len()).then(|| *times.select_nth_unstable_by(rank, f64::total_cmp).1)
+}
+
+/// What a trial shows of a threshold on the p99 or on the share of errors.
+fn observed(requests: &mut Requests, trial: Trial, threshold: &Threshold) -> Observed {
+    let times = &mut requests.times;
+    let (p50, p99) = (quantile(times, 0.5), quantile(times, 0.99));
+    let replies = times.len() as f64;
+    let errors = requests.rejected as f64 / (replies + requests.rejected as f64);
+    let limit = threshold.limit;
+    let over = times.iter().filter(|t| **t > limit / 1e9).count() as f64;
+    let excess = match threshold.unit {
+        Unit::Share => errors / limit,
+        _ => over / replies / 0.01,
+    };
+    let in_flight = times.iter().sum::<f64>() / requests.span;
+    let left = requests.left as f64;
+    let kept_up = left <= (1.5 * in_flight + 10.0).max(replies * 0.01);
+    let of = |value: Option<f64>| Estimate { value: value.map(|s| s * 1e9), interval: None };
+    let point = Point {
+        trial,
+        seconds: requests.span,
+        requests: times.len() as u64 + requests.rejected,
+        p50: of(p50),
+        p99: of(p99),
+        errors: Estimate { value: Some(errors), interval: None },
+        goodput: Estimate { value: Some(replies / requests.span), interval: None },
+        holds: vec![Some(excess <= 1.0)],
+        kept_up,
+        verdict: Verdict::Valid,
+        remark: None,
+    };
+    Observed {
+        excess: vec![Some(excess)],
+        limit: None,
+        interrupted: false,
+        failed: errors > 0.5,
+        bottleneck: None,
+        point,
+    }
+}
+
+fn settings(threshold: &str, seed: u64) -> Settings {
+    Settings {
+        thresholds: vec![threshold.parse().expect("a threshold")],
+        from: 10.0,
+        budget: Span::from_secs(300),
+        precision: 0.02,
+        beyond: None,
+        seed,
+    }
+}
+
+fn search(target: Target, settings: Settings) -> Answer {
+    let threshold = settings.thresholds[0].clone();
+    let mut world = World { target, seed: settings.seed, clock: 0.0, broken: false };
+    let mut search = Search::new(settings);
+    loop {
+        match search.next() {
+            Step::Done(answer) => return *answer,
+            Step::Run(trial) => {
+                let mut requests = world.run(trial);
+                let seen = observed(&mut requests, trial, &threshold);
+                search.feed(seen, trial.warmup + trial.length);
+            }
+        }
+    }
+}
+
+/// The rate at which the p99 of a queue with exponential service times is at this limit.
+fn truth(servers: usize, limit: f64) -> f64 {
+    let (mut low, mut high) = (0.0, servers as f64 / SERVICE * (1.0 - 1e-9));
+    for _ in 0..100 {
+        let rate = f64::midpoint(low, high);
+        if longer(servers, rate, limit) > 0.01 { high = rate } else { low = rate }
+    }
+    low
+}
+
+/// The probability of a response time over `t` in M/M/c (Erlang's C formula).
+fn longer(servers: usize, rate: f64, t: f64) -> f64 {
+    let (c, load) = (servers as f64, rate * SERVICE);
+    let mut term = 1.0;
+    let mut sum = 0.0;
+    for k in 0..servers {
+        sum += term;
+        term *= load / (k as f64 + 1.0);
+    }
+    let queued = term * c / (c - load);
+    let waits = queued / (sum + queued);
+    let more = c - 1.0 - load;
+    let mu_t = t / SERVICE;
+    (-mu_t).exp() * (1.0 + waits * (1.0 - (-mu_t * more).exp()) / more)
+}
+
+/// The rate at which 1 % of the requests of all trials are longer, if the mean service time of each
+/// trial is log-normal around its median.
+fn noisy(limit: f64) -> f64 {
+    let longer = |rate: f64| {
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for i in -80..=80 {
+            let z = f64::from(i) / 20.0;
+            let weight = (-z * z / 2.0).exp();
+            let left = 1.0 / (SERVICE * (0.05 * z).exp()) - rate;
+            sum += weight * (-left.max(0.0) * limit).exp();
+            weights += weight;
+        }
+        sum / weights
+    };
+    let (mut low, mut high) = (100.0, 1_000.0);
+    for _ in 0..60 {
+        let rate = f64::midpoint(low, high);
+        if longer(rate) > 0.01 { high = rate } else { low = rate }
+    }
+    low
+}
+
+/// Prints the truth for the heavy tail, from runs of 30,000 s.
+#[test]
+fn long_runs() {
+    if env::var_os("SLOW").is_none() {
+        return;
+    }
+    let (mut low, mut high) = (300.0, 800.0);
+    for _ in 0..12 {
+        let rate = f64::midpoint(low, high);
+        let mut world = World { target: Target::Pareto, seed: 1, clock: 0.0, broken: false };
+        let (warmup, length) = (Span::from_secs(10), Span::from_secs(30_000));
+        let trial = Trial { rate, warmup, length, purpose: Purpose::Bracket, number: 1 };
+        let times = world.run(trial).times;
+        let over = times.iter().filter(|t| **t > 0.04).count() as f64 / times.len() as f64;
+        if over > 0.01 { high = rate } else { low = rate }
+    }
+    println!("Pareto: {low}");
+    assert!((low / 673.3 - 1.0).abs() < 0.01, "{low}");
+}
+
+/// The rate at which 1 % of the requests of a Poisson process are over 80 in a tenth of a second.
+fn limited() -> f64 {
+    let rejected = |rate: f64| {
+        let mean = rate / 10.0;
+        let (mut p, mut over) = ((-mean).exp(), 0.0);
+        for n in 1..400 {
+            p *= mean / f64::from(n);
+            over += p * f64::from((n - 80).max(0));
+        }
+        over / mean
+    };
+    let (mut low, mut high) = (400.0, 1_200.0);
+    for _ in 0..60 {
+        let rate = f64::midpoint(low, high);
+        if rejected(rate) > 0.01 { high = rate } else { low = rate }
+    }
+    low
+}
+
+struct Row {
+    covered: u32,
+    numbers: u32,
+    runs: u32,
+    errors: Vec<f64>,
+    seconds: f64,
+    trials: usize,
+    width: f64,
+}
+
+fn row(name: &str, target: Target, threshold: &str, truth: f64) -> Row {
+    let (runs, first) = count();
+    let mut row = Row {
+        covered: 0,
+        numbers: 0,
+        runs,
+        errors: Vec::new(),
+        seconds: 0.0,
+        trials: 0,
+        width: 0.0,
+    };
+    let mut bias = 0.0;
+    for seed in first..first + u64::from(runs) {
+        let answer = search(target, settings(threshold, seed));
+        row.seconds += answer.seconds;
+        row.trials += answer.points.len();
+        let Finding::Capacity { rate, interval, .. } = answer.finding else {
+            println!("{name}, seed {seed}: {:?}", answer.finding);
+            continue;
+        };
+        row.numbers += 1;
+        row.covered += u32::from(interval.lo <= truth && truth <= interval.hi);
+        row.errors.push((rate / truth - 1.0).abs());
+        bias += rate / truth - 1.0;
+        row.width += (interval.hi - interval.lo) / 2.0 / truth;
+        if env::var_os("PRONY_VERBOSE").is_some() {
+            println!("{seed}: {rate:.1} {:.1}..{:.1} ({truth:.1})", interval.lo, interval.hi);
+        }
+    }
+    row.errors.sort_by(f64::total_cmp);
+    let n = f64::from(row.numbers.max(1));
+    println!(
+        "{name:14} truth {truth:7.1}: {} of {} numbers, covered {:.1} %, median error {:.2} %, \
+         half width {:.2} %, {:.0} s, {:.1} trials, bias {:.2} %",
+        row.numbers,
+        row.runs,
+        100.0 * f64::from(row.covered) / n,
+        100.0 * row.median(),
+        100.0 * row.width / n,
+        row.seconds / f64::from(row.runs),
+        row.trials as f64 / f64::from(row.runs),
+        100.0 * bias / n,
+    );
+    row
+}
+
+impl Row {
+    fn median(&self) -> f64 {
+        self.errors.get(self.errors.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+}
+
+fn count() -> (u32, u64) {
+    let set = env::var("PRONY_CAPACITY").unwrap_or_else(|_| "25 50000".into());
+    let mut words = set.split_whitespace();
+    let mut next = || words.next().and_then(|w| w.parse::<u64>().ok()).expect("SEARCHES SEED");
+    (next() as u32, next())
+}
+
+/// The bars: how often the interval covers the truth, the median error, and how often there is a
+/// number.
+fn check(row: &Row, error: f64) {
+    // Of 25 intervals, 20 or more cover the truth with a probability of 99.9 % if 95 % do.
+    let (covered, numbers) = (f64::from(row.covered), f64::from(row.numbers));
+    let spread = (0.95 * 0.05 / numbers).sqrt();
+    assert!(covered / numbers >= 0.95 - 3.5 * spread, "{covered} of {numbers}");
+    assert!(row.median() <= error, "{}", row.median());
+    assert!(numbers >= 0.9 * f64::from(row.runs), "{numbers} of {}", row.runs);
+}
+
+#[test]
+fn single_server_is_found() {
+    let truth = |limit: f64| 1.0 / SERVICE - 100_f64.ln() / limit;
+    check(&row("M/M/1", Target::Servers(1), "p99 < 46.05ms", truth(0.046_05)), 0.02);
+    check(&row("M/M/1 low", Target::Servers(1), "p99 < 9.21ms", truth(0.009_21)), 0.03);
+}
+
+#[test]
+fn four_servers_are_found() {
+    check(&row("M/M/4", Target::Servers(4), "p99 < 10ms", truth(4, 0.010)), 0.02);
+}
+
+#[test]
+fn server_that_varies_between_runs_is_found() {
+    check(&row("M/M/1 noisy", Target::Noisy, "p99 < 9.21ms", noisy(0.009_21)), 0.04);
+}
+
+#[test]
+fn server_that_collapses_is_found() {
+    let truth = 1.0 / SERVICE - 100_f64.ln() / 0.046_05;
+    check(&row("collapsing", Target::Collapsing, "p99 < 46.05ms", truth), 0.02);
+    let settings = Settings { beyond: Some(1.5), ..settings("p99 < 46.05ms", 5) };
+    let answer = search(Target::Collapsing, settings);
+    let beyond = answer.beyond().expect("it was measured");
+    // Of a second, 350 rejections beyond 1,000 requests cost half a millisecond each.
+    let goodput = beyond.goodput.value.expect("a figure");
+    assert!((600.0..750.0).contains(&goodput), "{goodput}");
+}
+
+#[test]
+fn server_that_rejects_above_a_rate_is_found() {
+    check(&row("503", Target::Limited, "errors < 1%", limited()), 0.02);
+}
+
+/// The rate of [`long_runs`]. The tail is so heavy that many searches give no number.
+#[test]
+fn heavy_tail_is_found_or_left_undecided() {
+    let row = row("Pareto", Target::Pareto, "p99 < 40ms", 673.3);
+    assert!(row.numbers == 0 || row.covered * 10 >= row.numbers * 7, "{}", row.covered);
+}
+
+#[test]
+fn server_that_degrades_has_no_number() {
+    let row = row("leaking", Target::Leaking, "p99 < 46.05ms", f64::NAN);
+    assert!(row.numbers * 10 <= row.runs, "{} of {}", row.numbers, row.runs);
+}
+
+#[test]
+fn server_that_does_not_recover_has_no_number() {
+    let row = row("metastable", Target::Metastable, "p99 < 46.05ms", f64::NAN);
+    assert!(row.numbers * 10 <= row.runs, "{} of {}", row.numbers, row.runs);
+    let answer = search(Target::Metastable, settings("p99 < 46.05ms", 1));
+    assert!(matches!(answer.finding, Finding::NotRecovered { .. }), "{:?}", answer.finding);
+}
+
+#[test]
+fn limit_of_the_meter_is_no_capacity() {
+    let threshold: Threshold = "p99 < 46.05ms".parse().expect("a threshold");
+    let mut world = World { target: Target::Servers(4), seed: 1, clock: 0.0, broken: false };
+    let mut search = Search::new(settings("p99 < 46.05ms", 1));
+    let answer = loop {
+        match search.next() {
+            Step::Done(answer) => break answer,
+            Step::Run(trial) => {
+                let mut seen = observed(&mut world.run(trial), trial, &threshold);
+                seen.limit = (trial.rate > 1_000.0).then_some(Limit::Meter);
+                search.feed(seen, trial.warmup + trial.length);
+            }
+        }
+    };
+    let Finding::AtLeast { rate: Some(rate), limit: Limit::Meter } = answer.finding else {
+        panic!("{:?}", answer.finding);
+    };
+    assert!((800.0..1_000.0).contains(&rate), "{rate}");
+}
+
+#[test]
+fn limit_that_no_rate_keeps_is_reported() {
+    let answer = search(Target::Servers(1), settings("p99 < 1ms", 1));
+    assert!(matches!(answer.finding, Finding::Nowhere { .. }), "{:?}", answer.finding);
+}
