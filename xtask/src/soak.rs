@@ -20,9 +20,10 @@ const USAGE: &str = "usage: cargo xtask soak [--list] [--shard K/N] [STEP...]";
 /// The name of a step, its description, and its function with the argument of `--shard`.
 type Step = (&'static str, &'static str, fn(Option<&str>) -> Result<()>);
 
-const STEPS: [Step; 4] = [
+const STEPS: [Step; 5] = [
     ("seeds", "all tests with SLOW=1: more seeds, longer loads", |_| seeds()),
     ("bars", "how often confidence intervals cover the true value", |_| bars::main(&[])),
+    ("capacity", "300 searches for a capacity at each target", |_| capacity()),
     ("verdicts", "every run with a known fault", |_| verdicts::main(&[])),
     ("mutants", "changes to the code that no test detects; --shard runs one part in N", mutants),
 ];
@@ -74,6 +75,13 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
 fn seeds() -> Result<()> {
     let tests = ["test", "--locked", "--workspace", "--no-fail-fast", "--profile=ci"];
     run(cargo(&tests).env("SLOW", "1"))
+}
+
+fn capacity() -> Result<()> {
+    let test = ["test", "--locked", "--profile=fast", "-p", "prony-core", "--lib"];
+    let mut bars = cargo(&test);
+    let bars = bars.args(["capacity::tests", "--", "--nocapture", "--test-threads", "1"]);
+    run(bars.env("PRONY_CAPACITY", "300 900000"))
 }
 
 fn mutants(shard: Option<&str>) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The reports of a finished run. Each format is one file here and one golden file in the tests.
 //! All of them show the figures of `prony_core::summary` and compute none.
 
+pub mod capacity;
 mod compare;
 mod csv;
 mod hgrm;

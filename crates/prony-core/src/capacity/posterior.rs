@@ -113,10 +113,12 @@ impl Posterior {
         let (low, high) = (self.edges[0], self.edges[self.edges.len() - 1]);
         let window = self.window();
         let (from, to) = ((window.0 - 0.15).max(low), (window.1 + 0.15).min(high));
-        let edges: Vec<f64> = (0..=FINE).map(|i| from + (to - from) * i as f64 / FINE as f64).collect();
+        let edges: Vec<f64> =
+            (0..=FINE).map(|i| from + (to - from) * i as f64 / FINE as f64).collect();
         let shifts: Vec<f64> = (-DRIFTS..=DRIFTS).map(|i| f64::from(i) * DRIFT_STEP).collect();
         let evidence = |drift: &f64| {
-            let shifted = |(datum, time): (&Datum, &f64)| Datum { rate: datum.rate - drift * time, ..*datum };
+            let shifted =
+                |(datum, time): (&Datum, &f64)| Datum { rate: datum.rate - drift * time, ..*datum };
             let shifted: Vec<Datum> = data.iter().zip(times).map(shifted).collect();
             weigh(&shifted, &edges).evidence
         };
@@ -177,16 +179,6 @@ impl Posterior {
     /// tails do not change.
     pub(super) fn deviation(&self) -> f64 {
         (self.quantile(0.84) - self.quantile(0.16)) / 2.0
-    }
-
-    /// The mean and the standard deviation.
-    pub(super) fn moments(&self) -> (f64, f64) {
-        let total: f64 = self.mass.iter().sum();
-        let cells = self.mass.iter().zip(self.edges.windows(2));
-        let cells = cells.map(|(m, e)| (m / total, f64::midpoint(e[0], e[1])));
-        let mean: f64 = cells.clone().map(|(m, x)| m * x).sum();
-        let variance: f64 = cells.map(|(m, x)| m * (x - mean).powi(2)).sum();
-        (mean, variance.sqrt())
     }
 }
 
@@ -312,7 +304,7 @@ mod tests {
         let mut data = Vec::new();
         let mut found = Posterior::of(&[data.clone()], RANGE, RANGE);
         for i in 0..24 {
-            let apart = found.moments().1 * 0.8;
+            let apart = found.deviation() * 0.8;
             let rate = found.quantile(0.5) + apart * (f64::from(i % 3) - 1.0);
             data.push(datum(rate, if rate < capacity.ln() { 0.0 } else { 50.0 }));
             found = Posterior::of(&[data.clone()], RANGE, RANGE);

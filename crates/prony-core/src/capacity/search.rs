@@ -15,6 +15,8 @@ use crate::units::Span;
 /// The length of a trial that brackets, at least; and in multiples of the longest limit of a time.
 const SHORT: Span = Span::from_secs(1);
 const LIMITS_SHORT: u64 = 20;
+/// No load generator offers a higher rate.
+const RATE_MAX: f64 = 4e6;
 /// The warm-up of a trial, as a share of its measurement.
 const WARMUP: f64 = 0.25;
 /// How much longer the first rate is tried again if it is missed.
@@ -256,8 +258,7 @@ impl Search {
         }
         let from = self.settings.from;
         let rates = |o: &Observed| o.point.trial.rate;
-        let missed: Vec<f64> =
-            self.valid().filter(|o| side(o) == Some(false)).map(rates).collect();
+        let missed: Vec<f64> = self.valid().filter(|o| side(o) == Some(false)).map(rates).collect();
         let least = missed.iter().copied().min_by(f64::total_cmp);
         let below = |rate: &f64| least.is_none_or(|least| *rate < least);
         let held = self.valid().filter(|o| side(o) != Some(false)).map(rates).filter(below);
@@ -282,6 +283,9 @@ impl Search {
                 Some(rate) => rate,
                 None => return self.over(Finding::AtLeast { rate: held, limit }),
             },
+            (Some(held), None, None) if held * 2.0 > RATE_MAX => {
+                return self.over(Finding::AtLeast { rate: Some(held), limit: Limit::Meter });
+            }
             (Some(held), None, None) => held * 2.0,
             (None, None, None) => from,
         };
@@ -294,7 +298,9 @@ impl Search {
         match held {
             // Once more: a processor may have been busy for a moment.
             _ if self.tries == 1 => Some(ceiling),
-            Some(held) => (self.tries <= 5 && ceiling / held > 1.1).then(|| (held * ceiling).sqrt()),
+            Some(held) => {
+                (self.tries <= 5 && ceiling / held > 1.1).then(|| (held * ceiling).sqrt())
+            }
             None => (self.tries <= 3).then_some(ceiling / 2.0),
         }
     }
@@ -537,7 +543,8 @@ impl Search {
             self.recoveries.push(Recovery { overload, probe, seconds });
             return;
         }
-        let patience = RECOVERY.as_secs_f64().max(self.settings.budget.as_secs_f64() * RECOVERY_SHARE);
+        let patience =
+            RECOVERY.as_secs_f64().max(self.settings.budget.as_secs_f64() * RECOVERY_SHARE);
         let waited = waited.as_secs_f64();
         if waited >= patience || self.left() == Span::ZERO {
             let held = self.bracket().0;

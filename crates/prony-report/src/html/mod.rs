@@ -1,6 +1,7 @@
 //! The report as one page for a browser: no scripts, no external resources, light or dark by the
 //! reader's preference, with a table for every plot.
 
+mod capacity;
 mod compare;
 mod figures;
 mod plots;
@@ -12,6 +13,7 @@ use std::fmt::Write as _;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use prony_core::summary::Summary;
 
+use super::capacity::Capacity;
 use super::spectrum::Spectrum;
 use super::{Saved, plot, text, words};
 
@@ -33,6 +35,11 @@ pub(super) fn render(results: &[Saved<'_>]) -> String {
 /// The page of a spectrum.
 pub(super) fn spectrum(s: &Spectrum) -> String {
     page("prony: spectrum of round trips", &spectrum::page(s))
+}
+
+/// The page of a capacity.
+pub(super) fn capacity(report: &Capacity) -> String {
+    page(&format!("prony: capacity of {}", report.target), &capacity::page(report))
 }
 
 /// A page with this title and content.

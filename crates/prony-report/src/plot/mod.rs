@@ -6,6 +6,7 @@
 //! without fonts.
 
 mod axis;
+mod capacity;
 mod chart;
 mod curves;
 mod heat;
@@ -17,6 +18,7 @@ mod svg;
 use maud::Markup;
 use prony_core::summary::Verdict;
 
+pub(super) use capacity::chart as capacity_chart;
 pub(super) use chart::Chart;
 pub(super) use curves::{Distribution, failures, latencies, percentiles, rates};
 pub(super) use heat::heat;
@@ -24,6 +26,7 @@ pub use sizes::{OverSize, over_size};
 pub(super) use spectrum::chart as spectrum_chart;
 pub(super) use svg::style;
 
+use super::capacity::Capacity;
 use super::spectrum::Spectrum;
 use super::{Saved, words};
 
@@ -54,6 +57,17 @@ pub(super) fn spectrum_svg(s: &Spectrum) -> String {
 /// The same as a bitmap.
 pub(super) fn spectrum_png(s: &Spectrum) -> Vec<u8> {
     png::file(&spectrum_chart(s).draw(ALONE))
+}
+
+/// The plot of a capacity as a standalone file.
+pub(super) fn capacity_svg(report: &Capacity) -> String {
+    let chart = capacity_chart(report);
+    svg::file(&chart, &chart.draw(ALONE))
+}
+
+/// The same as a bitmap.
+pub(super) fn capacity_png(report: &Capacity) -> Vec<u8> {
+    png::file(&capacity_chart(report).draw(ALONE))
 }
 
 /// A chart inside a page, in two widths, of which the style sheet shows one. `id` is unique on the

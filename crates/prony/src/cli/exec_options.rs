@@ -1,6 +1,7 @@
 //! Execution options. They do not change what is sent, and so are not part of a plan.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -72,6 +73,9 @@ pub struct ExecArgs {
     /// Service time of the simulated server, as in `prony serve --latency`
     #[arg(long, value_name = "DIST", hide = true, requires = "simulate")]
     pub simulate_latency: Option<Latency>,
+    /// Requests that the simulated server serves at once, as in `prony serve --workers`
+    #[arg(long, value_name = "N", hide = true, requires = "simulate")]
+    pub simulate_workers: Option<NonZeroU32>,
     /// Local addresses to connect from, in turn
     ///
     /// Each address adds its own range of local ports.

@@ -1,5 +1,6 @@
 //! The command line options. [`plan`] turns parsed options into a plan.
 
+pub mod capacity;
 pub mod exec_options;
 pub mod merge;
 pub mod output;
@@ -32,6 +33,7 @@ use prony_core::plan::{HttpVersion, Pick, Secret, Think};
 use prony_core::schedule::{ArrivalsArg, RatePlan};
 use prony_core::units::Span;
 
+use capacity::CapacityArgs;
 pub use exec_options::Driver;
 use exec_options::{ExecArgs, RunArgs, UntilArgs};
 use merge::MergeArgs;
@@ -42,8 +44,8 @@ use serve::ServeArgs;
 use shard::ShardArgs;
 use spectrum::SpectrumArgs;
 use text::{
-    ECHO_END, LONG_END, MERGE_END, REPORT_END, RTT_END, RUN_END, SELFTEST_END, SERVE_END,
-    SHORT_END, SPECTRUM_END,
+    CAPACITY_END, ECHO_END, LONG_END, MERGE_END, REPORT_END, RTT_END, RUN_END, SELFTEST_END,
+    SERVE_END, SHORT_END, SPECTRUM_END,
 };
 use tls::TlsArgs;
 use worker::WorkerArgs;
@@ -109,6 +111,10 @@ pub enum Command {
         after_long_help = LONG_END,
     )]
     Load(Box<LoadArgs>),
+    /// Find the highest rate at which a target keeps its thresholds
+    ///
+    #[command(after_long_help = CAPACITY_END)]
+    Capacity(Box<CapacityArgs>),
     /// Run a plan file
     #[command(after_long_help = RUN_END)]
     Run(Box<RunArgs>),

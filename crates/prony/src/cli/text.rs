@@ -140,6 +140,24 @@ Examples:
       reachable from other hosts
   prony echo unix:/tmp/echo --transport unix-seqpacket";
 
+/// After the options of `prony capacity --help`.
+pub(super) const CAPACITY_END: &str = "\
+Runs open loops (Poisson arrivals unless --arrivals says otherwise) at many rates: first each twice
+the one before, until a threshold is missed, then around the estimate in random order. Reports the
+capacity with its 95 % confidence interval, what stops the target beyond it, and response times by
+rate. The options that set rate and duration of a load are refused. docs/capacity.md describes the
+method.
+
+Examples:
+  prony capacity http://127.0.0.1:8080/ --threshold 'p99 < 50ms'
+  prony capacity http://127.0.0.1:8080/ --threshold 'p99 < 50ms' --threshold 'errors < 0.1%' \
+      --budget 10m --beyond 1.5 -o capacity.html
+      also measures at 1.5 times the capacity, and writes a page with plots
+
+Exit codes: 0 a capacity was found; 97 there is no number (the budget is too short, the trials differ
+too much, the target changed or did not recover); 98 the load generator or the connection limit is
+the limit; 99 a threshold is missed at the lowest rate; 130 interrupted.";
+
 /// After the options of `prony spectrum --help`.
 pub(super) const SPECTRUM_END: &str = "\
 Each length over each transport is measured in a separate run on a new connection. The bands are

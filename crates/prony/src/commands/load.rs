@@ -90,7 +90,8 @@ pub(super) fn carry_out(
     let mut summary = match exec.simulate {
         Some(seed) => {
             let latency = exec.simulate_latency.unwrap_or_default();
-            let server = ServerBehavior { latency, ..ServerBehavior::default() };
+            let workers = exec.simulate_workers;
+            let server = ServerBehavior { latency, workers, ..ServerBehavior::default() };
             let simulate = |plan: &Plan| {
                 let mut provenance = provenance.clone();
                 let threads = exec.threads.unwrap_or(1);

@@ -1,5 +1,6 @@
 //! The commands, and their common parts.
 
+mod capacity;
 mod demo;
 mod echo;
 pub mod embedded;
@@ -50,6 +51,7 @@ fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
     match cli.command {
         None => load::load(&cli.load, typed),
         Some(Command::Load(args)) => load::load(&args, typed),
+        Some(Command::Capacity(args)) => capacity::capacity(&args, typed),
         Some(Command::Run(args)) => plan::run(&args, typed),
         Some(Command::Check { plan }) => plan::check(&plan),
         Some(Command::Report(args)) => report::report(&args),

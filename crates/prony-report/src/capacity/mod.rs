@@ -1,0 +1,120 @@
+//! The report of a capacity: the answer, what stops the target, and the load-latency curve.
+
+mod text;
+
+use prony_core::capacity::{Answer, Finding, Point, Purpose, Stop};
+use serde::Serialize;
+
+use super::{Format, html, layout, plot, units};
+
+/// The schema version of the JSON report.
+const SCHEMA: u32 = 1;
+
+/// A finished search for a capacity.
+#[derive(Clone, Debug, Serialize)]
+pub struct Capacity {
+    /// The schema version.
+    schema: u32,
+    /// prony's version.
+    pub version: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// The target.
+    pub target: String,
+    /// Operating system, kernel, cores; empty in simulation.
+    pub host: String,
+    /// The seed of the order of the rates and of the arrivals.
+    pub seed: u64,
+    /// The arrival process.
+    pub arrivals: String,
+    /// The thresholds, as they were given.
+    pub thresholds: Vec<String>,
+    /// The answer in one sentence.
+    pub sentence: String,
+    /// The command that loads the target with 80 % of its capacity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_at_80_percent: Option<Vec<String>>,
+    /// Facts that the reader must know, as complete sentences.
+    pub notes: Vec<String>,
+    /// What was found, and the trials.
+    #[serde(flatten)]
+    pub answer: Answer,
+}
+
+impl Capacity {
+    /// The report of an answer. The caller fills in the public fields that it knows.
+    pub fn new(answer: Answer, thresholds: Vec<String>) -> Self {
+        let mut report = Self {
+            schema: SCHEMA,
+            version: String::new(),
+            command: Vec::new(),
+            target: String::new(),
+            host: String::new(),
+            seed: 0,
+            arrivals: String::new(),
+            thresholds,
+            sentence: String::new(),
+            run_at_80_percent: None,
+            notes: Vec::new(),
+            answer,
+        };
+        report.sentence = text::sentence(&report);
+        report.notes.extend(text::recoveries(&report.answer));
+        report.notes.extend(text::beyond(&report.answer));
+        report
+    }
+
+    /// The rate of 80 % of the capacity, if there is one, to three digits.
+    pub fn rate_at_80_percent(&self) -> Option<String> {
+        let Finding::Capacity { rate, .. } = self.answer.finding else { return None };
+        let rate = rate * 0.8;
+        let size = 10_f64.powf(rate.log10().floor() - 2.0);
+        let rate = (rate / size).floor() * size;
+        let text = if size < 1.0 { format!("{rate:.3}") } else { format!("{rate:.0}") };
+        Some(if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            text
+        })
+    }
+
+    /// The trials of the curve, by rate.
+    pub fn curve(&self) -> Vec<&Point> {
+        let is_shown = |p: &&Point| p.requests > 0 && p.trial.purpose != Purpose::Probe;
+        let mut points: Vec<&Point> = self.answer.points.iter().filter(is_shown).collect();
+        points.sort_by(|a, b| a.trial.rate.total_cmp(&b.trial.rate));
+        points
+    }
+
+    /// The complete report; `None` if it has no such format.
+    pub fn render(&self, format: Format) -> Option<Vec<u8>> {
+        Some(match format {
+            Format::Text => self.text().into_bytes(),
+            Format::Json => layout::json(self).into_bytes(),
+            Format::Svg => plot::capacity_svg(self).into_bytes(),
+            Format::Png => plot::capacity_png(self),
+            Format::Html => html::capacity(self).into_bytes(),
+            Format::Csv | Format::Hgrm | Format::Hlog | Format::Junit | Format::Markdown => {
+                return None;
+            }
+        })
+    }
+
+    fn text(&self) -> String {
+        text::render(self)
+    }
+}
+
+/// What stops the target, as the end of a sentence.
+fn stops(stop: Stop) -> &'static str {
+    match stop {
+        Stop::Queueing => "requests queue in the target",
+        Stop::Errors => "requests fail",
+        Stop::Network => "the network loses segments",
+        Stop::Threshold => "the figure passes its limit",
+    }
+}
+
+fn per_second(rate: f64) -> String {
+    units::rate(rate)
+}

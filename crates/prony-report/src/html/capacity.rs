@@ -1,0 +1,81 @@
+//! A capacity as an HTML page: the answer, the load-latency curve, and the trials.
+
+use maud::{Markup, html};
+use prony_core::capacity::{Estimate, Finding, Point};
+
+use super::super::capacity::Capacity;
+use super::super::{plot, units};
+use super::{figures, plots, scrolling, typed};
+
+/// The content of `main`.
+pub(super) fn page(report: &Capacity) -> Markup {
+    let is_found = matches!(report.answer.finding, Finding::Capacity { .. });
+    html! {
+        header {
+            p.eyebrow { "prony " (report.version) }
+            h1 { "Capacity of " (report.target) }
+        }
+        @if is_found {
+            p.verdict.good { (report.sentence) }
+        } @else {
+            p.verdict.bad { (report.sentence) }
+        }
+        @if !report.notes.is_empty() { ul { @for note in &report.notes { li { (note) } } } }
+        @if let Some(command) = &report.run_at_80_percent {
+            p { "The command that runs at 80 % of it:" }
+            pre { (typed(command)) }
+        }
+        p.hint {
+            "Thresholds: " (report.thresholds.join("; ")) ". "
+            (report.arrivals) " arrivals, seed " (report.seed) "; " (report.host)
+        }
+        @if !report.command.is_empty() { pre { (typed(&report.command)) } }
+        h2 { "Load and latency" }
+        @if report.curve().iter().any(|p| p.p50.value.is_some()) {
+            (plots::figure(
+                &plot::capacity_chart(report), "capacity",
+                "Both axes are logarithmic. Bars: 95 % confidence intervals of p50 and p99.",
+            ))
+        }
+        h2 { "Trials" }
+        (table(&report.curve()))
+    }
+}
+
+fn table(points: &[&Point]) -> Markup {
+    let time = |e: &Estimate| {
+        let ns = |value: Option<f64>| value.map_or_else(|| "-".into(), units::nanos);
+        html! {
+            td { (ns(e.value)) }
+            td { (ns(e.interval.map(|i| i.lo))) }
+            td { (ns(e.interval.map(|i| i.hi))) }
+        }
+    };
+    let side = |p: &Point| match &p.remark {
+        Some(remark) => remark.clone(),
+        None if p.holds.contains(&Some(false)) => "missed".into(),
+        None if p.holds.iter().all(Option::is_none) => "-".into(),
+        None => "held".into(),
+    };
+    let heads =
+        ["rate", "requests", "p50", "from", "to", "p99", "from", "to", "errors", "goodput", ""];
+    let table = html! {
+        table {
+            (figures::head(heads))
+            tbody {
+                @for p in points {
+                    tr {
+                        th scope="row" { (units::rate(p.trial.rate)) }
+                        td { (units::count(p.requests)) }
+                        (time(&p.p50))
+                        (time(&p.p99))
+                        td { (p.errors.value.map_or_else(|| "-".into(), units::percent)) }
+                        td { (p.goodput.value.map_or_else(|| "-".into(), units::rate)) }
+                        td { (side(p)) }
+                    }
+                }
+            }
+        }
+    };
+    scrolling("trials", &table)
+}

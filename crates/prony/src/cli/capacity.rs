@@ -1,0 +1,139 @@
+//! The options of `prony capacity`.
+
+use clap::Args;
+use prony_core::plan::Think;
+use prony_core::schedule::{Arrivals, ArrivalsArg, RatePlan};
+use prony_core::units::Span;
+use prony_report::Format;
+use prony_run::error::Error;
+
+use super::{LoadArgs, values};
+
+const SEARCH: &str = "Search";
+/// The highest rate to start from, per second.
+const FROM_MAX: f64 = 1e7;
+
+/// The options of `prony capacity`.
+#[derive(Clone, Debug, Args)]
+pub struct CapacityArgs {
+    /// Maximum time of the search, with all its trials
+    #[arg(
+        long, value_name = "T", help_heading = SEARCH, default_value = "5m",
+        value_parser = values::positive_span,
+    )]
+    pub budget: Span,
+    /// Stop when the 95 % confidence interval lies within this share of the capacity
+    #[arg(
+        long, value_name = "SHARE", help_heading = SEARCH, default_value = "2%",
+        value_parser = share,
+    )]
+    pub accuracy: f64,
+    /// Rate of the first trial, per second
+    #[arg(
+        long, value_name = "RATE", help_heading = SEARCH, default_value = "10",
+        value_parser = rate,
+    )]
+    pub from: f64,
+    /// Also measure at this multiple of the capacity, such as 1.5 [default: none]
+    ///
+    /// Shows whether a target that is overloaded degrades, or collapses.
+    #[arg(long, value_name = "FACTOR", help_heading = SEARCH, value_parser = factor)]
+    pub beyond: Option<f64>,
+
+    /// The options of a load.
+    #[command(flatten)]
+    pub load: LoadArgs,
+}
+
+impl CapacityArgs {
+    /// The options of the trials; refuses those that a search sets itself.
+    ///
+    /// # Errors
+    /// One sentence that names the option.
+    pub fn of_trials(&self) -> Result<LoadArgs, Error> {
+        let load = &self.load;
+        let of_search = "the search sets the rates and lengths of its trials";
+        let closed = "a search by rate runs open loops, which do not wait for replies";
+        let split = "a search runs on one host";
+        let whole = "a search has its own progress and its own report";
+        let own = load.arrivals.as_ref().is_some_and(|a| {
+            !matches!(a, ArrivalsArg::Process(Arrivals::Fixed | Arrivals::Poisson))
+        });
+        let refused = [
+            ("--rate", load.rate.is_some(), of_search),
+            ("--duration", load.duration.is_some(), of_search),
+            ("--requests", load.requests.is_some(), of_search),
+            ("--sessions", load.sessions.is_some(), of_search),
+            ("--warmup", load.warmup > Span::ZERO, of_search),
+            ("--until", !load.until.until.is_empty(), of_search),
+            ("--arrivals", own, "the search sets the rates; use poisson or fixed"),
+            ("--think", load.think.is_some_and(|t| t != Think::None), closed),
+            ("--shard", load.shard.shard.is_some(), split),
+            ("--hosts", load.shard.hosts.is_some(), split),
+            ("--start-at", load.shard.start_at.is_some(), split),
+            ("--explain", load.explain, whole),
+            ("--tui", load.output.tui, whole),
+            ("--histogram", load.output.to.histogram, whole),
+        ];
+        if let Some((option, _, why)) = refused.into_iter().find(|(_, given, _)| *given) {
+            return Err(Error::Conflict(option, "prony capacity", why));
+        }
+        let mut load = load.clone();
+        load.rate = Some(RatePlan::constant(self.from));
+        load.arrivals = load.arrivals.or(Some(ArrivalsArg::Process(Arrivals::Poisson)));
+        Ok(load)
+    }
+
+    /// Format of the report on standard output.
+    ///
+    /// # Errors
+    /// A capacity has no such format.
+    pub fn stdout_format(&self) -> Result<Format, Error> {
+        let format = self.load.output.to.stdout_format();
+        match format {
+            Format::Text | Format::Json | Format::Html | Format::Svg => Ok(format),
+            _ => Err(Error::Argument(
+                "--format: a capacity can be printed as text, json, html or svg".into(),
+            )),
+        }
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let number = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|p| p / 100.0),
+        None => text.parse(),
+    };
+    let share = number.ok().filter(|s| (0.001..=0.5).contains(s));
+    share.ok_or_else(|| "must be between 0.1% and 50%, such as 2%".into())
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse::<f64>().ok().filter(|f| (1.0..=10.0).contains(f) && *f > 1.0);
+    factor.ok_or_else(|| "must be above 1 and at most 10, such as 1.5".into())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let plan = values::rate_plan(text)?;
+    let rate = plan.initial();
+    if plan.changes() || plan.length().is_some() || !(0.1..=FROM_MAX).contains(&rate) {
+        return Err("must be one rate of 0.1/s to 10m/s, such as 100".into());
+    }
+    Ok(rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_shares_rates_and_factors() {
+        assert_eq!(share("2%"), Ok(0.02));
+        assert_eq!(share("0.05"), Ok(0.05));
+        assert!(share("0%").is_err() && share("60%").is_err() && share("x").is_err());
+        assert_eq!(factor("1.5"), Ok(1.5));
+        assert!(factor("1").is_err() && factor("11").is_err());
+        assert_eq!(rate("2k"), Ok(2_000.0));
+        assert!(rate("1k..2k@3s").is_err() && rate("0.01").is_err());
+    }
+}

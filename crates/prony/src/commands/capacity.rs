@@ -1,0 +1,214 @@
+//! `prony capacity`: the highest rate at which a target keeps its thresholds.
+
+use std::time::Instant;
+
+use prony_core::capacity::{Finding, Purpose, Search, Settings, Trial};
+use prony_core::plan::Plan;
+use prony_core::schedule::{Arrivals, ArrivalsArg};
+use prony_core::serve::ServerBehavior;
+use prony_core::summary::Summary;
+use prony_core::units::Span;
+use prony_io::Options;
+use prony_report::capacity::Capacity;
+use prony_report::{Format, text, units};
+use prony_run::builder::Planned;
+use prony_run::capacity::{check_thresholds, search};
+use prony_run::error::Error;
+use prony_run::exit::Exit;
+use prony_run::interrupt::{Ending, stoppable};
+use prony_run::output::{self, Outputs};
+use prony_run::run::{self, Provenance};
+
+use crate::cli::LoadArgs;
+use crate::cli::capacity::CapacityArgs;
+use crate::cli::plan;
+use crate::cli::shown::command_line;
+use crate::exec_options::{environment_of, options};
+use crate::progress::Steps;
+
+/// Searches for the capacity, and reports it.
+pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, Error> {
+    let load = &args.of_trials()?;
+    let format = args.stdout_format()?;
+    let thresholds = &load.until.threshold;
+    check_thresholds(thresholds)?;
+    let around = environment_of(&load.exec, load.unix_socket.is_some(), &load.shard);
+    let Planned { mut plan, notes, cap } = plan::plan(load, &around)?;
+    plan.thresholds.clone_from(thresholds);
+    let plan = run::with_names(plan);
+    run::check_thresholds(&plan)?;
+    if load.exec.simulate.is_some() && plan.endpoints.iter().any(|e| e.tls_name().is_some()) {
+        let why = "simulated servers do not support TLS; use http://";
+        return Err(Error::Conflict("--simulate", "an https:// URL", why));
+    }
+    let outputs = Outputs::prepare(&load.output.to.output)?;
+    outputs.only(&[Format::Html, Format::Svg, Format::Png, Format::Json])?;
+    let settings = Settings {
+        thresholds: thresholds.clone(),
+        from: args.from,
+        budget: args.budget,
+        precision: args.accuracy,
+        beyond: args.beyond,
+        seed: plan.seed,
+    };
+    let mut found = run_trials(&plan, load, settings)?;
+    found.version = env!("CARGO_PKG_VERSION").into();
+    found.target = text::target_of(&plan);
+    found.seed = plan.seed;
+    found.arrivals = arrivals(load).into();
+    found.command = command_line(&typed);
+    found.run_at_80_percent =
+        found.rate_at_80_percent().map(|rate| at_rate(&found.command, &rate, load));
+    found.notes.extend(notes);
+    found.notes.extend(
+        cap.filter(|_| is_limited(&found))
+            .map(|why| format!("The number of connections is limited: {why}.")),
+    );
+    let written = outputs.write_with(|format| found.render(format).unwrap_or_default());
+    if let Some(bytes) = found.render(format) {
+        output::to_stdout(&bytes)?;
+    }
+    written?;
+    Ok(exit(&found, load))
+}
+
+/// Carries out the trials, with progress.
+fn run_trials(plan: &Plan, load: &LoadArgs, settings: Settings) -> Result<Capacity, Error> {
+    let steps = Steps::new(load.output.quiet || load.output.no_progress);
+    let thresholds = settings.thresholds.iter().map(ToString::to_string).collect();
+    let mut host = String::new();
+    let mut show = |search: &Search, trial: &Trial| steps.show(&progress(search, trial));
+    let answer = match load.exec.simulate {
+        Some(seed) => {
+            let latency = load.exec.simulate_latency.unwrap_or_default();
+            let workers = load.exec.simulate_workers;
+            let server = ServerBehavior { latency, workers, ..ServerBehavior::default() };
+            let threads = load.exec.threads.unwrap_or(1);
+            let mut run = |trial: &Plan| {
+                let seed = seed.wrapping_add(trial.seed);
+                let summary =
+                    run::simulate(trial, threads, seed, &server, &[], Provenance::default());
+                let took = trial.warmup + trial.stop.duration.unwrap_or_default();
+                Ok((summary, took))
+            };
+            search(plan, settings, &mut run, &mut show)
+        }
+        None => {
+            let keep_service = run::needs_service(&[], plan);
+            let options = Options { keep_service, ..options(&load.exec) };
+            run::check(plan, &options)?;
+            let control = stoppable()?;
+            let mut ending = Ending::default();
+            let mut run = |trial: &Plan| {
+                let start = Instant::now();
+                let mut watch = |live: &_| {
+                    if !load.output.quiet {
+                        ending.say(&control, live);
+                    }
+                };
+                let summary =
+                    run::run(trial, &options, &control, &mut watch, Provenance::default())?;
+                host.clone_from(&summary.run.host);
+                Ok::<(Summary, Span), Error>((summary, Span(start.elapsed().as_nanos() as u64)))
+            };
+            search(plan, settings, &mut run, &mut show)
+        }
+    };
+    steps.finish();
+    let mut found = Capacity::new(answer?, thresholds);
+    found.host = host;
+    Ok(found)
+}
+
+/// One line: what is tried now, what is known, and the time that is left.
+fn progress(search: &Search, trial: &Trial) -> String {
+    let what = match trial.purpose {
+        Purpose::Bracket | Purpose::Estimate => "trying",
+        Purpose::Probe => "waiting for the target to recover, probing",
+        Purpose::Beyond => "measuring beyond the capacity,",
+    };
+    let estimate = search.estimate().and_then(|e| e.interval);
+    let known = match (estimate, search.bracket()) {
+        (Some(i), _) => {
+            format!("; capacity {} to {}", units::rate(i.lo), units::rate(i.hi))
+        }
+        (None, (Some(held), Some(missed))) => {
+            format!("; between {} and {}", units::rate(held), units::rate(missed))
+        }
+        (None, (Some(held), None)) => format!("; at least {}", units::rate(held)),
+        (None, (None, _)) => String::new(),
+    };
+    let left = search.left().as_secs_f64();
+    format!("{what} {}{known}; at most {left:.0} s left", units::rate(trial.rate))
+}
+
+/// The command line of a load at that rate, from that of the search.
+fn at_rate(words: &[String], rate: &str, load: &LoadArgs) -> Vec<String> {
+    const WITH_VALUE: [&str; 4] = ["--budget", "--accuracy", "--from", "--beyond"];
+    let mut out = Vec::new();
+    let mut rest = words.iter();
+    let mut is_command = true;
+    while let Some(word) = rest.next() {
+        if is_command && word == "capacity" {
+            is_command = false;
+        } else if WITH_VALUE.contains(&word.as_str()) {
+            rest.next();
+        } else if !WITH_VALUE.iter().any(|option| word.starts_with(&format!("{option}="))) {
+            out.push(word.clone());
+        }
+    }
+    out.extend(["--rate".into(), rate.into()]);
+    // The search has its own default.
+    if !words.iter().any(|w| w.starts_with("--arrivals")) && load.arrivals.is_some() {
+        out.extend(["--arrivals".into(), "poisson".into()]);
+    }
+    out
+}
+
+fn arrivals(load: &LoadArgs) -> &'static str {
+    match load.arrivals {
+        Some(ArrivalsArg::Process(Arrivals::Fixed)) => "fixed",
+        _ => "Poisson",
+    }
+}
+
+fn is_limited(found: &Capacity) -> bool {
+    matches!(found.answer.finding, Finding::AtLeast { .. })
+}
+
+fn exit(found: &Capacity, load: &LoadArgs) -> Exit {
+    match found.answer.finding {
+        Finding::Capacity { .. } => Exit::Done,
+        Finding::AtLeast { .. } if load.exec.accept_invalid => Exit::Done,
+        Finding::AtLeast { .. } => Exit::NotValid,
+        Finding::Nowhere { .. } => Exit::Missed,
+        Finding::Interrupted { .. } => Exit::Interrupted,
+        Finding::Changed { .. } | Finding::NotRecovered { .. } | Finding::Undecided { .. } => {
+            Exit::Undecided
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn command_at_80_percent_is_a_load() {
+        let words = "prony capacity http://h/ --threshold p99<3ms --budget 9m --beyond=1.5 -c 9";
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let Some(Command::Capacity(args)) = Cli::try_parse_from(&words).unwrap().command else {
+            panic!("another command");
+        };
+        let load = args.of_trials().unwrap();
+        let command = at_rate(&words, "80", &load);
+        assert_eq!(
+            command.join(" "),
+            "prony http://h/ --threshold p99<3ms -c 9 --rate 80 --arrivals poisson"
+        );
+        assert!(Cli::try_parse_from(&command).unwrap().command.is_none());
+    }
+}
