@@ -24,7 +24,7 @@ pub fn search(
     let thresholds = settings.thresholds.clone();
     let mut search = Search::new(settings);
     loop {
-        let trial = match search.next() {
+        let trial = match search.step() {
             Step::Done(answer) => return Ok(*answer),
             Step::Run(trial) => trial,
         };

@@ -1,5 +1,5 @@
 //! The search for a capacity: the highest arrival rate at which all thresholds hold. A state
-//! machine without a clock. [`Search::next`] says which trial to run, [`Search::feed`] takes what
+//! machine without a clock. [`Search::step`] says which trial to run, [`Search::feed`] takes what
 //! the trial has shown. `docs/capacity.md` describes the method, with its sources.
 
 mod observe;

@@ -149,7 +149,7 @@ impl Search {
     }
 
     /// What to do next. The same until [`Search::feed`] is called, except for random rates.
-    pub fn next(&mut self) -> Step {
+    pub fn step(&mut self) -> Step {
         if let Phase::Over(finding) = &self.phase {
             return Step::Done(Box::new(self.answer(finding.clone())));
         }
@@ -428,7 +428,7 @@ impl Search {
         let finding = Finding::Capacity { rate, interval, threshold, stop };
         if self.settings.beyond.is_some() {
             self.phase = Phase::Beyond(finding);
-            return self.next();
+            return self.step();
         }
         self.over(finding)
     }

@@ -178,7 +178,7 @@ fn search(target: Target, settings: Settings) -> Answer {
     let mut world = World { target, seed: settings.seed, clock: 0.0, broken: false };
     let mut search = Search::new(settings);
     loop {
-        match search.next() {
+        match search.step() {
             Step::Done(answer) => return *answer,
             Step::Run(trial) => {
                 let mut requests = world.run(trial);
@@ -417,7 +417,7 @@ fn limit_of_the_meter_is_no_capacity() {
     let mut world = World { target: Target::Servers(4), seed: 1, clock: 0.0, broken: false };
     let mut search = Search::new(settings("p99 < 46.05ms", 1));
     let answer = loop {
-        match search.next() {
+        match search.step() {
             Step::Done(answer) => break answer,
             Step::Run(trial) => {
                 let mut seen = observed(&mut world.run(trial), trial, &threshold);

@@ -93,8 +93,8 @@ fn not_recovered(
     });
     let after = after.map_or_else(|| "no replies".into(), |ns| format!("p50 {}", units::nanos(ns)));
     format!(
-        "The target did not recover from {} (a metastable failure): {waited:.0} s later it had {after} \
-         at {}, and p50 {} before.{held}",
+        "The target did not recover from {} (a metastable failure): {waited:.0} s later it had \
+         {after} at {}, and p50 {} before.{held}",
         per_second(overload),
         per_second(probe),
         units::nanos(before),
@@ -121,8 +121,8 @@ pub(super) fn beyond(answer: &Answer) -> Option<String> {
     let share = goodput / rate;
     let how = if share < 0.8 { "it collapses" } else { "it degrades" };
     Some(format!(
-        "At {:.2} times the capacity ({}), {} of the capacity is left as goodput, with a p99 of {}: \
-         {how}.",
+        "At {:.2} times the capacity ({}), {} of the capacity is left as goodput, with a p99 of \
+         {}: {how}.",
         point.trial.rate / rate,
         per_second(point.trial.rate),
         units::percent(share),

@@ -60,7 +60,8 @@ fn calls(line: &str) -> Vec<Vec<String>> {
 }
 
 /// These commands read options in order, so that an unknown option at the end is refused last.
-const NO_EXPLAIN: [&str; 10] = [
+const NO_EXPLAIN: [&str; 11] = [
+    "capacity",
     "serve",
     "echo",
     "rtt",

@@ -4,6 +4,7 @@ mod ab;
 mod addresses;
 mod arrivals;
 mod beside;
+mod capacity;
 #[path = "../shared/closer.rs"]
 mod closer;
 mod closers;

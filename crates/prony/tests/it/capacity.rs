@@ -1,0 +1,143 @@
+//! `prony capacity` as users run it.
+
+use serde_json::Value;
+
+use crate::rig::{Serve, once_of_three, prony};
+
+/// A simulated queue with one server, whose p99 is at 46.05 ms at 900 requests per second.
+const QUEUE: [&str; 10] = [
+    "capacity",
+    "--simulate",
+    "7",
+    "--simulate-latency",
+    "exp:1ms",
+    "--simulate-workers",
+    "1",
+    "--threshold",
+    "p99 < 46.05ms",
+    "--quiet",
+];
+
+#[test]
+fn capacity_of_a_simulated_queue_is_in_every_format() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let [html, svg, png, json] = ["c.html", "c.svg", "c.png", "c.json"].map(file);
+    let files = ["-o", &html, "-o", &svg, "-o", &png, "-o", &json];
+    let rest = ["--budget", "2m", "--from", "100", "http://example.test/"];
+    let ended = prony(&[&QUEUE[..], &files, &rest].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let read = |path: &str| std::fs::read(path).expect("a file");
+    let report: Value = serde_json::from_slice(&read(&json)).expect("JSON");
+    let finding = &report["finding"];
+    assert_eq!((&finding["kind"], &finding["stop"]), (&"capacity".into(), &"queueing".into()));
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let (lo, hi) = (number(&finding["interval"]["lo"]), number(&finding["interval"]["hi"]));
+    assert!(lo < 900.0 && 900.0 < hi && lo > 600.0 && hi < 1_000.0, "{finding}");
+    assert!(ended.stdout.contains("The capacity is"), "{ended:?}");
+    assert!(ended.stdout.contains("requests queue in the target"), "{ended:?}");
+    // The command at 80 % is a load that works.
+    let words = report["run_at_80_percent"].as_array().expect("words");
+    let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+    let files = words.iter().position(|w| *w == "-o").expect("the files");
+    let without = [&words[1..files], &["-d", "2s", "http://example.test/"]].concat();
+    let rate = words.iter().position(|w| *w == "--rate").expect("the rate");
+    let load = prony(&[&without[..], &words[rate..]].concat());
+    assert_eq!(load.code, 0, "{load:?}");
+    let points = report["points"].as_array().expect("points");
+    assert!(
+        points.len() > 15 && points.iter().all(|p| p["p50"]["value"].is_number()),
+        "{points:?}"
+    );
+    let html = String::from_utf8_lossy(&read(&html)).into_owned();
+    assert!(html.contains("The capacity is") && html.contains("<svg"), "{html}");
+    assert!(String::from_utf8_lossy(&read(&svg)).contains("p99"));
+    assert!(read(&png).starts_with(b"\x89PNG"));
+    documented(&report);
+}
+
+/// Every key stands in the documentation.
+fn documented(report: &Value) {
+    let page = include_str!("../../../../docs/capacity.md");
+    let (_, keys) = page.split_once("## JSON").expect("its section");
+    let named = |name: &str| {
+        let found =
+            keys.contains(&format!("`{name}`")) || keys.contains(&format!("`finding.{name}`"));
+        assert!(found, "{name}");
+    };
+    for of in [report, &report["finding"], &report["points"][0]] {
+        of.as_object().expect("an object").keys().for_each(|name| named(name));
+    }
+}
+
+#[test]
+fn a_target_without_a_queue_has_no_ceiling() {
+    let words = ["capacity", "--simulate", "7", "--simulate-latency", "1ms", "--quiet"];
+    let rest = ["--threshold", "p99 < 5ms", "-c", "50", "--from", "1000", "http://example.test/"];
+    let ended = prony(&[&words[..], &rest].concat());
+    assert_eq!(ended.code, 98, "{ended:?}");
+    // 50 connections carry 50 requests in 1.1 ms.
+    assert!(ended.stdout.contains("is at least"), "{ended:?}");
+    assert!(ended.stdout.contains("the connection limit (-c) is the limit"), "{ended:?}");
+}
+
+#[test]
+fn options_that_a_search_sets_itself_are_refused() {
+    let refused = |words: &[&str]| {
+        let ended = prony(&[&["capacity", "http://127.0.0.1:1/"], words].concat());
+        assert_eq!(ended.code, 2, "{ended:?}");
+        ended.stderr
+    };
+    let p99 = ["--threshold", "p99 < 5ms"];
+    assert!(refused(&[]).contains("needs --threshold"));
+    for option in [["--rate", "5"], ["-d", "5s"], ["-n", "9"], ["--think", "1s"], ["--hosts", "2"]]
+    {
+        assert!(refused(&[&p99[..], &option].concat()).contains("prony capacity"), "{option:?}");
+    }
+    for threshold in ["rate > 100/s", "send-lag.p99 < 1ms", "max < 1s", "errors < 10", "p99 > 1s"] {
+        let why = refused(&["--threshold", threshold]);
+        assert!(why.contains(&format!("threshold '{threshold}': ")), "{why}");
+    }
+}
+
+/// The rate at which 1 % of the requests to this queue take longer, all service times alike.
+fn truth(workers: usize, service: f64, limit: f64) -> f64 {
+    let (mut low, mut high) = (1.0, workers as f64 / service);
+    for _ in 0..14 {
+        let rate = f64::midpoint(low, high);
+        let (mut free, mut now, mut longer) = (vec![0.0_f64; workers], 0.0, 0_u32);
+        let mut state = 1_u64;
+        let n = 200_000;
+        for i in 0..n {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let unit = (state >> 11) as f64 / (1_u64 << 53) as f64;
+            now -= (1.0 - unit).ln() / rate;
+            // Equal service times: the servers become free in turn.
+            let start = free[i % workers].max(now);
+            free[i % workers] = start + service;
+            longer += u32::from(start + service - now > limit);
+        }
+        if f64::from(longer) > n as f64 * 0.01 { high = rate } else { low = rate }
+    }
+    low
+}
+
+#[test]
+fn capacity_of_a_real_queue_is_within_five_percent() {
+    let server = Serve::start(&["--latency", "10ms", "--workers", "10"]);
+    let (url, truth) = (server.url("/"), truth(10, 0.010, 0.025));
+    let words =
+        ["capacity", &url, "--threshold", "p99 < 25ms", "--from", "250", "--json", "--quiet"];
+    let rest = ["--budget", "20s", "-t", "1"];
+    once_of_three(|| {
+        let ended = prony(&[&words[..], &rest].concat());
+        let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        let rate = report["finding"]["rate"].as_f64().expect("a rate");
+        match ended.code {
+            0 => assert!((rate / truth - 1.0).abs() < 0.05, "{rate} for {truth}"),
+            // Beside other work, the load generator can be the limit: then it says no more.
+            98 => assert!(rate < truth * 1.05, "at least {rate}, for {truth}"),
+            _ => panic!("{ended:?}"),
+        }
+    });
+}
