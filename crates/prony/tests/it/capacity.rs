@@ -40,7 +40,8 @@ fn capacity_of_a_simulated_queue_is_in_every_format() {
     let words = report["run_at_80_percent"].as_array().expect("words");
     let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
     let files = words.iter().position(|w| *w == "-o").expect("the files");
-    let without = [&words[1..files], &["-d", "2s", "http://example.test/"]].concat();
+    let without =
+        [&words[1..files], &["-d", "2s", "--undecided", "pass", "http://example.test/"]].concat();
     let rate = words.iter().position(|w| *w == "--rate").expect("the rate");
     let load = prony(&[&without[..], &words[rate..]].concat());
     assert_eq!(load.code, 0, "{load:?}");
