@@ -182,7 +182,7 @@ impl Posterior {
     }
 }
 
-/// Whether a threshold has come near its limit: one that holds everywhere by far says nothing of
+/// Whether a threshold was ever near its limit: one that holds everywhere by far says nothing of
 /// where it would be missed.
 fn is_active(data: &[Datum]) -> bool {
     data.iter().any(|datum| datum.excess > EXCESS_MIN)

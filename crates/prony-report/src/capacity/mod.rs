@@ -5,7 +5,7 @@ mod text;
 use prony_core::capacity::{Answer, Finding, Point, Purpose, Stop};
 use serde::Serialize;
 
-use super::{Format, html, layout, plot, units};
+use super::units;
 
 /// The schema version of the JSON report.
 const SCHEMA: u32 = 1;
@@ -86,21 +86,7 @@ impl Capacity {
         points
     }
 
-    /// The complete report; `None` if it has no such format.
-    pub fn render(&self, format: Format) -> Option<Vec<u8>> {
-        Some(match format {
-            Format::Text => self.text().into_bytes(),
-            Format::Json => layout::json(self).into_bytes(),
-            Format::Svg => plot::capacity_svg(self).into_bytes(),
-            Format::Png => plot::capacity_png(self),
-            Format::Html => html::capacity(self).into_bytes(),
-            Format::Csv | Format::Hgrm | Format::Hlog | Format::Junit | Format::Markdown => {
-                return None;
-            }
-        })
-    }
-
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         text::render(self)
     }
 }
