@@ -318,10 +318,20 @@ class LoadOptions(TypedDict, total=False):
     PNG are a plot of latency by percentile; XML is a JUnit report of the verdict and the
     thresholds; Markdown is a summary for a pull request."""
 
+    github: bool
+    """Print annotations for GitHub Actions, and add a summary to the job
+
+    Prints workflow commands after the report (to standard error if --json or --format is
+    given): an error for each missed threshold, and for a run that is not valid. Appends the
+    Markdown report to the file that the variable GITHUB_STEP_SUMMARY names."""
+
     show_secrets: bool
     """Show passwords, header values, bodies and query values in reports
 
     Without it, reports show (hidden) instead. SECURITY.md lists what is hidden."""
+
+    label: str
+    """Save this label, such as a commit, in the JSON report; `prony report --trend` shows it"""
 
 
 class RunOptions(TypedDict, total=False):
@@ -449,10 +459,20 @@ class RunOptions(TypedDict, total=False):
     PNG are a plot of latency by percentile; XML is a JUnit report of the verdict and the
     thresholds; Markdown is a summary for a pull request."""
 
+    github: bool
+    """Print annotations for GitHub Actions, and add a summary to the job
+
+    Prints workflow commands after the report (to standard error if --json or --format is
+    given): an error for each missed threshold, and for a run that is not valid. Appends the
+    Markdown report to the file that the variable GITHUB_STEP_SUMMARY names."""
+
     show_secrets: bool
     """Show passwords, header values, bodies and query values in reports
 
     Without it, reports show (hidden) instead. SECURITY.md lists what is hidden."""
+
+    label: str
+    """Save this label, such as a commit, in the JSON report; `prony report --trend` shows it"""
 
 
 class RttOptions(TypedDict, total=False):
@@ -661,10 +681,20 @@ class RttOptions(TypedDict, total=False):
     PNG are a plot of latency by percentile; XML is a JUnit report of the verdict and the
     thresholds; Markdown is a summary for a pull request."""
 
+    github: bool
+    """Print annotations for GitHub Actions, and add a summary to the job
+
+    Prints workflow commands after the report (to standard error if --json or --format is
+    given): an error for each missed threshold, and for a run that is not valid. Appends the
+    Markdown report to the file that the variable GITHUB_STEP_SUMMARY names."""
+
     show_secrets: bool
     """Show passwords, header values, bodies and query values in reports
 
     Without it, reports show (hidden) instead. SECURITY.md lists what is hidden."""
+
+    label: str
+    """Save this label, such as a commit, in the JSON report; `prony report --trend` shows it"""
 
 
 class ServeOptions(TypedDict, total=False):

@@ -6,6 +6,7 @@
 //! the mutants that the fast ones miss.
 
 use std::collections::BTreeSet;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -20,14 +21,19 @@ const USAGE: &str = "usage: cargo xtask soak [--list] [--shard K/N] [STEP...]";
 /// The name of a step, its description, and its function with the argument of `--shard`.
 type Step = (&'static str, &'static str, fn(Option<&str>) -> Result<()>);
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     ("seeds", "all tests with SLOW=1: more seeds, longer loads", |_| seeds()),
     ("bars", "how often confidence intervals cover the true value", |_| bars::main(&[])),
     ("capacity", "300 searches for a capacity at each target", |_| capacity()),
+    ("comparisons", "false alarms and power of comparisons: PRONY_COMPARISONS per row", |_| {
+        comparisons()
+    }),
     ("verdicts", "every run with a known fault", |_| verdicts::main(&[])),
     ("mutants", "changes to the code that no test detects; --shard runs one part in N", mutants),
 ];
 
+/// Comparisons of equal servers per row.
+const COMPARISONS: &str = "1000";
 /// The version of cargo-mutants.
 const CARGO_MUTANTS: &str = "27.1.0";
 /// The modules to mutate: those that compute the figures, and the schedule.
@@ -82,6 +88,14 @@ fn capacity() -> Result<()> {
     let mut bars = cargo(&test);
     let bars = bars.args(["capacity::tests", "--", "--nocapture", "--test-threads", "1"]);
     run(bars.env("PRONY_CAPACITY", "300 900000"))
+}
+
+/// The tables of docs/compare.md.
+fn comparisons() -> Result<()> {
+    let test = ["test", "--locked", "--quiet", "--profile=fast", "-p", "prony-sim", "--test", "it"];
+    let number = env::var("PRONY_COMPARISONS").unwrap_or_else(|_| COMPARISONS.to_owned());
+    let mut study = cargo(&test);
+    run(study.args(["comparisons::study", "--", "--nocapture"]).env("PRONY_COMPARISONS", number))
 }
 
 fn mutants(shard: Option<&str>) -> Result<()> {

@@ -11,6 +11,7 @@
 
 pub mod capacity;
 mod check;
+pub mod comparison;
 pub mod echo;
 pub mod engine;
 pub mod fault;

@@ -3,7 +3,10 @@
 
 pub mod capacity;
 mod compare;
+pub mod comparison;
 mod csv;
+mod decisions;
+pub mod github;
 mod hgrm;
 mod hlog;
 mod hosts;
@@ -18,6 +21,7 @@ pub mod redact;
 pub mod spectrum;
 mod sweep;
 pub mod text;
+pub mod trend;
 pub mod units;
 pub mod words;
 

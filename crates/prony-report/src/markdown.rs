@@ -59,13 +59,13 @@ pub(super) fn render(summary: &Summary) -> String {
 }
 
 /// A text as code in a cell of a table.
-fn code(text: &str) -> String {
+pub(super) fn code(text: &str) -> String {
     let text = text.replace(['`', '\n', '\r'], "'").replace('|', "\\|");
     format!("`{text}`")
 }
 
 /// Escape a text for Markdown.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -115,6 +115,9 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// A server that prony starts did not start, or ended, with its complete message.
+    #[error("{0}")]
+    Server(String),
     /// Another error of the system, with its complete message.
     #[error("{0}")]
     Machine(String),
@@ -153,6 +156,7 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Report { .. } | Self::Stdout(_) | Self::Written { .. } => Exit::Output,
+            Self::Server(_) => Exit::NoAnswer,
             _ => Exit::Usage,
         }
     }

@@ -20,13 +20,15 @@ pub enum Exit {
     NotValid = 98,
     /// The run is valid, and a threshold is missed.
     Missed = 99,
+    /// A comparison cannot tell whether a change is accepted.
+    CannotTell = 125,
     /// The user stopped the run early.
     Interrupted = 130,
 }
 
 impl Exit {
     /// All exit codes, in ascending order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Done,
         Self::NoAnswer,
         Self::Usage,
@@ -34,6 +36,7 @@ impl Exit {
         Self::Undecided,
         Self::NotValid,
         Self::Missed,
+        Self::CannotTell,
         Self::Interrupted,
     ];
 
@@ -53,7 +56,8 @@ impl Exit {
                 "the run is invalid; the verdict gives the reasons (with --accept-invalid: 0)"
             }
             Self::Undecided => "a threshold is undecided (with --undecided pass: 0)",
-            Self::Missed => "a threshold is missed",
+            Self::Missed => "a threshold is missed, or a change is not accepted (--fail-if)",
+            Self::CannotTell => "a comparison cannot tell whether a change is accepted",
             Self::Interrupted => "interrupted; the report covers the time until then",
         }
     }

@@ -12,6 +12,7 @@ use prony_report::units;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::output;
+use crate::target_process;
 
 /// The maximum time to wait for replies after SIGTERM or SIGHUP. Their senders usually kill the
 /// process soon (`docker stop` after 10 s).
@@ -56,6 +57,7 @@ pub fn catch(
             if let Some(restore) = RESTORE.get() {
                 restore();
             }
+            target_process::kill_all();
             output::abandon();
             process::exit(code.into());
         }

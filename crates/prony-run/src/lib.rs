@@ -5,6 +5,7 @@
 pub mod abort;
 pub mod builder;
 pub mod capacity;
+pub mod compare;
 pub mod environment;
 pub mod error;
 pub mod exit;
@@ -18,5 +19,6 @@ pub mod output;
 pub mod plan_file;
 pub mod progress;
 pub mod run;
+pub mod target_process;
 pub mod tls;
 pub mod values;

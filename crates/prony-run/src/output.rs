@@ -54,14 +54,14 @@ impl Outputs {
             .map_or(Ok(()), |f| Err(Error::OneOnly(format!("--output {}", f.name.display()), runs)))
     }
 
-    /// Refuses all other formats.
-    pub fn only(&self, formats: &[Format]) -> Result<(), Error> {
+    /// Refuses all other formats; `why` says which there are.
+    pub fn only(&self, formats: &[Format], why: &str) -> Result<(), Error> {
         match self.files.iter().find(|f| !formats.contains(&f.format)) {
             None => Ok(()),
             Some(f) => Err(Error::Value {
                 what: "--output",
                 value: f.name.display().to_string(),
-                why: "a spectrum can be written as .html, .svg, .png, .json or .csv".into(),
+                why: why.into(),
             }),
         }
     }

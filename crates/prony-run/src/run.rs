@@ -104,6 +104,7 @@ fn summary(
     let info = RunInfo {
         version: env!("CARGO_PKG_VERSION").into(),
         command,
+        label: None,
         started_unix: started,
         driver: outcome.driver.into(),
         local_target: here::target(&outcome.plan, &outcome.addresses),

@@ -36,6 +36,8 @@ pub enum Stream {
     Rows = 8,
     /// Pauses within sessions.
     Pause = 9,
+    /// The order and the seeds of the blocks of a comparison.
+    Blocks = 10,
 }
 
 /// 64 random bits that depend only on the arguments.

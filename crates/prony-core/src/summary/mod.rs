@@ -46,6 +46,9 @@ pub struct RunInfo {
     pub version: String,
     /// The command line, as typed.
     pub command: CommandLine,
+    /// What the user calls the run, such as a commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// Start, in seconds since 1970 (UTC); `None` in simulation.
     pub started_unix: Option<f64>,
     /// `epoll`, `io_uring` or `simulation`.

@@ -3,10 +3,12 @@
 
 mod capacity;
 mod compare;
+mod comparison;
 mod figures;
 mod plots;
 mod run;
 mod spectrum;
+mod trend;
 
 use std::fmt::Write as _;
 
@@ -14,7 +16,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use prony_core::summary::Summary;
 
 use super::capacity::Capacity;
+use super::comparison::Comparison;
 use super::spectrum::Spectrum;
+use super::trend::Trend;
 use super::{Saved, plot, text, words};
 
 /// The style sheet of the page. The layout has one column; wide tables scroll separately.
@@ -40,6 +44,16 @@ pub(super) fn spectrum(s: &Spectrum) -> String {
 /// The page of a capacity.
 pub(super) fn capacity(report: &Capacity) -> String {
     page(&format!("prony: capacity of {}", report.target), &capacity::page(report))
+}
+
+/// The page of a comparison.
+pub(super) fn comparison(c: &Comparison) -> String {
+    page("prony: comparison", &comparison::page(c))
+}
+
+/// The page of a trend.
+pub(super) fn trend(t: &Trend) -> String {
+    page("prony: trend", &trend::page(t))
 }
 
 /// A page with this title and content.

@@ -8,25 +8,30 @@
 mod axis;
 mod capacity;
 mod chart;
+mod comparison;
 mod curves;
 mod heat;
 mod png;
 mod sizes;
 mod spectrum;
 mod svg;
+mod trend;
 
 use maud::Markup;
 use prony_core::summary::Verdict;
 
 pub(super) use capacity::chart as capacity_chart;
 pub(super) use chart::Chart;
+pub(super) use comparison::{over_blocks, shift};
 pub(super) use curves::{Distribution, failures, latencies, percentiles, rates};
 pub(super) use heat::heat;
 pub use sizes::{OverSize, over_size};
 pub(super) use spectrum::chart as spectrum_chart;
 pub(super) use svg::style;
+pub(super) use trend::trend;
 
 use super::capacity::Capacity;
+use super::comparison::Comparison;
 use super::spectrum::Spectrum;
 use super::{Saved, words};
 
@@ -65,9 +70,20 @@ pub(super) fn capacity_svg(report: &Capacity) -> String {
     svg::file(&chart, &chart.draw(ALONE))
 }
 
+/// The shift function of a comparison as a standalone file.
+pub(super) fn shift_svg(c: &Comparison) -> String {
+    let chart = shift(c);
+    svg::file(&chart, &chart.draw(ALONE))
+}
+
 /// The same as a bitmap.
 pub(super) fn capacity_png(report: &Capacity) -> Vec<u8> {
     png::file(&capacity_chart(report).draw(ALONE))
+}
+
+/// The same as a bitmap.
+pub(super) fn shift_png(c: &Comparison) -> Vec<u8> {
+    png::file(&shift(c).draw(ALONE))
 }
 
 /// A chart inside a page, in two widths, of which the style sheet shows one. `id` is unique on the

@@ -3,6 +3,7 @@
 mod arrivals;
 mod bottlenecks;
 mod closing_servers;
+mod comparisons;
 mod confidence;
 mod delegate;
 mod exchange;

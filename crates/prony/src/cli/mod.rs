@@ -1,6 +1,7 @@
 //! The command line options. [`plan`] turns parsed options into a plan.
 
 pub mod capacity;
+pub mod compare;
 pub mod exec_options;
 pub mod merge;
 pub mod output;
@@ -34,6 +35,7 @@ use prony_core::schedule::{ArrivalsArg, RatePlan};
 use prony_core::units::Span;
 
 use capacity::CapacityArgs;
+use compare::CompareArgs;
 pub use exec_options::Driver;
 use exec_options::{ExecArgs, RunArgs, UntilArgs};
 use merge::MergeArgs;
@@ -44,8 +46,8 @@ use serve::ServeArgs;
 use shard::ShardArgs;
 use spectrum::SpectrumArgs;
 use text::{
-    CAPACITY_END, ECHO_END, LONG_END, MERGE_END, REPORT_END, RTT_END, RUN_END, SELFTEST_END,
-    SERVE_END, SHORT_END, SPECTRUM_END,
+    CAPACITY_END, COMPARE_END, ECHO_END, LONG_END, MERGE_END, REPORT_END, RTT_END, RUN_END,
+    SELFTEST_END, SERVE_END, SHORT_END, SPECTRUM_END,
 };
 use tls::TlsArgs;
 use worker::WorkerArgs;
@@ -124,6 +126,17 @@ pub enum Command {
         #[arg(value_name = "PLAN")]
         plan: PathBuf,
     },
+    /// Compare two or more targets, or groups of saved results
+    ///
+    /// Runs blocks of load against A and B in turn, in random order, until it is known which
+    /// figures differ and which are the same within a margin. docs/compare.md explains the
+    /// statistics.
+    #[command(
+        override_usage = "prony compare [OPTIONS] TARGET TARGET...\n       \
+                          prony compare [OPTIONS] FILE... -- FILE...",
+        after_long_help = COMPARE_END,
+    )]
+    Compare(Box<CompareArgs>),
     /// Show saved results again in any format, or compare several
     #[command(after_long_help = REPORT_END)]
     Report(ReportArgs),

@@ -34,6 +34,13 @@ pub struct ToArgs {
     /// add up to the number of responses.
     #[arg(long, help_heading = OUTPUT, conflicts_with = "json")]
     pub histogram: bool,
+    /// Print annotations for GitHub Actions, and add a summary to the job
+    ///
+    /// Prints workflow commands after the report (to standard error if --json or --format is
+    /// given): an error for each missed threshold, and for a run that is not valid. Appends the
+    /// Markdown report to the file that the variable GITHUB_STEP_SUMMARY names.
+    #[arg(long, help_heading = OUTPUT)]
+    pub github: bool,
     /// Show passwords, header values, bodies and query values in reports
     ///
     /// Without it, reports show (hidden) instead. SECURITY.md lists what is hidden.
@@ -47,6 +54,9 @@ pub struct OutputArgs {
     /// Files and formats of results.
     #[command(flatten)]
     pub to: ToArgs,
+    /// Save this label, such as a commit, in the JSON report; `prony report --trend` shows it
+    #[arg(long, value_name = "TEXT", help_heading = OUTPUT)]
+    pub label: Option<String>,
     /// Print only errors to standard error; the report is still printed
     #[arg(long, help_heading = OUTPUT)]
     pub quiet: bool,
@@ -77,6 +87,13 @@ pub struct ReportArgs {
     /// Results saved with `--json` or `-o FILE.json`; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
+    /// Show each figure over the runs, in the given order, and mark its steps
+    ///
+    /// Runs have the labels that --label has given them. A step is a change of the level between
+    /// runs that chance explains in at most 1 % of the cases; ten runs or more are needed to find
+    /// one. Formats: text, html, json.
+    #[arg(long)]
+    pub trend: bool,
     /// Files and formats of results.
     #[command(flatten)]
     pub to: ToArgs,

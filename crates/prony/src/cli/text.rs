@@ -47,7 +47,8 @@ Exit codes:
   3    the run finished, but a report could not be written
   97   a threshold is undecided (with --undecided pass: 0)
   98   the run is invalid; the verdict gives the reasons (with --accept-invalid: 0)
-  99   a threshold is missed
+  99   a threshold is missed, or a change is not accepted (--fail-if)
+  125  a comparison cannot tell whether a change is accepted
   130  interrupted; the report covers the time until then";
 
 /// After the options of `prony run --help`.
@@ -83,6 +84,27 @@ Examples:
   prony serve --latency fixed:2ms --stall 1s@10s
       freeze for one second every ten seconds";
 
+/// After the options of `prony compare --help`.
+pub(super) const COMPARE_END: &str = "\
+The options of `prony URL` describe one block of load. All intervals of a comparison hold together
+with a probability of 95 %, however long it runs.
+
+Examples:
+  prony compare -r 1k --arrivals poisson http://10.0.0.1:8080/ http://10.0.0.2:8080/
+      two running servers, with 1,000 requests per second
+  prony compare -c 20 'http://127.0.0.1:{port}/' 'http://127.0.0.1:{port}/' \\
+        --start-a './old {port}' --start-b './new {port}'
+      two builds, each started anew for each of its blocks
+  prony compare old*.json -- new*.json -o comparison.html
+      two groups of saved results
+  prony compare ... --fail-if 'p99 > +5%' --fail-if 'errors > +0.1%'
+      let a script or `git bisect run` decide
+
+Exit codes: 0 finished (with --fail-if: no such change); 99 a change as in --fail-if; 125 --fail-if
+cannot be decided, or with --fail-if a server did not start or blocks were invalid; 98 blocks were
+invalid (with --accept-invalid: 0); 1 no request succeeded, or a server did not start; 2 invalid
+usage; 3 a report could not be written; 130 interrupted: what is known so far is reported.";
+
 /// After the options of `prony report --help`.
 pub(super) const REPORT_END: &str = "\
 Examples:
@@ -91,7 +113,10 @@ Examples:
   prony report run.json -o run.html -o run.svg
       write a page with plots, and the percentile plot alone
   prony report before.json after.json -o both.html
-      compare two runs: one column per run, and their curves in one plot
+      show two runs side by side: one column per run, and their curves in one plot; `prony compare`
+      decides whether they differ
+  prony report --trend runs/*.json -o trend.html
+      show how the figures of many runs develop, and where they change
 
 Exit codes: 0 success; 98 the run is invalid (with --accept-invalid, or for a comparison: 0); 2 the
 file is not a saved result, or the format does not support it; 3 a report could not be written.";

@@ -42,7 +42,8 @@ pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, 
         return Err(Error::Conflict("--simulate", "an https:// URL", why));
     }
     let outputs = Outputs::prepare(&load.output.to.output)?;
-    outputs.only(&[Format::Html, Format::Svg, Format::Png, Format::Json])?;
+    let formats = [Format::Html, Format::Svg, Format::Png, Format::Json];
+    outputs.only(&formats, "a capacity can be written as .html, .svg, .png or .json")?;
     let settings = Settings {
         thresholds: thresholds.clone(),
         from: args.from,

@@ -20,6 +20,7 @@ use prony_run::output::{self, Outputs};
 use prony_run::plan_file;
 use prony_run::run::{self, Provenance};
 
+use super::github::publish_run;
 use super::style;
 use super::worker::on_hosts;
 use crate::cli::LoadArgs;
@@ -254,12 +255,14 @@ pub(super) fn finish(
     accepted: Accepted,
 ) -> Result<Exit, Error> {
     summary.run.secrets_shown = output.to.show_secrets;
+    summary.run.label.clone_from(&output.label);
     // The files first: a standard output that is gone must not lose them.
     let written = outputs.write(summary);
     match &output.embedding {
         Some(embedding) => embedding.send(Event::Finished(Box::new(summary.clone()))),
         None => output::print(output.to.stdout_format(), summary, &style(&output.to))?,
     }
+    publish_run(&output.to, summary)?;
     written?;
     Ok(Exit::of(summary, accepted))
 }

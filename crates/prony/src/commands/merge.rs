@@ -5,6 +5,7 @@ use prony_run::exit::Exit;
 use prony_run::merge;
 use prony_run::output;
 
+use super::github::publish_run;
 use super::report::read;
 use super::style;
 use crate::cli::merge::MergeArgs;
@@ -22,6 +23,7 @@ pub(super) fn merge(args: &MergeArgs) -> Result<Exit, Error> {
         e => e,
     });
     output::print(args.to.stdout_format(), &whole, &style(&args.to))?;
+    publish_run(&args.to, &whole)?;
     written?;
     Ok(if args.accept_invalid || whole.verdict().is_valid() { Exit::Done } else { Exit::NotValid })
 }

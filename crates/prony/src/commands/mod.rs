@@ -1,9 +1,11 @@
 //! The commands, and their common parts.
 
 mod capacity;
+mod compare;
 mod demo;
 mod echo;
 pub mod embedded;
+mod github;
 pub(crate) mod load;
 mod merge;
 mod pages;
@@ -13,6 +15,7 @@ mod rtt;
 mod selftest;
 mod serve;
 mod spectrum;
+mod trend;
 mod worker;
 
 use std::env;
@@ -54,6 +57,7 @@ fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
         Some(Command::Capacity(args)) => capacity::capacity(&args, typed),
         Some(Command::Run(args)) => plan::run(&args, typed),
         Some(Command::Check { plan }) => plan::check(&plan),
+        Some(Command::Compare(args)) => compare::compare(&args, typed),
         Some(Command::Report(args)) => report::report(&args),
         Some(Command::Merge(args)) => merge::merge(&args),
         Some(Command::Worker(args)) => worker::worker(&args),

@@ -11,7 +11,8 @@ use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::output;
 
-use super::style;
+use super::github::publish_run;
+use super::{style, trend};
 use crate::cli;
 use crate::cli::output::ReportArgs;
 
@@ -21,6 +22,10 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
         let why = "a comparison has no histogram; give one FILE";
         return Err(Error::Conflict("--histogram", "several FILEs", why));
     }
+    if args.to.github && args.files.len() > 1 {
+        let why = "annotations are about one run; `prony compare --github` compares several";
+        return Err(Error::Conflict("--github", "several FILEs", why));
+    }
     let mut summaries = args.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
     for summary in &mut summaries {
         summary.run.secrets_shown = args.to.show_secrets;
@@ -28,6 +33,9 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
     let names = names(&args.files);
     let results: Vec<Saved<'_>> =
         names.iter().zip(&summaries).map(|(name, summary)| Saved { name, summary }).collect();
+    if args.trend {
+        return trend::trend(args, &results);
+    }
     let outputs = args.to.prepare()?;
     outputs.check_runs(results.len())?;
     let printed = prony_report::render_all(args.to.stdout_format(), &results, &style(&args.to));
@@ -41,6 +49,9 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
         e => e,
     });
     output::to_stdout(&printed)?;
+    if let [one] = summaries.as_slice() {
+        publish_run(&args.to, one)?;
+    }
     written?;
     // A comparison marks invalid runs.
     Ok(match summaries.as_slice() {

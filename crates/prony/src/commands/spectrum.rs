@@ -51,7 +51,8 @@ pub(super) fn spectrum(args: &SpectrumArgs, typed: Vec<String>) -> Result<Exit, 
         return Err(Error::Conflict("--timestamps", "prony spectrum", why));
     }
     let outputs = Outputs::prepare(&args.output)?;
-    outputs.only(&[Format::Html, Format::Svg, Format::Png, Format::Json, Format::Csv])?;
+    let formats = [Format::Html, Format::Svg, Format::Png, Format::Json, Format::Csv];
+    outputs.only(&formats, "a spectrum can be written as .html, .svg, .png, .json or .csv")?;
     for cell in &cells {
         // Report what this kernel lacks before the first measurement.
         run::check(&cell.plan, &with_sockets(&cell.plan, &args.exec, &args.messages))?;

@@ -4,10 +4,12 @@ mod ab;
 mod addresses;
 mod arrivals;
 mod beside;
+mod build_server;
 mod capacity;
 #[path = "../shared/closer.rs"]
 mod closer;
 mod closers;
+mod compare;
 mod counters;
 mod documents;
 mod dynamic;

@@ -394,6 +394,7 @@ fn run_info() -> RunInfo {
     RunInfo {
         version: "0.1.0".into(),
         command: prony::cli::shown::recorded(words.map(str::to_owned).to_vec()),
+        label: Some("a1b2c3".into()),
         started_unix: Some(1_700_000_000.25),
         driver: "epoll".into(),
         addresses: vec![vec!["127.0.0.1:8080".into()]],

@@ -1,0 +1,183 @@
+//! The interval of the change of one figure, from pairs of blocks or from groups of runs.
+
+use super::figure::Figure;
+use super::student::{t_critical, z_critical};
+use crate::summary::confidence::Interval;
+
+/// How closely the histograms know a quantile, as a logarithm of a ratio: values are at most 0.1 %
+/// too high.
+const RESOLUTION: f64 = 0.001;
+
+/// A change and how well it is known: the logarithm of a ratio, or a difference of shares.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Change {
+    pub(super) estimate: f64,
+    pub(super) interval: Interval,
+}
+
+/// Requests that ended, and those of them that failed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) ended: u64,
+    pub(super) failed: u64,
+}
+
+impl Change {
+    fn of(estimate: f64, half: f64) -> Self {
+        Self { estimate, interval: Interval { lo: estimate - half, hi: estimate + half } }
+    }
+
+    /// The same with an interval that reaches at least this far.
+    pub(super) fn at_least(self, half: f64) -> Self {
+        let Interval { lo, hi } = self.interval;
+        let (below, above) = (self.estimate - lo, hi - self.estimate);
+        let interval =
+            Interval { lo: self.estimate - below.max(half), hi: self.estimate + above.max(half) };
+        Self { interval, ..self }
+    }
+
+    /// What the values of a figure say at the best.
+    fn resolved(self, figure: Figure) -> Self {
+        match figure {
+            Figure::Percentile(_) | Figure::Distribution => {
+                let Interval { lo, hi } = self.interval;
+                let interval = Interval { lo: lo - RESOLUTION, hi: hi + RESOLUTION };
+                Self { interval, ..self }
+            }
+            Figure::Mean | Figure::Rate | Figure::Errors | Figure::Cpu => self,
+        }
+    }
+}
+
+/// The value as it is compared: times and rates by their logarithm.
+pub(super) fn compared(figure: Figure, value: f64) -> f64 {
+    if figure.is_ratio() { libm::log(value) } else { value }
+}
+
+/// The mean difference of pairs, with Student's t (at least two pairs).
+pub(super) fn of_pairs(figure: Figure, differences: &[f64], error: f64) -> Option<Change> {
+    let (mean, variance) = moments(differences)?;
+    let n = differences.len() as f64;
+    let half = t_critical(error, n - 1.0) * (variance / n).sqrt();
+    Some(Change::of(mean, half).resolved(figure))
+}
+
+/// The difference of the means of two groups: Welch (Biometrika 34, 1947), with the degrees of
+/// freedom of Satterthwaite; of a single run and a group, the standard deviation of the group for
+/// both. `None` for two single runs.
+pub(super) fn of_groups(figure: Figure, a: &[f64], b: &[f64], error: f64) -> Option<Change> {
+    let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
+    if a.is_empty() || b.is_empty() {
+        return None;
+    }
+    let estimate = mean(b) - mean(a);
+    let half = match (moments(a), moments(b)) {
+        (None, None) => return None,
+        (Some((_, variance)), None) | (None, Some((_, variance))) => {
+            let n = (a.len() + b.len() - 1) as f64;
+            t_critical(error, n - 1.0) * (variance * (1.0 + 1.0 / n)).sqrt()
+        }
+        (Some((_, va)), Some((_, vb))) => {
+            let (na, nb) = (a.len() as f64, b.len() as f64);
+            let (sa, sb) = (va / na, vb / nb);
+            let spread = sa + sb;
+            if spread > 0.0 {
+                let freedom = spread.powi(2) / (sa.powi(2) / (na - 1.0) + sb.powi(2) / (nb - 1.0));
+                t_critical(error, freedom) * spread.sqrt()
+            } else {
+                0.0
+            }
+        }
+    };
+    Some(Change::of(estimate, half).resolved(figure))
+}
+
+/// The difference of two runs whose 95 % confidence intervals are known, each as it is compared:
+/// their half-widths are those of normal estimates.
+pub(super) fn of_runs(
+    figure: Figure,
+    (a, of_a): (f64, Interval),
+    (b, of_b): (f64, Interval),
+    error: f64,
+) -> Change {
+    let scale = z_critical(error) / z_critical(0.05);
+    // Towards its further end each, as the intervals are not symmetric.
+    let down = ((b - of_b.lo).powi(2) + (of_a.hi - a).powi(2)).sqrt() * scale;
+    let up = ((of_b.hi - b).powi(2) + (a - of_a.lo).powi(2)).sqrt() * scale;
+    let interval = Interval { lo: b - a - down, hi: b - a + up };
+    Change { estimate: b - a, interval }.resolved(figure)
+}
+
+/// How far a difference of two shares must at least be uncertain, however alike the blocks are:
+/// independent failures (Agresti and Caffo, The American Statistician 54, 2000).
+pub(super) fn of_counts(a: Counts, b: Counts, error: f64) -> f64 {
+    let variance = |c: Counts| {
+        let n = c.ended as f64 + 2.0;
+        let share = (c.failed as f64 + 1.0) / n;
+        share * (1.0 - share) / n
+    };
+    z_critical(error) * (variance(a) + variance(b)).sqrt()
+}
+
+/// Mean and sample variance of at least two values.
+fn moments(values: &[f64]) -> Option<(f64, f64)> {
+    let n = values.len();
+    if n < 2 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / n as f64;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+    Some((mean, variance))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn half(change: Change) -> f64 {
+        (change.interval.hi - change.interval.lo) / 2.0
+    }
+
+    /// 10, 12, 14, 16, 18: mean 14, standard deviation sqrt(10), t of 4 degrees 2.776.
+    #[test]
+    fn pairs_have_students_t() {
+        let change = of_pairs(Figure::Mean, &[10.0, 12.0, 14.0, 16.0, 18.0], 0.05).expect("pairs");
+        assert!((change.estimate - 14.0).abs() < 1e-12);
+        assert!((half(change) - 2.776_445 * 2_f64.sqrt()).abs() < 1e-5, "{change:?}");
+        assert_eq!(of_pairs(Figure::Mean, &[1.0], 0.05), None);
+        let equal = of_pairs(Figure::Percentile(50.0), &[0.0; 6], 0.05).expect("pairs");
+        assert!((half(equal) - RESOLUTION).abs() < 1e-12, "{equal:?}");
+    }
+
+    /// Two groups of equal size and variance: as many degrees of freedom as in the pooled test.
+    #[test]
+    fn groups_have_welchs_interval() {
+        let (a, b) = ([1.0, 2.0, 3.0], [11.0, 12.0, 13.0]);
+        let change = of_groups(Figure::Mean, &a, &b, 0.05).expect("groups");
+        assert!((change.estimate - 10.0).abs() < 1e-12);
+        assert!((half(change) - 2.776_445 * (2.0_f64 / 3.0).sqrt()).abs() < 1e-5, "{change:?}");
+        // One run and a group: a prediction interval.
+        let one = of_groups(Figure::Mean, &a, &[12.0], 0.05).expect("a group");
+        assert!((half(one) - 4.302_653 * (4.0_f64 / 3.0).sqrt()).abs() < 1e-5, "{one:?}");
+        assert_eq!(of_groups(Figure::Mean, &[1.0], &[2.0], 0.05), None);
+    }
+
+    #[test]
+    fn two_runs_add_the_squares_of_their_half_widths() {
+        let a = (0.0, Interval { lo: -0.3, hi: 0.3 });
+        let b = (1.0, Interval { lo: 0.6, hi: 1.4 });
+        let change = of_runs(Figure::Mean, a, b, 0.05);
+        assert!((change.interval.lo - 0.5).abs() < 1e-9, "{change:?}");
+        assert!((change.interval.hi - 1.5).abs() < 1e-9, "{change:?}");
+        assert!(half(of_runs(Figure::Mean, a, b, 0.01)) > 0.65);
+    }
+
+    #[test]
+    fn no_failures_leave_the_shares_uncertain() {
+        let none = Counts { ended: 998, failed: 0 };
+        let half = of_counts(none, none, 0.05);
+        // Two shares of 1 in 1,000.
+        let expected = 1.959_964 * (2.0_f64 * 0.001 * 0.999 / 1_000.0).sqrt();
+        assert!((half / expected - 1.0).abs() < 1e-6, "{half}");
+    }
+}

@@ -1,0 +1,497 @@
+//! Comparisons of two or more servers: which block of load runs next, when enough is known, and
+//! what the answer is. Pure: its inputs are measurements, and it reads no clock.
+//!
+//! A round has one block of load for each target, in random order, with the same arrival seed. A
+//! figure's changes from A to another target, one per round, are independent and, if nothing
+//! differs, symmetric around zero, whatever drifts from round to round. Times, rates and CPU time
+//! are compared by the logarithm of their ratio, shares by their difference; Student's t gives the
+//! interval of the mean change.
+//!
+//! All intervals of a comparison hold together with a probability of 95 %: the 5 % are split
+//! evenly between the figures and targets (Bonferroni), and between the looks in proportion to the
+//! rounds that each adds (alpha spending: Lan and DeMets, Biometrika 70, 1983, bounded by the sum
+//! of the looks). So the intervals are repeated confidence intervals (Jennison and Turnbull, JRSS B
+//! 51, 1989): they may be read at any look, and stopping early costs nothing. `docs/compare.md`
+//! has the measured error rates and power.
+
+mod figure;
+mod interval;
+mod limit;
+mod saved;
+mod shape;
+mod steps;
+mod student;
+
+use crate::rng::{self, Sequence, Stream};
+use crate::summary::confidence::Interval;
+pub use figure::{Figure, GRID, Measured};
+use interval::{Change, Counts};
+pub use limit::{Held, Limit};
+pub use saved::{SavedRun, compare_saved};
+pub use steps::{STEP_ERROR, Step, steps};
+
+/// The probability that any interval of a comparison misses its true value.
+pub const ERROR: f64 = 0.05;
+/// The numbers of rounds after which a comparison looks at what it knows.
+pub const LOOKS: [u32; 6] = [6, 10, 16, 24, 36, 54];
+/// The fewest rounds that a user may ask for.
+pub const ROUNDS_MIN: u32 = 3;
+/// The most.
+pub const ROUNDS_MAX: u32 = 10_000;
+/// The equivalence margin unless the user sets another, as a share.
+pub const MARGIN: f64 = 0.02;
+/// The equivalence margin of a share of failures: 0.1 percentage points.
+pub const SHARE_MARGIN: f64 = 0.001;
+
+/// How many rounds there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounds {
+    /// Until every figure is decided, at the last look at the latest.
+    UntilDecided,
+    /// This number.
+    Exactly(u32),
+}
+
+/// What is compared, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Design {
+    /// The number of targets: 2 or more.
+    pub targets: u32,
+    /// The figures; those of the limits are among them.
+    pub figures: Vec<Figure>,
+    /// How many rounds there are.
+    pub rounds: Rounds,
+    /// The equivalence margin, as a share: smaller changes of times and rates do not matter.
+    pub margin: f64,
+    /// Changes that are not accepted. If there are any, their decision ends the comparison.
+    pub limits: Vec<Limit>,
+    /// The seed of the order of the blocks, and of the seeds of their arrivals.
+    pub seed: u64,
+}
+
+/// A block of load to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Its round, from 0.
+    pub round: u32,
+    /// Its target; 0 is A.
+    pub target: u32,
+    /// The seed of its arrivals, the same for all targets of the round.
+    pub seed: u64,
+}
+
+/// A comparison in progress.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    design: Design,
+    /// By round, then by target.
+    rounds: Vec<Vec<Option<Cell>>>,
+}
+
+/// What one block says.
+#[derive(Clone, Debug)]
+struct Cell {
+    /// In the order of the figures.
+    values: Vec<Option<f64>>,
+    counts: Counts,
+    grid: Option<Vec<f64>>,
+}
+
+/// What is known at the end, or so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// Complete rounds.
+    pub rounds: u32,
+    /// The probability that the interval of one figure misses its true value.
+    pub error: f64,
+    /// The targets other than A, in order.
+    pub targets: Vec<Against>,
+}
+
+/// A target against A.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Against {
+    /// The target, from 1.
+    pub target: u32,
+    /// The figures, in the order of the design; the distribution is apart.
+    pub figures: Vec<Compared>,
+    /// The distribution, if it is one of the figures.
+    pub distribution: Option<Shape>,
+    /// The limits, each with what it comes to.
+    pub limits: Vec<(Limit, Held)>,
+}
+
+/// The change of one figure from A.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// The figure.
+    pub figure: Figure,
+    /// The logarithm of the ratio to A, or the difference of shares; `None` if it is not known.
+    pub estimate: Option<f64>,
+    /// Its interval.
+    pub interval: Option<Interval>,
+    /// Why there is none.
+    pub missing: Option<Missing>,
+    /// What that means.
+    pub outcome: Outcome,
+}
+
+/// The distribution of response times against that of A.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shape {
+    /// The p-value of the randomization test; `None` if there was none.
+    pub p_value: Option<f64>,
+    /// Each quantile of [`GRID`] with the logarithm of its ratio to A, and its interval.
+    pub bands: Vec<Band>,
+    /// Why there are none.
+    pub missing: Option<Missing>,
+    /// What that means: it is never [`Outcome::Lower`].
+    pub outcome: Outcome,
+}
+
+/// The change of one quantile.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Band {
+    /// The quantile, above 0 and below 1.
+    pub quantile: f64,
+    /// The logarithm of its ratio to A.
+    pub estimate: f64,
+    /// Its interval.
+    pub interval: Interval,
+}
+
+/// Why a change is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// A block (or run) has fewer requests than this figure needs.
+    TooFewSamples {
+        /// The number that it needs.
+        needs: u64,
+    },
+    /// Fewer than two rounds are complete.
+    TooFewRounds,
+    /// A block (or run) has no such figure, or its interval is unknown.
+    NotMeasured,
+}
+
+/// What the interval of a change means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The figure is higher than in A; a distribution differs.
+    Higher,
+    /// It is lower.
+    Lower,
+    /// Its change is within the margin.
+    Same,
+    /// The interval contains both no change and changes beyond the margin.
+    Undecided,
+}
+
+impl Design {
+    /// The design with the figures of its limits.
+    #[must_use]
+    pub fn with_figures_of_limits(mut self) -> Self {
+        for limit in &self.limits {
+            if !self.figures.contains(&limit.figure) {
+                self.figures.push(limit.figure);
+            }
+        }
+        self
+    }
+
+    /// The numbers of rounds at which it is decided whether to continue.
+    pub fn looks(&self) -> Vec<u32> {
+        match self.rounds {
+            Rounds::UntilDecided => LOOKS.to_vec(),
+            Rounds::Exactly(n) => vec![n],
+        }
+    }
+
+    /// The most rounds that it can need.
+    pub fn rounds_max(&self) -> u32 {
+        self.looks().last().copied().unwrap_or_default()
+    }
+
+    /// The error probability of one figure of one target at the look at or after this number of
+    /// rounds.
+    pub fn error(&self, rounds: u32) -> f64 {
+        let looks = self.looks();
+        let most = f64::from(self.rounds_max());
+        let at = looks.iter().position(|&look| look >= rounds).unwrap_or(looks.len() - 1);
+        let before = if at == 0 { 0 } else { looks[at - 1] };
+        ERROR * f64::from(looks[at] - before) / most / self.comparisons()
+    }
+
+    /// How many changes are compared.
+    fn comparisons(&self) -> f64 {
+        f64::from(self.targets.saturating_sub(1).max(1)) * self.figures.len().max(1) as f64
+    }
+
+    fn order(&self, round: u32) -> Vec<u32> {
+        let mut rng = Sequence::numbered(self.seed, Stream::Blocks, u64::from(round) + 1);
+        let mut order: Vec<u32> = (0..self.targets).collect();
+        for i in (1..order.len()).rev() {
+            order.swap(i, rng.below(i as u64 + 1) as usize);
+        }
+        order
+    }
+}
+
+impl Comparison {
+    /// A comparison in which nothing was measured.
+    pub fn new(design: Design) -> Self {
+        Self { design, rounds: Vec::new() }
+    }
+
+    /// What is compared.
+    pub fn design(&self) -> &Design {
+        &self.design
+    }
+
+    /// The next block; `None` if enough is known, or all rounds are complete.
+    pub fn next_block(&self) -> Option<Block> {
+        let complete = self.complete();
+        let round = complete as u32;
+        if complete == self.rounds.len() && self.is_over(round) {
+            return None;
+        }
+        let open = self.rounds.get(complete);
+        let is_missing = |target: &u32| open.is_none_or(|cells| cells[*target as usize].is_none());
+        let target = self.design.order(round).into_iter().find(is_missing)?;
+        // As short as a seed that a user types.
+        let seed = rng::keyed(self.design.seed, Stream::Blocks, u64::from(round), 1) >> 32;
+        Some(Block { round, target, seed })
+    }
+
+    /// Record what was measured in the block that [`Comparison::next_block`] has named.
+    pub fn record(&mut self, block: Block, measured: &Measured<'_>) {
+        let round = block.round as usize;
+        let empty = vec![None; self.design.targets as usize];
+        if self.rounds.len() <= round {
+            self.rounds.resize(round + 1, empty);
+        }
+        let has_distribution = self.design.figures.contains(&Figure::Distribution);
+        self.rounds[round][block.target as usize] = Some(Cell {
+            values: self.design.figures.iter().map(|&f| measured.value(f)).collect(),
+            counts: Counts { ended: measured.ended, failed: measured.failed },
+            grid: has_distribution.then(|| measured.grid()).flatten(),
+        });
+    }
+
+    /// The number of complete rounds.
+    pub fn rounds(&self) -> u32 {
+        self.complete() as u32
+    }
+
+    /// What is known: at the end, or when the user stops it.
+    pub fn answer(&self) -> Answer {
+        self.known(true)
+    }
+
+    /// The same; the distributions, which decide no end, only if they are asked for.
+    fn known(&self, has_distribution: bool) -> Answer {
+        let rounds = self.complete() as u32;
+        let error = self.design.error(rounds);
+        let against = |target| self.against(target, error, has_distribution);
+        Answer { rounds, error, targets: (1..self.design.targets).map(against).collect() }
+    }
+
+    fn complete(&self) -> usize {
+        let is_complete = |cells: &Vec<Option<Cell>>| cells.iter().all(Option::is_some);
+        self.rounds.iter().take_while(|cells| is_complete(cells)).count()
+    }
+
+    fn is_over(&self, rounds: u32) -> bool {
+        let is_look = rounds > 0 && self.design.looks().contains(&rounds);
+        rounds >= self.design.rounds_max() || (is_look && self.known(false).is_decided())
+    }
+
+    /// The cells of A and of another target, by complete round.
+    fn pairs(&self, target: u32) -> Vec<(&Cell, &Cell)> {
+        let rounds = self.rounds.iter().take(self.complete());
+        let pairs = rounds.map(|cells| (cells[0].as_ref(), cells[target as usize].as_ref()));
+        pairs.filter_map(|(a, b)| a.zip(b)).collect()
+    }
+
+    fn against(&self, target: u32, error: f64, has_distribution: bool) -> Against {
+        let pairs = self.pairs(target);
+        let (design, mut figures) = (&self.design, Vec::new());
+        for (i, &figure) in design.figures.iter().enumerate() {
+            if figure == Figure::Distribution {
+                continue;
+            }
+            let change = change(figure, i, &pairs, error);
+            figures.push(Compared::of(figure, change, design.margin));
+        }
+        let has_distribution = has_distribution && design.figures.contains(&Figure::Distribution);
+        let distribution =
+            has_distribution.then(|| Shape::of_pairs(&pairs, design.margin, error, design.seed));
+        Against::of(target, figures, distribution, &design.limits)
+    }
+}
+
+/// The change of the figure with this index.
+fn change(
+    figure: Figure,
+    index: usize,
+    pairs: &[(&Cell, &Cell)],
+    error: f64,
+) -> Result<Change, Missing> {
+    let difference = |(a, b): &(&Cell, &Cell)| {
+        let value = |cell: &Cell| {
+            cell.values[index].map(|v| interval::compared(figure, v)).ok_or_else(|| {
+                let needs = figure.samples_needed();
+                if cell.counts.ended < needs {
+                    Missing::TooFewSamples { needs }
+                } else {
+                    Missing::NotMeasured
+                }
+            })
+        };
+        Ok(value(b)? - value(a)?)
+    };
+    let differences = pairs.iter().map(difference).collect::<Result<Vec<f64>, Missing>>()?;
+    let change = interval::of_pairs(figure, &differences, error).ok_or(Missing::TooFewRounds)?;
+    if figure != Figure::Errors {
+        return Ok(change);
+    }
+    let sum = |of: fn(&(&Cell, &Cell)) -> Counts| {
+        pairs.iter().map(of).fold(Counts::default(), |a, b| Counts {
+            ended: a.ended + b.ended,
+            failed: a.failed + b.failed,
+        })
+    };
+    Ok(change.at_least(interval::of_counts(sum(|p| p.0.counts), sum(|p| p.1.counts), error)))
+}
+
+impl Answer {
+    /// Whether every limit is decided, or without limits every figure that is known.
+    pub fn is_decided(&self) -> bool {
+        let by_limits = self.targets.iter().any(|t| !t.limits.is_empty());
+        self.targets.iter().all(|t| {
+            if by_limits {
+                return t.limits.iter().all(|(_, held)| *held != Held::Unknown);
+            }
+            let known = t.figures.iter().filter(|f| f.interval.is_some());
+            known.clone().count() > 0 && known.into_iter().all(|f| f.outcome != Outcome::Undecided)
+        })
+    }
+
+    /// Whether any figure, or a distribution, differs.
+    pub fn differs(&self) -> bool {
+        let is_change = |o: Outcome| matches!(o, Outcome::Higher | Outcome::Lower);
+        self.targets.iter().any(|t| {
+            t.figures.iter().any(|f| is_change(f.outcome))
+                || t.distribution.as_ref().is_some_and(|d| is_change(d.outcome))
+        })
+    }
+}
+
+impl Against {
+    fn of(
+        target: u32,
+        figures: Vec<Compared>,
+        distribution: Option<Shape>,
+        limits: &[Limit],
+    ) -> Self {
+        let held = |limit: &Limit| {
+            let compared = figures.iter().find(|c| c.figure == limit.figure);
+            (limit.clone(), limit.held(compared.and_then(|c| c.interval)))
+        };
+        Self { target, limits: limits.iter().map(held).collect(), figures, distribution }
+    }
+}
+
+impl Compared {
+    fn of(figure: Figure, change: Result<Change, Missing>, margin: f64) -> Self {
+        let interval = change.map(|c| c.interval).ok();
+        Self {
+            figure,
+            estimate: change.map(|c| c.estimate).ok(),
+            interval,
+            missing: change.err(),
+            outcome: interval.map_or(Outcome::Undecided, |i| outcome(figure, i, margin)),
+        }
+    }
+}
+
+/// The ends of the margin, as a figure is compared.
+fn margins(figure: Figure, margin: f64) -> (f64, f64) {
+    if figure.is_ratio() {
+        // As far down as up: a ratio of 1.02 either way.
+        (-libm::log1p(margin), libm::log1p(margin))
+    } else {
+        (-SHARE_MARGIN, SHARE_MARGIN)
+    }
+}
+
+fn outcome(figure: Figure, Interval { lo, hi }: Interval, margin: f64) -> Outcome {
+    let (least, most) = margins(figure, margin);
+    if lo >= least && hi <= most {
+        Outcome::Same
+    } else if lo > 0.0 {
+        Outcome::Higher
+    } else if hi < 0.0 {
+        Outcome::Lower
+    } else {
+        Outcome::Undecided
+    }
+}
+
+impl Shape {
+    fn of_pairs(pairs: &[(&Cell, &Cell)], margin: f64, error: f64, seed: u64) -> Self {
+        let needs = Figure::Distribution.samples_needed();
+        let grids: Option<Vec<_>> =
+            pairs.iter().map(|(a, b)| Some((a.grid.as_ref()?, b.grid.as_ref()?))).collect();
+        let Some(grids) = grids else { return Self::missing(Missing::TooFewSamples { needs }) };
+        let difference = |(a, b): &(&Vec<f64>, &Vec<f64>)| {
+            b.iter().zip(a.iter()).map(|(b, a)| b - a).collect::<Vec<f64>>()
+        };
+        let differences: Vec<Vec<f64>> = grids.iter().map(difference).collect();
+        let of = |q: usize| {
+            let column: Vec<f64> = differences.iter().map(|d| d[q]).collect();
+            interval::of_pairs(Figure::Distribution, &column, error)
+        };
+        let changes: Option<Vec<Change>> = (0..GRID.len()).map(of).collect();
+        let Some(changes) = changes else { return Self::missing(Missing::TooFewRounds) };
+        let p_value = shape::p_value(&differences, seed);
+        Self::of(&changes, Some(p_value), margin, error)
+    }
+
+    fn missing(missing: Missing) -> Self {
+        Self {
+            p_value: None,
+            bands: Vec::new(),
+            missing: Some(missing),
+            outcome: Outcome::Undecided,
+        }
+    }
+
+    /// All quantiles within the margin are an intersection of tests, each of which needs the whole
+    /// error probability (Berger, Technometrics 24, 1982).
+    fn of(changes: &[Change], p_value: Option<f64>, margin: f64, error: f64) -> Self {
+        let band = |(&quantile, change): (&f64, &Change)| Band {
+            quantile,
+            estimate: change.estimate,
+            interval: change.interval,
+        };
+        let is_same =
+            |c: &Change| outcome(Figure::Distribution, c.interval, margin) == Outcome::Same;
+        let outcome = if changes.iter().all(is_same) {
+            Outcome::Same
+        } else if p_value.is_some_and(|p| p <= error) {
+            Outcome::Higher
+        } else {
+            Outcome::Undecided
+        };
+        Self {
+            p_value,
+            bands: GRID.iter().zip(changes).map(band).collect(),
+            missing: None,
+            outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+use super::*;
+use crate::record::hist::Hist;
+use crate::units::Span;
+
+fn design(rounds: Rounds) -> Design {
+    Design {
+        targets: 2,
+        figures: Figure::USUAL.to_vec(),
+        rounds,
+        margin: MARGIN,
+        limits: Vec::new(),
+        seed: 7,
+    }
+}
+
+/// 1,000 times around that many microseconds, which differ a little from block to block.
+fn times(us: f64, noise: f64) -> Hist {
+    let mut hist = Hist::new();
+    for i in 0..1_000_u32 {
+        let spread = f64::from(i) / 1_000.0 + 0.5;
+        hist.record(Span((us * 1e3 * spread * (1.0 + noise)) as u64));
+    }
+    hist
+}
+
+fn measured(response: &Hist, failed: u64) -> Measured<'_> {
+    Measured { response, rate: 100.0, ended: 1_000, failed, cpu_ns: None }
+}
+
+/// Runs it with B's times `ratio` times those of A, and 1 % of noise between blocks.
+fn run(design: Design, ratio: f64) -> Answer {
+    let mut comparison = Comparison::new(design);
+    let mut rng = Sequence::new(3, Stream::Pick);
+    while let Some(block) = comparison.next_block() {
+        let us = if block.target == 0 { 500.0 } else { 500.0 * ratio };
+        let hist = times(us, 0.01 * rng.normal());
+        comparison.record(block, &measured(&hist, 0));
+    }
+    comparison.answer()
+}
+
+fn outcome_of(answer: &Answer, name: &str) -> Outcome {
+    let figures = &answer.targets[0].figures;
+    figures.iter().find(|f| f.figure.to_string() == name).expect(name).outcome
+}
+
+#[test]
+fn a_round_has_each_target_once_with_one_seed() {
+    let mut comparison = Comparison::new(Design { targets: 4, ..design(Rounds::Exactly(50)) });
+    let hist = times(500.0, 0.0);
+    let (mut blocks, mut firsts) = (Vec::new(), [0; 4]);
+    while let Some(block) = comparison.next_block() {
+        assert_eq!(comparison.next_block(), Some(block), "it stays until it is recorded");
+        comparison.record(block, &measured(&hist, 0));
+        blocks.push(block);
+    }
+    assert_eq!(blocks.len(), 200);
+    for round in blocks.chunks(4) {
+        let mut targets: Vec<u32> = round.iter().map(|b| b.target).collect();
+        firsts[targets[0] as usize] += 1;
+        targets.sort_unstable();
+        assert_eq!(targets, [0, 1, 2, 3]);
+        assert!(round.iter().all(|b| (b.seed, b.round) == (round[0].seed, round[0].round)));
+    }
+    assert!(firsts.iter().all(|&n| n >= 4), "{firsts:?}");
+    assert_ne!(blocks[0].seed, blocks[4].seed);
+}
+
+#[test]
+fn the_error_probabilities_of_all_looks_and_figures_sum_to_five_percent() {
+    for rounds in [Rounds::UntilDecided, Rounds::Exactly(20)] {
+        for targets in [2, 3] {
+            let design = Design { targets, ..design(rounds) };
+            let looks: f64 = design.looks().iter().map(|&n| design.error(n)).sum();
+            let all = looks * f64::from(targets - 1) * design.figures.len() as f64;
+            assert!((all - ERROR).abs() < 1e-12, "{all}");
+        }
+    }
+    // Between two looks, the error probability is that of the next.
+    let design = design(Rounds::UntilDecided);
+    assert_eq!(design.error(7), design.error(10));
+    assert_eq!(design.error(2), design.error(6));
+}
+
+#[test]
+fn a_large_change_is_found_at_the_first_look() {
+    let answer = run(design(Rounds::UntilDecided), 1.3);
+    assert_eq!(answer.rounds, 6);
+    for name in ["mean", "p50", "p90", "p99"] {
+        assert_eq!(outcome_of(&answer, name), Outcome::Higher, "{name}");
+    }
+    let p50 = &answer.targets[0].figures[1];
+    let Interval { lo, hi } = p50.interval.expect("an interval");
+    assert!(lo < 1.3_f64.ln() && 1.3_f64.ln() < hi && hi - lo < 0.2, "{p50:?}");
+    assert_eq!(outcome_of(&answer, "rate"), Outcome::Same);
+    assert_eq!(outcome_of(&answer, "p99.9"), Outcome::Undecided);
+    let missing = Some(Missing::TooFewSamples { needs: 10_000 });
+    assert_eq!(answer.targets[0].figures[4].missing, missing);
+    assert!(answer.differs());
+}
+
+#[test]
+fn equal_servers_are_the_same_within_the_margin() {
+    let answer = run(design(Rounds::UntilDecided), 1.0);
+    assert!(answer.rounds <= 36, "{}", answer.rounds);
+    for name in ["mean", "p50", "p90", "p99"] {
+        assert_eq!(outcome_of(&answer, name), Outcome::Same, "{name}");
+    }
+    assert!(!answer.differs() && answer.is_decided());
+    // A change of 1 % is one, and does not matter.
+    let answer = run(design(Rounds::Exactly(200)), 1.01);
+    assert_eq!(outcome_of(&answer, "p50"), Outcome::Same);
+    assert!(answer.targets[0].figures[1].interval.is_some_and(|i| i.lo > 0.0));
+}
+
+#[test]
+fn limits_end_a_comparison_and_are_decided_by_the_interval() {
+    let of = |limit: &str, ratio: f64| {
+        let limits = vec![limit.parse().expect(limit)];
+        let design = Design { limits, figures: Vec::new(), ..design(Rounds::UntilDecided) };
+        let answer = run(design.with_figures_of_limits(), ratio);
+        (answer.targets[0].limits[0].1, answer.rounds)
+    };
+    assert_eq!(of("p99 > +5%", 1.3), (Held::Fails, 6));
+    assert_eq!(of("p99 > +5%", 1.0), (Held::Holds, 6));
+    assert_eq!(of("rate < -3%", 1.0), (Held::Holds, 6));
+    assert_eq!(of("p99 > +5%", 1.05), (Held::Unknown, 54), "just at the limit");
+}
+
+#[test]
+fn shares_of_failures_are_compared_by_their_difference() {
+    let of = |rounds: u32, a: u64, b: u64| {
+        let mut comparison = Comparison::new(design(Rounds::Exactly(rounds)));
+        let hist = times(500.0, 0.0);
+        while let Some(block) = comparison.next_block() {
+            let failed = if block.target == 0 { a } else { b };
+            comparison.record(block, &measured(&hist, failed));
+        }
+        let answer = comparison.answer();
+        answer.targets[0].figures.iter().find(|f| f.figure == Figure::Errors).cloned()
+    };
+    let none = of(10, 0, 0).expect("errors");
+    assert_eq!(none.outcome, Outcome::Same, "{none:?}");
+    assert!(none.interval.is_some_and(|i| i.hi > 1e-4), "no failures are not certainty: {none:?}");
+    let more = of(10, 10, 40).expect("errors");
+    assert_eq!(more.outcome, Outcome::Higher, "{more:?}");
+    assert!(more.estimate.is_some_and(|d| (d - 0.03).abs() < 1e-12));
+    // 4 of 4,000 are no certainty, even if it is one in each block.
+    assert_eq!(of(4, 0, 1).expect("errors").outcome, Outcome::Undecided);
+}
+
+#[test]
+fn a_distribution_can_differ_where_its_percentiles_agree() {
+    let mut comparison = Comparison::new(design(Rounds::Exactly(24)));
+    let mut rng = Sequence::new(5, Stream::Pick);
+    while let Some(block) = comparison.next_block() {
+        let mut hist = Hist::new();
+        for i in 0..1_000_u32 {
+            let share = f64::from(i) / 1_000.0;
+            // B has a step between the percentiles that are compared.
+            let bent = block.target == 1 && (0.55..0.85).contains(&share);
+            let us = 500.0 + 500.0 * share + if bent { 40.0 * (share - 0.55) } else { 0.0 };
+            hist.record(Span((us * 1e3 * (1.0 + 0.002 * rng.normal())) as u64));
+        }
+        comparison.record(block, &measured(&hist, 0));
+    }
+    let answer = comparison.answer();
+    let shape = answer.targets[0].distribution.as_ref().expect("a distribution");
+    assert_ne!(outcome_of(&answer, "p50"), Outcome::Higher);
+    assert_ne!(outcome_of(&answer, "p90"), Outcome::Higher);
+    assert!(shape.p_value.is_some_and(|p| p <= answer.error), "{shape:?}");
+    assert_eq!(shape.bands.len(), GRID.len());
+}
+
+#[test]
+fn an_incomplete_round_does_not_count() {
+    let mut comparison = Comparison::new(design(Rounds::UntilDecided));
+    let hist = times(500.0, 0.0);
+    assert_eq!(comparison.answer().rounds, 0);
+    for _ in 0..5 {
+        let block = comparison.next_block().expect("a block");
+        comparison.record(block, &measured(&hist, 0));
+    }
+    let answer = comparison.answer();
+    assert_eq!(answer.rounds, 2);
+    assert!(!Comparison::new(design(Rounds::UntilDecided)).answer().is_decided());
+}

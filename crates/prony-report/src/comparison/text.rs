@@ -1,0 +1,160 @@
+//! The text report of a comparison, 100 columns wide.
+
+use std::fmt::Write as _;
+
+use super::super::text::shortened;
+use super::super::units;
+use super::words::{number, signed};
+use super::{Change, Comparison, Distribution, Quantile};
+
+const LABEL: usize = 14;
+const CELL: usize = 12;
+/// Columns of the band of a shift function, on each side of zero.
+const SIDE: usize = 24;
+/// The least change at the ends of the band, in percent.
+const SCALE_MIN: f64 = 5.0;
+
+pub(super) fn render(c: &Comparison) -> String {
+    let what = if c.saved { "saved runs" } else { "targets" };
+    let mut out = format!("prony {}  comparison of {what}\n", c.version);
+    for side in &c.targets {
+        let n = u64::from(side.blocks);
+        let of = if c.saved {
+            units::counted(n, "run", "runs")
+        } else {
+            units::counted(n, "block", "blocks")
+        };
+        let line = format!(
+            "  {}  {}: {of}, {} requests",
+            side.label,
+            side.name,
+            units::count(side.requests)
+        );
+        let _ = writeln!(out, "{}", shortened(&line, 100));
+    }
+    for target in c.targets.iter().skip(1) {
+        let changes = c.changes.iter().filter(|change| change.target == target.label);
+        let _ = writeln!(
+            out,
+            "\n  {:LABEL$}{:>CELL$}{:>CELL$}{:>CELL$}   interval",
+            "", "A", target.label, "change"
+        );
+        for change in changes {
+            let (by, interval) = shown(change);
+            let line = format!(
+                "  {:LABEL$}{:>CELL$}{:>CELL$}{by:>CELL$}   {interval}",
+                change.figure,
+                value(change, change.a),
+                value(change, change.b),
+            );
+            let _ = writeln!(out, "{}", line.trim_end());
+        }
+    }
+    out.push('\n');
+    for sentence in c.sentences() {
+        wrapped(&mut out, sentence);
+    }
+    for shift in c.distributions.iter().filter(|d| !d.quantiles.is_empty()) {
+        out += &band(shift);
+    }
+    out.push('\n');
+    for doubt in &c.doubts {
+        wrapped(&mut out, &format!("NOT VALID: {doubt}"));
+    }
+    wrapped(&mut out, &how(c));
+    for note in &c.notes {
+        wrapped(&mut out, note);
+    }
+    if c.interrupted {
+        wrapped(&mut out, "Interrupted by the user: this is what was known until then.");
+    }
+    out
+}
+
+/// How sure all that is.
+fn how(c: &Comparison) -> String {
+    let hold = "All intervals hold together with a probability of 95 %.";
+    if c.saved {
+        return hold.to_owned();
+    }
+    format!(
+        "{} of at most {} rounds. {hold} Seed {}.",
+        units::count(c.rounds.into()),
+        units::count(c.rounds_max.into()),
+        c.seed
+    )
+}
+
+/// The value of a figure.
+pub(crate) fn value(change: &Change, value: Option<f64>) -> String {
+    let Some(v) = value else { return "-".into() };
+    match change.unit {
+        "per-second" => units::rate(v),
+        "share" => units::percent(v),
+        _ => units::nanos(v),
+    }
+}
+
+/// A change and its interval: in percent, or percentage points.
+pub(crate) fn shown(change: &Change) -> (String, String) {
+    let (ends, unit) = match (change.ratio, change.ratio_lo, change.ratio_hi) {
+        (Some(r), Some(lo), Some(hi)) => ([r, lo, hi].map(|v| (v - 1.0) * 100.0), "%"),
+        _ => match (change.difference, change.difference_lo, change.difference_hi) {
+            (Some(d), Some(lo), Some(hi)) => ([d, lo, hi].map(|v| v * 100.0), "pp"),
+            _ => return ("-".into(), String::new()),
+        },
+    };
+    let [by, lo, hi] = ends.map(signed);
+    (format!("{by} {unit}"), format!("{lo} to {hi} {unit}"))
+}
+
+/// The shift function: one line for each quantile, from less to more time than A.
+fn band(shift: &Distribution) -> String {
+    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+    let ends = shift.quantiles.iter().flat_map(|q| [q.ratio_lo, q.ratio_hi]);
+    let scale = ends.map(|r| percent(r).abs()).fold(SCALE_MIN, f64::max);
+    let mut out = format!(
+        "\n  {:LABEL$}{:>CELL$}{:>CELL$}\n",
+        "quantile",
+        format!("{} - A", shift.target),
+        format!("-{} %", number(scale)),
+    );
+    out.pop();
+    let _ = writeln!(out, "{:>width$} %", format!("+{}", number(scale)), width = 2 * SIDE);
+    let place = |ratio: f64| {
+        let at = percent(ratio) / scale * SIDE as f64;
+        (at.round().clamp(-(SIDE as f64), SIDE as f64) + SIDE as f64) as usize
+    };
+    for q in &shift.quantiles {
+        let mut line = vec![' '; 2 * SIDE + 1];
+        line[SIDE] = '|';
+        line[place(q.ratio_lo)..=place(q.ratio_hi)].fill('-');
+        line[place(q.ratio)] = 'o';
+        let line: String = line.into_iter().collect();
+        let Quantile { quantile, ratio, .. } = *q;
+        let text = format!(
+            "  {:LABEL$}{:>CELL$}{:CELL$}{line}",
+            format!("p{:.0}", quantile * 100.0),
+            format!("{} %", signed(percent(ratio))),
+            "",
+        );
+        let _ = writeln!(out, "{}", text.trim_end());
+    }
+    out
+}
+
+/// A sentence in lines of 100 columns, the later ones indented.
+fn wrapped(out: &mut String, sentence: &str) {
+    let mut line = String::from("  ");
+    for word in sentence.split_whitespace() {
+        if line.chars().count() + 1 + word.chars().count() > 100 {
+            let _ = writeln!(out, "{line}");
+            line = String::from("   ");
+        }
+        if !line.trim().is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    let _ = writeln!(out, "{line}");
+}

@@ -1,0 +1,130 @@
+//! The sentences of a comparison.
+
+use prony_core::comparison::{Compared, Figure, Held, Limit, Outcome, SHARE_MARGIN, Shape};
+
+use super::super::units;
+use super::missing;
+
+/// A figure in a sentence.
+fn name(figure: Figure) -> String {
+    match figure {
+        Figure::Mean => "the mean".into(),
+        Figure::Rate => "the rate".into(),
+        Figure::Errors => "the share of failed requests".into(),
+        Figure::Cpu => "CPU time per request".into(),
+        Figure::Distribution => "the distribution".into(),
+        Figure::Percentile(_) => figure.to_string(),
+    }
+}
+
+/// The end of an interval as a change in percent (of a share: in percentage points).
+fn percent(figure: Figure, value: f64) -> f64 {
+    if figure.is_ratio() { value.exp_m1() * 100.0 } else { value * 100.0 }
+}
+
+/// A number of percent: `8.2`, `0.35`, `120`.
+pub(super) fn number(percent: f64) -> String {
+    let v = percent.abs();
+    match v {
+        v if v < 0.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => units::count(v.round() as u64),
+    }
+}
+
+/// The same with its sign.
+pub(super) fn signed(percent: f64) -> String {
+    let sign = if percent < 0.0 { '-' } else { '+' };
+    format!("{sign}{}", number(percent))
+}
+
+fn unit(figure: Figure) -> &'static str {
+    if figure.is_ratio() { "%" } else { "percentage points" }
+}
+
+/// How a figure of a target differs from that of A.
+pub(super) fn change(compared: &Compared, target: &str, margin: f64) -> String {
+    let figure = compared.figure;
+    let name = name(figure);
+    let (Some(estimate), Some(interval)) = (compared.estimate, compared.interval) else {
+        return format!("{name} is not compared: {}", missing(compared.missing));
+    };
+    let [estimate, lo, hi] = [estimate, interval.lo, interval.hi].map(|v| percent(figure, v));
+    let unit = unit(figure);
+    match compared.outcome {
+        Outcome::Higher => {
+            let more = if figure.is_time() { "longer" } else { "higher" };
+            let (by, lo, hi) = (number(estimate), number(lo), number(hi));
+            format!("{name} is {by} {unit} {more} in {target} ({lo} to {hi} {unit})")
+        }
+        Outcome::Lower => {
+            let less = if figure.is_time() { "shorter" } else { "lower" };
+            // The end that is nearer to no change first.
+            let (by, lo, hi) = (number(estimate), number(hi), number(lo));
+            format!("{name} is {by} {unit} {less} in {target} ({lo} to {hi} {unit})")
+        }
+        Outcome::Same => {
+            let most = if figure.is_ratio() { margin } else { SHARE_MARGIN };
+            format!(
+                "no difference of more than {} {unit} in {name} ({} to {} {unit} in {target})",
+                short(most * 100.0),
+                signed(lo),
+                signed(hi),
+            )
+        }
+        Outcome::Undecided => format!(
+            "{name} is undecided: between {} and {} {unit} in {target}",
+            signed(lo),
+            signed(hi)
+        ),
+    }
+}
+
+/// A number as a user writes it: `2`, `0.5`.
+fn short(number: f64) -> String {
+    let digits = format!("{number:.4}");
+    digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Whether the distributions differ.
+pub(super) fn distribution(shape: &Shape, target: &str, margin: f64) -> String {
+    let p_value = shape.p_value.map_or_else(String::new, |p| {
+        format!(" (p = {})", if p < 0.001 { format!("{p:.4}") } else { format!("{p:.3}") })
+    });
+    match (shape.outcome, shape.missing) {
+        (_, Some(why)) => format!("the distribution is not compared: {}", missing(Some(why))),
+        (Outcome::Same, None) => format!(
+            "no difference of more than {} % in any quantile from p5 to p95 in {target}",
+            short(margin * 100.0)
+        ),
+        (Outcome::Higher | Outcome::Lower, None) => {
+            format!("the distribution of response times differs in {target}{p_value}")
+        }
+        (Outcome::Undecided, None) if shape.p_value.is_none() => {
+            format!("the shift function shows how the quantiles of {target} differ")
+        }
+        (Outcome::Undecided, None) => format!(
+            "no evidence that the distribution of response times differs in {target}{p_value}"
+        ),
+    }
+}
+
+/// What a limit comes to.
+pub(super) fn limit(
+    limit: &Limit,
+    held: Held,
+    compared: Option<&Compared>,
+    target: &str,
+) -> String {
+    let change = compared.and_then(|c| {
+        let ends = c.interval.map(|i| [i.lo, i.hi].map(|v| signed(percent(c.figure, v))))?;
+        let [lo, hi] = ends;
+        Some(format!("{lo} to {hi} {} in {target}", unit(c.figure)))
+    });
+    let change = change.unwrap_or_else(|| missing(compared.and_then(|c| c.missing)));
+    match held {
+        Held::Holds => format!("holds, '{limit}' is ruled out: {change}"),
+        Held::Fails => format!("fails, '{limit}' is true: {change}"),
+        Held::Unknown => format!("cannot tell whether '{limit}': {change}"),
+    }
+}

@@ -1,0 +1,96 @@
+//! Annotations for GitHub Actions: workflow commands, which its runner reads from the output of a
+//! step and shows at the run.
+
+use prony_core::summary::{Outcome, Summary};
+
+use super::comparison::Comparison;
+use super::{text, words};
+
+/// The weight of an annotation.
+#[derive(Clone, Copy)]
+enum Level {
+    Error,
+    Warning,
+    Notice,
+}
+
+/// The annotations of a run: an error for each missed threshold and for a run that is not valid, a
+/// warning for each undecided threshold; if there is neither, a notice.
+pub fn of_run(summary: &Summary) -> String {
+    let target = text::target(summary);
+    let judgment = summary.verdict();
+    let mut out = String::new();
+    if !judgment.is_valid() {
+        let reasons: Vec<String> =
+            judgment.reasons.iter().map(|r| words::reason(r, summary)).collect();
+        let verdict = judgment.verdict;
+        let why =
+            format!("{}: {}. {}", verdict.word(), words::verdict(verdict), reasons.join("; "));
+        out += &line(Level::Error, &target, &why);
+    }
+    for checked in summary.thresholds() {
+        let level = match checked.outcome {
+            Outcome::Met => continue,
+            Outcome::Missed => Level::Error,
+            Outcome::Undecided => Level::Warning,
+        };
+        out += &line(level, &target, &words::decided(&checked));
+    }
+    if out.is_empty() {
+        let met = match summary.thresholds().len() {
+            0 => "VALID".to_owned(),
+            n => format!("VALID; thresholds met: {n}"),
+        };
+        out = line(Level::Notice, &target, &met);
+    }
+    out
+}
+
+/// The annotations of a comparison: an error for each limit that fails and if it is not valid, a
+/// warning for each limit that cannot be decided; a notice for each figure that differs.
+pub fn of_comparison(comparison: &Comparison) -> String {
+    let mut out = String::new();
+    for doubt in &comparison.doubts {
+        out += &line(Level::Error, "comparison", doubt);
+    }
+    for limit in &comparison.limits {
+        match limit.outcome {
+            "fails" => out += &line(Level::Error, "comparison", &limit.sentence),
+            "unknown" => out += &line(Level::Warning, "comparison", &limit.sentence),
+            _ => {}
+        }
+    }
+    for change in comparison.changes.iter().filter(|c| matches!(c.outcome, "higher" | "lower")) {
+        out += &line(Level::Notice, "comparison", &change.sentence);
+    }
+    if out.is_empty() {
+        out = line(Level::Notice, "comparison", "no figure is known to differ");
+    }
+    out
+}
+
+/// A workflow command. Its message and its title are one line each.
+fn line(level: Level, title: &str, message: &str) -> String {
+    let level = match level {
+        Level::Error => "error",
+        Level::Warning => "warning",
+        Level::Notice => "notice",
+    };
+    let message = message.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let title = title.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let title = title.replace(':', "%3A").replace(',', "%2C");
+    format!("::{level} title=prony {title}::{message}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_cannot_end_or_start_a_command() {
+        assert_eq!(
+            line(Level::Error, "http://h:1/a,b", "5 % more\n::error::x"),
+            "::error title=prony http%3A//h%3A1/a%2Cb::5 %25 more%0A::error::x\n"
+        );
+    }
+}

@@ -1,0 +1,244 @@
+//! A trend: the figures of many runs one after another, with the steps between them.
+
+use std::fmt::Write as _;
+
+use prony_core::comparison::{Figure, Measured, steps};
+use prony_core::summary::Summary;
+use prony_core::summary::confidence::Confidence;
+use serde::Serialize;
+
+use super::text::shortened;
+use super::{Saved, units};
+
+/// The schema version of the JSON report.
+const SCHEMA: u32 = 1;
+/// The figures of a trend.
+const FIGURES: [Figure; 6] = [
+    Figure::Mean,
+    Figure::Percentile(50.0),
+    Figure::Percentile(90.0),
+    Figure::Percentile(99.0),
+    Figure::Rate,
+    Figure::Errors,
+];
+
+/// Runs in their order.
+#[derive(Clone, Debug, Serialize)]
+pub struct Trend {
+    schema: u32,
+    kind: &'static str,
+    /// The runs.
+    pub runs: Vec<Run>,
+    /// The figures over the runs.
+    pub figures: Vec<Course>,
+    /// Facts that the reader must know, as complete sentences.
+    pub notes: Vec<String>,
+}
+
+/// A run of a trend.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// Its label, or the name of its file.
+    pub label: String,
+    /// Its start, in seconds since 1970 (UTC).
+    pub started_unix: Option<f64>,
+    /// Its verdict.
+    pub verdict: &'static str,
+}
+
+/// One figure over the runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Course {
+    /// The figure's name.
+    pub figure: String,
+    /// What its values are measured in: `ns`, `per-second` or `share`.
+    pub unit: &'static str,
+    /// One for each run.
+    pub points: Vec<Point>,
+    /// Where its level changes.
+    pub steps: Vec<Step>,
+}
+
+/// The figure of one run, with the 95 % confidence interval of that run.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Point {
+    /// The value.
+    pub value: Option<f64>,
+    /// The lower end.
+    pub lo: Option<f64>,
+    /// The upper end.
+    pub hi: Option<f64>,
+}
+
+/// A change of the level.
+#[derive(Clone, Debug, Serialize)]
+pub struct Step {
+    /// The index of the first run after it, from 0.
+    pub run: usize,
+    /// The label of that run.
+    pub label: String,
+    /// The mean before it, since the step before: of times and rates the geometric one.
+    pub before: f64,
+    /// The mean after it, up to the next step.
+    pub after: f64,
+    /// The same as a sentence.
+    pub sentence: String,
+}
+
+impl Trend {
+    /// The trend of these runs, in this order.
+    pub fn of(results: &[Saved<'_>], notes: Vec<String>) -> Self {
+        let run = |r: &Saved<'_>| Run {
+            label: r.summary.run.label.clone().unwrap_or_else(|| r.name.to_owned()),
+            started_unix: r.summary.run.started_unix,
+            verdict: r.summary.verdict().verdict.word(),
+        };
+        let runs: Vec<Run> = results.iter().map(run).collect();
+        let figures = FIGURES.into_iter().map(|figure| Course::of(figure, results, &runs));
+        Self { schema: SCHEMA, kind: "trend", figures: figures.collect(), runs, notes }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut out = format!("prony  trend of {} runs\n\n", self.runs.len());
+        let _ = write!(out, "  {:<24}", "");
+        for course in &self.figures {
+            let _ = write!(out, "{:>11}", course.figure);
+        }
+        out.push_str("  verdict\n");
+        for (i, run) in self.runs.iter().enumerate() {
+            let _ = write!(out, "  {:<24}", shortened(&run.label, 24));
+            for course in &self.figures {
+                let mark = if course.steps.iter().any(|s| s.run == i) { "*" } else { "" };
+                let value = shown(course.unit, course.points[i].value);
+                let _ = write!(out, "{:>11}", format!("{mark}{value}"));
+            }
+            let _ = writeln!(out, "  {}", run.verdict);
+        }
+        out.push('\n');
+        let steps = self.figures.iter().flat_map(|c| &c.steps);
+        let sentences: Vec<&str> = steps.map(|s| s.sentence.as_str()).collect();
+        if sentences.is_empty() {
+            out.push_str("  no step in any figure\n");
+        }
+        for sentence in sentences.into_iter().chain(self.notes.iter().map(String::as_str)) {
+            let _ = writeln!(out, "  {sentence}");
+        }
+        out
+    }
+}
+
+impl Course {
+    fn of(figure: Figure, results: &[Saved<'_>], runs: &[Run]) -> Self {
+        let points: Vec<Point> = results.iter().map(|r| Point::of(figure, r.summary)).collect();
+        let log = |v: f64| if figure.is_ratio() { v.ln() } else { v };
+        let known: Vec<(usize, f64)> =
+            points.iter().enumerate().filter_map(|(i, p)| Some((i, log(p.value?)))).collect();
+        let values: Vec<f64> = known.iter().map(|(_, v)| *v).collect();
+        let unit = match figure {
+            Figure::Rate => "per-second",
+            Figure::Errors => "share",
+            _ => "ns",
+        };
+        let back = |v: f64| if figure.is_ratio() { v.exp() } else { v };
+        let step = |s: &prony_core::comparison::Step| {
+            let run = known[s.at].0;
+            let (before, after) = (back(s.before), back(s.after));
+            let label = runs[run].label.clone();
+            let change = if figure.is_ratio() {
+                format!("{:+.1} %", (after / before - 1.0) * 100.0)
+            } else {
+                format!("{:+.2} percentage points", (after - before) * 100.0)
+            };
+            let [from, to] = [before, after].map(|v| shown(unit, Some(v)));
+            let sentence = format!("{figure} changes by {change} at {label} ({from} to {to})");
+            Step { run, label, before, after, sentence }
+        };
+        let steps = steps(&values).iter().map(step).collect();
+        Self { figure: figure.to_string(), unit, points, steps }
+    }
+}
+
+impl Point {
+    fn of(figure: Figure, summary: &Summary) -> Self {
+        let value = Measured::of(&summary.main, None).value(figure);
+        let confidence = Confidence::of(&summary.main);
+        let interval = match figure {
+            Figure::Mean => confidence.mean().ok(),
+            Figure::Percentile(p) => confidence.quantile(p / 100.0).ok(),
+            Figure::Rate => summary.rate_interval().ok(),
+            Figure::Errors | Figure::Cpu | Figure::Distribution => None,
+        };
+        let interval = interval.filter(|_| value.is_some());
+        Self { value, lo: interval.map(|i| i.lo), hi: interval.map(|i| i.hi) }
+    }
+}
+
+/// A value in its unit.
+pub(super) fn shown(unit: &str, value: Option<f64>) -> String {
+    match (unit, value) {
+        (_, None) => "-".into(),
+        ("per-second", Some(v)) => units::rate(v),
+        ("share", Some(v)) => units::percent(v),
+        (_, Some(v)) => units::nanos(v),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Format;
+    use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
+    use prony_core::record::Tally;
+    use prony_core::summary::RunInfo;
+    use prony_core::target::Endpoint;
+    use prony_core::units::{Nanos, Span};
+
+    use super::*;
+
+    fn run(label: &str, us: u64) -> Summary {
+        let endpoint = Endpoint::Tcp { host: "h".into(), port: 80 };
+        let load = Load::Closed { connections: 1, think: Think::None };
+        let plan = Plan::new(vec![endpoint], vec![CallSpec::default()], load, Stop::default());
+        let mut main = Tally { end: Nanos::ZERO + Span::from_secs(1), ..Tally::default() };
+        for i in 0..1_000 {
+            main.times.response.record(Span::from_micros(us + i));
+        }
+        (main.started, main.sent, main.replies) = (1_000, 1_000, 1_000);
+        let info = RunInfo { label: Some(label.to_owned()), ..RunInfo::default() };
+        Summary { plan, run: info, warmup: None, main, workers: Vec::new() }
+    }
+
+    fn trend(times: &[u64]) -> Trend {
+        let runs: Vec<Summary> =
+            times.iter().enumerate().map(|(i, &us)| run(&format!("c{i:02}"), us)).collect();
+        let saved: Vec<Saved<'_>> =
+            runs.iter().map(|summary| Saved { name: "file", summary }).collect();
+        Trend::of(&saved, Vec::new())
+    }
+
+    #[test]
+    fn a_step_is_marked_at_its_run() {
+        let times: Vec<u64> =
+            (0..20).map(|i| 5_000 + i % 3 * 10 + if i >= 12 { 900 } else { 0 }).collect();
+        let trend = trend(&times);
+        let p50 = &trend.figures[1];
+        assert_eq!(p50.steps.len(), 1, "{p50:?}");
+        assert_eq!((p50.steps[0].run, p50.steps[0].label.as_str()), (12, "c12"));
+        let sentence = &p50.steps[0].sentence;
+        assert!(
+            sentence.starts_with("p50 changes by +16.") && sentence.contains("at c12 ("),
+            "{sentence}"
+        );
+        assert!(trend.figures[5].steps.is_empty(), "no errors");
+        for format in [Format::Text, Format::Json, Format::Html] {
+            let text = String::from_utf8(trend.render(format).expect("a report")).expect("text");
+            assert!(text.contains("c12") && text.contains("changes by"), "{text}");
+        }
+        assert!(trend.render(Format::Csv).is_none());
+    }
+
+    #[test]
+    fn equal_runs_have_no_step() {
+        let text = trend(&[5_000, 5_010, 4_990, 5_000, 5_020, 5_010, 4_980, 5_000]).text();
+        assert!(text.contains("no step in any figure"), "{text}");
+    }
+}

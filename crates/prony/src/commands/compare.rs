@@ -1,0 +1,446 @@
+//! `prony compare`: blocks of load against two or more targets in turn, or groups of saved results.
+
+use std::path::{Path, PathBuf};
+
+use prony_core::comparison::{Block, Design, Figure, Held, Rounds};
+use prony_core::plan::Plan;
+use prony_core::rng::{self, Stream};
+use prony_core::secret::shown_url;
+use prony_core::serve::ServerBehavior;
+use prony_core::summary::Summary;
+use prony_core::units::Span;
+use prony_io::{Control, Options};
+use prony_report::comparison::{Comparison, label};
+use prony_report::{Format, units};
+use prony_run::builder::Planned;
+use prony_run::compare::{self, Done, Ran};
+use prony_run::environment::{Environment, drawn_seed};
+use prony_run::error::Error;
+use prony_run::exit::Exit;
+use prony_run::files::read_text;
+use prony_run::interrupt::{Ending, stoppable};
+use prony_run::output::{self, Outputs};
+use prony_run::plan_file;
+use prony_run::run::{self, Provenance};
+use prony_run::target_process::{self, PORT, TargetProcess};
+
+use super::github::publish;
+use super::report;
+use crate::cli::LoadArgs;
+use crate::cli::compare::CompareArgs;
+use crate::cli::plan;
+use crate::cli::shown::command_line;
+use crate::exec_options::{environment_of, options};
+
+/// The duration of a block, if nothing else ends it.
+const BLOCK: Span = Span::from_secs(3);
+/// The most targets.
+const TARGETS_MAX: usize = 16;
+/// The formats of a comparison.
+const FORMATS: [Format; 6] =
+    [Format::Text, Format::Html, Format::Svg, Format::Png, Format::Json, Format::Markdown];
+
+/// A target and the load of its blocks.
+struct Target {
+    name: String,
+    plan: Plan,
+    notes: Vec<String>,
+    start: Option<Start>,
+    pid: Option<u32>,
+}
+
+/// How a target is started.
+struct Start {
+    command: String,
+    /// The port in the plan in place of `{port}`, if the URL has that.
+    placeholder: Option<u16>,
+}
+
+/// Compares the targets of the options.
+pub(super) fn compare(args: &CompareArgs, typed: Vec<String>) -> Result<Exit, Error> {
+    refuse(args)?;
+    let outputs = outputs(args)?;
+    let is_saved = |name: &String| is_file(name, "json");
+    let (mut found, error) = if !args.against.is_empty() || args.load.urls.iter().all(is_saved) {
+        (saved(args)?, None)
+    } else {
+        live(args)?
+    };
+    found.command = command_line(&typed);
+    match error {
+        // Report what is known so far, then the error.
+        Some(error) if found.rounds == 0 => failed(args, error),
+        Some(error) => finish(args, &found, outputs).and_then(|_| failed(args, error)),
+        None => finish(args, &found, outputs),
+    }
+}
+
+/// A server that does not start says nothing about a change.
+fn failed(args: &CompareArgs, error: Error) -> Result<Exit, Error> {
+    if matches!(error, Error::Server(_)) && !args.fail_if.is_empty() {
+        output::to_stderr(&format!("prony: {}", error.printed()));
+        return Ok(Exit::CannotTell);
+    }
+    Err(error)
+}
+
+/// Whether it is the name of a file of that kind.
+fn is_file(name: &str, extension: &str) -> bool {
+    let path = Path::new(name);
+    !name.contains("://") && path.extension().is_some_and(|e| e == extension)
+}
+
+/// Refuses options that a comparison has no use for.
+fn refuse(args: &CompareArgs) -> Result<(), Error> {
+    let load = &args.load;
+    let given = [
+        (load.explain, "--explain"),
+        (!load.until.until.is_empty(), "--until-goal"),
+        (!load.until.threshold.is_empty(), "--threshold"),
+        (load.exec.percentile.is_some(), "--percentile"),
+        (load.shard.shard.is_some(), "--shard"),
+        (load.shard.start_at.is_some(), "--start-at"),
+        (load.shard.hosts.is_some(), "--hosts"),
+        (load.output.tui, "--tui"),
+        (load.output.to.histogram, "--histogram"),
+    ];
+    if let Some((_, option)) = given.into_iter().find(|(is_given, _)| *is_given) {
+        let why = "a comparison has many short loads; leave the option out";
+        return Err(Error::Conflict(option, "prony compare", why));
+    }
+    let targets = load.urls.len();
+    if targets > TARGETS_MAX {
+        return Err(Error::Argument(format!(
+            "a comparison has at most {TARGETS_MAX} targets, not {targets}; write `--` between two \
+             groups of saved results"
+        )));
+    }
+    if targets < 2 && (targets == 0 || args.against.is_empty()) {
+        return Err(Error::Argument(
+            "a comparison needs two targets or more: prony compare URL URL, or prony compare \
+             old*.json -- new*.json"
+                .into(),
+        ));
+    }
+    let all = || load.urls.iter().chain(&args.against);
+    let saved = all().find(|name| is_file(name, "json"));
+    let other = all().find(|name| !is_file(name, "json"));
+    if let (Some(saved), Some(other)) = (saved, other) {
+        return Err(Error::Argument(format!(
+            "'{saved}' is a saved result, '{}' is not: compare targets with targets, and saved \
+             results (.json) with saved results",
+            shown_url(other)
+        )));
+    }
+    if args.figures.contains(&Figure::Cpu) && !has_cpu(args) {
+        let why = "prony must know the processes of A and B";
+        return Err(Error::Needs(
+            "--figures cpu",
+            "--start-a and --start-b, or --pid-a and --pid-b",
+            why,
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the CPU time of both targets is known.
+fn has_cpu(args: &CompareArgs) -> bool {
+    let a = args.start_a.is_some() || args.pid_a.is_some();
+    let b = args.start_b.is_some() || args.pid_b.is_some();
+    a && b && args.load.urls.len() == 2 && args.load.exec.simulate.is_none()
+}
+
+fn outputs(args: &CompareArgs) -> Result<Outputs, Error> {
+    let outputs = args.load.output.to.prepare()?;
+    let why = "a comparison can be written as .html, .svg, .png, .json or .md";
+    outputs.only(&FORMATS, why)?;
+    let format = args.load.output.to.stdout_format();
+    if !FORMATS.contains(&format) {
+        let why = "a comparison can be printed as text, html, svg, json or markdown";
+        return Err(Error::Conflict("--format", "prony compare", why));
+    }
+    Ok(outputs)
+}
+
+fn design(args: &CompareArgs, targets: usize, seed: u64) -> Design {
+    let figures = if !args.figures.is_empty() {
+        args.figures.clone()
+    } else if args.fail_if.is_empty() {
+        let cpu = has_cpu(args).then_some(Figure::Cpu);
+        Figure::USUAL.into_iter().chain(cpu).collect()
+    } else {
+        Vec::new()
+    };
+    Design {
+        targets: targets as u32,
+        figures,
+        rounds: args.blocks.map_or(Rounds::UntilDecided, Rounds::Exactly),
+        margin: args.margin(),
+        limits: args.fail_if.clone(),
+        seed,
+    }
+    .with_figures_of_limits()
+}
+
+/// Compares groups of saved results.
+fn saved(args: &CompareArgs) -> Result<Comparison, Error> {
+    let groups: Vec<Vec<String>> = if args.against.is_empty() {
+        args.load.urls.iter().map(|file| vec![file.clone()]).collect()
+    } else {
+        vec![args.load.urls.clone(), args.against.clone()]
+    };
+    let read = |file: &String| Ok((file.clone(), report::read(Path::new(file))?));
+    let runs = groups.iter().map(|group| group.iter().map(read).collect());
+    let runs = runs.collect::<Result<Vec<Vec<(String, Summary)>>, Error>>()?;
+    let doubts = compare::doubts(&runs);
+    if let Some(doubt) = doubts.first()
+        && !args.accept
+    {
+        return Err(Error::Argument(format!("{doubt}; --accept compares them all the same")));
+    }
+    let names: Vec<String> = groups.iter().map(|group| group.join(" ")).collect();
+    let mut found = compare::saved(&design(args, groups.len(), 0), &names, &runs);
+    found.notes.extend(doubts.iter().map(|doubt| format!("Accepted: {doubt}.")));
+    Ok(found)
+}
+
+/// Runs blocks of load until enough is known, or the user stops it.
+fn live(args: &CompareArgs) -> Result<(Comparison, Option<Error>), Error> {
+    let exec = &args.load.exec;
+    let seed = exec.seed.or(exec.simulate).unwrap_or_else(drawn_seed);
+    let around = environment_of(exec, args.load.unix_socket.is_some(), &args.load.shard);
+    let targets = args.load.urls.iter().enumerate();
+    let targets = targets.map(|(i, name)| target(args, i, name, &around));
+    let targets = targets.collect::<Result<Vec<Target>, Error>>()?;
+    let design = design(args, targets.len(), seed);
+    let options = options(exec);
+    for target in targets.iter().filter(|_| exec.simulate.is_none()) {
+        // Report what this kernel lacks before the first block.
+        run::check(&target.plan, &options)?;
+    }
+    let control = stoppable()?;
+    let names: Vec<String> = targets.iter().map(|t| t.name.clone()).collect();
+    let quiet = args.load.output.quiet;
+    let silent = quiet || args.load.output.no_progress;
+    let mut one = |block: Block| {
+        let target = &targets[block.target as usize];
+        match exec.simulate {
+            Some(world) => Ok(simulated(args, target, block, world)),
+            None => on_the_network(args, target, block, &options, &control, quiet),
+        }
+    };
+    let mut progress = |done: &Done<'_>| {
+        if !silent {
+            output::to_stderr(&format!("prony: {}", line(done)));
+        }
+    };
+    let is_stopped = || control.stop_request().is_some();
+    let (mut found, error) = compare::live(&design, &names, &is_stopped, &mut one, &mut progress);
+    for note in targets.iter().flat_map(|t| &t.notes) {
+        if !found.notes.contains(note) {
+            found.notes.push(note.clone());
+        }
+    }
+    found.notes.push(of_starts(args, &targets));
+    Ok((found, error))
+}
+
+/// The note about what varies from start to start.
+fn of_starts(args: &CompareArgs, targets: &[Target]) -> String {
+    let started = targets.iter().filter(|t| t.start.is_some()).count();
+    if args.load.exec.simulate.is_some() {
+        "Simulated targets: every block has its own random service times.".into()
+    } else if started == targets.len() {
+        "Each server was started anew for each of its blocks, so the variance from start to start \
+         is part of the answer."
+            .into()
+    } else {
+        "Servers were not started anew for each block, so the answer is about these running \
+         processes: it does not include how much figures differ from one start of a server to the \
+         next (--start-a, --start-b)."
+            .into()
+    }
+}
+
+/// The target with this index.
+fn target(
+    args: &CompareArgs,
+    index: usize,
+    name: &str,
+    around: &Environment,
+) -> Result<Target, Error> {
+    let (command, pid) = match index {
+        0 => (args.start_a.clone(), args.pid_a),
+        1 => (args.start_b.clone(), args.pid_b),
+        _ => (None, None),
+    };
+    let is_plan = is_file(name, "toml");
+    let text = if is_plan { read_text("plan", Path::new(name))? } else { name.to_owned() };
+    let has_port = text.contains(PORT) && !text.contains(&format!("{{{PORT}"));
+    let wants_port = command.as_ref().is_some_and(|c| c.contains(PORT));
+    if has_port != wants_port {
+        let (has, lacks) = if has_port { ("target", "--start") } else { ("--start", "target") };
+        return Err(Error::Argument(format!(
+            "target {}: the {has} has {PORT}, but the {lacks} has not; write it in both",
+            label(index as u32)
+        )));
+    }
+    let placeholder = if has_port { Some(target_process::free_port()?) } else { None };
+    let filled = match placeholder {
+        Some(port) => text.replace(PORT, &port.to_string()),
+        None => text,
+    };
+    let Planned { plan, notes, .. } = if is_plan {
+        plan_of_file(args, name, &filled, around)?
+    } else {
+        plan_of_url(&args.load, filled, around)?
+    };
+    if args.load.exec.simulate.is_some() && plan.endpoints.iter().any(|e| e.tls_name().is_some()) {
+        let why = "simulated servers do not support TLS; use http://";
+        return Err(Error::Conflict("--simulate", "an https:// URL", why));
+    }
+    let start = command.map(|command| Start { command, placeholder });
+    Ok(Target { name: shown_url(name), plan: run::with_names(plan), notes, start, pid })
+}
+
+fn plan_of_url(load: &LoadArgs, url: String, around: &Environment) -> Result<Planned, Error> {
+    let mut load = LoadArgs { urls: vec![url], ..load.clone() };
+    let is_ended = load.duration.is_some()
+        || load.requests.is_some()
+        || load.sessions.is_some()
+        || load.rate.as_ref().is_some_and(|rate| rate.length().is_some());
+    if !is_ended {
+        load.duration = Some(BLOCK);
+    }
+    plan::plan(&load, around)
+}
+
+/// A block is a run of the plan; only its duration may be overridden.
+fn plan_of_file(
+    args: &CompareArgs,
+    name: &str,
+    text: &str,
+    around: &Environment,
+) -> Result<Planned, Error> {
+    let load = &args.load;
+    let given = [
+        (load.rate.is_some(), "--rate"),
+        (load.arrivals.is_some(), "--arrivals"),
+        (load.connections.is_some(), "--connections"),
+        (load.requests.is_some(), "--requests"),
+    ];
+    if let Some((_, option)) = given.into_iter().find(|(is_given, _)| *is_given) {
+        let why = "the plan file sets the load of its blocks; change it there";
+        return Err(Error::Conflict(option, "a plan file", why));
+    }
+    let path = PathBuf::from(name);
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+    let planned = plan_file::parse(name, text, Some(folder), around).map_err(Error::PlanFile)?;
+    plan::check_sources(&load.exec)?;
+    let mut plan = planned.plan;
+    plan.stop.duration = load.duration.or(plan.stop.duration);
+    // Thresholds are for single runs.
+    plan.thresholds.clear();
+    Ok(Planned { plan, ..planned })
+}
+
+/// A block of load in virtual time. Each has its own random service times.
+fn simulated(args: &CompareArgs, target: &Target, block: Block, world: u64) -> Ran {
+    let exec = &args.load.exec;
+    let of_b = args.simulate_latency_b.filter(|_| block.target > 0);
+    let latency = of_b.or(exec.simulate_latency).unwrap_or_default();
+    let server = ServerBehavior { latency, ..ServerBehavior::default() };
+    let plan = Plan { seed: block.seed, ..target.plan.clone() };
+    let number = u64::from(block.round) << 8 | u64::from(block.target);
+    let seed = rng::keyed(world, Stream::Serve, number, 0);
+    let threads = exec.threads.unwrap_or(1);
+    let summary = run::simulate(&plan, threads, seed, &server, &[], Provenance::default());
+    Ran { summary, cpu_ns: None }
+}
+
+/// A block of load on the network, with a server of its own if that is started.
+fn on_the_network(
+    args: &CompareArgs,
+    target: &Target,
+    block: Block,
+    options: &Options,
+    control: &Control,
+    quiet: bool,
+) -> Result<Ran, Error> {
+    let mut plan = Plan { seed: block.seed, ..target.plan.clone() };
+    let mut server = None;
+    if let Some(Start { command, placeholder }) = &target.start {
+        let port = target_process::free_port()?;
+        if let Some(placeholder) = placeholder {
+            plan = target_process::with_port(&plan, *placeholder, port);
+        }
+        let mut process = TargetProcess::start(command, port)?;
+        process.wait_until_ready(&plan, args.start_timeout)?;
+        server = Some(process);
+    }
+    let cpu = |server: &Option<TargetProcess>| match (server, target.pid) {
+        (Some(server), _) => server.cpu(),
+        (None, Some(pid)) => target_process::cpu_of_process(pid),
+        (None, None) => None,
+    };
+    let before = cpu(&server);
+    let mut ending = Ending::default();
+    let mut watch = |live: &_| {
+        if !quiet {
+            ending.say(control, live);
+        }
+    };
+    let summary = run::run(&plan, options, control, &mut watch, Provenance::default())?;
+    let after = cpu(&server);
+    if let Some(server) = &mut server {
+        server.check()?;
+    }
+    // The server's time also covers the warm-up; so does the number of requests.
+    let ended = summary.ended() as f64;
+    let measured = (summary.main.replies + summary.main.failed) as f64;
+    let used = before.zip(after).map(|(before, after)| (after - before).0 as f64);
+    let cpu_ns = used.filter(|_| ended > 0.0).map(|ns| ns / ended * measured);
+    Ok(Ran { summary, cpu_ns })
+}
+
+/// The result of a block, for the progress.
+fn line(done: &Done<'_>) -> String {
+    let tally = &done.summary.main;
+    let time = |name: &str, q: f64| {
+        let time = tally.times.response.quantile(q);
+        time.map_or_else(String::new, |t| format!(", {name} {}", units::span(t)))
+    };
+    format!(
+        "block {} of at most {}: {}, {}{}{}",
+        done.number,
+        done.most,
+        label(done.block.target),
+        units::counted(tally.replies, "reply", "replies"),
+        time("p50", 0.5),
+        time("p99", 0.99),
+    )
+}
+
+/// Prints and writes the reports, and returns the exit code.
+fn finish(args: &CompareArgs, found: &Comparison, outputs: Outputs) -> Result<Exit, Error> {
+    let written = outputs.write_with(|format| found.render(format).unwrap_or_default());
+    if let Some(bytes) = found.render(args.load.output.to.stdout_format()) {
+        output::to_stdout(&bytes)?;
+    }
+    let annotations = prony_report::github::of_comparison(found);
+    let markdown = || found.render(Format::Markdown).unwrap_or_default();
+    publish(&args.load.output.to, &annotations, markdown)?;
+    written?;
+    let has_limits = !found.limits.is_empty();
+    let is_valid = found.doubts.is_empty() || args.load.exec.accept_invalid;
+    let replies: u64 = found.targets.iter().map(|t| t.requests - t.failed).sum();
+    Ok(match found.worst_limit() {
+        _ if found.interrupted => Exit::Interrupted,
+        _ if has_limits && !is_valid => Exit::CannotTell,
+        _ if replies == 0 => Exit::NoAnswer,
+        _ if !is_valid => Exit::NotValid,
+        Some(Held::Fails) => Exit::Missed,
+        Some(_) => Exit::CannotTell,
+        None => Exit::Done,
+    })
+}

@@ -1,0 +1,272 @@
+//! `prony compare`: what it finds, its exit codes, and the servers that it starts.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::rig::{Ended, Running, Serve, alone, once_of_three, prony};
+
+/// Blocks of 1,000 requests in virtual time, with the medians of A and B in microseconds.
+fn simulated(b: &str, more: &[&str]) -> Ended {
+    let load =
+        ["compare", "http://a/", "http://b/", "-r", "1k", "--arrivals", "poisson", "-d", "1s"];
+    let world = ["--simulate", "5", "--simulate-latency", "exp:1ms", "--simulate-latency-b", b];
+    prony(&[&load[..], &world[..], &["--warmup", "100ms", "--quiet"], more].concat())
+}
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
+}
+
+/// The change of a figure.
+fn change<'a>(report: &'a Value, figure: &str) -> &'a Value {
+    let all = report["changes"].as_array().expect("a list");
+    all.iter().find(|c| c["figure"] == figure).unwrap_or_else(|| panic!("{figure}: {report}"))
+}
+
+#[test]
+fn a_slower_target_is_found() {
+    let ended = simulated("exp:1300us", &["--json"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let report = json(&ended);
+    let p50 = change(&report, "p50");
+    assert_eq!(p50["outcome"], "higher", "{p50}");
+    let end = |name: &str| p50[name].as_f64().expect("a number");
+    // The network takes 100 us of both.
+    let ratio = (1_300.0 * 2_f64.ln() + 100.0) / (1_000.0 * 2_f64.ln() + 100.0);
+    assert!(end("ratio_lo") < ratio && ratio < end("ratio_hi"), "{p50}");
+    assert_eq!(change(&report, "p99.9")["outcome"], "undecided");
+    assert_eq!(report["targets"][1]["label"], "B");
+    let again = simulated("exp:1300us", &["--json"]);
+    assert_eq!(ended.stdout, again.stdout, "the same to the byte");
+    let text = simulated("exp:1300us", &[]).stdout;
+    assert!(text.contains("p50 is ") && text.contains("% longer in B ("), "{text}");
+}
+
+#[test]
+fn exit_codes_say_whether_a_change_is_accepted() {
+    let of = |b: &str, limit: &str| simulated(b, &["--fail-if", limit]).code;
+    assert_eq!(of("exp:1300us", "p50 > +5%"), 99);
+    assert_eq!(of("exp:1ms", "p50 > +20%"), 0);
+    assert_eq!(of("exp:1ms", "p99.9 > +5%"), 125, "1,000 requests carry no p99.9");
+    assert_eq!(of("exp:1300us", "rate < -3%"), 0);
+}
+
+#[test]
+fn a_comparison_is_written_in_every_format() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
+    let names = ["a.json", "b.html", "c.svg", "d.png", "e.md"].map(file);
+    let files: Vec<&str> = names.iter().flat_map(|name| ["-o", name]).collect();
+    let ended = simulated("exp:1ms", &[&files[..], &["--blocks", "3"]].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let page = fs::read_to_string(&names[1]).expect("a page");
+    assert!(page.contains("Shift function") && page.contains("Over time"), "{page}");
+    assert!(names.iter().all(|name| fs::metadata(name).is_ok_and(|m| m.len() > 500)));
+    let refused = simulated("exp:1ms", &["-o", &file("f.csv")]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("can be written as .html, .svg, .png, .json or .md"));
+}
+
+#[test]
+fn saved_results_are_compared_by_group() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |name: &str, seed: &str, latency: &str, rate: &str| {
+        let path = folder.path().join(name).to_str().expect("a path").to_owned();
+        let load = ["-r", rate, "--arrivals", "poisson", "-d", "20s", "http://v/", "--quiet"];
+        let world = ["--simulate", seed, "--simulate-latency", latency, "-o", &path];
+        assert_eq!(prony(&[&load[..], &world[..]].concat()).code, 0);
+        path
+    };
+    let old: Vec<String> =
+        ["1", "2", "3"].map(|s| run(&format!("old{s}.json"), s, "exp:1ms", "1k")).into();
+    let new: Vec<String> =
+        ["4", "5", "6"].map(|s| run(&format!("new{s}.json"), s, "exp:2ms", "1k")).into();
+    let of = |a: &[String], b: &[String], more: &[&str]| {
+        let a = a.iter().map(String::as_str);
+        let all: Vec<&str> = ["compare", "--json"]
+            .into_iter()
+            .chain(more.iter().copied())
+            .chain(a)
+            .chain(["--"])
+            .chain(b.iter().map(String::as_str))
+            .collect();
+        prony(&all)
+    };
+    let groups = of(&old, &new, &[]);
+    assert_eq!(groups.code, 0, "{groups:?}");
+    assert_eq!(change(&json(&groups), "p50")["outcome"], "higher");
+    assert!(groups.stdout.contains("variance between the runs of each side is part"));
+    let alone = of(&old[..1], &new[..1], &["--fail-if", "p50 > +5%"]);
+    assert_eq!(alone.code, 99, "{alone:?}");
+    assert!(alone.stdout.contains("only the variance within the runs is known"), "{alone:?}");
+    // Several files without `--` are a run each.
+    let three = prony(&["compare", "--json", &old[0], &old[1], &new[0]]);
+    assert_eq!(json(&three)["targets"][2]["label"], "C");
+    let other = vec![run("other.json", "7", "exp:1ms", "900")];
+    let refused = of(&old[..1], &other, &[]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("have different plans; --accept compares them"), "{refused:?}");
+    assert_eq!(of(&old[..1], &other, &["--accept"]).code, 0);
+}
+
+#[test]
+fn bad_input_is_refused_before_any_load() {
+    for (args, why) in [
+        (&["http://a/"][..], "a comparison needs two targets or more"),
+        (&["http://a/", "http://b/", "--margin", "0%"], "must be between 0.01% and 100%"),
+        (&["http://a/", "http://b/", "--blocks", "2"], "must be at least 3"),
+        (&["http://a/", "http://b/", "--figures", "p99,p9x"], "there is no figure 'p9x'"),
+        (&["http://a/", "http://b/", "--figures", "cpu"], "needs --start-a and --start-b"),
+        (&["http://a/", "http://b/", "--fail-if", "p99 > 5%"], "needs the sign +"),
+        (&["http://a/", "http://b/", "--explain"], "--explain and prony compare exclude"),
+        (&["http://a:{port}/", "http://b/"], "target A: the target has {port}, but the --start"),
+        (&["http://a/", "http://b/", "--start-b", "x {port}"], "target B: the --start has {port}"),
+        (&["http://a/", "http://b/", "--until", "decided", "--blocks", "9"], "--blocks"),
+        (&["http://a/", "b.json"], "'b.json' is a saved result, 'http://a/' is not"),
+        (&["http://a/", "--", "b.json"], "'b.json' is a saved result, 'http://a/' is not"),
+        (&["a.json", "b.json"], "report a.json: cannot be read"),
+    ] {
+        let ended = prony(&[&["compare"], args].concat());
+        assert_eq!(ended.code, 2, "{args:?}: {ended:?}");
+        assert!(ended.stderr.contains(why), "{args:?}: {ended:?}");
+        assert_eq!(ended.stderr.trim_end().lines().count(), 1, "{ended:?}");
+    }
+}
+
+const BLOCKS: [&str; 8] = ["-r", "200", "-d", "500ms", "--warmup", "100ms", "-t", "1"];
+
+/// On the kernel: a server that is 30 % slower is found, and one that is the same is not. Other
+/// load on the machine may make blocks invalid, which is not what is tested.
+#[test]
+fn servers_are_told_apart_on_the_kernel() {
+    let _alone = alone();
+    once_of_three(|| {
+        let a = Serve::start(&["--latency", "fixed:20ms"]);
+        let b = Serve::start(&["--latency", "fixed:26ms"]);
+        let (url_a, url_b) = (a.url("/"), b.url("/"));
+        let of = |b: &str| {
+            let more =
+                ["--blocks", "6", "--json", "--quiet", "--accept-invalid", "--figures", "mean,p50"];
+            let ended = prony(&[&["compare", &url_a, b], &BLOCKS[..], &more[..]].concat());
+            assert_eq!(ended.code, 0, "{ended:?}");
+            json(&ended)
+        };
+        let found = of(&url_b);
+        assert_eq!(change(&found, "p50")["outcome"], "higher", "{found}");
+        let same = of(&url_a);
+        for figure in ["mean", "p50"] {
+            let outcome = &change(&same, figure)["outcome"];
+            assert!(outcome == "same" || outcome == "undecided", "{figure}: {same}");
+        }
+    });
+}
+
+/// The command that starts `prony serve` on a free port.
+fn serve(latency: &str) -> String {
+    format!("{} serve 127.0.0.1:{{port}} --latency {latency}", env!("CARGO_BIN_EXE_prony"))
+}
+
+#[test]
+fn servers_are_started_for_each_block() {
+    let _alone = alone();
+    let url = "http://127.0.0.1:{port}/";
+    let of = |a: &str, b: &str, more: &[&str]| {
+        let starts = ["compare", url, url, "--start-a", a, "--start-b", b];
+        let load = ["-r", "500", "-d", "300ms", "--warmup", "0s", "-t", "1", "--blocks", "3"];
+        prony(&[&starts[..], &load[..], &["--json", "--accept-invalid"], more].concat())
+    };
+    let (fast, slow) = (serve("fixed:1ms"), serve("fixed:20ms"));
+    let ended = of(&fast, &slow, &[]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let report = json(&ended);
+    let ratio = change(&report, "p50")["ratio"].as_f64().expect("a ratio");
+    assert!(ratio > 3.0, "{report}");
+    // CPU time is known of servers that prony starts, if it is long enough to be counted.
+    assert!(report["changes"].as_array().expect("a list").iter().any(|c| c["figure"] == "cpu"));
+    assert!(ended.stdout.contains("variance from start to start is part of the answer"));
+    let broken = of(&fast, "echo cannot open the database; exit 4", &[]);
+    assert_eq!(broken.code, 2, "no {{port}}: {broken:?}");
+    let broken = of(&fast, "echo cannot open the database {port}; exit 4", &[]);
+    assert_eq!(broken.code, 1, "{broken:?}");
+    assert!(broken.stderr.contains("it printed: cannot open the database"), "{broken:?}");
+    let broken = of(&fast, "exit {port}", &["--fail-if", "p50 > +5%"]);
+    assert_eq!(broken.code, 125, "a commit that does not start is skipped: {broken:?}");
+}
+
+/// Ctrl-C reports what is known, and no server is left.
+#[test]
+fn an_interrupted_comparison_reports_what_it_knows() {
+    let _alone = alone();
+    let url = "http://127.0.0.1:{port}/";
+    let marker = format!("9{:09}", std::process::id());
+    // The marker makes the processes of this test recognizable.
+    let command = format!("{} # {marker}", serve("fixed:1ms"));
+    let running = Running::start(&[
+        "compare",
+        url,
+        url,
+        "--start-a",
+        &command,
+        "--start-b",
+        &command,
+        "-r",
+        "200",
+        "-d",
+        "300ms",
+        "--warmup",
+        "0s",
+        "-t",
+        "1",
+        "--json",
+        "--accept-invalid",
+        "--blocks",
+        "400",
+    ]);
+    let mut seen = false;
+    let begun = Instant::now();
+    while !seen && begun.elapsed() < Duration::from_secs(60) {
+        seen = processes(&marker) > 1;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(seen, "no server was started");
+    std::thread::sleep(Duration::from_millis(2_500));
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    assert_eq!(ended.code, 130, "{ended:?}");
+    let report = json(&ended);
+    assert_eq!(report["interrupted"], true);
+    assert!(report["rounds"].as_u64().is_some_and(|n| n < 400), "{report}");
+    assert_eq!(processes(&marker), 0, "a server is left");
+    // One that is killed leaves none either.
+    let running = Running::start(&[
+        "compare",
+        url,
+        url,
+        "--start-a",
+        &command,
+        "--start-b",
+        &command,
+        "-r",
+        "200",
+        "-d",
+        "9s",
+        "-t",
+        "1",
+    ]);
+    crate::rig::wait_until("a server", || processes(&marker) > 1);
+    running.signal(Signal::KILL);
+    drop(running);
+    crate::rig::wait_until("the end of the servers", || processes(&marker) == 0);
+}
+
+/// The processes with that word in their command lines, besides prony itself.
+fn processes(word: &str) -> usize {
+    let all = fs::read_dir("/proc").expect("/proc").flatten();
+    let lines = all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
+    let is_prony = |line: &str| line.split('\0').nth(1) == Some("compare");
+    lines.filter(|line| line.contains(word) && !is_prony(line)).count()
+}
