@@ -10,15 +10,17 @@ use prony_report::words;
 
 use crate::error::Error;
 
-/// Searches for the capacity of the plan's target. `run` carries out one trial, and returns its
-/// summary and how long it took; `show` is called before each trial.
+/// What carries out one trial, and returns its summary and how long it took.
+pub type Run<'a> = dyn FnMut(&Plan) -> Result<(Summary, Span), Error> + 'a;
+
+/// Searches for the capacity of the plan's target. `show` is called before each trial.
 ///
 /// # Errors
 /// A trial cannot be run.
 pub fn search(
     plan: &Plan,
     settings: Settings,
-    run: &mut dyn FnMut(&Plan) -> Result<(Summary, Span), Error>,
+    run: &mut Run<'_>,
     show: &mut dyn FnMut(&Search, &Trial),
 ) -> Result<Answer, Error> {
     let thresholds = settings.thresholds.clone();

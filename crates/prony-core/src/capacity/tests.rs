@@ -1,6 +1,7 @@
 //! The bars of the search: many searches at targets with a known capacity, and at targets without
 //! one. The queues are simulated request by request; `PRONY_CAPACITY="SEARCHES SEED"` sets the
 //! number of searches of each row and their first seed.
+#![expect(clippy::disallowed_methods, reason = "the number of searches is set from outside")]
 
 use std::env;
 

@@ -152,8 +152,8 @@ pub(super) fn render(report: &Capacity) -> String {
     );
     let _ = writeln!(
         out,
-        "{:>10} {:>6} {:>9} {:>17} {:>9} {:>17} {:>8} {:>10}  {}",
-        "rate", "time", "p50", "95 % CI", "p99", "95 % CI", "errors", "goodput", "thresholds"
+        "{:>10} {:>6} {:>9} {:>17} {:>9} {:>17} {:>8} {:>10}  thresholds",
+        "rate", "time", "p50", "95 % CI", "p99", "95 % CI", "errors", "goodput"
     );
     for point in report.curve() {
         out.push_str(&line(point));
