@@ -91,8 +91,8 @@ fn options_that_a_search_sets_itself_are_refused() {
     };
     let p99 = ["--threshold", "p99 < 5ms"];
     assert!(refused(&[]).contains("needs --threshold"));
-    for option in [["--rate", "5"], ["-d", "5s"], ["-n", "9"], ["--think", "1s"], ["--hosts", "2"]]
-    {
+    let options = [["--rate", "5"], ["-d", "5s"], ["-n", "9"], ["--think", "1s"], ["--hosts", "2"]];
+    for option in options.into_iter().chain([["--label", "new"], ["--github", "-q"]]) {
         assert!(refused(&[&p99[..], &option].concat()).contains("prony capacity"), "{option:?}");
     }
     for threshold in ["rate > 100/s", "send-lag.p99 < 1ms", "max < 1s", "errors < 10", "p99 > 1s"] {
