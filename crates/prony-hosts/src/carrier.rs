@@ -246,15 +246,19 @@ mod tests {
         let mut engine = carrier(
             r#"read open; [ "$open" = '{"type":"open","workers":2,"args":["worker"]}' ] || exit 1
                echo '{"type":"opened"}'
-               read sent; [ "$sent" = '{"type":"send","worker":1,"line":"{\"a\":1}"}' ] || exit 2
+               read -r sent; [ "$sent" = '{"type":"send","worker":1,"line":"{\"a\":1}"}' ] || exit 2
                echo '{"type":"line","worker":1,"line":"yes"}'
                echo '{"type":"gone","worker":0,"cause":"its host is gone"}'
                read close; [ "$close" = '{"type":"close"}' ] || exit 3"#,
         );
         engine.open(2).expect("workers");
         engine.send(1, "{\"a\":1}\n");
-        assert_eq!(next(&mut engine), [Event::Line(1, "yes".into())]);
-        assert_eq!(next(&mut engine), [Event::Gone(0, "its host is gone".into())]);
+        let mut events = next(&mut engine);
+        if events.len() == 1 {
+            events.extend(next(&mut engine));
+        }
+        let expected = [Event::Line(1, "yes".into()), Event::Gone(0, "its host is gone".into())];
+        assert_eq!(events, expected);
         engine.close();
         assert!(engine.running.is_none());
     }

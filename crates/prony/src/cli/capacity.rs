@@ -75,7 +75,7 @@ impl CapacityArgs {
             ("--tui", load.output.tui, whole),
             ("--histogram", load.output.to.histogram, whole),
             ("--github", load.output.to.github, whole),
-            ("--label", load.output.to.label.is_some(), whole),
+            ("--label", load.output.label.is_some(), whole),
         ];
         if let Some((option, _, why)) = refused.into_iter().find(|(_, given, _)| *given) {
             return Err(Error::Conflict(option, "prony capacity", why));
