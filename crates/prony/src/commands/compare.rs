@@ -105,7 +105,7 @@ fn refuse(args: &CompareArgs) -> Result<(), Error> {
         (load.output.to.histogram, "--histogram"),
     ];
     if let Some((_, option)) = given.into_iter().find(|(is_given, _)| *is_given) {
-        let why = "a comparison has many short loads; leave the option out";
+        let why = "a comparison has many short loads; omit the option";
         return Err(Error::Conflict(option, "prony compare", why));
     }
     let targets = load.urls.len();
