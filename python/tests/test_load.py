@@ -189,8 +189,10 @@ def test_two_loads_at_once(server: prony.Server) -> None:
     assert server.stop()["replies"] == 200
 
 
+# A process that was started in the background of a shell may ignore the signal.
 INTERRUPTED = """
-import sys, prony
+import signal, sys, prony
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     prony.load(sys.argv[1], rate=50, duration=60)
 except prony.Interrupted as stopped:

@@ -54,7 +54,7 @@ pub(super) fn lines() -> String {
     let mut all = String::new();
     for (i, Measurement { server, client, .. }) in MEASUREMENTS.iter().enumerate() {
         let measure = |name: &str, more: &str| {
-            let how = format!("-n {EXCHANGES} {more} --json --accept-invalid");
+            let how = format!("-n {EXCHANGES} {more} --json --accept-invalid --no-progress");
             format!("$PRONY {client} {how} >/out/delay-{i}-{name}.json\n")
         };
         all += &format!("plain\n$PRONY {server} >/dev/null 2>&1 &\nS=$!\nsleep 0.5\n");
