@@ -11,7 +11,7 @@ use anyhow::Result;
 use super::{Board, Reports, time_us};
 
 /// The delays of the loopback device in each direction, in microseconds.
-const DELAYS_US: [u64; 2] = [200, 5_000];
+const DELAYS_US: [u64; 3] = [200, 1_000, 5_000];
 /// Exchanges of a measurement: enough for a p99.
 const EXCHANGES: u32 = 1_000;
 /// The figures to check, in ascending order.
@@ -81,7 +81,10 @@ pub(super) fn check(reports: &Reports, board: &mut Board) -> Result<()> {
             fastest = fastest.min(none).min(rest);
             let shown = figure.trim_end_matches("_ns");
             println!("{:44} {none:12.1}  back to back, {rest:.1} from rest", way.name);
-            for delay in DELAYS_US {
+            // The meter updates its gauges 20 times a second and ends 32 blocks of its series. These
+            // turns take 10 us and are 2 % of the shortest exchanges: their p99 is one of them.
+            let delays = if figure == "p99_ns" { &DELAYS_US[1..] } else { &DELAYS_US[..] };
+            for &delay in delays {
                 let truth = 2.0 * delay as f64;
                 let room = truth * TOLERANCE;
                 let (least, most) = (truth + fastest - room, truth + none.max(rest) + room);
