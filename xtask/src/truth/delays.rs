@@ -81,8 +81,8 @@ pub(super) fn check(reports: &Reports, board: &mut Board) -> Result<()> {
             fastest = fastest.min(none).min(rest);
             let shown = figure.trim_end_matches("_ns");
             println!("{:44} {none:12.1}  back to back, {rest:.1} from rest", way.name);
-            // The meter updates its gauges 20 times a second and ends 32 blocks of its series. These
-            // turns take 10 us and are 2 % of the shortest exchanges: their p99 is one of them.
+            // The meter updates its gauges 20 times a second, and ends 32 blocks of its series.
+            // These turns take 10 us, and are 2 % of the shortest exchanges.
             let delays = if figure == "p99_ns" { &DELAYS_US[1..] } else { &DELAYS_US[..] };
             for &delay in delays {
                 let truth = 2.0 * delay as f64;
