@@ -1,5 +1,9 @@
 //! The bodies of the fuzz targets, and the tests that replay the committed corpora.
 
+mod http2;
+
+pub use http2::{hpack, huffman};
+
 use crate::echo::{self, Echo, EchoBehavior};
 use crate::fault::Fault;
 use crate::layer::TlsContext;
@@ -480,6 +484,16 @@ mod tests {
     #[test]
     fn corpus_of_echo() {
         replay("echo", super::echo);
+    }
+
+    #[test]
+    fn corpus_of_hpack() {
+        replay("hpack", super::hpack);
+    }
+
+    #[test]
+    fn corpus_of_huffman() {
+        replay("huffman", super::huffman);
     }
 
     #[test]

@@ -1,0 +1,3 @@
+//! prony-core beside independent implementations.
+
+mod hpack;
