@@ -14,32 +14,45 @@ use crate::shell::{program, run, strict, target_dir, venv, which};
 struct Reader {
     what: &'static str,
     variable: &'static str,
+    /// The module that a Python must have.
+    module: Option<&'static str>,
     place: fn() -> Result<PathBuf>,
     install: fn() -> Result<()>,
 }
 
-const READERS: [Reader; 4] = [
+const READERS: [Reader; 5] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
+        module: Some("hdrh.log"),
         place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
         install: install_histograms,
     },
     Reader {
+        what: "HPACK beside an independent implementation (the Python package `hpack`)",
+        variable: "PRONY_TEST_HPACK",
+        module: Some("hpack"),
+        place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
+        install: install_hpack,
+    },
+    Reader {
         what: "httperf's report in an independent parser (the npm package `httperfjs`)",
         variable: "PRONY_TEST_HTTPERFJS",
+        module: None,
         place: || Ok(folder()?.join("node_modules/httperfjs/lib/parser.js")),
         install: install_httperfjs,
     },
     Reader {
         what: "httperf's report in an independent parser (the Python package `httperfpy`)",
         variable: "PRONY_TEST_HTTPERFPY",
+        module: None,
         place: || Ok(folder()?.join("httperfpy-0.0.3/httperfpy/httperfpy.py")),
         install: install_httperfpy,
     },
     Reader {
         what: "the HTML report in a browser (Debian's package `chromium`)",
         variable: "PRONY_TEST_CHROMIUM",
+        module: None,
         place: || Ok(which("chromium").unwrap_or_else(|| "/usr/bin/chromium".into())),
         install: install_chromium,
     },
@@ -86,11 +99,11 @@ pub(super) fn report_skipped() -> Result<()> {
 impl Reader {
     fn is_installed(&self) -> Result<bool> {
         let place = (self.place)()?;
-        if !place.exists() || self.variable != "PRONY_TEST_PYTHON" {
+        let Some(module) = self.module.filter(|_| place.exists()) else {
             return Ok(place.exists());
-        }
-        let import = ["-c", "import hdrh.log"];
-        let status = Command::new(place).args(import).stderr(Stdio::null()).status();
+        };
+        let import = format!("import {module}");
+        let status = Command::new(place).args(["-c", &import]).stderr(Stdio::null()).status();
         Ok(status.is_ok_and(|s| s.success()))
     }
 }
@@ -102,6 +115,10 @@ fn folder() -> Result<PathBuf> {
 /// In a virtual environment, because it has parts in C.
 fn install_histograms() -> Result<()> {
     pip(&venv()?, &["install"], "hdrhistogram==0.10.8")
+}
+
+fn install_hpack() -> Result<()> {
+    pip(&venv()?, &["install"], "hpack==4.2.0")
 }
 
 /// Only the package, without running its scripts.

@@ -62,6 +62,7 @@ fn the_python_package_understands_us_and_we_it() {
 
 /// A Python with the package. Not found: the test is skipped, unless one was named.
 fn python() -> Option<String> {
+    #[expect(clippy::disallowed_methods, reason = "it names a tool of the test, not of a run")]
     let named = std::env::var_os("PRONY_TEST_HPACK");
     let python =
         named.clone().map_or_else(|| "python3".into(), |p| p.into_string().expect("UTF-8"));
