@@ -54,7 +54,8 @@ impl Decoder {
     /// it only change the table.
     ///
     /// # Errors
-    /// The block is malformed, or its fields exceed `max_list`. Some fields may have been passed on.
+    /// The block is malformed, or its fields exceed `max_list`. Some fields may have been passed
+    /// on.
     pub fn decode(
         &mut self,
         block: &[u8],

@@ -6,14 +6,14 @@ use super::{huffman, integer};
 /// The peer's table is used up to this size, however large the peer allows it to be.
 const MAX_SIZE: u32 = 4_096;
 
-/// What becomes of a literal field on its way.
+/// How a literal field may be put into tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indexing {
     /// It becomes an entry of the peer's table, if it fits.
     Incremental,
     /// It does not.
     Without,
-    /// Nobody on the way may put it into a table, because it is a secret.
+    /// No proxy may do so either, because it is a secret.
     Never,
 }
 
@@ -49,8 +49,8 @@ impl Encoder {
     }
 
     /// Append a field to a block. A field that is in a table is sent as its index (unless it may
-    /// never be indexed), and a name likewise. An incremental field that does not fit into the table
-    /// is sent without indexing.
+    /// never be indexed), and a name likewise. An incremental field that does not fit into the
+    /// table is sent without indexing.
     pub fn literal(&mut self, out: &mut Vec<u8>, name: &[u8], value: &[u8], how: Indexing) {
         self.announce_size(out);
         let known = match find_static(name, value) {

@@ -94,8 +94,8 @@ pub(super) fn find_static(name: &[u8], value: &[u8]) -> Option<Match> {
 /// A dynamic table. It owns no memory before its first entry, and then as much as its entries need.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DynamicTable {
-    /// Names and values, each entry's in one piece, oldest first. Those of evicted entries are still
-    /// at the front.
+    /// Names and values, each entry's in one piece, oldest first. Those of evicted entries are
+    /// still at the front.
     bytes: Vec<u8>,
     /// The position of `bytes[0]`, counted modulo 2^32.
     base: u32,
@@ -160,7 +160,8 @@ impl DynamicTable {
         found
     }
 
-    /// Insert an entry, after evicting as many as it needs. One that is too large empties the table.
+    /// Insert an entry, after evicting as many as it needs. One that is too large empties the
+    /// table.
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) {
         let length = name.len() + value.len();
         let size = length + ENTRY_OVERHEAD;

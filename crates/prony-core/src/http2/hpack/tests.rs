@@ -481,8 +481,8 @@ proptest! {
             for (_, fields) in own {
                 let mut out = Vec::new();
                 for (name, value, how) in fields {
-                    let how = [Indexing::Incremental, Indexing::Without, Indexing::Never][how as usize];
-                    encoder.literal(&mut out, &name, &value, how);
+                    let all = [Indexing::Incremental, Indexing::Without, Indexing::Never];
+                    encoder.literal(&mut out, &name, &value, all[how as usize]);
                 }
                 outs.push(out);
             }
