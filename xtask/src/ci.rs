@@ -1,15 +1,23 @@
 //! `cargo xtask ci`: all checks, the quickest first.
+//!
+//! Most steps use all processors. Those that mostly wait, or use only one, run beside others in a
+//! process of their own (`beside.rs`): see [`STAGES`].
 
+mod beside;
 mod readers;
+mod times;
 mod tools;
 
+use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, bail};
 
 use crate::shell::{self, cargo, run};
 use crate::{instructions, licenses, options, python, sctp, spelling, tidy, truth, verdicts};
+use beside::Beside;
+use times::{StepTime, cpu_time};
 
 struct Step {
     name: &'static str,
@@ -17,8 +25,35 @@ struct Step {
     act: fn() -> Result<()>,
 }
 
-const STEPS: [Step; 16] = [
+/// Steps that run one after another, and those that run beside them.
+struct Stage {
+    front: &'static [&'static str],
+    beside: &'static [&'static str],
+    /// The steps beside them get only processor time that nobody else wants.
+    is_idle: bool,
+}
+
+/// The order of a whole run. A failure is reported at once, so the quickest steps come first.
+const STAGES: [Stage; 3] = [
+    // Downloads, beside the compiler.
+    Stage {
+        front: &["format", "tidy", "licenses", "lints", "docs", "compile"],
+        beside: &["tools", "spelling", "packages"],
+        is_idle: false,
+    },
+    // Half of the tests wait, for servers and for their loads to end.
+    Stage { front: &["unit", "whole"], beside: &["release", "wheel"], is_idle: true },
+    // A virtual machine uses one processor.
+    Stage {
+        front: &["guests"],
+        beside: &["options", "demo", "python", "verdicts", "instructions"],
+        is_idle: false,
+    },
+];
+
+const STEPS: [Step; 19] = [
     Step { name: "tools", what: "install the programs that the tests need", act: tools::install },
+    Step { name: "packages", what: "install what the Python package needs", act: python::packages },
     Step { name: "format", what: "rustfmt", act: format },
     Step { name: "tidy", what: "the rules of the tree", act: || tidy::main(&[]) },
     Step { name: "spelling", what: "the spelling of every file", act: spelling::step },
@@ -28,11 +63,9 @@ const STEPS: [Step; 16] = [
     Step { name: "compile", what: "the tests", act: compile },
     Step { name: "unit", what: "unit and property tests, corpora of the fuzzers", act: unit },
     Step { name: "whole", what: "simulation, golden and end-to-end tests", act: whole },
-    Step {
-        name: "release",
-        what: "build the release; test SCTP and known delays in virtual machines",
-        act: release_and_guests,
-    },
+    Step { name: "release", what: "build the release", act: release },
+    Step { name: "wheel", what: "build the Python package", act: python::wheel },
+    Step { name: "guests", what: "test SCTP and known delays in virtual machines", act: guests },
     Step { name: "options", what: "docs/options.md against --help", act: || options::main(&[]) },
     Step { name: "demo", what: "the README's first command", act: demo },
     Step {
@@ -57,34 +90,37 @@ const PROFILE: &str = "--profile=ci";
 
 /// `cargo xtask ci`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
-    if args == ["--list"] {
-        for step in &STEPS {
-            println!("{:13} {}", step.name, step.what);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args[..] {
+        ["--list"] => {
+            for step in &STEPS {
+                println!("{:13} {}", step.name, step.what);
+            }
+            return Ok(());
         }
-        return Ok(());
+        // The process of a stage's other steps.
+        [beside::OPTION, times, ref steps @ ..] => return beside::main(steps, Path::new(times)),
+        _ => {}
     }
-    if let Some(unknown) = args.iter().find(|a| !STEPS.iter().any(|s| s.name == **a)) {
+    if let Some(unknown) = args.iter().find(|a| find(a).is_none()) {
         bail!("unknown step `{unknown}`: see `cargo xtask ci --list`");
     }
     let started = Instant::now();
+    let cpu_before = cpu_time();
     let mut times = Vec::new();
-    for step in STEPS.iter().filter(|s| args.is_empty() || args.iter().any(|a| a == s.name)) {
-        println!("==> {}: {}", step.name, step.what);
-        let start = Instant::now();
-        if let Err(e) = (step.act)() {
-            let secs = start.elapsed().as_secs();
-            bail!(
-                "step `{0}` failed after {secs} s: {e:#}\nTo run only this step: cargo xtask ci {0}",
-                step.name
-            );
+    if args.is_empty() {
+        for stage in &STAGES {
+            play(stage, &mut times)?;
         }
-        times.push((step.name, start.elapsed()));
+    }
+    // In our order.
+    for step in STEPS.iter().filter(|s| args.contains(&s.name)) {
+        times.push(perform(step)?);
     }
     println!("==> all steps done");
-    for (name, time) in times {
-        println!("{name:13} {}", shown(time));
-    }
-    println!("{:13} {}", "total", shown(started.elapsed()));
+    println!("{:13} {:>7}  {:>7}", "", "time", "CPU");
+    times.iter().for_each(|time| println!("{time}"));
+    println!("{}", StepTime::since("total", started, cpu_before));
     spelling::report_skipped();
     sctp::report_skipped();
     truth::report_skipped();
@@ -93,8 +129,43 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     readers::report_skipped()
 }
 
-fn shown(time: Duration) -> String {
-    format!("{:4}:{:04.1}", time.as_secs() / 60, time.as_secs_f64() % 60.0)
+fn find(name: &str) -> Option<&'static Step> {
+    STEPS.iter().find(|s| s.name == name)
+}
+
+fn play(stage: &Stage, times: &mut Vec<StepTime>) -> Result<()> {
+    let mut beside = Beside::start(stage.beside, stage.is_idle)?;
+    let mut front = || {
+        for step in stage.front.iter().filter_map(|name| find(name)) {
+            if beside.has_failed() {
+                break;
+            }
+            times.push(perform(step)?);
+        }
+        Ok(())
+    };
+    let result: Result<()> = front();
+    if let Err(e) = &result {
+        eprintln!("{e:#}\nThe steps beside it are ending: {}", stage.beside.join(", "));
+    }
+    let others = beside.wait();
+    result?;
+    times.extend(others?);
+    Ok(())
+}
+
+/// Perform a step, and return how long it took.
+fn perform(step: &Step) -> Result<StepTime> {
+    println!("==> {}: {}", step.name, step.what);
+    let (start, cpu_before) = (Instant::now(), cpu_time());
+    if let Err(e) = (step.act)() {
+        let secs = start.elapsed().as_secs();
+        bail!(
+            "step `{0}` failed after {secs} s: {e:#}\nTo run only this step: cargo xtask ci {0}",
+            step.name
+        );
+    }
+    Ok(StepTime::since(step.name, start, cpu_before))
 }
 
 fn format() -> Result<()> {
@@ -135,14 +206,9 @@ fn tests() -> Result<Command> {
     Ok(command)
 }
 
-/// Build the release while the virtual machines run: each uses only one processor.
-fn release_and_guests() -> Result<()> {
-    std::thread::scope(|s| {
-        let build = s.spawn(release);
-        let tests = sctp::step(PROFILE).and_then(|()| truth::step(PROFILE));
-        build.join().expect("the build thread does not panic")?;
-        tests
-    })
+fn guests() -> Result<()> {
+    sctp::step(PROFILE)?;
+    truth::step(PROFILE)
 }
 
 fn release() -> Result<()> {
@@ -156,4 +222,19 @@ fn faulty() -> Result<()> {
 
 fn demo() -> Result<()> {
     run(Command::new(shell::prony("release")?).arg("demo"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_run_performs_every_step_once() {
+        let mut all: Vec<&str> =
+            STAGES.iter().flat_map(|s| s.front.iter().chain(s.beside)).copied().collect();
+        let mut steps: Vec<&str> = STEPS.iter().map(|s| s.name).collect();
+        all.sort_unstable();
+        steps.sort_unstable();
+        assert_eq!(all, steps);
+    }
 }

@@ -8,7 +8,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 
@@ -23,9 +22,6 @@ const OF_TESTS: [&str; 3] = ["pytest>=8,<10", "pandas>=2,<4", "matplotlib>=3.8,<
 
 /// What the tests with Ray need, beside the wheel.
 const OF_HOSTS: [&str; 2] = ["pytest>=8,<10", "ray>=2.52,<3"];
-
-/// Whether the step of `ci` was skipped.
-static SKIPPED: AtomicBool = AtomicBool::new(false);
 
 struct Settings {
     /// The program, if it is built already.
@@ -54,6 +50,9 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         }
     }
     install_tools()?;
+    if settings.tests {
+        install_for_tests()?;
+    }
     checked(&settings)
 }
 
@@ -77,20 +76,35 @@ pub(crate) fn hosts(args: &[String]) -> Result<()> {
     run(&mut program(python, &["-m", "pytest", "-q", "python/tests_ray"]))
 }
 
-/// The step of `cargo xtask ci`.
-pub(crate) fn step() -> Result<()> {
-    if let Err(e) = install_tools() {
-        println!("cannot install the tools for Python: {e:#}");
-        SKIPPED.store(true, Ordering::Relaxed);
-        return Ok(());
+/// The step of `cargo xtask ci` that installs what the others need, as far as possible.
+pub(crate) fn packages() -> Result<()> {
+    if let Err(e) = install_tools().and_then(|()| install_for_tests()) {
+        println!("cannot install what the Python package needs: {e:#}");
     }
-    let program = Some(shell::prony("release")?);
-    checked(&Settings { program, ..Settings::default() })
+    Ok(())
+}
+
+/// The step that builds the wheel, for the step that tests it.
+pub(crate) fn wheel() -> Result<()> {
+    if is_installed()? { build(&of_release()?).map(drop) } else { Ok(()) }
+}
+
+/// The step that tests the wheel.
+pub(crate) fn step() -> Result<()> {
+    if !is_installed()? {
+        packages()?;
+    }
+    if is_installed()? { checked(&of_release()?) } else { Ok(()) }
+}
+
+/// The program of the step `release`.
+fn of_release() -> Result<Settings> {
+    Ok(Settings { program: Some(shell::prony("release")?), ..Settings::default() })
 }
 
 /// Reports a skipped step, and fails if all are required.
 pub(crate) fn report_skipped() -> Result<()> {
-    if !SKIPPED.load(Ordering::Relaxed) {
+    if is_installed()? {
         return Ok(());
     }
     println!("not covered: the Python package (maturin and pytest, from PyPI)");
@@ -125,6 +139,22 @@ fn install_tools() -> Result<()> {
     run(pip(&tools, &["install"]).args(TOOLS))
 }
 
+/// A virtual environment with what the tests need, and nothing else but the wheel.
+fn install_for_tests() -> Result<()> {
+    let fresh = folder()?.join("fresh");
+    run(program("python3", &["-m", "venv", "--clear"]).arg(&fresh))?;
+    run(pip(&fresh, &["install"]).args(OF_TESTS))
+}
+
+/// Whether both environments are complete.
+fn is_installed() -> Result<bool> {
+    let folder = folder()?;
+    let has = |program: &str| folder.join(program).exists();
+    Ok(["tools/bin/maturin", "tools/bin/mypy", "tools/bin/pyright", "fresh/bin/pytest"]
+        .into_iter()
+        .all(has))
+}
+
 fn pip(environment: &Path, words: &[&str]) -> Command {
     let quiet = ["-m", "pip", "--quiet", "--disable-pip-version-check"];
     let mut pip = program(environment.join("bin/python"), &quiet);
@@ -141,8 +171,7 @@ fn checked(settings: &Settings) -> Result<()> {
         return Ok(());
     }
     let fresh = folder()?.join("fresh");
-    run(program("python3", &["-m", "venv", "--clear"]).arg(&fresh))?;
-    run(pip(&fresh, &["install"]).args(OF_TESTS).arg(&wheel))?;
+    run(pip(&fresh, &["install", "--force-reinstall", "--no-deps"]).arg(&wheel))?;
     run(&mut program(fresh.join("bin/python"), &["-m", "pytest", "-q", "python/tests"]))?;
     types(&fresh)
 }
