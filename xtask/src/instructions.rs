@@ -40,8 +40,8 @@ struct Case {
 }
 
 const CASES: [Case; 2] = [
-    Case { name: "keep-alive", options: "-c 50", requests: [10_000, 110_000] },
-    Case { name: "pipelined", options: "-c 10 -p 64", requests: [50_000, 550_000] },
+    Case { name: "keep-alive", options: "-c 50", requests: [5_000, 45_000] },
+    Case { name: "pipelined", options: "-c 10 -p 64", requests: [20_000, 180_000] },
 ];
 
 /// `cargo xtask instructions`.
