@@ -192,7 +192,9 @@ fn willink(t: f64, skewness: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::REDNESS_MAX;
     use super::*;
+    use crate::rng::{self, Stream};
 
     #[test]
     fn t_quantiles_match_the_tables() {
@@ -232,5 +234,18 @@ mod tests {
         assert_eq!(cosines.redness(&[0.0; 256]), None);
         let even: Vec<f64> = (0..256).map(|i| f64::from(i * 7_919 % 256) - 127.5).collect();
         assert!(cosines.redness(&even).is_some_and(|r| r < 10.0), "{:?}", cosines.redness(&even));
+    }
+
+    /// Too low a limit calls good runs autocorrelated, too high a limit lets bad ones pass.
+    #[test]
+    fn one_run_in_200_of_independent_times_exceeds_the_limit_of_redness() {
+        let cosines = Cosines::new(64);
+        let exceeds = |run: &u64| {
+            let part = |i| rng::keyed(9, Stream::Think, *run, i) as f64 / 2_f64.powi(64) - 0.5;
+            let parts: Vec<f64> = (0..64).map(part).collect();
+            cosines.redness(&parts).is_some_and(|redness| redness > REDNESS_MAX)
+        };
+        let n = (0..20_000).filter(exceeds).count();
+        assert!((65..=135).contains(&n), "{n} of 20,000 instead of 100");
     }
 }
