@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn finds_options_in_help_and_tables() {
         let help =
-            "  -c, --connections <N>   so many, see --http2\n      --[no-]x  a--b  --- --1\n";
+            "  -c, --connections <N>   N of them, see --http2\n      --[no-]x  a--b  --- --1\n";
         assert_eq!(Vec::from_iter(long_options(help)), ["--connections", "--http2"]);
         let doc = "| `-c, --connections N` | `--http2`: |\n    cargo run --release -- demo\n";
         assert_eq!(long_options(doc), long_options(help));

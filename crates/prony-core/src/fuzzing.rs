@@ -429,8 +429,8 @@ pub fn echo(data: &[u8]) {
 
 /// The numbers of messages and refusals, and the bytes that the responder has sent.
 fn respond(stream: &[u8], cut: usize) -> ((u64, u64), Vec<u8>) {
-    let law = EchoBehavior { length_max: 4_096, ..EchoBehavior::default() };
-    let mut echo = Echo::new(law, vec![false]);
+    let behavior = EchoBehavior { length_max: 4_096, ..EchoBehavior::default() };
+    let mut echo = Echo::new(behavior, vec![false]);
     let mut heard = Vec::new();
     let Some(id) = echo.on_accepted(0, Nanos::ZERO) else { return ((0, 0), heard) };
     let mut open = true;

@@ -100,7 +100,7 @@ impl Spectrum {
     }
 
     /// Add a note with the number of invalid measurements among `all`, and the reason of the first.
-    pub fn tell_doubts(&mut self, all: usize) {
+    pub fn report_doubts(&mut self, all: usize) {
         let Some(first) = self.doubts.first() else { return };
         let n = self.doubts.len();
         self.notes.push(format!("{n} of {all} measurements are not valid. The first: {first}."));

@@ -56,8 +56,8 @@ impl<'a> Watch<'a> {
             // Requests in flight are given up, as after Ctrl-C.
             self.control.stop_now();
         }
-        self.tell_delays(now);
-        self.tell_statuses(now);
+        self.report_delays(now);
+        self.report_statuses(now);
         if self.opts.verbose > 0 && now >= self.next_sample {
             let replies = live.answered();
             let (replies_before, sessions_before, then) = self.last;
@@ -74,10 +74,10 @@ impl<'a> Watch<'a> {
 
     /// The run has ended after this number of seconds.
     pub(super) fn finish(mut self, duration: f64) {
-        self.tell_delays(duration);
+        self.report_delays(duration);
     }
 
-    fn tell_statuses(&mut self, now: f64) {
+    fn report_statuses(&mut self, now: f64) {
         let Some(taps) = self.taps.filter(|_| now >= self.next_stats) else { return };
         let [ok, moved] = taps.statuses();
         let [ok_before, moved_before] = std::mem::replace(&mut self.stats, [ok, moved]);
@@ -86,7 +86,7 @@ impl<'a> Watch<'a> {
         self.next_stats += 1.0;
     }
 
-    fn tell_delays(&mut self, now: f64) {
+    fn report_delays(&mut self, now: f64) {
         let Some((gaps, at, left)) = &mut self.delays else { return };
         while *left > 0
             && *at <= now

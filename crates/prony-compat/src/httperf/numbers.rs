@@ -304,8 +304,8 @@ mod tests {
         let mut opts = super::super::plan::tests::opts_of("--num-conns 3 --num-calls 2");
         opts.verbose = 2;
         let plan = super::super::plan::tests::plan_of("--num-conns 3 --num-calls 2");
-        let law = serde_json::from_str(r#"{"latency": "fixed:150s"}"#).unwrap();
-        let summary = prony_run::run::simulate(&plan, 1, 1, &law, &[], Default::default());
+        let server = serde_json::from_str(r#"{"latency": "fixed:150s"}"#).unwrap();
+        let summary = prony_run::run::simulate(&plan, 1, 1, &server, &[], Default::default());
         let n = numbers(&opts, &summary, None);
         // Two replies of 150 s, and the network latency.
         for ms in [n.lifetime.min, n.lifetime.avg, n.lifetime.max, n.lifetime_median] {

@@ -179,8 +179,8 @@ fn refuses_clients_of_other_protocols() {
 
 #[test]
 fn disconnects_silent_clients_but_not_slow_ones() {
-    let law = EchoBehavior::default();
-    let after = T0 + law.patience;
+    let behavior = EchoBehavior::default();
+    let after = T0 + behavior.patience;
     for (bytes, stays) in [(vec![], false), (vec![1; 7], false), (opening(3).to_vec(), true)] {
         let mut c = Client::new(false);
         c.says(&bytes);

@@ -62,10 +62,11 @@ fn poisson_inter_arrival_times_are_exponential() {
 
 #[test]
 fn uniform_inter_arrival_times_are_uniform() {
-    let law = Arrivals::Uniform(Span::from_micros(200), Span::from_millis(1));
+    let uniform = Arrivals::Uniform(Span::from_micros(200), Span::from_millis(1));
     for shares in [1, 3] {
-        let distance =
-            kolmogorov_smirnov(&arrived(&law, shares), |gap| ((gap - 2e-4) / 8e-4).clamp(0.0, 1.0));
+        let distance = kolmogorov_smirnov(&arrived(&uniform, shares), |gap| {
+            ((gap - 2e-4) / 8e-4).clamp(0.0, 1.0)
+        });
         assert!(distance < 1.95, "in {shares} shares: {distance}");
     }
 }

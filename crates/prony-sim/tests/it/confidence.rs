@@ -64,12 +64,12 @@ impl Station {
             Self::Free(..) | Self::Humps => {
                 for _ in 0..requests {
                     now = now + rng.exponential(SERVICE);
-                    let law = match self {
-                        Self::Free(_, law) => law,
+                    let times = match self {
+                        Self::Free(_, times) => times,
                         _ if rng.chance(SLOW) => ServiceTime::Uniform(SERVICE * 16, SERVICE * 24),
                         _ => ServiceTime::Uniform(SERVICE * 4 / 5, SERVICE * 6 / 5),
                     };
-                    let time = law.draw(&mut rng);
+                    let time = times.draw(&mut rng);
                     done.push((now + time, time));
                 }
                 done.sort_unstable();
@@ -108,7 +108,7 @@ impl Station {
             Self::Queue(load) => {
                 of(ServiceTime::Exponential(Span((SERVICE.0 as f64 / (1.0 - load)) as u64)))
             }
-            Self::Free(_, law) => of(law),
+            Self::Free(_, times) => of(times),
             Self::Humps if figure.is_nan() => of(ServiceTime::Bimodal(SERVICE, SERVICE * 20, SLOW)),
             Self::Humps => {
                 let fast = figure / (1.0 - SLOW);

@@ -17,13 +17,13 @@ use crate::delegate::delegate;
 use crate::plans::open;
 
 /// An engine that receives each change of the rate some time before it applies, as in a worker.
-struct Heeding {
+struct Notified {
     engine: Engine<H1>,
     /// When it receives which change.
     news: VecDeque<(Nanos, RateChange)>,
 }
 
-impl Machine for Heeding {
+impl Machine for Notified {
     delegate!(engine: on_connected on_recv on_closed on_turn on_stop poll_action take_output);
 
     fn on_tick(&mut self, now: Nanos) {
@@ -50,7 +50,7 @@ fn ms(n: u64) -> Nanos {
 
 /// When requests reached the server, and when each share ended.
 fn arrived(plan: &Plan, rate_changes: &[RateChange], shares: u32) -> (Vec<Nanos>, Vec<Nanos>) {
-    let mut machines: Vec<Heeding> = (0..shares)
+    let mut machines: Vec<Notified> = (0..shares)
         .map(|i| {
             let share = plan.shard(i, shares);
             let mut engine = Engine::new(&share, H1::new(&share));
@@ -58,7 +58,7 @@ fn arrived(plan: &Plan, rate_changes: &[RateChange], shares: u32) -> (Vec<Nanos>
             // Each share receives it at a different time.
             let before = Span::from_millis(200 - 60 * u64::from(i));
             let news = rate_changes.iter().map(|&s| (Nanos(s.from.0.saturating_sub(before.0)), s));
-            Heeding { engine, news: news.collect() }
+            Notified { engine, news: news.collect() }
         })
         .collect();
     let mut clients: Vec<&mut dyn Machine> = Vec::new();

@@ -15,7 +15,7 @@ const REQUESTS: u64 = 20_000;
 const FAILING: f64 = 0.01;
 
 /// A run of requests with exponential times of 1 ms, some of which fail: each by itself
-/// (`burst` = 1), or on average so many in a row.
+/// (`burst` = 1), or `burst` in a row on average.
 fn run(seed: u64, burst: f64) -> Tally {
     let mut rng = Rng::new(seed, 0x7e);
     let (start, end) = (FAILING / (1.0 - FAILING) / burst, 1.0 / burst);

@@ -63,7 +63,7 @@ pub(super) fn spectrum(args: &SpectrumArgs, typed: Vec<String>) -> Result<Exit, 
     found.notes = exec_notes(&args.exec);
     found.notes.extend(args.messages.sctp.note());
     found.notes.extend(left_out);
-    found.tell_doubts(cells.len() * args.repeat as usize);
+    found.report_doubts(cells.len() * args.repeat as usize);
     found.interrupted = control.stop_request().is_some();
     found.seed = seed;
     found.command = command_line(&typed);
@@ -257,11 +257,11 @@ mod tests {
         let around = Environment { connections_max: 9, connections_why: String::new(), seed: 1 };
         let plan = plan(&cli.load, &around).unwrap().plan;
         let run = |(&(least, most), seed)| {
-            let law = ServerBehavior {
+            let server = ServerBehavior {
                 latency: Latency::Uniform(least, most),
                 ..ServerBehavior::default()
             };
-            prony_sim::simulate(&plan, 1, seed, &law, false).remove(0).1
+            prony_sim::simulate(&plan, 1, seed, &server, false).remove(0).1
         };
         times.iter().zip(seed..).map(run).collect()
     }
@@ -287,13 +287,13 @@ mod tests {
         for world in 0..worlds {
             let median = |_| us(800) + Span(rng.below(400_001));
             let medians: Vec<Span> = (0..RUNS).map(median).collect();
-            let laws: Vec<_> = medians.iter().map(|&m| (m - us(10), m + us(10))).collect();
-            let runs = runs(&laws, world * 1_000);
+            let ranges: Vec<_> = medians.iter().map(|&m| (m - us(10), m + us(10))).collect();
+            let runs = runs(&ranges, world * 1_000);
             let (figure, low, high) = banded(&runs);
             assert!(low <= figure && figure <= high, "{low} {figure} {high}");
             held += u32::from(low <= truth && truth <= high);
             widths += (high - low) / 2.0 / worlds as f64;
-            // The interval of so many independent times, as if it were one run.
+            // The interval if all times were independent and of one run.
             let mut all = runs[0].times.service.clone();
             runs[1..].iter().for_each(|tally| all.merge(&tally.times.service));
             let reach = 0.98 / (all.count() as f64).sqrt();

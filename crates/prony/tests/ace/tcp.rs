@@ -144,8 +144,8 @@ fn an_aborted_run_fails_with_a_message() {
         let ended = client(&port, &[]);
         thread.join().expect("no panic");
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
-        let is_told = ended.stderr.contains(what) || ended.stderr.contains("Connection reset");
-        assert!(ended.stderr.starts_with("recv_n: ") && is_told, "{ended:?}");
+        let is_reported = ended.stderr.contains(what) || ended.stderr.contains("Connection reset");
+        assert!(ended.stderr.starts_with("recv_n: ") && is_reported, "{ended:?}");
     }
     let (port, thread) = fake(|mut stream| {
         stream.read_exact(&mut [0; 8]).expect("a header");

@@ -27,11 +27,11 @@ fn gaps(times: &[f64]) -> Vec<f64> {
 }
 
 /// The Kolmogorov-Smirnov distance of a sample from a distribution function.
-fn distance(mut sample: Vec<f64>, law: impl Fn(f64) -> f64) -> f64 {
+fn distance(mut sample: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
     sample.sort_unstable_by(f64::total_cmp);
     let n = sample.len() as f64;
     let far = |(i, x): (usize, &f64)| {
-        let p = law(*x);
+        let p = cdf(*x);
         (p - i as f64 / n).abs().max(((i + 1) as f64 / n - p).abs())
     };
     sample.iter().enumerate().map(far).fold(0.0, f64::max)
@@ -51,9 +51,9 @@ fn one_of_a_few(load: &[&str], holds: impl Fn(Vec<f64>) -> Result<(), String>) {
 }
 
 /// Tests at the 0.1 % level.
-fn within_chance(sample: Vec<f64>, law: impl Fn(f64) -> f64) -> Result<(), String> {
+fn within_chance(sample: Vec<f64>, cdf: impl Fn(f64) -> f64) -> Result<(), String> {
     let n = sample.len() as f64;
-    let (found, limit) = (distance(sample, law), 1.95 / n.sqrt());
+    let (found, limit) = (distance(sample, cdf), 1.95 / n.sqrt());
     if found < limit { Ok(()) } else { Err(format!("distance {found}, limit {limit}")) }
 }
 

@@ -141,7 +141,7 @@ const BLOCKS: [&str; 8] = ["-r", "200", "-d", "500ms", "--warmup", "100ms", "-t"
 /// On the kernel: a server that is 30 % slower is found, and one that is the same is not. Other
 /// load on the machine may make blocks invalid, which is not what is tested.
 #[test]
-fn servers_are_told_apart_on_the_kernel() {
+fn servers_are_distinguished_on_the_kernel() {
     let _alone = alone();
     once_of_three(|| {
         let a = Serve::start(&["--latency", "fixed:20ms"]);

@@ -12,7 +12,7 @@ use crate::rig::{
 const DESCRIPTORS: u64 = 2 * 200 + 40;
 
 /// A server with all faults at once.
-const LAW: [&str; 18] = [
+const BEHAVIOR: [&str; 18] = [
     "--latency",
     "bimodal:200us:40ms:2%",
     "--stall",
@@ -56,7 +56,7 @@ fn counters_add_up_and_nothing_leaks() {
 
 /// Runs a load against such a server. Returns the number of connections.
 fn hostile(driver: &str, load: &[&str], length: Duration) -> u64 {
-    let server = Serve::start(&[&LAW[..], &["--driver", driver]].concat());
+    let server = Serve::start(&[&BEHAVIOR[..], &["--driver", driver]].concat());
     let idle = server.descriptors_when_idle();
     let (url, duration) = (server.url("/"), format!("{}ms", length.as_millis()));
     let rest = [

@@ -48,12 +48,12 @@ fn p01_report_names_the_loop_and_the_arrival_process() {
             "poisson",
         ),
     ];
-    for (load, words, kind, law) in cases {
+    for (load, words, kind, arrivals) in cases {
         let text = reported(load, "text").stdout;
         assert!(text.contains(words), "{words}: {text}");
         let report = reported(load, "json").report();
         let loaded = &report.0["plan"]["load"][kind];
-        assert_eq!(loaded["arrivals"].as_str().unwrap_or(""), law, "{loaded}");
+        assert_eq!(loaded["arrivals"].as_str().unwrap_or(""), arrivals);
     }
 }
 

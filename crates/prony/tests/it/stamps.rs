@@ -61,10 +61,10 @@ impl Phases {
 /// latency.
 #[test]
 fn p09_splits_http_requests_into_parts_that_add_up() {
-    let law = ["--latency", "fixed:3ms"];
-    let v4 = Serve::start(&law);
-    let v6 = Serve::at("[::1]:0", &law);
-    let tls = Serve::start(&[&law[..], &["--tls"]].concat());
+    let latency = ["--latency", "fixed:3ms"];
+    let v4 = Serve::start(&latency);
+    let v6 = Serve::at("[::1]:0", &latency);
+    let tls = Serve::start(&[&latency[..], &["--tls"]].concat());
     for (server, args) in [
         (&v4, &["-c", "2", "-n", "200"][..]),
         (&v4, &["-c", "2", "-n", "200", "--pipeline", "4"]),

@@ -33,7 +33,7 @@ fn the_page_has_the_figures_of_the_json_report() {
             "p99_ns", "p999_ns", "p9999_ns", "max_ns",
         ];
         let times = json["measurement"]["times"].as_object().expect("an object");
-        let mut told_rows = 0;
+        let mut compared = 0;
         for (kind, figures) in times {
             let name = match kind.as_str() {
                 "first_byte" => "first byte",
@@ -46,9 +46,9 @@ fn the_page_has_the_figures_of_the_json_report() {
             let expected: Vec<f64> = columns.iter().filter_map(|c| figures[*c].as_f64()).collect();
             assert_eq!(values(row), expected, "{name}");
             assert_eq!(row.matches("<td>-</td>").count(), columns.len() - expected.len());
-            told_rows += 1;
+            compared += 1;
         }
-        assert!(told_rows >= 4, "{told_rows}");
+        assert!(compared >= 4, "{compared}");
         let rows = json["measurement"]["rows"].as_array().expect("an array");
         let table = all_between(&html, "aria-label=\"the run over time\"", "</table>")[0];
         for (row, cells) in rows.iter().zip(all_between(table, "<tr><th scope=\"row\">", "</tr>")) {

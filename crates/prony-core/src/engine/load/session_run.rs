@@ -22,9 +22,9 @@ impl<P: Carrier> Engine<P> {
     pub(in crate::engine) fn next_session(&mut self, user: u32, intended: Nanos, now: Nanos) {
         let measured = intended >= Nanos::ZERO + self.plan.warmup;
         let Some(sessions) = self.sessions() else { return };
-        let Arrivals::Closed(guests) = &mut sessions.arrivals else { return };
-        if guests.alive > 0 && measured && guests.left() == Some(0) {
-            guests.alive -= 1;
+        let Arrivals::Closed(closed) = &mut sessions.arrivals else { return };
+        if closed.alive > 0 && measured && closed.left() == Some(0) {
+            closed.alive -= 1;
             return;
         }
         self.start_session_of(user, intended, now);
@@ -35,16 +35,16 @@ impl<P: Carrier> Engine<P> {
         let measured = intended >= Nanos::ZERO + self.plan.warmup;
         let late = self.is_late(intended);
         let Some(sessions) = self.sessions() else { return };
-        let Arrivals::Closed(guests) = &mut sessions.arrivals else { return };
-        if guests.alive == 0 {
+        let Arrivals::Closed(closed) = &mut sessions.arrivals else { return };
+        if closed.alive == 0 {
             return;
         }
-        let used_up = guests.quota == Some(0) || sessions.requests == Some(0);
+        let used_up = closed.quota == Some(0) || sessions.requests == Some(0);
         if late || (measured && used_up) {
-            guests.alive -= 1;
+            closed.alive -= 1;
             return;
         }
-        if measured && let Some(quota) = &mut guests.quota {
+        if measured && let Some(quota) = &mut closed.quota {
             *quota -= 1;
         }
         let number = sessions.next_number();
@@ -203,16 +203,16 @@ impl<P: Carrier> Engine<P> {
         self.feed_waiting(now);
         let Some(sessions) = self.sessions() else { return };
         let mut rest = sessions.rest(number);
-        let Arrivals::Closed(guests) = &mut sessions.arrivals else { return };
-        let used_up = guests.left() == Some(0);
-        let failures = &mut guests.failures[user as usize];
+        let Arrivals::Closed(closed) = &mut sessions.arrivals else { return };
+        let used_up = closed.left() == Some(0);
+        let failures = &mut closed.failures[user as usize];
         if !refused {
             *failures = 0;
         }
         if used_up {
             // There is no next session to wait for.
             rest = Span::ZERO;
-        } else if refused && guests.quota.is_none() {
+        } else if refused && closed.quota.is_none() {
             // A fixed number of sessions ends by itself. Any other load must not turn the meter
             // into a busy loop against a dead target.
             rest += back_off(failures);

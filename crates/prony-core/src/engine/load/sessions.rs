@@ -176,7 +176,7 @@ impl Sessions {
         let arrivals = match &plan.load {
             Load::Closed { connections, think } => {
                 let users = shard.share_of(u64::from(*connections)) as u32;
-                let guests = SessionUsers {
+                let closed = SessionUsers {
                     users,
                     think: *think,
                     quota: plan.stop.sessions.map(|n| shard.share_of(n)),
@@ -185,7 +185,7 @@ impl Sessions {
                     not_started: 0,
                     failures: vec![0; users as usize],
                 };
-                Arrivals::Closed(guests)
+                Arrivals::Closed(closed)
             }
             Load::Open { .. } => {
                 let schedule = Box::new(Schedule::new(plan));
@@ -223,7 +223,7 @@ impl Sessions {
     /// The number of users of a closed loop.
     pub(super) fn users(&self) -> Option<usize> {
         match &self.arrivals {
-            Arrivals::Closed(guests) => Some(guests.users as usize),
+            Arrivals::Closed(closed) => Some(closed.users as usize),
             Arrivals::Open { .. } => None,
         }
     }
@@ -231,8 +231,8 @@ impl Sessions {
     /// The load starts.
     pub(super) fn begin(&mut self) {
         self.begun = true;
-        if let Arrivals::Closed(guests) = &mut self.arrivals {
-            guests.not_started = guests.users;
+        if let Arrivals::Closed(closed) = &mut self.arrivals {
+            closed.not_started = closed.users;
         }
     }
 
@@ -242,9 +242,9 @@ impl Sessions {
 
     /// The next user of a closed loop to start.
     pub(super) fn next_to_start(&mut self) -> Option<u32> {
-        let Arrivals::Closed(guests) = &mut self.arrivals else { return None };
-        let user = guests.users - guests.not_started;
-        guests.not_started = guests.not_started.checked_sub(1)?;
+        let Arrivals::Closed(closed) = &mut self.arrivals else { return None };
+        let user = closed.users - closed.not_started;
+        closed.not_started = closed.not_started.checked_sub(1)?;
         Some(user)
     }
 
@@ -283,7 +283,7 @@ impl Sessions {
     /// Users who have not started.
     pub(super) fn not_started(&self) -> u32 {
         match &self.arrivals {
-            Arrivals::Closed(guests) => guests.not_started,
+            Arrivals::Closed(closed) => closed.not_started,
             Arrivals::Open { .. } => 0,
         }
     }
@@ -291,7 +291,7 @@ impl Sessions {
     /// Start no session that is intended for `at` or later.
     pub(super) fn end(&mut self, at: Nanos) {
         match &mut self.arrivals {
-            Arrivals::Closed(guests) => (guests.alive, guests.not_started) = (0, 0),
+            Arrivals::Closed(closed) => (closed.alive, closed.not_started) = (0, 0),
             Arrivals::Open { schedule, cut, .. } => {
                 *cut = true;
                 schedule.cut(at);
@@ -302,7 +302,7 @@ impl Sessions {
     /// Start no more sessions.
     pub(super) fn retire(&mut self) {
         match &mut self.arrivals {
-            Arrivals::Closed(guests) => (guests.alive, guests.not_started) = (0, 0),
+            Arrivals::Closed(closed) => (closed.alive, closed.not_started) = (0, 0),
             Arrivals::Open { cancelled, .. } => *cancelled = true,
         }
     }
@@ -315,7 +315,7 @@ impl Sessions {
     /// Whether a count, and not the time, has ended the load.
     pub(super) fn ended_by_count(&self) -> bool {
         let counted = match &self.arrivals {
-            Arrivals::Closed(guests) => guests.quota == Some(0),
+            Arrivals::Closed(closed) => closed.quota == Some(0),
             Arrivals::Open { schedule, cancelled, cut, by_count } => {
                 *by_count && !cancelled && !cut && schedule.is_over()
             }
@@ -328,7 +328,7 @@ impl Sessions {
             return true;
         }
         match &self.arrivals {
-            Arrivals::Closed(guests) => guests.alive == 0,
+            Arrivals::Closed(closed) => closed.alive == 0,
             Arrivals::Open { schedule, cancelled, .. } => *cancelled || schedule.is_over(),
         }
     }
@@ -385,9 +385,9 @@ impl Sessions {
 
     /// The number of a user's next session, which then counts as started.
     pub(super) fn next_number(&mut self) -> u64 {
-        let Arrivals::Closed(guests) = &mut self.arrivals else { return 0 };
-        guests.begun += 1;
-        (guests.begun - 1) * u64::from(self.shard.of) + u64::from(self.shard.index)
+        let Arrivals::Closed(closed) = &mut self.arrivals else { return 0 };
+        closed.begun += 1;
+        (closed.begun - 1) * u64::from(self.shard.of) + u64::from(self.shard.index)
     }
 
     /// A session starts; returns its slot.

@@ -5,7 +5,7 @@ use super::HpackError;
 /// The largest integer that is accepted. No index, length or size of a table comes near it.
 const MAX: u64 = (1 << 31) - 1;
 
-/// An integer has at most so many bytes after its prefix: 35 bits, so leading zeros are bounded.
+/// An integer has at most this many bytes after its prefix: 35 bits, so leading zeros are bounded.
 const MAX_BYTES: usize = 5;
 
 /// Append an integer. `first` has the bits before the prefix of `bits` bits.

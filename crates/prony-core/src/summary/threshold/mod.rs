@@ -296,7 +296,7 @@ fn share(t: &Tally, n: u64, of: u64) -> Known {
     Known::estimate(share, Ok(Interval { lo, hi }))
 }
 
-/// Wilson's interval of a share among so many independent events.
+/// Wilson's interval of a share of `n` independent events.
 fn wilson(share: f64, n: f64, z: f64) -> (f64, f64) {
     let zz = z * z;
     let center = (share + zz / (2.0 * n)) / (1.0 + zz / n);

@@ -189,7 +189,7 @@ fn load() -> impl Strategy<Value = Load> {
     prop_oneof![
         (1..1000u32, think()).prop_map(|(connections, think)| Load::Closed { connections, think }),
         (rate(), select(vec![Arrivals::Fixed, Arrivals::Poisson]), 1..1000u32)
-            .prop_map(move |(rate, law, n)| open(rate, law, n)),
+            .prop_map(move |(rate, arrivals, n)| open(rate, arrivals, n)),
         (span(), span(), 1..1000u32).prop_map(move |(a, b, n)| {
             open(RatePlan::default(), Arrivals::Uniform(a.min(b), a.max(b)), n)
         }),
