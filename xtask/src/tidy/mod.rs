@@ -158,7 +158,7 @@ fn check(
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     text::check_any(path, text, findings);
     if path.ends_with(".md") {
-        links::check(path, text, |target| fs::exists(target).unwrap_or(false), findings);
+        links::check(path, text, links::read, findings);
         words::measure(path, text, measures);
     }
     if !path.ends_with(".rs") {
