@@ -95,7 +95,7 @@ Examples:
   prony compare -c 20 'http://127.0.0.1:{port}/' 'http://127.0.0.1:{port}/' \\
         --start-a './old {port}' --start-b './new {port}'
       two builds, each started anew for each of its blocks
-  prony compare old*.json -- new*.json -o comparison.html
+  prony compare -o comparison.html old*.json -- new*.json
       two groups of saved results
   prony compare ... --fail-if 'p99 > +5%' --fail-if 'errors > +0.1%'
       let a script or `git bisect run` decide

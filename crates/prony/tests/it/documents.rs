@@ -1,66 +1,125 @@
-//! The command lines in the documentation are valid.
+//! The command lines in the documentation and in the help texts are valid, and those for users of
+//! other load generators run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::rig::{Serve, side_by_side};
+
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The pages with commands.
-fn pages() -> Vec<PathBuf> {
-    let folder = |path: &str| {
-        let entries = fs::read_dir(Path::new(ROOT).join(path)).expect("a folder of documents");
-        entries
-            .map(|entry| entry.expect("an entry").path())
-            .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
-    };
+/// The documents of a folder and of those in it.
+fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
     // Design notes are historical.
-    ["", "docs", "docs/coming-from", "docs/guide"].into_iter().flat_map(folder).collect()
+    const SKIPPED: [&str; 4] = ["target", "design", "golden", "node_modules"];
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        if name.starts_with('.') || SKIPPED.contains(&name) || path.is_symlink() {
+            continue;
+        }
+        if path.is_dir() {
+            documents(&path, found);
+        } else if name.ends_with(".md") {
+            found.push(path);
+        }
+    }
 }
 
-/// The commands in the `sh` blocks of a page, with their line numbers.
-fn commands(text: &str) -> Vec<(usize, String)> {
+/// The pages that can have commands.
+fn pages() -> Vec<PathBuf> {
     let mut found = Vec::new();
+    documents(Path::new(ROOT), &mut found);
+    found.sort();
+    found
+}
+
+/// The commands in the shell blocks of a page, with their line numbers.
+fn commands(text: &str) -> Vec<(usize, String)> {
     let mut inside = false;
+    let lines = text.lines().enumerate().filter_map(|(i, line)| {
+        if line.trim_start().starts_with("```") {
+            inside = !inside && ["```sh", "```bash"].contains(&line.trim());
+            return None;
+        }
+        inside.then_some((i + 1, line))
+    });
+    joined(lines)
+}
+
+/// The example commands of a help text.
+fn examples(help: &str) -> Vec<(usize, String)> {
+    let mut continued = false;
+    let lines = help.lines().enumerate().filter_map(|(i, line)| {
+        let line = line.trim_start_matches("Examples:");
+        let is_usage = line.contains("[OPTIONS]");
+        let is_command = continued || (line.trim_start().starts_with("prony ") && !is_usage);
+        // Text in paragraphs is not indented.
+        let is_command = is_command && line.starts_with(' ');
+        continued = is_command && line.ends_with('\\');
+        is_command.then_some((i + 1, line))
+    });
+    joined(lines)
+}
+
+/// Lines with a `\` at the end, joined with the next ones.
+fn joined<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
     let mut open: Option<(usize, String)> = None;
-    for (i, line) in text.lines().enumerate() {
-        let fence = line.trim_start().starts_with("```");
-        if fence {
-            inside = !inside && line.trim() == "```sh";
-            continue;
-        }
-        if !inside {
-            continue;
-        }
-        let (number, mut so_far) = open.take().unwrap_or((i + 1, String::new()));
+    for (number, line) in lines {
+        let (number, so_far) = open.take().unwrap_or((number, String::new()));
         match line.strip_suffix('\\') {
-            Some(part) => {
-                so_far += part;
-                open = Some((number, so_far));
-            }
+            Some(part) => open = Some((number, so_far + part)),
             None => found.push((number, so_far + line)),
         }
     }
     found
 }
 
-/// The calls of prony in a line of a shell script, without pipes and redirections.
+/// A line with values instead of its shell variables and arithmetic.
+fn with_values(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once('$') {
+        out += before;
+        if let Some(sum) = after.strip_prefix("((") {
+            out += "1";
+            rest = sum.split_once("))").map_or("", |(_, rest)| rest);
+            continue;
+        }
+        let end = after.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(after.len());
+        out += match &after[..end] {
+            "" => "$",
+            "at" => "4000000000",
+            _ => "4",
+        };
+        rest = &after[end..];
+    }
+    out + rest
+}
+
+/// The calls of prony in a line of a shell script, without pipes and redirections. Another program
+/// may start prony (`ssh HOST prony ...`, `sh -c 'prony ...'`).
 fn calls(line: &str) -> Vec<Vec<String>> {
-    let words = shlex::split(line).unwrap_or_else(|| panic!("quotes are not closed: {line}"));
+    let words =
+        shlex::split(&with_values(line)).unwrap_or_else(|| panic!("quotes are not closed: {line}"));
     let ends = |word: &String| ["|", "&&", "||", ";", "&"].contains(&word.as_str());
-    words
-        .split(ends)
-        .filter_map(|part| {
-            let (name, rest) = part.split_first()?;
-            let redirected = |word: &&String| !word.starts_with('>') && !word.starts_with("2>");
-            let rest: Vec<String> = rest.iter().take_while(redirected).cloned().collect();
-            (name == "prony").then_some(rest)
-        })
-        .collect()
+    let mut found = Vec::new();
+    for part in words.split(ends) {
+        let redirected = |word: &&String| !word.starts_with('>') && !word.starts_with("2>");
+        if let Some(at) = part.iter().position(|word| word == "prony") {
+            found.push(part[at + 1..].iter().take_while(redirected).cloned().collect());
+        } else {
+            let nested = part.iter().filter(|word| word.starts_with("prony "));
+            found.extend(nested.flat_map(|word| calls(word)));
+        }
+    }
+    found
 }
 
 /// These commands read options in order, so that an unknown option at the end is refused last.
-const NO_EXPLAIN: [&str; 12] = [
+const NO_EXPLAIN: [&str; 13] = [
     "capacity",
     "compare",
     "serve",
@@ -69,6 +128,7 @@ const NO_EXPLAIN: [&str; 12] = [
     "spectrum",
     "report",
     "merge",
+    "worker",
     "selftest",
     "demo",
     "completions",
@@ -97,23 +157,97 @@ fn refusal(call: &[String]) -> Option<String> {
     (!is_right && !said.contains("no such file or directory")).then_some(said)
 }
 
+/// The calls in these lines, with the place of each.
+fn placed(source: &str, lines: Vec<(usize, String)>) -> Vec<(String, Vec<String>)> {
+    let all = lines.into_iter().flat_map(|(number, line)| {
+        let code = line.split(" # ").next().unwrap_or_default().to_owned();
+        let calls = if code.contains("prony") { calls(&code) } else { Vec::new() };
+        calls.into_iter().map(move |call| (format!("{source}:{number}: {line}"), call))
+    });
+    all.collect()
+}
+
+fn refused(calls: &[(String, Vec<String>)]) -> Vec<String> {
+    let refused = calls.iter().filter_map(|(place, call)| Some((place, refusal(call)?)));
+    refused.map(|(place, said)| format!("{place}\n{said}")).collect()
+}
+
+/// All calls of a page.
+fn calls_of(page: &Path) -> Vec<(String, Vec<String>)> {
+    let text = fs::read_to_string(page).expect("a page");
+    placed(&page.display().to_string(), commands(&text))
+}
+
 #[test]
 fn accepts_the_commands_in_the_documentation() {
-    let mut checked = 0;
-    let mut refused = Vec::new();
-    for page in pages() {
-        let text = fs::read_to_string(&page).expect("a page");
-        for (number, line) in commands(&text) {
-            for call in calls(line.split(" # ").next().unwrap_or_default()) {
-                checked += 1;
-                if let Some(said) = refusal(&call) {
-                    refused.push(format!("{}:{number}: {line}\n{said}", page.display()));
-                }
-            }
-        }
-    }
+    let calls: Vec<_> = pages().iter().flat_map(|page| calls_of(page)).collect();
+    let refused = refused(&calls);
     assert!(refused.is_empty(), "{}", refused.join("\n"));
-    assert!(checked > 50, "only {checked} commands were found");
+    assert!(calls.len() > 90, "only {} commands were found", calls.len());
+}
+
+#[test]
+fn accepts_the_examples_in_the_help_texts() {
+    let mut all = Vec::new();
+    for command in ["", "run", "selftest", "echo", "rtt", "spectrum", "report", "merge", "serve"]
+        .into_iter()
+        .chain(["capacity", "compare"])
+    {
+        let words = [command, "--help"].into_iter().filter(|word| !word.is_empty());
+        let out = Command::new(env!("CARGO_BIN_EXE_prony")).args(words).output();
+        let help = String::from_utf8(out.expect("prony starts").stdout).expect("text");
+        let found = placed(&format!("prony {command} --help"), examples(&help));
+        assert!(!found.is_empty(), "the help of '{command}' has no example");
+        // An ellipsis stands for the rest of a command line.
+        all.extend(found.into_iter().filter(|(_, call)| !call.iter().any(|word| word == "...")));
+    }
+    let refused = refused(&all);
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
+
+/// A call that takes at most a few seconds: in virtual time, or (with options of another program)
+/// for a shorter time and against the server at this address.
+fn quick(call: &[String], address: &str) -> Vec<String> {
+    let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    if prony_compat::is_known(&call[0]) {
+        let port = address.split_once(':').map_or("", |(_, port)| port);
+        let here = |word: &String| match word.as_str() {
+            "8080" => port.to_owned(),
+            "-d30s" => "-d1s".to_owned(),
+            "2000" => "200".to_owned(),
+            word => word.replace("127.0.0.1:8080", address),
+        };
+        return call.iter().map(here).collect();
+    }
+    let virtual_time = owned(&["--simulate", "1", "--simulate-latency", "exp:50ms"]);
+    let files = call.iter().position(|word| word == "-o").unwrap_or(call.len());
+    match call[0].as_str() {
+        "check" => call.to_vec(),
+        _ => [&call[..files], &virtual_time, &owned(&["--accept-invalid"])].concat(),
+    }
+}
+
+/// Runs every command on the pages for users of other load generators.
+#[test]
+fn runs_the_commands_for_users_of_other_load_generators() {
+    let server = Serve::start(&[]);
+    let url = server.url("");
+    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    let mut pages = pages();
+    pages.retain(|page| page.parent().is_some_and(|folder| folder.ends_with("coming-from")));
+    assert_eq!(pages.len(), 9);
+    side_by_side(&pages, |page| {
+        let calls = calls_of(page);
+        assert!(!calls.is_empty(), "{} has no command", page.display());
+        for (place, call) in calls {
+            let words = quick(&call, address);
+            let mut prony = Command::new(env!("CARGO_BIN_EXE_prony"));
+            let out = prony.current_dir(ROOT).args(&words).output().expect("prony starts");
+            let said = String::from_utf8_lossy(&out.stderr);
+            let said = format!("{}{said}", String::from_utf8_lossy(&out.stdout));
+            assert!(out.status.success() && !said.is_empty(), "{place}\n{words:?}\n{said}");
+        }
+    });
 }
 
 #[test]
@@ -124,4 +258,8 @@ fn rejects_invalid_commands() {
     assert!(call("prony serve --latency exp:1ms 127.0.0.1:0 &").is_none());
     assert!(call("prony serve --latensy exp:1ms 127.0.0.1:0").is_some());
     assert_eq!(calls("curl x | prony a && prony b && prony 'c d'").len(), 3);
+    let nested = calls("srun sh -c 'prony run a.toml --shard $((ID + 1))/$ALL --start-at $at'");
+    let words = ["run", "a.toml", "--shard", "1/4", "--start-at", "4000000000"];
+    assert_eq!(nested, [words.map(str::to_owned)]);
+    assert_eq!(examples("  prony a \\\n     b\n      text\nExamples: prony c\n").len(), 2);
 }
