@@ -21,7 +21,7 @@ use crate::time::stop::PULSE;
 /// The time between the moment when all workers are ready and the epoch.
 const LEAD: Span = Span::from_millis(5);
 /// The same if nothing is due at given times: a thread that wakes up late then delays nothing.
-const LEAD_UNTIMED: Span = Span::from_millis(1);
+const LEAD_UNTIMED: Span = SPIN;
 /// The last part of the wait for the epoch, which is spun.
 const SPIN: Span = Span::from_micros(300);
 

@@ -1,6 +1,6 @@
 //! The options of `prony capacity`.
 
-use clap::Args;
+use clap::{Arg, Args};
 use prony_core::plan::Think;
 use prony_core::schedule::{Arrivals, ArrivalsArg, RatePlan};
 use prony_core::units::Span;
@@ -43,6 +43,32 @@ pub struct CapacityArgs {
     /// The options of a load.
     #[command(flatten)]
     pub load: LoadArgs,
+}
+
+/// The options of a load that a search refuses, or that do nothing in it, by their IDs: the help
+/// does not list them.
+pub(super) const REFUSED: [&str; 16] = [
+    "rate",
+    "duration",
+    "requests",
+    "sessions",
+    "warmup",
+    "until",
+    "think",
+    "shard",
+    "hosts",
+    "start_at",
+    "explain",
+    "tui",
+    "no_tui",
+    "histogram",
+    "github",
+    "label",
+];
+
+/// Hides an option that a search refuses.
+pub(super) fn hide_refused(arg: Arg) -> Arg {
+    if REFUSED.contains(&arg.get_id().as_str()) { arg.hide(true) } else { arg }
 }
 
 impl CapacityArgs {
@@ -127,6 +153,7 @@ fn rate(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::{Cli, Command};
 
     #[test]
     fn reads_shares_rates_and_factors() {
@@ -137,5 +164,34 @@ mod tests {
         assert!(factor("1").is_err() && factor("11").is_err());
         assert_eq!(rate("2k"), Ok(2_000.0));
         assert!(rate("1k..2k@3s").is_err() && rate("0.01").is_err());
+    }
+
+    #[test]
+    fn refuses_every_hidden_option() {
+        let given = [
+            "-r 5",
+            "-d 1s",
+            "-n 5",
+            "--session s.toml --sessions 2",
+            "--warmup 1s",
+            "--until p99+-5%",
+            "--think 1ms",
+            "--shard 1/2",
+            "--hosts 2",
+            "--start-at 4000000000",
+            "--explain",
+            "--tui",
+            "--histogram",
+            "--github",
+            "--label a",
+        ];
+        for words in given {
+            let line = format!("prony capacity --threshold p99<1s {words} http://h/");
+            let cli = Cli::read(line.split(' ').map(Into::into)).expect("it can be parsed");
+            let Some(Command::Capacity(args)) = cli.command else { panic!("{line}") };
+            assert!(args.of_trials().is_err(), "{line}");
+        }
+        // --no-tui is the same as the default.
+        assert_eq!(given.len() + 1, REFUSED.len());
     }
 }

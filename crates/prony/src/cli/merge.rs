@@ -22,7 +22,7 @@ pub struct MergeArgs {
     /// The files for the result.
     #[command(flatten)]
     pub to: ToArgs,
-    /// Exit with 0, not 98, if the run is not valid
+    /// Exit with 0 instead of 98 if the run is invalid
     #[arg(long, help_heading = OUTPUT)]
     pub accept_invalid: bool,
 }

@@ -26,7 +26,7 @@ mod python;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -85,9 +85,22 @@ impl Cli {
     /// # Errors
     /// The command line is invalid, or asks for help or the version.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let words: Vec<OsString> = words.into_iter().collect();
+        if let Some(load) = Self::read_load(&words) {
+            return Ok(Self { command: None, load });
+        }
         let mut command = Self::lenient();
         let matches = command.try_get_matches_from_mut(words)?;
         Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
+    }
+
+    /// Parses a command line of `prony URL...` or `prony load URL...` with the options of a load
+    /// alone: to create those of all commands would take a large part of the start. `None` if that
+    /// is not enough: for another command, for help, and for the message of an error.
+    fn read_load(words: &[OsString]) -> Option<LoadArgs> {
+        let words = of_load(words)?;
+        let matches = load_alone().try_get_matches_from(words).ok()?;
+        LoadArgs::from_arg_matches(&matches).ok()
     }
 
     /// The options. A negative number is parsed as a value, so that the parser of its option can
@@ -115,7 +128,7 @@ pub enum Command {
     Load(Box<LoadArgs>),
     /// Find the highest rate at which a target keeps its thresholds
     ///
-    #[command(after_long_help = CAPACITY_END)]
+    #[command(after_long_help = CAPACITY_END, mut_args = capacity::hide_refused)]
     Capacity(Box<CapacityArgs>),
     /// Run a plan file
     #[command(after_long_help = RUN_END)]
@@ -144,10 +157,10 @@ pub enum Command {
     ///
     #[command(after_long_help = MERGE_END)]
     Merge(MergeArgs),
-    /// Run one share of a load, as a driver on standard input says
+    /// Run one share of a load, on the orders of a driver on standard input
     ///
-    /// The driver of a run on several hosts starts it. It reads and writes lines of JSON
-    /// (docs/worker.md), and ends with its input.
+    /// The driver of a run on several hosts starts it. Orders and replies are lines of JSON
+    /// (docs/worker.md). It ends when its input ends.
     Worker(WorkerArgs),
     /// Run a target server with configurable latency and faults
     #[command(after_long_help = SERVE_END)]
@@ -421,12 +434,48 @@ pub struct DemoArgs {
 /// letters.
 pub(crate) fn command_meant(word: &str) -> Option<String> {
     let is_bare = word.len() >= 3 && word.bytes().all(|b| b.is_ascii_lowercase());
-    let command = Cli::command();
-    let names = command.get_subcommands().map(clap::Command::get_name);
-    refusal::nearest(word, names.filter(|_| is_bare)).map(str::to_owned)
+    let names = NAMES.into_iter().filter(|_| is_bare);
+    refusal::nearest(word, names).map(str::to_owned)
 }
 
 /// Whether the word names a command.
 fn is_command(word: &str) -> bool {
-    Cli::command().get_subcommands().any(|c| c.get_name() == word)
+    NAMES.contains(&word)
+}
+
+/// The names of the commands.
+const NAMES: [&str; 16] = [
+    "load",
+    "capacity",
+    "run",
+    "check",
+    "compare",
+    "report",
+    "merge",
+    "worker",
+    "serve",
+    "rtt",
+    "spectrum",
+    "echo",
+    "selftest",
+    "demo",
+    "completions",
+    "man",
+];
+
+/// The option table of a load, without help and version.
+fn load_alone() -> clap::Command {
+    let command = clap::Command::new("prony").disable_help_flag(true).disable_version_flag(true);
+    LoadArgs::augment_args(command)
+}
+
+/// The words of a command line that runs a load, without the command `load`; the first one is the
+/// name of the program. `None` for any other command.
+fn of_load<W: AsRef<OsStr>>(words: &[W]) -> Option<impl Iterator<Item = &OsStr>> {
+    let first = words.get(1)?.as_ref().to_str()?;
+    let skipped = usize::from(first == "load");
+    (skipped == 1 || !is_command(first)).then(|| {
+        let (program, rest) = words.split_at(1);
+        program.iter().chain(&rest[skipped..]).map(AsRef::as_ref)
+    })
 }

@@ -9,7 +9,7 @@ use clap::{ArgAction, ArgMatches, Command};
 use prony_core::secret::{HIDDEN, shown_header, shown_url};
 use prony_core::summary::CommandLine;
 
-use super::Cli;
+use super::{Cli, load_alone, of_load};
 
 /// The command line that a run saves.
 pub fn recorded(words: Vec<String>) -> CommandLine {
@@ -30,14 +30,20 @@ pub(crate) fn command_line(words: &[String]) -> Vec<String> {
 }
 
 fn shown(words: &[String]) -> Option<Vec<String>> {
-    // Accept invalid values.
-    let lenient = |command: Command| {
-        command.mut_args(|arg| {
-            let has_value = arg.get_action().takes_values();
-            if has_value { arg.value_parser(clap::value_parser!(OsString)) } else { arg }
-        })
-    };
-    let mut command = lenient(Cli::lenient()).mut_subcommands(lenient);
+    shown_load(words).or_else(|| shown_by_all(words))
+}
+
+/// The same, parsed with the options of a load alone, which is quicker; `None` if that is not
+/// enough.
+fn shown_load(words: &[String]) -> Option<Vec<String>> {
+    let mut command = accepting(load_alone());
+    let matches = command.try_get_matches_from_mut(of_load(words)?).ok()?;
+    let line = words[..1].iter().chain(words.get(1).filter(|word| *word == "load"));
+    Some(of_matches(words, line.cloned().collect(), &command, &matches))
+}
+
+fn shown_by_all(words: &[String]) -> Option<Vec<String>> {
+    let mut command = accepting(Cli::lenient()).mut_subcommands(accepting);
     let mut matches = &command.try_get_matches_from_mut(words).ok()?;
     let mut command = &command;
     let mut line = vec![words[0].clone()];
@@ -45,11 +51,29 @@ fn shown(words: &[String]) -> Option<Vec<String>> {
         line.push(name.to_owned());
         (command, matches) = (command.find_subcommand(name)?, sub);
     }
+    Some(of_matches(words, line, command, matches))
+}
+
+/// Accepts invalid values.
+fn accepting(command: Command) -> Command {
+    command.mut_args(|arg| {
+        let has_value = arg.get_action().takes_values();
+        if has_value { arg.value_parser(clap::value_parser!(OsString)) } else { arg }
+    })
+}
+
+/// The words, or, if one of them is secret, `line` followed by the options and operands.
+fn of_matches(
+    words: &[String],
+    mut line: Vec<String>,
+    command: &Command,
+    matches: &ArgMatches,
+) -> Vec<String> {
     let mut found = found(command, matches);
     found.sort_by_key(|found| found.0);
     let is_hidden = found.iter().any(|found| found.2);
     line.extend(found.into_iter().flat_map(|found| found.1));
-    Some(if is_hidden { line } else { words.to_vec() })
+    if is_hidden { line } else { words.to_vec() }
 }
 
 /// For each option and operand: its position, its words, and whether a secret was hidden.

@@ -53,6 +53,10 @@ mod sessions;
 #[test]
 fn the_option_table_is_valid() {
     Cli::command().debug_assert();
+    load_alone().debug_assert();
+    let command = Cli::command();
+    let names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+    assert_eq!(names, NAMES);
 }
 
 #[test]

@@ -12,19 +12,19 @@ use super::values;
 /// How a worker puts a load on its machine.
 #[derive(Clone, Debug, Args)]
 pub struct WorkerArgs {
-    /// Worker threads [default: the cores that the process may use]
+    /// Number of worker threads [default: the number of cores available to the process]
     #[arg(short, long, value_name = "N", value_parser = values::threads)]
     pub threads: Option<u32>,
-    /// Fix each thread to a core
+    /// Pin each thread to a core
     #[arg(long)]
     pub pin: bool,
     /// Kernel interface
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub driver: Driver,
-    /// How to wait: sleep, auto, spin, or a time such as 1ms
+    /// How to wait for the next send: sleep, auto, spin, or a time such as 1ms
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = values::precision)]
     pub precision: Precision,
-    /// Split response times by the kernel's own timestamps
+    /// Split response times into parts with kernel timestamps
     #[arg(long)]
     pub timestamps: bool,
     /// Local addresses to connect from, in turn
