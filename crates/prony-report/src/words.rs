@@ -174,7 +174,8 @@ fn failed(share: f64, sessions: Option<f64>, fault: Fault, summary: &Summary) ->
     let status = unexpected_status(summary).filter(|_| fault == Fault::UnexpectedStatus);
     let status = status.map_or_else(String::new, |status| format!(" ({status})"));
     let (share, name, why) = (units::percent(share), name(fault), sentence(fault));
-    format!("{share} of the requests{sessions} failed, mostly with {name}{status}: {why}")
+    let what = noun(summary);
+    format!("{share} of the {what}{sessions} failed, mostly with {name}{status}: {why}")
 }
 
 /// The most frequent status that does not count as success.
@@ -202,7 +203,13 @@ pub fn failures(summary: &Summary) -> Option<String> {
         let others = rest.iter().map(|&f| t.fault(f)).sum();
         kinds.push(format!("{} others", units::count(others)));
     }
-    Some(format!("{} of the requests failed: {}", units::percent(share), kinds.join(", ")))
+    let (share, what) = (units::percent(share), noun(summary));
+    Some(format!("{share} of the {what} failed: {}", kinds.join(", ")))
+}
+
+/// What the run makes.
+fn noun(summary: &Summary) -> &'static str {
+    if summary.plan.exchange.is_some() { "exchanges" } else { "requests" }
 }
 
 /// Upper bounds of what the meter itself added to the response times; `None` where unknown.

@@ -13,7 +13,7 @@ mod trend;
 use std::fmt::Write as _;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use prony_core::summary::Summary;
+use prony_core::summary::{Summary, Verdict};
 
 use super::capacity::Capacity;
 use super::comparison::Comparison;
@@ -110,6 +110,10 @@ fn verdict(summary: &Summary) -> Markup {
                 ul {
                     @for reason in &judgment.reasons { li { (words::reason(reason, summary)) } }
                     @if let Some(cause) = words::shared_host(&judgment, summary) { li { (cause) } }
+                    @if let Some(failures) = words::failures(summary)
+                        .filter(|_| judgment.verdict != Verdict::TargetFailed) {
+                        li { (failures) }
+                    }
                 }
             }
         }

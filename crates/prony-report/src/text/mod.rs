@@ -35,13 +35,12 @@ const THREADS_MAX: usize = 8;
 struct Detail {
     /// Kinds of errors.
     errors: usize,
-    /// Names of requests.
-    names: usize,
     /// Statuses.
     statuses: usize,
     /// Pieces of the rate plan.
     pieces: usize,
-    /// Stages of the rate plan, and kinds of sessions, with their figures.
+    /// Stages of the rate plan, kinds of sessions, names of requests, and hosts, with their
+    /// figures.
     stages: usize,
     /// Notes, and lines of each.
     notes: (usize, usize),
@@ -55,7 +54,6 @@ struct Detail {
 const DETAILS: [Detail; 3] = [
     Detail {
         errors: 24,
-        names: 12,
         statuses: 12,
         pieces: 6,
         stages: 12,
@@ -63,32 +61,13 @@ const DETAILS: [Detail; 3] = [
         reasons: 9,
         airy: true,
     },
-    Detail {
-        errors: 6,
-        names: 4,
-        statuses: 8,
-        pieces: 4,
-        stages: 12,
-        notes: (3, 2),
-        reasons: 4,
-        airy: true,
-    },
-    Detail {
-        errors: 1,
-        names: 1,
-        statuses: 5,
-        pieces: 1,
-        stages: 8,
-        notes: (1, 1),
-        reasons: 1,
-        airy: false,
-    },
+    Detail { errors: 6, statuses: 8, pieces: 4, stages: 12, notes: (3, 2), reasons: 4, airy: true },
+    Detail { errors: 1, statuses: 5, pieces: 1, stages: 8, notes: (1, 1), reasons: 1, airy: false },
 ];
 
 /// Everything, for formats without a limited number of lines.
 const ALL: Detail = Detail {
     errors: Fault::COUNT,
-    names: usize::MAX,
     statuses: usize::MAX,
     pieces: usize::MAX,
     stages: usize::MAX,
@@ -172,14 +151,14 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
     page.uncounted(|page| stages::write(page, summary, detail.stages));
     phases::write(page, summary);
     page.uncounted(|page| session_kinds::write(page, summary, detail.stages));
-    named::write(page, summary, detail.names);
+    page.uncounted(|page| named::write(page, summary, detail.stages));
     errors(page, &summary.main, detail);
     if let Some(hint) = exchange::hint(summary) {
         page.line("", &hint);
     }
     page.blank();
     page.list("meter", &meter(summary));
-    hosts::write(page, summary, detail.names);
+    page.uncounted(|page| hosts::write(page, summary, detail.stages));
     if let Some(tested) = summary.run.self_test.as_ref().filter(|_| detail.airy) {
         page.line("self-test", &words::self_test(tested));
     }
@@ -583,6 +562,10 @@ fn verdict(page: &mut Page, summary: &Summary, detail: Detail) {
         }
         if let Some(cause) = words::shared_host(&judgment, summary).filter(|_| detail.airy) {
             page.line("", &cause);
+        }
+        let is_named = judgment.verdict == Verdict::TargetFailed;
+        if let Some(failures) = words::failures(summary).filter(|_| detail.airy && !is_named) {
+            page.line("", &failures);
         }
     }
     if let Some(added) = words::meter_added(summary) {

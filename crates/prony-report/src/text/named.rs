@@ -3,7 +3,7 @@
 use prony_core::record::NameTally;
 use prony_core::summary::{Figures, QUANTILES, Summary};
 
-use super::page::{Ink, LABEL, Page, shortened};
+use super::page::{Ink, Page, column, shortened};
 use super::units;
 
 /// Width of a cell, including the space before it.
@@ -22,13 +22,11 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     rows.sort_by_key(|&(_, t)| std::cmp::Reverse(t.started));
     page.blank();
     let header = ["replies", "failed", "mean"].into_iter().chain(SHOWN).chain(["max"]);
-    page.row(
-        "response",
-        &header.map(|name| format!("{name:>CELL$}")).collect::<String>(),
-        Ink::Faint,
-    );
+    let header: String = header.map(|name| format!("{name:>CELL$}")).collect();
+    let width = column(rows.iter().take(most).map(|(name, _)| *name), header.len());
+    page.wide_row("response", width, &header, Ink::Faint);
     for (name, t) in rows.iter().take(most) {
-        page.row(&shortened(name, LABEL - 3), &row(t), Ink::Plain);
+        page.wide_row(&shortened(name, width), width, &row(t), Ink::Plain);
     }
     if let Some(n) = rows.len().checked_sub(most).filter(|&n| n > 0) {
         page.line("", &format!("and {}", units::counted(n as u64, "more name", "more names")));

@@ -87,7 +87,12 @@ impl Page {
 
     /// A line without wrapping, after its label.
     pub(super) fn row(&mut self, label: &str, cells: &str, ink: Ink) {
-        self.put(&format!("  {label:<width$}", width = LABEL - 2), Ink::Faint);
+        self.wide_row(label, LABEL - 2, cells, ink);
+    }
+
+    /// The same, with a label of this width.
+    pub(super) fn wide_row(&mut self, label: &str, width: usize, cells: &str, ink: Ink) {
+        self.put(&format!("  {label:<width$}"), Ink::Faint);
         self.put(cells, ink);
         self.text.push('\n');
     }
@@ -107,6 +112,13 @@ impl Page {
             self.text.push_str(text);
         }
     }
+}
+
+/// The width of a column of names, in front of this number of columns of cells, which have their
+/// own space before them.
+pub(super) fn column<'a>(names: impl Iterator<Item = &'a str>, cells: usize) -> usize {
+    let longest = names.map(|name| name.chars().count()).max().unwrap_or(0);
+    longest.clamp(LABEL - 2, WIDTH - 2 - cells)
 }
 
 /// At most `width` characters; the middle is abbreviated.

@@ -4,7 +4,7 @@ use prony_core::plan::Plan;
 use prony_core::record::{KindTally, Tally};
 use prony_core::summary::Summary;
 
-use super::page::{Ink, LABEL, Page, shortened};
+use super::page::{Ink, Page, column, shortened};
 use super::units;
 
 /// Columns of a cell, its gap included.
@@ -34,9 +34,10 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     let counts = ["started", "completed", "failed", "mean"].into_iter();
     let header = counts.chain(SHOWN.map(|(name, _)| name));
     let header: String = header.map(|name| format!("{name:>CELL$}")).collect();
-    page.row("session", &header, Ink::Faint);
+    let width = column(rows.iter().take(most).map(|(name, _)| name.as_str()), header.len());
+    page.wide_row("session", width, &header, Ink::Faint);
     for (name, kind) in rows.iter().take(most) {
-        page.row(&shortened(name, LABEL - 3), &row(kind), Ink::Plain);
+        page.wide_row(&shortened(name, width), width, &row(kind), Ink::Plain);
     }
     if let Some(n) = rows.len().checked_sub(most).filter(|&n| n > 0) {
         page.line("", &format!("and {}", units::counted(n as u64, "more kind", "more kinds")));

@@ -289,11 +289,12 @@ fn secured(summary: &Summary) -> Vec<String> {
         let offered = if spec.alpn.is_empty() { "none".into() } else { spec.alpn.join(" ") };
         parts.push(format!("ALPN {offered}"));
     }
-    parts.push(match spec.resume {
-        Resume::On => "sessions resumed".to_owned(),
-        Resume::Off => "no session resumed".to_owned(),
-        Resume::Session => "resumed within a session".to_owned(),
-    });
+    let resumption = match spec.resume {
+        Resume::On => "on",
+        Resume::Off => "off",
+        Resume::Session => "within a session only",
+    };
+    parts.push(format!("session resumption {resumption}"));
     parts
 }
 

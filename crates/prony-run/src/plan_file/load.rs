@@ -10,6 +10,7 @@ use prony_core::units::Span;
 use prony_io::ConnectTo;
 use toml::de::DeValue;
 
+use super::counted;
 use super::reader::{Item, Problems, Section};
 use super::request::Requests;
 use super::words::{HTTP, PICK, TIMEOUT_FROM};
@@ -250,13 +251,14 @@ impl<'a> Requests<'a> {
 }
 
 /// Summarizes the load.
-pub(super) fn summary(load: &Load) -> String {
+pub(super) fn summary(load: &Load, has_sessions: bool) -> String {
+    let users = |n: u32| counted(n.into(), if has_sessions { "user" } else { "connection" });
     match load {
         Load::Closed { connections, think: Think::None } => {
-            format!("closed loop of {connections}")
+            format!("closed loop of {}", users(*connections))
         }
         Load::Closed { connections, think } => {
-            format!("closed loop of {connections}, think {think}")
+            format!("closed loop of {}, think time {think}", users(*connections))
         }
         Load::Open { rate, arrivals: process @ (Arrivals::Fixed | Arrivals::Poisson), .. } => {
             format!("open loop, {}/s, {process}", rate.to_string().trim_end_matches("/s"))

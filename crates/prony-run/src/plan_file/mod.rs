@@ -313,13 +313,13 @@ pub fn summary(plan: &Plan) -> String {
         Some(sessions) => of_sessions(sessions),
     };
     let servers = counted(plan.endpoints.len() as u64, "server");
-    format!("{what} to {servers}, {}", load::summary(&plan.load))
+    format!("{what}, {servers}, {}", load::summary(&plan.load, plan.sessions.is_some()))
 }
 
 fn of_sessions(sessions: &Sessions) -> String {
     let total = sessions.kinds.iter().map(|kind| kind.len()).sum();
     let kinds = counted(sessions.kinds.len() as u64, "session");
-    format!("{kinds} of {} in all", counted(total, "request"))
+    format!("{kinds} with {} in total", counted(total, "request"))
 }
 
 fn counted(n: u64, what: &str) -> String {

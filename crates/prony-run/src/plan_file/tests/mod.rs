@@ -180,12 +180,12 @@ fn reads_loads_in_all_forms() {
         summary(&plan)
     };
     expect![[r#"
-        1 request to 1 server, closed loop of 50
-        1 request to 1 server, closed loop of 1000, think 1.5s
-        1 request to 1 server, open loop, 1k/s, fixed
-        1 request to 1 server, open loop, 1k..2k@10s/s, poisson
-        1 request to 1 server, open loop, uniform:1ms:2ms
-        1 request to 1 server, open loop, trace of 4"#]]
+        1 request, 1 server, closed loop of 50 connections
+        1 request, 1 server, closed loop of 1000 connections, think time 1.5s
+        1 request, 1 server, open loop, 1k/s, fixed
+        1 request, 1 server, open loop, 1k..2k@10s/s, poisson
+        1 request, 1 server, open loop, uniform:1ms:2ms
+        1 request, 1 server, open loop, trace of 4"#]]
     .assert_eq(
         &[
             "",
