@@ -96,7 +96,7 @@ def test_thresholds_decide(server: prony.Server) -> None:
         ({"rate": "fast"}, "--rate: 'fast' is not a rate"),
         ({"connections": 0}, "--connections"),
         ({"think": "1ms", "rate": 5}, "--think and --rate exclude each other"),
-        ({"thredas": 5}, "unexpected argument '--thredas'"),
+        ({"thredas": 5}, "unknown option '--thredas'"),
         ({"tui": True}, "tui: this option is for the command line"),
         ({"timeout": object()}, "timeout: object is no type of a value"),
         ({"output": "report.doc"}, "unknown file name extension"),

@@ -177,7 +177,7 @@ pub(super) fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, St
     match all {
         Err(e) => Err(format!("the PEM text is damaged: {e}")),
         Ok(all) if all.is_empty() => {
-            Err("there is no certificate in it; expected is PEM, with '-----BEGIN \
+            Err("there is no certificate in it; it must be PEM, with '-----BEGIN \
                  CERTIFICATE-----'"
                 .into())
         }

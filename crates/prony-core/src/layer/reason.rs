@@ -98,7 +98,7 @@ fn sentence(error: &Error) -> String {
 fn certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::UnknownIssuer => {
-            "the server's certificate is of an unknown issuer; name the issuer by --cacert \
+            "the server's certificate has an unknown issuer; trust the issuer with --cacert \
              FILE, or use -k"
                 .into()
         }

@@ -281,13 +281,13 @@ impl FromStr for Stalls {
             why: why.into(),
             form: STALL,
         };
-        let span = |t: &str| t.parse::<Span>().map_err(|_| fail("not a time"));
+        let span = |t: &str| t.parse::<Span>().map_err(|_| fail("a time is malformed"));
         let mut stalls = Vec::new();
         if text == "none" {
             return Ok(Self(stalls));
         }
         for item in text.split(',').map(str::trim) {
-            let (length, when) = item.split_once('@').ok_or_else(|| fail("no @"))?;
+            let (length, when) = item.split_once('@').ok_or_else(|| fail("'@' is missing"))?;
             let length = span(length)?;
             if length == Span::ZERO {
                 return Err(fail("the length of a freeze is zero"));
@@ -366,7 +366,7 @@ impl FromStr for StatusMix {
 
     fn from_str(text: &str) -> Result<Self, BehaviorError> {
         let fail = |why: &'static str| BehaviorError {
-            what: "status",
+            what: "list of statuses",
             given: text.to_owned(),
             why: why.into(),
             form: "200, or statuses with weights such as 200:99,503:1",
@@ -374,7 +374,7 @@ impl FromStr for StatusMix {
         let mut mix = Vec::new();
         for item in text.split(',').map(str::trim) {
             let (status, weight) = item.split_once(':').unwrap_or((item, "1"));
-            let status: u16 = status.parse().map_err(|_| fail("not a status"))?;
+            let status: u16 = status.parse().map_err(|_| fail("a status is not a number"))?;
             if !(200..=599).contains(&status) {
                 return Err(fail("a status is not between 200 and 599"));
             }
@@ -437,12 +437,12 @@ impl FromStr for Change {
             why: why.into(),
             form: "3@10s (times 3, 10 s after the first request)",
         };
-        let (factor, at) = text.split_once('@').ok_or_else(|| fail("no @"))?;
-        let factor: f64 = factor.trim().parse().map_err(|_| fail("not a factor"))?;
+        let (factor, at) = text.split_once('@').ok_or_else(|| fail("'@' is missing"))?;
+        let factor: f64 = factor.trim().parse().map_err(|_| fail("the factor is not a number"))?;
         if !(factor > 0.0 && factor <= 1_000.0) {
             return Err(fail("the factor must be above 0 and at most 1000"));
         }
-        let at = at.trim().parse().map_err(|_| fail("not a time"))?;
+        let at = at.trim().parse().map_err(|_| fail("a time is malformed"))?;
         Ok(Self { factor, at })
     }
 }
@@ -484,7 +484,7 @@ impl FromStr for CloseAfter {
         match requests.parse() {
             Ok(0) => Err(fail("it must be at least 1")),
             Ok(requests) => Ok(Self { requests, silent }),
-            Err(_) => Err(fail("not a number")),
+            Err(_) => Err(fail("it is not a number")),
         }
     }
 }
@@ -524,12 +524,12 @@ impl FromStr for Share {
             Some(percent) => (percent.trim_end(), 100.0),
             None => (text.trim(), 1.0),
         };
-        let number: f64 = number.parse().map_err(|_| fail("not a number"))?;
+        let number: f64 = number.parse().map_err(|_| fail("it is not a number"))?;
         let share = number / unit;
         if (0.0..=1.0).contains(&share) {
             Ok(Self(share))
         } else {
-            Err(fail("not between 0 and 1"))
+            Err(fail("it is not between 0 and 1"))
         }
     }
 }
@@ -563,7 +563,7 @@ serialized_as_text!(Latency, Change, Stalls, StatusMix, CloseAfter);
 
 /// The error for a malformed text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} '{given}': {why}; write {form}")]
+#[error("'{given}' is not a {what}: {why}; write {form}")]
 pub struct BehaviorError {
     what: &'static str,
     given: String,

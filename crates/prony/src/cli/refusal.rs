@@ -59,14 +59,16 @@ pub(super) fn of_file(option: &str, path: &Path, why: impl fmt::Display) -> Erro
 
 /// The words that the value of an option can start with, up to a colon, for suggestions. The
 /// parser itself knows the values of options with a fixed list.
-const WORDS: [(&str, &[&str]); 7] = [
+const WORDS: [(&str, &[&str]); 9] = [
     ("--latency", DISTRIBUTIONS),
     ("--simulate-latency", DISTRIBUTIONS),
     ("--think", &["none", "fixed", "exp", "uniform", "lognormal"]),
     ("--arrivals", &["fixed", "poisson", "uniform", "trace"]),
+    ("--figures", &["mean", "rate", "errors", "cpu", "distribution"]),
     ("--format", &["text", "html", "svg", "json", "csv", "junit", "markdown", "hgrm", "hlog"]),
     ("--pick", &["in-turn", "random"]),
     ("--precision", &["sleep", "auto", "spin"]),
+    ("--tls-resume", &["on", "off", "session"]),
 ];
 const DISTRIBUTIONS: &[&str] = &["none", "fixed", "exp", "uniform", "lognormal", "bimodal"];
 
@@ -83,7 +85,12 @@ pub(super) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> O
 fn value_meant<'a>(value: &str, mut words: impl Iterator<Item = &'a str> + Clone) -> String {
     let (word, rest) = value.split_at(value.find(':').unwrap_or(value.len()));
     let within = |name: &&str| *name != word && word.contains(name);
-    let meant = nearest(word, words.clone()).or_else(|| words.find(within));
+    let lower = word.to_ascii_lowercase();
+    // One letter is missing, wrong, too many, or at the place of its neighbor.
+    let slips = |name: &&str| name.len() > 1 && strsim::damerau_levenshtein(name, &lower) == 1;
+    let similarity = |name: &&str| strsim::jaro_winkler(name, &lower);
+    let slip = words.clone().filter(slips).max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    let meant = nearest(word, words.clone()).or(slip).or_else(|| words.find(within));
     meant.map(|meant| format!("; did you mean '{meant}{rest}'?")).unwrap_or_default()
 }
 
@@ -98,11 +105,27 @@ pub(crate) fn of_clap(e: &clap::Error) -> Error {
     let lines = lines.map(|l| l.trim_start_matches("error: ").trim_start_matches("tip: "));
     // The tip about `--` does not help with a mistyped option.
     let lines = lines.filter(|l| !l.is_empty() && !l.contains("as a value, use '--"));
-    let parts: Vec<_> = lines.chain(foreign(e)).collect();
+    let parts: Vec<_> = lines.map(plainer).chain(foreign(e).map(str::to_owned)).collect();
     let usage = text.lines().find_map(|l| l.trim().strip_prefix("Usage: prony "));
-    let sentence = parts.join("; ").replace(":; ", ": ");
     let command = command(usage.unwrap_or_default());
-    Error::Argument(format!("{sentence}; `prony {command}--help` lists all options"))
+    let help = format!("`prony {command}--help` lists all options");
+    let sentence = [parts.join("; "), help].join("; ");
+    Error::Argument(sentence.replace(":; ", ": ").replace("?; ", "? "))
+}
+
+/// A sentence of clap in the words of the other messages.
+fn plainer(line: &str) -> String {
+    let quoted = |start: &str, end: &str| {
+        let name = line.strip_prefix(start)?.strip_suffix(end)?;
+        name.starts_with('-').then_some(name)
+    };
+    if let Some(name) = quoted("unexpected argument '", "' found") {
+        format!("unknown option '{name}'")
+    } else if let Some(name) = quoted("a similar argument exists: '", "'") {
+        format!("did you mean '{name}'?")
+    } else {
+        line.to_owned()
+    }
 }
 
 /// The command in a usage line, followed by a space; empty if there is none.

@@ -160,7 +160,7 @@ fn counts_failed_handshakes_by_reason() {
     let expired = nginx(&certificates, "expired", "");
     let (good, expired) = (url(&good, "/"), url(&expired, "/"));
     let cases: [(&[&str], &str); 6] = [
-        (&[&good], "is of an unknown issuer"),
+        (&[&good], "has an unknown issuer"),
         (&["--cacert", &ca, "--sni", "example.org", &good], "is for localhost"),
         (&["--cacert", &ca, &expired], "has expired"),
         (&["--cacert", &ca, "--tls", "1.3", &good], "protocol_version"),

@@ -99,18 +99,18 @@ fn rejects_malformed_latencies() {
             "bimodal:1ms:2ms:150%",
         ],
         expect![[r#"
-            latency '': '' is not a time: a number is missing
-            latency 'soon': unknown distribution 'soon'
-            latency 'fixed:': '' is not a time: a number is missing
-            latency 'exp': '' is not a time: a number is missing
-            latency 'gamma:1ms': unknown distribution 'gamma'
-            latency 'lognormal:1ms': the form is lognormal:MEDIAN:SIGMA
-            latency 'lognormal:1ms:x': SIGMA is not a number
-            latency 'lognormal:1ms:11': SIGMA is not between 0 and 10
-            latency 'uniform:3ms': the form is uniform:LOW:HIGH
-            latency 'uniform:3ms:1ms': 3ms is longer than 1ms
-            latency 'bimodal:1ms:2ms': the form is bimodal:FAST:SLOW:SHARE
-            latency 'bimodal:1ms:2ms:150%': SHARE is not between 0 and 1
+            '' is not a latency: '' is not a time: a number is missing
+            'soon' is not a latency: unknown distribution 'soon'
+            'fixed:' is not a latency: '' is not a time: a number is missing
+            'exp' is not a latency: '' is not a time: a number is missing
+            'gamma:1ms' is not a latency: unknown distribution 'gamma'
+            'lognormal:1ms' is not a latency: the form is lognormal:MEDIAN:SIGMA
+            'lognormal:1ms:x' is not a latency: SIGMA is not a number
+            'lognormal:1ms:11' is not a latency: SIGMA is not between 0 and 10
+            'uniform:3ms' is not a latency: the form is uniform:LOW:HIGH
+            'uniform:3ms:1ms' is not a latency: 3ms is longer than 1ms
+            'bimodal:1ms:2ms' is not a latency: the form is bimodal:FAST:SLOW:SHARE
+            'bimodal:1ms:2ms:150%' is not a latency: SHARE is not between 0 and 1
             write none, fixed:2ms, exp:1ms, lognormal:1ms:0.5, uniform:1ms:3ms
             or bimodal:1ms:100ms:1%"#]],
     );
@@ -121,46 +121,46 @@ fn rejects_malformed_behaviors() {
     refused::<Stalls>(
         &["", "1s", "1s@", "x@1s", "0s@1s", "1s@1s", "1s@5s,1s@7s", "1s@+x"],
         expect![[r#"
-            stall '': no @
-            stall '1s': no @
-            stall '1s@': not a time
-            stall 'x@1s': not a time
-            stall '0s@1s': the length of a freeze is zero
-            stall '1s@1s': a freeze must be shorter than its period
-            stall '1s@5s,1s@7s': only one freeze may repeat
-            stall '1s@+x': not a time
+            '' is not a stall: '@' is missing
+            '1s' is not a stall: '@' is missing
+            '1s@' is not a stall: a time is malformed
+            'x@1s' is not a stall: a time is malformed
+            '0s@1s' is not a stall: the length of a freeze is zero
+            '1s@1s' is not a stall: a freeze must be shorter than its period
+            '1s@5s,1s@7s' is not a stall: only one freeze may repeat
+            '1s@+x' is not a stall: a time is malformed
             write 1s@10s (1 s every 10 s)
             or 2s@+4s (once, 4 s after the first request), separated by commas"#]],
     );
     refused::<StatusMix>(
         &["", "100", "ok", "200:x", "200:0"],
         expect![[r#"
-            status '': not a status
-            status '100': a status is not between 200 and 599
-            status 'ok': not a status
-            status '200:x': a weight is not a number
-            status '200:0': a weight is 0
+            '' is not a list of statuses: a status is not a number
+            '100' is not a list of statuses: a status is not between 200 and 599
+            'ok' is not a list of statuses: a status is not a number
+            '200:x' is not a list of statuses: a weight is not a number
+            '200:0' is not a list of statuses: a weight is 0
             write 200,
             or statuses with weights such as 200:99,503:1"#]],
     );
     refused::<CloseAfter>(
         &["", "0", "3,loud", "x"],
         expect![[r#"
-            number of requests before a close '': not a number
-            number of requests before a close '0': it must be at least 1
-            number of requests before a close '3,loud': only 'silent' may follow the number
-            number of requests before a close 'x': not a number
+            '' is not a number of requests before a close: it is not a number
+            '0' is not a number of requests before a close: it must be at least 1
+            '3,loud' is not a number of requests before a close: only 'silent' may follow the number
+            'x' is not a number of requests before a close: it is not a number
             write 100
             or 100,silent"#]],
     );
     refused::<Share>(
         &["", "x", "101%", "-1%", "NaN"],
         expect![[r#"
-            share '': not a number
-            share 'x': not a number
-            share '101%': not between 0 and 1
-            share '-1%': not between 0 and 1
-            share 'NaN': not between 0 and 1
+            '' is not a share: it is not a number
+            'x' is not a share: it is not a number
+            '101%' is not a share: it is not between 0 and 1
+            '-1%' is not a share: it is not between 0 and 1
+            'NaN' is not a share: it is not between 0 and 1
             write 0.1%
             or 0.001"#]],
     );

@@ -280,7 +280,7 @@ fn refuses_a_bad_certificate_with_the_reason() {
     let unknown = identity(|p| {
         p.distinguished_name.push(rcgen::DnType::CommonName, "somebody else");
     });
-    let reason = "the server's certificate is of an unknown issuer; name the issuer by --cacert \
+    let reason = "the server's certificate has an unknown issuer; trust the issuer with --cacert \
                   FILE, or use -k";
     assert_eq!(refusal(unknown, &good.pem), reason);
     let expired = identity(|p| p.not_after = rcgen::date_time_ymd(2020, 1, 1));
