@@ -45,7 +45,7 @@ fn outcome_of(answer: &Answer, name: &str) -> Outcome {
 }
 
 #[test]
-fn a_round_has_each_target_once_with_one_seed() {
+fn p13_a_round_has_each_target_once_with_one_seed() {
     let mut comparison = Comparison::new(Design { targets: 4, ..design(Rounds::Exactly(50)) });
     let hist = times(500.0, 0.0);
     let (mut blocks, mut firsts) = (Vec::new(), [0; 4]);

@@ -147,7 +147,7 @@ fn alarms(world: World, seeds: std::ops::Range<u64>, rounds: Rounds) -> u64 {
 
 /// At 5 %, seven or more of 40 occur once in 300 rows.
 #[test]
-fn equal_servers_rarely_differ_in_any_figure() {
+fn p13_equal_servers_rarely_differ_in_any_figure() {
     let mut all = 0;
     for (world, name) in ALL {
         let alarms = alarms(world, 0..RUNS, Rounds::UntilDecided);
