@@ -15,7 +15,9 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 
 use crate::shell::{self, cargo, run};
-use crate::{instructions, licenses, options, python, sctp, spelling, tidy, truth, verdicts};
+use crate::{
+    instructions, licenses, options, pictures, python, sctp, spelling, tidy, truth, verdicts,
+};
 use beside::Beside;
 use times::{StepTime, cpu_time};
 
@@ -67,7 +69,7 @@ const STEPS: [Step; 19] = [
     Step { name: "wheel", what: "build the Python package", act: python::wheel },
     Step { name: "guests", what: "test SCTP and known delays in virtual machines", act: guests },
     Step { name: "options", what: "docs/options.md against --help", act: || options::main(&[]) },
-    Step { name: "demo", what: "the README's first command", act: demo },
+    Step { name: "demo", what: "the README's first command and its pictures", act: demo },
     Step {
         name: "python",
         what: "the Python package: its wheel, built, installed and tested",
@@ -221,7 +223,9 @@ fn faulty() -> Result<()> {
 }
 
 fn demo() -> Result<()> {
-    run(Command::new(shell::prony("release")?).arg("demo"))
+    let prony = shell::prony("release")?;
+    run(Command::new(&prony).arg("demo"))?;
+    pictures::check(&prony)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ const TARGET: [&str; 6] =
 
 /// The load of the pictures, and a short one for `--check`.
 const LOAD: &str = "-c 32 -r 100..500@30s,500@40s --arrivals poisson --seed 1";
-const SHORT_LOAD: &str = "-c 32 -r 500 -d 6s --arrivals poisson --seed 1";
+const SHORT_LOAD: &str = "-c 32 -r 100..500@3s,500@4s --arrivals poisson --seed 1";
 
 /// The files of the pictures.
 const PLOT: &str = "docs/img/report.svg";
