@@ -51,7 +51,7 @@ impl Agenda {
     /// The connection has bytes to send.
     #[inline]
     pub(super) fn ask_for_output(&mut self, id: ConnId) {
-        if self.first == NOTHING && self.actions.is_empty() {
+        if self.first.slot == NOTHING.slot && self.actions.is_empty() {
             self.first = id;
         } else {
             self.actions.push_back(Action::Transmit { id });

@@ -116,9 +116,11 @@ impl Carrier for H1 {
         sink: &mut impl Sink,
     ) -> Result<usize, Fault> {
         let mut at = 0;
+        // A reply that is read at once leaves the state as it is.
+        let mut fresh = conn.is_fresh();
         while at < data.len() {
             let rest = &data[at..];
-            if let Some((n, open)) = self.seen_reply(conn, rest, sink) {
+            if fresh && let Some((n, open)) = self.seen_reply(conn, rest, sink) {
                 at += n;
                 if !open {
                     return Ok(data.len());
@@ -149,6 +151,7 @@ impl Carrier for H1 {
                     }
                 }
             }
+            fresh = conn.is_fresh();
         }
         if (conn.has_begun() || at < data.len())
             && let Some((id, _)) = sink.oldest()
@@ -178,9 +181,9 @@ impl Carrier for H1 {
 }
 
 impl H1 {
-    /// Read a complete reply at the start of `data` with a head that was seen before. This is the
-    /// usual case, in which the connection needs no state. Returns the length of the reply and
-    /// whether the connection stays open.
+    /// Read a complete reply at the start of `data` with a head that was seen before, on a fresh
+    /// connection. This is the usual case, in which the connection needs no state. Returns the
+    /// length of the reply and whether the connection stays open.
     #[inline(always)]
     fn seen_reply(
         &self,
@@ -188,9 +191,7 @@ impl H1 {
         data: &[u8],
         sink: &mut impl Sink,
     ) -> Option<(usize, bool)> {
-        if !conn.is_fresh() {
-            return None;
-        }
+        debug_assert!(conn.is_fresh());
         let (id, call) = sink.oldest()?;
         if sink.wants_headers(id) {
             return None;

@@ -174,23 +174,6 @@ impl PollTimes {
 }
 
 impl Polls {
-    /// A success, sent at its intended time, with a reply that came in one read.
-    #[inline(always)]
-    pub(super) fn plain(&mut self, done: Nanos, response: Span) {
-        if !self.are_reported {
-            return;
-        }
-        // Replies to pipelined requests that came in one read.
-        if let Some(last) = self.plain.last_mut()
-            && last.done == done
-            && last.response == response
-        {
-            last.n += 1;
-            return;
-        }
-        self.plain.push(Plain { done, response, n: 1 });
-    }
-
     /// Any other success.
     #[inline]
     pub(super) fn other(&mut self, stamps: &Stamps) {
@@ -210,6 +193,26 @@ impl Polls {
 }
 
 impl Recorder {
+    /// A success, sent at its intended time, with a reply that came in one read. Its time is
+    /// recorded when its poll is settled, once for all such replies with the same times.
+    #[inline(always)]
+    pub(super) fn plain(&mut self, done: Nanos, response: Span) {
+        if !self.polls.are_reported {
+            self.section(Nanos(done.0 - response.0)).plain.record(response, 1);
+            return;
+        }
+        let pending = &mut self.polls.plain;
+        // Replies to pipelined requests that came in one read.
+        if let Some(last) = pending.last_mut()
+            && last.done == done
+            && last.response == response
+        {
+            last.n += 1;
+            return;
+        }
+        pending.push(Plain { done, response, n: 1 });
+    }
+
     /// The driver delivers an event.
     #[inline]
     pub(crate) fn event_delivered(&mut self, now: Nanos) {
@@ -273,16 +276,17 @@ impl Recorder {
 
     /// Count the successes of a poll. Their replies had certainly not arrived at `absent`.
     fn settle(&mut self, from: Pending, end: Pending, absent: Nanos) {
-        let (warm, main, start) =
-            (&mut self.warm.lower_bounds, &mut self.main.lower_bounds, self.start);
+        let (warm, main, start) = (&mut self.warm, &mut self.main, self.start);
         for &Plain { done, response, n } in &self.polls.plain[from.plain..end.plain] {
             let section = if done.0 - response.0 >= start.0 { &mut *main } else { &mut *warm };
-            section.record(response, done.since(absent), n);
+            section.plain.record(response, n);
+            section.lower_bounds.record(response, done.since(absent), n);
         }
         for success in &self.polls.others[from.others..end.others] {
             let &Other { done, service, response, before } = success;
             let section = if done.0 - response.0 >= start.0 { &mut *main } else { &mut *warm };
-            section.record(response, before + done.since(absent).min(service), 1);
+            let added = before + done.since(absent).min(service);
+            section.lower_bounds.record(response, added, 1);
         }
     }
 

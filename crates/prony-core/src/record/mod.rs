@@ -421,11 +421,10 @@ impl Recorder {
             t.times.transfer.record(stamps.transfer());
             self.polls.other(stamps);
         } else if stamps.sent == stamps.intended {
-            s.plain.record(response);
-            self.polls.plain(stamps.done, response);
+            self.plain(stamps.done, response);
         } else {
             t.times.response.record(response);
-            s.whole.record(stamps.service());
+            s.whole.record(stamps.service(), 1);
             self.polls.other(stamps);
         }
     }

@@ -2,7 +2,7 @@
 //! cheaper to keep apart until the end.
 
 use super::Tally;
-use super::hist::Hist;
+use super::hist::{Flat, Hist};
 use super::meter::LowerBounds;
 use crate::units::{Nanos, Span};
 
@@ -13,9 +13,9 @@ pub(super) struct Section {
     pub(super) tally: Tally,
     /// Successes with `sent == intended` and `first == done`: response = service = first byte,
     /// transfer = lag = 0.
-    pub(super) plain: Hist,
+    pub(super) plain: Flat,
     /// Other successes with `first == done`: service = first byte, transfer = 0.
-    pub(super) whole: Hist,
+    pub(super) whole: Flat,
     /// Requests sent exactly at their intended time: the send lag is zero.
     pub(super) on_time: u64,
     /// Lower bounds of the true response times.
@@ -30,8 +30,8 @@ impl Section {
     pub(super) fn new(start: Nanos) -> Self {
         Self {
             tally: Tally::new(start),
-            plain: Hist::new(),
-            whole: Hist::new(),
+            plain: Flat::default(),
+            whole: Flat::default(),
             on_time: 0,
             lower_bounds: LowerBounds::default(),
             status_last: (0, 0),
@@ -44,12 +44,9 @@ impl Section {
     pub(super) fn allocated(mut self) -> Self {
         let times = &mut self.tally.times;
         let often = [&mut times.response, &mut times.service, &mut times.first_byte];
-        for hist in often.into_iter().chain([&mut times.transfer, &mut times.lag]) {
-            hist.allocate();
-        }
-        for hist in [&mut self.plain, &mut self.whole, &mut self.tally.times.connect] {
-            hist.allocate();
-        }
+        let others = [&mut times.transfer, &mut times.lag, &mut times.connect];
+        often.into_iter().chain(others).for_each(Hist::allocate);
+        [&mut self.plain, &mut self.whole].into_iter().for_each(Flat::allocate);
         self
     }
 
@@ -73,13 +70,14 @@ impl Section {
 
     pub(super) fn finish(mut self, end: Nanos) -> Tally {
         self.flush_status();
+        let (plain, whole) = (self.plain.to_hist(), self.whole.to_hist());
         let t = &mut self.tally;
-        t.times.response.merge(&self.plain);
-        t.times.service.merge(&self.plain);
-        t.times.first_byte.merge(&self.plain);
-        t.times.transfer.record_n(Span::ZERO, self.plain.count() + self.whole.count());
-        t.times.service.merge(&self.whole);
-        t.times.first_byte.merge(&self.whole);
+        t.times.response.merge(&plain);
+        t.times.transfer.record_n(Span::ZERO, plain.count() + whole.count());
+        for hist in [plain, whole] {
+            t.times.service.merge(&hist);
+            t.times.first_byte.merge(&hist);
+        }
         t.times.lag.record_n(Span::ZERO, self.on_time);
         t.end = end;
         t.series.close();

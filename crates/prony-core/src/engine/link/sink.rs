@@ -35,12 +35,12 @@ pub(in crate::engine) struct Sink<'a> {
 impl Sink<'_> {
     /// Handle a reply that is not a success. Returns whether the request is sent again.
     #[cold]
-    fn no_success(&mut self, id: RequestId, reply: &Reply, fault: Fault) -> bool {
+    fn no_success(&mut self, id: RequestId, reply: Reply, fault: Fault) -> bool {
         let exchange = &mut self.exchanges[id];
         if reply.fault.is_some() {
             self.recorder.connection_failed(self.connect_began, fault);
         } else if exchange.may_try_again(self.retries) {
-            self.recorder.reply_retried(&exchange.stamps(self.now), reply);
+            self.recorder.reply_retried(&exchange.stamps(self.now), &reply);
             if let Some(trail) = self.trail.as_deref_mut() {
                 trail.replied(None, self.recorder);
             }
@@ -54,13 +54,13 @@ impl Sink<'_> {
 
     /// What only some plans count of a whole reply.
     #[cold]
-    fn look_closer(&mut self, id: RequestId, stamps: &Stamps, fault: Option<Fault>) {
+    fn look_closer(&mut self, id: RequestId, stamps: Stamps, fault: Option<Fault>) {
         let exchange = &self.exchanges[id];
         if let Some(trail) = self.trail.as_deref_mut() {
-            trail.replied(fault.is_none().then_some((exchange.write(), *stamps)), self.recorder);
+            trail.replied(fault.is_none().then_some((exchange.write(), stamps)), self.recorder);
         }
         if let Some(name) = self.calls.name(exchange.call()) {
-            self.recorder.name_ended(name, *stamps, fault);
+            self.recorder.name_ended(name, stamps, fault);
         }
         if exchange.window() > Span::ZERO {
             self.recorder.waited_for_window(exchange.intended(), exchange.window());
@@ -139,8 +139,10 @@ impl proto::Sink for Sink<'_> {
 
     #[inline(always)]
     fn done(&mut self, id: RequestId, reply: &Reply) {
+        // The rare paths get copies, so that the reply and its timestamps stay in registers.
         if let Some((tap, conn)) = &mut self.tap {
-            tap.done(*conn, id, reply);
+            let reply = *reply;
+            tap.done(*conn, id, &reply);
         }
         self.carried.served += 1;
         self.carried.retired |= !reply.keeps_open;
@@ -152,13 +154,13 @@ impl proto::Sink for Sink<'_> {
         let stamps = exchange.stamps(self.now);
         let user = exchange.user();
         if let Some(fault) = fault
-            && self.no_success(id, reply, fault)
+            && self.no_success(id, *reply, fault)
         {
             return;
         }
         self.recorder.replied(&stamps, reply, fault);
         if self.looks_closer {
-            self.look_closer(id, &stamps, fault);
+            self.look_closer(id, stamps, fault);
         }
         self.outcome.ended.push(user);
         self.exchanges.remove(id);

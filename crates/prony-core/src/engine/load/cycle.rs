@@ -148,12 +148,20 @@ impl<P: Carrier> Engine<P> {
         // All of them belong to the connection of this event, and so to one group.
         let group = users.group(self.outcome.ended[0]);
         users.ended(group, self.outcome.ended.len());
+        let at_once = !users.parks() && users.skips_think_time();
+        // Without the list itself, as it is the usual case.
+        if let [user] = self.outcome.ended[..]
+            && at_once
+        {
+            self.outcome.ended.clear();
+            return self.start_batch(group, &[user], now);
+        }
         let mut ended = std::mem::take(&mut self.outcome.ended);
-        if users.parks() {
+        if at_once {
+            self.start_batch(group, &ended, now);
+        } else if users.parks() {
             users.park(group, &mut ended);
             self.unpark(group, now);
-        } else if users.skips_think_time() {
-            self.start_batch(group, &ended, now);
         } else {
             for &user in &ended {
                 self.agenda.wake(now + users.think(&self.plan, user), Timer::User(user));

@@ -1,5 +1,6 @@
 //! A histogram of times with exact count, sum, minimum and maximum.
 
+mod flat;
 mod wire;
 
 use std::sync::OnceLock;
@@ -8,6 +9,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::units::Span;
+pub(super) use flat::Flat;
 
 /// Times from 1 ns to 1 hour with three significant digits (the error of a value is at most 0.1 %),
 /// in constant memory. Minimum, maximum, sum and sum of squares are exact. Times over an hour count
@@ -64,7 +66,8 @@ impl Hist {
         let (wide, n) = (u128::from(ns), u128::from(n));
         self.sum_ns += wide * n;
         // The square of a century in nanoseconds still fits. No run takes longer.
-        self.sum_sq_ns = self.sum_sq_ns.saturating_add((wide * wide).saturating_mul(n));
+        let squares = if n == 1 { wide * wide } else { (wide * wide).saturating_mul(n) };
+        self.sum_sq_ns = self.sum_sq_ns.saturating_add(squares);
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
     }

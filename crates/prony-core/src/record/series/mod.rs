@@ -255,9 +255,7 @@ impl Series {
     /// Record a time of the current piece.
     #[inline]
     fn note(&mut self, response: Span) -> &mut Cell {
-        let n = &mut self.piece.dense[usize::from(bin_of(response))];
-        *n = n.saturating_add(1);
-        self.piece.sum_ns = self.piece.sum_ns.saturating_add(response.0);
+        self.piece.note(response);
         &mut self.cells[self.current]
     }
 
