@@ -2,7 +2,7 @@
 
 mod http2;
 
-pub use http2::{hpack, huffman};
+pub use http2::{hpack, huffman, serve};
 
 use crate::echo::{self, Echo, EchoBehavior};
 use crate::fault::Fault;
@@ -494,6 +494,11 @@ mod tests {
     #[test]
     fn corpus_of_huffman() {
         replay("huffman", super::huffman);
+    }
+
+    #[test]
+    fn corpus_of_serve() {
+        replay("serve", super::serve);
     }
 
     #[test]

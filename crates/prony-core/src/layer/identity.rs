@@ -30,6 +30,15 @@ impl Identity {
             .map_err(|e| format!("certificate and key do not match: {e}"))
     }
 
+    /// The identity of a server that speaks these application protocols (ALPN), in order of
+    /// preference. A client that offers some, but none of them, is refused.
+    #[must_use]
+    pub fn speaking(self, protocols: &[&str]) -> Self {
+        let mut config = (*self.0).clone();
+        config.alpn_protocols = protocols.iter().map(|p| p.as_bytes().to_vec()).collect();
+        Self(Arc::new(config))
+    }
+
     /// A connection that waits for its client to start the handshake.
     ///
     /// # Errors

@@ -44,6 +44,22 @@ pub struct ServerBehavior {
     pub truncate: Share,
     /// The maximum length of a request's body; a longer one gets status 413.
     pub max_body: u64,
+    /// How many streams of a connection of HTTP/2 may be open at once.
+    pub max_streams: u32,
+    /// How many bytes of a request's body a client of HTTP/2 may send before the server has read
+    /// them: the flow-control window of a stream.
+    pub window: u32,
+    /// After how many streams a connection of HTTP/2 announces its end by two GOAWAY frames: the
+    /// second follows when the client has answered a PING.
+    pub goaway_after: Option<NonZeroU32>,
+    /// The share of streams that are refused with REFUSED_STREAM.
+    pub refuse: Share,
+    /// The share of requests that are served and then end with RST_STREAM (INTERNAL_ERROR) instead
+    /// of a reply.
+    pub rst: Share,
+    /// How long after the client's preface the server's first SETTINGS are sent. Nothing else is
+    /// sent before.
+    pub settings_delay: Option<Span>,
 }
 
 impl Default for ServerBehavior {
@@ -62,6 +78,12 @@ impl Default for ServerBehavior {
             reset: Share::NEVER,
             truncate: Share::NEVER,
             max_body: 16 << 20,
+            max_streams: 250,
+            window: 1 << 20,
+            goaway_after: None,
+            refuse: Share::NEVER,
+            rst: Share::NEVER,
+            settings_delay: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::h2::Session;
 use super::reply::{After, PIECE, Reply, Rest};
 use super::request::{Head, Reader};
 use super::served::Served;
@@ -12,6 +13,10 @@ use crate::units::{ConnId, Nanos};
 pub(super) struct Conn {
     generation: u32,
     open: bool,
+    /// Whether no byte was parsed yet, so that the protocol is not known.
+    pub(super) is_new: bool,
+    /// The streams, if it speaks HTTP/2.
+    pub(super) h2: Option<Box<Session>>,
     /// The parser's state, and the incomplete head or line that it left.
     pub(super) reader: Reader,
     pub(super) stash: Vec<u8>,
@@ -73,15 +78,19 @@ pub(super) enum Answer {
     Continue,
     /// A reset of the connection.
     Reset,
+    /// A reset of the stream.
+    StreamReset,
+    /// A close of the connection, without a reply.
+    Close,
 }
 
 impl Answer {
     /// Whether further requests are read after this one.
     pub(super) fn keeps_open(&self) -> bool {
         match self {
-            Self::Plain | Self::Continue => true,
+            Self::Plain | Self::Continue | Self::StreamReset => true,
             Self::Reply(reply) => reply.after == After::Open,
-            Self::Reset => false,
+            Self::Reset | Self::Close => false,
         }
     }
 }
@@ -94,6 +103,8 @@ pub(super) enum Then {
     Continue,
     /// Close it, or linger.
     End(After),
+    /// Close it, whatever the client is still sending.
+    Close,
     /// Reset it.
     Reset,
 }
@@ -103,6 +114,7 @@ impl Conn {
     pub(super) fn open(&mut self, slot: u32, now: Nanos) -> ConnId {
         debug_assert!(!self.open && self.queue.is_empty() && self.out.is_none());
         self.open = true;
+        self.is_new = true;
         self.reads = true;
         self.since = now;
         ConnId { slot, generation: self.generation }
@@ -137,12 +149,17 @@ impl Conn {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.is_answered() && !self.is_inside_request()
+        self.is_answered()
+            && !self.is_inside_request()
+            && self.h2.as_ref().is_none_or(|session| session.is_idle())
     }
 
     /// Whether there is output to send.
     pub(super) fn has_ready(&self) -> bool {
-        self.out.is_some() || self.plain > 0 || self.next_is_ready()
+        self.out.is_some()
+            || self.plain > 0
+            || self.next_is_ready()
+            || self.h2.as_ref().is_some_and(|session| session.wants_send())
     }
 
     pub(super) fn next_is_ready(&self) -> bool {
@@ -166,8 +183,11 @@ impl Conn {
         self.first + self.queue.len() as u64 - 1
     }
 
-    /// Mark the answer with this number as ready.
+    /// Mark the answer with this number as ready; with HTTP/2, that of this stream.
     pub(super) fn ready(&mut self, entry: u64) {
+        if let Some(session) = &mut self.h2 {
+            return session.ready(entry);
+        }
         self.queue[(entry - self.first) as usize].is_ready = true;
     }
 
@@ -193,10 +213,11 @@ pub(super) struct Out {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Counted {
+pub(super) enum Counted {
     Reply(u16),
     Truncated,
     Continue,
+    StreamReset,
 }
 
 impl Out {
@@ -223,6 +244,16 @@ impl Out {
         self.ends.push_back((self.bytes.len(), Counted::Continue));
     }
 
+    /// The encoded bytes, to append to.
+    pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Count something when all bytes so far are sent.
+    pub(super) fn count(&mut self, counted: Counted) {
+        self.ends.push_back((self.bytes.len(), counted));
+    }
+
     pub(super) fn unsent(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }
@@ -237,6 +268,7 @@ impl Out {
             match counted {
                 Counted::Reply(status) => served.count_replies(status, 1),
                 Counted::Truncated => served.count_truncated(),
+                Counted::StreamReset => served.count_stream_reset(),
                 Counted::Continue => {
                     served.continues += 1;
                     continue;

@@ -1,5 +1,5 @@
-//! The target server: an HTTP/1.0 and 1.1 server with a configurable behavior, which counts what it
-//! does.
+//! The target server: an HTTP/1.0, 1.1 and 2 server with a configurable behavior, which counts what
+//! it does. HTTP/2 is recognized by its preface.
 //!
 //! Paths: `/bytes/N` (a body of N bytes), `/status/N` (that status), `/delay/T` (a service time of
 //! T instead of the configured one), `/echo` (returns the request's body); all others get the
@@ -7,6 +7,7 @@
 
 mod behavior;
 mod conn;
+mod h2;
 mod reply;
 mod request;
 mod send;
@@ -25,12 +26,13 @@ pub use request::HEAD_LIMIT;
 pub use served::Served;
 
 use crate::fault::Fault;
+use crate::http2::PREFACE;
 use crate::machine::{Action, CloseHow, Machine, Slots, StopRequest};
 use crate::rng::{self, Stream};
 use crate::units::{ConnId, Nanos, Span};
 use conn::{Answer, Conn, Incoming, Out};
 use reply::{After, Connection, Content, PIECE, Reply};
-use request::{Event, Head, Reader, Refusal, Route};
+use request::{Event, Head, NOT_HTTP, Reader, Refusal, Route};
 use station::{Station, Ticket};
 
 /// How long the server waits for a client to close if it was still sending when the server had sent
@@ -58,6 +60,12 @@ pub struct Serve {
     plain_len: usize,
     /// The latest head that got the constant reply: an equal head needs no parsing.
     plain_head: Vec<u8>,
+    /// The latest head of a reply of HTTP/2.
+    h2_head: h2::HeadCache,
+    /// When connections of HTTP/2 may send (`settings_delay`).
+    releases: BinaryHeap<Reverse<(Nanos, ConnId)>>,
+    /// Connections of HTTP/2 that have something to send, when the freeze is over.
+    frozen: Vec<ConnId>,
     /// Unused buffers, to be reused.
     outs: Vec<Out>,
     stashes: Vec<Vec<u8>>,
@@ -71,6 +79,8 @@ enum Draw {
     Status = 2,
     Reset = 3,
     Truncate = 4,
+    Rst = 5,
+    Refuse = 6,
 }
 
 impl Serve {
@@ -90,6 +100,9 @@ impl Serve {
             plain: Vec::new(),
             plain_len: 0,
             plain_head: Vec::new(),
+            h2_head: h2::HeadCache::default(),
+            releases: BinaryHeap::new(),
+            frozen: Vec::new(),
             outs: Vec::new(),
             stashes: Vec::new(),
             behavior,
@@ -154,6 +167,12 @@ impl Serve {
     fn request_transmit(&mut self, id: ConnId) {
         let c = &mut self.conns[id.slot as usize];
         if !(c.transmit_requested || c.blocked) && c.has_ready() {
+            if let (Some(session), true) = (&mut c.h2, self.held.is_some()) {
+                if !std::mem::replace(&mut session.waits_for_thaw, true) {
+                    self.frozen.push(id);
+                }
+                return;
+            }
             c.transmit_requested = true;
             self.actions.push_back(Action::Transmit { id });
         }
@@ -162,6 +181,21 @@ impl Serve {
     /// Read requests from `data`; return the number of bytes consumed.
     fn read(&mut self, id: ConnId, data: &[u8], now: Nanos) -> usize {
         let mut used = 0;
+        if self.conns[id.slot as usize].is_new {
+            match h2::Opening::of(data) {
+                h2::Opening::Unknown => return 0,
+                h2::Opening::Http1 => {}
+                h2::Opening::Http2 => {
+                    used = PREFACE.len();
+                    self.start_h2(id, now);
+                }
+            }
+            self.conns[id.slot as usize].is_new = false;
+        }
+        let c = &self.conns[id.slot as usize];
+        if c.h2.is_some() && c.reads {
+            return used + self.read_h2(id, &data[used..], now);
+        }
         loop {
             let c = &mut self.conns[id.slot as usize];
             if !c.reads {
@@ -243,13 +277,18 @@ impl Serve {
         let c = &mut self.conns[id.slot as usize];
         c.reads = answer.keeps_open();
         let ticket = Ticket { id, entry: c.push(answer) };
+        if self.enter(ticket, work, now) {
+            self.ready(ticket);
+        }
+    }
+
+    /// Start the service of a request. Return whether it is done at once.
+    fn enter(&mut self, ticket: Ticket, work: Span, now: Nanos) -> bool {
         let at_once = self.station.arrive(now, ticket, work);
         let inside = self.station.inside() + u64::from(at_once);
         self.served.in_server_max = self.served.in_server_max.max(inside);
         self.served.frozen = self.station.frozen();
-        if at_once {
-            self.ready(ticket);
-        }
+        at_once
     }
 
     fn decide(
@@ -321,7 +360,8 @@ impl Serve {
         let c = &mut self.conns[id.slot as usize];
         c.reads = false;
         c.incoming = None;
-        self.pass(id, Answer::Reply(reply), now);
+        let is_http = refusal != NOT_HTTP;
+        self.pass(id, if is_http { Answer::Reply(reply) } else { Answer::Close }, now);
     }
 
     /// Answer `Expect: 100-continue`, after all earlier replies of the connection.
@@ -350,7 +390,11 @@ impl Serve {
         }
         loop {
             let conns = &self.conns;
-            let is_wanted = |id: ConnId| conns[id.slot as usize].is(id);
+            let is_wanted = |ticket: Ticket| {
+                let c = &conns[ticket.id.slot as usize];
+                c.is(ticket.id)
+                    && c.h2.as_ref().is_none_or(|session| session.has_stream(ticket.entry))
+            };
             let Some(ticket) = self.station.pop_done(now, is_wanted) else {
                 break;
             };
@@ -360,6 +404,7 @@ impl Serve {
             }
         }
         self.served.frozen = self.station.frozen();
+        self.thaw();
     }
 
     /// Close the connections with an expired timer.
@@ -380,7 +425,9 @@ impl Serve {
             match self.conn_timeout(lingers) {
                 Some(timeout) if since + timeout <= now => {
                     self.served.idle_closes += u64::from(!lingers);
-                    self.close(id, CloseHow::Orderly);
+                    if lingers || !self.leave(id) {
+                        self.close(id, CloseHow::Orderly);
+                    }
                 }
                 _ => self.arm(id),
             }
@@ -474,9 +521,10 @@ impl Machine for Serve {
         let Some(c) = self.conn(id) else {
             return;
         };
-        if c.is_inside_request() {
-            self.served.cut_requests += 1;
-        }
+        self.served.cut_requests += match &c.h2 {
+            Some(session) => session.incomplete(),
+            None => u64::from(c.is_inside_request()),
+        };
         let c = &mut self.conns[id.slot as usize];
         c.reads = false;
         c.peer_done = true;
@@ -488,6 +536,7 @@ impl Machine for Serve {
     fn on_tick(&mut self, now: Nanos) {
         self.advance(now);
         self.expire_timers(now);
+        self.release(now);
     }
 
     /// `Drain` closes idle connections and answers outstanding requests before it closes the
@@ -500,6 +549,10 @@ impl Machine for Serve {
             let Some(id) = c.id(slot as u32) else {
                 continue;
             };
+            if how == StopRequest::Drain && self.leave(id) {
+                continue;
+            }
+            let c = &self.conns[slot];
             if how == StopRequest::Now || (c.is_answered() && !c.is_inside_request()) {
                 self.close(id, CloseHow::Orderly);
             }
@@ -522,7 +575,9 @@ impl Machine for Serve {
 
     fn deadline(&self) -> Option<Nanos> {
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
-        let next = [self.station.deadline(), timer].into_iter().flatten().min()?;
+        let release = self.releases.peek().map(|Reverse((at, _))| *at);
+        let thaw = self.held.filter(|_| !self.frozen.is_empty());
+        let next = [self.station.deadline(), timer, release, thaw].into_iter().flatten().min()?;
         Some(self.held.map_or(next, |end| next.max(end)))
     }
 }

@@ -61,11 +61,25 @@ pub(super) enum Content {
 }
 
 impl Content {
-    fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         match self {
             Self::Pattern(n) => *n,
             Self::Text(text) => text.len() as u64,
             Self::Echo(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Append `n` bytes from position `at`; at most [`PIECE`].
+    pub(super) fn append(&self, at: u64, n: usize, out: &mut Vec<u8>) {
+        match self {
+            Self::Text(text) => out.extend_from_slice(&text.as_bytes()[at as usize..][..n]),
+            Self::Echo(bytes) => out.extend_from_slice(&bytes[at as usize..][..n]),
+            Self::Pattern(_) => {
+                let from = (at % PATTERN.len() as u64) as usize;
+                let first = n.min(PATTERN.len() - from);
+                out.extend_from_slice(&PATTERN[from..from + first]);
+                out.extend_from_slice(&PATTERN[..n - first]);
+            }
         }
     }
 }

@@ -54,6 +54,9 @@ pub(super) struct Refusal {
     pub(super) why: &'static str,
 }
 
+/// The client speaks another protocol. It gets no reply: the connection is closed.
+pub(super) const NOT_HTTP: Refusal = Refusal { status: 0, why: "" };
+
 /// The next parsed element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Event<'a> {
@@ -349,18 +352,25 @@ fn parse_request_line(line: &[u8]) -> Result<(Route, bool, bool), Refusal> {
                 _ => return Err(Refusal { status: 505, why: "only HTTP/1.0 and 1.1\n" }),
             }
         }
+        // Neither method nor version: that is no HTTP.
+        _ if !version.starts_with(b"HTTP/") && !is_known(method) => return Err(NOT_HTTP),
         _ => return Err(bad("version is not HTTP/1.1\n")),
     };
     if !target.iter().all(|b| b.is_ascii_graphic()) {
         return Err(bad("target with bytes that no target may have\n"));
     }
-    let path = match (method, target) {
-        (b"GET" | b"HEAD" | b"POST" | b"PUT" | b"DELETE" | b"PATCH" | b"OPTIONS" | b"TRACE", _) => {
-            target_path(method, target)?
-        }
-        _ => return Err(Refusal { status: 501, why: "method not known\n" }),
+    let path = match is_known(method) {
+        true => target_path(method, target)?,
+        false => return Err(Refusal { status: 501, why: "method not known\n" }),
     };
     Ok((route(path), method == b"HEAD", is_http10))
+}
+
+pub(super) fn is_known(method: &[u8]) -> bool {
+    matches!(
+        method,
+        b"GET" | b"HEAD" | b"POST" | b"PUT" | b"DELETE" | b"PATCH" | b"OPTIONS" | b"TRACE"
+    )
 }
 
 /// The path of a target in origin, absolute or asterisk form, without its query.
@@ -389,7 +399,7 @@ fn strip_scheme(target: &[u8]) -> Option<&[u8]> {
     if known { rest.strip_prefix(b"://") } else { None }
 }
 
-fn route(path: &[u8]) -> Route {
+pub(super) fn route(path: &[u8]) -> Route {
     let Some((name, argument)) = path
         .get(1..)
         .and_then(|p| std::str::from_utf8(p).ok())
@@ -414,7 +424,7 @@ fn route(path: &[u8]) -> Route {
 const DELAY_LIMIT: Span = Span::from_secs(3600);
 
 /// Parse a decimal number of at most 15 digits, so that sums cannot overflow.
-fn number(text: &str) -> Option<u64> {
+pub(super) fn number(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.len() <= 15 && text.bytes().all(|b| b.is_ascii_digit());
     if plain { text.parse().ok() } else { None }
 }
@@ -459,6 +469,6 @@ fn take_field(fields: &mut Fields, name: &[u8], value: &[u8]) -> Result<(), Refu
 }
 
 /// RFC 9110, section 5.6.2.
-fn is_token(b: u8) -> bool {
+pub(super) fn is_token(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
 }

@@ -20,6 +20,9 @@ impl Serve {
             return true;
         };
         (c.transmit_requested, c.blocked) = (false, true);
+        if c.h2.is_some() {
+            return self.send_h2(id, now, send);
+        }
         let slot = id.slot as usize;
         loop {
             if !self.send_out(slot, send) {
@@ -57,7 +60,7 @@ impl Serve {
 
     /// After the output is sent: close or reset the connection if requested. Return whether it
     /// stays open.
-    fn after_output(&mut self, id: ConnId, now: Nanos) -> bool {
+    pub(super) fn after_output(&mut self, id: ConnId, now: Nanos) -> bool {
         let c = &mut self.conns[id.slot as usize];
         match c.then {
             Then::Continue => return true,
@@ -67,6 +70,7 @@ impl Serve {
                 self.served.resets += 1;
                 self.close(id, CloseHow::Reset);
             }
+            Then::Close => self.close(id, CloseHow::Orderly),
             Then::End(after) => {
                 c.then = Then::Continue;
                 if (after == After::Close && !c.surplus) || c.peer_done {
@@ -105,7 +109,7 @@ impl Serve {
     }
 
     /// Send the output and all further pieces of a long reply. Return whether all was accepted.
-    fn send_out(&mut self, slot: usize, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
+    pub(super) fn send_out(&mut self, slot: usize, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
         let c = &mut self.conns[slot];
         let Some(out) = &mut c.out else {
             return true;
@@ -146,7 +150,8 @@ impl Serve {
                     out.write(reply);
                 }
                 Some(Answer::Continue) => out.write_continue(),
-                Some(Answer::Reset) => c.then = Then::Reset,
+                Some(Answer::Close) => c.then = Then::Close,
+                Some(Answer::Reset | Answer::StreamReset) => c.then = Then::Reset,
             }
         }
         c.out = Some(out);

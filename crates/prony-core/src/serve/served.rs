@@ -6,7 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The server's counters. Invariant:
-/// `requests + bad_requests == replies + truncated + resets + unanswered + outstanding`.
+/// `requests + bad_requests == replies + truncated + resets + stream_resets + cancelled
+/// + unanswered + outstanding`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Served {
@@ -18,7 +19,8 @@ pub struct Served {
     pub open_max: u64,
     /// Complete requests received, without malformed ones.
     pub requests: u64,
-    /// Requests rejected as malformed, too large or not supported, each with a reply.
+    /// Requests rejected as malformed, too large or not supported, each with a reply (or, if the
+    /// client speaks another protocol, with a close).
     pub bad_requests: u64,
     /// Incomplete requests: the client closed before their end.
     pub cut_requests: u64,
@@ -47,6 +49,27 @@ pub struct Served {
     /// Requests with a service time extended by a freeze (`--stall`), without those that only
     /// waited for a worker during it.
     pub frozen: u64,
+    /// Those connections that used HTTP/2.
+    pub h2_connections: u64,
+    /// Those requests that came over HTTP/2.
+    pub h2_requests: u64,
+    /// Streams that clients of HTTP/2 opened, without those that are `ignored`.
+    pub streams: u64,
+    /// Requests whose stream ended before the reply was sent: the client has reset it, or broken
+    /// its rules.
+    pub cancelled: u64,
+    /// Requests that were answered with a deliberate reset of their stream.
+    pub stream_resets: u64,
+    /// Streams that were refused, deliberately or over the limit. They are not among `requests`.
+    pub refused: u64,
+    /// Streams that were reset because their request was malformed. They are not among `requests`.
+    pub malformed: u64,
+    /// Streams that were opened after the last one that a GOAWAY allowed.
+    pub ignored: u64,
+    /// GOAWAY frames sent.
+    pub goaways: u64,
+    /// Connections that were closed because the client broke the rules of HTTP/2.
+    pub violations: u64,
 }
 
 impl Served {
@@ -79,8 +102,14 @@ impl Served {
         self.outstanding -= 1;
     }
 
+    /// Count a sent reset of a stream.
+    pub(super) fn count_stream_reset(&mut self) {
+        self.stream_resets += 1;
+        self.outstanding -= 1;
+    }
+
     /// All fields. The pattern is exhaustive, so that a new field cannot be forgotten.
-    fn counters_mut(&mut self) -> ([&mut u64; 17], &mut BTreeMap<u16, u64>) {
+    fn counters_mut(&mut self) -> ([&mut u64; 27], &mut BTreeMap<u16, u64>) {
         let Self {
             connections,
             open,
@@ -99,6 +128,16 @@ impl Served {
             bytes_out,
             in_server_max,
             frozen,
+            h2_connections,
+            h2_requests,
+            streams,
+            cancelled,
+            stream_resets,
+            refused,
+            malformed,
+            ignored,
+            goaways,
+            violations,
             statuses,
         } = self;
         let numbers = [
@@ -119,6 +158,16 @@ impl Served {
             bytes_out,
             in_server_max,
             frozen,
+            h2_connections,
+            h2_requests,
+            streams,
+            cancelled,
+            stream_resets,
+            refused,
+            malformed,
+            ignored,
+            goaways,
+            violations,
         ];
         (numbers, statuses)
     }
@@ -134,7 +183,9 @@ impl fmt::Display for Served {
         line("connections", self.connections)?;
         line("  open now", self.open)?;
         line("  open at most", self.open_max)?;
+        line("  of HTTP/2", self.h2_connections)?;
         line("requests", self.requests)?;
+        line("  of HTTP/2", self.h2_requests)?;
         line("  in server at most", self.in_server_max)?;
         line("  held up by a freeze", self.frozen)?;
         line("  bad", self.bad_requests)?;
@@ -146,6 +197,14 @@ impl fmt::Display for Served {
         line("  100 Continue", self.continues)?;
         line("truncated replies", self.truncated)?;
         line("resets", self.resets)?;
+        line("streams", self.streams)?;
+        line("  reset", self.stream_resets)?;
+        line("  refused", self.refused)?;
+        line("  malformed", self.malformed)?;
+        line("  cancelled", self.cancelled)?;
+        line("  ignored", self.ignored)?;
+        line("GOAWAY frames", self.goaways)?;
+        line("violations of HTTP/2", self.violations)?;
         line("unanswered", self.unanswered)?;
         line("outstanding", self.outstanding)?;
         line("idle connections closed", self.idle_closes)?;

@@ -96,7 +96,7 @@ impl Station {
     pub(super) fn pop_done(
         &mut self,
         now: Nanos,
-        is_wanted: impl Fn(ConnId) -> bool,
+        is_wanted: impl Fn(Ticket) -> bool,
     ) -> Option<Ticket> {
         let &Reverse((at, _, holds_worker, ticket)) = self.in_service.peek()?;
         if at > now {
@@ -107,7 +107,7 @@ impl Station {
         if holds_worker {
             self.busy -= 1;
             while let Some(next) = self.waiting.pop_front() {
-                if is_wanted(next.ticket.id) {
+                if is_wanted(next.ticket) {
                     let start = at.max(next.since);
                     self.start(start, None, next.ticket, next.work, true);
                     break;

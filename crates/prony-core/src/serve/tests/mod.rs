@@ -1,6 +1,7 @@
 //! The server driven by hand: virtual time, every byte and every close seen.
 
 mod faults;
+mod h2;
 mod paths;
 mod service;
 mod text;
@@ -106,7 +107,8 @@ impl Rig {
             }
         }
         let s = self.serve.served();
-        let ends = s.replies + s.truncated + s.resets + s.unanswered + s.outstanding;
+        let ends = s.replies + s.truncated + s.resets + s.stream_resets + s.cancelled;
+        let ends = ends + s.unanswered + s.outstanding;
         assert_eq!(s.requests + s.bad_requests, ends, "{s:?}");
         assert_eq!(s.replies, s.statuses.values().sum::<u64>());
     }

@@ -1,0 +1,274 @@
+//! What the server sends: replies in turn, and the frames that it owes.
+
+use super::super::Serve;
+use super::super::conn::{Answer, Counted, Out, Then};
+use super::super::reply::{After, Content, PIECE, Reply};
+use super::streams::{Body, Progress};
+use super::{GOAWAY_PING, Session};
+use crate::http2::FRAME_SIZE;
+use crate::http2::frame::{self, Code, Settings, flag, kind};
+use crate::http2::hpack::encode_static;
+use crate::serve::request::HEAD_LIMIT;
+use crate::units::{ConnId, Nanos};
+
+/// How much is written at once.
+const LIMIT: usize = 4 * PIECE;
+
+/// Frames with less DATA than this are counted as useless, unless they end a body.
+const TINY: u64 = 64;
+
+/// The header block of the latest reply: an equal head needs no encoding.
+#[derive(Debug, Default)]
+pub(in super::super) struct HeadCache {
+    of: Option<(u16, bool, Option<u64>)>,
+    block: Vec<u8>,
+}
+
+impl HeadCache {
+    /// The block of a reply's head. `length`: of its body, if it is announced.
+    fn block(&mut self, status: u16, is_echo: bool, length: Option<u64>) -> &[u8] {
+        if self.of != Some((status, is_echo, length)) {
+            self.of = Some((status, is_echo, length));
+            let out = &mut self.block;
+            out.clear();
+            encode_static(out, b":status", status.to_string().as_bytes());
+            encode_static(out, b"server", b"prony");
+            if !never_has_body(status) {
+                let kind = if is_echo { "application/octet-stream" } else { "text/plain" };
+                encode_static(out, b"content-type", kind.as_bytes());
+                if let Some(length) = length {
+                    encode_static(out, b"content-length", length.to_string().as_bytes());
+                }
+            }
+        }
+        &self.block
+    }
+}
+
+fn never_has_body(status: u16) -> bool {
+    matches!(status, 204 | 304)
+}
+
+impl Serve {
+    /// Send what is ready. Return whether the socket accepted all of it.
+    pub(in super::super) fn send_h2(
+        &mut self,
+        id: ConnId,
+        now: Nanos,
+        send: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> bool {
+        let slot = id.slot as usize;
+        loop {
+            if !self.send_out(slot, send) {
+                return false;
+            }
+            if !self.after_output(id, now) {
+                return true;
+            }
+            if !self.fill(id, now) {
+                break;
+            }
+        }
+        self.conns[slot].blocked = false;
+        self.settle(id, now);
+        true
+    }
+
+    /// Encode what is ready, up to a limit. Return whether there is something to send or to do.
+    fn fill(&mut self, id: ConnId, now: Nanos) -> bool {
+        let c = &mut self.conns[id.slot as usize];
+        let Some(session) = &mut c.h2 else { return false };
+        if !session.wants_send() {
+            return false;
+        }
+        let mut out = self.outs.pop().unwrap_or_default();
+        self.served.goaways += session.owed.goaways.len() as u64;
+        session.write_owed(out.bytes(), self.behavior.max_streams);
+        c.then = session.write_replies(&mut out, &mut self.h2_head, now);
+        if session.dribbles && !session.has_failed {
+            self.served.violations += 1;
+            session.fail(Code::ENHANCE_YOUR_CALM, "too many tiny windows");
+            c.reads = false;
+        }
+        if c.then == Then::Continue && session.owed.is_empty() && session.is_over() {
+            session.has_ended = true;
+            c.reads = false;
+            let is_quick = session.is_silent || self.slots.is_stopping() && !session.has_failed;
+            c.then = Then::End(if is_quick { After::Close } else { After::Linger });
+        }
+        if out.unsent().is_empty() {
+            self.outs.push(out);
+        } else {
+            c.out = Some(out);
+        }
+        true
+    }
+}
+
+impl Session {
+    /// Write the frames that are owed.
+    fn write_owed(&mut self, out: &mut Vec<u8>, max_streams: u32) {
+        if self.owed.is_empty() {
+            return;
+        }
+        let owed = &mut self.owed;
+        if std::mem::take(&mut owed.settings) {
+            let list_size = HEAD_LIMIT as u32;
+            let pairs = [
+                (Settings::STREAMS, max_streams),
+                (Settings::WINDOW, self.window),
+                (Settings::LIST_SIZE, list_size),
+            ];
+            frame::settings(out, &pairs);
+        }
+        for _ in 0..std::mem::take(&mut owed.acknowledgements) {
+            frame::settings_ack(out);
+        }
+        for data in owed.pings.drain(..) {
+            frame::ping(out, data, true);
+        }
+        if std::mem::take(&mut owed.window) {
+            frame::window_update(out, 0, self.recv_used);
+            self.recv_window += i64::from(std::mem::take(&mut self.recv_used));
+        }
+        for id in owed.windows.drain(..) {
+            if let Some(stream) = self.streams.get_mut(id)
+                && stream.incoming.is_some()
+            {
+                frame::window_update(out, id, stream.recv_used);
+                stream.recv_window += i64::from(std::mem::take(&mut stream.recv_used));
+            }
+        }
+        for (id, code) in owed.resets.drain(..) {
+            frame::rst_stream(out, id, code);
+        }
+        for (last, code, why) in owed.goaways.drain(..) {
+            frame::goaway(out, last, code, why.as_bytes());
+        }
+        if std::mem::take(&mut owed.goaway_ping) {
+            frame::ping(out, GOAWAY_PING, false);
+            self.awaits_ping = true;
+        }
+    }
+
+    /// Write replies in turn. Return what happens to the connection when they are sent.
+    fn write_replies(&mut self, out: &mut Out, heads: &mut HeadCache, now: Nanos) -> Then {
+        while out.bytes().len() < LIMIT
+            && let Some(id) = self.ready.pop_front()
+        {
+            let Some(stream) = self.streams.get_mut(id) else { continue };
+            if std::mem::take(&mut stream.owes_continue) {
+                let mut block = Vec::new();
+                encode_static(&mut block, b":status", b"100");
+                frame::head(out.bytes(), block.len(), kind::HEADERS, flag::END_HEADERS, id);
+                out.bytes().extend_from_slice(&block);
+                out.count(Counted::Continue);
+            }
+            stream.is_queued = false;
+            match std::mem::replace(&mut stream.reply, Progress::None) {
+                Progress::Ready(Answer::Reset) => return Then::Reset,
+                Progress::Ready(Answer::Reply(reply)) => match start(reply, id, out, heads) {
+                    Started::Body(body) => self.write_body(id, body, out, now),
+                    Started::Done => self.finish(id, out.bytes()),
+                    Started::Cut => self.cut(id, Counted::Truncated, out),
+                },
+                Progress::Ready(_) => self.cut(id, Counted::StreamReset, out),
+                Progress::Body(body) => self.write_body(id, body, out, now),
+                other => stream.reply = other,
+            }
+        }
+        Then::Continue
+    }
+
+    /// Write the next piece of a body, as far as the windows allow.
+    fn write_body(&mut self, id: u32, mut body: Body, out: &mut Out, now: Nanos) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        let left = body.end - body.at;
+        let window = stream.send_window.min(self.send_window).max(0) as u64;
+        let n = left.min(window).min(u64::from(FRAME_SIZE));
+        if n == 0 && left > 0 {
+            // The client continues it: with its own window, or with that of the connection.
+            if stream.send_window > 0 {
+                stream.is_queued = true;
+                self.starved.push_back(id);
+            }
+            stream.reply = Progress::Body(body);
+            return;
+        }
+        let is_last = n == left;
+        let flags = if is_last && !body.cut { flag::END_STREAM } else { 0 };
+        if n > 0 || flags != 0 {
+            frame::head(out.bytes(), n as usize, kind::DATA, flags, id);
+            body.content.append(body.at, n as usize, out.bytes());
+        }
+        stream.send_window -= n as i64;
+        self.send_window -= n as i64;
+        body.at += n;
+        if !is_last {
+            stream.reply = Progress::Body(body);
+            stream.is_queued = true;
+            self.ready.push_back(id);
+            if n < TINY && !self.calm.take(now) {
+                self.dribbles = true;
+            }
+            return;
+        }
+        if body.cut {
+            return self.cut(id, Counted::Truncated, out);
+        }
+        out.count(Counted::Reply(body.status));
+        self.finish(id, out.bytes());
+    }
+
+    /// Reset a stream instead of a reply, or of its rest.
+    fn cut(&mut self, id: u32, counted: Counted, out: &mut Out) {
+        self.streams.remove(id);
+        self.recent.reset(id);
+        frame::rst_stream(out.bytes(), id, Code::INTERNAL_ERROR);
+        out.count(counted);
+    }
+
+    /// A reply is written: close its stream.
+    fn finish(&mut self, id: u32, out: &mut Vec<u8>) {
+        self.calm.reply();
+        let Some(stream) = self.streams.remove(id) else { return };
+        if stream.incoming.is_some() {
+            // The rest of the request is of no interest.
+            frame::rst_stream(out, id, Code::NO_ERROR);
+            self.recent.reset(id);
+        }
+    }
+}
+
+/// What follows after the head of a reply.
+enum Started {
+    Body(Body),
+    Done,
+    /// It is truncated, and has no body.
+    Cut,
+}
+
+/// Write the head of a reply.
+fn start(reply: Reply, id: u32, out: &mut Out, heads: &mut HeadCache) -> Started {
+    let length = reply.content.len();
+    let has_body = !(never_has_body(reply.status) || reply.is_head || length == 0);
+    if reply.cut && !has_body {
+        return Started::Cut;
+    }
+    let is_echo = matches!(reply.content, Content::Echo(_));
+    let block = heads.block(reply.status, is_echo, (!reply.chunked).then_some(length));
+    let flags = flag::END_HEADERS | if has_body { 0 } else { flag::END_STREAM };
+    frame::head(out.bytes(), block.len(), kind::HEADERS, flags, id);
+    out.bytes().extend_from_slice(block);
+    if !has_body {
+        out.count(Counted::Reply(reply.status));
+        return Started::Done;
+    }
+    Started::Body(Body {
+        end: if reply.cut { length / 2 } else { length },
+        content: reply.content,
+        at: 0,
+        status: reply.status,
+        cut: reply.cut,
+    })
+}
