@@ -744,6 +744,30 @@ class ServeOptions(TypedDict, total=False):
     truncate: str | float
     """Share of replies to truncate (0.1%) [default: 0]"""
 
+    max_streams: int | str
+    """HTTP/2: streams that a client may open at once [default: 250]
+
+    Clients choose HTTP/2 by its preface, with TLS by ALPN; all other options hold for its
+    streams too."""
+
+    window: int | str
+    """HTTP/2: flow-control window of a request's body in bytes (64k, 1M) [default: 1M]"""
+
+    goaway_after: int | str
+    """HTTP/2: announce the end of a connection after N streams [default: never]
+
+    With two GOAWAY frames: the second names the last stream, after the client has answered a
+    PING. (--close-after sends only the second.)"""
+
+    refuse: str | float
+    """HTTP/2: share of streams to refuse with REFUSED_STREAM (0.1%) [default: 0]"""
+
+    rst: str | float
+    """HTTP/2: share of requests to answer with RST_STREAM (0.1%) [default: 0]"""
+
+    settings_delay: Duration
+    """HTTP/2: time before the server sends its first SETTINGS [default: none]"""
+
     tls: bool
     """Serve over TLS"""
 

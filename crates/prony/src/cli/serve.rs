@@ -12,6 +12,7 @@ use super::{Driver, values};
 
 const BEHAVIOR: &str = "Behavior";
 const FAULTS: &str = "Faults";
+const HTTP2: &str = "HTTP/2";
 const RUNNING: &str = "Running";
 
 /// The options of the target server.
@@ -70,6 +71,34 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SHARE", help_heading = FAULTS, default_value = "0")]
     pub truncate: Share,
 
+    /// HTTP/2: streams that a client may open at once
+    ///
+    /// Clients choose HTTP/2 by its preface, with TLS by ALPN; all other options hold for its
+    /// streams too.
+    #[arg(long, value_name = "N", help_heading = HTTP2, default_value = "250")]
+    pub max_streams: u32,
+    /// HTTP/2: flow-control window of a request's body in bytes (64k, 1M)
+    #[arg(
+        long, value_name = "N", help_heading = HTTP2, default_value = "1M",
+        value_parser = values::window,
+    )]
+    pub window: u32,
+    /// HTTP/2: announce the end of a connection after N streams [default: never]
+    ///
+    /// With two GOAWAY frames: the second names the last stream, after the client has answered a
+    /// PING. (--close-after sends only the second.)
+    #[arg(long, value_name = "N", help_heading = HTTP2)]
+    pub goaway_after: Option<NonZeroU32>,
+    /// HTTP/2: share of streams to refuse with REFUSED_STREAM (0.1%)
+    #[arg(long, value_name = "SHARE", help_heading = HTTP2, default_value = "0")]
+    pub refuse: Share,
+    /// HTTP/2: share of requests to answer with RST_STREAM (0.1%)
+    #[arg(long, value_name = "SHARE", help_heading = HTTP2, default_value = "0")]
+    pub rst: Share,
+    /// HTTP/2: time before the server sends its first SETTINGS [default: none]
+    #[arg(long, value_name = "T", help_heading = HTTP2, value_parser = values::positive_span)]
+    pub settings_delay: Option<Span>,
+
     /// Serve over TLS
     #[arg(long, help_heading = tls::TLS)]
     pub tls: bool,
@@ -116,6 +145,12 @@ impl ServeArgs {
             idle_close: self.idle_close,
             reset: self.reset,
             truncate: self.truncate,
+            max_streams: self.max_streams,
+            window: self.window,
+            goaway_after: self.goaway_after,
+            refuse: self.refuse,
+            rst: self.rst,
+            settings_delay: self.settings_delay,
             ..ServerBehavior::default()
         }
     }

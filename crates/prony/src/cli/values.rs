@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use prony_core::http2;
 use prony_core::plan::{HttpVersion, Pick, Secret};
 use prony_core::summary::confidence::Goal;
 use prony_core::threshold::Threshold;
@@ -100,6 +101,15 @@ pub(crate) fn threads(text: &str) -> Result<u32, String> {
 
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     units::parse_size(text).map_err(|e| e.to_string())
+}
+
+/// Parses the size of a flow-control window of HTTP/2.
+pub(crate) fn window(text: &str) -> Result<u32, String> {
+    let size = size(text)?;
+    match u32::try_from(size) {
+        Ok(size) if size <= http2::WINDOW_MAX => Ok(size),
+        _ => Err("a window has at most 2147483647 bytes".to_owned()),
+    }
 }
 
 pub(crate) fn pick(text: &str) -> Result<Pick, String> {

@@ -85,7 +85,8 @@ fn identity(args: &ServeArgs, listen: &Listen) -> Result<Option<Identity>, Error
         Listen::Tcp(at) => at.ip().to_string(),
         _ => "localhost".to_owned(),
     };
-    tls::identity(&args.identity, &host).map(Some)
+    let identity = tls::identity(&args.identity, &host)?;
+    Ok(Some(identity.speaking(&["h2", "http/1.1", "http/1.0"])))
 }
 
 /// The address of the server for clients.
