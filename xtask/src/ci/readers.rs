@@ -20,7 +20,7 @@ struct Reader {
     install: fn() -> Result<()>,
 }
 
-const READERS: [Reader; 5] = [
+const READERS: [Reader; 6] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -34,6 +34,13 @@ const READERS: [Reader; 5] = [
         module: Some("hpack"),
         place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
         install: install_hpack,
+    },
+    Reader {
+        what: "HTTP/2 of the target server (the conformance tests of h2spec, in Go)",
+        variable: "PRONY_TEST_H2SPEC",
+        module: None,
+        place: || Ok(folder()?.join("h2spec")),
+        install: install_h2spec,
     },
     Reader {
         what: "httperf's report in an independent parser (the npm package `httperfjs`)",
@@ -119,6 +126,18 @@ fn install_histograms() -> Result<()> {
 
 fn install_hpack() -> Result<()> {
     pip(&venv()?, &["install"], "hpack==4.2.0")
+}
+
+/// Version 2.6.0 cannot be installed: its module has another name in itself.
+fn install_h2spec() -> Result<()> {
+    let go = which("go").context("go is not installed")?;
+    let package = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
+    let folder = folder()?;
+    let mut install = program(go, &["install", package]);
+    run(install
+        .env("GOBIN", &folder)
+        .env("GOPATH", folder.join("go"))
+        .env("GOFLAGS", "-modcacherw"))
 }
 
 /// Only the package, without running its scripts.

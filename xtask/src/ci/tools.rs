@@ -8,11 +8,13 @@ use crate::shell::{is_root, program, run, which};
 /// A program and its Debian package.
 type Tool = (&'static str, &'static str);
 
-const TOOLS: [Tool; 10] = [
+const TOOLS: [Tool; 12] = [
     ("nginx", "nginx"),
     ("haproxy", "haproxy"),
     ("ab", "apache2-utils"),
     ("wrk", "wrk"),
+    ("curl", "curl"),
+    ("h2load", "nghttp2-client"),
     ("httperf", "httperf"),
     ("openssl", "openssl"),
     ("valgrind", "valgrind"),
