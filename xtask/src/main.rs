@@ -4,6 +4,7 @@
 mod bars;
 mod bench;
 mod ci;
+mod decisions;
 mod instructions;
 mod licenses;
 mod options;

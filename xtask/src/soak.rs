@@ -14,20 +14,24 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::shell::{cargo, run, target_dir, which};
-use crate::{bars, verdicts};
+use crate::{bars, decisions, verdicts};
 
 const USAGE: &str = "usage: cargo xtask soak [--list] [--shard K/N] [STEP...]";
 
 /// The name of a step, its description, and its function with the argument of `--shard`.
 type Step = (&'static str, &'static str, fn(Option<&str>) -> Result<()>);
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 8] = [
     ("seeds", "all tests with SLOW=1: more seeds, longer loads", |_| seeds()),
     ("bars", "how often confidence intervals cover the true value", |_| bars::main(&[])),
     ("capacity", "300 searches for a capacity at each target", |_| capacity()),
     ("comparisons", "false alarms and power of comparisons: PRONY_COMPARISONS per row", |_| {
         comparisons()
     }),
+    ("same-server", "100 comparisons of a real server with itself, 10 with a slower one", |_| {
+        decisions::same_server()
+    }),
+    ("servers", "the capacity of nginx and haproxy, or what limits it", |_| decisions::servers()),
     ("verdicts", "every run with a known fault", |_| verdicts::main(&[])),
     ("mutants", "changes to the code that no test detects; --shard runs one part in N", mutants),
 ];
@@ -52,7 +56,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         match arg {
             "--list" => {
                 for (name, what, _) in STEPS {
-                    println!("{name:10} {what}");
+                    println!("{name:11} {what}");
                 }
                 return Ok(());
             }
@@ -95,7 +99,8 @@ fn comparisons() -> Result<()> {
     let test = ["test", "--locked", "--quiet", "--profile=fast", "-p", "prony-sim", "--test", "it"];
     let number = env::var("PRONY_COMPARISONS").unwrap_or_else(|_| COMPARISONS.to_owned());
     let mut study = cargo(&test);
-    run(study.args(["comparisons::study", "--", "--nocapture"]).env("PRONY_COMPARISONS", number))
+    let tests = ["comparisons::study", "comparisons::cost", "--nocapture", "--test-threads", "1"];
+    run(study.arg("--").args(tests).env("PRONY_COMPARISONS", number))
 }
 
 fn mutants(shard: Option<&str>) -> Result<()> {
