@@ -315,3 +315,42 @@ fn study() {
         }
     }
 }
+
+/// Prints what a difference of 5 % in the p99 costs if it is to be found in 80 % of the
+/// comparisons: a table of `docs/compare.md`.
+#[test]
+fn cost() {
+    let runs = env::var("PRONY_COMPARISONS").ok().and_then(|n| n.parse::<u64>().ok());
+    let Some(runs) = runs else { return };
+    let first = 2 << 20;
+    println!("\n| servers | figures | requests per block | found | rounds | requests in all |");
+    println!("|---|---|---:|---:|---:|---:|");
+    let effect = 1.05;
+    for (world, name, factor) in [
+        (World::Independent, "exponential times, no queue", effect),
+        (World::Queue(0.3), "M/M/1 at 0.3", slower(0.3, effect)),
+        (World::Queue(0.6), "M/M/1 at 0.6", slower(0.6, effect)),
+    ] {
+        for (figures, which) in [(&Figure::USUAL[..], "all"), (&[P99][..], "p99")] {
+            for requests in [1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000] {
+                let row = Row { requests, figures, ..Row::new(world, factor) };
+                let answers = (first..first + runs).map(|seed| row.run(seed));
+                let (mut found, mut rounds) = (0, 0);
+                for answer in answers {
+                    found += u64::from(Row::outcome(&answer, P99) == Outcome::Higher);
+                    rounds += u64::from(answer.rounds);
+                }
+                if found * 10 < runs * 8 {
+                    continue;
+                }
+                let share = 100.0 * found as f64 / runs as f64;
+                let rounds = rounds as f64 / runs as f64;
+                println!(
+                    "| {name} | {which} | {requests} | {share:.0} % | {rounds:.0} | {:.0} |",
+                    rounds * 2.0 * requests as f64
+                );
+                break;
+            }
+        }
+    }
+}
