@@ -1,5 +1,6 @@
 //! Validation of plans. Every plan is checked before a run, wherever it came from.
 
+use crate::http2;
 use crate::plan::{
     CallSpec, Expect, HttpVersion, Load, Pick, Plan, SessionKind, Think, TlsSpec, check_version,
 };
@@ -113,6 +114,46 @@ impl Plan {
         Ok(())
     }
 
+    fn check_http2(&self) -> Result<(), String> {
+        if !self.http.is_http2() {
+            let offers = self.tls.as_deref().is_some_and(|tls| tls.alpn.iter().any(|p| p == "h2"));
+            return match offers {
+                true => Err("the application protocol h2 is HTTP/2; use --http 2".into()),
+                false => Ok(()),
+            };
+        }
+        if self.exchange.is_some() {
+            return Err("round trips have no HTTP version".into());
+        }
+        let is_plain = self.endpoints.iter().any(|e| e.tls_name().is_none());
+        if self.http == HttpVersion::Http2 && is_plain {
+            return Err("without TLS nothing negotiates HTTP/2: use --h2c (`http = \"2-only\"`) \
+                        for http:// URLs of servers that speak it"
+                .into());
+        }
+        if self.calls.iter().any(|call| !call.raw.is_empty()) {
+            return Err("HTTP/2 has no raw header bytes".into());
+        }
+        let spec = self.http2.as_deref().copied().unwrap_or_default();
+        let frame_sizes = http2::FRAME_SIZE..=http2::FRAME_SIZE_MAX;
+        if !frame_sizes.contains(&spec.frame_size) {
+            return Err(format!(
+                "the largest frame must have {} to {} bytes, not {}",
+                http2::FRAME_SIZE,
+                http2::FRAME_SIZE_MAX,
+                spec.frame_size
+            ));
+        }
+        if !(1..=http2::WINDOW_MAX).contains(&spec.window) {
+            return Err(format!(
+                "a window has 1 to {} bytes, not {}",
+                http2::WINDOW_MAX,
+                spec.window
+            ));
+        }
+        Ok(())
+    }
+
     fn check_limits(&self) -> Result<(), String> {
         if self.pipeline == 0 {
             return Err("the pipelining depth must be at least 1".into());
@@ -120,6 +161,7 @@ impl Plan {
         if self.pipeline > 1 && self.http == HttpVersion::Http10 {
             return Err("HTTP/1.0 has no pipelining; use HTTP/1.1 or a depth of 1".into());
         }
+        self.check_http2()?;
         if self.requests_per_connection == Some(0) {
             return Err("a connection must carry at least 1 request".into());
         }

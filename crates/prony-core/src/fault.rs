@@ -28,6 +28,10 @@ pub enum Fault {
     Truncated,
     /// The peer closed before it had sent the whole content length.
     ShortBody,
+    /// The peer refused the stream of the request: it has not processed it.
+    Refused,
+    /// The peer reset the stream of the request.
+    StreamReset,
     /// A TLS alert or invalid TLS data on an open connection.
     TlsRecord,
     /// Status line and headers over the limit (64 KiB).
@@ -46,6 +50,14 @@ pub enum Fault {
     BadCoding,
     /// A malformed reply of the echo protocol, or one with the wrong length.
     BadFrame,
+    /// A frame that violates HTTP/2, or a stream error that the client reported to the peer.
+    BadHttp2,
+    /// A header block of HTTP/2 that cannot be decoded.
+    BadHpack,
+    /// More bytes than the flow-control window of HTTP/2 allows, or a window over 2^31 - 1.
+    FlowControl,
+    /// The peer does not speak HTTP/2.
+    NotHttp2,
     /// Bytes after the end of the reply, or without a request.
     Surplus,
     /// A status that the plan does not count as success.
@@ -101,7 +113,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// The number of faults; every `fault as usize` is below it.
-    pub const COUNT: usize = 33;
+    pub const COUNT: usize = 39;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -115,6 +127,8 @@ impl Fault {
         Self::ClosedEarly,
         Self::Truncated,
         Self::ShortBody,
+        Self::Refused,
+        Self::StreamReset,
         Self::TlsRecord,
         Self::HeaderTooLarge,
         Self::BadStatusLine,
@@ -124,6 +138,10 @@ impl Fault {
         Self::BadChunk,
         Self::BadCoding,
         Self::BadFrame,
+        Self::BadHttp2,
+        Self::BadHpack,
+        Self::FlowControl,
+        Self::NotHttp2,
         Self::Surplus,
         Self::UnexpectedStatus,
         Self::BodyMismatch,
@@ -148,9 +166,13 @@ impl Fault {
             | Self::ConnectReset
             | Self::TlsHandshake => FaultClass::Connect,
             Self::ConnectTimeout | Self::RequestTimeout => FaultClass::Timeout,
-            Self::Reset | Self::ClosedEarly | Self::Truncated | Self::ShortBody | Self::GivenUp => {
-                FaultClass::Connection
-            }
+            Self::Reset
+            | Self::ClosedEarly
+            | Self::Truncated
+            | Self::ShortBody
+            | Self::Refused
+            | Self::StreamReset
+            | Self::GivenUp => FaultClass::Connection,
             Self::TlsRecord
             | Self::HeaderTooLarge
             | Self::BadStatusLine
@@ -160,6 +182,10 @@ impl Fault {
             | Self::BadChunk
             | Self::BadCoding
             | Self::BadFrame
+            | Self::BadHttp2
+            | Self::BadHpack
+            | Self::FlowControl
+            | Self::NotHttp2
             | Self::Surplus => FaultClass::Protocol,
             Self::UnexpectedStatus
             | Self::BodyMismatch

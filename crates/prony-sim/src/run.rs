@@ -7,6 +7,7 @@ use prony_core::plan::Plan;
 use prony_core::proto::Carrier;
 use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
+use prony_core::proto::http::Http;
 use prony_core::record::Tally;
 use prony_core::serve::{Serve, ServerBehavior};
 use prony_core::summary::WorkerStats;
@@ -31,6 +32,7 @@ pub struct Outcome {
 /// has an exchange.
 pub fn load(plan: &Plan, shares: u32, setup: &Setup, servers: &mut [&mut dyn Machine]) -> Outcome {
     match plan.exchange {
+        None if plan.http.is_http2() => load_with_carrier(plan, shares, setup, servers, Http::new),
         None => load_with_carrier(plan, shares, setup, servers, H1::new),
         Some(_) => load_with_carrier(plan, shares, setup, servers, Echo::new),
     }

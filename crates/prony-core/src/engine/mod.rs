@@ -188,6 +188,9 @@ impl<P: Carrier> Engine<P> {
         }
         self.recorder.in_flight_max(self.outstanding_max);
         self.recorder.open_max(self.links_max);
+        if let Some(counts) = self.carrier.counts() {
+            self.recorder.streams(counts);
+        }
         let by_count = self.load.ended_by_count();
         self.recorder.finish(!by_count)
     }

@@ -335,7 +335,8 @@ mod tests {
     fn removes_padding_and_priority() {
         let head = |kind, flags| Head { length: 0, kind, flags, stream: 1 };
         let both = flag::PADDED | flag::PRIORITY;
-        let rows: [(Head, &[u8], Option<&[u8]>); 8] = [
+        type Row = (Head, &'static [u8], Option<&'static [u8]>);
+        let rows: [Row; 8] = [
             (head(kind::DATA, 0), b"abc", Some(b"abc")),
             (head(kind::DATA, flag::PADDED), b"\x02abcd", Some(b"ab")),
             (head(kind::DATA, flag::PADDED), b"\x04abcd", Some(b"")),

@@ -16,7 +16,7 @@ use super::crypto;
 use super::reason::TlsError;
 use super::tickets::Tickets;
 use super::tls::Tls;
-use crate::plan::{Plan, Resume, TlsSpec, TlsVersion, group_id, suite_id, suite_ids};
+use crate::plan::{HttpVersion, Plan, Resume, TlsSpec, TlsVersion, group_id, suite_id, suite_ids};
 
 /// How many TLS 1.3 tickets are kept for each server. Each can be used once, so there must be as
 /// many as connections that are opened at a time.
@@ -46,6 +46,20 @@ pub enum ContextError {
     /// An endpoint's name.
     #[error("'{0}' is not a name that a certificate can have")]
     Name(String),
+}
+
+/// The application protocols to offer.
+fn protocols(http: HttpVersion, spec: &TlsSpec) -> Vec<Vec<u8>> {
+    let names: &[&str] = match http {
+        // The user's own list.
+        _ if spec.alpn != TlsSpec::default().alpn => {
+            return spec.alpn.iter().map(|p| p.clone().into_bytes()).collect();
+        }
+        HttpVersion::Http10 | HttpVersion::Http11 => &["http/1.1"],
+        HttpVersion::Http2 => &["h2", "http/1.1"],
+        HttpVersion::Http2Only => &["h2"],
+    };
+    names.iter().map(|p| p.as_bytes().to_vec()).collect()
 }
 
 impl TlsContext {
@@ -78,7 +92,7 @@ impl TlsContext {
             }
             _ => builder.with_no_client_auth(),
         };
-        config.alpn_protocols = spec.alpn.iter().map(|p| p.clone().into_bytes()).collect();
+        config.alpn_protocols = protocols(plan.http, spec);
         // A server that selects another protocol is detected by its replies.
         config.check_selected_alpn = true;
         if let Some(key_log) = key_log {

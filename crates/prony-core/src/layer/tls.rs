@@ -107,6 +107,11 @@ impl Tls {
         Ok(tls)
     }
 
+    /// The application protocol that was negotiated, if any.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.conn.alpn_protocol()
+    }
+
     /// The result of the handshake; `None` before it is complete.
     pub fn handshake(&self) -> Option<Handshake> {
         let conn = &self.conn;

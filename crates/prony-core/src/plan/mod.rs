@@ -3,6 +3,7 @@
 mod excerpt;
 mod exchange;
 mod framing;
+mod http2;
 mod parse;
 mod session;
 mod shard;
@@ -26,6 +27,7 @@ pub use crate::secret::Secret;
 pub use excerpt::PlanSize;
 pub use exchange::{Exchange, Framing, Message};
 pub(crate) use framing::check_version;
+pub use http2::Http2Spec;
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 pub use shared::Shared;
 pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};
@@ -93,6 +95,9 @@ pub struct Plan {
     pub thresholds: Vec<Threshold>,
     /// The protocol version.
     pub http: HttpVersion,
+    /// Options of HTTP/2; `None`: the defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http2: Option<Box<Http2Spec>>,
     /// TLS options of the connections to [`Endpoint::Tls`]; `None`: the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Box<TlsSpec>>,
@@ -300,6 +305,19 @@ pub enum HttpVersion {
     /// HTTP/1.1.
     #[serde(rename = "1.1")]
     Http11,
+    /// HTTP/2 if the server offers it in the TLS handshake, otherwise HTTP/1.1.
+    #[serde(rename = "2")]
+    Http2,
+    /// HTTP/2 alone; without TLS by prior knowledge.
+    #[serde(rename = "2-only")]
+    Http2Only,
+}
+
+impl HttpVersion {
+    /// Whether connections may use HTTP/2.
+    pub fn is_http2(self) -> bool {
+        matches!(self, Self::Http2 | Self::Http2Only)
+    }
 }
 
 /// A share of a plan: `index` of `of`.
@@ -399,6 +417,7 @@ impl Plan {
             thresholds: Vec::new(),
             expect: Expect::default(),
             http: HttpVersion::Http11,
+            http2: None,
             tls: None,
             seed: 1,
             shard: Shard::WHOLE,

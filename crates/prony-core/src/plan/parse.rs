@@ -94,7 +94,7 @@ impl fmt::Display for Pick {
     }
 }
 
-/// `1.0` or `1.1`.
+/// `1.0`, `1.1`, `2` or `2-only`.
 impl FromStr for HttpVersion {
     type Err = ParseError;
 
@@ -102,8 +102,10 @@ impl FromStr for HttpVersion {
         match text {
             "1.0" => Ok(Self::Http10),
             "1.1" => Ok(Self::Http11),
+            "2" => Ok(Self::Http2),
+            "2-only" => Ok(Self::Http2Only),
             _ => Err(ParseError::new(format!(
-                "'{text}' is not a supported HTTP version; write 1.0 or 1.1"
+                "'{text}' is not a supported HTTP version; write 1.0, 1.1, 2 or 2-only"
             ))),
         }
     }
@@ -114,6 +116,8 @@ impl fmt::Display for HttpVersion {
         f.pad(match self {
             Self::Http10 => "1.0",
             Self::Http11 => "1.1",
+            Self::Http2 => "2",
+            Self::Http2Only => "2-only",
         })
     }
 }

@@ -2,14 +2,18 @@
 //! calls into bytes and bytes into replies. Each one is monomorphised into `engine::Engine<P>`. A
 //! new one needs a folder here and an arm where the engine is chosen.
 
+mod counts;
 pub mod echo;
 pub mod h1;
+pub mod h2;
+pub mod http;
 mod out;
 
 use crate::fault::Fault;
 use crate::script::Filled;
 use crate::units::{Nanos, RequestId};
 
+pub use counts::StreamCounts;
 pub use out::{Begin, Out};
 
 /// Moves exchanges over connections. Knows nothing of sessions, schedules, recorders or sockets.
@@ -27,6 +31,18 @@ pub trait Carrier {
     /// replies arrive in the order of the requests, and an exchange that fails closes its
     /// connection.
     const MULTIPLEXES: bool = false;
+
+    /// The connection is open. `alpn` is the protocol that TLS has negotiated, if any; `None`
+    /// without TLS. After an error the connection cannot be used. Only called if the carrier
+    /// [`MULTIPLEXES`](Self::MULTIPLEXES).
+    fn connected(
+        &mut self,
+        conn: &mut Self::Conn,
+        alpn: Option<Option<&[u8]>>,
+    ) -> Result<(), Fault> {
+        let _ = (conn, alpn);
+        Ok(())
+    }
 
     /// How many more exchanges the connection can take now. `in_flight` have been submitted and
     /// have not ended, and the plan allows `limit` at once.
@@ -115,6 +131,17 @@ pub trait Carrier {
         true
     }
 
+    /// Append what the peer should receive before the connection is closed. Only called if the
+    /// carrier [`MULTIPLEXES`](Self::MULTIPLEXES).
+    fn close(&mut self, conn: &mut Self::Conn, out: &mut Vec<u8>) {
+        let _ = (conn, out);
+    }
+
+    /// What the carrier has counted since the start of the measurement, if it counts anything.
+    fn counts(&self) -> Option<&StreamCounts> {
+        None
+    }
+
     /// Whether messages may be lost, and may arrive when they are not awaited.
     #[inline]
     fn is_lossy(&self) -> bool {
@@ -152,6 +179,12 @@ pub trait Sink {
     /// The call of an exchange of this connection that was submitted and has not ended.
     fn call(&self, id: RequestId) -> Option<u32> {
         self.oldest().filter(|(oldest, _)| *oldest == id).map(|(_, call)| call)
+    }
+
+    /// Whether the kernel has accepted the first byte of an exchange that was submitted.
+    fn was_sent(&self, id: RequestId) -> bool {
+        let _ = id;
+        true
     }
 
     /// The first byte of the reply has arrived, but not its last. May be called more than once.

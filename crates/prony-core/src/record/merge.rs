@@ -10,6 +10,7 @@ use super::series::Series;
 use super::sessions::{NameTally, SessionTally};
 use super::tls::TlsTally;
 use super::{ResponseLowerBound, Stamps, Tally, Times};
+use crate::proto::StreamCounts;
 use crate::units::Span;
 
 /// Merge `$part` into `$all` field by field, each with the function after its name. The pattern
@@ -61,6 +62,7 @@ impl Tally {
             service_series: optional(Series::merge),
             connections: Connections::merge,
             tls: optional(TlsTally::merge),
+            http2: optional(StreamCounts::merge),
             messages: optional(Messages::merge),
             without_meter: optional(ResponseLowerBound::merge),
             phases: optional(Phases::merge),

@@ -4,6 +4,7 @@
 pub mod bins;
 mod bytes;
 mod connections;
+mod finish;
 pub mod hist;
 mod in_flight;
 mod live;
@@ -24,7 +25,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::proto::Reply;
+use crate::proto::{Reply, StreamCounts};
 use crate::units::{Nanos, Span};
 pub use connections::Connections;
 use hist::Hist;
@@ -170,6 +171,9 @@ pub struct Tally {
     /// Statistics of TLS handshakes, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Box<TlsTally>>,
+    /// Events and sizes of heads of connections with HTTP/2, if the plan wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http2: Option<Box<StreamCounts>>,
     /// Duplicate, reordered, late and unexpected messages, if the network may lose messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Box<Messages>>,
@@ -263,6 +267,7 @@ impl Tally {
             service_series: None,
             connections: Connections::default(),
             tls: None,
+            http2: None,
             messages: None,
             without_meter: None,
             phases: None,
@@ -564,33 +569,6 @@ impl Recorder {
         self.sort_bytes(self.bytes_since);
         self.bytes_until = Nanos::ZERO;
         self.load_end = self.load_end.min(at);
-    }
-
-    /// Finish both tallies: warm-up (`None` if the plan has none) and measurement. `by_time`: the
-    /// measurement ends with the load; otherwise with the last completion, and then nothing is in
-    /// the drain.
-    pub fn finish(mut self, by_time: bool) -> (Option<Tally>, Tally) {
-        self.sort_bytes(Nanos::MAX);
-        self.finish_polls();
-        let ended = Some(self.load_end).filter(|&end| by_time && end < Nanos::MAX);
-        let end = ended.unwrap_or(self.main.last_done).max(self.start);
-        if !by_time {
-            let t = &mut self.main.tally;
-            (t.sent_late, t.replies_in_drain, t.bytes_in_drain) = (0, 0, 0);
-            (t.time_in_drain, t.time_unfinished) = (Span::ZERO, self.in_flight.given_up());
-            if let Some(sessions) = &mut t.sessions {
-                sessions.completed_in_drain = 0;
-            }
-        }
-        self.main.tally.time_in_flight = Some(self.in_flight.total(by_time));
-        // If the load stops during the warm-up, the measurement is empty and the warm-up ends with
-        // the load.
-        let warm_end = self.load_end.min(self.start);
-        if self.ready < Nanos::MAX {
-            self.main.tally.start = self.start.max(self.ready.min(end));
-        }
-        let warm = (self.start > Nanos::ZERO).then(|| self.warm.finish(warm_end));
-        (warm, self.main.finish(end))
     }
 }
 

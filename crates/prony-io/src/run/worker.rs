@@ -9,6 +9,7 @@ use prony_core::plan::{Load, Plan, Think};
 use prony_core::proto;
 use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
+use prony_core::proto::http::Http;
 use prony_core::record::Tally;
 use prony_core::summary::{CpuPressure, WorkerStats};
 use prony_core::target::{Carrier, Endpoint};
@@ -90,6 +91,7 @@ pub fn run(
     on_progress: &mut dyn FnMut(&Live),
 ) -> Result<Outcome, SetupError> {
     match plan.exchange {
+        None if plan.http.is_http2() => run_over(plan, options, control, on_progress, &Http::new),
         None => run_over(plan, options, control, on_progress, &H1::new),
         Some(_) => run_over(plan, options, control, on_progress, &Echo::new),
     }

@@ -207,7 +207,7 @@ impl<P: Carrier> Engine<P> {
             self.recorder.connection_closed(conn.connect_began, now);
         }
         let id = self.links.id(slot);
-        self.keep_close_notify(slot, how);
+        self.keep_final_bytes(slot, how);
         self.unlist(slot);
         if let Some(trails) = &mut self.trails {
             trails.ended(slot, &mut self.recorder);

@@ -43,6 +43,10 @@ impl<P: Carrier> Engine<P> {
             (Some(fault), _) => Some(fault),
             (None, _) => self.ended(slot, now),
         };
+        if P::MULTIPLEXES {
+            // It sends nothing to a peer that is gone.
+            self.links[slot].carrier = P::Conn::default();
+        }
         self.abandon(slot, fault, CloseHow::Orderly, now);
     }
 
@@ -77,6 +81,14 @@ impl<P: Carrier> Engine<P> {
 
     /// The connection is open, with TLS if the plan wants it.
     pub(super) fn opened(&mut self, slot: u32, now: Nanos) {
+        if P::MULTIPLEXES {
+            let conn = &mut self.links[slot];
+            let alpn = conn.layer.tls().map(|tls| tls.alpn());
+            if let Err(fault) = self.carrier.connected(&mut conn.carrier, alpn) {
+                self.abandon(slot, Some(fault), CloseHow::Orderly, now);
+                return;
+            }
+        }
         if self.carrier.opens() {
             self.begin_opening(slot, now);
         } else {
@@ -167,13 +179,15 @@ impl<P: Carrier> Engine<P> {
                 self.abandon(slot, Some(fault), CloseHow::Reset, now);
             }
             Err(fault) => {
+                // A carrier of streams reports the reason to its peer.
+                let how = if P::MULTIPLEXES { CloseHow::Orderly } else { CloseHow::Reset };
                 if self.links[slot].carried.sent == 0 {
                     self.recorder.stray(now, fault);
                     self.link_fault(slot, fault);
                     self.links[slot].stash.clear();
-                    self.abandon(slot, None, CloseHow::Reset, now);
+                    self.abandon(slot, None, how, now);
                 } else {
-                    self.abandon(slot, Some(fault), CloseHow::Reset, now);
+                    self.abandon(slot, Some(fault), how, now);
                 }
             }
         }

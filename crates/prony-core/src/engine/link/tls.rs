@@ -133,6 +133,11 @@ impl<P: Carrier> Engine<P> {
         let is_open = tls.is_open();
         if is_open && self.links[slot].state == State::Securing {
             self.secured(slot, now);
+            // The carrier may have refused the protocol.
+            if !self.links.live(id) {
+                self.secure.plain = plain;
+                return;
+            }
         }
         if self.links[slot].layer.wants_send() {
             self.transmit(slot);
@@ -237,23 +242,33 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// Keep the close_notify alert of a connection that is about to be closed in an orderly way, so
-    /// that the driver can send it.
-    pub(in crate::engine) fn keep_close_notify(&mut self, slot: u32, how: CloseHow) {
+    /// Keep the last bytes of a connection that is about to be closed in an orderly way, for the
+    /// driver to send: those of the carrier, and the close_notify alert of TLS.
+    pub(in crate::engine) fn keep_final_bytes(&mut self, slot: u32, how: CloseHow) {
         let id = self.links.id(slot);
         let conn = &mut self.links[slot];
         // No record can follow a partly sent one.
         if how == CloseHow::Reset || conn.tail.is_some() {
             return;
         }
-        if let Layer::Tls(tls) = std::mem::take(&mut conn.layer)
+        let mut bytes = Vec::new();
+        if P::MULTIPLEXES && matches!(conn.state, State::Open | State::Opening) {
+            self.carrier.close(&mut conn.carrier, &mut bytes);
+        }
+        if let Layer::Tls(mut tls) = std::mem::take(&mut conn.layer)
             && !tls.has_ended()
         {
-            let bytes = tls.close_notify();
-            if !bytes.is_empty() {
-                self.secure.final_bytes.insert(id, bytes);
-                self.agenda.ask(Action::Transmit { id });
+            let mut sealed = Vec::new();
+            // Without keys to encrypt it, nothing is sent but the alert.
+            if bytes.is_empty() || tls.encrypt(&bytes, &mut sealed).is_err() {
+                sealed.clear();
             }
+            sealed.append(&mut tls.close_notify());
+            bytes = sealed;
+        }
+        if !bytes.is_empty() {
+            self.secure.final_bytes.insert(id, bytes);
+            self.agenda.ask(Action::Transmit { id });
         }
     }
 }

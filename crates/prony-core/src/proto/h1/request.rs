@@ -111,7 +111,7 @@ impl Requests {
 fn head(spec: &CallSpec, version: HttpVersion, last: bool, filled: &Filled, out: &mut Vec<u8>) {
     let number = match version {
         HttpVersion::Http10 => "1.0",
-        HttpVersion::Http11 => "1.1",
+        _ => "1.1",
     };
     out.extend_from_slice(spec.method.as_bytes());
     out.push(b' ');
@@ -157,9 +157,10 @@ fn own_headers(spec: &CallSpec, version: HttpVersion, last: bool, out: &mut Vec<
     if !has(spec, "connection") {
         match (version, last) {
             (HttpVersion::Http10, false) => line(out, &["Connection: keep-alive"]),
-            (HttpVersion::Http11, true) => line(out, &["Connection: close"]),
+            (HttpVersion::Http10, true) => {}
+            (_, true) => line(out, &["Connection: close"]),
             // The default of the version.
-            (HttpVersion::Http10, true) | (HttpVersion::Http11, false) => {}
+            (_, false) => {}
         }
     }
 }

@@ -1,0 +1,169 @@
+//! What a carrier of streams counts besides exchanges.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::http2::frame::Code;
+
+/// The most codes that are counted separately: a peer can send any.
+const CODES_MAX: usize = 32;
+/// The key that counts all further ones.
+const OTHER: &str = "other codes";
+
+/// Events of connections with streams, and the sizes of their heads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamCounts {
+    /// Connections that use HTTP/2.
+    pub connections: u64,
+    /// Connections that use HTTP/1.1, as the peer does not offer HTTP/2.
+    pub fallbacks: u64,
+    /// The lowest limit of concurrent streams that a peer stated; `None`: none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_least: Option<u32>,
+    /// The limit that was stated last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_last: Option<u32>,
+    /// GOAWAY frames, by code.
+    pub goaways: BTreeMap<String, u64>,
+    /// Requests that moved to another connection because of a GOAWAY: the peer had not processed
+    /// them.
+    pub moved: u64,
+    /// Requests that the peer refused (`REFUSED_STREAM`).
+    pub refused: u64,
+    /// Streams that the peer reset, by code.
+    pub resets: BTreeMap<String, u64>,
+    /// Streams that were cancelled here, because of a timeout.
+    pub cancelled: u64,
+    /// Names and values of the fields of requests, in bytes.
+    pub sent_fields: u64,
+    /// Header blocks of requests as they were sent, in bytes.
+    pub sent_blocks: u64,
+    /// Names and values of the fields of replies, in bytes.
+    pub received_fields: u64,
+    /// Header blocks of replies as they arrived, in bytes.
+    pub received_blocks: u64,
+    /// Frames of an unknown type.
+    pub unknown_frames: u64,
+}
+
+impl StreamCounts {
+    /// Whether there was nothing to count.
+    pub fn is_empty(&self) -> bool {
+        self.connections == 0 && self.fallbacks == 0
+    }
+
+    /// A peer has stated its limit.
+    pub(super) fn limit(&mut self, limit: Option<u32>) {
+        let Some(now) = limit else { return };
+        self.limit_least = Some(self.limit_least.map_or(now, |least| least.min(now)));
+        self.limit_last = limit;
+    }
+
+    #[inline]
+    pub(super) fn heads_sent(&mut self, fields: u32, blocks: u32) {
+        self.sent_fields += u64::from(fields);
+        self.sent_blocks += u64::from(blocks);
+    }
+
+    #[inline]
+    pub(super) fn head_received(&mut self, fields: u32, block: usize) {
+        self.received_fields += u64::from(fields);
+        self.received_blocks += block as u64;
+    }
+
+    pub(super) fn goaway(&mut self, code: Code) {
+        count(&mut self.goaways, &name(code), 1);
+    }
+
+    pub(super) fn reset(&mut self, code: Code) {
+        count(&mut self.resets, &name(code), 1);
+    }
+
+    /// Add the counts of another worker.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            connections,
+            fallbacks,
+            limit_least,
+            limit_last,
+            goaways,
+            moved,
+            refused,
+            resets,
+            cancelled,
+            sent_fields,
+            sent_blocks,
+            received_fields,
+            received_blocks,
+            unknown_frames,
+        } = other;
+        for (all, part) in [
+            (&mut self.connections, connections),
+            (&mut self.fallbacks, fallbacks),
+            (&mut self.moved, moved),
+            (&mut self.refused, refused),
+            (&mut self.cancelled, cancelled),
+            (&mut self.sent_fields, sent_fields),
+            (&mut self.sent_blocks, sent_blocks),
+            (&mut self.received_fields, received_fields),
+            (&mut self.received_blocks, received_blocks),
+            (&mut self.unknown_frames, unknown_frames),
+        ] {
+            *all = all.saturating_add(*part);
+        }
+        for (code, &n) in goaways {
+            count(&mut self.goaways, code, n);
+        }
+        for (code, &n) in resets {
+            count(&mut self.resets, code, n);
+        }
+        self.limit_least = [self.limit_least, *limit_least].into_iter().flatten().min();
+        self.limit_last = self.limit_last.or(*limit_last);
+    }
+}
+
+fn count(counts: &mut BTreeMap<String, u64>, code: &str, n: u64) {
+    let is_known = counts.contains_key(code) || counts.len() < CODES_MAX;
+    let sum = counts.entry(if is_known { code } else { OTHER }.to_owned()).or_default();
+    *sum = sum.saturating_add(n);
+}
+
+/// The name of the code, or its number.
+fn name(code: Code) -> String {
+    code.name().map_or_else(|| code.0.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_the_number_of_codes_and_counts_all() {
+        let mut all = StreamCounts::default();
+        for code in 0..100 {
+            let mut part = StreamCounts::default();
+            part.reset(Code(code));
+            part.goaway(Code(code));
+            all.merge(&part);
+        }
+        assert_eq!((all.resets.len(), all.goaways.len()), (CODES_MAX + 1, CODES_MAX + 1));
+        assert_eq!(all.resets.values().sum::<u64>(), 100);
+        assert_eq!(all.resets[OTHER], 68);
+        assert_eq!((all.resets["CANCEL"], all.resets["20"]), (1, 1));
+    }
+
+    #[test]
+    fn keeps_the_least_limit() {
+        let mut all = StreamCounts::default();
+        all.limit(None);
+        assert_eq!((all.limit_least, all.limit_last), (None, None));
+        for limit in [100, 5, 50] {
+            let mut part = StreamCounts::default();
+            part.limit(Some(limit));
+            all.limit(Some(limit));
+            all.merge(&part);
+        }
+        assert_eq!((all.limit_least, all.limit_last), (Some(5), Some(50)));
+    }
+}

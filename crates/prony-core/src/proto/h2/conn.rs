@@ -1,0 +1,316 @@
+//! One connection: what the two sides have agreed, what is owed to the peer, and the flow-control
+//! windows.
+
+use super::requests::Table;
+use super::streams::{Stream, Streams};
+use super::{Counts, Options, Requests, STREAMS_BEFORE_SETTINGS};
+use crate::fault::Fault;
+use crate::http2::frame::{self, Code, Settings, flag, kind};
+use crate::http2::hpack::Decoder;
+use crate::http2::{PREFACE, STREAM_MAX, WINDOW};
+use crate::proto::Out;
+use crate::units::Nanos;
+
+/// How many streams may be cancelled on one connection. More would look like an attack to the peer.
+pub(super) const CANCELS_MAX: usize = 1000;
+/// How many acknowledgements may be owed to the peer.
+pub(super) const OWED_MAX: usize = 1000;
+/// How many frames without any use may follow each other.
+pub(super) const IDLE_FRAMES_MAX: u32 = 1000;
+/// The smallest part of a body worth a frame of its own, in bytes.
+const PIECE_MIN: i64 = 1 << 10;
+
+/// The state of one connection.
+#[derive(Debug, Default)]
+pub struct Conn {
+    pub(super) streams: Streams,
+    /// The ID of the next stream divided by two.
+    pub(super) started: u32,
+    pub(super) peer: Settings,
+    /// Whether the peer has sent settings.
+    pub(super) has_settings: bool,
+    /// Whether the preface was sent.
+    pub(super) greeted: bool,
+    /// Whether the peer accepts no more streams.
+    pub(super) drains: bool,
+    pub(super) table: Table,
+    /// A size of the dynamic table to announce in the next header block.
+    pub(super) table_update: Option<u32>,
+    pub(super) decoder: Decoder,
+    /// How many more bytes of bodies the peer accepts.
+    pub(super) send_window: i64,
+    /// How many more bytes of bodies the peer may send.
+    pub(super) receive_window: i64,
+    /// Bytes of bodies received since the last WINDOW_UPDATE.
+    pub(super) credit: u32,
+    /// Streams whose body is not completely sent, in the order of their turn.
+    pub(super) sending: Vec<u32>,
+    /// Whether some of them may have become able to send, or have started to wait.
+    pub(super) may_send: bool,
+    pub(super) acks: u32,
+    pub(super) pongs: Vec<[u8; 8]>,
+    /// Streams to reset.
+    pub(super) resets: Vec<(u32, Code)>,
+    /// Streams that owe a WINDOW_UPDATE.
+    pub(super) credited: Vec<u32>,
+    /// Streams that were reset here: the peer may still send frames of them.
+    pub(super) cancelled: Vec<u32>,
+    /// The DATA frame in progress.
+    pub(super) data: Option<Progress>,
+    /// The header block in progress.
+    pub(super) block: Option<Box<Block>>,
+    /// The last header block without effect on the table.
+    pub(super) memo: Option<Box<Memo>>,
+    /// Frames without any use since the last useful one.
+    pub(super) idle_frames: u32,
+    /// Why the connection is about to end.
+    pub(super) error: Option<Code>,
+}
+
+/// A DATA frame of which a part has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    pub(super) stream: u32,
+    /// Bytes of body and of padding that have not arrived.
+    pub(super) left: u32,
+    pub(super) padding: u32,
+    pub(super) ends: bool,
+}
+
+/// A header block that continues in the next frame.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) stream: u32,
+    pub(super) ends: bool,
+    pub(super) frames: u32,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// A header block and its meaning.
+#[derive(Debug, Default)]
+pub(super) struct Memo {
+    /// The state of the table for which this holds.
+    pub(super) state: u64,
+    pub(super) bytes: Vec<u8>,
+    pub(super) head: super::head::Head,
+}
+
+impl Conn {
+    /// How many streams may be open now.
+    #[inline]
+    pub(super) fn limit(&self) -> u32 {
+        match self.has_settings {
+            true => self.peer.streams.unwrap_or(u32::MAX),
+            false => STREAMS_BEFORE_SETTINGS,
+        }
+    }
+
+    /// Whether a stream with this ID was never opened.
+    #[inline]
+    pub(super) fn is_idle(&self, id: u32) -> bool {
+        id & 1 == 0 || id >> 1 >= self.started
+    }
+
+    /// Whether all IDs are used.
+    #[inline]
+    pub(super) fn is_used_up(&self) -> bool {
+        self.started > STREAM_MAX >> 1
+    }
+
+    /// Whether there is anything to send.
+    #[inline]
+    pub(super) fn owes(&self, options: &Options) -> bool {
+        !self.greeted
+            || self.may_send
+            || self.acks > 0
+            || self.credit > options.window / 2
+            || !(self.pongs.is_empty() && self.resets.is_empty() && self.credited.is_empty())
+    }
+
+    /// End the connection with this code.
+    pub(super) fn fails<T>(&mut self, code: Code) -> Result<T, Fault> {
+        self.error = Some(code);
+        Err(match code {
+            Code::COMPRESSION_ERROR => Fault::BadHpack,
+            Code::FLOW_CONTROL_ERROR => Fault::FlowControl,
+            _ => Fault::BadHttp2,
+        })
+    }
+
+    /// Reset a stream that is not in the table any more.
+    pub(super) fn reset(&mut self, id: u32, code: Code) {
+        self.resets.push((id, code));
+        self.cancelled.push(id);
+    }
+
+    /// Append what is owed, except for bodies.
+    pub(super) fn send_frames(&mut self, options: &Options, out: &mut Vec<u8>) {
+        if !self.greeted {
+            self.greet(options, out);
+        }
+        for _ in 0..std::mem::take(&mut self.acks) {
+            frame::settings_ack(out);
+        }
+        for data in self.pongs.drain(..) {
+            frame::ping(out, data, true);
+        }
+        for (id, code) in self.resets.drain(..) {
+            frame::rst_stream(out, id, code);
+        }
+        if self.credit > options.window / 2 {
+            self.receive_window += i64::from(self.credit);
+            frame::window_update(out, 0, std::mem::take(&mut self.credit));
+        }
+        for id in self.credited.drain(..) {
+            if let Some(stream) = self.streams.get(id) {
+                frame::window_update(out, id, std::mem::take(&mut stream.credit));
+            }
+        }
+    }
+
+    #[cold]
+    fn greet(&mut self, options: &Options, out: &mut Vec<u8>) {
+        self.greeted = true;
+        out.extend_from_slice(PREFACE);
+        frame::settings(out, &options.settings());
+        if options.window > WINDOW {
+            frame::window_update(out, 0, options.window - WINDOW);
+        }
+        self.receive_window = i64::from(options.window.max(WINDOW));
+        self.send_window += i64::from(WINDOW);
+        if options.table_size > crate::http2::TABLE_SIZE {
+            self.decoder = Decoder::new(options.table_size);
+        }
+        if options.is_static {
+            self.table = Table::Unused;
+        }
+    }
+
+    /// Append as much of the bodies as the windows allow: a frame of each stream in turn.
+    pub(super) fn send_bodies(&mut self, requests: &Requests, now: Nanos, out: &mut Out) {
+        self.may_send = false;
+        let mut sending = std::mem::take(&mut self.sending);
+        let mut least = PIECE_MIN;
+        loop {
+            let mut moved = false;
+            sending.retain(|&id| {
+                let Some(stream) = self.streams.get(id) else { return false };
+                let n = piece(stream, self.send_window, self.peer.frame_size, least);
+                if n > 0 {
+                    moved = true;
+                    self.send_window -= i64::from(n);
+                    send_piece(stream, requests, n, now, out);
+                }
+                stream.left > 0
+            });
+            match moved {
+                true => {}
+                // Nothing else moves: small pieces are better than none.
+                false if least > 1 => least = 1,
+                false => break,
+            }
+        }
+        for &id in &sending {
+            if let Some(stream) = self.streams.get(id) {
+                stream.waits = stream.waits.min(now);
+            }
+        }
+        self.sending = sending;
+    }
+
+    /// Apply a SETTINGS frame.
+    pub(super) fn settings(&mut self, payload: &[u8], counts: &mut Counts) -> Result<(), Fault> {
+        let (old, mut new) = (self.peer, self.peer);
+        let mut table_least = new.table_size;
+        let result = new.apply(payload, |parameter, now| {
+            if parameter == Settings::TABLE_SIZE {
+                table_least = table_least.min(now.table_size);
+            }
+        });
+        if let Err(code) = result {
+            return self.fails(code);
+        }
+        if new.push && !old.push {
+            return self.fails(Code::PROTOCOL_ERROR);
+        }
+        // A server never pushes to a client that has forbidden it: the value means nothing else.
+        self.peer = Settings { push: old.push, ..new };
+        self.has_settings = true;
+        let change = i64::from(new.window) - i64::from(old.window);
+        if change != 0 {
+            for stream in self.streams.all() {
+                stream.window += change;
+            }
+            let most = i64::from(crate::http2::WINDOW_MAX);
+            if self.streams.all().any(|s| s.window > most) {
+                return self.fails(Code::FLOW_CONTROL_ERROR);
+            }
+            self.may_send |= !self.sending.is_empty();
+        }
+        self.table_shrinks_to(table_least);
+        counts.limit(self.peer.streams);
+        self.acks += 1;
+        if self.acks as usize > OWED_MAX {
+            return self.fails(Code::ENHANCE_YOUR_CALM);
+        }
+        Ok(())
+    }
+
+    /// The peer's dynamic table has at most this size.
+    fn table_shrinks_to(&mut self, size: u32) {
+        let least = self.table_update.unwrap_or(crate::http2::TABLE_SIZE);
+        if size >= least {
+            return;
+        }
+        self.table_update = Some(size);
+    }
+
+    /// Which blocks to send next: those without a table if the common fields do not fit.
+    #[inline]
+    pub(super) fn next_table(&mut self, common: usize) -> (Table, Option<u32>) {
+        let update = self.table_update.take();
+        if let Some(size) = update
+            && (size as usize) < common
+        {
+            self.table = Table::Unused;
+        }
+        let now = self.table;
+        if now == Table::Empty {
+            self.table = Table::Warm;
+        }
+        (now, update)
+    }
+}
+
+/// How many bytes of the stream's body to send now.
+fn piece(stream: &Stream, window: i64, frame_size: u32, least: i64) -> u32 {
+    let left = i64::from(stream.left);
+    let n = left.min(window).min(stream.window).min(i64::from(frame_size));
+    if n < left.min(least) { 0 } else { n.max(0) as u32 }
+}
+
+fn send_piece(stream: &mut Stream, requests: &Requests, n: u32, now: Nanos, out: &mut Out) {
+    if stream.waits != Nanos::MAX {
+        out.waited_for_window(stream.request, now.since(stream.waits));
+        stream.waits = Nanos::MAX;
+    }
+    write_piece(stream, requests, n, out.bytes());
+}
+
+/// Append the next `n` bytes of the stream's body.
+pub(super) fn write_piece(stream: &mut Stream, requests: &Requests, n: u32, out: &mut Vec<u8>) {
+    let body = match &stream.own {
+        Some(own) => own,
+        None => requests.body(stream.call),
+    };
+    let begin = body.len() - stream.left as usize;
+    let piece = &body[begin..begin + n as usize];
+    stream.left -= n;
+    stream.window -= i64::from(n);
+    let flags = if stream.left == 0 { flag::END_STREAM } else { 0 };
+    frame::head(out, piece.len(), kind::DATA, flags, stream.id);
+    out.extend_from_slice(piece);
+    if stream.left == 0 {
+        stream.own = None;
+    }
+}

@@ -1,0 +1,159 @@
+//! The head of a reply: its fields and whether they are valid (RFC 9113, 8).
+
+/// What a header block says, as far as it matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    /// 0: it has no `:status`.
+    pub(super) status: u16,
+    /// The content length; `u64::MAX`: none.
+    pub(super) length: u64,
+    /// Whether a field is not allowed.
+    pub(super) is_malformed: bool,
+    /// The sum of the lengths of names and values.
+    pub(super) plain: u32,
+}
+
+/// Reads the fields of one block.
+#[derive(Debug)]
+pub(super) struct Reader {
+    head: Head,
+    /// Whether a field that is not a pseudo-header was read.
+    is_past_pseudo: bool,
+}
+
+impl Reader {
+    pub(super) fn new() -> Self {
+        Self { head: Head { length: u64::MAX, ..Head::default() }, is_past_pseudo: false }
+    }
+
+    #[inline]
+    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
+        self.head.plain = self.head.plain.saturating_add((name.len() + value.len()) as u32);
+        if name.first() == Some(&b':') {
+            self.pseudo(name, value);
+            return;
+        }
+        self.is_past_pseudo = true;
+        self.head.is_malformed |= !is_valid_name(name) || !is_valid_value(value);
+        match name {
+            b"content-length" => self.length(value),
+            // Those are of one connection; HTTP/2 has its own means.
+            b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding"
+            | b"upgrade" => self.head.is_malformed = true,
+            _ => {}
+        }
+    }
+
+    fn pseudo(&mut self, name: &[u8], value: &[u8]) {
+        let digits = <[u8; 3]>::try_from(value).ok().filter(|d| d.iter().all(u8::is_ascii_digit));
+        let again = self.head.status != 0 || self.is_past_pseudo;
+        match digits {
+            Some(digits) if name == b":status" && !again => {
+                self.head.status =
+                    digits.iter().fold(0, |sum, digit| 10 * sum + u16::from(digit - b'0'));
+            }
+            _ => self.head.is_malformed = true,
+        }
+    }
+
+    /// A content length. Several are allowed if they are the same.
+    fn length(&mut self, value: &[u8]) {
+        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let length = match std::str::from_utf8(value) {
+            Ok(text) if is_number => text.parse::<u64>().ok().filter(|&n| n < u64::MAX),
+            _ => None,
+        };
+        match length {
+            Some(n) if self.head.length == u64::MAX || self.head.length == n => {
+                self.head.length = n;
+            }
+            _ => self.head.is_malformed = true,
+        }
+    }
+
+    pub(super) fn finish(self) -> Head {
+        self.head
+    }
+}
+
+/// Whether the name is a token in lower case (RFC 9113, 8.2.1).
+#[inline]
+fn is_valid_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|&byte| VALID[byte as usize])
+}
+
+/// Whether the value has no line break, no NUL, and no space at its ends.
+#[inline]
+fn is_valid_value(value: &[u8]) -> bool {
+    let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    !is_space(value.first())
+        && !is_space(value.last())
+        && memchr::memchr3(b'\r', b'\n', 0, value).is_none()
+}
+
+/// The characters of a token, without upper case.
+const VALID: [bool; 256] = {
+    let mut valid = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let b = byte as u8;
+        valid[byte] = matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'!' | b'#'..=b'\'' | b'*' | b'+')
+            || matches!(b, b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~');
+        byte += 1;
+    }
+    valid
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(fields: &[(&str, &str)]) -> Head {
+        let mut reader = Reader::new();
+        for (name, value) in fields {
+            reader.field(name.as_bytes(), value.as_bytes());
+        }
+        reader.finish()
+    }
+
+    #[test]
+    fn reads_status_and_length() {
+        let head = read(&[(":status", "204"), ("server", "x"), ("content-length", "10")]);
+        let expected = Head { status: 204, length: 10, is_malformed: false, plain: 33 };
+        assert_eq!(head, expected);
+        assert_eq!(read(&[(":status", "200")]).length, u64::MAX);
+        let same = [(":status", "200"), ("content-length", "7"), ("content-length", "7")];
+        assert_eq!(read(&same).length, 7);
+    }
+
+    #[test]
+    fn refuses_malformed_fields() {
+        let status = (":status", "200");
+        let rows: [&[(&str, &str)]; 19] = [
+            &[status, status],
+            &[("a", "b"), status],
+            &[(":status", "20")],
+            &[(":status", "2000")],
+            &[(":status", "2x0")],
+            &[(":path", "/"), status],
+            &[status, (":other", "")],
+            &[status, ("", "b")],
+            &[status, ("A", "b")],
+            &[status, ("a b", "b")],
+            &[status, ("a", "b\r")],
+            &[status, ("a", "b\nc")],
+            &[status, ("a", "\0")],
+            &[status, ("a", " b")],
+            &[status, ("connection", "close")],
+            &[status, ("transfer-encoding", "chunked")],
+            &[status, ("content-length", "+1")],
+            &[status, ("content-length", "18446744073709551615")],
+            &[status, ("content-length", "1"), ("content-length", "2")],
+        ];
+        for row in rows {
+            assert!(read(row).is_malformed, "{row:?}");
+        }
+        let valid = [status, ("x-a.b_c~", "any \u{e9} value, \"quoted\""), ("te", "")];
+        assert!(!read(&valid).is_malformed);
+    }
+}

@@ -1,0 +1,222 @@
+//! HTTP/2, client side (RFC 9113): streams over one connection.
+
+mod conn;
+mod head;
+mod receive;
+mod requests;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+use crate::fault::Fault;
+use crate::http2::frame::{self, Code, Settings};
+use crate::http2::{FRAME_SIZE, TABLE_SIZE, WINDOW};
+use crate::plan::Plan;
+use crate::proto::{Call, Cancelled, Carrier, Out, Sink, StreamCounts as Counts};
+use crate::units::{Nanos, RequestId};
+pub use conn::Conn;
+use requests::Requests;
+use streams::Stream;
+
+/// The largest header list that is accepted, in bytes with the overhead of entries.
+const LIST_MAX: usize = 64 << 10;
+/// The concurrent streams before the peer has stated its limit.
+pub(super) const STREAMS_BEFORE_SETTINGS: u32 = 100;
+
+/// The carrier of one worker: the encoded requests of a plan, and what was counted.
+#[derive(Debug)]
+pub struct H2 {
+    requests: Requests,
+    options: Options,
+    counts: Counts,
+    /// The start of the measurement: what happens before is not counted.
+    begin: Nanos,
+}
+
+/// What the client announces.
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    /// The flow-control window of each stream and of the connection, in bytes.
+    window: u32,
+    /// The size of the decoder's dynamic table, in bytes.
+    table_size: u32,
+    /// The largest payload of a frame, in bytes.
+    frame_size: u32,
+    /// Whether requests wait for the peer's settings.
+    waits: bool,
+    /// Whether requests use no dynamic table.
+    is_static: bool,
+}
+
+impl H2 {
+    /// The carrier for a plan's calls.
+    pub fn new(plan: &Plan) -> Self {
+        let spec = plan.http2.as_deref().copied().unwrap_or_default();
+        let options = Options {
+            window: spec.window,
+            table_size: spec.table_size,
+            frame_size: spec.frame_size,
+            waits: spec.wait_settings,
+            is_static: spec.is_static,
+        };
+        let begin = Nanos::ZERO + plan.warmup;
+        Self { requests: Requests::new(plan), options, counts: Counts::default(), begin }
+    }
+}
+
+impl Options {
+    /// The settings that differ from what holds without them.
+    fn settings(&self) -> Vec<(u16, u32)> {
+        let all = [
+            (Settings::TABLE_SIZE, self.table_size, TABLE_SIZE),
+            (Settings::PUSH, 0, 1),
+            (Settings::WINDOW, self.window, WINDOW),
+            (Settings::FRAME_SIZE, self.frame_size, FRAME_SIZE),
+            (Settings::LIST_SIZE, LIST_MAX as u32, u32::MAX),
+        ];
+        let differs = all.into_iter().filter(|(_, value, usual)| value != usual);
+        differs.map(|(parameter, value, _)| (parameter, value)).collect()
+    }
+}
+
+impl Carrier for H2 {
+    type Conn = Conn;
+
+    const MULTIPLEXES: bool = true;
+
+    #[inline]
+    fn capacity(&self, conn: &Conn, in_flight: u32, limit: u32) -> u32 {
+        if conn.drains || conn.is_used_up() {
+            return 0;
+        }
+        conn.limit().min(limit).saturating_sub(in_flight)
+    }
+
+    #[inline]
+    fn submit(&mut self, conn: &mut Conn, id: RequestId, call: Call<'_>, _: bool, out: &mut Out) {
+        let stream_id = 2 * conn.started + 1;
+        conn.started += 1;
+        out.begin(id);
+        let (table, update) = conn.next_table(self.requests.common_size());
+        let block = match call.filled {
+            None => self.requests.write(call.index, stream_id, table, update, out.bytes()),
+            Some(filled) => {
+                let at = (stream_id, table);
+                self.requests.write_filled(call.index, filled, at, update, out.bytes())
+            }
+        };
+        self.counts.heads_sent(block.plain, block.encoded);
+        let own = call.filled.and_then(|filled| filled.body());
+        let body = own.unwrap_or_else(|| self.requests.body(call.index));
+        let window = i64::from(conn.peer.window);
+        let mut stream = Stream::new(stream_id, id, call.index, body.len() as u32, window);
+        stream.bodiless = self.requests.is_head(call.index);
+        if stream.left > 0 {
+            stream.own = own.map(Into::into);
+            self.submit_body(conn, &mut stream, out);
+        }
+        conn.streams.insert(stream);
+    }
+
+    #[inline]
+    fn owes(&self, conn: &Conn) -> bool {
+        conn.owes(&self.options)
+    }
+
+    fn transmit(&mut self, conn: &mut Conn, now: Nanos, out: &mut Out) {
+        conn.send_frames(&self.options, out.bytes());
+        if conn.may_send {
+            conn.send_bodies(&self.requests, now, out);
+        }
+        if now < self.begin {
+            self.forget();
+        }
+    }
+
+    fn receive(
+        &mut self,
+        conn: &mut Conn,
+        data: &[u8],
+        now: Nanos,
+        sink: &mut impl Sink,
+    ) -> Result<usize, Fault> {
+        let result = self.frames(conn, data, sink);
+        if now < self.begin {
+            self.forget();
+        }
+        result
+    }
+
+    fn end(&mut self, conn: &mut Conn, left: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
+        if sink.outstanding() == 0 {
+            return Ok(());
+        }
+        let is_cut = !left.is_empty() || conn.data.is_some() || conn.block.is_some();
+        let has_begun = is_cut || conn.streams.all().any(|s| s.status != 0);
+        Err(if has_begun { Fault::Truncated } else { Fault::ClosedEarly })
+    }
+
+    fn cancel(&mut self, conn: &mut Conn, id: RequestId) -> Cancelled {
+        if conn.cancelled.len() >= conn::CANCELS_MAX {
+            return Cancelled::Connection;
+        }
+        if let Some(place) = conn.streams.of(id) {
+            let stream = conn.streams.remove(place);
+            conn.reset(stream.id, Code::CANCEL);
+            self.counts.cancelled += 1;
+        }
+        Cancelled::Exchange
+    }
+
+    fn opens(&self) -> bool {
+        self.options.waits
+    }
+
+    fn is_ready(&self, conn: &Conn) -> bool {
+        conn.has_settings
+    }
+
+    fn close(&mut self, conn: &mut Conn, out: &mut Vec<u8>) {
+        if conn.greeted {
+            frame::goaway(out, 0, conn.error.unwrap_or(Code::NO_ERROR), b"");
+        }
+    }
+
+    fn counts(&self) -> Option<&Counts> {
+        Some(&self.counts)
+    }
+}
+
+impl H2 {
+    /// What was counted belongs to the warm-up.
+    #[cold]
+    fn forget(&mut self) {
+        let Counts { connections, fallbacks, limit_least, limit_last, .. } = self.counts;
+        self.counts =
+            Counts { connections, fallbacks, limit_least, limit_last, ..Counts::default() };
+    }
+
+    /// A connection is open, and uses HTTP/2 or HTTP/1.1.
+    pub(super) fn connected(&mut self, is_h2: bool) {
+        let n = if is_h2 { &mut self.counts.connections } else { &mut self.counts.fallbacks };
+        *n += 1;
+    }
+
+    /// Append as much of a new stream's body as the windows allow.
+    fn submit_body(&mut self, conn: &mut Conn, stream: &mut Stream, out: &mut Out) {
+        while stream.left > 0 && conn.sending.is_empty() {
+            let room = conn.send_window.min(stream.window).min(i64::from(conn.peer.frame_size));
+            let n = i64::from(stream.left).min(room).max(0) as u32;
+            // A small piece waits for more room.
+            if n < stream.left.min(1 << 10) {
+                break;
+            }
+            conn.send_window -= i64::from(n);
+            conn::write_piece(stream, &self.requests, n, out.bytes());
+        }
+        if stream.left > 0 {
+            conn.sending.push(stream.id);
+            conn.may_send = true;
+        }
+    }
+}

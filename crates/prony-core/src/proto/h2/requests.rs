@@ -1,0 +1,383 @@
+//! Header blocks of requests, encoded once per run, so that sending one is a copy.
+//!
+//! Fields that are the same in all calls of a plan are *common*. The first request of a connection
+//! enters them into the peer's dynamic table, always in the same order; nothing else ever enters
+//! it. So their indices are the same on every connection, and the blocks of later requests are the
+//! same bytes. `:path` is never entered, as browsers do not enter it either.
+
+use std::ops::Range;
+
+use crate::http2::hpack::{Encoder, Indexing, encode_static};
+use crate::http2::{TABLE_SIZE, frame};
+use crate::plan::{CallSpec, Cookies, Plan, Shared};
+use crate::script::Filled;
+
+/// The overhead of an entry of a dynamic table (RFC 7541, 4.1).
+const ENTRY: usize = 32;
+
+/// What the peer's dynamic table contains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Table {
+    /// Nothing yet: the next request enters the common fields.
+    #[default]
+    Empty,
+    /// The common fields.
+    Warm,
+    /// Nothing, ever: the user or the peer wants no dynamic table.
+    Unused,
+}
+
+/// Every call of a plan as it is sent.
+#[derive(Clone, Debug)]
+pub(super) struct Requests {
+    arena: Vec<u8>,
+    calls: Vec<Call>,
+    specs: Shared<CallSpec>,
+    /// The common fields, in the order in which they are entered.
+    common: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The size of the common fields in a dynamic table.
+    common_size: usize,
+    /// An encoder for which the common fields are entered.
+    warm: Encoder,
+    scheme: Vec<&'static [u8]>,
+}
+
+/// A call: its header blocks in the arena, and what its fields are.
+#[derive(Clone, Debug)]
+struct Call {
+    blocks: [Range<usize>; 3],
+    /// The sum of the lengths of its names and values.
+    plain: u32,
+    is_head: bool,
+    fields: Vec<Field>,
+    /// The index among the common fields of those that this call has, in order.
+    is_filled: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Field {
+    name: Vec<u8>,
+    value: Value,
+    is_common: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    Fixed(Vec<u8>),
+    Path,
+    /// Of this header of the user.
+    Header(usize),
+    Length,
+}
+
+/// The header block of a request that was just appended.
+pub(super) struct Block {
+    /// The sum of the lengths of names and values.
+    pub(super) plain: u32,
+    /// The size of the encoded block.
+    pub(super) encoded: u32,
+}
+
+impl Requests {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let cookies = plan.sessions.as_ref().is_some_and(|s| s.cookies != Cookies::Off);
+        let scheme = plan.endpoints.iter().map(|e| match e.tls_name() {
+            Some(_) => &b"https"[..],
+            None => b"http",
+        });
+        let mut requests = Self {
+            arena: Vec::new(),
+            calls: Vec::with_capacity(plan.calls.len()),
+            specs: plan.calls.clone(),
+            common: Vec::new(),
+            common_size: 0,
+            warm: Encoder::new(),
+            scheme: scheme.collect(),
+        };
+        for spec in &plan.calls {
+            let is_filled = cookies || spec.template;
+            let fields = requests.fields(spec);
+            let is_head = spec.is_head();
+            let blocks = [0..0, 0..0, 0..0];
+            requests.calls.push(Call { blocks, plain: 0, is_head, fields, is_filled });
+        }
+        requests.find_common();
+        requests.encode_all();
+        requests
+    }
+
+    /// Whether the reply to the call has no body (HEAD).
+    #[inline]
+    pub(super) fn is_head(&self, call: u32) -> bool {
+        self.calls[call as usize].is_head
+    }
+
+    /// The call's body.
+    #[inline]
+    pub(super) fn body(&self, call: u32) -> &[u8] {
+        &self.specs[call as usize].body
+    }
+
+    /// The size that the common fields need in the peer's dynamic table, in bytes.
+    pub(super) fn common_size(&self) -> usize {
+        self.common_size
+    }
+
+    /// Append the HEADERS of a call. `update`: the size of the dynamic table to announce first.
+    #[inline]
+    pub(super) fn write(
+        &self,
+        call: u32,
+        stream: u32,
+        table: Table,
+        update: Option<u32>,
+        out: &mut Vec<u8>,
+    ) -> Block {
+        let spec = &self.calls[call as usize];
+        let begin = out.len();
+        let block = &self.arena[spec.blocks[table as usize].clone()];
+        out.extend_from_slice(block);
+        let encoded = block.len() - frame::HEADER;
+        out[begin + 5..begin + 9].copy_from_slice(&stream.to_be_bytes());
+        if update.is_some() || encoded > crate::http2::FRAME_SIZE as usize {
+            self.reframe(begin, update, out);
+        }
+        Block { plain: spec.plain, encoded: (out.len() - begin - frame::HEADER) as u32 }
+    }
+
+    /// Append the HEADERS of a call with `filled` in place of the plan's parts.
+    pub(super) fn write_filled(
+        &mut self,
+        call: u32,
+        filled: &Filled,
+        (stream, table): (u32, Table),
+        update: Option<u32>,
+        out: &mut Vec<u8>,
+    ) -> Block {
+        let begin = out.len();
+        let spec = &self.specs[call as usize];
+        let body = filled.body().unwrap_or(&spec.body);
+        let flags = frame::flag::END_HEADERS | end_stream(body);
+        frame::head(out, 0, frame::kind::HEADERS, flags, stream);
+        let mut fresh = Encoder::new();
+        let mut plain = 0;
+        let length = body.len().to_string();
+        let mut put = |out: &mut Vec<u8>, name: &[u8], value: &[u8], how: Indexing| {
+            plain += name.len() + value.len();
+            match table {
+                Table::Empty => fresh.literal(out, name, value, how),
+                Table::Warm => self.warm.literal(out, name, value, Indexing::Without),
+                Table::Unused => encode_static(out, name, value),
+            }
+        };
+        let mut has_cookie = false;
+        for field in &self.calls[call as usize].fields {
+            let value = match &field.value {
+                Value::Fixed(value) => value,
+                Value::Path => filled.path().unwrap_or(spec.path.as_bytes()),
+                Value::Header(n) => filled.header(*n).unwrap_or(spec.headers[*n].1.as_bytes()),
+                Value::Length => length.as_bytes(),
+            };
+            let how = if field.is_common { Indexing::Incremental } else { Indexing::Without };
+            let cookies = filled.cookies();
+            if field.name == b"cookie" && !cookies.is_empty() && !has_cookie {
+                has_cookie = true;
+                put(out, b"cookie", &[value, b"; ", cookies].concat(), Indexing::Without);
+            } else {
+                put(out, &field.name, value, how);
+            }
+        }
+        if !has_cookie && !filled.cookies().is_empty() {
+            put(out, b"cookie", filled.cookies(), Indexing::Without);
+        }
+        self.reframe(begin, update, out);
+        Block { plain: plain as u32, encoded: (out.len() - begin - frame::HEADER) as u32 }
+    }
+
+    /// Complete a HEADERS frame at the end of `out`: prepend an update of the table's size to its
+    /// block, set its length, and split it if it is too long for one frame.
+    #[cold]
+    fn reframe(&self, begin: usize, update: Option<u32>, out: &mut Vec<u8>) {
+        let block = out.split_off(begin + frame::HEADER);
+        let head = frame::Head::read(&out[begin..]).expect("a header was written");
+        out.truncate(begin);
+        let mut whole = Vec::with_capacity(block.len() + 8);
+        if let Some(size) = update {
+            size_update(&mut whole, size);
+        }
+        whole.extend_from_slice(&block);
+        let mut pieces = whole.chunks(crate::http2::FRAME_SIZE as usize).peekable();
+        let (mut kind, mut flags) = (head.kind, head.flags & !frame::flag::END_HEADERS);
+        while let Some(piece) = pieces.next() {
+            if pieces.peek().is_none() {
+                flags |= frame::flag::END_HEADERS;
+            }
+            frame::head(out, piece.len(), kind, flags, head.stream);
+            out.extend_from_slice(piece);
+            (kind, flags) = (frame::kind::CONTINUATION, 0);
+        }
+    }
+
+    /// The fields of a call: pseudo-headers first, prony's own headers unless the user replaces
+    /// them, the headers of the user without those that HTTP/2 does not have.
+    fn fields(&self, spec: &CallSpec) -> Vec<Field> {
+        let fixed = |value: &[u8]| match spec.template {
+            _ if value.is_empty() => Value::Fixed(Vec::new()),
+            _ => Value::Fixed(value.to_vec()),
+        };
+        let field = |name: &[u8], value| Field { name: name.to_vec(), value, is_common: false };
+        let host = spec.headers.iter().position(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let authority = match host {
+            Some(n) if spec.template => Value::Header(n),
+            Some(n) => fixed(spec.headers[n].1.as_bytes()),
+            None => fixed(spec.authority.as_bytes()),
+        };
+        let mut fields = vec![
+            field(b":method", fixed(spec.method.as_bytes())),
+            field(b":scheme", fixed(self.scheme[spec.endpoint as usize])),
+            field(b":authority", authority),
+            field(b":path", Value::Path),
+        ];
+        if !spec.bare && !has(spec, "user-agent") {
+            let agent = concat!("prony/", env!("CARGO_PKG_VERSION"));
+            fields.push(field(b"user-agent", fixed(agent.as_bytes())));
+        }
+        if !spec.bare && !has(spec, "accept") {
+            fields.push(field(b"accept", fixed(b"*/*")));
+        }
+        for (n, (name, value)) in spec.headers.iter().enumerate() {
+            let name = name.to_ascii_lowercase();
+            if is_of_the_connection(&name, value) || name == "host" {
+                continue;
+            }
+            let value = if spec.template { Value::Header(n) } else { fixed(value.as_bytes()) };
+            fields.push(field(name.as_bytes(), value));
+        }
+        let wants_length =
+            !spec.body.is_empty() || matches!(&*spec.method, "POST" | "PUT" | "PATCH");
+        let says_how = has(spec, "content-length") || has(spec, "transfer-encoding");
+        if !spec.bare && wants_length && !says_how {
+            fields.push(field(b"content-length", Value::Length));
+        }
+        fields
+    }
+
+    /// Find the common fields, and put them first in every call, after the pseudo-headers.
+    fn find_common(&mut self) {
+        let first = self.calls[0].fields.clone();
+        let mut size = 0;
+        for field in first {
+            let Value::Fixed(value) = &field.value else { continue };
+            let entry = field.name.len() + value.len() + ENTRY;
+            let is_common = |call: &Call| {
+                let mut same = call.fields.iter().filter(|f| f.name == field.name);
+                same.next().is_some_and(|f| f.value == field.value) && same.next().is_none()
+            };
+            let in_static = {
+                let mut out = Vec::new();
+                encode_static(&mut out, &field.name, value);
+                out.len() == 1
+            };
+            let fits = size + entry <= TABLE_SIZE as usize;
+            if fits && !in_static && self.calls.iter().all(is_common) {
+                size += entry;
+                self.common.push((field.name.clone(), value.clone()));
+            }
+        }
+        self.common_size = size;
+        for call in &mut self.calls {
+            for field in &mut call.fields {
+                field.is_common = self.common.iter().any(|(name, _)| *name == field.name);
+            }
+            let order = |f: &Field| {
+                let common = self.common.iter().position(|(name, _)| *name == f.name);
+                (!f.name.starts_with(b":"), common.map_or(usize::MAX, |n| n))
+            };
+            // Pseudo-headers may be in any order among themselves.
+            call.fields.sort_by_key(order);
+        }
+        let mut scratch = Vec::new();
+        for (name, value) in &self.common {
+            self.warm.literal(&mut scratch, name, value, Indexing::Incremental);
+        }
+    }
+
+    /// Encode all calls for each state of the table.
+    fn encode_all(&mut self) {
+        for (call, spec) in self.calls.iter_mut().zip(self.specs.iter()) {
+            let plain = |field: &Field| field.name.len() + fixed_value(field, spec).len();
+            call.plain = call.fields.iter().map(plain).sum::<usize>() as u32;
+            for table in [Table::Empty, Table::Warm, Table::Unused] {
+                let begin = self.arena.len();
+                let flags = frame::flag::END_HEADERS | end_stream(&spec.body);
+                frame::head(&mut self.arena, 0, frame::kind::HEADERS, flags, 0);
+                let mut fresh = Encoder::new();
+                for field in &call.fields {
+                    let (name, value) = (&field.name, fixed_value(field, spec));
+                    let how = match field.is_common {
+                        true => Indexing::Incremental,
+                        false => Indexing::Without,
+                    };
+                    let out = &mut self.arena;
+                    match table {
+                        Table::Empty => fresh.literal(out, name, &value, how),
+                        Table::Warm => self.warm.literal(out, name, &value, Indexing::Without),
+                        Table::Unused => encode_static(out, name, &value),
+                    }
+                }
+                let length = self.arena.len() - begin - frame::HEADER;
+                // A longer block is split when it is written.
+                let [_, a, b, c] = (length as u32).to_be_bytes();
+                self.arena[begin..begin + 3].copy_from_slice(&[a, b, c]);
+                call.blocks[table as usize] = begin..self.arena.len();
+            }
+            if !call.is_filled {
+                call.fields = Vec::new();
+            }
+        }
+    }
+}
+
+/// Append an update of the dynamic table's size (RFC 7541, 6.3).
+fn size_update(out: &mut Vec<u8>, size: u32) {
+    const PREFIX: u32 = 31;
+    if size < PREFIX {
+        out.push(0x20 | size as u8);
+        return;
+    }
+    out.push(0x20 | PREFIX as u8);
+    let mut rest = size - PREFIX;
+    while rest >= 128 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+fn end_stream(body: &[u8]) -> u8 {
+    if body.is_empty() { frame::flag::END_STREAM } else { 0 }
+}
+
+/// The value of a field as the plan has it.
+fn fixed_value(field: &Field, spec: &CallSpec) -> Vec<u8> {
+    match &field.value {
+        Value::Fixed(value) => value.clone(),
+        Value::Path => spec.path.clone().into_bytes(),
+        Value::Header(n) => spec.headers[*n].1.clone().into_bytes(),
+        Value::Length => spec.body.len().to_string().into_bytes(),
+    }
+}
+
+/// Whether HTTP/2 has no such header: those about one connection (RFC 9113, 8.2.2).
+fn is_of_the_connection(name: &str, value: &str) -> bool {
+    match name {
+        "connection" | "proxy-connection" | "keep-alive" | "transfer-encoding" | "upgrade" => true,
+        "te" => !value.eq_ignore_ascii_case("trailers"),
+        _ => false,
+    }
+}
+
+/// Whether the user sets a header of this name (in lower case).
+fn has(spec: &CallSpec, name: &str) -> bool {
+    spec.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
+}

@@ -1,0 +1,168 @@
+//! Bodies of requests and replies under flow control.
+
+use super::*;
+use crate::http2::{FRAME_SIZE, WINDOW};
+use crate::units::Span;
+
+/// The lengths of the DATA frames of each stream, and whether the last one ends it.
+fn data(frames: &[Frame]) -> Vec<(u32, Vec<u32>, bool)> {
+    let mut all: BTreeMap<u32, (Vec<u32>, bool)> = BTreeMap::new();
+    for frame in frames.iter().filter(|f| f.head.kind == kind::DATA) {
+        let (lengths, ended) = all.entry(frame.head.stream).or_default();
+        assert!(!*ended, "nothing follows the end");
+        lengths.push(frame.head.length);
+        *ended = frame.head.has(frame::flag::END_STREAM);
+    }
+    all.into_iter().map(|(id, (lengths, ended))| (id, lengths, ended)).collect()
+}
+
+fn posts(body: usize) -> Client {
+    Client::new(&plan(vec![post(body)]))
+}
+
+#[test]
+fn sends_bodies_in_frames_of_the_allowed_size() {
+    let mut client = posts(40_000);
+    let sent = frames(&client.send(0, 1));
+    assert_eq!(data(&sent), [(1, vec![16_384, 16_384, 7232], true)]);
+    assert!(!client.h2.owes(&client.conn));
+    let head = sent.iter().find(|f| f.head.kind == kind::HEADERS).unwrap().head;
+    assert!(!head.has(frame::flag::END_STREAM));
+}
+
+#[test]
+fn bodies_wait_for_the_window_of_the_connection() {
+    let mut client = posts(40_000);
+    let sent = frames(&client.send(0, 2));
+    let left = WINDOW - 40_000;
+    assert_eq!(
+        data(&sent),
+        [(1, vec![16_384, 16_384, 7232], true), (3, vec![16_384, left - 16_384], false)]
+    );
+    assert!(!client.h2.owes(&client.conn), "nothing can be sent");
+    client.now = Nanos(500);
+    client.receive(&Server::new().window(0, 10).0, usize::MAX).unwrap();
+    // 10 bytes are less than a piece, but nothing else moves.
+    assert_eq!(data(&client.owed()), [(3, vec![10], false)]);
+    client.receive(&Server::default().window(0, 1 << 20).0, usize::MAX).unwrap();
+    let rest = 40_000 - left - 10;
+    assert_eq!(data(&client.owed()), [(3, vec![rest], true)]);
+}
+
+#[test]
+fn records_how_long_bodies_wait() {
+    let mut client = posts(WINDOW as usize + 1);
+    let mut out = Out::default();
+    client.send(0, 1);
+    client.now = Nanos(701);
+    client.receive(&Server::new().window(0, 100).window(1, 100).0, usize::MAX).unwrap();
+    client.h2.transmit(&mut client.conn, client.now, &mut out);
+    let waits: Vec<_> = out.take_waits().collect();
+    assert_eq!(waits, [(RequestId { slot: 0, generation: 0 }, Span(700))]);
+}
+
+/// Each stream has a window of its own, which settings change, also below zero.
+#[test]
+fn bodies_follow_the_windows_of_streams() {
+    let mut client = posts(2000);
+    let window = |n| Server::default().settings(&[(Settings::WINDOW, n)]).0;
+    client.receive(&window(1500), usize::MAX).unwrap();
+    let sent = data(&frames(&client.send(0, 2)));
+    assert_eq!(sent, [(1, vec![1500], false), (3, vec![1500], false)]);
+    client.receive(&window(1000), usize::MAX).unwrap();
+    assert_eq!(data(&client.owed()), []);
+    client.receive(&Server::default().window(1, 500).0, usize::MAX).unwrap();
+    assert_eq!(data(&client.owed()), [], "the window of stream 1 was -500 bytes");
+    client.receive(&Server::default().window(3, 600).0, usize::MAX).unwrap();
+    assert_eq!(data(&client.owed()), [(3, vec![100], false)]);
+    client.receive(&window(5000), usize::MAX).unwrap();
+    assert_eq!(data(&client.owed()), [(1, vec![500], true), (3, vec![400], true)]);
+}
+
+#[test]
+fn streams_take_turns() {
+    let mut client = posts(50_000);
+    client.receive(&Server::default().settings(&[(Settings::WINDOW, 0)]).0, usize::MAX).unwrap();
+    client.send(0, 3);
+    let open = Server::default().settings(&[(Settings::WINDOW, 1 << 20)]).window(0, 1 << 20);
+    client.receive(&open.0, usize::MAX).unwrap();
+    let order: Vec<u32> =
+        client.owed().iter().filter(|f| f.head.kind == kind::DATA).map(|f| f.head.stream).collect();
+    assert_eq!(order, [1, 3, 5].repeat(4));
+}
+
+#[test]
+fn a_reply_before_the_end_of_the_request_cancels_the_rest() {
+    let mut client = posts(100_000);
+    client.send(0, 1);
+    client.receive(&Server::new().ok(1, 1).0, usize::MAX).unwrap();
+    assert_eq!(client.seen.all(), "200 0");
+    let owed = client.owed();
+    assert!(owed.iter().any(|f| f.head.kind == kind::RST_STREAM && f.head.stream == 1), "{owed:?}");
+    assert_eq!(data(&owed), []);
+}
+
+#[test]
+fn filled_bodies_are_kept_until_they_are_sent() {
+    // A body that is not the plan's: of a call with a template.
+    let mut client = posts(10);
+    client.receive(&Server::default().settings(&[(Settings::WINDOW, 4)]).0, usize::MAX).unwrap();
+    client.send(0, 1);
+    let stream = client.conn.streams.get(1).unwrap();
+    stream.own = Some(b"0123456789".to_vec().into());
+    client.receive(&Server::default().window(1, 100).0, usize::MAX).unwrap();
+    let owed = client.owed();
+    let last = owed.iter().find(|f| f.head.kind == kind::DATA).unwrap();
+    assert_eq!(last.payload, b"456789");
+    assert!(client.conn.streams.get(1).unwrap().own.is_none());
+}
+
+/// The windows for replies are renewed when half of them is used.
+#[test]
+fn renews_windows() {
+    let mut plan = plan(vec![get()]);
+    plan.http2 = Some(Box::new(Http2Spec { window: 100_000, ..Http2Spec::default() }));
+    let mut client = Client::new(&plan);
+    client.send(0, 2);
+    let mut server = Server::new().ok(1, 0).ok(3, 0);
+    for _ in 0..3 {
+        server = server.data(1, 0, FRAME_SIZE as usize);
+    }
+    client.receive(&server.0, 1000).unwrap();
+    let updates = |client: &mut Client| -> Vec<(u32, u32)> {
+        let owed = client.owed();
+        let owed = owed.iter().filter(|f| f.head.kind == kind::WINDOW_UPDATE);
+        owed.map(|f| (f.head.stream, u32::from_be_bytes(f.payload[..].try_into().unwrap())))
+            .collect()
+    };
+    assert_eq!(updates(&mut client), []);
+    client.receive(&Server::default().data(1, 0, 1000).0, 1000).unwrap();
+    let used = 3 * FRAME_SIZE + 1000;
+    assert_eq!(updates(&mut client), [(0, used), (1, used)]);
+    assert_eq!(updates(&mut client), []);
+    // A stream that ends needs no more.
+    client.receive(&Server::default().data(3, 1, 16_384).0, 1000).unwrap();
+    assert_eq!(updates(&mut client), []);
+}
+
+#[test]
+fn bodies_over_the_window_end_the_connection() {
+    let mut plan = plan(vec![get()]);
+    plan.http2 = Some(Box::new(Http2Spec { window: 20_000, ..Http2Spec::default() }));
+    let over = |server: Server| {
+        let mut client = Client::new(&plan);
+        client.send(0, 9);
+        (client.receive(&server.0, 5000), client.close())
+    };
+    let size = FRAME_SIZE as usize;
+    let head = Server::new().ok(1, 0);
+    assert_eq!(over(head.clone().data(1, 0, size).data(1, 0, 3616)).0, Ok(()));
+    let expected = (Err(Fault::FlowControl), Some(Code::FLOW_CONTROL_ERROR));
+    assert_eq!(over(head.data(1, 0, size).data(1, 0, 3617)), expected);
+    let mut all = Server::new();
+    for stream in [1, 3, 5, 7, 9] {
+        all = all.ok(stream, 0).data(stream, 0, 13_107);
+    }
+    assert_eq!(over(all.clone()).0, Ok(()));
+    assert_eq!(over(all.ok(11, 0).data(11, 0, 1)), expected, "65,535 bytes in all");
+}
