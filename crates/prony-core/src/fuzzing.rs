@@ -1,8 +1,10 @@
 //! The bodies of the fuzz targets, and the tests that replay the committed corpora.
 
 mod http2;
+mod streams;
 
 pub use http2::{hpack, huffman, serve};
+pub use streams::streams;
 
 use crate::echo::{self, Echo, EchoBehavior};
 use crate::fault::Fault;
@@ -499,6 +501,11 @@ mod tests {
     #[test]
     fn corpus_of_serve() {
         replay("serve", super::serve);
+    }
+
+    #[test]
+    fn corpus_of_streams() {
+        replay("streams", super::streams);
     }
 
     #[test]

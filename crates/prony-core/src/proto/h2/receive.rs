@@ -181,12 +181,13 @@ impl H2 {
         }
         let Some(place) = conn.streams.find(id) else { return used };
         let stream = conn.streams.at(place);
+        let most = if stream.bodiless { 0 } else { stream.length };
+        let fits = most.saturating_sub(stream.body_bytes).min(body as u64) as usize;
         stream.body_bytes += body as u64;
-        if body > 0 && sink.wants_body(stream.request) {
-            sink.body(stream.request, &data[..body]);
+        if fits > 0 && sink.wants_body(stream.request) {
+            sink.body(stream.request, &data[..fits]);
         }
-        let is_too_long = stream.body_bytes > stream.length || stream.bodiless && body > 0;
-        if is_too_long {
+        if fits < body {
             self.fail_stream(conn, id, Code::PROTOCOL_ERROR, Fault::Surplus, sink);
         } else if left == 0 && ends {
             self.reply_ends(conn, place, sink);

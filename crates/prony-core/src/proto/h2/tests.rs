@@ -6,6 +6,10 @@ mod rows;
 
 use std::collections::BTreeMap;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
 use crate::fault::Fault;
 use crate::http2::frame::{self, Code, Settings, kind};
 use crate::http2::hpack::encode_static;
@@ -404,4 +408,43 @@ fn forgets_the_warm_up() {
     client.receive(&Server::default().rst(3, Code::CANCEL).0, usize::MAX).unwrap();
     assert_eq!(client.h2.counts.resets, BTreeMap::from([("CANCEL".into(), 1)]));
     assert_eq!(client.h2.counts.limit_least, Some(9));
+}
+
+proptest! {
+    /// Random changes of what servers send have one outcome, however it is cut.
+    #[test]
+    fn changed_frames_have_one_outcome(
+        (first, second) in (any::<Index>(), any::<Index>()),
+        changes in vec((any::<Index>(), any::<u8>(), 0..3), 0..4),
+    ) {
+        let corpus = corpus();
+        let mut bytes = first.get(&corpus).clone();
+        bytes.extend(second.get(&corpus));
+        for (at, byte, how) in changes {
+            let at = at.index(bytes.len());
+            match how {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, byte),
+                _ if bytes.len() > 1 => drop(bytes.remove(at)),
+                _ => {}
+            }
+        }
+        crate::fuzzing::streams(&bytes);
+    }
+}
+
+/// Sequences of frames that are worth changing.
+fn corpus() -> Vec<Vec<u8>> {
+    let s = Server::new;
+    let mixed = s().ok(1, 0).ok(3, 0).data(1, 0, 10).data(3, 1, 1).data(1, 1, 5).ok(5, 1);
+    let ends = s().rst(1, Code::REFUSED_STREAM).goaway(3, Code::NO_ERROR).ok(3, 1);
+    let window = s().window(0, 9000).window(7, 9000).settings(&[(Settings::WINDOW, 70_000)]);
+    let padded = s().ok(1, 0).frame(kind::DATA, 9, 1, b"\x03abcdePAD").headers(
+        3,
+        1,
+        &[(":status", "200"), ("content-length", "0")],
+    );
+    let whole = block(&[(":status", "200"), ("a", "b")]);
+    let split = s().frame(1, 1, 1, &whole[..1]).frame(9, 0, 1, &[]).frame(9, 4, 1, &whole[1..]);
+    [mixed, ends, window, padded, split].into_iter().map(|server| server.0).collect()
 }

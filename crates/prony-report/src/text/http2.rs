@@ -1,0 +1,67 @@
+//! The line about HTTP/2: connections, the limit of streams, heads, and what servers did.
+
+use std::collections::BTreeMap;
+
+use prony_core::record::Tally;
+
+use crate::units;
+
+/// What is known about streams; empty without HTTP/2.
+pub(super) fn streams(t: &Tally) -> Vec<String> {
+    let Some(counts) = t.http2.as_deref() else { return Vec::new() };
+    let mut parts = vec![match (counts.connections, counts.fallbacks) {
+        (n, 0) => format!("on {}", units::counted(n, "connection", "connections")),
+        (0, _) => "on no connection: the server offered only HTTP/1.1".to_owned(),
+        (n, others) => format!(
+            "on {}, HTTP/1.1 on {}",
+            units::counted(n, "connection", "connections"),
+            units::count(others)
+        ),
+    }];
+    if counts.connections == 0 {
+        return parts;
+    }
+    parts.push(match (counts.limit_least, counts.limit_last) {
+        (Some(least), Some(last)) if least != last => {
+            format!(
+                "limit {} streams (at last {})",
+                units::count(least.into()),
+                units::count(last.into())
+            )
+        }
+        (Some(limit), _) => format!("limit {} streams", units::count(limit.into())),
+        (None, _) => "no limit of streams".to_owned(),
+    });
+    let waited = t.times.stream_wait.count();
+    if waited > 0 && t.started > 0 {
+        let share = waited as f64 / t.started as f64;
+        parts.push(format!("{} of requests waited for a stream", units::percent(share)));
+    }
+    let share = |blocks: u64, fields: u64| units::percent(blocks as f64 / fields.max(1) as f64);
+    if counts.received_fields > 0 {
+        parts.push(format!(
+            "heads compressed to {} (requests) and {} (replies)",
+            share(counts.sent_blocks, counts.sent_fields),
+            share(counts.received_blocks, counts.received_fields)
+        ));
+    }
+    parts.extend(by_code("GOAWAY", &counts.goaways));
+    for (n, what) in [
+        (counts.moved, "moved to another connection"),
+        (counts.refused, "refused"),
+        (counts.cancelled, "cancelled"),
+    ] {
+        if n > 0 {
+            parts.push(format!("{} {what}", units::counted(n, "request", "requests")));
+        }
+    }
+    parts.extend(by_code("RST_STREAM", &counts.resets));
+    parts
+}
+
+/// How many frames of a type arrived, by their codes; `None` without any.
+fn by_code(what: &str, codes: &BTreeMap<String, u64>) -> Option<String> {
+    let each = codes.iter().map(|(code, n)| format!("{} {code}", units::count(*n)));
+    let each: Vec<_> = each.collect();
+    (!each.is_empty()).then(|| format!("{what}: {}", each.join(", ")))
+}
