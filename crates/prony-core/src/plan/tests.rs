@@ -116,7 +116,9 @@ fn words_by_table() {
     for pick in [Pick::InTurn, Pick::Random] {
         assert_eq!(pick.to_string().parse(), Ok(pick));
     }
-    for version in [HttpVersion::Http10, HttpVersion::Http11] {
+    let versions =
+        [HttpVersion::Http10, HttpVersion::Http11, HttpVersion::Http2, HttpVersion::Http2Only];
+    for version in versions {
         assert_eq!(version.to_string().parse(), Ok(version));
     }
     check_errors::<Pick>(
@@ -128,11 +130,11 @@ fn words_by_table() {
     "#]],
     );
     check_errors::<HttpVersion>(
-        &["2", "HTTP/1.1"],
+        &["3", "HTTP/1.1"],
         str::parse,
         expect![[r#"
-        '2' is not a supported HTTP version; write 1.0 or 1.1
-        'HTTP/1.1' is not a supported HTTP version; write 1.0 or 1.1
+        '3' is not a supported HTTP version; write 1.0, 1.1, 2 or 2-only
+        'HTTP/1.1' is not a supported HTTP version; write 1.0, 1.1, 2 or 2-only
     "#]],
     );
 }

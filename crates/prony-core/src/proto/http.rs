@@ -63,6 +63,15 @@ impl Carrier for Http {
         }
     }
 
+    fn is_limited_by_peer(&self, conn: &Conn, limit: u32) -> bool {
+        match conn {
+            Conn::New => false,
+            // The other version has no streams.
+            Conn::H1(_) => limit > 1,
+            Conn::H2(conn) => self.h2.is_limited_by_peer(conn, limit),
+        }
+    }
+
     #[inline]
     fn submit(
         &mut self,

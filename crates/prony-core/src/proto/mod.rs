@@ -48,6 +48,14 @@ pub trait Carrier {
     /// have not ended, and the plan allows `limit` at once.
     fn capacity(&self, conn: &Self::Conn, in_flight: u32, limit: u32) -> u32;
 
+    /// Whether the peer allows fewer concurrent exchanges on the connection than the plan's
+    /// `limit`. What waits for room on it then waits for the peer. Only called if the carrier
+    /// [`MULTIPLEXES`](Self::MULTIPLEXES).
+    fn is_limited_by_peer(&self, conn: &Self::Conn, limit: u32) -> bool {
+        let _ = (conn, limit);
+        false
+    }
+
     /// Submit an exchange: append its bytes to `out` (after [`Out::begin`]), or keep what cannot be
     /// sent yet for [`transmit`](Self::transmit). `last`: no further exchange follows on this
     /// connection, so the carrier announces this to the peer (HTTP/1: `Connection: close`).

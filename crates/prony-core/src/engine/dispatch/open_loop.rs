@@ -129,7 +129,12 @@ impl<P: Carrier> Engine<P> {
                 break;
             }
             let Some(id) = pools.take(endpoint) else { break };
-            self.exchanges[id].waited_in_queue(now);
+            let exchange = &mut self.exchanges[id];
+            if P::MULTIPLEXES && self.links.is_limited_by_peer(slot, &self.carrier, &self.depths) {
+                exchange.waited_for_stream(now);
+            } else {
+                exchange.waited_in_queue(now);
+            }
             self.give(slot, id, now);
         }
         self.list(slot);

@@ -312,6 +312,12 @@ impl Exchange {
         self.waits_until = self.waits_until.max(now);
     }
 
+    /// Count the time since the last update as a wait for the peer's limit of streams.
+    pub(super) fn waited_for_stream(&mut self, now: Nanos) {
+        self.blocked = true;
+        self.waited_in_queue(now);
+    }
+
     /// Count the time since the last update as a wait for the connect.
     pub(super) fn waited_for_connect(&mut self, now: Nanos, unnoticed: Span) {
         let wait = now.since(self.waits_until);

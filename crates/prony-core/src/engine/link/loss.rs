@@ -9,9 +9,9 @@ use crate::proto::Carrier;
 use crate::units::{Nanos, RequestId, Span};
 
 /// How often an idempotent request is sent again because connections were closed, without an
-/// announcement, while other requests were before it. Each of these connections had received a
-/// reply.
-const PASSED_OVER_MAX: u8 = 16;
+/// announcement, while other requests were before it (each of these connections had received a
+/// reply), and how often any request is sent again because the peer had not processed it.
+pub(super) const PASSED_OVER_MAX: u8 = 16;
 
 /// How a connection was lost, as far as it matters to its exchanges.
 struct Loss {

@@ -1,6 +1,7 @@
 //! Turns the carrier's reports on received bytes into records and an outcome.
 
 use super::carried::Carried;
+use super::loss::PASSED_OVER_MAX;
 use super::tap::Tap;
 use super::trail::Trail;
 use crate::engine::exchange::expect::Calls;
@@ -181,6 +182,12 @@ impl proto::Sink for Sink<'_> {
         if self.is_submitted(id) {
             self.carried.take_out(self.exchanges, id);
             let exchange = &mut self.exchanges[id];
+            // A peer that refuses every connection would be asked for ever.
+            if exchange.resent().1 >= PASSED_OVER_MAX {
+                self.outcome.failed.push((id, Fault::Refused));
+                return;
+            }
+            exchange.resend(false);
             exchange.goes_again();
             exchange.waits_from(self.now);
             self.recorder.retried(exchange.intended());

@@ -1,11 +1,24 @@
 //! Connections with independent exchanges: how to handle refused exchanges, connections that drain,
 //! and changed limits.
 
-use super::Tapped;
+use super::{Depths, Links, Tapped};
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::proto::{Cancelled, Carrier};
 use crate::units::{Nanos, RequestId};
+
+impl<C> Links<C> {
+    /// Whether the peer allows fewer concurrent exchanges on the connection than the plan.
+    pub(in crate::engine) fn is_limited_by_peer<P: Carrier<Conn = C>>(
+        &self,
+        slot: u32,
+        carrier: &P,
+        depths: &Depths,
+    ) -> bool {
+        let conn = &self[slot];
+        carrier.is_limited_by_peer(&conn.carrier, depths.of(conn))
+    }
+}
 
 impl<P: Carrier> Engine<P> {
     /// Take the exchanges that are not submitted off a connection that accepts no new ones.

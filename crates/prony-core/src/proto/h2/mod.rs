@@ -92,6 +92,10 @@ impl Carrier for H2 {
         conn.limit().min(limit).saturating_sub(in_flight)
     }
 
+    fn is_limited_by_peer(&self, conn: &Conn, limit: u32) -> bool {
+        conn.limit() < limit
+    }
+
     #[inline]
     fn submit(&mut self, conn: &mut Conn, id: RequestId, call: Call<'_>, _: bool, out: &mut Out) {
         let stream_id = 2 * conn.started + 1;
