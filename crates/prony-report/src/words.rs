@@ -25,6 +25,8 @@ pub fn name(fault: Fault) -> &'static str {
         Fault::ClosedEarly => "closed-early",
         Fault::Truncated => "truncated",
         Fault::ShortBody => "short-body",
+        Fault::Refused => "refused",
+        Fault::StreamReset => "stream-reset",
         Fault::TlsRecord => "tls-record",
         Fault::HeaderTooLarge => "header-too-large",
         Fault::BadStatusLine => "bad-status-line",
@@ -34,6 +36,10 @@ pub fn name(fault: Fault) -> &'static str {
         Fault::BadChunk => "bad-chunk",
         Fault::BadCoding => "bad-coding",
         Fault::BadFrame => "bad-frame",
+        Fault::BadHttp2 => "bad-http2",
+        Fault::BadHpack => "bad-hpack",
+        Fault::FlowControl => "flow-control",
+        Fault::NotHttp2 => "not-http2",
         Fault::Surplus => "surplus",
         Fault::UnexpectedStatus => "unexpected-status",
         Fault::BodyMismatch => "body-mismatch",
@@ -64,6 +70,8 @@ pub fn sentence(fault: Fault) -> &'static str {
         Fault::ClosedEarly => "the peer closed before the reply's first byte",
         Fault::Truncated => "the peer closed within the reply",
         Fault::ShortBody => "the peer closed before the end of the body",
+        Fault::Refused => "the peer refused the stream, unprocessed",
+        Fault::StreamReset => "the peer reset the stream",
         Fault::TlsRecord => "the peer violated the TLS protocol",
         Fault::HeaderTooLarge => "status line and headers longer than 64 KiB",
         Fault::BadStatusLine => "the reply does not start with a status line",
@@ -73,6 +81,10 @@ pub fn sentence(fault: Fault) -> &'static str {
         Fault::BadChunk => "malformed chunked encoding",
         Fault::BadCoding => "an unsupported Transfer-Encoding",
         Fault::BadFrame => "not a reply of the echo protocol, or a wrong length",
+        Fault::BadHttp2 => "the peer violated HTTP/2",
+        Fault::BadHpack => "a header block that cannot be decoded",
+        Fault::FlowControl => "the peer violated the flow control of HTTP/2",
+        Fault::NotHttp2 => "the peer does not speak HTTP/2",
         Fault::Surplus => "extra bytes after the reply",
         Fault::UnexpectedStatus => "a status code that does not count as success",
         Fault::BodyMismatch => "the body is not the expected one",
@@ -407,6 +419,21 @@ pub fn bottleneck(bottleneck: &Bottleneck) -> String {
                 in_flight(concurrency)
             )
         }
+        Bottleneck::StreamLimit { limit, waited } => format!(
+            "the target's limit of {} per connection: {} of the requests waited for one (-c opens \
+             more connections)",
+            units::counted(limit.into(), "stream", "streams"),
+            units::percent(waited)
+        ),
+        Bottleneck::Streams { streams, concurrency } => format!(
+            "the {}: {}",
+            units::counted(streams, "stream", "streams"),
+            in_flight(concurrency)
+        ),
+        Bottleneck::Window { share } => format!(
+            "the target's flow-control windows: bodies waited for them, {} of the service time",
+            units::percent(share)
+        ),
         Bottleneck::Users { users, concurrency } => format!(
             "the think times of {}: {}",
             units::counted(users.into(), "user", "users"),

@@ -3,6 +3,7 @@
 mod exchange;
 mod histogram;
 mod hosts;
+mod http2;
 mod named;
 mod page;
 mod phases;
@@ -215,6 +216,7 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
         ("data", data(t)),
         ("statuses", if is_exchange { Vec::new() } else { statuses(t, detail.statuses) }),
         ("connections", connections(summary)),
+        ("HTTP/2", http2::streams(t)),
         ("handshakes", handshakes),
     ]
 }

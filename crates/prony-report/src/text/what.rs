@@ -226,14 +226,19 @@ fn request(plan: &Plan, size: &PlanSize) -> Vec<String> {
     parts.push(match plan.http {
         HttpVersion::Http10 => "HTTP/1.0".to_owned(),
         HttpVersion::Http11 => "HTTP/1.1".to_owned(),
+        HttpVersion::Http2 => "HTTP/2".to_owned(),
+        HttpVersion::Http2Only => "HTTP/2 only".to_owned(),
     });
     parts.push(match plan.requests_per_connection {
         None => "keep-alive".to_owned(),
         Some(1) => "a new connection for each request".to_owned(),
         Some(n) => format!("{} per connection", units::count(u64::from(n))),
     });
-    if plan.pipeline > 1 {
-        parts.push(format!("pipelined {} deep", units::count(u64::from(plan.pipeline))));
+    let in_flight = u64::from(plan.pipeline);
+    if plan.http.is_http2() {
+        parts.push(format!("up to {}", units::counted(in_flight, "stream", "streams")));
+    } else if plan.pipeline > 1 {
+        parts.push(format!("pipelined {} deep", units::count(in_flight)));
     }
     parts.push(expected(&plan.expect));
     parts

@@ -55,6 +55,25 @@ pub enum Bottleneck {
         /// The mean number of requests in flight.
         concurrency: f64,
     },
+    /// The server's limit of concurrent streams: requests waited for one.
+    StreamLimit {
+        /// The lowest limit that a server stated.
+        limit: u32,
+        /// The share of requests that waited.
+        waited: f64,
+    },
+    /// The streams of a closed loop: a request was in flight on each.
+    Streams {
+        /// The number of streams over all connections.
+        streams: u64,
+        /// The mean number of requests in flight.
+        concurrency: f64,
+    },
+    /// The server's flow-control windows: bodies of requests waited for them.
+    Window {
+        /// The share of the service times that these waits are.
+        share: f64,
+    },
     /// The users of a closed loop: their think times and the replies determined the rate.
     Users {
         /// The number of users.
@@ -96,6 +115,10 @@ const LEFT_MAX: f64 = 0.01;
 /// ... or at most this multiple of the mean concurrency, plus a constant.
 const LEFT_RATIO: f64 = 1.5;
 const LEFT_MIN: f64 = 10.0;
+/// A share of requests above which their waits for streams are the bottleneck.
+const STREAMS_MIN: f64 = 0.1;
+/// A share of the service times above which waits for windows are the bottleneck.
+const WINDOW_MIN: f64 = 0.5;
 /// Requests queue if the minimum is at most this fraction of the median ...
 const QUEUE_MIN: u64 = 6;
 /// ... and the 1st percentile is not below this fraction of it: times that vary by themselves have
@@ -122,6 +145,9 @@ impl Summary {
             return None;
         }
         let concurrency = t.concurrency();
+        if let Some(found) = self.streams() {
+            return Some(found);
+        }
         match &self.plan.load {
             Load::Open { connections, .. } => {
                 let left = (t.replies_in_drain + t.unfinished) as f64;
@@ -153,13 +179,30 @@ impl Summary {
                 }
                 let requests = u64::from(users) * u64::from(self.plan.pipeline);
                 let in_use = concurrency >= IN_USE_MIN * requests as f64;
-                in_use.then_some(if self.plan.pipeline > 1 {
+                in_use.then_some(if self.plan.http.is_http2() {
+                    Bottleneck::Streams { streams: requests, concurrency }
+                } else if self.plan.pipeline > 1 {
                     Bottleneck::Pipeline { requests, concurrency }
                 } else {
                     Bottleneck::Connections { connections: users, concurrency }
                 })
             }
         }
+    }
+
+    /// Whether the limits of HTTP/2's servers determined the rate.
+    fn streams(&self) -> Option<Bottleneck> {
+        let (t, http2) = (&self.main, self.main.http2.as_deref()?);
+        let waited = t.times.stream_wait.count() as f64 / t.started.max(1) as f64;
+        if waited > STREAMS_MIN
+            && let Some(limit) = http2.limit_least
+        {
+            return Some(Bottleneck::StreamLimit { limit, waited });
+        }
+        let (flow, service) = (&t.times.flow_wait, &t.times.service);
+        let all = service.mean_ns()? * service.count() as f64;
+        let share = flow.mean_ns().unwrap_or(0.0) * flow.count() as f64 / all;
+        (share > WINDOW_MIN).then_some(Bottleneck::Window { share })
     }
 
     /// Connections or users of this share of the plan.
@@ -186,16 +229,22 @@ impl Summary {
         let (low, median) = (service.quantile(0.01)?, service.quantile(0.5)?);
         let sections = self.warmup.iter().chain([&self.main]);
         let fastest = sections.filter_map(|t| t.times.service.min()).min()?;
-        let alone = fastest * (QUEUE_MIN * u64::from(self.plan.pipeline)) <= median;
+        let alone = fastest * (QUEUE_MIN * self.queue_depth()) <= median;
         let found = self.plan.sessions.is_none() && alone && low * BODY_MAX >= median;
         found.then_some(Queued { fastest, median })
+    }
+
+    /// How many requests a connection carries one after another.
+    fn queue_depth(&self) -> u64 {
+        // Streams are independent.
+        if self.plan.http.is_http2() { 1 } else { u64::from(self.plan.pipeline) }
     }
 
     /// Whether the fast requests of a closed loop were at its start, and in at most half of the
     /// other intervals. Requests that are fast now and then (from a cache) do not wait in a queue
     /// then either.
     fn was_fastest_at_start(&self, queued: &Queued) -> bool {
-        let fast = queued.median / (QUEUE_MIN * u64::from(self.plan.pipeline));
+        let fast = queued.median / (QUEUE_MIN * self.queue_depth());
         // The bins of the series are 1.6 % wide.
         let fast = fast + fast / 50;
         let cells = self.warmup.iter().chain([&self.main]).flat_map(|t| t.series.cells());
