@@ -120,7 +120,10 @@ class LoadOptions(TypedDict, total=False):
     """Host header [default: host and port of the URL]"""
 
     http: str
-    """HTTP version: 1.0 or 1.1 [default: 1.1]"""
+    """HTTP version: 1.0, 1.1, 2 or 2-only [default: 1.1]
+
+    2: HTTP/2 if the server offers it in the TLS handshake (ALPN), otherwise HTTP/1.1.
+    2-only: HTTP/2 alone; for http:// URLs without negotiation (prior knowledge)."""
 
     expect: int | str
     """Status codes that count as success: 200, 2xx, 200-299,404 [default: 2xx,3xx]"""
@@ -154,6 +157,42 @@ class LoadOptions(TypedDict, total=False):
 
     connect_timeout: Duration
     """Maximum time to establish a connection [default: 5s]"""
+
+    http2: bool
+    """HTTP/2 if the server offers it: --http 2"""
+
+    h2c: bool
+    """HTTP/2 without negotiation, for http:// URLs: --http 2-only"""
+
+    streams: int | str
+    """Concurrent streams per connection [default: 1; 100 in an open loop]
+
+    The server may allow fewer. Requests that wait for a stream wait in the client; the
+    report shows how long (stream wait). A closed loop of C connections has C x N users."""
+
+    fill: bool
+    """Use as few connections as possible: a new one only when the others have no free stream
+
+    By default an open loop uses an idle connection, or opens a new one, before it puts a
+    second request on a connection."""
+
+    window: str
+    """Flow-control window of each stream and of the connection, in bytes [default: 1g]"""
+
+    header_table_size: str
+    """Size of the table for the header fields of replies, in bytes; 0: none [default: 4k]"""
+
+    max_frame_size: str
+    """Largest frame that the server may send, in bytes [default: 16k]"""
+
+    wait_settings: bool
+    """Send requests only when the server's settings have arrived
+
+    By default the first requests go out with the client's own settings, before the server's
+    limit of streams is known."""
+
+    hpack: str
+    """Header compression: warm, or static (no use of the server's table) [default: warm]"""
 
     insecure: bool
     """Do not verify the server's certificate"""

@@ -4,8 +4,8 @@
 use std::mem;
 
 use prony_core::plan::{
-    CallSpec, Data, Exchange, Expect, HttpVersion, Load, Pick, Plan, Sessions, Shard, Stop, Think,
-    TlsSpec,
+    CallSpec, Data, Exchange, Expect, Http2Spec, HttpVersion, Load, Pick, Placement, Plan,
+    Sessions, Shard, Stop, Think, TlsSpec,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::Endpoint;
@@ -19,6 +19,10 @@ use crate::environment::Environment;
 const CONNECTIONS: u32 = 50;
 /// The default duration of a run that nothing else ends.
 pub const DURATION: Span = Span::from_secs(10);
+
+/// The default number of concurrent streams per connection of HTTP/2 in an open loop, where it does
+/// not set the load.
+const STREAMS_OPEN: u32 = 100;
 
 /// A plan, with notes for its report.
 #[derive(Debug)]
@@ -55,6 +59,10 @@ pub struct Draft {
     pub warmup: Option<Span>,
     /// Requests in flight per connection.
     pub pipeline: Option<u32>,
+    /// Which connection a request takes.
+    pub placement: Option<Placement>,
+    /// Options of HTTP/2.
+    pub http2: Option<Box<Http2Spec>>,
     /// Requests per connection.
     pub requests_per_connection: Option<u32>,
     /// The thresholds of the run's figures.
@@ -114,6 +122,9 @@ impl Draft {
         let (load, cap) = self.load.load(around);
         let stop = stop_rules(self.stop, &load, self.duration.unwrap_or(DURATION));
         let plan = Plan::new(targets.endpoints, targets.calls, load, stop);
+        let http = self.http.unwrap_or(plan.http);
+        let is_open = matches!(plan.load, Load::Open { .. });
+        let in_flight = if http.is_http2() && is_open { STREAMS_OPEN } else { plan.pipeline };
         let plan = Plan {
             pick: self.pick.unwrap_or(plan.pick),
             sessions: targets.sessions,
@@ -121,14 +132,16 @@ impl Draft {
             names: targets.names,
             exchange: self.exchange,
             warmup: self.warmup.unwrap_or(plan.warmup),
-            pipeline: self.pipeline.unwrap_or(plan.pipeline),
+            pipeline: self.pipeline.unwrap_or(in_flight),
+            placement: self.placement.unwrap_or(plan.placement),
+            http2: self.http2,
             requests_per_connection: self.requests_per_connection,
             timeout: self.timeout.unwrap_or(plan.timeout),
             timeout_from_send: self.timeout_from_send,
             replace_lost: self.replace_lost,
             connect_timeout: self.connect_timeout.unwrap_or(plan.connect_timeout),
             expect: self.expect.unwrap_or(plan.expect),
-            http: self.http.unwrap_or(plan.http),
+            http,
             thresholds: self.thresholds,
             tls: self.tls,
             seed: self.seed.unwrap_or(around.seed),

@@ -190,10 +190,8 @@ pub fn alpn(text: &str) -> Result<Vec<String>, String> {
     if names.iter().any(|p| p.is_empty() || p.len() > 255) {
         return Err("the name of a protocol has 1 to 255 bytes; write http/1.1, or none".into());
     }
-    if names.iter().any(|p| p == "h2" || p == "h3") {
-        return Err(
-            "prony does not support HTTP/2 or HTTP/3 yet; write http/1.1 or http/1.0".into()
-        );
+    if names.iter().any(|p| p == "h3") {
+        return Err("prony does not support HTTP/3 yet; write h2, http/1.1 or http/1.0".into());
     }
     Ok(names)
 }

@@ -13,6 +13,7 @@ use prony_core::target::{Endpoint, Url};
 use prony_core::units::Span;
 
 use super::dynamic;
+use super::http2;
 use super::request::authority;
 use super::tls;
 use super::words::{COOKIES, HTTP, LOST, ON_FAILURE, PICK, word};
@@ -36,6 +37,9 @@ pub fn explain(plan: &Plan, notes: &[String]) -> String {
     dynamic::data(&plan.data, &mut out);
     if let Some(spec) = &plan.tls {
         tls::explain(spec, &mut out);
+    }
+    if plan.http.is_http2() {
+        http2::explain(plan, &mut out);
     }
     out
 }
@@ -160,7 +164,7 @@ impl<'p> Writer<'p> {
 
     fn limits(&self, out: &mut String) {
         let plan = self.plan;
-        if plan.pipeline != 1 {
+        if plan.pipeline != 1 && !plan.http.is_http2() {
             line(out, "pipeline", plan.pipeline);
         }
         if let Some(n) = plan.requests_per_connection {

@@ -6,6 +6,7 @@
 mod dynamic;
 mod explain;
 pub mod fuzzing;
+mod http2;
 mod load;
 mod reader;
 mod request;
@@ -31,7 +32,7 @@ pub use explain::explain;
 pub use request::Common;
 
 /// The keys of a plan that a session file must not have.
-const OF_PLANS: [&str; 28] = [
+const OF_PLANS: [&str; 29] = [
     "url",
     "endpoints",
     "host",
@@ -60,6 +61,7 @@ const OF_PLANS: [&str; 28] = [
     "shard",
     "thresholds",
     "tls",
+    "http2",
 ];
 
 /// Reads a plan file.
@@ -254,6 +256,7 @@ impl<'a> Requests<'a> {
         draft.thresholds = self.thresholds(top);
         draft.instead = self.redirect(top);
         self.tls(top, &mut draft);
+        self.http2(top, &mut draft);
         // The errors so far are reported; errors about the whole plan could mislead.
         let refused = !self.problems.is_empty() || (has_sessions && sessions.is_none());
         draft.targets = Targets {

@@ -1,6 +1,8 @@
 //! The words of a plan file, for reading and writing.
 
-use prony_core::plan::{Cookies, HttpVersion, Lost, OnFailure, Pick, Resume, TlsVersion};
+use prony_core::plan::{
+    Cookies, HttpVersion, Lost, OnFailure, Pick, Placement, Resume, TlsVersion,
+};
 use prony_core::script::PickRow;
 
 /// Words and their meanings.
@@ -21,8 +23,18 @@ pub(super) const ON_FAILURE: Words<OnFailure> =
 
 pub(super) const PICK: Words<Pick> = &[("in-turn", Pick::InTurn), ("random", Pick::Random)];
 
-pub(super) const HTTP: Words<HttpVersion> =
-    &[("1.1", HttpVersion::Http11), ("1.0", HttpVersion::Http10)];
+pub(super) const HTTP: Words<HttpVersion> = &[
+    ("1.1", HttpVersion::Http11),
+    ("1.0", HttpVersion::Http10),
+    ("2", HttpVersion::Http2),
+    ("2-only", HttpVersion::Http2Only),
+];
+
+pub(super) const PLACEMENT: Words<Placement> =
+    &[("spread", Placement::Spread), ("fill", Placement::Fill)];
+
+/// Whether the peer's table of header fields is not used.
+pub(super) const HPACK: Words<bool> = &[("warm", false), ("static", true)];
 
 pub(super) const TLS_VERSION: Words<TlsVersion> =
     &[("1.2", TlsVersion::Tls12), ("1.3", TlsVersion::Tls13)];

@@ -3,6 +3,7 @@
 pub mod capacity;
 pub mod compare;
 pub mod exec_options;
+pub mod http2;
 pub mod merge;
 pub mod output;
 pub mod plan;
@@ -38,6 +39,7 @@ use capacity::CapacityArgs;
 use compare::CompareArgs;
 pub use exec_options::Driver;
 use exec_options::{ExecArgs, RunArgs, UntilArgs};
+use http2::Http2Args;
 use merge::MergeArgs;
 use output::{OutputArgs, ReportArgs};
 use rtt::{EchoArgs, RttArgs};
@@ -55,6 +57,7 @@ use worker::WorkerArgs;
 const LOAD: &str = "Load";
 const REQUEST: &str = "Request";
 const CONNECTION: &str = "Connection";
+const HTTP2: &str = "HTTP/2";
 const MEASUREMENT: &str = "Measurement";
 
 /// A load generator and latency meter for network services.
@@ -329,7 +332,10 @@ pub struct LoadArgs {
     /// Host header [default: host and port of the URL]
     #[arg(long, value_name = "NAME", help_heading = REQUEST, value_parser = values::host)]
     pub host: Option<String>,
-    /// HTTP version: 1.0 or 1.1
+    /// HTTP version: 1.0, 1.1, 2 or 2-only
+    ///
+    /// 2: HTTP/2 if the server offers it in the TLS handshake (ALPN), otherwise HTTP/1.1. 2-only:
+    /// HTTP/2 alone; for http:// URLs without negotiation (prior knowledge).
     #[arg(
         long, value_name = "VERSION", help_heading = REQUEST, default_value = "1.1",
         value_parser = values::http,
@@ -382,6 +388,9 @@ pub struct LoadArgs {
     )]
     pub connect_timeout: Span,
 
+    /// The options of HTTP/2.
+    #[command(flatten)]
+    pub http2: Http2Args,
     /// The options of TLS.
     #[command(flatten)]
     pub tls: TlsArgs,

@@ -23,6 +23,7 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
     let args = &LoadArgs { user: user(args.user.as_ref())?, ..args.clone() };
     let headers = headers(&args.header)?;
     check_conflicts(args, &headers)?;
+    let version = args.http2.version(args.http);
     let targets = targets(args, &headers)?;
     let instead = instead(args)?;
     let secured = tls::check(&args.tls, &targets.endpoints, "an https:// URL")?;
@@ -36,7 +37,9 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
         stop: Stop { requests: args.requests, sessions: args.sessions, duration: args.duration },
         duration: Some(args.until.time()),
         warmup: Some(args.warmup),
-        pipeline: Some(args.pipeline),
+        pipeline: args.http2.in_flight(version, args.pipeline),
+        placement: args.http2.placement(),
+        http2: args.http2.spec()?,
         requests_per_connection: if args.no_reuse { Some(1) } else { args.requests_per_connection },
         timeout: Some(args.timeout),
         connect_timeout: Some(args.connect_timeout),
@@ -45,7 +48,7 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
             body: args.expect_body.clone().map(String::into_bytes),
             length: args.expect_length,
         }),
-        http: Some(args.http),
+        http: Some(version),
         seed: args.exec.seed.or(args.exec.simulate),
         ..Draft::default()
     };
@@ -114,6 +117,7 @@ fn check_conflicts(args: &LoadArgs, headers: &[(String, String)]) -> Result<(), 
     if args.pipeline > 1 && args.http == HttpVersion::Http10 {
         return Err(Error::Needs("--pipeline", "--http 1.1", "HTTP/1.0 has no pipelining"));
     }
+    args.http2.check(args.http2.version(args.http), args.pipeline)?;
     check_header_conflicts(args, headers)?;
     check_sources(&args.exec)
 }

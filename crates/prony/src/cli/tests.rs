@@ -36,7 +36,8 @@ fn difference(line: &str) -> String {
     let base = serde_json::to_value(planned("http://h/").unwrap().plan).unwrap();
     let plan = serde_json::to_value(planned(line).unwrap().plan).unwrap();
     let base = base.as_object().unwrap();
-    let changed = plan.as_object().unwrap().iter().filter(|(key, value)| base[*key] != **value);
+    let changed =
+        plan.as_object().unwrap().iter().filter(|(key, value)| base.get(*key) != Some(*value));
     changed.fold(String::new(), |text, (key, value)| text + &format!("  {key}: {value}\n"))
 }
 
@@ -101,6 +102,10 @@ fn plans() {
         "http://me:secret@h/",
         "http://h/ --host other.example",
         "http://h/ --http 1.0",
+        "https://h/ --http2 -c 4 --streams 10 --fill --window 64k --hpack static",
+        "https://h/ --http 2 -r 500 --wait-settings",
+        "http://h/ --h2c --header-table-size 0 --max-frame-size 32k",
+        "http://h/ --http2-prior-knowledge",
         "http://h/ --expect 2xx,404 --expect-body ok --expect-length 2k",
         "http://h/ --timeout 1s --connect-timeout 250ms",
         // Several urls.
@@ -117,6 +122,22 @@ fn plans() {
         "http://h/ --simulate 42 --seed 43",
     ];
     check(&lines, difference, expect_file!["tests/plans.txt"]);
+}
+
+#[test]
+fn rejects_what_http2_does_not_have() {
+    let lines = [
+        "http://h/ --http2",
+        "http://h/ --streams 5",
+        "https://h/ --http2 -p 2",
+        "https://h/ --http2 --window 4g",
+        "https://h/ --http2 --max-frame-size 1k",
+        "https://h/ --http2 --hpack some",
+        "https://h/ --http2 --http 1.1",
+        "https://h/ --alpn h2",
+    ];
+    let sentence = |line: &str| format!("  {}\n", planned(line).unwrap_err());
+    check(&lines, sentence, expect_file!["tests/refused_http2.txt"]);
 }
 
 #[test]

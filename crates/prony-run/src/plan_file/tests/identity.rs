@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use prony_core::plan::{
-    Burst, CallSpec, Cookies, Data, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Placement,
-    Plan, Resume, SessionKind, Sessions, Shard, Stop, Think, TlsSpec, TlsVersion,
+    Burst, CallSpec, Cookies, Data, Expect, Http2Spec, HttpVersion, Load, Lost, OnFailure, Pick,
+    Placement, Plan, Resume, SessionKind, Sessions, Shard, Stop, Think, TlsSpec, TlsVersion,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
@@ -265,6 +265,26 @@ fn alike(mut calls: Vec<CallSpec>, same: [bool; 5]) -> Vec<CallSpec> {
     calls
 }
 
+/// Options that differ from the defaults, and a placement.
+fn http2() -> impl Strategy<Value = (Option<Box<Http2Spec>>, Placement)> {
+    let sizes = (1..1_u32 << 31, 0..1_u32 << 20, 1_u32 << 14..1 << 24);
+    let spec = (sizes, any::<[bool; 2]>()).prop_map(|((window, table_size, frame_size), is)| {
+        let [wait_settings, is_static] = is;
+        Box::new(Http2Spec { window, table_size, frame_size, wait_settings, is_static })
+    });
+    (option::of(spec), select(vec![Placement::Spread, Placement::Fill]))
+}
+
+/// A version that the plan can have.
+fn version(seed: u64, secured: bool, old: bool) -> HttpVersion {
+    match (seed >> 8) % 5 {
+        0 | 1 if secured => HttpVersion::Http2,
+        0..=2 => HttpVersion::Http2Only,
+        _ if old => HttpVersion::Http10,
+        _ => HttpVersion::Http11,
+    }
+}
+
 fn any_plan() -> impl Strategy<Value = Plan> {
     let names = prop::collection::btree_set(any_text(), 0..3);
     let base = (prop::collection::hash_set(endpoint(), 1..3), names);
@@ -287,11 +307,11 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         any::<u64>(),
         (0..3u32, 3..5u32),
         select(vec![Pick::InTurn, Pick::Random]),
-        (option::of(1..=u64::MAX), data(), option::of(tls().prop_map(Box::new))),
+        (option::of(1..=u64::MAX), data(), option::of(tls().prop_map(Box::new)), http2()),
     );
     (parts, rest).prop_map(|((endpoints, names, (mut calls, sessions)), rest)| {
         let (load, stop, warmup, limits, expect, seed, (index, of), pick, more) = rest;
-        let (session_count, data, tls) = more;
+        let (session_count, data, tls, (http2, placement)) = more;
         let tls = tls.filter(|_| endpoints.iter().any(|e| e.tls_name().is_some()));
         if sessions.is_none() {
             for call in &mut calls {
@@ -300,6 +320,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         }
         let (pipeline, requests_per_connection, timeout, from_send, connect_timeout, old) = limits;
         let old = old && pipeline == 1;
+        let http = version(seed, endpoints.iter().all(|e| e.tls_name().is_some()), old);
         let counted = matches!(load, Load::Closed { .. }) && stop.requests.is_some();
         let replace_lost = from_send && counted && sessions.is_none();
         Plan {
@@ -314,8 +335,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             load,
             warmup,
             pipeline,
-            // Plan files support no other value.
-            placement: Placement::Spread,
+            placement: if http.is_http2() { placement } else { Placement::Spread },
             requests_per_connection,
             timeout,
             timeout_from_send: from_send,
@@ -327,7 +347,8 @@ fn any_plan() -> impl Strategy<Value = Plan> {
                 .iter()
                 .map(|text| text.parse().expect("a threshold"))
                 .collect(),
-            http: if old { HttpVersion::Http10 } else { HttpVersion::Http11 },
+            http,
+            http2: http2.filter(|_| http.is_http2()),
             tls,
             seed,
             shard: Shard { index, of },

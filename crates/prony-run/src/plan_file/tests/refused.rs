@@ -271,7 +271,6 @@ fn loads() {
             p:3:16: `timeout-from`: 'now' is unknown; write "intended" or "send"
             p:4:19: `connect-timeout` '0': must be longer than 0
             p:5:10: `warmup`: 'x' is not a time: a number is missing; write 500ms, 1m30s or 2h
-            p:2:8: `http`: '2' is unknown; write "1.1" or "1.0"
             p:3:27: `requests-per-connection` '0': must be at least 1
             p:1:1: this plan cannot be run: HTTP/1.0 has no pipelining; use HTTP/1.1 or a depth of 1
             p:2:8: `seed`: '-1' is not a seed; write a whole number, such as 42
@@ -283,13 +282,42 @@ fn loads() {
 }
 
 #[test]
+fn http2() {
+    check(
+        &[
+            "url = \"https://h\"\nhttp2 = 1\nhttp = \"2\"",
+            "url = \"https://h\"\n[http2]\nstreams = 5",
+            "url = \"http://h\"\nhttp = \"2\"",
+            "url = \"https://h\"\nhttp = \"2\"\n[http2]\nstreams = 0\nplacement = \"any\"\nwindow = \"5g\"",
+            "url = \"https://h\"\nhttp = \"2\"\n[http2]\nmax-frame-size = \"1k\"",
+            "url = \"https://h\"\nhttp = \"2\"\n[http2]\nwindow = 0",
+            "url = \"https://h\"\n[tls]\nalpn = [\"h2\"]",
+            "url = \"https://h\"\nhttp = \"2\"\n[http2]\nhpack = true\nstream = 4",
+        ],
+        expect![[r#"
+            p:2:9: `http2` is a number, expected a table: [http2]
+            p:2:1: [http2] has no effect: add `http = "2"` (or "2-only") before the tables
+            p:1:1: this plan cannot be run: without TLS nothing negotiates HTTP/2: use --h2c (`http = "2-only"`) for http:// URLs of servers that speak it
+            p:4:11: `streams` '0': must be at least 1
+            p:5:13: `placement`: 'any' is unknown; write "spread" or "fill"
+            p:6:10: `window` '5g': must be below 4g
+            p:1:1: this plan cannot be run: the largest frame must have 16384 to 16777215 bytes, not 1024
+            p:1:1: this plan cannot be run: a window has 1 to 2147483647 bytes, not 0
+            p:1:1: this plan cannot be run: the application protocol h2 is HTTP/2; use --http 2
+            p:4:9: `hpack` is true or false, expected "warm" or "static"
+            p:5:1: [http2] has no key `stream`; did you mean `streams`?
+        "#]],
+    );
+}
+
+#[test]
 fn tls() {
     check(
         &[
             "url = \"http://h\"\ntls = true",
             "url = \"http://h\"\n[tls]\ninsecure = 1",
             "url = \"https://h\"\n[tls]\nversion = 1.1\nresume = true\nsni = 1\nverify = false",
-            "url = \"https://h\"\n[tls]\nciphers = \"RC4\"\nalpn = [\"h2\"]\nkey = \"k\"",
+            "url = \"https://h\"\n[tls]\nciphers = \"RC4\"\nalpn = [\"h3\"]\nkey = \"k\"",
             "url = \"https://h\"\n[tls]\ncacert = \"missing\"\ncert = \"-----BEGIN NOTHING\"",
         ],
         expect![[r#"
@@ -301,7 +329,7 @@ fn tls() {
             p:5:7: `sni` is a number, expected a name
             p:6:1: [tls] has no key `verify`; did you mean `version`?
             p:3:11: `ciphers`: 'RC4' is not a supported cipher suite; the supported ones are TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, ECDHE-ECDSA-AES128-GCM-SHA256, ECDHE-ECDSA-AES256-GCM-SHA384, ECDHE-ECDSA-CHACHA20-POLY1305, ECDHE-RSA-AES128-GCM-SHA256, ECDHE-RSA-AES256-GCM-SHA384, ECDHE-RSA-CHACHA20-POLY1305
-            p:4:8: `alpn` 'h2': prony does not support HTTP/2 or HTTP/3 yet; write http/1.1 or http/1.0
+            p:4:8: `alpn` 'h3': prony does not support HTTP/3 yet; write h2, http/1.1 or http/1.0
             p:5:7: `key` needs `cert`; give both
             p:3:10: `cacert`: the file /nowhere/missing: cannot be read: no such file or directory
             p:4:8: `cert`: the file has no private key; expected PEM with '-----BEGIN PRIVATE KEY-----'
