@@ -81,6 +81,13 @@ impl Recorder {
             let (inside, behind) = self.parts(before, now);
             self.in_flight.in_window -= inside;
             self.in_flight.in_drain -= behind;
+        } else if now >= self.start {
+            // It started in the warm-up, and now starts in the measurement.
+            let warm = &mut self.warm.tally;
+            warm.started -= 1;
+            warm.series.did_not_start(before);
+            self.main.tally.started += 1;
+            self.main.tally.series.started(now);
         }
     }
 

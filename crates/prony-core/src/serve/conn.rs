@@ -148,6 +148,12 @@ impl Conn {
         self.outstanding == 0 && self.queue.is_empty() && self.out.is_none()
     }
 
+    /// Whether the client has ended its side, and nothing can be sent before it opens windows.
+    pub(super) fn is_stuck(&self) -> bool {
+        let session = self.h2.as_ref().filter(|_| self.peer_done && self.out.is_none());
+        session.is_some_and(|session| session.is_starved())
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         self.is_answered()
             && !self.is_inside_request()

@@ -528,7 +528,7 @@ impl Machine for Serve {
         let c = &mut self.conns[id.slot as usize];
         c.reads = false;
         c.peer_done = true;
-        if why.is_some() || c.lingers || c.is_answered() {
+        if why.is_some() || c.lingers || c.is_answered() || c.is_stuck() {
             self.close(id, CloseHow::Orderly);
         }
     }

@@ -47,7 +47,7 @@ impl Serve {
     pub(super) fn settle(&mut self, id: ConnId, now: Nanos) {
         let stopping = self.slots.is_stopping();
         let c = &mut self.conns[id.slot as usize];
-        if !c.is_answered() {
+        if !c.is_answered() && !c.is_stuck() {
             return;
         }
         if c.peer_done || (stopping && c.is_idle()) {

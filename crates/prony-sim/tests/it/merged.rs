@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use prony_core::plan::{Framing, Load, Resume, Think, TlsVersion};
+use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
     Connections, KindTally, Messages, NameTally, Phases, SessionTally, Tally, Times, TlsTally,
 };
+use prony_core::serve::{Serve, Share};
 use prony_core::units::Span;
 use prony_sim::rng::Rng;
 use prony_sim::world::{Card, Kernel};
@@ -40,7 +42,8 @@ fn note(seen: &mut Seen, t: &Tally) {
         faults, stray, statuses, interim, connects, connected, bytes_sent, bytes_received,
         bytes_head, bytes_framing, bytes_footer, bytes_body, bytes_in_drain, in_flight_max,
         time_in_drain, time_unfinished, time_assumed, time_in_flight, start, end, times, series,
-        service_series, connections, tls, messages, without_meter, phases, sessions, names, kept,
+        service_series, connections, tls, http2, messages, without_meter, phases, sessions, names,
+        kept,
     });
     note!(seen, Times, &t.times, {
         response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, connect,
@@ -49,6 +52,12 @@ fn note(seen: &mut Seen, t: &Tally) {
     note!(seen, Connections, &t.connections, { lifetimes, faults, open_max, opening_max });
     if let Some(tls) = t.tls.as_deref() {
         note!(seen, TlsTally, tls, { full, resumed, kinds, reasons, first });
+    }
+    if let Some(http2) = t.http2.as_deref() {
+        note!(seen, StreamCounts, http2, {
+            connections, fallbacks, limit_least, limit_last, goaways, moved, refused, resets,
+            cancelled, sent_fields, sent_blocks, received_fields, received_blocks, unknown_frames,
+        });
     }
     if let Some(messages) = t.messages.as_deref() {
         note!(seen, Messages, messages, {
@@ -110,6 +119,24 @@ fn note_all(outcome: &Outcome, seen: &mut Seen) {
     sections.for_each(|t| note(seen, t));
 }
 
+/// Runs over HTTP/2.
+fn streams(seen: &mut Seen) {
+    for seed in 0..40 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 92);
+        let mut plan = crate::http2::random_plan(&mut rng);
+        plan.timeout = Span(rng.between(1_000_000, 20_000_000));
+        let mut behavior = crate::http2::random_server(&mut rng);
+        behavior.goaway_after = std::num::NonZeroU32::new(20);
+        (behavior.refuse, behavior.rst) = (Share(0.1), Share(0.1));
+        let setup = random_setup(&mut rng, seed);
+        let shares = rng.between(1, u64::from(plan.shards_max().min(4))) as u32;
+        let outcome = load(&plan, shares, &setup, &mut [&mut Serve::new(behavior, seed)]);
+        note_all(&outcome, seen);
+        assert_merges(&outcome);
+    }
+}
+
 #[test]
 fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
     let mut seen = Seen::new();
@@ -151,16 +178,18 @@ fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
         note_all(&outcome, &mut seen);
         assert_merges(&outcome);
     }
+    streams(&mut seen);
     for resume in [Resume::On, Resume::Off] {
         let t = ten_requests(TlsVersion::Tls13, resume);
         saved(&t);
         note(&mut seen, &t);
     }
-    // Nothing over HTTP/1 or the echo protocol waits for streams or windows, and none of these
-    // handshakes fails; the other counts need a network that loses and duplicates datagrams.
+    // None of these handshakes fails, and these servers send no unknown frames and no abrupt
+    // GOAWAY; the other counts need a network that loses and duplicates datagrams.
     let elsewhere = [
-        "Times.stream_wait",
-        "Times.flow_wait",
+        "StreamCounts.fallbacks",
+        "StreamCounts.moved",
+        "StreamCounts.unknown_frames",
         "TlsTally.reasons",
         "Messages.reordered",
         "Messages.duplicates",
@@ -186,6 +215,12 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
         (t.times.stream_wait, t.times.flow_wait) = (hist.clone(), hist.clone());
         let reasons = BTreeMap::from([(format!("reason {n}"), n), ("another".into(), n)]);
         t.tls = Some(Box::new(TlsTally { reasons, ..TlsTally::default() }));
+        t.http2 = Some(Box::new(StreamCounts {
+            fallbacks: n,
+            moved: n + 1,
+            unknown_frames: n + 2,
+            ..StreamCounts::default()
+        }));
         t.messages = Some(Box::new(Messages {
             reordered: n,
             duplicates: n + 1,
@@ -210,6 +245,8 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
     let reasons = all.tls.expect("TLS").reasons;
     let reasons: Vec<_> = reasons.iter().map(|(reason, &n)| (reason.as_str(), n)).collect();
     assert_eq!(reasons, [("another", 7), ("reason 3", 3), ("reason 4", 4)]);
+    let http2 = *all.http2.expect("HTTP/2");
+    assert_eq!((http2.fallbacks, http2.moved, http2.unknown_frames), (7, 9, 11));
     let m = *all.messages.expect("messages");
     assert_eq!((m.reordered, m.duplicates, m.late, m.unexpected), (7, 9, 11, 13));
     let p = all.phases.expect("phases");

@@ -34,7 +34,7 @@ fn measured(servers: usize, load_share: f64, seed: u64) -> (f64, f64) {
 }
 
 /// The probability that an arrival must wait (Erlang C), for an offered load of `a` erlangs.
-fn erlang_c(c: usize, a: f64) -> f64 {
+pub(crate) fn erlang_c(c: usize, a: f64) -> f64 {
     let blocked = (1..=c).fold(1.0, |b, k| a * b / (k as f64 + a * b));
     let rho = a / c as f64;
     blocked / (1.0 - rho * (1.0 - blocked))

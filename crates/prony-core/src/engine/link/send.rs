@@ -145,11 +145,10 @@ impl<P: Carrier> Engine<P> {
         now: Nanos,
         send: &mut dyn FnMut(&[u8]) -> usize,
     ) -> bool {
-        if let Some(bytes) = self.secure.take_final_bytes(id) {
-            let taken = send(&bytes);
-            self.recorder.bytes_sent(now, taken as u64);
-        }
-        true
+        let Some(bytes) = self.secure.take_final_bytes(id) else { return true };
+        let taken = send(&bytes);
+        self.recorder.bytes_sent(now, taken as u64);
+        taken == bytes.len()
     }
 
     /// Fail the requests that could not be filled in, and report it to their session.

@@ -118,6 +118,11 @@ impl Series {
         self.cell(at).started += 1;
     }
 
+    /// A request that was due at `at` starts later.
+    pub fn did_not_start(&mut self, at: Nanos) {
+        self.cell(at).started -= 1;
+    }
+
     /// `n` requests are due since `at`.
     #[inline]
     pub fn started_together(&mut self, at: Nanos, n: u64) {

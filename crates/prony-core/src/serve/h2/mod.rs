@@ -205,6 +205,13 @@ impl Session {
         open as u64 + u64::from(self.block.stream != 0)
     }
 
+    /// Whether all that is left are bodies that wait for windows, and incomplete requests.
+    pub(super) fn is_starved(&self) -> bool {
+        let mut replies = self.streams.iter().map(|stream| &stream.reply);
+        let waits = |reply: &Progress| matches!(reply, Progress::None | Progress::Body(_));
+        self.ready.is_empty() && self.owed.is_empty() && replies.all(waits)
+    }
+
     /// Whether the connection is to be closed now.
     fn is_over(&self) -> bool {
         self.has_failed || (self.is_leaving && self.streams.is_empty())

@@ -1,0 +1,263 @@
+//! HTTP/2 against prony's own target server: the counters of both sides, freezes, the server's
+//! limit of streams, and its refusals, resets and GOAWAYs.
+
+use std::num::NonZeroU32;
+
+use prony_core::fault::Fault;
+use prony_core::plan::{Http2Spec, HttpVersion, Load, Placement, Plan, Think};
+use prony_core::schedule::Arrivals;
+use prony_core::serve::{Latency, Serve, ServerBehavior, Share, Stall, Stalls, StatusMix};
+use prony_core::units::{Nanos, Span};
+use prony_sim::link::Link;
+use prony_sim::load;
+use prony_sim::rng::Rng;
+use prony_sim::world::Setup;
+
+use crate::faults::random_setup;
+use crate::plans::{Seed, assert_invariants, closed, ms, open};
+
+/// The plan over HTTP/2, with this many streams per connection.
+pub(crate) fn http2(mut plan: Plan, connections: u32, streams: u32) -> Plan {
+    plan.http = HttpVersion::Http2Only;
+    plan.pipeline = streams;
+    let (Load::Closed { connections: n, .. } | Load::Open { connections: n, .. }) = &mut plan.load;
+    *n = connections;
+    plan
+}
+
+pub(crate) fn random_plan(rng: &mut Rng) -> Plan {
+    let plan = if rng.chance(0.5) {
+        open(500.0 + rng.unit() * 20_000.0, Arrivals::Poisson, rng.between(1, 300))
+    } else {
+        closed(1, Think::None, ms(rng.between(1, 30)))
+    };
+    let (connections, streams) = (rng.between(1, 6) as u32, rng.between(1, 40) as u32);
+    let mut plan = http2(plan, connections, streams);
+    plan.seed = rng.below(1 << 40);
+    plan.warmup = if rng.chance(0.3) { ms(rng.below(5)) } else { Span::ZERO };
+    plan.placement = if rng.chance(0.5) { Placement::Fill } else { Placement::Spread };
+    let mut calls = plan.calls.to_vec();
+    for n in 0..rng.between(0, 3) {
+        let mut call = calls[0].clone();
+        call.path = format!("/{n}");
+        if rng.chance(0.5) {
+            (call.method, call.body) = ("POST".into(), vec![b'x'; rng.below(9_000) as usize]);
+        }
+        calls.push(call);
+    }
+    plan.calls = calls.into();
+    if rng.chance(0.5) {
+        plan.http2 = Some(Box::new(Http2Spec {
+            window: rng.between(1, 200_000) as u32,
+            table_size: rng.below(5_000) as u32,
+            wait_settings: rng.chance(0.3),
+            is_static: rng.chance(0.3),
+            ..Http2Spec::default()
+        }));
+    }
+    plan
+}
+
+pub(crate) fn random_server(rng: &mut Rng) -> ServerBehavior {
+    let latency = match rng.below(3) {
+        0 => Latency::None,
+        1 => Latency::Fixed(Span(rng.below(3_000_000))),
+        _ => Latency::Exponential(Span(rng.below(3_000_000))),
+    };
+    let mut behavior = ServerBehavior { latency, ..ServerBehavior::default() };
+    behavior.size = rng.below(6_000);
+    behavior.max_streams = rng.between(1, 60) as u32;
+    behavior.window = rng.between(1, 12_000) as u32;
+    if rng.chance(0.3) {
+        behavior.workers = NonZeroU32::new(rng.between(1, 4) as u32);
+    }
+    if rng.chance(0.3) {
+        behavior.settings_delay = Some(Span(rng.below(5_000_000)));
+    }
+    behavior
+}
+
+/// Without failures every request gets its reply, and the counters of both sides are equal,
+/// however the bytes are split and whatever the windows and limits are.
+#[test]
+fn counters_of_both_sides_are_equal() {
+    let (mut waited_streams, mut waited_windows) = (0, 0);
+    for seed in 0..200 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 120);
+        let mut plan = random_plan(&mut rng);
+        let mut behavior = random_server(&mut rng);
+        // More streams than that may start before the server's limit is known.
+        behavior.max_streams = behavior.max_streams.max(40);
+        // Slow links and small windows may take long.
+        plan.timeout = Span::from_secs(6_000);
+        behavior.window = behavior.window.max(500);
+        if let Some(spec) = &mut plan.http2 {
+            spec.window = spec.window.max(500);
+        }
+        behavior.statuses = StatusMix(vec![(200, 8), (404, 1), (204, 1)]);
+        let mut setup = Setup::new(Link::rough(&mut rng), seed);
+        setup.link.window = setup.link.window.map(|w| w.max(4_096));
+        setup.link.rate = None;
+        let mut serve = Serve::new(behavior, seed);
+        let shares = rng.between(1, u64::from(plan.shards_max().min(3))) as u32;
+        let outcome = load(&plan, shares, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "streams");
+        let (served, mut all) = (serve.served(), outcome.main());
+        if let Some(warm) = outcome.warmup() {
+            all.merge(&warm);
+        }
+        assert_eq!((all.failed, all.unfinished), (0, 0), "{:?}", all.faults);
+        assert_eq!((served.requests, served.replies), (all.sent, all.replies));
+        assert_eq!(served.h2_requests, all.replies);
+        assert_eq!(served.statuses, all.statuses);
+        assert_eq!((served.violations, served.malformed, served.cancelled), (0, 0, 0));
+        assert_eq!(all.http2.as_ref().map(|http2| http2.connections), Some(served.h2_connections));
+        waited_streams += all.times.stream_wait.count();
+        waited_windows += all.times.flow_wait.count();
+    }
+    assert!(waited_streams > 100 && waited_windows > 100, "{waited_streams} {waited_windows}");
+}
+
+/// With failures of the network, refusals, resets and GOAWAYs, each request has one end, and no
+/// connection stays open.
+#[test]
+fn p04_counters_of_http2_agree_whatever_fails() {
+    let (mut refused, mut resets, mut cancelled, mut replies) = (0, 0, 0, 0);
+    for seed in 0..300 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 121);
+        let mut plan = random_plan(&mut rng);
+        if rng.chance(0.3) {
+            plan.timeout = Span(rng.between(100_000, 20_000_000));
+        }
+        let mut behavior = random_server(&mut rng);
+        if rng.chance(0.4) {
+            behavior.goaway_after = NonZeroU32::new(rng.between(1, 20) as u32);
+        }
+        if rng.chance(0.4) {
+            (behavior.refuse, behavior.rst) = (Share(rng.unit() * 0.2), Share(rng.unit() * 0.2));
+        }
+        let setup = random_setup(&mut rng, seed);
+        let mut serve = Serve::new(behavior, seed);
+        let shares = rng.between(1, u64::from(plan.shards_max().min(3))) as u32;
+        let outcome = load(&plan, shares, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "streams that fail");
+        let served = serve.served();
+        assert_eq!((served.violations, served.malformed), (0, 0), "the client keeps the rules");
+        for (_, main) in &outcome.tallies {
+            for fault in [Fault::BadHttp2, Fault::BadHpack, Fault::FlowControl, Fault::BadHeader] {
+                assert_eq!((main.fault(fault), main.stray[fault as usize]), (0, 0), "{fault:?}");
+            }
+            let Some(http2) = main.http2.as_deref() else { continue };
+            assert_eq!(http2.resets.get("REFUSED_STREAM").copied().unwrap_or(0), http2.refused);
+            refused += main.fault(Fault::Refused);
+            resets += main.fault(Fault::StreamReset);
+            cancelled += http2.cancelled;
+            replies += main.replies;
+        }
+    }
+    let all = [refused, resets, cancelled, replies];
+    assert!(all.iter().all(|&n| n > 100), "{all:?}");
+}
+
+/// A request that a GOAWAY moves keeps its intended start, and none is lost.
+#[test]
+fn goaways_lose_no_request() {
+    for (streams, goaway_after) in [(1, 1), (10, 7), (100, 30)] {
+        let plan = http2(open(2_000.0, Arrivals::Poisson, 2_000), 3, streams);
+        let behavior = ServerBehavior {
+            latency: Latency::Exponential(ms(2)),
+            goaway_after: NonZeroU32::new(goaway_after),
+            ..ServerBehavior::default()
+        };
+        let mut serve = Serve::new(behavior, 5);
+        let setup = Setup::new(Link::with_latency(Span::from_micros(200)), 5);
+        let outcome = load(&plan, 1, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "goaways");
+        let (t, served) = (outcome.main(), serve.served());
+        assert_eq!((t.replies, t.failed), (2_000, 0));
+        let http2 = t.http2.as_deref().expect("HTTP/2");
+        // A connection without streams is closed after the first of the server's two GOAWAYs.
+        let goaways = http2.goaways.get("NO_ERROR").copied().unwrap_or(0);
+        assert!(goaways * 2 >= served.goaways && goaways <= served.goaways, "{goaways}");
+        assert_eq!(http2.moved, served.ignored, "what the server ignored was moved");
+        assert!(http2.connections >= 2_000 / u64::from(goaway_after + streams), "{http2:?}");
+    }
+}
+
+/// The response times of a server that freezes, over one connection with many streams: those of
+/// arithmetic, as over HTTP/1 with many connections.
+#[test]
+fn p02_a_freeze_delays_all_streams_that_start_in_it() {
+    let (service, from, freeze) = (ms(2), Nanos(4_000_000_000), Span::from_secs(2));
+    let behavior = ServerBehavior {
+        latency: Latency::Fixed(service),
+        stalls: Stalls(vec![Stall::Once { length: freeze, at: Span(from.0) }]),
+        max_streams: 1_000,
+        ..ServerBehavior::default()
+    };
+    let base = || open(100.0, Arrivals::Fixed, 1_000);
+    let response = |plan: &Plan| {
+        let mut serve = Serve::new(behavior.clone(), 1);
+        let setup = Setup::new(Link::default(), 1);
+        let outcome = load(plan, 1, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "a freeze");
+        let t = outcome.main();
+        assert_eq!((t.replies, t.failed), (1_000, 0));
+        (t.times.response, t.times.stream_wait)
+    };
+    let (one, _) = response(&base());
+    let (many, waits) = response(&http2(base(), 1, 1_000));
+    assert_eq!((many, waits.count()), (one.clone(), 0), "one connection of many streams");
+    let (spread, _) = response(&http2(base(), 100, 10));
+    assert_eq!(spread, one, "100 connections of 10 streams");
+    // With fewer streams, what finds none waits, and the wait counts.
+    let mut serve = Serve::new(ServerBehavior { max_streams: 10, ..behavior.clone() }, 1);
+    let plan = http2(base(), 1, 1_000);
+    let t = load(&plan, 1, &Setup::new(Link::default(), 1), &mut [&mut serve]).main();
+    assert_eq!((t.replies, t.failed), (1_000, 0));
+    assert_eq!(t.times.stream_wait.count(), 200 - 10 + waited_after(service));
+    let longest = t.times.response.max().expect("replies");
+    assert!(longest >= freeze && longest <= freeze + ms(60), "{longest:?}");
+}
+
+/// How many requests arrive after the freeze while those that waited in it are served, ten at a
+/// time: 190 take 19 times 2 ms, in which 4 arrive at 100 per second (the first at once).
+fn waited_after(service: Span) -> u64 {
+    19 * service.0 / 10_000_000 + 1
+}
+
+/// A server with a limit of c streams is M/M/c: the share of requests that wait for a stream, and
+/// their mean wait, are those of Erlang C.
+#[test]
+fn waits_for_streams_follow_erlang_c() {
+    for (streams, load_share, seed) in [(1, 0.5, 1), (3, 0.7, 2), (8, 0.8, 3)] {
+        let service = Span::from_micros(100);
+        let a = load_share * f64::from(streams);
+        let requests = 500_000;
+        let mut plan =
+            http2(open(a / service.as_secs_f64(), Arrivals::Poisson, requests), 1, 100_000);
+        plan.seed = seed;
+        plan.http2 = Some(Box::new(Http2Spec { wait_settings: true, ..Http2Spec::default() }));
+        let behavior = ServerBehavior {
+            latency: Latency::Exponential(service),
+            max_streams: streams,
+            ..ServerBehavior::default()
+        };
+        let mut serve = Serve::new(behavior, seed);
+        let setup = Setup { watch: false, ..Setup::new(Link::default(), seed) };
+        let outcome = load(&plan, 1, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "M/M/c");
+        let t = outcome.main();
+        assert_eq!((t.replies, t.times.lag.sum_ns()), (requests, 0));
+        let waits = &t.times.stream_wait;
+        let share = waits.count() as f64 / requests as f64;
+        let expected = crate::theory::erlang_c(streams as usize, a);
+        let what = format!("{streams} streams busy {load_share}");
+        assert!((share / expected - 1.0).abs() < 0.02, "{what}: {share} wait, theory {expected}");
+        let mean = waits.mean_ns().expect("waits") / service.0 as f64;
+        let expected = 1.0 / (f64::from(streams) - a);
+        assert!((mean / expected - 1.0).abs() < 0.02, "{what}: {mean}, theory {expected}");
+    }
+}
