@@ -1,6 +1,6 @@
 //! What reports say about the hosts of a run, and about a report of a single share.
 
-use prony_core::summary::{Host, Hosts, Loss, Summary};
+use prony_core::summary::{Host, Hosts, Loss, Offered, Summary};
 use prony_core::units::Span;
 
 use super::units;
@@ -82,6 +82,35 @@ pub(super) fn loss(host: &Host, loss: &Loss) -> String {
     )
 }
 
+/// The columns of the table of the planned and the offered load.
+pub(super) const OFFERED: [&str; 5] = ["start", "length", "planned", "offered", "share"];
+
+/// The cells of a row of this table.
+pub(super) fn offered_cells(row: &Offered) -> [String; 5] {
+    let secs = row.length.as_secs_f64();
+    [
+        if row.at == Span::ZERO { "0 s".to_owned() } else { units::exact(row.at) },
+        units::exact(row.length),
+        units::rate(row.planned / secs),
+        units::rate(row.offered as f64 / secs),
+        match row.planned > 0.0 {
+            true => units::percent(row.offered as f64 / row.planned),
+            false => "-".to_owned(),
+        },
+    ]
+}
+
+/// At most `most` rows: consecutive intervals as one, in equal numbers.
+pub(super) fn grouped(rows: &[Offered], most: usize) -> Vec<Offered> {
+    let sum = |group: &[Offered]| Offered {
+        at: group[0].at,
+        length: group.iter().fold(Span::ZERO, |sum, row| sum + row.length),
+        planned: group.iter().map(|row| row.planned).sum(),
+        offered: group.iter().map(|row| row.offered).sum(),
+    };
+    rows.chunks(rows.len().div_ceil(most.max(1)).max(1)).map(sum).collect()
+}
+
 /// Why a run is partial.
 pub(super) fn partial(offered: f64, missing: &[u32], shards: u32, lost: &[String]) -> String {
     let mut why = Vec::new();
@@ -112,6 +141,25 @@ fn named(names: impl Iterator<Item = String>, count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_the_offered_load_are_grouped_without_loss() {
+        let row = |i: u64| Offered {
+            at: Span::from_secs(i),
+            length: Span::from_secs(1),
+            planned: 100.0,
+            offered: if i < 4 { 100 } else { 75 },
+        };
+        let rows: Vec<Offered> = (0..10).map(row).collect();
+        assert_eq!(grouped(&rows, 12), rows);
+        let four = grouped(&rows, 4);
+        let at: Vec<u64> = four.iter().map(|row| row.at.0 / 1_000_000_000).collect();
+        assert_eq!(at, [0, 3, 6, 9]);
+        assert_eq!(four.iter().map(|row| row.offered).sum::<u64>(), 850);
+        let cells = ["3 s", "3 s", "100/s", "83.3/s", "83.3 %"];
+        assert_eq!(offered_cells(&four[1]), cells);
+        assert_eq!(grouped(&[], 4), []);
+    }
 
     #[test]
     fn partial_runs_name_what_is_missing() {

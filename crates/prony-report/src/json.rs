@@ -2,6 +2,8 @@
 //! `docs/schema/report-1.json` is its JSON schema. A saved report can be loaded and rendered in
 //! another format.
 
+mod offered;
+mod place;
 mod sessions;
 mod stages;
 
@@ -21,6 +23,8 @@ use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::{layout, phases, words};
+use offered::Offered;
+use place::place;
 use sessions::Sessions;
 use stages::Stage;
 
@@ -127,6 +131,8 @@ struct Section<'a> {
     rows: Vec<Line>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stages: Vec<Stage>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    offered: Vec<Offered>,
     #[serde(skip_serializing_if = "Option::is_none")]
     phases: Option<Phases>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -264,6 +270,7 @@ fn measurement(summary: &Summary) -> Section<'_> {
     section.phases = Phases::of(summary, t);
     section.ci95.rate = summary.rate_interval().into();
     section.stages = stages::stages(summary);
+    section.offered = offered::offered(summary);
     section
 }
 
@@ -279,35 +286,6 @@ pub enum ReadError {
     /// Its counters contradict each other.
     #[error("this is not a valid report of prony: its counts contradict each other")]
     Counts,
-}
-
-/// The position of the error, with the field if the text is valid JSON.
-fn place(e: &serde_json::Error) -> String {
-    let at = format!("line {}, column {}", e.line(), e.column());
-    let text = e.to_string();
-    match text.rsplit_once(" at line ") {
-        Some((what, _)) if e.is_data() => format!("{} ({at})", plain(what)),
-        _ => at,
-    }
-}
-
-/// The parser's message without type names, which mean nothing to users.
-fn plain(what: &str) -> String {
-    let what = what.split_once(", expected").map_or(what, |(found, _)| found);
-    for (prefix, is) in [
-        ("missing field ", "is missing"),
-        ("unknown field ", "is unknown"),
-        ("duplicate field ", "occurs twice"),
-        ("unknown variant ", "is unknown"),
-        ("invalid type: ", "has the wrong type"),
-        ("invalid value: ", "is out of range"),
-        ("invalid length ", "is the wrong length"),
-    ] {
-        if let Some(found) = what.strip_prefix(prefix) {
-            return format!("{found} {is}");
-        }
-    }
-    what.to_owned()
 }
 
 /// The part of a saved report from which everything else is derived.
@@ -453,6 +431,7 @@ impl<'a> Section<'a> {
             errors: errors(tally),
             rows: tally.rows().map(Line::from).collect(),
             stages: Vec::new(),
+            offered: Vec::new(),
             phases: None,
             sessions: Sessions::of(plan, tally),
             names: plan

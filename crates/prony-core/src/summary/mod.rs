@@ -3,6 +3,7 @@
 mod command;
 pub mod confidence;
 mod hosts;
+mod offered;
 mod pressure;
 mod stages;
 mod threshold;
@@ -19,6 +20,7 @@ use crate::units::Span;
 pub use command::CommandLine;
 use confidence::Until;
 pub use hosts::{ClockOffset, Host, Hosts, Loss, PART_FORMAT, Part};
+pub use offered::Offered;
 pub use pressure::{CpuPressure, SchedDelay, Stalls};
 pub use stages::{Stage, StageFigures};
 pub use threshold::{Checked, Outcome, Sequential};

@@ -295,6 +295,26 @@ fn hosts_of(hosts: &Hosts) -> Markup {
     }
 }
 
+/// The planned load against the offered load, over time.
+fn offered(summary: &Summary) -> Markup {
+    let rows = summary.offered();
+    let table = html! {
+        table {
+            (figures::head(hosts::OFFERED))
+            tbody {
+                @for [at, cells @ ..] in rows.iter().map(hosts::offered_cells) {
+                    tr { th scope="row" { (at) } @for cell in cells { td { (cell) } } }
+                }
+            }
+        }
+    };
+    html! {
+        @if !rows.is_empty() {
+            details { summary { "Planned and offered load" } (scrolling("offered load", &table)) }
+        }
+    }
+}
+
 fn meter(summary: &Summary) -> Markup {
     let table = html! {
         table {
@@ -322,7 +342,7 @@ fn meter(summary: &Summary) -> Markup {
     };
     html! {
         (facts(&[("meter", text::meter(summary)), ("hosts", hosts::facts(summary))]))
-        @if let Some(hosts) = &summary.run.hosts { (hosts_of(hosts)) }
+        @if let Some(hosts) = &summary.run.hosts { (hosts_of(hosts)) (offered(summary)) }
         @if summary.workers.iter().any(|m| m.wall.0 > 0) {
             (scrolling("threads", &table))
         } @else {

@@ -162,6 +162,9 @@ pub(crate) fn rates(runs: &[(&str, &Summary)]) -> Option<Chart> {
             let rate = |r: &Row| asked(&summary.plan, r.at, r.length);
             curves.push(over_time("target".to_owned(), &rows, rate));
         }
+        if !summary.offered().is_empty() && runs.len() == 1 {
+            curves.push(over_time("offered".to_owned(), &rows, |r| Some(per_second(r.started, r))));
+        }
     }
     let what = if runs.len() > 1 {
         "completed requests of each run"
@@ -283,21 +286,12 @@ fn per_second(n: u64, row: &Row) -> f64 {
 }
 
 /// The mean target rate in an interval of the measurement; `None` if the plan has no target rate of
-/// requests.
+/// requests, and for a trace, which has no rate.
 fn asked(plan: &Plan, at: Span, length: Span) -> Option<f64> {
-    if plan.sessions.is_some() {
+    if matches!(&plan.load, Load::Open { arrivals: Arrivals::Trace(_), .. }) {
         return None;
     }
-    match &plan.load {
-        Load::Open { rate, arrivals: Arrivals::Fixed | Arrivals::Poisson, .. } => {
-            let due = rate.arrivals_until(at + length) - rate.arrivals_until(at);
-            Some(due / length.as_secs_f64())
-        }
-        Load::Open { arrivals: Arrivals::Uniform(low, high), .. } => {
-            Some(2.0 / (*low + *high).as_secs_f64()).filter(|rate| rate.is_finite())
-        }
-        _ => None,
-    }
+    plan.due(at, length).map(|due| due / length.as_secs_f64())
 }
 
 /// A figure of each interval, drawn at its middle. The curve has a gap at intervals without it.

@@ -9,6 +9,8 @@ use super::units;
 
 /// Columns of a cell, its gap included.
 const CELL: usize = 11;
+/// The rows of the offered load. The JSON report has one for each second.
+const ROWS_MAX: usize = 12;
 
 /// At most `most` hosts: those whose threads were busiest, in the order of their shares.
 pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
@@ -29,5 +31,23 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     }
     for (host, loss) in run.lost() {
         page.inked("", &hosts::loss(host, loss), Ink::Warning);
+    }
+    page.uncounted(|page| offered(page, summary));
+}
+
+/// The planned load against the offered load, over time.
+fn offered(page: &mut Page, summary: &Summary) {
+    let rows = hosts::grouped(&summary.offered(), ROWS_MAX);
+    if rows.is_empty() {
+        return;
+    }
+    let cells = |cells: &[String]| cells.iter().map(|cell| format!("{cell:>CELL$}")).collect();
+    let [_, header @ ..] = hosts::OFFERED.map(str::to_owned);
+    let header: String = cells(&header);
+    page.row("load at", &header, Ink::Faint);
+    for row in &rows {
+        let [at, others @ ..] = hosts::offered_cells(row);
+        let others: String = cells(&others);
+        page.row(&at, &others, Ink::Plain);
     }
 }

@@ -207,6 +207,17 @@ fn a_killed_worker_is_named_and_its_share_is_not_moved() {
     for host in hosts.iter().filter(|host| !host["lost"].is_object()) {
         assert_eq!(host["replies"], 800, "{host}");
     }
+    // 300 per second were planned; after the loss, two of three shares were offered.
+    let rows = report.0["measurement"]["offered"].as_array().expect("rows").clone();
+    let rows: Vec<(f64, u64)> = rows
+        .iter()
+        .map(|row| (row["planned"].as_f64().expect("a number"), row["offered"].as_u64().expect("")))
+        .collect();
+    assert_eq!(rows.len(), 8, "{rows:?}");
+    assert!(rows.iter().all(|(planned, _)| (planned - 300.0).abs() < 1e-6), "{rows:?}");
+    assert_eq!((rows[0].1, rows[6].1, rows[7].1), (300, 200, 200), "{rows:?}");
+    let all: u64 = rows.iter().map(|&(_, offered)| offered).sum();
+    assert_eq!(all, report.count("started"));
 }
 
 #[test]
