@@ -7,6 +7,7 @@ pub mod http2;
 pub mod merge;
 pub mod output;
 pub mod plan;
+pub mod ray_job;
 pub(crate) mod refusal;
 pub mod rtt;
 pub mod sctp;
@@ -42,14 +43,15 @@ use exec_options::{ExecArgs, RunArgs, UntilArgs};
 use http2::Http2Args;
 use merge::MergeArgs;
 use output::{OutputArgs, ReportArgs};
+use ray_job::RayJobArgs;
 use rtt::{EchoArgs, RttArgs};
 use selftest::SelftestArgs;
 use serve::ServeArgs;
 use shard::ShardArgs;
 use spectrum::SpectrumArgs;
 use text::{
-    CAPACITY_END, COMPARE_END, ECHO_END, LONG_END, MERGE_END, REPORT_END, RTT_END, RUN_END,
-    SELFTEST_END, SERVE_END, SHORT_END, SPECTRUM_END,
+    CAPACITY_END, COMPARE_END, ECHO_END, LONG_END, MERGE_END, RAY_JOB_END, REPORT_END, RTT_END,
+    RUN_END, SELFTEST_END, SERVE_END, SHORT_END, SPECTRUM_END,
 };
 use tls::TlsArgs;
 use worker::WorkerArgs;
@@ -165,6 +167,12 @@ pub enum Command {
     /// The driver of a run on several hosts starts it. Orders and replies are lines of JSON
     /// (docs/worker.md). It ends when its input ends.
     Worker(WorkerArgs),
+    /// Print the manifest of a job on Kubernetes (KubeRay) that runs a plan on several nodes
+    ///
+    /// The manifest has the plan, and a RayJob whose cluster has one worker on each of N nodes.
+    /// Check and change it as you need, and apply it by `kubectl apply -f`.
+    #[command(after_long_help = RAY_JOB_END)]
+    RayJob(RayJobArgs),
     /// Run a target server with configurable latency and faults
     #[command(after_long_help = SERVE_END)]
     Serve(Box<ServeArgs>),

@@ -121,6 +121,17 @@ Examples:
 Exit codes: 0 success; 98 the run is invalid (with --accept-invalid, or for a comparison: 0); 2 the
 file is not a saved result, or the format does not support it; 3 a report could not be written.";
 
+/// After the options of `prony ray-job --help`.
+pub(super) const RAY_JOB_END: &str = "\
+The cluster needs the operator KubeRay, 1.5.1 or newer, and a secret with a token, which the first lines
+of the manifest create.
+
+Examples:
+  prony ray-job shop.toml --hosts 8 --image registry.example/prony > job.yaml
+  kubectl apply -f job.yaml
+
+Exit codes: 0 success; 2 the plan has an error, or needs files or variables that the job lacks.";
+
 /// After the options of `prony merge --help`.
 pub(super) const MERGE_END: &str = "\
 The report is that of one process with the threads of all hosts: histograms are added, percentiles

@@ -10,6 +10,7 @@ pub(crate) mod load;
 mod merge;
 mod pages;
 mod plan;
+mod ray_job;
 mod report;
 mod rtt;
 mod selftest;
@@ -61,6 +62,7 @@ fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
         Some(Command::Report(args)) => report::report(&args),
         Some(Command::Merge(args)) => merge::merge(&args),
         Some(Command::Worker(args)) => worker::worker(&args),
+        Some(Command::RayJob(args)) => ray_job::ray_job(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Rtt(args)) => rtt::rtt(&args, typed),
         Some(Command::Spectrum(args)) => spectrum::spectrum(&args, typed),

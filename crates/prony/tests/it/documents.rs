@@ -119,7 +119,7 @@ fn calls(line: &str) -> Vec<Vec<String>> {
 }
 
 /// These commands read options in order, so that an unknown option at the end is refused last.
-const NO_EXPLAIN: [&str; 13] = [
+const NO_EXPLAIN: [&str; 14] = [
     "capacity",
     "compare",
     "serve",
@@ -129,6 +129,7 @@ const NO_EXPLAIN: [&str; 13] = [
     "report",
     "merge",
     "worker",
+    "ray-job",
     "selftest",
     "demo",
     "completions",

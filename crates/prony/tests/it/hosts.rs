@@ -163,6 +163,35 @@ fn an_engine_that_cannot_start_is_refused() {
     assert!(stderr.starts_with(sentence) && stderr.lines().count() == 1, "{stderr}");
 }
 
+#[test]
+fn a_job_for_kubernetes_carries_its_plan() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = |text: &str| {
+        let file = folder.path().join("plan.toml");
+        fs::write(&file, text).expect("it can be written");
+        file.to_str().expect("text").to_owned()
+    };
+    let job = |plan: &str, more: &[&str]| {
+        prony(&[&["ray-job", plan, "--hosts", "3", "--image", "prony:1"], more].concat())
+    };
+    let good = plan("url = 'http://shop/'\nrate = 100\n\nduration = '2s'\n");
+    let made = job(&good, &["--name", "shop"]);
+    assert_eq!(made.code, 0, "{made:?}");
+    for part in ["    rate = 100\n\n    duration = '2s'\n", "replicas: 3", "--hosts 3", "prony:1"] {
+        assert!(made.stdout.contains(part), "{part}: {}", made.stdout);
+    }
+    for (text, more, why) in [
+        ("url = 'http://shop/'\nraet = 1\n", &[][..], "plan.toml:2:1: "),
+        ("url = 'http://shop/'\nbody-file = 'x'\nmethod = 'PUT'\n", &[], "plan.toml:2"),
+        ("url = 'http://shop/'\n", &["--name", "Shop"], "--name"),
+        ("url = 'http://shop/'\n", &["--cpus", "0"], "--cpus"),
+    ] {
+        let ended = job(&plan(text), more);
+        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{text}: {ended:?}");
+        assert!(ended.stderr.contains(why), "{text}: {}", ended.stderr);
+    }
+}
+
 /// A run of three workers, one of which gets a signal after the third second.
 fn hurt(how: Signal, words: &[&str]) -> (i32, Report, String) {
     let server = Serve::start(&[]);
