@@ -42,7 +42,8 @@ pub fn search(
     }
 }
 
-/// The plan of a trial: an open loop at its rate, with a seed of its own.
+/// The plan of a trial: an open loop at its rate, or a closed loop with its connections, with a
+/// seed of its own.
 fn plan_of(plan: &Plan, trial: &Trial) -> Plan {
     let load = match &plan.load {
         Load::Open { arrivals, connections, .. } => Load::Open {
@@ -50,7 +51,9 @@ fn plan_of(plan: &Plan, trial: &Trial) -> Plan {
             arrivals: arrivals.clone(),
             connections: *connections,
         },
-        closed @ Load::Closed { .. } => closed.clone(),
+        Load::Closed { think, .. } => {
+            Load::Closed { connections: trial.rate as u32, think: *think }
+        }
     };
     Plan {
         load,

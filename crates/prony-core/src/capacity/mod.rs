@@ -1,9 +1,11 @@
-//! The search for a capacity: the highest arrival rate at which all thresholds hold. A state
-//! machine without a clock. [`Search::step`] says which trial to run, [`Search::feed`] takes what
-//! the trial has shown. `docs/capacity.md` describes the method, with its sources.
+//! The search for a capacity: the highest arrival rate, or number of connections, at which all
+//! thresholds hold. A state machine without a clock. [`Search::step`] says which trial to run,
+//! [`Search::feed`] takes what the trial has shown. `docs/capacity.md` describes the method, with
+//! its sources.
 
 mod observe;
 mod posterior;
+mod scalability;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -15,14 +17,30 @@ use crate::summary::confidence::Interval;
 use crate::threshold::Threshold;
 use crate::units::Span;
 pub use observe::{Observed, refusal};
+pub use scalability::Scalability;
 pub use search::Search;
+
+/// What the search varies: the level of the load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// The arrival rate of an open loop, per second.
+    #[default]
+    Rate,
+    /// The number of connections of a closed loop.
+    Connections,
+}
 
 /// What is searched for, and within which bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
+    /// What the trials vary. All levels are rates, or all are numbers of connections.
+    pub by: By,
+    /// The highest level of a trial, at least 1.
+    pub most: f64,
     /// The thresholds, at least one.
     pub thresholds: Vec<Threshold>,
-    /// The rate of the first trial, in arrivals per second.
+    /// The level of the first trial.
     pub from: f64,
     /// The wall time of all trials together.
     pub budget: Span,
@@ -43,10 +61,10 @@ pub enum Step {
     Done(Box<Answer>),
 }
 
-/// A load at one rate.
+/// A load at one level.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Trial {
-    /// Arrivals per second.
+    /// Arrivals per second, or a whole number of connections.
     pub rate: f64,
     /// The warm-up, which is not measured.
     #[serde(skip)]
@@ -70,6 +88,8 @@ pub enum Purpose {
     Estimate,
     /// To see whether the target has recovered from an overload.
     Probe,
+    /// To measure the throughput of a closed loop, for the Universal Scalability Law.
+    Curve,
     /// To measure beyond the capacity.
     Beyond,
 }
@@ -143,9 +163,11 @@ pub enum Lack {
     Budget,
     /// The trials differ so much that the ends of the interval have a ratio above 1.5.
     Spread,
+    /// The times beyond the limit come in bursts, too few for an interval that can be trusted.
+    Bursts,
 }
 
-/// What the search has found. Rates are arrivals per second.
+/// What the search has found. Rates are arrivals per second, or numbers of connections.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Finding {
@@ -231,12 +253,20 @@ pub struct Recovery {
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
+    /// What the trials varied.
+    pub by: By,
     /// What was found.
     pub finding: Finding,
     /// The trials in their order, without the probes.
     pub points: Vec<Point>,
     /// The recoveries from overloads.
     pub recoveries: Vec<Recovery>,
+    /// Of a search by connections: the throughput at the capacity, per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Estimate>,
+    /// Of a search by connections: how the throughput depends on their number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scalability: Option<Scalability>,
     /// The time that the search took, in seconds.
     pub seconds: f64,
 }

@@ -56,6 +56,9 @@ pub(super) struct Posterior {
     pub(super) binding: usize,
     /// The change of the logarithm of its excess with that of the rate.
     pub(super) slope: f64,
+    /// How many independent bursts of times beyond its limit the trials should contain, if the
+    /// capacity is where it seems to be; `None` if no trial was near it.
+    bursts: Option<f64>,
 }
 
 /// One threshold's posterior on a grid.
@@ -93,10 +96,34 @@ impl Posterior {
             let is_inside = least > from && most < to;
             let is_fine = most - least > 10.0 * cell;
             if rounds == ROUNDS || (is_inside && is_fine) {
-                return found;
+                let bursts = data.get(found.binding).and_then(|data| found.bursts_of(data));
+                return Self { bursts, ..found };
             }
             window = found.window();
         }
+    }
+
+    /// The relative error of the capacity that the skewness of few bursts can cause: the median of
+    /// their sum lies below its mean by about a share of one burst.
+    pub(super) fn skew(&self) -> f64 {
+        self.bursts.map_or(0.0, |bursts| 1.0 / (bursts * self.slope))
+    }
+
+    /// The sum of the expected excesses over Pearson's dispersion: bursts whose number is Poisson.
+    fn bursts_of(&self, data: &[Datum]) -> Option<f64> {
+        let center = self.quantile(0.5);
+        let (mut dispersion, mut sum, mut n) = (0.0, 0.0, 0.0);
+        for datum in data.iter().filter(|datum| !datum.short) {
+            let mean = (self.slope * (datum.rate - center)).exp();
+            if !(EXCESS_MIN..=EXCESS_MAX).contains(&mean) {
+                continue;
+            }
+            let excess = datum.excess.min(EXCESS_MAX);
+            dispersion += datum.weight * (excess - mean).powi(2) / mean;
+            sum += datum.weight * mean;
+            n += 1.0;
+        }
+        (dispersion > 0.0).then(|| sum * n / dispersion)
     }
 
     /// Where the next trial will leave most of the mass.
@@ -158,7 +185,8 @@ impl Posterior {
         };
         let least = (0..each.len()).max_by(|&a, &b| first(a).total_cmp(&first(b))).unwrap_or(0);
         let slope = each.get(least).map_or(1.0, |w| w.slope);
-        Self { edges, mass, binding: active.get(least).copied().unwrap_or(0), slope }
+        let binding = active.get(least).copied().unwrap_or(0);
+        Self { edges, mass, binding, slope, bursts: None }
     }
 
     /// The rate (its logarithm) below which the capacity lies with that probability.

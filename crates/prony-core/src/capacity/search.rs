@@ -1,10 +1,15 @@
 //! The search: brackets the capacity by doubling the rate, then runs trials around its estimate in
 //! random order, until the interval is narrow or the budget is used.
 
+mod closed;
+mod recovery;
+mod sides;
+
 use super::observe::Observed;
 use super::posterior::{Datum, Posterior};
 use super::{
-    Answer, Estimate, Finding, Lack, Limit, Point, Purpose, Recovery, Settings, Step, Stop, Trial,
+    Answer, By, Estimate, Finding, Lack, Limit, Point, Purpose, Recovery, Settings, Step, Stop,
+    Trial,
 };
 use crate::rng::{Sequence, Stream};
 use crate::summary::Bottleneck;
@@ -15,8 +20,6 @@ use crate::units::Span;
 /// The length of a trial that brackets, at least; and in multiples of the longest limit of a time.
 const SHORT: Span = Span::from_secs(1);
 const LIMITS_SHORT: u64 = 20;
-/// No load generator offers a higher rate.
-const RATE_MAX: f64 = 4e6;
 /// The warm-up of a trial, as a share of its measurement.
 const WARMUP: f64 = 0.25;
 /// How much longer the first rate is tried again if it is missed.
@@ -45,20 +48,16 @@ const APART: f64 = 0.1;
 /// Above this standard deviation (of the logarithm), the capacity must be found before it can be
 /// estimated.
 const FOUND: f64 = 0.1;
+/// The error that the skewness of few bursts may cause, as a share of the capacity.
+const SKEW_MAX: f64 = 0.0066;
 /// The ends of an interval that is a number have at most this ratio.
 const RATIO_MAX: f64 = 1.5;
 /// A target has changed if its drift during the search is this many standard errors.
 const CHANGED: f64 = 3.5;
 /// This excess is an overload.
 const OVERLOAD: f64 = 20.0;
-/// A target has recovered if its median is at most this multiple of that before, plus a constant.
-const RECOVERED_RATIO: f64 = 1.5;
-const RECOVERED_MORE_NS: f64 = 200_000.0;
 /// Requests of a probe.
 const PROBE_REQUESTS: f64 = 40.0;
-/// How long a target may take to recover, at least, and as a share of the budget.
-const RECOVERY: Span = Span::from_secs(10);
-const RECOVERY_SHARE: f64 = 0.1;
 /// Trials of which the load generator was the limit, among the last ones, that end the search.
 const LIMITED: usize = 3;
 const LIMITED_OF: usize = 5;
@@ -85,12 +84,16 @@ pub struct Search {
     /// The posterior by the trials so far.
     posterior: Option<Posterior>,
     window: Option<(f64, f64)>,
+    /// The numbers of connections that are still to be measured for the curve, and how long each.
+    curve: Vec<f64>,
+    curve_length: Span,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Phase {
     Bracket,
     Estimate,
+    Curve(Finding),
     Beyond(Finding),
     Over(Finding),
 }
@@ -123,7 +126,14 @@ impl Search {
             tries: 0,
             posterior: None,
             window: None,
+            curve: Vec::new(),
+            curve_length: Span::ZERO,
         }
+    }
+
+    /// What the trials vary.
+    pub fn by(&self) -> By {
+        self.settings.by
     }
 
     /// The time that is left of the budget.
@@ -161,6 +171,10 @@ impl Search {
         match self.phase.clone() {
             Phase::Bracket => self.next_bracket(),
             Phase::Estimate => self.next_estimate(),
+            Phase::Curve(finding) => match self.curve.pop() {
+                Some(connections) => self.run(connections, self.curve_length, Purpose::Curve),
+                None => self.then_beyond(finding),
+            },
             Phase::Beyond(finding) => match (&finding, self.settings.beyond) {
                 (&Finding::Capacity { rate, .. }, Some(factor)) => {
                     let length = self.measured();
@@ -192,6 +206,7 @@ impl Search {
         }
         match trial.purpose {
             Purpose::Probe => self.probed(&observed),
+            Purpose::Curve => self.seen.push(observed),
             Purpose::Beyond => {
                 if let Phase::Beyond(finding) = self.phase.clone() {
                     self.phase = Phase::Over(finding);
@@ -222,11 +237,32 @@ impl Search {
     fn run(&mut self, rate: f64, length: Span, purpose: Purpose) -> Step {
         let number = self.number;
         self.number += 1;
+        let rate = match self.settings.by {
+            By::Rate => rate,
+            By::Connections => rate.round().clamp(1.0, self.settings.most),
+        };
         let warmup = match purpose {
             Purpose::Probe => Span::ZERO,
             _ => Span::from_secs_f64(length.as_secs_f64() * WARMUP),
         };
         Step::Run(Trial { rate, warmup, length, purpose, number })
+    }
+
+    /// Measures the curve of a closed loop, and beyond the capacity, as far as there is one.
+    fn found(&mut self, finding: Finding) -> Step {
+        if self.plan_curve(&finding) {
+            self.phase = Phase::Curve(finding);
+            return self.step();
+        }
+        self.then_beyond(finding)
+    }
+
+    fn then_beyond(&mut self, finding: Finding) -> Step {
+        if self.settings.beyond.is_some() && matches!(finding, Finding::Capacity { .. }) {
+            self.phase = Phase::Beyond(finding);
+            return self.step();
+        }
+        self.over(finding)
     }
 
     fn over(&mut self, finding: Finding) -> Step {
@@ -236,6 +272,9 @@ impl Search {
 
     fn answer(&self, finding: Finding) -> Answer {
         Answer {
+            by: self.settings.by,
+            throughput: self.throughput(&finding),
+            scalability: self.scalability(),
             finding,
             points: self.points.clone(),
             recoveries: self.recoveries.clone(),
@@ -281,11 +320,13 @@ impl Search {
             }
             (held, None, Some(ceiling)) => match self.below_ceiling(held, ceiling) {
                 Some(rate) => rate,
-                None => return self.over(Finding::AtLeast { rate: held, limit }),
+                None => return self.found(Finding::AtLeast { rate: held, limit }),
             },
-            (Some(held), None, None) if held * 2.0 > RATE_MAX => {
-                return self.over(Finding::AtLeast { rate: Some(held), limit: Limit::Meter });
-            }
+            (Some(held), None, None) if held * 2.0 > self.settings.most => match self.settings.by {
+                By::Connections if held < self.settings.most => self.settings.most,
+                By::Connections => return self.found(at_least(held, Limit::Connections)),
+                By::Rate => return self.over(at_least(held, Limit::Meter)),
+            },
             (Some(held), None, None) => held * 2.0,
             (None, None, None) => from,
         };
@@ -299,7 +340,9 @@ impl Search {
             // Once more: a processor may have been busy for a moment.
             _ if self.tries == 1 => Some(ceiling),
             Some(held) => {
-                (self.tries <= 5 && ceiling / held > 1.1).then(|| (held * ceiling).sqrt())
+                let apart = self.settings.by == By::Rate || ceiling - held > 1.0;
+                let room = self.tries <= 5 && ceiling / held > 1.1 && apart;
+                room.then(|| (held * ceiling).sqrt())
             }
             None => (self.tries <= 3).then_some(ceiling / 2.0),
         }
@@ -327,6 +370,7 @@ impl Search {
     fn next_estimate(&mut self) -> Step {
         let whole = self.whole();
         let reserve = if self.settings.beyond.is_some() { whole } else { Span::ZERO };
+        let reserve = reserve + self.for_curve();
         let done = self.of(Purpose::Estimate).count();
         if self.left() < whole + reserve || done >= TRIALS_MAX {
             return self.conclude();
@@ -341,7 +385,15 @@ impl Search {
             (AIM / posterior.slope).min(APART).max(deviation * 0.8)
         };
         let length = self.measured();
-        self.run((center + place * apart).exp(), length, Purpose::Estimate)
+        // A trial that was disturbed can have misplaced the bracket.
+        let (place, apart) = self.way().map_or((place, apart), |way| (way, sides::FAR.max(apart)));
+        let rate = (center + place * apart).exp();
+        let rate = if self.settings.by == By::Connections {
+            sides::whole_around(rate, place)
+        } else {
+            rate
+        };
+        self.run(rate, length, Purpose::Estimate)
     }
 
     /// The next place around the estimate: below, at and above it in random order, each a little
@@ -376,11 +428,14 @@ impl Search {
             _ => 0.0,
         });
         let requests = requests.fold(REQUESTS, f64::max);
-        let wanted = (requests / rate)
+        let wanted = (requests / self.requests_at(rate))
             .max(self.longest_limit().as_secs_f64() * LIMITS_LONG)
             .max(LONG.as_secs_f64());
-        let room = self.left().as_secs_f64() / (ROOM + f64::from(self.settings.beyond.is_some()));
-        let long = Span::from_secs_f64((wanted * (1.0 + WARMUP)).min(room));
+        let left = self.left().saturating_sub(self.for_curve());
+        let left = left.as_secs_f64();
+        let room = left / (ROOM + f64::from(self.settings.beyond.is_some()));
+        let long = (wanted * (1.0 + WARMUP)).max(left / TRIALS_MAX as f64);
+        let long = Span::from_secs_f64(long.min(room));
         self.long = Some(long);
         long
     }
@@ -396,16 +451,28 @@ impl Search {
         let limited: Vec<Limit> = last.filter_map(|o| o.limit).collect();
         if limited.len() >= LIMITED {
             let rate = self.bracket().0;
-            self.phase = Phase::Over(Finding::AtLeast { rate, limit: limited[0] });
+            self.found(Finding::AtLeast { rate, limit: limited[0] });
             return;
         }
-        let sides: Vec<bool> = self.of(Purpose::Estimate).filter_map(side).collect();
-        if sides.len() < TRIALS_MIN || !sides.contains(&true) || !sides.contains(&false) {
+        let trials = self.of(Purpose::Estimate).count();
+        if trials < TRIALS_MIN || !self.is_on_both_sides() || self.posterior().skew() > SKEW_MAX {
             return;
         }
-        let (rate, interval) = figures(&self.posterior());
+        let (rate, interval) = self.figures();
         if (interval.hi - interval.lo) / 2.0 <= self.settings.precision * rate {
             self.conclude();
+        }
+    }
+
+    /// The capacity and its 95 % interval. Of connections, the whole numbers below.
+    fn figures(&mut self) -> (f64, Interval) {
+        let (rate, Interval { lo, hi }) = figures(&self.posterior());
+        match self.settings.by {
+            By::Rate => (rate, Interval { lo, hi }),
+            By::Connections => {
+                let whole = |n: f64| n.floor().max(1.0);
+                (whole(rate), Interval { lo: whole(lo), hi: whole(hi) })
+            }
         }
     }
 
@@ -416,21 +483,20 @@ impl Search {
             return self.undecided(Lack::Budget);
         }
         let posterior = self.posterior();
-        let (rate, interval) = figures(&posterior);
+        let (rate, interval) = self.figures();
         if let Some((first, second)) = self.changed(&posterior) {
             return self.over(Finding::Changed { first, second });
         }
-        if interval.hi > interval.lo * RATIO_MAX {
+        let is_next = self.settings.by == By::Connections && interval.hi - interval.lo <= 1.0;
+        if interval.hi > interval.lo * RATIO_MAX && !is_next {
             return self.undecided(Lack::Spread);
+        }
+        if posterior.skew() > SKEW_MAX || !self.is_on_both_sides() {
+            return self.undecided(Lack::Bursts);
         }
         let threshold = posterior.binding;
         let stop = self.stop(rate);
-        let finding = Finding::Capacity { rate, interval, threshold, stop };
-        if self.settings.beyond.is_some() {
-            self.phase = Phase::Beyond(finding);
-            return self.step();
-        }
-        self.over(finding)
+        self.found(Finding::Capacity { rate, interval, threshold, stop })
     }
 
     /// The capacities at the start and at the end of the search, if they differ beyond chance.
@@ -508,56 +574,6 @@ impl Search {
         };
         (0..self.settings.thresholds.len()).map(of).collect()
     }
-
-    // Recovery.
-
-    /// Starts to probe, if there is a rate at which the target's latency is known.
-    fn recover(&mut self, overload: f64) {
-        let known = |o: &&Observed| {
-            let (rate, requests) = (o.point.trial.rate, o.point.requests as f64);
-            rate <= overload / 4.0 && requests >= PROBE_REQUESTS && o.point.p50.value.is_some()
-        };
-        let slowest = self.valid().filter(known).max_by(|a, b| {
-            let rate = |o: &Observed| o.point.trial.rate;
-            rate(a).total_cmp(&rate(b))
-        });
-        let Some(known) = slowest else { return };
-        let (probe, before) = (known.point.trial.rate, known.point.p50.value);
-        let before_ns = before.unwrap_or_default();
-        let since = self.spent;
-        self.recovering = Some(Recovering { overload, probe, before_ns, after_ns: None, since });
-    }
-
-    fn probed(&mut self, observed: &Observed) {
-        let Some(mut recovering) = self.recovering else { return };
-        recovering.after_ns = observed.point.p50.value;
-        let limit = recovering.before_ns * RECOVERED_RATIO + RECOVERED_MORE_NS;
-        let errors = observed.point.errors.value.unwrap_or(1.0);
-        let back = recovering.after_ns.is_some_and(|after| after <= limit) && errors < 0.1;
-        let waited = self.spent.saturating_sub(recovering.since);
-        self.recovering = (!back).then_some(recovering);
-        let Recovering { overload, probe, before_ns, after_ns, .. } = recovering;
-        if back {
-            let last = observed.point.seconds;
-            let seconds = (waited.as_secs_f64() - last).max(0.0);
-            self.recoveries.push(Recovery { overload, probe, seconds });
-            return;
-        }
-        let patience =
-            RECOVERY.as_secs_f64().max(self.settings.budget.as_secs_f64() * RECOVERY_SHARE);
-        let waited = waited.as_secs_f64();
-        if waited >= patience || self.left() == Span::ZERO {
-            let held = self.bracket().0;
-            self.phase = Phase::Over(Finding::NotRecovered {
-                held,
-                overload,
-                probe,
-                before_ns,
-                after_ns,
-                waited,
-            });
-        }
-    }
 }
 
 /// Whether all thresholds hold and the target kept up; `None` if that is not known of any.
@@ -569,6 +585,10 @@ fn side(observed: &Observed) -> Option<bool> {
 fn is_overload(observed: &Observed) -> bool {
     let far = observed.excess.iter().flatten().any(|excess| *excess >= OVERLOAD);
     observed.failed || !observed.point.kept_up || far
+}
+
+fn at_least(rate: f64, limit: Limit) -> Finding {
+    Finding::AtLeast { rate: Some(rate), limit }
 }
 
 /// The capacity and its 95 % interval.

@@ -3,6 +3,8 @@
 //! number of searches of each row and their first seed.
 #![expect(clippy::disallowed_methods, reason = "the number of searches is set from outside")]
 
+mod closed;
+
 use std::env;
 
 use super::*;
@@ -163,11 +165,19 @@ fn observed(requests: &mut Requests, trial: Trial, threshold: &Threshold) -> Obs
     }
 }
 
+/// The budget of a search: 5 minutes, or `PRONY_CAPACITY_BUDGET` seconds.
+fn budget() -> Span {
+    let set = env::var("PRONY_CAPACITY_BUDGET").ok().and_then(|s| s.parse::<u64>().ok());
+    Span::from_secs(set.unwrap_or(300))
+}
+
 fn settings(threshold: &str, seed: u64) -> Settings {
     Settings {
+        by: By::Rate,
+        most: 4e6,
         thresholds: vec![threshold.parse().expect("a threshold")],
         from: 10.0,
-        budget: Span::from_secs(300),
+        budget: budget(),
         precision: 0.02,
         beyond: None,
         seed,
@@ -238,24 +248,27 @@ fn noisy(limit: f64) -> f64 {
     low
 }
 
-/// Prints the truth for the heavy tail, from runs of 30,000 s.
+/// The capacity with the heavy tail: the rate at which [`long_runs`] have an excess of 1.
+const PARETO_TRUTH: f64 = 682.4;
+
+/// 32 runs of 30,000 s at that rate: the standard deviation of their mean excess is 0.7 %.
 #[test]
 fn long_runs() {
     if env::var_os("SLOW").is_none() {
         return;
     }
-    let (mut low, mut high) = (300.0, 800.0);
-    for _ in 0..12 {
-        let rate = f64::midpoint(low, high);
-        let mut world = World { target: Target::Pareto, seed: 1, clock: 0.0, broken: false };
+    let (mut over, mut all) = (0.0, 0.0);
+    for seed in 0..32 {
+        let mut world = World { target: Target::Pareto, seed, clock: 0.0, broken: false };
         let (warmup, length) = (Span::from_secs(10), Span::from_secs(30_000));
-        let trial = Trial { rate, warmup, length, purpose: Purpose::Bracket, number: 1 };
-        let times = world.run(trial).times;
-        let over = times.iter().filter(|t| **t > 0.04).count() as f64 / times.len() as f64;
-        if over > 0.01 { high = rate } else { low = rate }
+        let (rate, purpose) = (PARETO_TRUTH, Purpose::Bracket);
+        let times = world.run(Trial { rate, warmup, length, purpose, number: 1 }).times;
+        over += times.iter().filter(|t| **t > 0.04).count() as f64;
+        all += times.len() as f64;
     }
-    println!("Pareto: {low}");
-    assert!((low / 673.3 - 1.0).abs() < 0.01, "{low}");
+    let excess = over / all / 0.01;
+    println!("Pareto: {excess}");
+    assert!((excess - 1.0).abs() < 0.03, "{excess}");
 }
 
 /// The rate at which 1 % of the requests of a Poisson process are over 80 in a tenth of a second.
@@ -354,7 +367,7 @@ fn check(row: &Row, error: f64) {
     let spread = (0.95 * 0.05 / numbers).sqrt();
     assert!(covered / numbers >= 0.95 - 3.5 * spread, "{covered} of {numbers}");
     assert!(row.median() <= error, "{}", row.median());
-    assert!(numbers >= 0.9 * f64::from(row.runs), "{numbers} of {}", row.runs);
+    assert!(numbers >= 0.7 * f64::from(row.runs), "{numbers} of {}", row.runs);
 }
 
 #[test]
@@ -391,11 +404,11 @@ fn server_that_rejects_above_a_rate_is_found() {
     check(&row("503", Target::Limited, "errors < 1%", limited()), 0.02);
 }
 
-/// The rate of [`long_runs`]. The tail is so heavy that many searches give no number.
+/// The tail is so heavy that nearly all searches of 5 minutes give no number.
 #[test]
 fn heavy_tail_is_found_or_left_undecided() {
-    let row = row("Pareto", Target::Pareto, "p99 < 40ms", 673.3);
-    assert!(row.numbers == 0 || row.covered * 10 >= row.numbers * 7, "{}", row.covered);
+    let row = row("Pareto", Target::Pareto, "p99 < 40ms", PARETO_TRUTH);
+    assert!(row.numbers * 10 <= row.runs || row.covered * 10 >= row.numbers * 8, "{}", row.covered);
 }
 
 #[test]

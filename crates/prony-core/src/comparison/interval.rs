@@ -1,8 +1,8 @@
 //! The interval of the change of one figure, from pairs of blocks or from groups of runs.
 
 use super::figure::Figure;
-use super::student::{t_critical, z_critical};
 use crate::summary::confidence::Interval;
+use crate::summary::student::{t_critical, z_critical};
 
 /// How closely the histograms know a quantile, as a logarithm of a ratio: values are at most 0.1 %
 /// too high.

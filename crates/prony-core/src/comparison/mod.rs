@@ -20,7 +20,6 @@ mod limit;
 mod saved;
 mod shape;
 mod steps;
-mod student;
 
 use crate::rng::{self, Sequence, Stream};
 use crate::summary::confidence::Interval;

@@ -6,6 +6,7 @@ mod hosts;
 mod offered;
 mod pressure;
 mod stages;
+pub(crate) mod student;
 mod threshold;
 mod verdict;
 

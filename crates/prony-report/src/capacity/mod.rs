@@ -1,8 +1,9 @@
-//! The report of a capacity: the answer, what stops the target, and the load-latency curve.
+//! The report of a capacity: the answer, what stops the target, and the load-latency curve. The
+//! levels of its trials are arrival rates, or numbers of connections.
 
 mod text;
 
-use prony_core::capacity::{Answer, Finding, Point, Purpose, Stop};
+use prony_core::capacity::{Answer, By, Finding, Point, Purpose, Stop};
 use serde::Serialize;
 
 use super::units;
@@ -25,7 +26,7 @@ pub struct Capacity {
     pub host: String,
     /// The seed of the order of the rates and of the arrivals.
     pub seed: u64,
-    /// The arrival process.
+    /// The arrival process; `closed loop` for a search by connections.
     pub arrivals: String,
     /// The thresholds, as they were given.
     pub thresholds: Vec<String>,
@@ -59,15 +60,20 @@ impl Capacity {
             answer,
         };
         report.sentence = text::sentence(&report);
+        report.notes.extend(report.answer.scalability.as_ref().map(text::scalability));
         report.notes.extend(text::recoveries(&report.answer));
         report.notes.extend(text::beyond(&report.answer));
         report
     }
 
-    /// The rate of 80 % of the capacity, if there is one, to three digits.
-    pub fn rate_at_80_percent(&self) -> Option<String> {
+    /// The level of 80 % of the capacity, if there is one: a rate to three digits, or a number of
+    /// connections.
+    pub fn at_80_percent(&self) -> Option<String> {
         let Finding::Capacity { rate, .. } = self.answer.finding else { return None };
         let rate = rate * 0.8;
+        if self.answer.by == By::Connections {
+            return Some(format!("{:.0}", rate.floor().max(1.0)));
+        }
         let size = 10_f64.powf(rate.log10().floor() - 2.0);
         let rate = (rate / size).floor() * size;
         let text = if size < 1.0 { format!("{rate:.3}") } else { format!("{rate:.0}") };
@@ -76,6 +82,19 @@ impl Capacity {
         } else {
             text
         })
+    }
+
+    /// The kind of the load.
+    pub(super) fn arrivals_words(&self) -> String {
+        match self.answer.by {
+            By::Rate => format!("{} arrivals", self.arrivals),
+            By::Connections => "closed loops".into(),
+        }
+    }
+
+    /// A level of the load, with its unit.
+    pub(super) fn level(&self, level: f64) -> String {
+        self::level(self.answer.by, level)
     }
 
     /// The trials of the curve, by rate.
@@ -98,6 +117,14 @@ fn stops(stop: Stop) -> &'static str {
         Stop::Errors => "requests fail",
         Stop::Network => "the network loses segments",
         Stop::Threshold => "the figure passes its limit",
+    }
+}
+
+/// A level of the load, with its unit.
+pub fn level(by: By, level: f64) -> String {
+    match by {
+        By::Rate => per_second(level),
+        By::Connections => units::counted(level.round() as u64, "connection", "connections"),
     }
 }
 

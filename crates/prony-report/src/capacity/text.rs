@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use prony_core::capacity::{Answer, Estimate, Finding, Lack, Limit, Point};
+use prony_core::capacity::{Answer, By, Estimate, Finding, Lack, Limit, Point, Scalability};
 
 use super::super::units;
 use super::{Capacity, per_second, stops};
@@ -13,63 +13,73 @@ pub(super) fn sentence(report: &Capacity) -> String {
     let bounds = |held: Option<f64>, missed: Option<f64>| match (held, missed) {
         (Some(held), Some(missed)) => format!(
             "the thresholds held at {}, and one was missed at {}",
-            per_second(held),
-            per_second(missed)
+            report.level(held),
+            report.level(missed)
         ),
-        (Some(held), None) => format!("the thresholds held at {}", per_second(held)),
-        (None, Some(missed)) => format!("a threshold was missed at {}", per_second(missed)),
+        (Some(held), None) => format!("the thresholds held at {}", report.level(held)),
+        (None, Some(missed)) => format!("a threshold was missed at {}", report.level(missed)),
         (None, None) => "no trial has decided a threshold".into(),
     };
     match &report.answer.finding {
         Finding::Capacity { rate, interval, threshold, stop } => format!(
-            "The capacity is {} (95 % CI {} to {}). Beyond it, {} is missed: {}.",
-            per_second(*rate),
-            per_second(interval.lo),
-            per_second(interval.hi),
+            "The capacity is {} (95 % CI {} to {}){}. Beyond it, {} is missed: {}.",
+            report.level(*rate),
+            bare(report, interval.lo),
+            bare(report, interval.hi),
+            throughput(&report.answer),
             named(*threshold),
             stops(*stop),
         ),
         Finding::AtLeast { rate: Some(rate), limit } => {
             format!(
                 "The capacity is at least {}; {} is the limit.",
-                per_second(*rate),
+                report.level(*rate),
                 what(*limit)
             )
         }
         Finding::AtLeast { rate: None, limit } => {
-            format!("No rate could be offered as planned; {} is the limit.", what(*limit))
+            format!("No load could be offered as planned; {} is the limit.", what(*limit))
         }
         Finding::Nowhere { rate, threshold } => format!(
             "The target misses {} even at {}, the lowest rate that was tried.",
             named(*threshold),
-            per_second(*rate)
+            report.level(*rate)
         ),
         Finding::Changed { first, second } => format!(
             "The target changed during the search: its capacity went from about {} to about {}. \
              There is no number.",
-            per_second(*first),
-            per_second(*second)
+            report.level(*first),
+            report.level(*second)
         ),
         Finding::NotRecovered { held, overload, probe, before_ns, after_ns, waited } => {
-            not_recovered(*held, *overload, *probe, (*before_ns, *after_ns), *waited)
+            not_recovered(report, *held, (*overload, *probe), (*before_ns, *after_ns), *waited)
         }
-        Finding::Undecided { lack: Lack::Budget, held, missed } => {
-            format!("The budget ended before there were enough trials: {}.", bounds(*held, *missed))
-        }
-        Finding::Undecided { lack: Lack::Spread, held, missed } => {
-            format!("The trials differ too much for a number: {}.", bounds(*held, *missed))
+        Finding::Undecided { lack, held, missed } => {
+            format!("{}: {}.", why(*lack), bounds(*held, *missed))
         }
         Finding::Interrupted { held, missed, estimate } => {
             let so_far = match (estimate.value, estimate.interval) {
                 (Some(rate), Some(interval)) => format!(
                     "; the estimate so far is {} ({} to {})",
-                    per_second(rate),
-                    per_second(interval.lo),
-                    per_second(interval.hi)
+                    report.level(rate),
+                    report.level(interval.lo),
+                    report.level(interval.hi)
                 ),
                 _ => String::new(),
             };
             format!("Interrupted: {}{so_far}.", bounds(*held, *missed))
+        }
+    }
+}
+
+/// Why there is no number.
+fn why(lack: Lack) -> &'static str {
+    match lack {
+        Lack::Budget => "The budget ended before there were enough trials",
+        Lack::Spread => "The trials differ too much for a number",
+        Lack::Bursts => {
+            "What passes the limit comes in too few bursts for a number; search for longer \
+             (--budget)"
         }
     }
 }
@@ -82,23 +92,79 @@ fn what(limit: Limit) -> &'static str {
 }
 
 fn not_recovered(
+    report: &Capacity,
     held: Option<f64>,
-    overload: f64,
-    probe: f64,
+    (overload, probe): (f64, f64),
     (before, after): (f64, Option<f64>),
     waited: f64,
 ) -> String {
     let held = held.map_or_else(String::new, |rate| {
-        format!(" Before, the thresholds held at {}.", per_second(rate))
+        format!(" Before, the thresholds held at {}.", report.level(rate))
     });
     let after = after.map_or_else(|| "no replies".into(), |ns| format!("p50 {}", units::nanos(ns)));
     format!(
         "The target did not recover from {} (a metastable failure): {waited:.0} s later it had \
          {after} at {}, and p50 {} before.{held}",
-        per_second(overload),
-        per_second(probe),
+        report.level(overload),
+        report.level(probe),
         units::nanos(before),
     )
+}
+
+/// An end of an interval: the unit of connections is written once.
+fn bare(report: &Capacity, level: f64) -> String {
+    match report.answer.by {
+        By::Rate => report.level(level),
+        By::Connections => units::count(level.round() as u64),
+    }
+}
+
+/// The throughput at the capacity, of a closed loop.
+fn throughput(answer: &Answer) -> String {
+    let value = answer.throughput.as_ref().and_then(|t| t.value);
+    value.map_or_else(String::new, |rate| format!(", with {} completed", per_second(rate)))
+}
+
+/// Whether the Universal Scalability Law holds, with its parameters.
+pub(super) fn scalability(model: &Scalability) -> String {
+    let figure = |e: &Estimate, show: &dyn Fn(f64) -> String| match (e.value, e.interval) {
+        (Some(value), Some(i)) => format!("{} ({} to {})", show(value), show(i.lo), show(i.hi)),
+        _ => "-".into(),
+    };
+    match model {
+        Scalability::Fits { lambda, sigma, kappa, peak, .. } => format!(
+            "The throughput follows the Universal Scalability Law, with 95 % intervals: lambda {}, \
+             sigma {}, kappa {}{}.",
+            figure(lambda, &per_second),
+            figure(sigma, &digits),
+            figure(kappa, &digits),
+            peak.map_or_else(String::new, |n| format!(
+                "; the highest throughput is at about {}",
+                units::counted(n.round() as u64, "connection", "connections")
+            )),
+        ),
+        Scalability::Deviates { misfit, at, .. } => format!(
+            "The Universal Scalability Law does not describe the throughput: with {} it is {} {} \
+             the best fit.",
+            units::counted(at.round() as u64, "connection", "connections"),
+            units::percent(misfit.abs()),
+            if *misfit < 0.0 { "below" } else { "above" },
+        ),
+        Scalability::Superlinear => "The throughput grows faster than the number of connections, \
+                                     which the Universal Scalability Law excludes."
+            .into(),
+        Scalability::Unknown => "The trials are too few, or differ too much, to show whether the \
+                                 throughput follows the Universal Scalability Law."
+            .into(),
+    }
+}
+
+/// Three digits.
+fn digits(value: f64) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    if value < 1e-4 { format!("{value:.2e}") } else { units::three(value) }
 }
 
 /// How long the target took to recover from overloads.
@@ -118,14 +184,21 @@ pub(super) fn beyond(answer: &Answer) -> Option<String> {
     let Finding::Capacity { rate, .. } = answer.finding else { return None };
     let point = answer.beyond()?;
     let goodput = point.goodput.value?;
-    let share = goodput / rate;
+    let full = match answer.by {
+        By::Rate => rate,
+        By::Connections => answer.throughput.as_ref()?.value?,
+    };
+    let share = goodput / full;
     let how = if share < 0.8 { "it collapses" } else { "it degrades" };
     Some(format!(
-        "At {:.2} times the capacity ({}), {} of the capacity is left as goodput, with a p99 of \
-         {}: {how}.",
+        "At {:.2} times the capacity ({}), {} of {} is left as goodput, with a p99 of {}: {how}.",
         point.trial.rate / rate,
-        per_second(point.trial.rate),
+        super::level(answer.by, point.trial.rate),
         units::percent(share),
+        match answer.by {
+            By::Rate => "the capacity",
+            By::Connections => "its throughput",
+        },
         point.p99.value.map_or_else(|| "-".into(), units::nanos),
     ))
 }
@@ -142,26 +215,36 @@ pub(super) fn render(report: &Capacity) -> String {
     }
     let _ = writeln!(
         out,
-        "\n  thresholds: {}\n  {} trials in {:.0} s, {} arrivals, seed {}{}\n",
+        "\n  thresholds: {}\n  {} trials in {:.0} s, {}, seed {}{}\n",
         report.thresholds.join("; "),
         report.answer.points.len(),
         report.answer.seconds,
-        report.arrivals,
+        report.arrivals_words(),
         report.seed,
         if report.host.is_empty() { String::new() } else { format!("; {}", report.host) },
     );
     let _ = writeln!(
         out,
-        "{:>10} {:>6} {:>9} {:>17} {:>9} {:>17} {:>8} {:>10}  thresholds",
-        "rate", "time", "p50", "95 % CI", "p99", "95 % CI", "errors", "goodput"
+        "{:>11} {:>6} {:>9} {:>17} {:>9} {:>17} {:>8} {:>10}  thresholds",
+        match report.answer.by {
+            By::Rate => "rate",
+            By::Connections => "connections",
+        },
+        "time",
+        "p50",
+        "95 % CI",
+        "p99",
+        "95 % CI",
+        "errors",
+        "goodput"
     );
     for point in report.curve() {
-        out.push_str(&line(point));
+        out.push_str(&line(report, point));
     }
     out
 }
 
-fn line(point: &Point) -> String {
+fn line(report: &Capacity, point: &Point) -> String {
     let time = |e: &Estimate| e.value.map_or_else(|| "-".into(), units::nanos);
     let interval = |e: &Estimate| {
         e.interval.map_or_else(
@@ -179,8 +262,8 @@ fn line(point: &Point) -> String {
         (None, false, false) => "held".into(),
     };
     format!(
-        "{:>10} {:>5.1}s {:>9} {:>17} {:>9} {:>17} {:>8} {:>10}  {side}\n",
-        per_second(point.trial.rate),
+        "{:>11} {:>5.1}s {:>9} {:>17} {:>9} {:>17} {:>8} {:>10}  {side}\n",
+        bare(report, point.trial.rate),
         point.seconds,
         time(&point.p50),
         interval(&point.p50),

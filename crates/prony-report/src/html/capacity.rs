@@ -1,7 +1,7 @@
 //! A capacity as an HTML page: the answer, the load-latency curve, and the trials.
 
 use maud::{Markup, html};
-use prony_core::capacity::{Estimate, Finding, Point};
+use prony_core::capacity::{By, Estimate, Finding, Point};
 
 use super::super::capacity::Capacity;
 use super::super::{plot, units};
@@ -27,7 +27,7 @@ pub(super) fn page(report: &Capacity) -> Markup {
         }
         p.hint {
             "Thresholds: " (report.thresholds.join("; ")) ". "
-            (report.arrivals) " arrivals, seed " (report.seed) "; " (report.host)
+            (report.arrivals_words()) ", seed " (report.seed) "; " (report.host)
         }
         @if !report.command.is_empty() { pre { (typed(&report.command)) } }
         h2 { "Load and latency" }
@@ -37,12 +37,19 @@ pub(super) fn page(report: &Capacity) -> Markup {
                 "Both axes are logarithmic. Bars: 95 % confidence intervals of p50 and p99.",
             ))
         }
+        @if report.answer.by == By::Connections {
+            h2 { "Throughput" }
+            (plots::figure(
+                &plot::throughput_chart(report), "throughput",
+                "Completed requests per second of each trial.",
+            ))
+        }
         h2 { "Trials" }
-        (table(&report.curve()))
+        (table(report))
     }
 }
 
-fn table(points: &[&Point]) -> Markup {
+fn table(report: &Capacity) -> Markup {
     let time = |e: &Estimate| {
         let ns = |value: Option<f64>| value.map_or_else(|| "-".into(), units::nanos);
         html! {
@@ -57,15 +64,19 @@ fn table(points: &[&Point]) -> Markup {
         None if p.holds.iter().all(Option::is_none) => "-".into(),
         None => "held".into(),
     };
+    let (first, level): (_, &dyn Fn(f64) -> String) = match report.answer.by {
+        By::Rate => ("rate", &units::rate),
+        By::Connections => ("connections", &|n| units::count(n.round() as u64)),
+    };
     let heads =
-        ["rate", "requests", "p50", "from", "to", "p99", "from", "to", "errors", "goodput", ""];
+        [first, "requests", "p50", "from", "to", "p99", "from", "to", "errors", "goodput", ""];
     let table = html! {
         table {
             (figures::head(heads))
             tbody {
-                @for p in points {
+                @for p in report.curve() {
                     tr {
-                        th scope="row" { (units::rate(p.trial.rate)) }
+                        th scope="row" { (level(p.trial.rate)) }
                         td { (units::count(p.requests)) }
                         (time(&p.p50))
                         (time(&p.p99))

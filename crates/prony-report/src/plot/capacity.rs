@@ -1,6 +1,7 @@
-//! The load-latency curve: response times by rate, both logarithmic.
+//! The load-latency curve: response times by rate or connections, both logarithmic; and the
+//! throughput of closed loops.
 
-use prony_core::capacity::{Estimate, Finding, Point};
+use prony_core::capacity::{By, Estimate, Finding, Point};
 use prony_core::units::Span;
 
 use super::super::capacity::Capacity;
@@ -44,14 +45,15 @@ pub(crate) fn chart(report: &Capacity) -> Chart {
     };
     Chart {
         about: format!(
-            "Response time over the arrival rate, both on logarithmic axes: median and 99th \
-             percentile of each trial. Bars are 95 % confidence intervals. {}",
+            "Response time over {}, both on logarithmic axes: median and 99th percentile of each \
+             trial. Bars are 95 % confidence intervals. {}",
+            of(report.answer.by).0,
             report.sentence
         ),
         headline: Some(format!("Load and latency of {}", report.target)),
-        title: "Response time by rate".into(),
+        title: of(report.answer.by).1.into(),
         warning: None,
-        x: rates(points.iter().map(|p| p.trial.rate)),
+        x: levels(report),
         y: Axis::times("response time", times.into_iter()),
         curves: KINDS.into_iter().map(curve).collect(),
         marks,
@@ -67,14 +69,65 @@ fn place_of_rate(rate: f64) -> f64 {
     rate.max(1e-3).log2()
 }
 
+/// The levels in words, the title of the chart, and the name of its axis.
+fn of(by: By) -> (&'static str, &'static str, &'static str) {
+    match by {
+        By::Rate => ("the arrival rate", "Response time by rate", "arrivals per second"),
+        By::Connections => {
+            ("the number of connections", "Response time by connections", "connections")
+        }
+    }
+}
+
+/// The throughput of a closed loop by its connections, with the Universal Scalability Law.
+pub(crate) fn throughput(report: &Capacity) -> Chart {
+    let points = report.curve();
+    let place = |p: &&Point| Some((place_of_rate(p.trial.rate), p.goodput.value?));
+    let measured: Vec<(f64, f64)> = points.iter().filter_map(place).collect();
+    let x = levels(report);
+    let model = report.answer.scalability.as_ref();
+    let fitted = (0..=60).filter_map(|i| {
+        let at = x.from + (x.to - x.from) * f64::from(i) / 60.0;
+        Some((at, model?.throughput(2_f64.powf(at))?))
+    });
+    let fitted: Vec<(f64, f64)> = fitted.collect();
+    let most = measured.iter().chain(&fitted).map(|(_, y)| *y).fold(0.0, f64::max);
+    let curves = [("measured", measured), ("Universal Scalability Law", fitted)];
+    let curve = |(name, points): (&str, Vec<(f64, f64)>)| Curve {
+        name: name.to_owned(),
+        tone: None,
+        pieces: vec![Piece { points, sure: true }],
+        bars: Vec::new(),
+    };
+    let about = "Completed requests per second over the number of connections, the latter on a \
+                 logarithmic axis.";
+    Chart {
+        about: report.notes.first().map_or_else(|| about.into(), |note| format!("{about} {note}")),
+        headline: None,
+        title: "Throughput by connections".into(),
+        warning: None,
+        x,
+        y: Axis::linear("completed per second", most, units::rate),
+        curves: curves.into_iter().filter(|(_, p)| !p.is_empty()).map(curve).collect(),
+        marks: Vec::new(),
+        heat: None,
+    }
+}
+
 /// Powers of two, as many as fit.
-fn rates(all: impl Iterator<Item = f64>) -> Axis {
-    let places: Vec<f64> = all.map(place_of_rate).collect();
+fn levels(report: &Capacity) -> Axis {
+    let by = report.answer.by;
+    let points = report.curve();
+    let places: Vec<f64> = points.iter().map(|p| place_of_rate(p.trial.rate)).collect();
     let from = places.iter().copied().fold(f64::INFINITY, f64::min).floor();
     let to = places.iter().copied().fold(f64::NEG_INFINITY, f64::max).ceil();
     let (from, to) = if from.is_finite() { (from, to.max(from + 1.0)) } else { (0.0, 10.0) };
     let every = if to - from > 6.0 { 2 } else { 1 };
     let ticks = (from as i32..=to as i32).step_by(every);
-    let tick = |p: i32| (f64::from(p), units::rate(2_f64.powi(p)));
-    Axis { label: "arrivals per second", from, to, ticks: ticks.map(tick).collect() }
+    let name = |level: f64| match by {
+        By::Rate => units::rate(level),
+        By::Connections => units::count(level as u64),
+    };
+    let tick = |p: i32| (f64::from(p), name(2_f64.powi(p)));
+    Axis { label: of(by).2, from, to, ticks: ticks.map(tick).collect() }
 }

@@ -20,7 +20,7 @@ mod trend;
 use maud::Markup;
 use prony_core::summary::Verdict;
 
-pub(super) use capacity::chart as capacity_chart;
+pub(super) use capacity::{chart as capacity_chart, throughput as throughput_chart};
 pub(super) use chart::Chart;
 pub(super) use comparison::{over_blocks, shift};
 pub(super) use curves::{Distribution, failures, latencies, percentiles, rates};

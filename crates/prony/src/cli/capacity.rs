@@ -1,6 +1,7 @@
 //! The options of `prony capacity`.
 
-use clap::{Arg, Args};
+use clap::{Arg, Args, ValueEnum};
+use prony_core::capacity::By;
 use prony_core::plan::Think;
 use prony_core::schedule::{Arrivals, ArrivalsArg, RatePlan};
 use prony_core::units::Span;
@@ -12,10 +13,31 @@ use super::{LoadArgs, values};
 const SEARCH: &str = "Search";
 /// The highest rate to start from, per second.
 const FROM_MAX: f64 = 1e7;
+/// The first trial, by default.
+const FROM_RATE: f64 = 10.0;
+const FROM_CONNECTIONS: f64 = 1.0;
+/// No load generator offers a higher rate.
+const RATE_MAX: f64 = 4e6;
+
+/// What a search varies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ByArg {
+    /// The arrival rate of an open loop.
+    #[default]
+    Rate,
+    /// The number of connections of a closed loop.
+    Connections,
+}
 
 /// The options of `prony capacity`.
 #[derive(Clone, Debug, Args)]
 pub struct CapacityArgs {
+    /// What to vary: the rate of an open loop, or the connections of a closed loop
+    ///
+    /// By connections, -c is the maximum, and the report shows whether the throughput follows the
+    /// Universal Scalability Law.
+    #[arg(long, value_name = "WHAT", help_heading = SEARCH, default_value = "rate")]
+    pub by: ByArg,
     /// Maximum time of the search, with all its trials
     #[arg(
         long, value_name = "T", help_heading = SEARCH, default_value = "5m",
@@ -28,12 +50,9 @@ pub struct CapacityArgs {
         value_parser = share,
     )]
     pub accuracy: f64,
-    /// Rate of the first trial, per second
-    #[arg(
-        long, value_name = "RATE", help_heading = SEARCH, default_value = "10",
-        value_parser = rate,
-    )]
-    pub from: f64,
+    /// Rate of the first trial, per second, or its connections [default: 10, or 1 connection]
+    #[arg(long, value_name = "N", help_heading = SEARCH, value_parser = rate)]
+    pub from: Option<f64>,
     /// Also measure at this multiple of the capacity, such as 1.5 [default: none]
     ///
     /// Shows whether a target that is overloaded degrades, or collapses.
@@ -79,7 +98,9 @@ impl CapacityArgs {
     pub fn of_trials(&self) -> Result<LoadArgs, Error> {
         let load = &self.load;
         let of_search = "the search sets the rates and lengths of its trials";
+        let is_open = self.by == ByArg::Rate;
         let closed = "a search by rate runs open loops, which do not wait for replies";
+        let open = "a search by connections runs closed loops, which have no arrivals";
         let split = "a search runs on one host";
         let whole = "a search has its own progress and its own report";
         let own = load.arrivals.as_ref().is_some_and(|a| {
@@ -92,8 +113,9 @@ impl CapacityArgs {
             ("--sessions", load.sessions.is_some(), of_search),
             ("--warmup", load.warmup > Span::ZERO, of_search),
             ("--until", !load.until.until.is_empty(), of_search),
+            ("--arrivals", load.arrivals.is_some() && !is_open, open),
             ("--arrivals", own, "the search sets the rates; use poisson or fixed"),
-            ("--think", load.think.is_some_and(|t| t != Think::None), closed),
+            ("--think", is_open && load.think.is_some_and(|t| t != Think::None), closed),
             ("--shard", load.shard.shard.is_some(), split),
             ("--hosts", load.shard.hosts.is_some(), split),
             ("--start-at", load.shard.start_at.is_some(), split),
@@ -107,9 +129,46 @@ impl CapacityArgs {
             return Err(Error::Conflict(option, "prony capacity", why));
         }
         let mut load = load.clone();
-        load.rate = Some(RatePlan::constant(self.from));
-        load.arrivals = load.arrivals.or(Some(ArrivalsArg::Process(Arrivals::Poisson)));
+        if is_open {
+            load.rate = Some(RatePlan::constant(self.first()));
+            load.arrivals = load.arrivals.or(Some(ArrivalsArg::Process(Arrivals::Poisson)));
+        } else if self.first().fract() != 0.0 || self.first() < 1.0 {
+            let why = "must be a whole number of connections, such as 1".into();
+            return Err(Error::Value { what: "--from", value: self.first().to_string(), why });
+        }
         Ok(load)
+    }
+
+    /// What the search varies.
+    pub fn levels(&self) -> By {
+        match self.by {
+            ByArg::Rate => By::Rate,
+            ByArg::Connections => By::Connections,
+        }
+    }
+
+    /// The first level.
+    pub fn first(&self) -> f64 {
+        self.from.unwrap_or(match self.by {
+            ByArg::Rate => FROM_RATE,
+            ByArg::Connections => FROM_CONNECTIONS,
+        })
+    }
+
+    /// The highest level, given the most connections.
+    ///
+    /// # Errors
+    /// The first level is higher.
+    pub fn most(&self, connections: u32) -> Result<f64, Error> {
+        let most = match self.by {
+            ByArg::Rate => return Ok(RATE_MAX),
+            ByArg::Connections => f64::from(connections),
+        };
+        if self.first() > most {
+            let why = format!("is more than the maximum of {connections} connections (-c)");
+            return Err(Error::Value { what: "--from", value: self.first().to_string(), why });
+        }
+        Ok(most)
     }
 
     /// Format of the report on standard output.

@@ -2,15 +2,15 @@
 
 use std::time::Instant;
 
-use prony_core::capacity::{Finding, Purpose, Search, Settings, Trial};
+use prony_core::capacity::{By, Finding, Purpose, Search, Settings, Trial};
 use prony_core::plan::Plan;
 use prony_core::schedule::{Arrivals, ArrivalsArg};
 use prony_core::serve::ServerBehavior;
 use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_io::Options;
-use prony_report::capacity::Capacity;
-use prony_report::{Format, text, units};
+use prony_report::capacity::{self, Capacity};
+use prony_report::{Format, text};
 use prony_run::builder::Planned;
 use prony_run::capacity::{check_thresholds, search};
 use prony_run::error::Error;
@@ -28,11 +28,16 @@ use crate::progress::Steps;
 
 /// Searches for the capacity, and reports it.
 pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, Error> {
-    let load = &args.of_trials()?;
+    let mut load = args.of_trials()?;
     let format = args.stdout_format()?;
+    let around = environment_of(&load.exec, load.unix_socket.is_some(), &load.shard);
+    let connections = load.connections.unwrap_or(around.connections_max);
+    if args.levels() == By::Connections {
+        load.connections = Some(connections);
+    }
+    let load = &load;
     let thresholds = &load.until.threshold;
     check_thresholds(thresholds)?;
-    let around = environment_of(&load.exec, load.unix_socket.is_some(), &load.shard);
     let Planned { mut plan, notes, cap } = plan::plan(load, &around)?;
     plan.thresholds.clone_from(thresholds);
     let plan = run::with_names(plan);
@@ -45,8 +50,10 @@ pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, 
     let formats = [Format::Html, Format::Svg, Format::Png, Format::Json];
     outputs.only(&formats, "a capacity can be written as .html, .svg, .png or .json")?;
     let settings = Settings {
+        by: args.levels(),
+        most: args.most(connections)?,
         thresholds: thresholds.clone(),
-        from: args.from,
+        from: args.first(),
         budget: args.budget,
         precision: args.accuracy,
         beyond: args.beyond,
@@ -56,15 +63,19 @@ pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, 
     found.version = env!("CARGO_PKG_VERSION").into();
     found.target = text::target_of(&plan);
     found.seed = plan.seed;
-    found.arrivals = arrivals(load).into();
+    found.arrivals = arrivals(args.levels(), load).into();
     found.command = command_line(&typed);
     found.run_at_80_percent =
-        found.rate_at_80_percent().map(|rate| at_rate(&found.command, &rate, load));
+        found.at_80_percent().map(|level| at_level(args.levels(), &found.command, &level, load));
     found.notes.extend(notes);
     found.notes.extend(
         cap.filter(|_| is_limited(&found))
             .map(|why| format!("The number of connections is limited: {why}.")),
     );
+    if args.levels() == By::Connections && is_limited(&found) && args.load.connections.is_none() {
+        let why = &around.connections_why;
+        found.notes.push(format!("The number of connections is limited: {why}."));
+    }
     let written = outputs.write_with(|format| found.render(format).unwrap_or_default());
     if let Some(bytes) = found.render(format) {
         output::to_stdout(&bytes)?;
@@ -126,39 +137,54 @@ fn progress(search: &Search, trial: &Trial) -> String {
     let what = match trial.purpose {
         Purpose::Bracket | Purpose::Estimate => "trying",
         Purpose::Probe => "waiting for the target to recover, probing",
+        Purpose::Curve => "measuring the throughput of",
         Purpose::Beyond => "measuring beyond the capacity,",
     };
+    let level = |level: f64| capacity::level(search.by(), level);
     let estimate = search.estimate().and_then(|e| e.interval);
     let known = match (estimate, search.bracket()) {
         (Some(i), _) => {
-            format!("; capacity {} to {}", units::rate(i.lo), units::rate(i.hi))
+            format!("; capacity {} to {}", level(i.lo), level(i.hi))
         }
         (None, (Some(held), Some(missed))) => {
-            format!("; between {} and {}", units::rate(held), units::rate(missed))
+            format!("; between {} and {}", level(held), level(missed))
         }
-        (None, (Some(held), None)) => format!("; at least {}", units::rate(held)),
+        (None, (Some(held), None)) => format!("; at least {}", level(held)),
         (None, (None, _)) => String::new(),
     };
     let left = search.left().as_secs_f64();
-    format!("{what} {}{known}; at most {left:.0} s left", units::rate(trial.rate))
+    format!("{what} {}{known}; at most {left:.0} s left", level(trial.rate))
 }
 
-/// The command line of a load at that rate, from that of the search.
-fn at_rate(words: &[String], rate: &str, load: &LoadArgs) -> Vec<String> {
-    const WITH_VALUE: [&str; 4] = ["--budget", "--accuracy", "--from", "--beyond"];
+/// The command line of a load at that rate, or with that many connections, from that of the search.
+fn at_level(by: By, words: &[String], level: &str, load: &LoadArgs) -> Vec<String> {
+    const WITH_VALUE: [&str; 5] = ["--budget", "--accuracy", "--from", "--beyond", "--by"];
     let mut out = Vec::new();
     let mut rest = words.iter();
     let mut is_command = true;
+    let is_other = by == By::Connections;
+    let is_connections = |word: &str| word == "-c" || word == "--connections";
+    let has_connections = |word: &str| {
+        let digits =
+            word.strip_prefix("-c").is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()));
+        digits || word.starts_with("--connections=")
+    };
     while let Some(word) = rest.next() {
         if is_command && word == "capacity" {
             is_command = false;
-        } else if WITH_VALUE.contains(&word.as_str()) {
+        } else if WITH_VALUE.contains(&word.as_str()) || (is_other && is_connections(word)) {
             rest.next();
+        } else if is_other && has_connections(word) {
+            // The level is another.
         } else if !WITH_VALUE.iter().any(|option| word.starts_with(&format!("{option}="))) {
             out.push(word.clone());
         }
     }
-    out.extend(["--rate".into(), rate.into()]);
+    if by == By::Connections {
+        out.extend(["--connections".into(), level.into()]);
+        return out;
+    }
+    out.extend(["--rate".into(), level.into()]);
     // The search has its own default.
     if !words.iter().any(|w| w.starts_with("--arrivals")) && load.arrivals.is_some() {
         out.extend(["--arrivals".into(), "poisson".into()]);
@@ -166,8 +192,9 @@ fn at_rate(words: &[String], rate: &str, load: &LoadArgs) -> Vec<String> {
     out
 }
 
-fn arrivals(load: &LoadArgs) -> &'static str {
+fn arrivals(by: By, load: &LoadArgs) -> &'static str {
     match load.arrivals {
+        _ if by == By::Connections => "closed loop",
         Some(ArrivalsArg::Process(Arrivals::Fixed)) => "fixed",
         _ => "Poisson",
     }
@@ -205,11 +232,15 @@ mod tests {
             panic!("another command");
         };
         let load = args.of_trials().unwrap();
-        let command = at_rate(&words, "80", &load);
+        let command = at_level(By::Rate, &words, "80", &load);
         assert_eq!(
             command.join(" "),
             "prony http://h/ --threshold p99<3ms -c 9 --rate 80 --arrivals poisson"
         );
         assert!(Cli::try_parse_from(&command).unwrap().command.is_none());
+        let by = "prony capacity --by connections -c 99 http://h/ -c9 --connections=8";
+        let words: Vec<String> = by.split(' ').map(str::to_owned).collect();
+        let command = at_level(By::Connections, &words, "30", &load);
+        assert_eq!(command.join(" "), "prony http://h/ --connections 30");
     }
 }

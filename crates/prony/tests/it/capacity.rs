@@ -62,13 +62,71 @@ fn documented(report: &Value) {
     let page = include_str!("../../../../docs/capacity.md");
     let (_, keys) = page.split_once("## JSON").expect("its section");
     let named = |name: &str| {
-        let found =
-            keys.contains(&format!("`{name}`")) || keys.contains(&format!("`finding.{name}`"));
-        assert!(found, "{name}");
+        let within = |of: &str| keys.contains(&format!("`{of}{name}`"));
+        assert!(within("") || within("finding.") || within("scalability."), "{name}");
     };
-    for of in [report, &report["finding"], &report["points"][0]] {
-        of.as_object().expect("an object").keys().for_each(|name| named(name));
+    for of in [report, &report["finding"], &report["points"][0], &report["scalability"]] {
+        of.as_object().into_iter().flat_map(|of| of.keys()).for_each(|name| named(name));
     }
+}
+
+#[test]
+fn capacity_by_connections_is_in_every_format() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let [html, svg, json] = ["c.html", "c.svg", "c.json"].map(file);
+    // One worker that takes 1 ms: with N connections each request takes N milliseconds.
+    let words = ["capacity", "--by", "connections", "--simulate", "7", "--simulate-latency", "1ms"];
+    let rest = ["--simulate-workers", "1", "--threshold", "p99 < 20.5ms", "--quiet"];
+    let files = ["-o", &html, "-o", &svg, "-o", &json, "http://example.test/"];
+    let ended = prony(&[&words[..], &rest, &files].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let read = |path: &str| std::fs::read_to_string(path).expect("a file");
+    let report: Value = serde_json::from_str(&read(&json)).expect("JSON");
+    let (finding, interval) = (&report["finding"], &report["finding"]["interval"]);
+    let numbers = [&finding["rate"], &interval["lo"], &interval["hi"]].map(|n| n.as_f64());
+    // The network takes a part of the limit.
+    let expected = 18.0..=20.0;
+    assert!(numbers.iter().flatten().filter(|n| expected.contains(*n)).count() == 3, "{finding}");
+    assert_eq!(
+        (&report["by"], &report["arrivals"]),
+        (&"connections".into(), &"closed loop".into())
+    );
+    let throughput = report["throughput"]["value"].as_f64().expect("a throughput");
+    assert!((970.0..1_001.0).contains(&throughput), "{throughput}");
+    // One connection waits for the network, so it completes less than the server could; from the
+    // second on nothing grows.
+    assert!(report["scalability"]["kind"].is_string(), "{report}");
+    assert!(ended.stdout.contains("Universal Scalability Law"), "{ended:?}");
+    assert!(ended.stdout.contains("connections (95 % CI"), "{ended:?}");
+    assert!(read(&html).contains("Throughput by connections"));
+    assert!(read(&svg).contains("connections"));
+    let words = report["run_at_80_percent"].as_array().expect("words");
+    let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+    let connections = words.last().and_then(|n| n.parse::<u32>().ok());
+    assert!(words.contains(&"--connections") && !words.contains(&"--by"), "{words:?}");
+    assert!(connections.is_some_and(|n| (14..=16).contains(&n)), "{words:?}");
+    documented(&report);
+}
+
+#[test]
+fn connections_of_a_real_queue_are_within_five_percent() {
+    // Ten workers that take 10 ms: more than ten connections wait, N of them N milliseconds.
+    let server = Serve::start(&["--latency", "10ms", "--workers", "10"]);
+    let url = server.url("/");
+    let words = ["capacity", &url, "--by", "connections", "--threshold", "p99 < 42ms", "--json"];
+    let rest = ["--budget", "30s", "-t", "1", "--quiet"];
+    once_of_three(|| {
+        let ended = prony(&[&words[..], &rest].concat());
+        let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        let most = report["finding"]["rate"].as_f64().expect("connections");
+        match ended.code {
+            0 => assert!((38.0..=42.0).contains(&most), "{most}"),
+            // Beside other work, the load generator can be the limit: then it says no more.
+            98 => assert!(most <= 42.0, "at least {most}"),
+            _ => panic!("{ended:?}"),
+        }
+    });
 }
 
 #[test]
@@ -94,6 +152,10 @@ fn options_that_a_search_sets_itself_are_refused() {
     let options = [["--rate", "5"], ["-d", "5s"], ["-n", "9"], ["--think", "1s"], ["--hosts", "2"]];
     for option in options.into_iter().chain([["--label", "new"], ["--github", "-q"]]) {
         assert!(refused(&[&p99[..], &option].concat()).contains("prony capacity"), "{option:?}");
+    }
+    for option in [["--arrivals", "poisson"], ["--rate", "5"], ["--from", "1.5"], ["--from", "9"]] {
+        let why = refused(&[&p99[..], &["--by", "connections", "-c", "8"], &option].concat());
+        assert!(why.contains(option[0]), "{option:?}: {why}");
     }
     for threshold in ["rate > 100/s", "send-lag.p99 < 1ms", "max < 1s", "errors < 10", "p99 > 1s"] {
         let why = refused(&["--threshold", threshold]);

@@ -1,4 +1,4 @@
-//! Student's t and the normal distribution, for any error probability.
+//! Student's t, the normal distribution and Fisher's F, for any error probability.
 
 /// The continued fraction of the incomplete beta function has converged at this relative change.
 const CONVERGED: f64 = 1e-14;
@@ -10,7 +10,7 @@ const HALVINGS: u32 = 200;
 /// The two-sided critical value: a variate of Student's t with this many degrees of freedom (at
 /// least 1, not necessarily whole) is further from zero with the probability `error` (above 0,
 /// below 1).
-pub(super) fn t_critical(error: f64, freedom: f64) -> f64 {
+pub(crate) fn t_critical(error: f64, freedom: f64) -> f64 {
     // Of the logarithm, because small errors with few degrees of freedom lead far out.
     let (mut low, mut high) = (-30.0, 300.0);
     for _ in 0..HALVINGS {
@@ -25,7 +25,7 @@ pub(super) fn t_critical(error: f64, freedom: f64) -> f64 {
 }
 
 /// The probability that a variate of Student's t is further than `t` from zero.
-pub(super) fn t_error(t: f64, freedom: f64) -> f64 {
+pub(crate) fn t_error(t: f64, freedom: f64) -> f64 {
     if freedom > 1e7 {
         return libm::erfc(t / std::f64::consts::SQRT_2);
     }
@@ -33,8 +33,13 @@ pub(super) fn t_error(t: f64, freedom: f64) -> f64 {
 }
 
 /// The same critical value of the standard normal distribution.
-pub(super) fn z_critical(error: f64) -> f64 {
+pub(crate) fn z_critical(error: f64) -> f64 {
     t_critical(error, f64::INFINITY)
+}
+
+/// The probability that a variate of Fisher's F with these degrees of freedom is larger than `f`.
+pub(crate) fn f_error(f: f64, above: f64, below: f64) -> f64 {
+    incomplete_beta(below / 2.0, above / 2.0, below / (below + above * f.max(0.0)))
 }
 
 /// The regularized incomplete beta function (Abramowitz and Stegun 26.5.8, evaluated with the
@@ -99,6 +104,20 @@ mod tests {
             let got = t_critical(error, freedom);
             assert!((got / t - 1.0).abs() < 1e-8, "{error} {freedom}: {got}, not {t}");
         }
+    }
+
+    #[test]
+    fn f_matches_the_tables() {
+        // The 5 % and 1 % points.
+        for (f, above, below, p) in
+            [(4.964_602_744, 1.0, 10.0, 0.05), (2.901, 5.0, 15.0, 0.05), (4.556, 5.0, 15.0, 0.01)]
+        {
+            let got = f_error(f, above, below);
+            assert!((got / p - 1.0).abs() < 2e-3, "{f} {above} {below}: {got}, not {p}");
+        }
+        // With one degree of freedom above, it is the square of t.
+        assert!((f_error(9.0, 1.0, 7.0) / t_error(3.0, 7.0) - 1.0).abs() < 1e-12);
+        assert_eq!((f_error(0.0, 3.0, 4.0), f_error(f64::INFINITY, 3.0, 4.0)), (1.0, 0.0));
     }
 
     #[test]
