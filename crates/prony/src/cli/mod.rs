@@ -461,7 +461,7 @@ fn is_command(word: &str) -> bool {
 }
 
 /// The names of the commands.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "load",
     "capacity",
     "run",
@@ -470,6 +470,7 @@ const NAMES: [&str; 16] = [
     "report",
     "merge",
     "worker",
+    "ray-job",
     "serve",
     "rtt",
     "spectrum",
