@@ -1,5 +1,6 @@
 //! With failures of every kind: the counters agree, the run ends, and no connection stays open.
 
+use prony_core::fault::Fault;
 use prony_core::machine::{Machine, StopRequest};
 use prony_core::plan::{
     Burst, Cookies, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan, SessionKind, Sessions,
@@ -175,7 +176,7 @@ pub(crate) fn random_server(rng: &mut Rng, seed: u64) -> Box<dyn Machine> {
 /// Every load model and pipeline depth, with failures of every kind.
 #[test]
 fn p04_counters_agree_whatever_fails() {
-    let (mut faults, mut replies, mut unfinished, mut retries) = (vec![0; 32], 0, 0, 0);
+    let (mut faults, mut replies, mut unfinished, mut retries) = (vec![0; Fault::COUNT], 0, 0, 0);
     for seed in 0..2_000 {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 20);

@@ -86,9 +86,14 @@ pub(crate) fn exchange() -> Summary {
 
 /// A closed loop of three requests, none of which waited.
 pub(crate) fn closed() -> Summary {
+    closed_every(2 * MS)
+}
+
+/// The same with requests that start after this time.
+pub(crate) fn closed_every(gap: u64) -> Summary {
     let mut r = Recorder::new(Nanos::ZERO);
     for i in 0..3_u64 {
-        let intended = Nanos(i * 2 * MS);
+        let intended = Nanos(i * gap);
         let done = intended + Span(MS + 500 + i * 1_000);
         let stamps = Stamps { intended, sent: intended, first: done, done, ..Stamps::default() };
         r.started(intended);

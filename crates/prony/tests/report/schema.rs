@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use prony_core::fault::Fault;
-use prony_core::plan::{Load, Think};
+use prony_core::plan::{Http2Spec, HttpVersion, Load, Placement, Think};
+use prony_core::proto::StreamCounts;
 use prony_core::record::FirstHandshake;
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
@@ -143,7 +144,7 @@ fn with_causes() -> [Summary; 2] {
 }
 
 /// The report of a share, and a run on three hosts: one was too slow, one was lost, one is missing.
-fn on_hosts() -> [Summary; 2] {
+fn on_hosts() -> [Summary; 3] {
     let ms = Span::from_millis;
     let mut part = sample::closed();
     part.plan = part.plan.shard(1, 4);
@@ -176,7 +177,37 @@ fn on_hosts() -> [Summary; 2] {
     let reported = &report(&whole)["verdict"]["reasons"];
     let reported: Vec<_> = reported.as_array().into_iter().flatten().map(|r| &r["kind"]).collect();
     assert_eq!(reported, ["on-host", "on-host", "on-host", "on-host", "partial"]);
-    [part, whole]
+    let mut open = sample::open();
+    open.run.hosts.clone_from(&whole.run.hosts);
+    [part, whole, open]
+}
+
+/// Runs over HTTP/2 that each of its limits has limited.
+fn over_http2() -> [Summary; 3] {
+    let mut run = sample::closed_every(1_000_000);
+    let plan = &mut run.plan;
+    (plan.http, plan.placement) = (HttpVersion::Http2, Placement::Fill);
+    plan.http2 = Some(Box::new(Http2Spec {
+        window: 1,
+        wait_settings: true,
+        is_static: true,
+        ..Http2Spec::default()
+    }));
+    let counts = StreamCounts {
+        connections: 1,
+        limit_least: Some(1),
+        limit_last: Some(2),
+        goaways: [("NO_ERROR".to_owned(), 1)].into(),
+        resets: [("CANCEL".to_owned(), 1)].into(),
+        ..StreamCounts::default()
+    };
+    run.main.http2 = Some(Box::new(counts));
+    let (mut limited, mut blocked) = (run.clone(), run.clone());
+    limited.main.times.stream_wait.record_n(Span(1_000), 3);
+    blocked.main.times.flow_wait.record_n(Span(2_000_000), 3);
+    let kind = |run: &Summary| report(run)["verdict"]["bottleneck"]["kind"].clone();
+    assert_eq!([&run, &limited, &blocked].map(kind), ["streams", "stream-limit", "window"]);
+    [run, limited, blocked]
 }
 
 /// Summaries that together have every field and every variant.
@@ -187,6 +218,7 @@ fn summaries() -> Vec<Summary> {
     all.extend(doubtful());
     all.push(under_cpu_pressure());
     all.extend(on_hosts());
+    all.extend(over_http2());
     all.push(autocorrelated());
     all.extend(with_causes());
     let (low, high) = (Span::from_millis(1), Span::from_millis(9));
@@ -286,7 +318,7 @@ fn used(value: &Value, names: &mut BTreeSet<String>) {
         Value::Object(fields) => {
             for (name, value) in fields {
                 names.insert(name.clone());
-                if !["statuses", "faults", "stray"].contains(&name.as_str()) {
+                if !["statuses", "faults", "stray", "goaways", "resets"].contains(&name.as_str()) {
                     used(value, names);
                 }
             }
