@@ -18,6 +18,12 @@ pub fn run(words: Vec<OsString>, embedding: Embedding) -> Result<Exit, Error> {
     let typed = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let cli = Cli::read(words).map_err(|e| refusal::of_clap(&e))?;
     match cli.command {
+        // The command of a line without one, and that of `load`.
+        None => {
+            let mut args = cli.load;
+            args.output.embedding = Some(embedding);
+            load::load(&args, typed)
+        }
         Some(Command::Load(mut args)) => {
             args.output.embedding = Some(embedding);
             load::load(&args, typed)
