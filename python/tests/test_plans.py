@@ -19,7 +19,7 @@ def test_plans_are_checked_at_once(tmp_path: Path) -> None:
     file = tmp_path / "plan.toml"
     file.write_text(TEXT)
     plan = prony.Plan.from_toml(file)
-    assert "1 request to 1 server" in plan.summary and plan.text == TEXT
+    assert "1 request, 1 server" in plan.summary and plan.text == TEXT
     with pytest.raises(prony.UsageError, match=r"plan:2:1: "):
         prony.Plan.from_text("\nurls = 3")
     with pytest.raises(prony.UsageError, match="cannot be read"):
