@@ -50,7 +50,7 @@ struct Call {
     plain: u32,
     is_head: bool,
     fields: Vec<Field>,
-    /// The index among the common fields of those that this call has, in order.
+    /// Whether its requests may have parts of their own, so that `fields` are kept.
     is_filled: bool,
 }
 
@@ -221,10 +221,7 @@ impl Requests {
     /// The fields of a call: pseudo-headers first, prony's own headers unless the user replaces
     /// them, the headers of the user without those that HTTP/2 does not have.
     fn fields(&self, spec: &CallSpec) -> Vec<Field> {
-        let fixed = |value: &[u8]| match spec.template {
-            _ if value.is_empty() => Value::Fixed(Vec::new()),
-            _ => Value::Fixed(value.to_vec()),
-        };
+        let fixed = |value: &[u8]| Value::Fixed(value.to_vec());
         let field = |name: &[u8], value| Field { name: name.to_vec(), value, is_common: false };
         let host = spec.headers.iter().position(|(name, _)| name.eq_ignore_ascii_case("host"));
         let authority = match host {
