@@ -18,6 +18,7 @@ pub mod fault;
 pub mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod grpc;
 pub mod http2;
 pub mod layer;
 pub mod machine;
