@@ -1,6 +1,7 @@
 //! The search: brackets the capacity by doubling the rate, then runs trials around its estimate in
 //! random order, until the interval is narrow or the budget is used.
 
+mod bracket;
 mod closed;
 mod recovery;
 mod sides;
@@ -164,7 +165,7 @@ impl Search {
             return Step::Done(Box::new(self.answer(finding.clone())));
         }
         if let Some(recovering) = self.recovering {
-            let least = PROBE_REQUESTS / recovering.probe;
+            let least = PROBE_REQUESTS / self.requests_at(recovering.probe);
             let length = Span::from_secs_f64(least.max(0.5));
             return self.run(recovering.probe, length, Purpose::Probe);
         }
@@ -286,86 +287,6 @@ impl Search {
         let (held, missed) = self.bracket();
         self.over(Finding::Undecided { lack, held, missed })
     }
-
-    // Bracketing.
-
-    fn next_bracket(&mut self) -> Step {
-        let length = self.short();
-        let room = (length.as_secs_f64() * (1.0 + WARMUP)).min(self.settings.budget.as_secs_f64());
-        if self.left().as_secs_f64() < room {
-            return self.undecided(Lack::Budget);
-        }
-        let from = self.settings.from;
-        let rates = |o: &Observed| o.point.trial.rate;
-        let missed: Vec<f64> = self.valid().filter(|o| side(o) == Some(false)).map(rates).collect();
-        let least = missed.iter().copied().min_by(f64::total_cmp);
-        let below = |rate: &f64| least.is_none_or(|least| *rate < least);
-        let held = self.valid().filter(|o| side(o) != Some(false)).map(rates).filter(below);
-        let held = held.max_by(f64::total_cmp);
-        let limited: Vec<&Observed> = self.seen.iter().filter(|o| o.limit.is_some()).collect();
-        let ceiling = limited.iter().map(|o| rates(o)).min_by(f64::total_cmp);
-        let limit = limited.last().and_then(|o| o.limit).unwrap_or(Limit::Meter);
-        let rate = match (held, least, ceiling) {
-            (Some(_), Some(_), _) => {
-                self.phase = Phase::Estimate;
-                return self.next_estimate();
-            }
-            // A target that has just started is slow at first: the first rate has two chances.
-            (None, Some(least), _) if missed.len() < 2 => {
-                return self.run(least, length * AGAIN, Purpose::Bracket);
-            }
-            (None, Some(rate), _) => {
-                let threshold = self.first_missed();
-                return self.over(Finding::Nowhere { rate, threshold });
-            }
-            (held, None, Some(ceiling)) => match self.below_ceiling(held, ceiling) {
-                Some(rate) => rate,
-                None => return self.found(Finding::AtLeast { rate: held, limit }),
-            },
-            (Some(held), None, None) if held * 2.0 > self.settings.most => match self.settings.by {
-                By::Connections if held < self.settings.most => self.settings.most,
-                By::Connections => return self.found(at_least(held, Limit::Connections)),
-                By::Rate => return self.over(at_least(held, Limit::Meter)),
-            },
-            (Some(held), None, None) => held * 2.0,
-            (None, None, None) => from,
-        };
-        self.run(rate, length, Purpose::Bracket)
-    }
-
-    /// The next rate below one at which the load generator was the limit.
-    fn below_ceiling(&mut self, held: Option<f64>, ceiling: f64) -> Option<f64> {
-        self.tries += 1;
-        match held {
-            // Once more: a processor may have been busy for a moment.
-            _ if self.tries == 1 => Some(ceiling),
-            Some(held) => {
-                let apart = self.settings.by == By::Rate || ceiling - held > 1.0;
-                let room = self.tries <= 5 && ceiling / held > 1.1 && apart;
-                room.then(|| (held * ceiling).sqrt())
-            }
-            None => (self.tries <= 3).then_some(ceiling / 2.0),
-        }
-    }
-
-    /// The length of the measurement of a trial that brackets.
-    fn short(&self) -> Span {
-        let times = self.longest_limit() * LIMITS_SHORT;
-        SHORT.max(times).min(self.settings.budget / 30)
-    }
-
-    fn longest_limit(&self) -> Span {
-        let times = self.settings.thresholds.iter().filter(|t| t.unit == Unit::Time);
-        times.map(|t| Span(t.limit as u64)).max().unwrap_or(Span::ZERO)
-    }
-
-    /// The threshold that the last trial has missed.
-    fn first_missed(&self) -> usize {
-        let holds = self.valid().last().map(|o| &o.point.holds);
-        holds.and_then(|h| h.iter().position(|holds| *holds == Some(false))).unwrap_or(0)
-    }
-
-    // Estimation.
 
     fn next_estimate(&mut self) -> Step {
         let whole = self.whole();

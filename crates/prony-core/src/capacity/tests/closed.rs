@@ -218,3 +218,53 @@ fn a_server_that_takes_any_number_of_connections_has_no_ceiling() {
     assert!((lambda.value.expect("a value") * ALONE - 1.0).abs() < 0.05);
     assert!(sigma.value.expect("a value") < 1e-3);
 }
+
+#[test]
+fn a_moment_of_a_busy_machine_is_no_ceiling() {
+    let threshold = by_connections("p99 < 100ms", 3).thresholds[0].clone();
+    let mut search = Search::new(by_connections("p99 < 100ms", 3));
+    let mut hindered = 0;
+    let answer = loop {
+        match search.step() {
+            Step::Done(answer) => break *answer,
+            Step::Run(trial) => {
+                let mut seen = observed(&mut USL.run(trial, 3), trial, &threshold);
+                // The first trials with 4 and with 16 connections.
+                let now = trial.rate == [4.0, 16.0, 0.0][hindered];
+                seen.limit = now.then_some(Limit::Meter);
+                hindered += usize::from(now);
+                search.feed(seen, trial.warmup + trial.length);
+            }
+        }
+    };
+    assert_eq!(hindered, 2);
+    let Finding::Capacity { interval, .. } = answer.finding else { panic!("{:?}", answer.finding) };
+    let truth = USL.truth(0.1);
+    assert!(interval.lo <= truth && truth <= interval.hi, "{interval:?}, {truth}");
+}
+
+/// A probe by connections lasts for as long as its requests need, not its connections.
+#[test]
+fn probes_last_as_long_as_their_requests() {
+    let threshold = by_connections("p99 < 100ms", 3).thresholds[0].clone();
+    let mut search = Search::new(by_connections("p99 < 100ms", 3));
+    let mut probes = 0;
+    loop {
+        match search.step() {
+            Step::Done(_) => break,
+            Step::Run(trial) => {
+                let mut seen = observed(&mut USL.run(trial, 3), trial, &threshold);
+                if trial.purpose == Purpose::Probe {
+                    probes += 1;
+                    let requests = seen.point.requests;
+                    assert!(requests >= 30, "{requests}");
+                    assert_eq!(trial.length, Span::from_millis(500), "{trial:?}");
+                } else if trial.rate > 60.0 {
+                    seen.excess[0] = Some(100.0);
+                }
+                search.feed(seen, trial.warmup + trial.length);
+            }
+        }
+    }
+    assert!(probes > 0);
+}
