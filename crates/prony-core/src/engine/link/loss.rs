@@ -131,7 +131,7 @@ impl<P: Carrier> Engine<P> {
                 self.outcome.again.push(id);
             } else {
                 let fault = match loss.fault {
-                    Some(f) if loss.was_connecting || blamed || is_loss(f) => f,
+                    Some(f) if loss.was_connecting || blamed || is_loss(f) || is_of_all(f) => f,
                     _ if self.load.gives_up(self.exchanges[id].user()) => Fault::GivenUp,
                     _ => Fault::ClosedEarly,
                 };
@@ -227,4 +227,9 @@ impl<P: Carrier> Engine<P> {
 /// again.
 fn is_loss(fault: Fault) -> bool {
     matches!(fault, Fault::Reset | Fault::ClosedEarly)
+}
+
+/// Whether the fault explains why every request of the connection fails.
+fn is_of_all(fault: Fault) -> bool {
+    fault == Fault::NotHttp2
 }
