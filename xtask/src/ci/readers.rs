@@ -20,7 +20,7 @@ struct Reader {
     install: fn() -> Result<()>,
 }
 
-const READERS: [Reader; 6] = [
+const READERS: [Reader; 7] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -40,7 +40,14 @@ const READERS: [Reader; 6] = [
         variable: "PRONY_TEST_H2SPEC",
         module: None,
         place: || Ok(folder()?.join("h2spec")),
-        install: install_h2spec,
+        install: || install_go("github.com/summerwind/h2spec/cmd/h2spec"),
+    },
+    Reader {
+        what: "HTTP/2 of the client (the conformance tests of h2specd, in Go)",
+        variable: "PRONY_TEST_H2SPECD",
+        module: None,
+        place: || Ok(folder()?.join("h2specd")),
+        install: || install_go("github.com/summerwind/h2spec/cmd/h2specd"),
     },
     Reader {
         what: "httperf's report in an independent parser (the npm package `httperfjs`)",
@@ -129,11 +136,11 @@ fn install_hpack() -> Result<()> {
 }
 
 /// Version 2.6.0 cannot be installed: its module has another name in itself.
-fn install_h2spec() -> Result<()> {
+fn install_go(command: &str) -> Result<()> {
     let go = which("go").context("go is not installed")?;
-    let package = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
+    let package = format!("{command}@v2.2.1+incompatible");
     let folder = folder()?;
-    let mut install = program(go, &["install", package]);
+    let mut install = program(go, &["install", &package]);
     run(install
         .env("GOBIN", &folder)
         .env("GOPATH", folder.join("go"))

@@ -20,6 +20,7 @@ mod h2_serve;
 mod hostile;
 mod hosts;
 mod htstress;
+mod http2;
 #[path = "../shared/installed.rs"]
 mod installed;
 mod limited;

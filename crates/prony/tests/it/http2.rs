@@ -1,0 +1,140 @@
+//! HTTP/2 on a real kernel: the counters of `prony serve`, nginx's GOAWAYs and refusals of HTTP/2,
+//! and the conformance tests of h2specd for clients.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use crate::rig::{Other, Report, Serve, alone, drivers, have, measure, prony, served};
+use crate::tls::Certificates;
+
+fn http2<'r>(report: &'r Report, name: &str) -> &'r serde_json::Value {
+    &report.0["measurement"]["tally"]["http2"][name]
+}
+
+#[test]
+fn counters_of_both_sides_are_equal() {
+    let _alone = alone();
+    let behavior = ["--status", "200:3,404:1", "--latency", "exp:1ms", "--max-streams", "20"];
+    for tls in [false, true] {
+        for driver in drivers() {
+            // Before the first SETTINGS, more than 20 streams would be refused.
+            let server =
+                Serve::start(&[&behavior[..], if tls { &["--tls"] } else { &[] }].concat());
+            let url = server.url("/");
+            let load = ["-c", "3", "--streams", "30", "-n", "4000", "--expect", "2xx,404"];
+            let load = [&load[..], &["--wait-settings"]].concat();
+            let version: &[&str] = if tls { &["--http2", "-k"] } else { &["--h2c"] };
+            let report = measure(&[&load[..], version, &["--driver", driver, &url]].concat());
+            report.check_sums();
+            let there = server.stop();
+            assert_eq!(report.count("replies"), 4_000, "{driver}");
+            for name in ["requests", "replies", "h2_requests"] {
+                assert_eq!(served(&there, name), 4_000, "{driver}: {name}");
+            }
+            assert_eq!(there["statuses"]["404"].as_u64(), Some(report.status(404)));
+            for nothing in ["refused", "violations", "malformed", "cancelled", "open"] {
+                assert_eq!(served(&there, nothing), 0, "{nothing}: {there:#}");
+            }
+            assert_eq!(http2(&report, "connections").as_u64(), Some(3));
+            assert_eq!(http2(&report, "limit_least").as_u64(), Some(20));
+            if !tls {
+                assert_eq!(served(&there, "bytes_out"), report.count("bytes_received"));
+                assert_eq!(served(&there, "bytes_in"), report.count("bytes_sent"));
+            }
+        }
+    }
+}
+
+/// Bodies in both directions, larger than any window.
+#[test]
+fn large_bodies_arrive_complete() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("body");
+    std::fs::write(&file, vec![b'x'; 3_000_000]).expect("written");
+    let body = format!("@{}", file.display());
+    let server = Serve::start(&["--window", "100k"]);
+    let url = server.url("/echo");
+    let load = ["--h2c", "-c", "2", "--streams", "3", "-n", "12", "--window", "70k", "-b", &body];
+    let report = measure(&[&load[..], &["--expect-length", "3000000", &url]].concat());
+    assert_eq!((report.count("replies"), report.count("failed")), (12, 0));
+    assert_eq!(report.count("bytes_body"), 12 * 3_000_000);
+    assert_eq!(served(&server.stop(), "violations"), 0);
+}
+
+/// nginx ends each connection after a number of requests with a GOAWAY.
+#[test]
+fn goaways_of_nginx_lose_no_request() {
+    if !have("nginx") {
+        return;
+    }
+    let _alone = alone();
+    let server = Other::nginx(
+        "
+    access_log @DIR@/access.log;
+    keepalive_requests 100;
+    server {
+        listen 127.0.0.1:@PORT@ http2;
+        location / { return 200 'hello'; }
+    }
+",
+    );
+    let load = ["--h2c", "-c", "2", "--streams", "10", "-n", "3000", &server.url("/")];
+    let report = measure(&load);
+    assert_eq!((report.count("replies"), report.count("failed")), (3_000, 0));
+    let goaways = http2(&report, "goaways")["NO_ERROR"].as_u64().expect("GOAWAYs");
+    assert!(goaways >= 28, "{goaways}");
+    let log = std::fs::read_to_string(server.file("access.log")).expect("a log");
+    assert_eq!(log.lines().filter(|line| line.contains("HTTP/2.0\" 200")).count(), 3_000);
+}
+
+/// A server without HTTP/2: over TLS the client falls back, without TLS it says what is wrong.
+#[test]
+fn servers_without_http2_are_recognized() {
+    if !have("nginx") || !have("openssl") {
+        return;
+    }
+    let certificates = Certificates::new();
+    let server = crate::tls::nginx(&certificates, "server", "");
+    let url = format!("https://127.0.0.1:{}/", server.port);
+    let load = ["-k", "-c", "2", "--streams", "5", "-n", "100", &url];
+    let report = measure(&[&["--http2"], &load[..]].concat());
+    assert_eq!(report.count("replies"), 100);
+    assert_eq!(http2(&report, "connections").as_u64(), Some(0));
+    assert_eq!(http2(&report, "fallbacks").as_u64(), Some(2));
+    let refused = prony(&[&["--http", "2-only", "--json"], &load[..]].concat());
+    assert_eq!(refused.report().errors("tls-handshake"), 100);
+    let plain = Other::nginx("server { listen 127.0.0.1:@PORT@; location / { return 200 'x'; } }");
+    let refused = prony(&["--h2c", "-n", "5", "-c", "1", "--json", &plain.url("/")]);
+    assert_eq!(refused.report().errors("not-http2"), 5);
+}
+
+/// The conformance tests of h2specd: a server that tests its clients.
+#[test]
+fn h2specd_passes_whole() {
+    let Some(h2specd) = std::env::var_os("PRONY_TEST_H2SPECD") else {
+        eprintln!("skipped: PRONY_TEST_H2SPECD does not name the program h2specd");
+        return;
+    };
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("client");
+    // It adds the URL, and waits 3 s for the client to end.
+    let client = format!(
+        "#!/bin/sh\nexec {} --h2c -d 1200ms -c 1 -t 1 --think 5s --timeout 800ms --quiet \
+         --accept-invalid \"$@\"\n",
+        env!("CARGO_BIN_EXE_prony")
+    );
+    std::fs::write(&script, client).expect("written");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("set");
+    let from = crate::rig::free_port().min(60_000).to_string();
+    let mut command = Command::new(h2specd);
+    command.args(["--strict", "-o", "2", "-f", &from, "-e"]).arg(&script);
+    let out = command.output().expect("it was there a moment ago");
+    let text = String::from_utf8_lossy(&out.stdout).replace('\r', "\n");
+    let last = text.lines().rev().find(|line| line.contains("tests,")).unwrap_or(&text);
+    let numbers: Vec<u32> =
+        last.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
+    let [tests, passed, skipped, failed] = numbers[..] else { panic!("{last}") };
+    assert!(tests > 50 && tests == passed && skipped + failed == 0, "{text}");
+}
