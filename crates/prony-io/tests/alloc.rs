@@ -3,6 +3,8 @@
 //! Loading a large session file allocates little more than what its requests differ in. (These
 //! tests are here and not in prony-core, because a counting allocator is unsafe code.)
 
+#[path = "alloc/http2.rs"]
+mod http2;
 #[path = "../../prony-core/tests/identity/mod.rs"]
 mod identity;
 
@@ -200,6 +202,10 @@ fn requests_allocate_no_memory_after_the_warm_up() {
         // The series may allocate a few times for each of the 32 blocks of a second, which has at
         // least 1,000 requests.
         assert!(per_second <= 96.0, "{name}: {per_second} allocations per second");
+    }
+    for streams in [1, 10, 100] {
+        let per_second = http2::allocations(streams, 100_000);
+        assert!(per_second <= 96.0, "{streams} streams: {per_second} allocations per second");
     }
     let station = r#"{"latency": "exp:1ms", "workers": 3, "size": 700}"#;
     for (name, behavior, chunk) in [
