@@ -11,7 +11,8 @@ cargo xtask bench compare [--list] CASE... alternated runs of all tools, medians
 cargo xtask bench idle [CONNECTIONS]       resident memory per idle connection
 cargo xtask bench rtt [--rounds N]         ping-pong beside sockperf and qperf
 cargo xtask bench freeze [--places LIST]   what each tool reports of a server that freezes
-cargo xtask bench start [--runs N]         the time from exec to the first request";
+cargo xtask bench start [--runs N]         the time from exec to the first request
+cargo xtask bench streams [--runs N]       CPU per request over HTTP/2, beside h2load";
 
 /// `cargo xtask bench`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
@@ -19,7 +20,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
     match what.as_str() {
         "rig" => shell::run(&mut program("bench/rig", &rest)),
-        "compare" | "idle" | "freeze" | "rtt" | "start" => {
+        "compare" | "idle" | "freeze" | "rtt" | "start" | "streams" => {
             let prony = shell::prony(if what == "start" { "release" } else { "dist" })?;
             let script = format!("bench/{what}");
             shell::run(program("python3", &[&script]).args(rest).env("PRONY", prony))
