@@ -8,6 +8,17 @@ use toml::de::{DeTable, DeValue};
 /// Keys with values that error messages must not repeat.
 const SECRETS: [&str; 6] = ["url", "headers", "body", "raw", "request", "rows"];
 
+/// Names of other tools for our keys.
+const SYNONYMS: [(&str, &str); 7] = [
+    ("iterations", "requests"),
+    ("steps", "request"),
+    ("tables", "data"),
+    ("target", "url"),
+    ("targets", "url"),
+    ("verify", "insecure"),
+    ("vus", "users"),
+];
+
 /// The maximum number of errors to report for one file.
 const PROBLEMS_MAX: usize = 50;
 
@@ -258,7 +269,9 @@ impl<'a> Section<'a> {
     fn unknown(&self, key: &str) -> String {
         let likeness = |known: &&&'static str| (strsim::jaro_winkler(known, key) * 1e6) as u64;
         let nearest = self.known_keys.iter().max_by_key(likeness);
-        match nearest.filter(|known| strsim::jaro_winkler(known, key) > 0.8) {
+        let nearest = nearest.filter(|known| strsim::jaro_winkler(known, key) > 0.8);
+        let meant = SYNONYMS.iter().find(|(other, _)| *other == key).map(|(_, ours)| ours);
+        match meant.filter(|ours| self.known_keys.contains(ours)).or(nearest) {
             Some(known) => format!("{} has no key `{key}`; did you mean `{known}`?", self.what),
             None => {
                 let mut known = self.known_keys.clone();

@@ -327,7 +327,7 @@ fn tls() {
             p:3:11: `version`: '1.1' is unknown; write "1.2" or "1.3"
             p:4:10: `resume` is true or false, expected "on" or "off" or "session"
             p:5:7: `sni` is a number, expected a name
-            p:6:1: [tls] has no key `verify`; did you mean `version`?
+            p:6:1: [tls] has no key `verify`; did you mean `insecure`?
             p:3:11: `ciphers`: 'RC4' is not a supported cipher suite; the supported ones are TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256, ECDHE-ECDSA-AES128-GCM-SHA256, ECDHE-ECDSA-AES256-GCM-SHA384, ECDHE-ECDSA-CHACHA20-POLY1305, ECDHE-RSA-AES128-GCM-SHA256, ECDHE-RSA-AES256-GCM-SHA384, ECDHE-RSA-CHACHA20-POLY1305
             p:4:8: `alpn` 'h3': prony does not support HTTP/3 yet; write h2, http/1.1 or http/1.0
             p:5:7: `key` needs `cert`; give both
