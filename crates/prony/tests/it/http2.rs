@@ -116,7 +116,6 @@ fn h2specd_passes_whole() {
         eprintln!("skipped: PRONY_TEST_H2SPECD does not name the program h2specd");
         return;
     };
-    let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let script = folder.path().join("client");
     // It adds the URL, and waits 3 s for the client to end.
