@@ -12,6 +12,7 @@
 pub mod capacity;
 mod check;
 pub mod comparison;
+pub mod director;
 pub mod echo;
 pub mod engine;
 pub mod fault;

@@ -58,6 +58,12 @@ pub enum SetupError {
         /// The kernel's error.
         error: io::Error,
     },
+    /// Nothing decides the steps of a directed plan.
+    #[error(
+        "a program decided what the sessions of this plan do, and that is not part of the plan: run \
+         it from Python, with its users"
+    )]
+    NoDirector,
     /// Userspace SCTP cannot be used.
     #[error(transparent)]
     Userspace(#[from] Refusal),

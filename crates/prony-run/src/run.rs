@@ -114,6 +114,7 @@ fn summary(
         interrupted: outcome.interrupted,
         percentile: None,
         part,
+        director: None,
         hosts: None,
         precision: match options.precision {
             Precision::Grain(grain) => Some(grain),
@@ -300,7 +301,7 @@ fn cap_reached(summary: &Summary) -> Option<String> {
 }
 
 /// Notes about rate changes by the user during the run. The plan contains the rates themselves.
-fn steered(summary: &Summary, control: &Control) -> Vec<String> {
+pub fn steered(summary: &Summary, control: &Control) -> Vec<String> {
     let start = Nanos::ZERO + summary.plan.warmup;
     let end = summary.main.end;
     let rate_changes: Vec<RateChange> =

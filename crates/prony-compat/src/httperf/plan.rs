@@ -304,6 +304,7 @@ fn session_rules(o: &Opts, kinds: Vec<SessionKind>) -> Sessions {
         lost: if o.has_sessions() { Lost::Resend } else { Lost::Fail },
         on_failure: OnFailure::End,
         retries,
+        directed: false,
     }
 }
 

@@ -21,6 +21,7 @@ mod load;
 #[cfg(test)]
 mod tests;
 
+use crate::director::Director;
 use crate::fault::Fault;
 use crate::machine::{Action, KernelStamp, Machine, Next, StopRequest};
 use crate::plan::Plan;
@@ -32,9 +33,9 @@ use agenda::{Agenda, Timer};
 use dispatch::{Dispatch, Pacing};
 use drain::Stage;
 use exchange::Exchanges;
+use exchange::dynamic::Dynamic;
 use exchange::expect::Calls;
 use exchange::outcome::Outcome;
-use exchange::script::Dynamic;
 pub use link::Tap;
 use link::{Depths, Links, OUT_CHUNK, Secure, Tapped, Trails};
 use load::{Backlog, Load};
@@ -52,7 +53,8 @@ pub struct Engine<P: Carrier> {
     /// Requests that have started and not ended.
     exchanges: Exchanges,
     calls: Calls,
-    /// Values and cookies of sessions, if the plan has anything dynamic.
+    /// Values and cookies of sessions, or what decides their steps, if the plan has anything
+    /// dynamic.
     dynamic: Option<Box<Dynamic>>,
     /// The connections.
     links: Links<P::Conn>,
@@ -158,6 +160,12 @@ impl<P: Carrier> Engine<P> {
     /// Call `observer` for every successful request of the measurement.
     pub fn observe(&mut self, observer: Observer) {
         self.recorder.observe(observer);
+    }
+
+    /// Let `director` decide the steps of the sessions. The plan must be
+    /// [`directed`](crate::plan::Sessions::directed).
+    pub fn direct(&mut self, director: Box<dyn Director>) {
+        self.dynamic = Some(Box::new(Dynamic::directed(director)));
     }
 
     /// Let `tap` observe the traffic.

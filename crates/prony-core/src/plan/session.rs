@@ -30,6 +30,10 @@ pub struct Sessions {
     /// How often a request is sent again if its reply is not as expected, before it fails.
     #[serde(default)]
     pub retries: u32,
+    /// Whether a program decides the steps of the sessions ([`crate::director`]); the bursts are
+    /// meaningless then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub directed: bool,
 }
 
 /// One kind of session.
@@ -112,6 +116,7 @@ impl Sessions {
             lost: Lost::default(),
             on_failure: OnFailure::default(),
             retries: 0,
+            directed: false,
         }
     }
 }

@@ -7,6 +7,8 @@ pub struct Filled {
     /// The ends of the parts: the path, each header value, the body. Empty: the request is sent as
     /// in the plan.
     ends: Vec<usize>,
+    /// Header lines that are sent after those of the plan, each with its line break.
+    headers: Vec<u8>,
     /// The value of its Cookie header; empty: none.
     pub(super) cookies: Vec<u8>,
     /// A temporary buffer.
@@ -34,7 +36,31 @@ impl Filled {
         &self.cookies
     }
 
+    /// The header lines that are sent after those of the plan, each with its line break.
+    pub fn headers(&self) -> &[u8] {
+        &self.headers
+    }
+
+    /// Whether these lines have a header of this name (in lower case).
+    pub fn has(&self, name: &str) -> bool {
+        let names = |line: &[u8]| line.iter().position(|&byte| byte == b':');
+        self.headers.split(|&byte| byte == b'\n').any(|line| {
+            names(line).is_some_and(|end| line[..end].eq_ignore_ascii_case(name.as_bytes()))
+        })
+    }
+
+    /// The whole content of a request: its path, its own header lines, and its body.
+    pub fn set(&mut self, path: &[u8], headers: &[u8], body: &[u8]) {
+        self.clear();
+        self.bytes.extend_from_slice(path);
+        self.end_part();
+        self.bytes.extend_from_slice(body);
+        self.end_part();
+        self.headers.extend_from_slice(headers);
+    }
+
     pub(super) fn clear(&mut self) {
+        self.headers.clear();
         self.bytes.clear();
         self.ends.clear();
         self.cookies.clear();
@@ -56,5 +82,22 @@ impl Filled {
         let end = *self.ends.get(index)?;
         let begin = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         Some(&self.bytes[begin..end])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_requests_are_set() {
+        let mut filled = Filled::default();
+        filled.set(b"/a?b", b"X-One: 1\r\nUser-Agent: me\r\n", b"body");
+        assert_eq!((filled.path(), filled.body()), (Some(&b"/a?b"[..]), Some(&b"body"[..])));
+        assert_eq!(filled.header(0), None, "those of the plan stay");
+        assert!(filled.has("user-agent") && filled.has("x-one") && !filled.has("accept"));
+        filled.set(b"/", b"", b"");
+        assert_eq!((filled.path(), filled.body()), (Some(&b"/"[..]), Some(&b""[..])));
+        assert!(filled.headers().is_empty());
     }
 }

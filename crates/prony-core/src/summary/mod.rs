@@ -95,12 +95,35 @@ pub struct RunInfo {
     /// The run of which this is one share, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
+    /// What the program took that decided the steps of sessions, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub director: Option<DirectorCost>,
     /// The hosts, if the shares of several were merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Box<Hosts>>,
     /// Facts that the reader must know (a lower connection limit, a fallback of the driver), as
     /// complete sentences.
     pub notes: Vec<String>,
+}
+
+/// What a program took that decided the steps of sessions. It is a part of the meter's busy time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectorCost {
+    /// How many steps it decided.
+    pub steps: u64,
+    /// The time that they took together.
+    pub time: Span,
+    /// The time that the longest took.
+    pub longest: Span,
+}
+
+impl DirectorCost {
+    /// Add the cost of other steps.
+    pub fn add(&mut self, other: &Self) {
+        self.steps += other.steps;
+        self.time += other.time;
+        self.longest = self.longest.max(other.longest);
+    }
 }
 
 /// A target on the meter's own machine, where it competes for the processors.

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use prony_core::director::Director;
 use prony_core::engine::Tap;
 use prony_core::layer::TlsContext;
 use prony_core::record::Observer;
@@ -67,6 +68,8 @@ pub struct Options {
     pub observer: Option<Observer>,
     /// Creates a tap for each worker, which sees the data of its connections.
     pub taps: Option<Taps>,
+    /// Creates a director for each worker; required by a directed plan.
+    pub directors: Option<Directors>,
 }
 
 /// Creates a [`Tap`] for each worker.
@@ -77,6 +80,28 @@ impl Taps {
     /// From a function that creates one.
     pub fn new<T: Tap + 'static>(make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         Self(Arc::new(move || Box::new(make())))
+    }
+}
+
+/// Creates a [`Director`] for each worker.
+#[derive(Clone)]
+pub struct Directors(Arc<dyn Fn() -> Box<dyn Director> + Send + Sync>);
+
+impl Directors {
+    /// From a function that creates one.
+    pub fn new<T: Director + 'static>(make: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move || Box::new(make())))
+    }
+
+    /// Create one.
+    pub fn make(&self) -> Box<dyn Director> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Directors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Directors")
     }
 }
 
@@ -111,6 +136,7 @@ impl Default for Options {
             keep_service: false,
             observer: None,
             taps: None,
+            directors: None,
         }
     }
 }

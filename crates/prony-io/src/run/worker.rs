@@ -137,21 +137,7 @@ fn run_over<P: proto::Carrier<Conn: Send> + Send>(
             if options.timestamps {
                 engine.expect_stamps();
             }
-            if options.keep_requests {
-                engine.keep_requests();
-            }
-            if options.keep_service {
-                engine.keep_service();
-            }
-            if options.adjustable_rate {
-                engine.expect_rate_changes();
-            }
-            if let Some(observer) = &options.observer {
-                engine.observe(observer.clone());
-            }
-            if let Some(Taps(make)) = &options.taps {
-                engine.tap(make());
-            }
+            prepare(&mut engine, options);
             engine
         },
         &|i, engine, now, spun| {
@@ -177,6 +163,28 @@ fn run_over<P: proto::Carrier<Conn: Send> + Send>(
     Ok(Outcome { cpu_pressure, start_late, ..setup.outcome(done, control)? })
 }
 
+/// Prepare an engine for these options.
+fn prepare<P: proto::Carrier>(engine: &mut Engine<P>, options: &Options) {
+    if options.keep_requests {
+        engine.keep_requests();
+    }
+    if options.keep_service {
+        engine.keep_service();
+    }
+    if options.adjustable_rate {
+        engine.expect_rate_changes();
+    }
+    if let Some(observer) = &options.observer {
+        engine.observe(observer.clone());
+    }
+    if let Some(directors) = &options.directors {
+        engine.direct(directors.make());
+    }
+    if let Some(Taps(make)) = &options.taps {
+        engine.tap(make());
+    }
+}
+
 /// Everything determined before the first worker starts.
 struct Setup {
     plan: Plan,
@@ -191,6 +199,9 @@ struct Setup {
 
 impl Setup {
     fn new(plan: &Plan, options: &Options) -> Result<Self, SetupError> {
+        if plan.sessions.as_ref().is_some_and(|s| s.directed) && options.directors.is_none() {
+            return Err(SetupError::NoDirector);
+        }
         let resolver = Resolver {
             family: options.family,
             connect_to: options.connect_to.as_ref(),

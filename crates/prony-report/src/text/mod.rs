@@ -444,6 +444,8 @@ pub(super) fn meter(summary: &Summary) -> Vec<String> {
         parts.push(format!("sent {} of the due requests", units::percent(sent / asked)));
     }
     parts.extend(delays(summary));
+    parts
+        .extend(summary.run.director.as_ref().filter(|d| d.steps > 0).map(session_kinds::director));
     let tcp = summary.transport();
     if let Some(mean) = tcp.rtt_mean() {
         let max = units::span(tcp.rtt_max);

@@ -2,7 +2,8 @@
 
 use prony_core::plan::Plan;
 use prony_core::record::{KindTally, Tally};
-use prony_core::summary::Summary;
+use prony_core::summary::{DirectorCost, Summary};
+use prony_core::units::Span;
 
 use super::page::{Ink, Page, column, shortened};
 use super::units;
@@ -50,4 +51,13 @@ fn row(kind: &KindTally) -> String {
     let quantiles = SHOWN.map(|(_, q)| kind.lifetime.quantile(q).map(units::span));
     let cells = counts.into_iter().chain([mean]).chain(quantiles);
     cells.map(|cell| format!("{:>CELL$}", cell.as_deref().unwrap_or("-"))).collect()
+}
+
+/// What the program took that decided the steps of sessions.
+pub(super) fn director(cost: &DirectorCost) -> String {
+    format!(
+        "users' program {} per step, longest {}",
+        units::span(Span(cost.time.0 / cost.steps)),
+        units::span(cost.longest)
+    )
 }

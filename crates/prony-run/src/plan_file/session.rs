@@ -61,6 +61,7 @@ impl<'a> Requests<'a> {
             lost: lost.unwrap_or_default(),
             on_failure: on_failure.unwrap_or_default(),
             retries,
+            directed: false,
         })
     }
 

@@ -52,6 +52,7 @@ fn random_load(rng: &mut Rng, requests: u64, announced: bool) -> Plan {
             lost,
             on_failure: OnFailure::End,
             retries: 0,
+            directed: false,
         });
     }
     plan.check().expect("such a plan is valid");

@@ -95,6 +95,7 @@ pub(crate) fn random_sessions(rng: &mut Rng, plan: &mut Plan) {
         lost: [Lost::Idempotent, Lost::Resend, Lost::Fail][rng.below(3) as usize],
         on_failure: if rng.chance(0.6) { OnFailure::End } else { OnFailure::Continue },
         retries: if rng.chance(0.3) { rng.between(1, 3) as u32 } else { 0 },
+        directed: false,
     });
     if rng.chance(0.5) {
         plan.stop.sessions = Some(rng.between(1, 20));

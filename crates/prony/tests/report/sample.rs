@@ -420,6 +420,7 @@ fn run_info() -> RunInfo {
         plan_size: None,
         secrets_shown: false,
         part: None,
+        director: None,
         hosts: None,
         notes: vec![],
     }

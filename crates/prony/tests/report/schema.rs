@@ -12,8 +12,8 @@ use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
 use prony_core::summary::confidence::Until;
 use prony_core::summary::{
-    ClockOffset, CpuPressure, Host, Hosts, Loss, PART_FORMAT, Part, RunInfo, SchedDelay, Stalls,
-    Summary,
+    ClockOffset, CpuPressure, DirectorCost, Host, Hosts, Loss, PART_FORMAT, Part, RunInfo,
+    SchedDelay, Stalls, Summary,
 };
 use prony_core::units::{Nanos, Span};
 use prony_report::{Format, Style, render};
@@ -210,6 +210,15 @@ fn over_http2() -> [Summary; 3] {
     [run, limited, blocked]
 }
 
+/// Sessions whose steps a program decided.
+fn directed() -> Summary {
+    let mut run = sample::sessions();
+    run.plan.sessions.as_mut().expect("it has sessions").directed = true;
+    let (time, longest) = (Span::from_millis(3), Span::from_millis(1));
+    run.run.director = Some(DirectorCost { steps: 80, time, longest });
+    run
+}
+
 /// Summaries that together have every field and every variant.
 fn summaries() -> Vec<Summary> {
     let mut all = vec![sample::open(), sample::closed(), sample::everything(), sample::sessions()];
@@ -252,6 +261,7 @@ fn summaries() -> Vec<Summary> {
         filled.plan.calls[0].extract.push(Extract { variable, place, default });
     }
     all.push(filled);
+    all.push(directed());
     let mut plan = sample::closed().plan;
     plan.calls.clear();
     plan.replace_lost = true;
@@ -297,7 +307,7 @@ fn schema_contains_every_fault() {
 }
 
 /// The names of all fields that a schema describes.
-fn described(schema: &Value, names: &mut BTreeSet<String>) {
+pub(super) fn described(schema: &Value, names: &mut BTreeSet<String>) {
     match schema {
         Value::Object(fields) => {
             for (name, value) in fields {
@@ -313,7 +323,7 @@ fn described(schema: &Value, names: &mut BTreeSet<String>) {
 }
 
 /// The names of all fields of a value, except keys of counters (statuses, faults).
-fn used(value: &Value, names: &mut BTreeSet<String>) {
+pub(super) fn used(value: &Value, names: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {

@@ -2,9 +2,11 @@
 //! sessions extract from them. Knows nothing of sockets.
 
 mod content;
+mod directed;
+pub(super) mod dynamic;
 pub(super) mod expect;
 pub(super) mod outcome;
-pub(super) mod script;
+mod script;
 
 use crate::record::Stamps;
 use crate::script::Capture;

@@ -8,7 +8,7 @@ use crate::units::Nanos;
 
 /// The variables and cookies of all running sessions. Exists only if the plan has anything dynamic.
 #[derive(Debug)]
-pub(in crate::engine) struct Dynamic {
+pub(in crate::engine) struct Scripted {
     script: Script,
     /// The state of each session, by its slot.
     known: Vec<Known>,
@@ -29,12 +29,12 @@ struct Known {
     jar: Jar,
 }
 
-impl Dynamic {
+impl Scripted {
     /// Returns `None` if the plan has nothing dynamic.
     ///
     /// # Panics
     /// When the plan is not valid.
-    pub(in crate::engine) fn new(plan: &Plan) -> Option<Self> {
+    pub(super) fn new(plan: &Plan) -> Option<Self> {
         let script = Script::new(plan).expect("the plan is valid")?;
         let shared = (script.cookies() == Cookies::Shared).then(|| Jar::new(Cookies::Shared));
         let secure = |endpoint: u32| plan.endpoints[endpoint as usize].tls_name().is_some();
@@ -49,7 +49,7 @@ impl Dynamic {
     }
 
     /// A session starts in this slot.
-    pub(in crate::engine) fn begin(&mut self, place: u32, number: u64) {
+    pub(super) fn begin(&mut self, place: u32, number: u64) {
         let cookies = self.script.cookies();
         while self.known.len() <= place as usize {
             self.known.push(Known { locals: Locals::default(), jar: Jar::new(cookies) });
@@ -61,16 +61,12 @@ impl Dynamic {
 
     /// Whether a call must be filled in before it is sent.
     #[inline]
-    pub(in crate::engine) fn fills(&self, call: u32) -> bool {
+    pub(super) fn fills(&self, call: u32) -> bool {
         self.script.fills(call)
     }
 
     /// Fill in the variable parts of a request.
-    pub(in crate::engine) fn fill(
-        &mut self,
-        exchange: &Exchange,
-        now: Nanos,
-    ) -> Result<&Filled, Fault> {
+    pub(super) fn fill(&mut self, exchange: &Exchange, now: Nanos) -> Result<&Filled, Fault> {
         let Known { locals, jar } = &mut self.known[exchange.user as usize];
         let secure = self.secure[exchange.call as usize];
         let jar = self.shared.as_mut().unwrap_or(jar);
@@ -85,24 +81,24 @@ impl Dynamic {
 
     /// Whether a call needs the headers of its replies.
     #[inline]
-    pub(in crate::engine) fn wants_headers(&self, call: u32) -> bool {
+    pub(super) fn wants_headers(&self, call: u32) -> bool {
         self.script.wants_headers(call)
     }
 
     /// Whether a call needs the bodies of its replies.
     #[inline]
-    pub(in crate::engine) fn wants_body(&self, call: u32) -> bool {
+    pub(super) fn wants_body(&self, call: u32) -> bool {
         self.script.wants_body(call)
     }
 
     /// A header of the exchange's reply has arrived.
-    pub(in crate::engine) fn header(&mut self, exchange: &mut Exchange, name: &[u8], value: &[u8]) {
+    pub(super) fn header(&mut self, exchange: &mut Exchange, name: &[u8], value: &[u8]) {
         let capture = exchange.capture.get_or_insert_with(|| self.spare.pop().unwrap_or_default());
         capture.header(&self.script, exchange.call, name, value);
     }
 
     /// A piece of the body of the exchange's reply has arrived.
-    pub(in crate::engine) fn body(&mut self, exchange: &mut Exchange, piece: &[u8]) {
+    pub(super) fn body(&mut self, exchange: &mut Exchange, piece: &[u8]) {
         if self.wants_body(exchange.call) {
             let capture = &mut exchange.capture;
             capture.get_or_insert_with(|| self.spare.pop().unwrap_or_default()).body(piece);
@@ -111,7 +107,7 @@ impl Dynamic {
 
     /// The reply is complete, and its checks gave `fault`: the session extracts its values from it.
     /// Returns the final fault, if any.
-    pub(in crate::engine) fn replied(
+    pub(super) fn replied(
         &mut self,
         exchange: &mut Exchange,
         fault: Option<Fault>,

@@ -51,6 +51,9 @@ impl<P: Carrier> Engine<P> {
             self.recorder.name_failed(name, &stamps, fault, sent, least);
         }
         self.load.request_failed(user);
+        if let Some(dynamic) = &mut self.dynamic {
+            dynamic.failed(user, fault);
+        }
         if self.plan.replace_lost && fault.is_lost() {
             self.load.refund(intended, self.plan.warmup);
         }

@@ -4,9 +4,9 @@ use super::carried::Carried;
 use super::loss::PASSED_OVER_MAX;
 use super::tap::Tap;
 use super::trail::Trail;
+use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::exchange::expect::Calls;
 use crate::engine::exchange::outcome::Outcome;
-use crate::engine::exchange::script::Dynamic;
 use crate::engine::exchange::{Exchange, Exchanges};
 use crate::fault::Fault;
 use crate::proto::{self, Anomaly, Reply};
@@ -154,7 +154,7 @@ impl proto::Sink for Sink<'_> {
         let exchange = self.carried.take_out(self.exchanges, id);
         let mut fault = self.calls.judge(exchange, reply);
         if let Some(dynamic) = self.dynamic.as_deref_mut() {
-            fault = dynamic.replied(exchange, fault, self.now);
+            fault = dynamic.replied(exchange, reply, fault, self.now);
         }
         let stamps = exchange.stamps(self.now);
         let user = exchange.user();

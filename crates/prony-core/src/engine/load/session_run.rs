@@ -8,14 +8,20 @@
 use super::Kind;
 use super::sessions::{Arrivals, Session, Sessions};
 use super::users::back_off;
+use crate::director::Step;
 use crate::engine::agenda::Timer;
 use crate::engine::exchange::New;
+use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::{Engine, Stage};
 use crate::fault::Fault;
 use crate::machine::CloseHow;
 use crate::proto::Carrier;
 use crate::record::SessionEnd;
 use crate::units::{Nanos, Span};
+
+/// How long a user waits after a session without a request, at least: else such sessions would be a
+/// busy loop.
+const EMPTY_REST: Span = Span::from_millis(1);
 
 impl<P: Carrier> Engine<P> {
     /// Start a user's next session, intended for `intended`.
@@ -68,11 +74,62 @@ impl<P: Carrier> Engine<P> {
         let kind = sessions.all[slot as usize].kind;
         self.dispatch.enter(slot, number);
         if let Some(dynamic) = &mut self.dynamic {
-            dynamic.begin(slot, number);
+            dynamic.begin(slot, kind, number);
         }
         self.secure.new_session(slot);
         self.recorder.session_started(kind, intended);
-        self.burst(slot, intended, now);
+        self.advance(slot, intended, now);
+    }
+
+    /// The next requests of the session, intended for `intended`: by the plan, or by a director.
+    fn advance(&mut self, slot: u32, intended: Nanos, now: Nanos) {
+        match self.dynamic.as_deref().is_some_and(Dynamic::is_directed) {
+            true => self.direct_session(slot, intended, now),
+            false => self.burst(slot, intended, now),
+        }
+    }
+
+    /// Ask the director for steps of the session, until it has a request in flight, pauses or ends.
+    /// What the director takes is a delay of the meter, so it does not move `intended`.
+    fn direct_session(&mut self, slot: u32, intended: Nanos, now: Nanos) {
+        loop {
+            let Some(step) = self.dynamic.as_deref_mut().and_then(|d| d.step(slot)) else { return };
+            match step {
+                Step::Request { call } => {
+                    let may_start = self.may_start(intended);
+                    let Some(session) = self.session(slot) else { return };
+                    if !may_start {
+                        session.cut = true;
+                        return self.end_session(slot, SessionEnd::Unfinished, now);
+                    }
+                    let new = New { intended, call, user: slot, nth: session.started };
+                    session.started += 1;
+                    session.open += 1;
+                    return self.start(new, now);
+                }
+                Step::Pause(0) => {}
+                Step::Pause(_) if self.stage != Stage::Running => {
+                    if let Some(sessions) = self.sessions() {
+                        sessions.cut = true;
+                    }
+                    return self.end_session(slot, SessionEnd::Unfinished, now);
+                }
+                Step::Pause(ns) => {
+                    let wake = intended + Span(ns);
+                    let Some(session) = self.session(slot) else { return };
+                    session.wake = wake;
+                    return self.agenda.wake(wake, Timer::Think(slot));
+                }
+                Step::Done | Step::Failed => {
+                    let failed = self.session(slot).is_some_and(|session| session.failed);
+                    let how = match failed || step == Step::Failed {
+                        true => SessionEnd::Failed,
+                        false => SessionEnd::Completed,
+                    };
+                    return self.end_session(slot, how, now);
+                }
+            }
+        }
     }
 
     /// Start the requests of the burst that go out together: the first, those after it, or all.
@@ -145,6 +202,10 @@ impl<P: Carrier> Engine<P> {
             self.end_session(slot, SessionEnd::Unfinished, now);
             return;
         }
+        if self.dynamic.as_deref().is_some_and(Dynamic::is_directed) {
+            self.direct_session(slot, now, now);
+            return;
+        }
         let burst = sessions.steps.bursts[session.burst as usize];
         if session.next < burst.len {
             self.burst(slot, now, now);
@@ -179,7 +240,7 @@ impl<P: Carrier> Engine<P> {
         let Some(session) = self.session(slot) else { return };
         if session.live && session.wake == at {
             session.wake = Nanos::MAX;
-            self.burst(slot, at, now);
+            self.advance(slot, at, now);
         }
     }
 
@@ -196,10 +257,14 @@ impl<P: Carrier> Engine<P> {
         let Kind::Sessions(sessions) = &mut self.load.kind else { return };
         let session = &sessions.all[slot as usize];
         let (number, user, refused) = (session.number, session.user, session.refused);
+        let is_empty = session.started == 0;
         let (kind, replies, connected) = (session.kind, session.replies, session.connected);
         self.recorder.session_ended(how, kind, session.began, now, replies, connected);
         sessions.leave(slot);
         self.dispatch.leave(slot);
+        if let Some(dynamic) = &mut self.dynamic {
+            dynamic.leave(slot);
+        }
         self.feed_waiting(now);
         let Some(sessions) = self.sessions() else { return };
         let mut rest = sessions.rest(number);
@@ -216,6 +281,9 @@ impl<P: Carrier> Engine<P> {
             // A fixed number of sessions ends by itself. Any other load must not turn the meter
             // into a busy loop against a dead target.
             rest += back_off(failures);
+        } else if is_empty {
+            // A director may end sessions without a request.
+            rest = rest.max(EMPTY_REST);
         }
         if rest == Span::ZERO {
             self.next_session(user, now, now);
@@ -269,6 +337,9 @@ impl<P: Carrier> Engine<P> {
             sessions.leave(slot);
             sessions.cut = true;
             self.dispatch.leave(slot);
+            if let Some(dynamic) = &mut self.dynamic {
+                dynamic.leave(slot);
+            }
         }
     }
 

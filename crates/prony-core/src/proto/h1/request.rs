@@ -41,7 +41,8 @@ impl Requests {
         let kinds = plan.calls.iter().map(|c| Kind::of(&c.method)).collect();
         let calls = Vec::with_capacity(plan.calls.len());
         let cookies = plan.sessions.as_ref().is_some_and(|s| s.cookies != Cookies::Off);
-        let filled = cookies || plan.calls.iter().any(|call| call.template);
+        let directed = plan.sessions.as_ref().is_some_and(|s| s.directed);
+        let filled = directed || cookies || plan.calls.iter().any(|call| call.template);
         let specs = if filled { plan.calls.clone() } else { Shared::default() };
         let ends = plan.requests_per_connection.is_some();
         let mut requests =
@@ -118,7 +119,7 @@ fn head(spec: &CallSpec, version: HttpVersion, last: bool, filled: &Filled, out:
     out.extend_from_slice(filled.path().unwrap_or(spec.path.as_bytes()));
     line(out, &[" HTTP/", number]);
     if !spec.bare {
-        own_headers(spec, version, last, out);
+        own_headers(spec, version, last, filled, out);
     }
     for (index, (name, value)) in spec.headers.iter().enumerate() {
         out.extend_from_slice(name.as_bytes());
@@ -131,6 +132,7 @@ fn head(spec: &CallSpec, version: HttpVersion, last: bool, filled: &Filled, out:
         line(out, &[]);
     }
     out.extend_from_slice(&spec.raw);
+    out.extend_from_slice(filled.headers());
     if !spec.bare {
         content_length(spec, filled, out);
     }
@@ -144,7 +146,14 @@ fn head(spec: &CallSpec, version: HttpVersion, last: bool, filled: &Filled, out:
 }
 
 /// Append prony's own headers, unless headers of the user replace them.
-fn own_headers(spec: &CallSpec, version: HttpVersion, last: bool, out: &mut Vec<u8>) {
+fn own_headers(
+    spec: &CallSpec,
+    version: HttpVersion,
+    last: bool,
+    filled: &Filled,
+    out: &mut Vec<u8>,
+) {
+    let has = |spec: &CallSpec, name: &str| has(spec, name) || filled.has(name);
     if !has(spec, "host") {
         line(out, &["Host: ", &spec.authority]);
     }
@@ -168,9 +177,10 @@ fn own_headers(spec: &CallSpec, version: HttpVersion, last: bool, out: &mut Vec<
 fn content_length(spec: &CallSpec, filled: &Filled, out: &mut Vec<u8>) {
     // RFC 9110, 8.6: a method for which a body has a meaning states its length even if there is
     // none.
-    let wants_length = !spec.body.is_empty() || matches!(&*spec.method, "POST" | "PUT" | "PATCH");
+    let length = filled.body().unwrap_or(&spec.body).len();
+    let wants_length =
+        length > 0 || !spec.body.is_empty() || matches!(&*spec.method, "POST" | "PUT" | "PATCH");
     if wants_length && !has(spec, "content-length") && !has(spec, "transfer-encoding") {
-        let length = filled.body().unwrap_or(&spec.body).len();
         write!(out, "Content-Length: {length}\r\n").expect("writing to memory does not fail");
     }
 }

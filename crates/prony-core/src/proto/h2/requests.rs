@@ -187,6 +187,15 @@ impl Requests {
                 put(out, &field.name, value, how);
             }
         }
+        for line in filled.headers().split(|&byte| byte == b'\n') {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+            let name = String::from_utf8_lossy(&line[..colon]).to_ascii_lowercase();
+            let value = line[colon + 1..].trim_ascii();
+            if name != "host" && !is_of_the_connection(&name, &String::from_utf8_lossy(value)) {
+                put(out, name.as_bytes(), value, Indexing::Without);
+            }
+        }
         if !has_cookie && !filled.cookies().is_empty() {
             put(out, b"cookie", filled.cookies(), Indexing::Without);
         }

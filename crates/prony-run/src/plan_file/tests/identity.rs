@@ -164,6 +164,7 @@ fn sessions(calls: u32) -> impl Strategy<Value = Sessions> {
             lost,
             on_failure,
             retries,
+            directed: false,
         })
 }
 
