@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Generator
 from dataclasses import dataclass
@@ -13,14 +14,22 @@ from typing import TYPE_CHECKING, Any, overload
 
 from . import _prony
 from ._errors import Interrupted, UsageError, error
+from ._found import Capacity, Comparison
 from ._program import path_or_default
 from ._result import Result
+from ._users import Users, functions
 from ._words import words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._options import LoadOptions, RttOptions, RunOptions
+    from ._options import (
+        CapacityOptions,
+        CompareOptions,
+        LoadOptions,
+        RttOptions,
+        RunOptions,
+    )
 
 logger = logging.getLogger("prony")
 
@@ -78,8 +87,12 @@ class Tick:
 class _Execution:
     """A run, and what has come from it."""
 
-    def __init__(self, line: list[str], plan_text: str | None) -> None:
-        self.run = _prony.Run(line, path_or_default(), sys.executable, plan_text)
+    def __init__(
+        self, line: list[str], plan_text: str | None, users: Users | None = None
+    ) -> None:
+        self.run = _prony.Run(
+            line, path_or_default(), sys.executable, plan_text, functions(users)
+        )
         self.text: str | None = None
         self.exit_code: int | None = None
 
@@ -95,6 +108,8 @@ class _Execution:
             tick = Tick(**event[1])
             logger.info("%s", tick)
             on_tick(tick)
+        elif event[0] == "progress":
+            logger.info("%s", event[1])
         elif event[0] == "said":
             logger.warning("%s", event[1])
         elif event[0] == "explained":
@@ -116,8 +131,18 @@ class _Execution:
                 if interrupted:
                     raise KeyboardInterrupt from why
                 raise
-        if interrupted and self.run.report() is not None:
-            raise Interrupted(self.result())
+        if interrupted:
+            if self.run.report() is not None:
+                raise Interrupted(self.result())
+            if self.run.found() is None:
+                raise KeyboardInterrupt
+
+    def found(self) -> tuple[_prony.Found, int]:
+        """The report of a search or a comparison and its exit code, after the end."""
+        found = self.run.found()
+        if found is None or self.exit_code is None:
+            raise RuntimeError("the run has no report")
+        return found, self.exit_code
 
     def result(self) -> Result:
         """The result, after the end."""
@@ -129,14 +154,17 @@ class _Execution:
         return result
 
 
-def _run(line: list[str], plan_text: str | None = None) -> Result:
-    execution = _Execution(line, plan_text)
+def _run(
+    line: list[str], plan_text: str | None = None, users: Users | None = None
+) -> Result:
+    execution = _Execution(line, plan_text, users)
     execution.follow()
     return execution.result()
 
 
-def load(*url: str, **options: Unpack[LoadOptions]) -> Result:
-    """Runs a load, like `prony URL...`, and returns its result.
+def load(*url: str, users: Users | None = None, **options: Unpack[LoadOptions]) -> Result:
+    """Runs a load, like `prony URL...`, and returns its result. `users` are users written in
+    Python (see `user`), which choose the paths of their requests themselves.
 
     The keywords are the options of the command line, with `_` in place of `-`
     (`prony load --help`, docs/options.md). Times are in seconds, or texts such as "1m30s".
@@ -148,7 +176,7 @@ def load(*url: str, **options: Unpack[LoadOptions]) -> Result:
         SetupError: the load could not start. Nothing was sent.
         OutputError: a file of `output` cannot be written.
     """
-    return _run(words("load", options, url))
+    return _run(words("load", options, url), users=users)
 
 
 def rtt(target: str, **options: Unpack[RttOptions]) -> Result:
@@ -160,6 +188,67 @@ def rtt(target: str, **options: Unpack[RttOptions]) -> Result:
         SetupError: the run could not start. Nothing was sent.
     """
     return _run(words("rtt", options, (target,)))
+
+
+def capacity(*url: str, **options: Unpack[CapacityOptions]) -> Capacity:
+    """Finds the highest rate at which all `thresholds` hold, like `prony capacity URL`
+    (docs/capacity.md). Ctrl-C ends the search, and returns what is known by then.
+
+    Raises:
+        UsageError: an option or a URL is wrong. Nothing was sent.
+        SetupError: a trial could not start.
+        OutputError: a file of `output` cannot be written.
+    """
+    execution = _Execution(words("capacity", options, url), None)
+    execution.follow()
+    return Capacity(*execution.found())
+
+
+def compare(*target: Any, **options: Unpack[CompareOptions]) -> Comparison:
+    """Compares two or more targets by blocks of load in turn, or saved results, like `prony
+    compare A B` (docs/compare.md). A target is a URL, the path of a plan file (.toml), or the path
+    of a saved result (.json); or all targets are results of this process, or lists of them, of
+    which each is a group. Ctrl-C ends the comparison, and returns what is known by then.
+
+    Raises:
+        UsageError: an option or a target is wrong. Nothing was sent.
+        SetupError: a block of load could not start.
+        OutputError: a file of `output` cannot be written.
+    """
+    groups = [_group(one) for one in target]
+    if not any(groups):
+        return _compare(words("compare", options, target))
+    if not all(groups):
+        raise UsageError("compare results with results, and targets with targets")
+    with tempfile.TemporaryDirectory(prefix="prony-") as folder:
+        names = []
+        for number, group in enumerate(groups):
+            files = []
+            for i, result in enumerate(group):
+                files.append(os.path.join(folder, f"{chr(65 + number % 26)}-{i + 1}.json"))
+                with open(files[-1], "w", encoding="utf-8") as file:
+                    file.write(result.to_json())
+            names.append(files)
+        if max(map(len, names)) == 1:
+            return _compare(words("compare", options, [files[0] for files in names]))
+        if len(names) != 2:
+            raise UsageError("a comparison of groups of results has two groups")
+        return _compare([*words("compare", options, names[0]), "--", *names[1]])
+
+
+def _group(one: Any) -> list[Result]:
+    """The results of a group; empty if it is a target."""
+    if isinstance(one, Result):
+        return [one]
+    if isinstance(one, (list, tuple)) and one and all(isinstance(r, Result) for r in one):
+        return list(one)
+    return []
+
+
+def _compare(line: list[str]) -> Comparison:
+    execution = _Execution(line, None)
+    execution.follow()
+    return Comparison(*execution.found())
 
 
 class Plan:
@@ -250,9 +339,12 @@ class Watch(AsyncIterator[Tick]):
     """A run with live figures: iterate over it for a `Tick` each second, await it for its
     `Result`. Cancelling the task stops the load and waits for the requests in flight."""
 
-    def __init__(self, line: list[str], plan_text: str | None) -> None:
+    def __init__(
+        self, line: list[str], plan_text: str | None, users: Users | None = None
+    ) -> None:
         self._line = line
         self._plan_text = plan_text
+        self._users = users
         self._execution: _Execution | None = None
         self._ticks: asyncio.Queue[Tick | None] = asyncio.Queue()
         self._done: asyncio.Future[Result] | None = None
@@ -263,7 +355,7 @@ class Watch(AsyncIterator[Tick]):
             return self
         loop = asyncio.get_running_loop()
         done = self._done = loop.create_future()
-        execution = self._execution = _Execution(self._line, self._plan_text)
+        execution = self._execution = _Execution(self._line, self._plan_text, self._users)
 
         def end(result: Result | None, why: BaseException | None) -> None:
             self._ticks.put_nowait(None)
@@ -336,8 +428,10 @@ class Watch(AsyncIterator[Tick]):
 @overload
 def watch(plan: Plan, /, **options: Unpack[RunOptions]) -> Watch: ...
 @overload
-def watch(*url: str, **options: Unpack[LoadOptions]) -> Watch: ...
-def watch(*what: Any, **options: Any) -> Watch:
+def watch(
+    *url: str, users: Users | None = None, **options: Unpack[LoadOptions]
+) -> Watch: ...
+def watch(*what: Any, users: Users | None = None, **options: Any) -> Watch:
     """Runs a plan, or a load of URLs, with live figures::
 
         run = prony.watch(plan)
@@ -348,7 +442,9 @@ def watch(*what: Any, **options: Any) -> Watch:
     Errors are raised by the iteration and by `await`, as `load` raises them.
     """
     if len(what) == 1 and isinstance(what[0], Plan):
+        if users is not None:
+            raise UsageError("users: a plan has its own; give watch a URL")
         return Watch(what[0]._line(options), what[0]._text)
     if any(isinstance(one, Plan) for one in what):
         raise UsageError("watch takes one plan, or URLs")
-    return Watch(words("load", options, what), None)
+    return Watch(words("load", options, what), None, users)

@@ -26,7 +26,8 @@ def words(command: str, options: Mapping[str, Any], operands: Iterable[object]) 
 def _option(name: str, value: Any) -> list[str]:
     if name in _options.TERMINAL:
         raise UsageError(f"{name}: this option is for the command line; see docs/python.md")
-    word = "--" + name.replace("_", "-")
+    # `from_` is the option --from, whose name is a word of the language.
+    word = "--" + name.rstrip("_").replace("_", "-")
     if value is None:
         return []
     if value is True:

@@ -1,5 +1,7 @@
 //! The driver: one run on many workers, from the plan to the merged report.
 
+mod show;
+
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,6 +20,7 @@ use crate::clocks::{Samples, translated};
 use crate::engine::{Engine, Event};
 use crate::lost::Reported;
 use crate::protocol::{self, Order, PROTOCOL, PlanOrder, Reply};
+use crate::view::{HostView, Recent, Shown};
 
 /// A worker that has sent nothing for this long is lost.
 pub const SILENCE: Duration = Duration::from_millis(2_500);
@@ -59,7 +62,12 @@ pub struct Job {
     pub notes: Vec<String>,
     /// Whether the snapshots must have the blocks of response times, and of service times.
     pub blocks: (bool, bool),
+    /// Whether the rate may be changed during the run.
+    pub adjustable_rate: bool,
 }
+
+/// Shows a run, and each of its hosts.
+pub type View<'a> = dyn FnMut(&Live, &[HostView]) + 'a;
 
 /// The observers of a run.
 pub struct Watchers<'a> {
@@ -69,6 +77,8 @@ pub struct Watchers<'a> {
     pub status: &'a mut dyn FnMut(&Status),
     /// The sum over all workers, whenever one has reported: times, counts and the new blocks.
     pub live: &'a mut dyn FnMut(&Live),
+    /// The whole run as a live view shows it, 50 times a second, and each of its hosts.
+    pub view: Option<&'a mut View<'a>>,
 }
 
 /// The progress of the run.
@@ -91,6 +101,7 @@ pub struct Status {
 /// The state of a worker.
 #[derive(Debug, Default)]
 struct Worker {
+    recent: Recent,
     host: String,
     greeted: bool,
     ready: bool,
@@ -125,8 +136,18 @@ pub fn run<'a>(
     engine.open(job.hosts as usize)?;
     let workers = (0..job.hosts).map(|_| Worker::default()).collect();
     let (blocks, observed) = Default::default();
-    let mut driver =
-        Driver { job, engine, control, watchers, workers, start: None, blocks, observed };
+    let mut driver = Driver {
+        job,
+        engine,
+        control,
+        watchers,
+        workers,
+        start: None,
+        blocks,
+        observed,
+        shown: Shown::default(),
+        rate_changes: 0,
+    };
     let result = driver.run();
     driver.engine.close();
     result
@@ -144,6 +165,10 @@ struct Driver<'a> {
     blocks: [Vec<(Span, Block)>; 2],
     /// Until when the run was passed on.
     observed: Nanos,
+    /// What the live view shows.
+    shown: Shown,
+    /// The number of rate changes that the workers have.
+    rate_changes: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -165,7 +190,7 @@ impl Driver<'_> {
                 environment: self.job.plan.data.environment.clone(),
                 command: self.job.command.clone(),
                 notes: self.job.notes.clone(),
-                adjustable_rate: false,
+                adjustable_rate: self.job.adjustable_rate,
                 blocks: self.job.blocks.0,
                 service_blocks: self.job.blocks.1,
             }))
@@ -338,6 +363,8 @@ impl Driver<'_> {
             }
             self.observe();
             self.find_silent();
+            self.pass_rate_on();
+            self.show();
             match self.control.stop_request() {
                 Some(StopRequest::Now) => self.pass_on(&passed_on[1], true),
                 Some(StopRequest::Drain) => self.pass_on(&passed_on[0], false),
@@ -402,11 +429,16 @@ impl Driver<'_> {
                 for (blocks, new) in self.blocks.iter_mut().zip(new) {
                     blocks.extend(new.into_iter().map(|new| (Span(new.begin_ns), new.block)));
                 }
+                worker.recent.add(tick.interval.as_ref());
                 worker.reported.add(*tick, warmup);
+                self.shown.is_old = true;
             }
             Ok(Reply::Pong { id, unix_ns }) => worker.after.add(id, unix_ns, now),
             Ok(Reply::Final { report }) => match json::read(&report.to_string()) {
-                Ok(report) => worker.report = Some(report),
+                Ok(report) => {
+                    worker.report = Some(report);
+                    self.shown.is_old = true;
+                }
                 Err(e) => self.lose(index, format!("its report cannot be read: {e}")),
             },
             Ok(Reply::Refused { why }) => self.lose(index, why),
@@ -438,6 +470,7 @@ impl Driver<'_> {
         let seconds = after.as_secs_f64();
         (self.watchers.say)(&format!("{name} was lost after {seconds:.1} s: {cause}"));
         self.workers[index].lost = Some(Loss { after, cause, offered: 0.0 });
+        self.shown.is_old = true;
         // If it is still alive, it must not continue alone.
         self.engine.send(index, &protocol::line(&Order::Stop { now: true }));
         if self.job.on_loss == OnLoss::Stop {
@@ -464,6 +497,11 @@ impl Driver<'_> {
             (&mut plan.load, &reported.load)
         {
             *connections = *lowered;
+        }
+        let changes = self.control.rate_changes();
+        let begin = Nanos::ZERO + plan.warmup;
+        if let Some(rate) = plan.load.adjustable_rate().filter(|_| !changes.is_empty()) {
+            *rate = rate.with_changes(begin, &changes);
         }
         plan
     }

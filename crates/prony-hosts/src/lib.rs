@@ -12,4 +12,5 @@ pub mod engine;
 pub mod local;
 mod lost;
 pub mod protocol;
+pub mod view;
 pub mod worker;

@@ -1,8 +1,10 @@
 //! The native module of the Python package `prony`: runs a command line of prony in this process,
 //! without the interpreter's lock, and keeps the report. python/prony has the rest.
 
+mod found;
 mod report;
 mod run;
+mod users;
 
 use std::path::Path;
 
@@ -19,7 +21,9 @@ pyo3::create_exception!(_prony, Refused, PyException, "An error: its kind, and i
 #[pymodule]
 mod _prony {
     #[pymodule_export]
-    use super::{Refused, check_plan, report::Report, run::Run};
+    use super::{
+        Refused, check_plan, found::Found, report::Report, run::Run, users::Client, users::Reply,
+    };
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name that Python modules use")]

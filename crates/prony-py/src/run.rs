@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use prony::commands::embedded;
-use prony::embedding::{Embedding, Event, Tick};
+use prony::embedding::{self, Embedding, Event, Tick};
 use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_io::Control;
@@ -18,8 +18,9 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::found::Found;
 use crate::report::Report;
-use crate::{Refused, kind};
+use crate::{Refused, kind, users};
 
 /// A run. It starts at once, in a thread that never holds the interpreter's lock.
 #[pyclass(frozen, module = "prony._prony")]
@@ -32,6 +33,7 @@ struct State {
     events: Receiver<Event>,
     thread: Option<JoinHandle<Result<Exit, Error>>>,
     report: Option<Box<Summary>>,
+    found: Option<embedding::Found>,
     /// The exit code, or the error; `None` while it runs.
     end: Option<Result<u8, (&'static str, String)>>,
 }
@@ -48,31 +50,39 @@ enum Came {
 impl Run {
     /// Start the run of these words; the first is the name of the program. `program` is the path
     /// of the program for worker processes, `python` that of the interpreter, `plan_text` the text
-    /// of the plan file.
+    /// of the plan file, `users` the functions of users in Python, with names and weights.
     #[new]
-    #[pyo3(signature = (words, program, python, plan_text=None))]
+    #[pyo3(signature = (words, program, python, plan_text=None, users=None))]
     fn new(
         words: Vec<OsString>,
         program: PathBuf,
         python: PathBuf,
         plan_text: Option<String>,
+        users: Option<Vec<(Py<PyAny>, String, u32)>>,
     ) -> PyResult<Self> {
         let (sender, events) = mpsc::channel();
         let control = Arc::new(Control::new());
         let control_of_run = Arc::clone(&control);
-        let embedding =
-            Embedding { control: control_of_run, program, python, plan_text, events: sender };
+        let embedding = Embedding {
+            control: control_of_run,
+            program,
+            python,
+            plan_text,
+            users: users.map(|users| users::users(users, sender.clone())),
+            events: sender,
+        };
         let thread = thread::Builder::new()
             .name("prony".into())
             .spawn(move || embedded::run(words, embedding))
             .map_err(|e| PyRuntimeError::new_err(format!("a thread cannot be started: {e}")))?;
-        let state = State { events, thread: Some(thread), report: None, end: None };
+        let state = State { events, thread: Some(thread), report: None, found: None, end: None };
         Ok(Self { control, state: Mutex::new(state) })
     }
 
     /// Wait up to `seconds` for the next event, without the interpreter's lock. Events are pairs
-    /// of a kind and a value: `tick` with a dictionary, `said` and `explained` with a text,
-    /// `finished` once there is a report, and at last, again and again, `end` with the exit code.
+    /// of a kind and a value: `tick` with a dictionary, `said`, `progress` and `explained` with a
+    /// text, `finished` once there is a report, and at last, again and again, `end` with the exit
+    /// code.
     /// None: nothing came.
     fn next<'py>(
         &self,
@@ -87,7 +97,8 @@ impl Run {
             Came::Event(Event::Tick(tick)) => ("tick", dictionary(py, &tick)?.into_any()),
             Came::Event(Event::Said(sentence)) => ("said", text(py, &sentence)?),
             Came::Event(Event::Explained(plan)) => ("explained", text(py, &plan)?),
-            Came::Event(Event::Finished(_)) | Came::Finished => {
+            Came::Event(Event::Progress(line)) => ("progress", text(py, &line)?),
+            Came::Event(Event::Finished(_) | Event::Found(_)) | Came::Finished => {
                 ("finished", py.None().into_bound(py))
             }
             Came::End(Ok(code)) => ("end", code.into_pyobject(py)?.into_any()),
@@ -99,6 +110,12 @@ impl Run {
     fn report(&self) -> Option<Report> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.report.as_deref().cloned().map(Report::new)
+    }
+
+    /// The report of a search or a comparison, once it has arrived.
+    fn found(&self) -> Option<Found> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.found.clone().map(Found::new)
     }
 
     /// Ask the run to stop: the first time it waits for the replies to requests in flight, the
@@ -114,6 +131,10 @@ impl Run {
         match state.events.recv_timeout(wait) {
             Ok(Event::Finished(summary)) => {
                 state.report = Some(summary);
+                Came::Finished
+            }
+            Ok(Event::Found(found)) => {
+                state.found = Some(found);
                 Came::Finished
             }
             Ok(event) => Came::Event(event),

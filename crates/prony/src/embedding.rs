@@ -10,7 +10,12 @@ use prony_core::summary::Summary;
 use prony_core::units::{Nanos, Span};
 use prony_hosts::driver::Status;
 use prony_io::{Control, Live};
+use prony_report::Format;
+use prony_report::capacity::Capacity;
+use prony_report::comparison::Comparison;
 use prony_run::progress::{Phase, Snapshot};
+
+use crate::users::Users;
 
 /// The other side of an embedded run.
 #[derive(Clone, Debug)]
@@ -23,6 +28,8 @@ pub struct Embedding {
     pub python: PathBuf,
     /// The text of the plan file, if it is not read from a file.
     pub plan_text: Option<String>,
+    /// Users whom the program plays, if it does.
+    pub users: Option<Users>,
     /// Where the events of the run go.
     pub events: Sender<Event>,
 }
@@ -34,10 +41,33 @@ pub enum Event {
     Tick(Tick),
     /// A sentence for the user.
     Said(String),
+    /// The progress of a search or a comparison, in one line.
+    Progress(String),
     /// The plan file of a run that is only explained.
     Explained(String),
     /// The run has finished: its report.
     Finished(Box<Summary>),
+    /// A search or a comparison has finished: its report.
+    Found(Found),
+}
+
+/// The report of a command that runs several loads.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// Of `prony capacity`.
+    Capacity(Box<Capacity>),
+    /// Of `prony compare`.
+    Comparison(Box<Comparison>),
+}
+
+impl Found {
+    /// The report in this format; `None` if it has no such format.
+    pub fn render(&self, format: Format) -> Option<Vec<u8>> {
+        match self {
+            Self::Capacity(found) => found.render(format),
+            Self::Comparison(found) => found.render(format),
+        }
+    }
 }
 
 /// The state of a load, once a second.

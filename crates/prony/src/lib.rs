@@ -8,3 +8,4 @@ mod live_line;
 mod progress;
 mod selftest;
 mod tui;
+pub mod users;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use prony_core::plan::Plan;
 use prony_core::units::{Nanos, Span};
+use prony_hosts::view::HostView;
 use prony_io::{Control, Live};
 use prony_report::units;
 use prony_run::error::Error;
@@ -15,7 +16,7 @@ use prony_run::output;
 use prony_run::progress::{Phase, Snapshot};
 
 use crate::cli::output::OutputArgs;
-use crate::embedding::{Embedding, Ticks};
+use crate::embedding::{Embedding, Event, Ticks};
 use crate::live_line;
 use crate::tui::{self, View};
 
@@ -129,6 +130,13 @@ impl Progress {
         }
     }
 
+    /// Shows the current state of a load on several hosts on the screen.
+    pub(crate) fn show_hosts(&mut self, live: &Live, hosts: &[HostView]) {
+        if let Display::Screen(view) = &mut self.display {
+            view.show_hosts(live, hosts);
+        }
+    }
+
     /// Removes the live line or screen at the end of the load.
     pub(crate) fn finish(self) {
         match self.display {
@@ -162,17 +170,21 @@ impl Display {
 pub(crate) struct Steps {
     live: bool,
     quiet: bool,
+    embedding: Option<Embedding>,
 }
 
 impl Steps {
-    /// Steps on standard error, unless `quiet`.
-    pub(crate) fn new(quiet: bool) -> Self {
-        Self { live: !quiet && io::stderr().is_terminal(), quiet }
+    /// Steps for the program that embeds prony, or on standard error, unless `quiet`.
+    pub(crate) fn new(quiet: bool, embedding: Option<&Embedding>) -> Self {
+        let live = !quiet && embedding.is_none() && io::stderr().is_terminal();
+        Self { live, quiet, embedding: embedding.cloned() }
     }
 
     /// Shows the step that starts now.
     pub(crate) fn show(&self, what: &str) {
-        if self.live {
+        if let Some(embedding) = &self.embedding {
+            embedding.send(Event::Progress(what.to_owned()));
+        } else if self.live {
             live_line::show(what);
         } else if !self.quiet {
             output::to_stderr(&format!("prony: {what}"));

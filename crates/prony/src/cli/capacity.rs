@@ -66,7 +66,7 @@ pub struct CapacityArgs {
 
 /// The options of a load that a search refuses, or that do nothing in it, by their IDs: the help
 /// does not list them.
-pub(super) const REFUSED: [&str; 16] = [
+pub(super) const REFUSED: [&str; 15] = [
     "rate",
     "duration",
     "requests",
@@ -75,7 +75,6 @@ pub(super) const REFUSED: [&str; 16] = [
     "until",
     "think",
     "shard",
-    "hosts",
     "start_at",
     "explain",
     "tui",
@@ -101,7 +100,7 @@ impl CapacityArgs {
         let is_open = self.by == ByArg::Rate;
         let closed = "a search by rate runs open loops, which do not wait for replies";
         let open = "a search by connections runs closed loops, which have no arrivals";
-        let split = "a search runs on one host";
+        let split = "the search starts its trials itself; --hosts splits them";
         let whole = "a search has its own progress and its own report";
         let own = load.arrivals.as_ref().is_some_and(|a| {
             !matches!(a, ArrivalsArg::Process(Arrivals::Fixed | Arrivals::Poisson))
@@ -117,7 +116,6 @@ impl CapacityArgs {
             ("--arrivals", own, "the search sets the rates; use poisson or fixed"),
             ("--think", is_open && load.think.is_some_and(|t| t != Think::None), closed),
             ("--shard", load.shard.shard.is_some(), split),
-            ("--hosts", load.shard.hosts.is_some(), split),
             ("--start-at", load.shard.start_at.is_some(), split),
             ("--explain", load.explain, whole),
             ("--tui", load.output.tui, whole),
@@ -236,7 +234,6 @@ mod tests {
             "--until p99+-5%",
             "--think 1ms",
             "--shard 1/2",
-            "--hosts 2",
             "--start-at 4000000000",
             "--explain",
             "--tui",

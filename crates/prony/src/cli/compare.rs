@@ -35,11 +35,10 @@ const SERVERS: &str = "Servers";
     mut_arg("percentile", |arg| arg.hide(true)),
     mut_arg("shard", |arg| arg.hide(true)),
     mut_arg("start_at", |arg| arg.hide(true)),
-    mut_arg("hosts", |arg| arg.hide(true)),
-    mut_arg("engine", |arg| arg.hide(true)),
+    mut_arg("hosts", |arg| {
+        arg.help("Split each block over this number of workers")
+    }),
     mut_arg("on_loss", |arg| arg.hide(true)),
-    mut_arg("cluster", |arg| arg.hide(true)),
-    mut_arg("insecure_cluster", |arg| arg.hide(true)),
     mut_arg("explain", |arg| arg.hide(true)),
     mut_arg("tui", |arg| arg.hide(true)),
     mut_arg("no_tui", |arg| arg.hide(true)),

@@ -283,10 +283,7 @@ pub struct LoadArgs {
     )]
     pub session_file: Option<PathBuf>,
     /// Stop after N sessions (10k, 2m)
-    #[arg(
-        long, value_name = "N", help_heading = LOAD, requires = "session_file",
-        value_parser = values::positive,
-    )]
+    #[arg(long, value_name = "N", help_heading = LOAD, value_parser = values::positive)]
     pub sessions: Option<u64>,
     /// Maximum number of connections per session and server [default: 1]
     #[arg(

@@ -17,6 +17,7 @@ use prony_run::plan_file;
 use super::exec_options::ExecArgs;
 use super::values::{self, HeaderArg};
 use super::{LoadArgs, refusal, tls};
+use crate::users::Users;
 
 /// The plan of the options; reads the files that they name.
 pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
@@ -53,6 +54,10 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
         ..Draft::default()
     };
     let mut planned = draft.plan(around);
+    if let Some(users) = users(args) {
+        planned.plan.thresholds.clone_from(&args.until.threshold);
+        planned.plan = users.plan(planned.plan)?;
+    }
     planned.plan.check().map_err(Error::Plan)?;
     planned.notes = exec_notes(&args.exec);
     planned.notes.extend(beside(&planned.plan));
@@ -100,6 +105,10 @@ pub(crate) fn exec_notes(args: &ExecArgs) -> Vec<String> {
 
 fn check_conflicts(args: &LoadArgs, headers: &[(String, String)]) -> Result<(), Error> {
     check_arrivals(args)?;
+    if args.sessions.is_some() && args.session_file.is_none() && users(args).is_none() {
+        let why = "the URLs are single requests, whose number is limited by -n";
+        return Err(Error::Needs("--sessions", "--session", why));
+    }
     if args.no_reuse && args.pipeline > 1 {
         return Err(Error::Conflict(
             "--pipeline",
@@ -120,6 +129,11 @@ fn check_conflicts(args: &LoadArgs, headers: &[(String, String)]) -> Result<(), 
     args.http2.check(args.http2.version(args.http), args.pipeline)?;
     check_header_conflicts(args, headers)?;
     check_sources(&args.exec)
+}
+
+/// The users whom an embedding program plays.
+fn users(args: &LoadArgs) -> Option<&Users> {
+    args.output.embedding.as_ref()?.users.as_ref()
 }
 
 /// Checks the combination of `--rate`, `--arrivals` and `--think`.

@@ -10,10 +10,12 @@ use super::Cli;
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../python/prony/_options.py");
 
 /// The commands that are functions in Python.
-const COMMANDS: [(&str, &str); 4] = [
+const COMMANDS: [(&str, &str); 6] = [
     ("load", "LoadOptions"),
     ("run", "RunOptions"),
     ("rtt", "RttOptions"),
+    ("capacity", "CapacityOptions"),
+    ("compare", "CompareOptions"),
     ("serve", "ServeOptions"),
 ];
 
@@ -36,7 +38,11 @@ const TERMINAL: [&str; 10] = [
 const WIDTH: usize = 96;
 
 fn keyword(arg: &Arg) -> Option<String> {
-    Some(arg.get_long()?.replace('-', "_"))
+    match arg.get_long()? {
+        // A word of the language.
+        "from" => Some("from_".into()),
+        long => Some(long.replace('-', "_")),
+    }
 }
 
 /// The keywords of a command, in the order of `--help`.

@@ -33,7 +33,7 @@ pub struct ShardArgs {
     /// machine's cores unless --threads sets the threads of each.
     #[arg(
         long, value_name = "N", help_heading = MEASUREMENT, value_parser = hosts,
-        conflicts_with_all = ["shard", "start_at", "tui", "simulate"],
+        conflicts_with_all = ["shard", "start_at", "simulate"],
     )]
     pub hosts: Option<u32>,
     /// What starts the workers: processes on this machine, or a Ray cluster, one worker per host

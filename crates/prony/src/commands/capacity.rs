@@ -15,14 +15,17 @@ use prony_run::builder::Planned;
 use prony_run::capacity::{check_thresholds, search};
 use prony_run::error::Error;
 use prony_run::exit::Exit;
-use prony_run::interrupt::{Ending, stoppable};
+use prony_run::interrupt::Ending;
 use prony_run::output::{self, Outputs};
 use prony_run::run::{self, Provenance};
 
+use super::load::control;
+use super::worker::{once_on_hosts, say};
 use crate::cli::LoadArgs;
 use crate::cli::capacity::CapacityArgs;
 use crate::cli::plan;
 use crate::cli::shown::command_line;
+use crate::embedding::{Event, Found};
 use crate::exec_options::{environment_of, options};
 use crate::progress::Steps;
 
@@ -77,16 +80,20 @@ pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, 
         found.notes.push(format!("The number of connections is limited: {why}."));
     }
     let written = outputs.write_with(|format| found.render(format).unwrap_or_default());
-    if let Some(bytes) = found.render(format) {
+    let exit = exit(&found, load);
+    if let Some(embedding) = &load.output.embedding {
+        embedding.send(Event::Found(Found::Capacity(Box::new(found))));
+    } else if let Some(bytes) = found.render(format) {
         output::to_stdout(&bytes)?;
     }
     written?;
-    Ok(exit(&found, load))
+    Ok(exit)
 }
 
 /// Carries out the trials, with progress.
 fn run_trials(plan: &Plan, load: &LoadArgs, settings: Settings) -> Result<Capacity, Error> {
-    let steps = Steps::new(load.output.quiet || load.output.no_progress);
+    let embedding = load.output.embedding.as_ref();
+    let steps = Steps::new(load.output.quiet || load.output.no_progress, embedding);
     let thresholds = settings.thresholds.iter().map(ToString::to_string).collect();
     let mut host = String::new();
     let mut show = |search: &Search, trial: &Trial| steps.show(&progress(search, trial));
@@ -105,17 +112,29 @@ fn run_trials(plan: &Plan, load: &LoadArgs, settings: Settings) -> Result<Capaci
             };
             search(plan, settings, &mut run, &mut show)
         }
+        None if load.shard.hosts.is_some() => {
+            let keep_service = run::needs_service(&[], plan);
+            let control = control(&load.output)?;
+            let mut run = |trial: &Plan| {
+                let start = Instant::now();
+                let summary = once_on_hosts(trial, keep_service, load, &control)?;
+                complete(&summary)?;
+                host.clone_from(&summary.run.host);
+                Ok((summary, Span(start.elapsed().as_nanos() as u64)))
+            };
+            search(plan, settings, &mut run, &mut show)
+        }
         None => {
             let keep_service = run::needs_service(&[], plan);
             let options = Options { keep_service, ..options(&load.exec) };
             run::check(plan, &options)?;
-            let control = stoppable()?;
+            let control = control(&load.output)?;
             let mut ending = Ending::default();
             let mut run = |trial: &Plan| {
                 let start = Instant::now();
                 let mut watch = |live: &_| {
-                    if !load.output.quiet {
-                        ending.say(&control, live);
+                    if let Some(sentence) = ending.sentence(&control, live) {
+                        say(&load.output, &sentence);
                     }
                 };
                 let summary =
@@ -130,6 +149,18 @@ fn run_trials(plan: &Plan, load: &LoadArgs, settings: Settings) -> Result<Capaci
     let mut found = Capacity::new(answer?, thresholds);
     found.host = host;
     Ok(found)
+}
+
+/// A trial that lacks a part of its load shows nothing of the target.
+fn complete(trial: &Summary) -> Result<(), Error> {
+    let hosts = trial.run.hosts.as_deref();
+    match hosts.and_then(|hosts| hosts.lost().next()) {
+        None => Ok(()),
+        Some((host, loss)) => Err(Error::Machine(format!(
+            "the search has ended, because {} was lost: {}",
+            host.name, loss.cause
+        ))),
+    }
 }
 
 /// One line: what is tried now, what is known, and the time that is left.

@@ -1,6 +1,7 @@
 //! `prony compare`: blocks of load against two or more targets in turn, or groups of saved results.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use prony_core::comparison::{Block, Design, Figure, Held, Rounds};
 use prony_core::plan::Plan;
@@ -18,18 +19,21 @@ use prony_run::environment::{Environment, drawn_seed};
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::files::read_text;
-use prony_run::interrupt::{Ending, stoppable};
+use prony_run::interrupt::Ending;
 use prony_run::output::{self, Outputs};
 use prony_run::plan_file;
 use prony_run::run::{self, Provenance};
 use prony_run::target_process::{self, PORT, TargetProcess};
 
 use super::github::publish;
+use super::load::control;
 use super::report;
+use super::worker::{once_on_hosts, say};
 use crate::cli::LoadArgs;
 use crate::cli::compare::CompareArgs;
 use crate::cli::plan;
 use crate::cli::shown::command_line;
+use crate::embedding::{Event, Found};
 use crate::exec_options::{environment_of, options};
 
 /// The duration of a block, if nothing else ends it.
@@ -77,7 +81,8 @@ pub(super) fn compare(args: &CompareArgs, typed: Vec<String>) -> Result<Exit, Er
 
 /// A server that does not start says nothing about a change.
 fn failed(args: &CompareArgs, error: Error) -> Result<Exit, Error> {
-    if matches!(error, Error::Server(_)) && !args.fail_if.is_empty() {
+    let is_embedded = args.load.output.embedding.is_some();
+    if matches!(error, Error::Server(_)) && !args.fail_if.is_empty() && !is_embedded {
         output::to_stderr(&format!("prony: {}", error.printed()));
         return Ok(Exit::CannotTell);
     }
@@ -100,7 +105,6 @@ fn refuse(args: &CompareArgs) -> Result<(), Error> {
         (load.exec.percentile.is_some(), "--percentile"),
         (load.shard.shard.is_some(), "--shard"),
         (load.shard.start_at.is_some(), "--start-at"),
-        (load.shard.hosts.is_some(), "--hosts"),
         (load.output.tui, "--tui"),
         (load.output.to.histogram, "--histogram"),
     ];
@@ -214,25 +218,26 @@ fn live(args: &CompareArgs) -> Result<(Comparison, Option<Error>), Error> {
     let targets = targets.collect::<Result<Vec<Target>, Error>>()?;
     let design = design(args, targets.len(), seed);
     let options = options(exec);
-    for target in targets.iter().filter(|_| exec.simulate.is_none()) {
-        // Report what this kernel lacks before the first block.
+    let hosts = args.load.shard.hosts;
+    for target in targets.iter().filter(|_| exec.simulate.is_none() && hosts.is_none()) {
+        // Report what this kernel lacks before the first block. Workers check it themselves.
         run::check(&target.plan, &options)?;
     }
-    let control = stoppable()?;
+    let control = control(&args.load.output)?;
     let names: Vec<String> = targets.iter().map(|t| t.name.clone()).collect();
-    let quiet = args.load.output.quiet;
-    let silent = quiet || args.load.output.no_progress;
+    let silent = args.load.output.quiet || args.load.output.no_progress;
     let mut one = |block: Block| {
         let target = &targets[block.target as usize];
         match exec.simulate {
             Some(world) => Ok(simulated(args, target, block, world)),
-            None => on_the_network(args, target, block, &options, &control, quiet),
+            None => on_the_network(args, target, block, &options, &control),
         }
     };
-    let mut progress = |done: &Done<'_>| {
-        if !silent {
-            output::to_stderr(&format!("prony: {}", line(done)));
-        }
+    let embedding = args.load.output.embedding.as_ref();
+    let mut progress = |done: &Done<'_>| match embedding {
+        Some(embedding) => embedding.send(Event::Progress(line(done))),
+        None if silent => {}
+        None => output::to_stderr(&format!("prony: {}", line(done))),
     };
     let is_stopped = || control.stop_request().is_some();
     let (mut found, error) = compare::live(&design, &names, &is_stopped, &mut one, &mut progress);
@@ -364,8 +369,7 @@ fn on_the_network(
     target: &Target,
     block: Block,
     options: &Options,
-    control: &Control,
-    quiet: bool,
+    control: &Arc<Control>,
 ) -> Result<Ran, Error> {
     let mut plan = Plan { seed: block.seed, ..target.plan.clone() };
     let mut server = None;
@@ -386,11 +390,14 @@ fn on_the_network(
     let before = cpu(&server);
     let mut ending = Ending::default();
     let mut watch = |live: &_| {
-        if !quiet {
-            ending.say(control, live);
+        if let Some(sentence) = ending.sentence(control, live) {
+            say(&args.load.output, &sentence);
         }
     };
-    let summary = run::run(&plan, options, control, &mut watch, Provenance::default())?;
+    let summary = match args.load.shard.hosts {
+        Some(_) => once_on_hosts(&plan, false, &args.load, control)?,
+        None => run::run(&plan, options, control, &mut watch, Provenance::default())?,
+    };
     let after = cpu(&server);
     if let Some(server) = &mut server {
         server.check()?;
@@ -424,7 +431,9 @@ fn line(done: &Done<'_>) -> String {
 /// Prints and writes the reports, and returns the exit code.
 fn finish(args: &CompareArgs, found: &Comparison, outputs: Outputs) -> Result<Exit, Error> {
     let written = outputs.write_with(|format| found.render(format).unwrap_or_default());
-    if let Some(bytes) = found.render(args.load.output.to.stdout_format()) {
+    if let Some(embedding) = &args.load.output.embedding {
+        embedding.send(Event::Found(Found::Comparison(Box::new(found.clone()))));
+    } else if let Some(bytes) = found.render(args.load.output.to.stdout_format()) {
         output::to_stdout(&bytes)?;
     }
     let annotations = prony_report::github::of_comparison(found);

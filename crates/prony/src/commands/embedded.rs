@@ -6,11 +6,12 @@ use prony_core::summary::Summary;
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 
-use super::{load, plan, report, rtt};
+use super::{capacity, compare, load, plan, report, rtt};
 use crate::cli::{Cli, Command, refusal};
 use crate::embedding::Embedding;
 
-/// Runs `load`, `run` or `rtt` with these words, of which the first is the name of the program.
+/// Runs `load`, `run`, `rtt`, `capacity` or `compare` with these words, of which the first is the
+/// name of the program.
 ///
 /// # Errors
 /// The words are refused, or the run cannot be carried out; [`sentence`] gives the message.
@@ -36,7 +37,15 @@ pub fn run(words: Vec<OsString>, embedding: Embedding) -> Result<Exit, Error> {
             args.output.embedding = Some(embedding);
             rtt::rtt(&args, typed)
         }
-        _ => Err(Error::Argument("only load, run and rtt run inside another program".into())),
+        Some(Command::Capacity(mut args)) => {
+            args.load.output.embedding = Some(embedding);
+            capacity::capacity(&args, typed)
+        }
+        Some(Command::Compare(mut args)) => {
+            args.load.output.embedding = Some(embedding);
+            compare::compare(&args, typed)
+        }
+        _ => Err(Error::Argument("this command does not run inside another program".into())),
     }
 }
 

@@ -69,7 +69,12 @@ pub(super) fn carry_out(
     typed: Vec<String>,
 ) -> Result<Exit, Error> {
     let Planned { plan, notes, cap } = planned;
-    let (whole, goals) = (run::with_names(plan), &until.until[..]);
+    let users = output.embedding.as_ref().and_then(|embedding| embedding.users.as_ref());
+    let whole = match users {
+        None => run::with_names(plan),
+        Some(_) => with_users(plan, exec, shard)?,
+    };
+    let goals = &until.until[..];
     run::check_thresholds(&whole)?;
     run::check_goals(&whole, goals)?;
     check_aborts(&whole, shard)?;
@@ -118,6 +123,21 @@ pub(super) fn carry_out(
         run::explain_cap(&mut summary, cap.as_deref());
     }
     finish(&mut summary, outputs, output, accepted(exec, until))
+}
+
+/// The plan of users whom the embedding program plays; refuses what they cannot do.
+fn with_users(plan: Plan, exec: &ExecArgs, shard: &ShardArgs) -> Result<Plan, Error> {
+    let here = "the users run in this process";
+    for (option, is_given) in [
+        ("hosts", shard.hosts.is_some()),
+        ("shard", shard.shard.is_some()),
+        ("simulate", exec.simulate.is_some()),
+    ] {
+        if is_given {
+            return Err(Error::Conflict(option, "users", here));
+        }
+    }
+    Ok(plan)
 }
 
 /// What the user accepts.
@@ -196,6 +216,7 @@ pub(super) fn on_the_network(
     output: &OutputArgs,
     provenance: Provenance,
 ) -> Result<Summary, Error> {
+    let users = output.embedding.as_ref().and_then(|embedding| embedding.users.as_ref());
     let mode = progress::mode(output)?;
     let control = control(output)?;
     let mut progress = Progress::new(plan, mode, output.embedding.as_ref(), &control);
@@ -209,6 +230,9 @@ pub(super) fn on_the_network(
         adjustable_rate: watched,
         blocks,
         keep_service,
+        // Threads would wait for each other in the program.
+        threads: options.threads.or_else(|| users.map(|_| 1)),
+        directors: users.map(|users| users.directors.clone()),
         ..options.clone()
     };
     let mut watch = |live: &_| {
@@ -229,6 +253,9 @@ pub(super) fn on_the_network(
     }
     if let Some(aborter) = aborter {
         aborter.note(&mut summary);
+    }
+    if let Some(users) = users {
+        users.finish(&mut summary);
     }
     Ok(summary)
 }

@@ -21,7 +21,7 @@ pub(super) fn selftest(args: &SelftestArgs) -> Result<Exit, Error> {
         }),
     };
     let control = stoppable()?;
-    let steps = Steps::new(args.quiet);
+    let steps = Steps::new(args.quiet, None);
     let mut progress = |what: &str| steps.show(what);
     let record = selftest::run(Request {
         quick: args.quick,

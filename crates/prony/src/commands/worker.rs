@@ -1,5 +1,6 @@
 //! `prony worker`, and runs on several of them.
 
+use std::cell::RefCell;
 use std::env;
 use std::io;
 use std::path::PathBuf;
@@ -8,12 +9,13 @@ use std::sync::Arc;
 use std::thread;
 
 use prony_core::plan::Plan;
-use prony_core::summary::Summary;
 use prony_core::summary::confidence::Goal;
+use prony_core::summary::{CommandLine, Summary};
 use prony_hosts::carrier::Carrier;
 use prony_hosts::driver::{self, Job, Status, Watchers};
 use prony_hosts::engine::Engine;
 use prony_hosts::local::Local;
+use prony_hosts::view::HostView;
 use prony_hosts::worker::{self, Settings};
 use prony_io::{Control, Live};
 use prony_report::units;
@@ -25,12 +27,14 @@ use prony_run::output;
 use prony_run::run::{self, Provenance};
 
 use super::load::control;
+use crate::cli::LoadArgs;
 use crate::cli::exec_options::ExecArgs;
 use crate::cli::output::OutputArgs;
 use crate::cli::shard::{EngineName, OnLoss, ShardArgs};
 use crate::cli::worker::{WorkerArgs, words};
 use crate::embedding::Event;
 use crate::exec_options::options;
+use crate::progress::{self, Progress, ProgressMode};
 
 /// Serve the driver on standard input.
 pub(super) fn worker(args: &WorkerArgs) -> Result<Exit, Error> {
@@ -53,36 +57,28 @@ pub(super) fn on_hosts(
     output: &OutputArgs,
     provenance: Provenance,
 ) -> Result<Summary, Error> {
+    let mode = progress::mode(output)?;
     let control = control(output)?;
     let hosts = shard.hosts.unwrap_or(1);
+    let is_watched = matches!(mode, ProgressMode::Screen(_));
+    let mut screen = is_watched.then(|| Progress::new(plan, mode, None, &control));
+    // Sentences must not be written over the screen.
+    let later = RefCell::new(Vec::new());
     let mut watcher = GoalWatch::new(goals, plan, &control);
     let mut aborter = Aborter::new(plan, &control);
     let mut engine = engine(hosts, shard, exec, output, &control)?;
-    let job = Job {
-        plan: plan.clone(),
-        hosts,
-        on_loss: match shard.on_loss {
-            OnLoss::Continue => driver::OnLoss::Continue,
-            OnLoss::Stop => driver::OnLoss::Stop,
-        },
-        command: provenance.command,
-        notes: provenance.notes,
-        blocks: (watcher.is_some() || aborter.is_some(), run::needs_service(goals, plan)),
-    };
-    let quiet = output.quiet;
+    let blocks = (watcher.is_some() || aborter.is_some(), run::needs_service(goals, plan));
+    let job = job(plan, shard, provenance, blocks, is_watched);
     let silent = output.quiet || output.no_progress;
-    let mut say = |sentence: &str| {
-        if let Some(embedding) = &output.embedding {
-            embedding.send(Event::Said(sentence.to_owned()));
-        } else if !quiet {
-            output::to_stderr(&format!("prony: {sentence}"));
-        }
+    let mut say = |sentence: &str| match is_watched {
+        true => later.borrow_mut().push(sentence.to_owned()),
+        false => say(output, sentence),
     };
     let mut last = Status::default();
     let mut watch = |status: &Status| {
         if let Some(embedding) = &output.embedding {
             embedding.show_status(status, &last);
-        } else if !silent {
+        } else if !silent && !is_watched {
             output::to_stderr(&format!("prony: {}", line(status, &last)));
         }
         last = status.clone();
@@ -95,8 +91,26 @@ pub(super) fn on_hosts(
             aborter.look(live);
         }
     };
-    let watchers = Watchers { say: &mut say, status: &mut watch, live: &mut look };
-    let mut summary = driver::run(&job, engine.as_mut(), &control, watchers)?;
+    let mut show = |live: &Live, hosts: &[HostView]| {
+        if let Some(screen) = &mut screen {
+            screen.show_hosts(live, hosts);
+        }
+    };
+    let watchers = Watchers {
+        say: &mut say,
+        status: &mut watch,
+        live: &mut look,
+        view: if is_watched { Some(&mut show) } else { None },
+    };
+    let result = driver::run(&job, engine.as_mut(), &control, watchers);
+    if let Some(screen) = screen {
+        screen.finish();
+    }
+    for sentence in later.into_inner() {
+        self::say(output, &sentence);
+    }
+    let mut summary = result?;
+    summary.run.notes.extend(run::steered(&summary, &control));
     if let Some(watcher) = watcher {
         watcher.note(&mut summary);
     }
@@ -104,6 +118,64 @@ pub(super) fn on_hosts(
         aborter.note(&mut summary);
     }
     Ok(summary)
+}
+
+/// The run on the workers.
+fn job(
+    plan: &Plan,
+    shard: &ShardArgs,
+    provenance: Provenance,
+    blocks: (bool, bool),
+    adjustable_rate: bool,
+) -> Job {
+    Job {
+        plan: plan.clone(),
+        hosts: shard.hosts.unwrap_or(1),
+        on_loss: match shard.on_loss {
+            OnLoss::Continue => driver::OnLoss::Continue,
+            OnLoss::Stop => driver::OnLoss::Stop,
+        },
+        command: provenance.command,
+        notes: provenance.notes,
+        blocks,
+        adjustable_rate,
+    }
+}
+
+/// Run one trial of a search, or one block of a comparison, on workers of its own. It shows no
+/// progress.
+///
+/// # Errors
+/// Nothing was started: a worker refused, or did not answer.
+pub(super) fn once_on_hosts(
+    plan: &Plan,
+    keep_service: bool,
+    load: &LoadArgs,
+    control: &Arc<Control>,
+) -> Result<Summary, Error> {
+    let hosts = load.shard.hosts.unwrap_or(1);
+    let mut engine = engine(hosts, &load.shard, &load.exec, &load.output, control)?;
+    let job = Job {
+        plan: plan.clone(),
+        hosts,
+        on_loss: driver::OnLoss::Stop,
+        command: CommandLine::default(),
+        notes: Vec::new(),
+        blocks: (false, keep_service),
+        adjustable_rate: false,
+    };
+    let mut say = |sentence: &str| say(&load.output, sentence);
+    let watchers = Watchers { say: &mut say, status: &mut |_| {}, live: &mut |_| {}, view: None };
+    driver::run(&job, engine.as_mut(), control, watchers)
+}
+
+/// Passes a sentence on to the user.
+pub(super) fn say(output: &OutputArgs, sentence: &str) {
+    if let Some(embedding) = &output.embedding {
+        embedding.send(Event::Said(sentence.to_owned()));
+    } else if !output.quiet {
+        output::to_stderr(&format!("prony: {sentence}"));
+    }
 }
 
 /// What starts the workers.

@@ -6,6 +6,7 @@
 //! terminal.
 
 mod charts;
+mod hosts;
 mod look;
 mod rate_control;
 mod screen;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use prony_core::plan::Plan;
 use prony_core::units::{Nanos, Span};
+use prony_hosts::view::HostView;
 use prony_io::{Control, Live, cpu};
 use ratatui_core::terminal::Terminal;
 
@@ -65,6 +67,12 @@ impl View {
             away: false,
             over: false,
         }
+    }
+
+    /// The same for a load on several hosts.
+    pub(crate) fn show_hosts(&mut self, live: &Live, hosts: &[HostView]) {
+        self.state.hosts = hosts.to_vec();
+        self.show(live);
     }
 
     /// Processes keys, and draws a frame if one is due.

@@ -9,6 +9,7 @@ use ratatui_core::layout::Rect;
 use ratatui_core::text::Line;
 
 use super::charts;
+use super::hosts;
 use super::look::{Ink, Look};
 use super::state::{Left, State, Stopping};
 
@@ -16,6 +17,8 @@ use super::state::{Left, State, Stopping};
 const CHARTS_MIN: (u16, u16) = (40, 12);
 /// The lines besides the charts: two at the top, five of figures, one of keys.
 const LINES: u16 = 8;
+/// At most one in this number of the other lines is that of a host.
+const HOSTS_SHARE: u16 = 3;
 /// The column at which figures start.
 const LABEL: usize = 12;
 
@@ -45,12 +48,16 @@ type Piece = (Ink, String);
 impl Page<'_> {
     fn whole(&mut self, state: &State) {
         self.head(state);
-        let charts_height = self.area.height - LINES;
+        let hosts = hosts::lines(state, (self.area.height - LINES) / HOSTS_SHARE);
+        let charts_height = self.area.height - LINES - hosts.len() as u16;
         // Two headings; the charts share the rest.
         let rows = charts_height.saturating_sub(2);
         let upper = rows / 2;
         self.rates(state, upper);
         self.times(state, rows - upper);
+        for (label, parts) in hosts {
+            self.figures(&cut(&label, LABEL - 1, self.look), parts);
+        }
         for (label, parts) in figures(state) {
             self.figures(label, parts);
         }
@@ -343,11 +350,13 @@ fn figures(state: &State) -> Vec<(&'static str, Vec<Piece>)> {
         errors.push(plain("none".into()));
     }
     let connections = detail.map_or(0, |d| d.connections);
+    // Workers do not report their connections while they run.
+    let open = state.hosts.is_empty().then(|| plain(units::count(connections)));
     vec![
         ("requests", requests),
         ("statuses", statuses),
         ("errors", errors),
-        ("connections", vec![plain(units::count(connections)), plain(state.load.clone())]),
+        ("connections", open.into_iter().chain([plain(state.load.clone())]).collect()),
         ("meter", meter(state)),
     ]
 }
@@ -356,7 +365,9 @@ fn figures(state: &State) -> Vec<(&'static str, Vec<Piece>)> {
 fn meter(state: &State) -> Vec<Piece> {
     let rates = state.rates();
     let mut parts = Vec::new();
-    if let Some(detail) = &state.live.detail {
+    if !state.hosts.is_empty() {
+        parts.extend(hosts::at_work(&state.hosts));
+    } else if let Some(detail) = &state.live.detail {
         // Above this limit the verdict is CLIENT-LIMITED.
         let ink = if rates.busiest > 0.9 { Ink::Bad } else { Ink::Plain };
         parts.push((ink, format!("busiest thread {}", units::percent(rates.busiest))));

@@ -7,6 +7,7 @@ use prony_core::plan::Plan;
 use prony_core::record::LagSoFar;
 use prony_core::schedule::{RateChange, RatePlan};
 use prony_core::units::{Nanos, Span};
+use prony_hosts::view::HostView;
 use prony_io::{Interval, Live};
 use prony_report::text;
 
@@ -26,6 +27,8 @@ pub(super) struct State {
     /// The target and the load, as text.
     pub(super) target: String,
     pub(super) load: String,
+    /// The hosts, in a load on several.
+    pub(super) hosts: Vec<HostView>,
     /// The latest snapshot.
     pub(super) live: Live,
     /// Snapshots of about the last second, oldest first.
@@ -105,6 +108,7 @@ impl State {
             target: text::target_of(plan),
             load: text::load(plan),
             plan: plan.clone(),
+            hosts: Vec::new(),
             live: Live::default(),
             recent: VecDeque::new(),
             history: VecDeque::new(),

@@ -347,10 +347,11 @@ fn with_workers(script: &str, url: &str, hosts: u32) -> (Result<Summary, String>
         command: Vec::new().into(),
         notes: Vec::new(),
         blocks: (false, false),
+        adjustable_rate: false,
     };
     let mut said = Vec::new();
     let mut say = |sentence: &str| said.push(sentence.to_owned());
-    let watchers = Watchers { say: &mut say, status: &mut |_| {}, live: &mut |_| {} };
+    let watchers = Watchers { say: &mut say, status: &mut |_| {}, live: &mut |_| {}, view: None };
     let result = driver::run(&job, &mut engine, &Control::new(), watchers);
     (result.map_err(|e| e.to_string()), said)
 }

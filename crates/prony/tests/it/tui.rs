@@ -171,6 +171,42 @@ fn keys_change_the_rate_and_the_report_shows_it() {
     assert!((asked * window - started).abs() < 60.0, "{asked}/s in {window} s, not {started}");
 }
 
+/// The screen has a line for each host, and keys change the rate on all of them.
+#[test]
+fn several_hosts_have_a_line_each_and_one_rate() {
+    if !have("tmux") {
+        return;
+    }
+    let _alone = alone();
+    let server = Serve::start(&[]);
+    let report = tempfile::NamedTempFile::with_suffix(".json").expect("a file");
+    let path = report.path().display();
+    let args = format!("-r 100 -d 600s --hosts 2 -o {path} {}", server.url("/"));
+    let terminal = Terminal::start((100, 50), "", &args);
+    terminal.wait_for(&["running", "#1 ", "#2 ", "50.0/s, p50", "2 of 2 hosts", "200: "]);
+    terminal.press("p");
+    terminal.wait_for(&["paused", "target 0.00/s", "0.00/s completed"]);
+    terminal.press("+");
+    terminal.press("+");
+    terminal.press("p");
+    terminal.wait_for(&["running", "target 121/s (121 %)"]);
+    terminal.wait_for(&["121/s completed"]);
+    terminal.press("q");
+    terminal.wait_for_end(130);
+
+    let json = std::fs::read_to_string(report.path()).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let pieces = report["plan"]["load"]["open"]["rate"]["pieces"].as_array().expect("pieces");
+    let rates: Vec<f64> = pieces.iter().filter_map(|piece| piece["from"].as_f64()).collect();
+    assert_eq!(rates, [100.0, 0.0, 121.0], "{pieces:?}");
+    let notes = report["run"]["notes"].to_string();
+    assert!(notes.contains("paused from") && notes.contains("121 % from"), "{notes}");
+    let asked = report["measurement"]["rates"]["target_rate"].as_f64().expect("a rate");
+    let window = report["measurement"]["rates"]["window_ns"].as_f64().expect("a window") / 1e9;
+    let started = report["measurement"]["tally"]["started"].as_f64().expect("a count");
+    assert!((asked * window - started).abs() < 60.0, "{asked}/s in {window} s, not {started}");
+}
+
 #[test]
 fn continued_job_restores_the_screen() {
     if !have("tmux") {

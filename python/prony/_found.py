@@ -1,0 +1,328 @@
+"""The results of `capacity` and `compare`."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import _prony
+from ._errors import error
+from ._result import Interval, _interval
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class _Found:
+    """A report with its formats."""
+
+    def __init__(self, found: _prony.Found, exit_code: int) -> None:
+        self._found = found
+        self._json = self._render("json")
+        self._data: dict[str, Any] = json.loads(self._json)
+        self.exit_code = exit_code
+        """The exit code that the command line would have had."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether `exit_code` is 0."""
+        return self.exit_code == 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Facts that the reader must know, as sentences."""
+        return tuple(self._data["notes"])
+
+    def _render(self, format: str) -> str:
+        return self._found.render(format).decode()
+
+    def text(self) -> str:
+        """The report as the command line prints it."""
+        return self._render("text")
+
+    def html(self) -> str:
+        """The HTML report, a complete page."""
+        return self._render("html")
+
+    def svg(self) -> str:
+        """The plot as SVG."""
+        return self._render("svg")
+
+    def to_json(self) -> str:
+        """The JSON report."""
+        return self._json
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON report as a dictionary. Times in it are in nanoseconds."""
+        data: dict[str, Any] = json.loads(self._json)
+        return data
+
+    def save(self, *paths: str | os.PathLike[str]) -> None:
+        """Writes the report to files; the ending chooses the format: .html .svg .png .json (and .md
+        for a comparison). Each file is written completely or not at all.
+
+        Raises:
+            OutputError: a file cannot be written.
+            UsageError: a name has another ending.
+        """
+        try:
+            self._found.write(paths)
+        except _prony.Refused as why:
+            raise error(*why.args) from None
+
+    def _repr_html_(self) -> str:
+        page = html.escape(self.html(), quote=True)
+        return (
+            f'<iframe srcdoc="{page}" title="prony report" '
+            'style="width: 100%; height: 640px; border: 0" sandbox></iframe>'
+        )
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+class Estimate(NamedTuple):
+    """A figure of a trial."""
+
+    value: float | None
+    interval: Interval | None
+    """Its 95 % confidence interval, in the same unit."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial of a search for a capacity. Times are in seconds, rates per second."""
+
+    rate: float
+    """The target rate."""
+    purpose: str
+    """`bracket`, `estimate` or `beyond`."""
+    seconds: float
+    """The length of its measurement."""
+    requests: int
+    """The requests that started."""
+    p50: Estimate
+    """The median response time."""
+    p99: Estimate
+    """The 99th percentile of the response time."""
+    errors: Estimate
+    """The share of requests that failed, between 0 and 1."""
+    goodput: Estimate
+    """Successful replies per second."""
+    holds: tuple[bool | None, ...]
+    """Whether each threshold holds; None where the trial does not show it."""
+    verdict: str
+    """The verdict on the trial."""
+
+
+def _estimate(figure: dict[str, Any], unit: float) -> Estimate:
+    value = figure["value"]
+    return Estimate(
+        None if value is None else value / unit, _interval(figure.get("interval"), unit)
+    )
+
+
+class Capacity(_Found):
+    """The capacity of a target: the highest rate at which all thresholds hold (docs/capacity.md).
+
+    A notebook shows it as the HTML report, with the load-latency curve.
+    """
+
+    @property
+    def kind(self) -> str:
+        """What was found: `capacity`, `at-least` (the load generator or the connection limit
+        allows no higher rate), `nowhere`, `changed`, `not-recovered`, `undecided` or
+        `interrupted`."""
+        return str(self._data["finding"]["kind"])
+
+    @property
+    def rate(self) -> float | None:
+        """The capacity, in requests per second; of `at-least` the highest rate that was shown.
+        None if there is no such number."""
+        rate = self._data["finding"].get("rate")
+        return float(rate) if rate is not None and self.kind in ("capacity", "at-least") else None
+
+    @property
+    def interval(self) -> Interval | None:
+        """The 95 % confidence interval of `rate`, if that is a capacity."""
+        return _interval(self._data["finding"].get("interval"), 1.0)
+
+    @property
+    def stop(self) -> str | None:
+        """What stops the target beyond its capacity: `queueing`, `errors`, `network` or
+        `threshold`."""
+        stop = self._data["finding"].get("stop")
+        return None if stop is None else str(stop)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        return str(self._data["sentence"])
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """The trials, in their order."""
+        return tuple(
+            Trial(
+                rate=point["rate"],
+                purpose=point["purpose"],
+                seconds=point["seconds"],
+                requests=point["requests"],
+                p50=_estimate(point["p50"], 1e9),
+                p99=_estimate(point["p99"], 1e9),
+                errors=_estimate(point["errors"], 1.0),
+                goodput=_estimate(point["goodput"], 1.0),
+                holds=tuple(point["holds"]),
+                verdict=point["verdict"],
+            )
+            for point in self._data["points"]
+        )
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The trials as a DataFrame: `rate`, `purpose`, `seconds`, `requests`, `p50`, `p99`,
+        `errors`, `goodput` and `verdict`. Needs pandas (`pip install 'prony[pandas]'`)."""
+        try:
+            import pandas
+        except ImportError as why:
+            raise ImportError("to_pandas needs pandas: pip install 'prony[pandas]'") from why
+        rows = [
+            {
+                "rate": trial.rate,
+                "purpose": trial.purpose,
+                "seconds": trial.seconds,
+                "requests": trial.requests,
+                "p50": trial.p50.value,
+                "p99": trial.p99.value,
+                "errors": trial.errors.value,
+                "goodput": trial.goodput.value,
+                "verdict": trial.verdict,
+            }
+            for trial in self.trials
+        ]
+        return pandas.DataFrame(rows)
+
+    def __repr__(self) -> str:
+        return f"<prony.Capacity {self.sentence}>"
+
+
+@dataclass(frozen=True)
+class Change:
+    """The change of one figure from target A to another one. Times are in seconds, rates per
+    second, shares between 0 and 1."""
+
+    target: str
+    """The label of the other target: `B`, `C`, ..."""
+    figure: str
+    """The figure, such as `p99`."""
+    a: float | None
+    """The figure of A over all blocks together."""
+    b: float | None
+    """That of the other target."""
+    ratio: float | None
+    """The figure of the target as a multiple of A's; None for a share."""
+    ratio_interval: Interval | None
+    """Its confidence interval."""
+    difference: float | None
+    """The difference."""
+    difference_interval: Interval | None
+    """Its confidence interval."""
+    outcome: str
+    """`higher`, `lower`, `same` or `undecided`."""
+    sentence: str
+    """The same as a sentence."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit of `fail_if`, decided."""
+
+    target: str
+    """The label of the target that is compared with A."""
+    limit: str
+    """The limit as it was written."""
+    outcome: str
+    """`holds`, `fails` or `unknown`."""
+    sentence: str
+    """The same as a sentence."""
+
+
+def _pair(low: float | None, high: float | None, unit: float) -> Interval | None:
+    return None if low is None or high is None else Interval(low / unit, high / unit)
+
+
+class Comparison(_Found):
+    """A comparison of two or more targets, or of groups of saved results (docs/compare.md).
+
+    A notebook shows it as the HTML report, with the shift function.
+    """
+
+    @property
+    def decided(self) -> bool:
+        """Whether everything was decided."""
+        return bool(self._data["decided"])
+
+    @property
+    def rounds(self) -> int:
+        """Complete rounds, each with a block of load for every target; 0 for saved results."""
+        return int(self._data["rounds"])
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the comparison is not valid, as sentences; empty if it is."""
+        return tuple(self._data["doubts"])
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """The changes from A to each other target, by figure."""
+        return tuple(self._change(change) for change in self._data["changes"])
+
+    def change(self, figure: str, target: str = "B") -> Change:
+        """The change of one figure.
+
+        Raises:
+            KeyError: this figure was not compared.
+        """
+        for change in self.changes:
+            if (change.figure, change.target) == (figure, target):
+                return change
+        known = ", ".join(sorted({change.figure for change in self.changes}))
+        raise KeyError(f"there is no {figure} of {target}; compared were {known}")
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits of `fail_if`, decided."""
+        return tuple(
+            Limit(limit["target"], limit["limit"], limit["outcome"], limit["sentence"])
+            for limit in self._data["limits"]
+        )
+
+    def markdown(self) -> str:
+        """The report in Markdown, for pull requests."""
+        return self._render("md")
+
+    @staticmethod
+    def _change(change: dict[str, Any]) -> Change:
+        unit = 1e9 if change["unit"] == "ns" else 1.0
+
+        def of(name: str) -> float | None:
+            return None if change[name] is None else float(change[name]) / unit
+
+        return Change(
+            target=change["target"],
+            figure=change["figure"],
+            a=of("a"),
+            b=of("b"),
+            ratio=change["ratio"],
+            ratio_interval=_pair(change["ratio_lo"], change["ratio_hi"], 1.0),
+            difference=of("difference"),
+            difference_interval=_pair(change["difference_lo"], change["difference_hi"], unit),
+            outcome=change["outcome"],
+            sentence=change["sentence"],
+        )
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{c.target} {c.figure} {c.outcome}" for c in self.changes)
+        return f"<prony.Comparison {shown}>"
