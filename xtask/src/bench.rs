@@ -12,7 +12,9 @@ cargo xtask bench idle [CONNECTIONS]       resident memory per idle connection
 cargo xtask bench rtt [--rounds N]         ping-pong beside sockperf and qperf
 cargo xtask bench freeze [--places LIST]   what each tool reports of a server that freezes
 cargo xtask bench start [--runs N]         the time from exec to the first request
-cargo xtask bench streams [--runs N]       CPU per request over HTTP/2, beside h2load";
+cargo xtask bench streams [--runs N]       CPU per request over HTTP/2, beside h2load
+cargo xtask bench hosts [HOSTS] [RATE]     what the driver of a run on many hosts spends on each
+cargo xtask bench users [--rounds N]       users in Python beside Locust and k6 (needs both packages)";
 
 /// `cargo xtask bench`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
@@ -25,6 +27,11 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
             let script = format!("bench/{what}");
             shell::run(program("python3", &[&script]).args(rest).env("PRONY", prony))
         }
+        "hosts" => {
+            let bench = ["bench", "-p", "prony-hosts", "--bench", "driver", "--"];
+            shell::run(program("cargo", &bench).args(rest))
+        }
+        "users" => shell::run(program("python3", &["bench/users"]).args(rest)),
         other => bail!("unknown command `{other}`\n{USAGE}"),
     }
 }
