@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::json_schema;
 use crate::rig::{Ended, Running, Serve, alone, once_of_three, prony};
 
 /// Blocks of 1,000 requests in virtual time, with the medians of A and B in microseconds.
@@ -17,7 +18,10 @@ fn simulated(b: &str, more: &[&str]) -> Ended {
 }
 
 fn json(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
+    let report = serde_json::from_str(&ended.stdout);
+    let report = report.unwrap_or_else(|e| panic!("{e}: {ended:?}"));
+    json_schema::check("comparison-1.json", &report);
+    report
 }
 
 /// The change of a figure.
@@ -161,6 +165,28 @@ fn servers_are_distinguished_on_the_kernel() {
             let outcome = &change(&same, figure)["outcome"];
             assert!(outcome == "same" || outcome == "undecided", "{figure}: {same}");
         }
+    });
+}
+
+/// The blocks run on two workers, and the merged figures are compared.
+#[test]
+fn blocks_run_on_several_workers() {
+    let _alone = alone();
+    once_of_three(|| {
+        let a = Serve::start(&["--latency", "fixed:20ms"]);
+        let b = Serve::start(&["--latency", "fixed:26ms"]);
+        let more = ["--hosts", "2", "--blocks", "4", "--json", "--quiet", "--accept-invalid"];
+        let figures = ["--figures", "p50"];
+        let urls = ["compare", &a.url("/"), &b.url("/")];
+        let ended = prony(&[&urls[..], &BLOCKS[..], &more[..], &figures[..]].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let found = json(&ended);
+        let outcome = &change(&found, "p50")["outcome"];
+        assert!(outcome == "higher" || outcome == "undecided", "{found}");
+        let blocks = found["blocks"].as_array().expect("blocks");
+        assert_eq!(blocks.len(), 8);
+        // 200 per second for 0.5 s, from both workers together.
+        assert!(blocks.iter().all(|block| block["requests"] == 100), "{found}");
     });
 }
 

@@ -23,6 +23,8 @@ mod htstress;
 mod http2;
 #[path = "../shared/installed.rs"]
 mod installed;
+#[path = "../shared/json_schema.rs"]
+mod json_schema;
 mod limited;
 mod pictures;
 mod plans;

@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::json_schema;
 use crate::rig::{Ended, Running, Serve, alone, command, side_by_side, slow, wait_until};
 
 fn start(state: &Path, args: &[&str]) -> Running {
@@ -27,12 +28,6 @@ fn file(state: &Path) -> PathBuf {
     state.join("prony/selftest.json")
 }
 
-fn schema() -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/selftest-1.json");
-    let text = fs::read_to_string(path).expect("the schema is in the tree");
-    serde_json::from_str(&text).expect("the schema is JSON")
-}
-
 /// Checks that pass on any host, however busy.
 const SURE: [&str; 3] = ["counters", "bodies", "overload"];
 
@@ -42,10 +37,7 @@ fn check<'a>(record: &'a Value, name: &str) -> &'a Value {
 }
 
 fn check_shape(record: &Value) {
-    let schema = jsonschema::validator_for(&schema()).expect("the schema is valid");
-    let errors: Vec<String> =
-        schema.iter_errors(record).map(|e| format!("{}: {e}", e.instance_path())).collect();
-    assert!(errors.is_empty(), "{}", errors.join("\n"));
+    json_schema::check("selftest-1.json", record);
 }
 
 fn check_record(record: &Value) {

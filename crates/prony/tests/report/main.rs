@@ -1,7 +1,10 @@
 //! The report in every format, from summaries with known figures.
 
+mod decisions;
 mod figures;
 mod golden;
+#[path = "../shared/json_schema.rs"]
+mod json_schema;
 mod pictures;
 mod readers;
 mod sample;
