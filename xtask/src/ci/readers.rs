@@ -20,13 +20,27 @@ struct Reader {
     install: fn() -> Result<()>,
 }
 
-const READERS: [Reader; 7] = [
+const READERS: [Reader; 9] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
         module: Some("hdrh.log"),
         place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
         install: install_histograms,
+    },
+    Reader {
+        what: "the JUnit report beside the schema of Jenkins (in the source of pytest)",
+        variable: "PRONY_TEST_JUNIT_SCHEMA",
+        module: None,
+        place: || Ok(folder()?.join("pytest-9.0.2/testing/example_scripts/junit-10.xsd")),
+        install: install_junit_schema,
+    },
+    Reader {
+        what: "XML beside its schema (the Python package `xmlschema`)",
+        variable: "PRONY_TEST_XMLSCHEMA",
+        module: Some("xmlschema"),
+        place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
+        install: install_xmlschema,
     },
     Reader {
         what: "HPACK beside an independent implementation (the Python package `hpack`)",
@@ -131,6 +145,10 @@ fn install_histograms() -> Result<()> {
     pip(&venv()?, &["install"], "hdrhistogram==0.10.8")
 }
 
+fn install_xmlschema() -> Result<()> {
+    pip(&venv()?, &["install"], "xmlschema==4.3.2")
+}
+
 fn install_hpack() -> Result<()> {
     pip(&venv()?, &["install"], "hpack==4.2.0")
 }
@@ -164,12 +182,22 @@ fn install_chromium() -> Result<()> {
 
 /// Only the source: the package is in Python 2, and is not installed.
 fn install_httperfpy() -> Result<()> {
+    source_of("httperfpy", "0.0.3")
+}
+
+/// Only the source: the tests of pytest hold its own reports against the schema.
+fn install_junit_schema() -> Result<()> {
+    source_of("pytest", "9.0.2")
+}
+
+/// The unpacked source of a Python package, which is not installed.
+fn source_of(package: &str, version: &str) -> Result<()> {
     let folder = folder()?;
     let python = which("python3").context("python3 is not installed")?;
     let download = ["download", "--no-deps", "--no-binary", ":all:", "--dest"];
     let dest = folder.to_str().context("a target folder in UTF-8")?;
-    pip(&python, &[&download[..], &[dest]].concat(), "httperfpy==0.0.3")?;
-    let archive = folder.join("httperfpy-0.0.3.tar.gz");
+    pip(&python, &[&download[..], &[dest]].concat(), &format!("{package}=={version}"))?;
+    let archive = folder.join(format!("{package}-{version}.tar.gz"));
     run(program("tar", &["-x", "-z", "-f"]).arg(archive).arg("-C").arg(folder))
 }
 

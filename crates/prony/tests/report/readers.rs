@@ -124,3 +124,43 @@ fn python_reads_the_same() {
     });
     assert_eq!(reported, expected);
 }
+
+/// The JUnit report keeps to the schema of Jenkins, which GitLab's reader and GitHub's share, and a
+/// reader finds each case with its outcome. Skipped if either is not installed (`cargo xtask ci`
+/// installs both).
+#[test]
+fn junit_keeps_to_the_schema_of_its_readers() {
+    let names = ["PRONY_TEST_XMLSCHEMA", "PRONY_TEST_JUNIT_SCHEMA"];
+    let [Some(python), Some(schema)] = names.map(std::env::var_os) else {
+        eprintln!("skipped: no Python with the package `xmlschema`, or no schema");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.xml");
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/readers/read_junit.py");
+    let read = |report: &[u8]| {
+        std::fs::write(&file, report).expect("written");
+        let mut reader = Command::new(&python);
+        reader.arg(&script).arg(&schema).arg(&file).output().expect("it starts")
+    };
+    let promised = render(Format::Junit, &sample::promised(), &Style::default());
+    let out = read(&promised);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let cases = String::from_utf8(out.stdout).expect("text");
+    let expected = [
+        "verdict",
+        "p50 < 10s",
+        "p99 < 1us\tfailure",
+        "p99.99 < 1s\terror",
+        "errors < 100%",
+        "requests >= 1",
+    ];
+    assert_eq!(cases.lines().collect::<Vec<_>>(), expected);
+    for summary in [sample::open(), sample::sessions(), sample::everything()] {
+        let out = read(&render(Format::Junit, &summary, &Style::default()));
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    }
+    // It is the schema that decides.
+    let broken = String::from_utf8(promised).expect("text").replacen("tests=", "cases=", 2);
+    assert!(!read(broken.as_bytes()).status.success());
+}
