@@ -32,6 +32,7 @@ mod refusals;
 mod rig;
 mod rtt;
 mod rtt_tls;
+mod saved;
 mod scripted;
 mod secrets;
 mod selftest;
