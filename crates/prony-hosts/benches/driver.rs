@@ -169,9 +169,7 @@ impl Engine for Replay<'_> {
             thread::sleep(wait.min(Duration::from_millis(5)));
             self.play();
         }
-        // As many as a pipe holds.
-        let n = self.ready.len().min(64);
-        self.ready.drain(..n).collect()
+        self.ready.drain(..).collect()
     }
 
     fn close(&mut self) {}

@@ -358,11 +358,13 @@ impl Driver<'_> {
         let passed_on = [AtomicBool::new(false), AtomicBool::new(false)];
         let mut shown = 0;
         while !self.workers.iter().all(Worker::is_over) {
-            for event in self.engine.events(TURN) {
+            let events = self.engine.events(TURN);
+            let read = Instant::now();
+            for event in events {
                 self.take(event);
             }
             self.observe();
-            self.find_silent();
+            self.find_silent(read);
             self.pass_rate_on();
             self.show();
             match self.control.stop_request() {
@@ -447,12 +449,14 @@ impl Driver<'_> {
         }
     }
 
-    /// Give up the workers that have been silent for too long.
-    fn find_silent(&mut self) {
+    /// Give up the workers that had been silent for too long when all lines were read. Lines that
+    /// arrived later wait for the next turn: merging reports can take seconds.
+    fn find_silent(&mut self, read: Instant) {
         let elapsed = self.elapsed();
         for index in 0..self.workers.len() {
             let worker = &self.workers[index];
-            let silent = worker.heard.map_or(elapsed, |heard| heard.elapsed().min(elapsed));
+            let since = |heard| read.saturating_duration_since(heard).min(elapsed);
+            let silent = worker.heard.map_or(elapsed, since);
             if !worker.is_over() && silent > SILENCE {
                 let seconds = silent.as_secs_f64();
                 self.lose(index, format!("it was silent for {seconds:.1} s"));

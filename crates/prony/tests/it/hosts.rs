@@ -14,7 +14,7 @@ use prony_core::units::Span;
 use prony_hosts::driver::{self, Job, OnLoss, Watchers};
 use prony_hosts::local::Local;
 use prony_hosts::protocol::{self, Order, PROTOCOL, PlanOrder, Reply};
-use prony_io::Control;
+use prony_io::{Control, Live};
 use prony_run::environment::Environment;
 use prony_run::plan_file;
 use rustix::process::{Pid, Signal, kill_process};
@@ -338,6 +338,16 @@ fn plan(url: &str, rate: u32) -> prony_core::plan::Plan {
 
 /// A run with workers that a shell starts, so that each can have a different clock.
 fn with_workers(script: &str, url: &str, hosts: u32) -> (Result<Summary, String>, Vec<String>) {
+    watched(script, url, hosts, &mut |_| {})
+}
+
+/// The same with an observer of the live figures.
+fn watched(
+    script: &str,
+    url: &str,
+    hosts: u32,
+    live: &mut dyn FnMut(&Live),
+) -> (Result<Summary, String>, Vec<String>) {
     let script = script.replace("PRONY", env!("CARGO_BIN_EXE_prony"));
     let mut engine = Local::new("/bin/sh".into(), vec!["-c".into(), script]);
     let job = Job {
@@ -351,7 +361,7 @@ fn with_workers(script: &str, url: &str, hosts: u32) -> (Result<Summary, String>
     };
     let mut said = Vec::new();
     let mut say = |sentence: &str| said.push(sentence.to_owned());
-    let watchers = Watchers { say: &mut say, status: &mut |_| {}, live: &mut |_| {}, view: None };
+    let watchers = Watchers { say: &mut say, status: &mut |_| {}, live, view: None };
     let result = driver::run(&job, &mut engine, &Control::new(), watchers);
     (result.map_err(|e| e.to_string()), said)
 }
@@ -378,6 +388,24 @@ fn offsets_of_clocks_are_measured_and_corrected() {
     }
     // Series are aligned by the agreed start, so no interval is off by seconds.
     assert!(whole.main.window() < Span::from_secs(4), "{}", whole.main.window());
+}
+
+/// With many workers, the driver can take longer to merge reports than a worker may be silent.
+#[test]
+fn workers_are_not_silent_while_the_driver_is_busy() {
+    let _alone = alone();
+    let server = Serve::start(&[]);
+    let mut calls = 0;
+    let mut live = |_: &Live| {
+        calls += 1;
+        if calls == 1 {
+            thread::sleep(driver::SILENCE + Duration::from_millis(500));
+        }
+    };
+    let script = "exec PRONY worker --threads 1";
+    let (whole, said) = watched(script, &server.url("/"), 2, &mut live);
+    assert_eq!((said, calls > 0), (vec![], true));
+    assert_eq!(whole.expect("it was run").main.replies, 600);
 }
 
 #[test]
