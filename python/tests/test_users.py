@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import prony
 import pytest
@@ -89,6 +90,28 @@ def test_users_send_what_they_say(shop: str) -> None:
     assert data["run"]["director"]["steps"] == 7
     assert 0 < data["run"]["director"]["longest"] <= data["run"]["director"]["time"]
     assert "users' program" in str(result)
+
+
+@pytest.mark.parametrize("more", [{}, {"h2c": True}], ids=["http/1.1", "http/2"])
+def test_paths_headers_and_bodies_arrive(
+    server: prony.Server, more: dict[str, Any]
+) -> None:
+    lengths: list[int] = []
+
+    @prony.user
+    async def reader(u: prony.Client) -> None:
+        for length in (7, 100, 3):
+            reply = await u.get(f"/bytes/{length}", headers={"User-Agent": "me"})
+            lengths.append(len(reply.body))
+            assert int(reply.headers["content-length"]) == length
+        reply = await u.post("/bytes/5", body=b"x" * 70_000)
+        lengths.append(len(reply.body))
+
+    result = prony.load(server.url, users=reader, connections=1, sessions=2, accept_invalid=True,
+                        **more)
+    assert (result.replies, result.failed, lengths) == (8, 0, [7, 100, 3, 5] * 2)
+    assert not any("exception" in note for note in result.notes), result.notes
+    assert server.stop()["replies"] == 8
 
 
 def test_counts_and_rates_are_the_engines(server: prony.Server) -> None:

@@ -42,10 +42,10 @@ impl Filled {
     }
 
     /// Whether these lines have a header of this name (in lower case).
-    pub fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: impl AsRef<[u8]>) -> bool {
         let names = |line: &[u8]| line.iter().position(|&byte| byte == b':');
         self.headers.split(|&byte| byte == b'\n').any(|line| {
-            names(line).is_some_and(|end| line[..end].eq_ignore_ascii_case(name.as_bytes()))
+            names(line).is_some_and(|end| line[..end].eq_ignore_ascii_case(name.as_ref()))
         })
     }
 

@@ -80,7 +80,8 @@ pub(super) struct Block {
 
 impl Requests {
     pub(super) fn new(plan: &Plan) -> Self {
-        let cookies = plan.sessions.as_ref().is_some_and(|s| s.cookies != Cookies::Off);
+        let of_sessions =
+            plan.sessions.as_ref().is_some_and(|s| s.directed || s.cookies != Cookies::Off);
         let scheme = plan.endpoints.iter().map(|e| match e.tls_name() {
             Some(_) => &b"https"[..],
             None => b"http",
@@ -95,7 +96,7 @@ impl Requests {
             scheme: scheme.collect(),
         };
         for spec in &plan.calls {
-            let is_filled = cookies || spec.template;
+            let is_filled = of_sessions || spec.template;
             let fields = requests.fields(spec);
             let is_head = spec.is_head();
             let blocks = [0..0, 0..0, 0..0];
@@ -173,6 +174,8 @@ impl Requests {
         let mut has_cookie = false;
         for field in &self.calls[call as usize].fields {
             let value = match &field.value {
+                // The session has its own.
+                Value::Fixed(_) if filled.has(&field.name) => continue,
                 Value::Fixed(value) => value,
                 Value::Path => filled.path().unwrap_or(spec.path.as_bytes()),
                 Value::Header(n) => filled.header(*n).unwrap_or(spec.headers[*n].1.as_bytes()),
