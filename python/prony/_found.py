@@ -36,6 +36,10 @@ class _Found:
         """Facts that the reader must know, as sentences."""
         return tuple(self._data["notes"])
 
+    def _assert_ok(self) -> None:
+        if not self.ok:
+            raise AssertionError(self.text())
+
     def _render(self, format: str) -> str:
         return self._found.render(format).decode()
 
@@ -118,6 +122,14 @@ class Trial:
     """The verdict on the trial."""
 
 
+def _columns(
+    name: str, value: float | None, interval: Interval | None
+) -> dict[str, float | None]:
+    """The columns of a figure in a DataFrame."""
+    low, high = (None, None) if interval is None else interval
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
+
+
 def _estimate(figure: dict[str, Any], unit: float) -> Estimate:
     value = figure["value"]
     return Estimate(
@@ -183,7 +195,8 @@ class Capacity(_Found):
 
     def to_pandas(self) -> pandas.DataFrame:
         """The trials as a DataFrame: `rate`, `purpose`, `seconds`, `requests`, `p50`, `p99`,
-        `errors`, `goodput` and `verdict`. Needs pandas (`pip install 'prony[pandas]'`)."""
+        `errors`, `goodput` (each with the ends of its interval: `p50_low`, `p50_high`, ...) and
+        `verdict`. Needs pandas (`pip install 'prony[pandas]'`)."""
         try:
             import pandas
         except ImportError as why:
@@ -194,15 +207,24 @@ class Capacity(_Found):
                 "purpose": trial.purpose,
                 "seconds": trial.seconds,
                 "requests": trial.requests,
-                "p50": trial.p50.value,
-                "p99": trial.p99.value,
-                "errors": trial.errors.value,
-                "goodput": trial.goodput.value,
+                **_columns("p50", trial.p50.value, trial.p50.interval),
+                **_columns("p99", trial.p99.value, trial.p99.interval),
+                **_columns("errors", trial.errors.value, trial.errors.interval),
+                **_columns("goodput", trial.goodput.value, trial.goodput.interval),
                 "verdict": trial.verdict,
             }
             for trial in self.trials
         ]
         return pandas.DataFrame(rows)
+
+    def assert_ok(self) -> Capacity:
+        """This result, if it is `ok`.
+
+        Raises:
+            AssertionError: it is not; the text is the report.
+        """
+        self._assert_ok()
+        return self
 
     def __repr__(self) -> str:
         return f"<prony.Capacity {self.sentence}>"
@@ -302,6 +324,37 @@ class Comparison(_Found):
     def markdown(self) -> str:
         """The report in Markdown, for pull requests."""
         return self._render("md")
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The changes as a DataFrame: `target`, `figure`, `a`, `b`, `ratio` and `difference` (both
+        with the ends of their intervals: `ratio_low`, `ratio_high`, ...) and `outcome`. Needs
+        pandas (`pip install 'prony[pandas]'`)."""
+        try:
+            import pandas
+        except ImportError as why:
+            raise ImportError("to_pandas needs pandas: pip install 'prony[pandas]'") from why
+        rows = [
+            {
+                "target": change.target,
+                "figure": change.figure,
+                "a": change.a,
+                "b": change.b,
+                **_columns("ratio", change.ratio, change.ratio_interval),
+                **_columns("difference", change.difference, change.difference_interval),
+                "outcome": change.outcome,
+            }
+            for change in self.changes
+        ]
+        return pandas.DataFrame(rows)
+
+    def assert_ok(self) -> Comparison:
+        """This result, if it is `ok`: every limit of `fail_if` holds.
+
+        Raises:
+            AssertionError: it is not; the text is the report.
+        """
+        self._assert_ok()
+        return self
 
     @staticmethod
     def _change(change: dict[str, Any]) -> Change:

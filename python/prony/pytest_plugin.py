@@ -12,20 +12,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 import pytest
 
 from . import _run
+from ._found import Capacity, Comparison
 from ._result import Result
 from ._server import Server, serve
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._options import LoadOptions, RttOptions, RunOptions, ServeOptions
+    from ._options import (
+        CapacityOptions,
+        CompareOptions,
+        LoadOptions,
+        RttOptions,
+        RunOptions,
+        ServeOptions,
+    )
+    from ._users import Users
 
-_RESULTS = pytest.StashKey[list[Result]]()
+_Report = TypeVar("_Report", Result, Capacity, Comparison)
+_RESULTS = pytest.StashKey[list[Union[Result, Capacity, Comparison]]]()
 
 
 class Prony:
@@ -33,12 +43,14 @@ class Prony:
     the servers when the test ends."""
 
     def __init__(self) -> None:
-        self.results: list[Result] = []
+        self.results: list[Result | Capacity | Comparison] = []
         self._servers: list[Server] = []
 
-    def load(self, *url: str, **options: Unpack[LoadOptions]) -> Result:
+    def load(
+        self, *url: str, users: Users | None = None, **options: Unpack[LoadOptions]
+    ) -> Result:
         """`prony.load`."""
-        return self._kept(_run.load(*url, **options))
+        return self._kept(_run.load(*url, users=users, **options))
 
     def run(self, plan: _run.Plan, **options: Unpack[RunOptions]) -> Result:
         """`plan.run`."""
@@ -47,6 +59,14 @@ class Prony:
     def rtt(self, target: str, **options: Unpack[RttOptions]) -> Result:
         """`prony.rtt`."""
         return self._kept(_run.rtt(target, **options))
+
+    def capacity(self, *url: str, **options: Unpack[CapacityOptions]) -> Capacity:
+        """`prony.capacity`."""
+        return self._kept(_run.capacity(*url, **options))
+
+    def compare(self, *target: Any, **options: Unpack[CompareOptions]) -> Comparison:
+        """`prony.compare`."""
+        return self._kept(_run.compare(*target, **options))
 
     def serve(self, address: str = "127.0.0.1:0", **options: Unpack[ServeOptions]) -> Server:
         """`prony.serve`; the server ends with the test."""
@@ -59,7 +79,7 @@ class Prony:
         while self._servers:
             self._servers.pop().stop()
 
-    def _kept(self, result: Result) -> Result:
+    def _kept(self, result: _Report) -> _Report:
         self.results.append(result)
         return result
 

@@ -52,6 +52,8 @@ def test_trials_are_a_frame() -> None:
     found = queue()
     frame = found.to_pandas()
     assert list(frame["rate"]) == [trial.rate for trial in found.trials]
+    assert (frame["goodput_low"] < frame["goodput"]).all()
+    assert (frame["goodput"] < frame["goodput_high"]).all()
 
 
 def test_comparison_of_targets(tmp_path: Path) -> None:
@@ -78,6 +80,12 @@ def test_comparison_of_targets(tmp_path: Path) -> None:
     assert (tmp_path / "c.md").read_text() == found.markdown()
     with pytest.raises(KeyError, match="there is no p42 of B"):
         found.change("p42")
+    with pytest.raises(AssertionError, match="fails, 'p50 > [+]5%' is true"):
+        found.assert_ok()
+    pytest.importorskip("pandas")
+    frame = found.to_pandas().set_index("figure")
+    assert frame.loc["p50", "ratio"] == change.ratio
+    assert frame.loc["p50", "ratio_low"] == change.ratio_interval.low
 
 
 def test_comparison_of_results() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import prony
@@ -15,17 +16,25 @@ def test_good(prony):
 def test_bad(prony):
     server = prony.serve()
     prony.load(server.url, requests=100, threshold="requests > 300", accept_invalid=True).assert_ok()
+
+def test_slower(prony):
+    # In virtual time.
+    world = {"simulate": 1, "simulate_latency": "exp:10ms", "simulate_latency_b": "exp:15ms"}
+    load = {"rate": 500, "duration": 1, "blocks": 8, "fail_if": "p50 > +5%"}
+    prony.compare("http://a/", "http://b/", **load, **world).assert_ok()
 """
 
 
 def test_a_failed_test_shows_its_report(pytester: pytest.Pytester, tmp_path: Path) -> None:
     pytester.makepyfile(TESTS)
     outcome = pytester.runpytest_subprocess(f"--prony-reports={tmp_path}")
-    outcome.assert_outcomes(passed=1, failed=1)
+    outcome.assert_outcomes(passed=1, failed=2)
     outcome.stdout.fnmatch_lines(["*AssertionError: the run is *", "*prony run 1*", "*replies*"])
-    names = sorted(file.name.split("test_bad")[-1] for file in tmp_path.iterdir())
+    names = sorted(file.name.split("test_bad")[-1] for file in tmp_path.glob("*test_bad*"))
     assert names == ["-1.html", "-1.json"]
-    assert prony.Result.load(next(tmp_path.glob("*.json"))).replies == 100
+    assert prony.Result.load(next(tmp_path.glob("*test_bad*.json"))).replies == 100
+    compared = json.loads(next(tmp_path.glob("*test_slower*.json")).read_text())
+    assert compared["kind"] == "comparison"
 
 
 def test_plots_have_the_figures() -> None:
