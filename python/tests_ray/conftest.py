@@ -79,7 +79,7 @@ class Running:
 
     def wait(self) -> Ended:
         """Waits for its end."""
-        out, err = self.process.communicate(timeout=120)
+        out, err = self.process.communicate(timeout=180)
         return Ended(self.process.returncode, out, err)
 
     def workers(self, count: int) -> list[int]:

@@ -120,6 +120,29 @@ def test_python_uses_the_cluster(cluster: Any, server: prony.Server) -> None:
     assert result.replies == 400 and server.stop()["replies"] == 400
 
 
+def test_searches_and_comparisons_use_the_cluster(cluster: Any, server: prony.Server) -> None:
+    hosts: dict[str, Any] = {"hosts": 2, "engine": "ray", "cluster": cluster.address}
+    found = prony.capacity(
+        server.url, thresholds=["p99 < 1us"], from_=100, budget=20, threads=1, **hosts
+    )
+    # No server is that fast: the thresholds hold at no rate, and each trial had its whole load.
+    assert found.rate is None or found.kind == "nowhere", found
+    assert found.trials and all(trial.requests > 0 for trial in found.trials)
+    for trial in found.trials:
+        expected = trial.rate * trial.seconds
+        assert abs(trial.requests - expected) < 6 * expected**0.5, trial
+    with prony.serve(latency="fixed:20ms") as slow:
+        compared = prony.compare(
+            server.url, slow.url, rate=100, duration=1, warmup=0.2, blocks=3, threads=1,
+            accept_invalid=True, **hosts,
+        )
+        assert compared.rounds == 3
+        change = compared.change("p50")
+        assert change.b is not None and 0.02 <= change.b < 0.1
+        # Both workers of the three blocks, with their warm-ups.
+        assert slow.stop()["replies"] == 360
+
+
 def test_a_lost_node_is_named_and_a_late_one_is_used(
     cluster: Any, start: Start, server: prony.Server
 ) -> None:
@@ -132,6 +155,8 @@ def test_a_lost_node_is_named_and_a_late_one_is_used(
     assert " was lost after " in ended.err
     assert len([host for host in ended.hosts if "lost" in host]) == 1
     assert gone(workers)
+    # Ray may need a minute to know that the node is gone.
+    cluster.wait_for_nodes(timeout=100)
     too_few = start("-n", "40", "--hosts", "4", server.url).wait()
     assert "the cluster has 3 hosts" in too_few.err
     cluster.add_node(**NODE)

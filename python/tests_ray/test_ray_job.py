@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ PLAN = 'url = "http://shop/"\nrate = 100\nduration = "2s"\n\n# A comment: with "
 def manifest(tmp_path: Path, *words: str) -> str:
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN)
-    line = ["prony", "ray-job", str(plan), "--hosts", "3", "--image", "example/prony:1", *words]
+    program = str(Path(sys.executable).with_name("prony"))
+    line = [program, "ray-job", str(plan), "--hosts", "3", "--image", "example/prony:1", *words]
     return subprocess.run(line, check=True, capture_output=True, text=True).stdout
 
 

@@ -1,0 +1,130 @@
+"""The job of docs/many-hosts.md on Slurm from Debian's packages (slurmctld, slurmd, slurm-client,
+munge): one node with four tasks. Needs root."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import prony
+import pytest
+
+TASKS = 4
+PROGRAMS = ["slurmctld", "slurmd", "munged", "sbatch", "srun", "sinfo"]
+PAGE = Path(__file__).parents[2] / "docs" / "many-hosts.md"
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not all(map(shutil.which, PROGRAMS)),
+    reason="Slurm needs root and the packages slurmctld, slurmd, slurm-client and munge",
+)
+
+CONFIG = """
+ClusterName=prony
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+CredType=cred/munge
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/linear
+SlurmctldPort=16817
+SlurmdPort=16818
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ReturnToService=2
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus}
+PartitionName=all Nodes={host} Default=YES OverSubscribe=FORCE State=UP
+"""
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[dict[str, str]]:
+    """The environment of a Slurm with one node."""
+    folder = Path(f"/tmp/prony-slurm-{os.getpid()}")
+    for part in (folder, folder / "state", folder / "spool"):
+        part.mkdir(mode=0o755)
+    key = folder / "munge.key"
+    key.write_bytes(secrets.token_bytes(128))
+    key.chmod(0o600)
+    host = os.uname().nodename.split(".")[0]
+    file = folder / "slurm.conf"
+    file.write_text(CONFIG.format(host=host, folder=folder, cpus=os.cpu_count()))
+    environment = {**os.environ, "SLURM_CONF": str(file)}
+    munged = ["munged", "--foreground", "--force", f"--socket={folder}/munge.socket"]
+    for part in ("key", "log", "pid", "seed"):
+        munged.append(f"--{part}-file={folder}/munge.{part}")
+    daemons = [munged, ["slurmctld", "-D", "-f", str(file)], ["slurmd", "-D", "-f", str(file)]]
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        for line in daemons:
+            output = open(folder / f"{line[0]}.out", "wb")
+            running.append(
+                subprocess.Popen(line, env=environment, stdout=output, stderr=subprocess.STDOUT)
+            )
+            time.sleep(1)
+        end = time.monotonic() + 60
+        while "idle" not in status(environment):
+            logs = [log.read_text()[-2000:] for log in folder.glob("*.[lo][ou][gt]")]
+            assert time.monotonic() < end, (status(environment), logs)
+            time.sleep(0.5)
+        yield environment
+    finally:
+        for one in reversed(running):
+            one.terminate()
+            one.wait(timeout=30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def status(environment: dict[str, str]) -> str:
+    line = ["sinfo", "--noheader", "--format=%T"]
+    return subprocess.run(line, env=environment, capture_output=True, text=True).stdout
+
+
+def job() -> str:
+    """The script of the page, on one node with fewer tasks that start earlier."""
+    section = PAGE.read_text().split("## Slurm")[1]
+    script = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)[0]
+    for old, new in [
+        ("--ntasks=8 --ntasks-per-node=1", f"--ntasks={TASKS} --overcommit"),
+        ("+30 seconds", "+8 seconds"),
+        ("srun ", "srun --overcommit "),
+    ]:
+        assert old in script, script
+        script = script.replace(old, new)
+    return script
+
+
+def test_the_job_of_the_page_merges_the_tasks(slurm: dict[str, str], tmp_path: Path) -> None:
+    with prony.serve() as server:
+        plan = f'url = "{server.url}"\nrate = 400\nduration = "3s"\n'
+        (tmp_path / "shop.toml").write_text(plan)
+        script = job().replace("-o run.html", "-o run.html -o run.json")
+        (tmp_path / "job.sh").write_text(script)
+        folder = str(Path(sys.executable).parent)
+        environment = {**slurm, "PATH": f"{folder}:{slurm['PATH']}"}
+        done = subprocess.run(
+            ["sbatch", "--wait", "--output=job.out", "job.sh"],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120,
+        )
+        output = (tmp_path / "job.out").read_text() if (tmp_path / "job.out").exists() else ""
+        # 98: on a busy machine, the run may not be valid.
+        assert done.returncode in (0, 98), (done, output)
+        report = json.loads((tmp_path / "run.json").read_text())
+        hosts = report["run"]["hosts"]["hosts"]
+        assert [host["replies"] for host in hosts] == [300] * TASKS, hosts
+        assert report["measurement"]["tally"]["replies"] == 1200 == server.stop()["replies"]
+        assert "<html" in (tmp_path / "run.html").read_text()
