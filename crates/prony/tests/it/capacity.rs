@@ -121,8 +121,8 @@ fn connections_of_a_real_queue_are_within_five_percent() {
     found_within(&[&words[..], &rest].concat(), 40.0);
 }
 
-/// Searches once of three times for a capacity, which is within 5 % of the truth. A busy machine can
-/// leave a search without a number, but cannot make a wrong number right.
+/// Searches once of three times for a capacity, which is within 5 % of the truth. A busy machine
+/// can leave a search without a number, but cannot make a wrong number right.
 fn found_within(words: &[&str], truth: f64) {
     let _alone = alone();
     once_of_three(|| {
