@@ -105,8 +105,11 @@ mod tests {
 
     use super::*;
 
+    /// The flag and the bytes of each message.
+    type Messages = Vec<(u8, Vec<u8>)>;
+
     /// The messages in these pieces; `None`: the body ends inside one.
-    fn read(pieces: &[&[u8]], limit: u32) -> Result<Option<Vec<(u8, Vec<u8>)>>, TooLong> {
+    fn read(pieces: &[&[u8]], limit: u32) -> Result<Option<Messages>, TooLong> {
         let (mut splitter, mut messages) = (Splitter::default(), Vec::new());
         let mut current = None;
         for piece in pieces {

@@ -94,7 +94,7 @@ impl Status {
     /// The status with this name, in upper or lower case, with `_` or `-`; or with this number.
     pub fn from_name(name: &str) -> Option<Self> {
         let same = |known: &&str| known.eq_ignore_ascii_case(&name.replace('-', "_"));
-        match NAMES.iter().position(|known| same(&known)) {
+        match NAMES.iter().position(same) {
             Some(number) => Some(Self(number as u8)),
             None => name.parse().ok().and_then(Self::new),
         }
