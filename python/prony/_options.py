@@ -1457,6 +1457,12 @@ class ServeOptions(TypedDict, total=False):
     settings_delay: Duration
     """HTTP/2: time before the server sends its first SETTINGS [default: none]"""
 
+    grpc: bool
+    """Answer gRPC: grpc.testing.TestService, health and reflection
+
+    Over HTTP/2. Other requests are served as without it. All other options hold for calls of
+    the TestService too."""
+
     tls: bool
     """Serve over TLS"""
 

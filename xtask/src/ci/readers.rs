@@ -20,7 +20,7 @@ struct Reader {
     install: fn() -> Result<()>,
 }
 
-const READERS: [Reader; 9] = [
+const READERS: [Reader; 12] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -54,14 +54,35 @@ const READERS: [Reader; 9] = [
         variable: "PRONY_TEST_H2SPEC",
         module: None,
         place: || Ok(folder()?.join("h2spec")),
-        install: || install_go("github.com/summerwind/h2spec/cmd/h2spec"),
+        install: || install_go("github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"),
     },
     Reader {
         what: "HTTP/2 of the client (the conformance tests of h2specd, in Go)",
         variable: "PRONY_TEST_H2SPECD",
         module: None,
         place: || Ok(folder()?.join("h2specd")),
-        install: || install_go("github.com/summerwind/h2spec/cmd/h2specd"),
+        install: || install_go("github.com/summerwind/h2spec/cmd/h2specd@v2.2.1+incompatible"),
+    },
+    Reader {
+        what: "gRPC of the target server (the interoperability client of grpc-go)",
+        variable: "PRONY_TEST_GRPC_GO",
+        module: None,
+        place: || Ok(folder()?.join("client")),
+        install: || install_go("google.golang.org/grpc/interop/client@v1.85.0"),
+    },
+    Reader {
+        what: "gRPC of the target server by reflection (grpcurl, in Go)",
+        variable: "PRONY_TEST_GRPCURL",
+        module: None,
+        place: || Ok(folder()?.join("grpcurl")),
+        install: || install_go("github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4"),
+    },
+    Reader {
+        what: "gRPC of the target server (the Python package `grpcio`)",
+        variable: "PRONY_TEST_GRPCIO",
+        module: Some("grpc_reflection.v1alpha, grpc_health.v1"),
+        place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
+        install: install_grpcio,
     },
     Reader {
         what: "httperf's report in an independent parser (the npm package `httperfjs`)",
@@ -153,12 +174,19 @@ fn install_hpack() -> Result<()> {
     pip(&venv()?, &["install"], "hpack==4.2.0")
 }
 
-/// Version 2.6.0 cannot be installed: its module has another name in itself.
-fn install_go(command: &str) -> Result<()> {
+fn install_grpcio() -> Result<()> {
+    let venv = venv()?;
+    for package in ["grpcio", "grpcio-reflection", "grpcio-health-checking"] {
+        pip(&venv, &["install"], &format!("{package}==1.85.1"))?;
+    }
+    Ok(())
+}
+
+/// Of h2spec, version 2.6.0 cannot be installed: its module has another name in itself.
+fn install_go(package: &str) -> Result<()> {
     let go = which("go").context("go is not installed")?;
-    let package = format!("{command}@v2.2.1+incompatible");
     let folder = folder()?;
-    let mut install = program(go, &["install", &package]);
+    let mut install = program(go, &["install", package]);
     run(install
         .env("GOBIN", &folder)
         .env("GOPATH", folder.join("go"))

@@ -109,6 +109,7 @@ fn client(input: &[u8], cut: usize) -> Vec<u8> {
         window: 100,
         max_body: 1_000,
         size: 20_000,
+        grpc: true,
         ..ServerBehavior::default()
     };
     let (mut serve, mut out) = (Serve::new(behavior, 1), Vec::new());

@@ -60,6 +60,9 @@ pub struct ServerBehavior {
     /// How long after the client's preface the server's first SETTINGS are sent. Nothing else is
     /// sent before.
     pub settings_delay: Option<Span>,
+    /// Whether requests of HTTP/2 with the content type of gRPC are calls: of the interoperability
+    /// tests' service, health, reflection and load reports.
+    pub grpc: bool,
 }
 
 impl Default for ServerBehavior {
@@ -84,6 +87,7 @@ impl Default for ServerBehavior {
             refuse: Share::NEVER,
             rst: Share::NEVER,
             settings_delay: None,
+            grpc: false,
         }
     }
 }

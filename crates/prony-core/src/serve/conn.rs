@@ -6,6 +6,7 @@ use super::h2::Session;
 use super::reply::{After, PIECE, Reply, Rest};
 use super::request::{Head, Reader};
 use super::served::Served;
+use crate::grpc::Status;
 use crate::units::{ConnId, Nanos};
 
 /// A connection, or a free slot.
@@ -224,6 +225,8 @@ pub(super) enum Counted {
     Truncated,
     Continue,
     StreamReset,
+    /// A call of gRPC, with this status.
+    Call(Status),
 }
 
 impl Out {
@@ -274,6 +277,7 @@ impl Out {
             match counted {
                 Counted::Reply(status) => served.count_replies(status, 1),
                 Counted::Truncated => served.count_truncated(),
+                Counted::Call(status) => served.count_call(status),
                 Counted::StreamReset => served.count_stream_reset(),
                 Counted::Continue => {
                     served.continues += 1;

@@ -4,9 +4,12 @@
 //! Paths: `/bytes/N` (a body of N bytes), `/status/N` (that status), `/delay/T` (a service time of
 //! T instead of the configured one), `/echo` (returns the request's body); all others get the
 //! default reply. Pipelined requests are served concurrently and answered in order.
+//!
+//! With `ServerBehavior::grpc` it answers calls of gRPC too.
 
 mod behavior;
 mod conn;
+mod grpc;
 mod h2;
 mod reply;
 mod request;
@@ -62,6 +65,9 @@ pub struct Serve {
     plain_head: Vec<u8>,
     /// The latest head of a reply of HTTP/2.
     h2_head: h2::HeadCache,
+    call_blocks: h2::CallBlocks,
+    /// The load that clients of gRPC have asked this server to report.
+    load: Vec<u8>,
     /// When connections of HTTP/2 may send (`settings_delay`).
     releases: BinaryHeap<Reverse<(Nanos, ConnId)>>,
     /// Connections of HTTP/2 that have something to send, when the freeze is over.
@@ -101,6 +107,8 @@ impl Serve {
             plain_len: 0,
             plain_head: Vec::new(),
             h2_head: h2::HeadCache::default(),
+            call_blocks: h2::CallBlocks::default(),
+            load: Vec::new(),
             releases: BinaryHeap::new(),
             frozen: Vec::new(),
             outs: Vec::new(),
@@ -303,13 +311,7 @@ impl Serve {
         let draw = |what| rng::keyed(self.seed, Stream::Serve, number, what as u64);
         let work = match head.route {
             Route::Delay(t) => t,
-            _ => {
-                let work = behavior.latency.draw(draw(Draw::Latency), draw(Draw::Latency2));
-                match behavior.factor(self.station.since_first(now)) {
-                    1.0 => work,
-                    factor => Span::from_secs_f64(work.as_secs_f64() * factor),
-                }
-            }
+            _ => self.service_time(number, 0, now),
         };
         let c = &mut self.conns[id.slot as usize];
         c.requests += 1;
@@ -345,6 +347,20 @@ impl Serve {
         (Answer::Reply(reply), work)
     }
 
+    /// The time of service `k` of a request: a call of gRPC may have several.
+    #[inline]
+    fn service_time(&self, number: u64, k: u64, now: Nanos) -> Span {
+        if matches!(self.behavior.latency, Latency::None) {
+            return Span::ZERO;
+        }
+        let draw = |what| rng::keyed(self.seed, Stream::Serve, number, k << 8 | what as u64);
+        let work = self.behavior.latency.draw(draw(Draw::Latency), draw(Draw::Latency2));
+        match self.behavior.factor(self.station.since_first(now)) {
+            1.0 => work,
+            factor => Span::from_secs_f64(work.as_secs_f64() * factor),
+        }
+    }
+
     fn refuse(&mut self, id: ConnId, refusal: Refusal, now: Nanos) {
         self.served.bad_requests += 1;
         self.served.outstanding += 1;
@@ -371,7 +387,7 @@ impl Serve {
 
     fn pass(&mut self, id: ConnId, answer: Answer, now: Nanos) {
         let ticket = Ticket { id, entry: self.conns[id.slot as usize].push(answer) };
-        if self.station.pass(now, ticket) {
+        if self.station.pass(now, ticket, Span::ZERO) {
             self.ready(ticket);
         }
     }
@@ -399,6 +415,7 @@ impl Serve {
                 break;
             };
             self.ready(ticket);
+            self.resume_calls(ticket.id, now);
             if self.conn(ticket.id).is_some() {
                 self.request_transmit(ticket.id);
             }
@@ -425,7 +442,7 @@ impl Serve {
             match self.conn_timeout(lingers) {
                 Some(timeout) if since + timeout <= now => {
                     self.served.idle_closes += u64::from(!lingers);
-                    if lingers || !self.leave(id) {
+                    if lingers || !self.leave(id, now) {
                         self.close(id, CloseHow::Orderly);
                     }
                 }
@@ -549,7 +566,7 @@ impl Machine for Serve {
             let Some(id) = c.id(slot as u32) else {
                 continue;
             };
-            if how == StopRequest::Drain && self.leave(id) {
+            if how == StopRequest::Drain && self.leave(id, now) {
                 continue;
             }
             let c = &self.conns[slot];

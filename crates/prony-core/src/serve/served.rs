@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::grpc::Status;
+
 /// The server's counters. Invariant:
 /// `requests + bad_requests == replies + truncated + resets + stream_resets + cancelled
 /// + unanswered + outstanding`.
@@ -70,6 +72,14 @@ pub struct Served {
     pub goaways: u64,
     /// Connections that were closed because the client broke the rules of HTTP/2.
     pub violations: u64,
+    /// Those requests that are calls of gRPC. They are counted when they start.
+    pub calls: u64,
+    /// Complete messages of gRPC received.
+    pub messages_received: u64,
+    /// Messages of gRPC sent.
+    pub messages_sent: u64,
+    /// The calls that have ended with a status, by its name.
+    pub grpc_statuses: BTreeMap<String, u64>,
 }
 
 impl Served {
@@ -77,6 +87,9 @@ impl Served {
     /// upper bounds.
     pub fn merge(&mut self, other: &Self) {
         let mut other = other.clone();
+        for (status, n) in std::mem::take(&mut other.grpc_statuses) {
+            *self.grpc_statuses.entry(status).or_default() += n;
+        }
         let (mine, statuses) = self.counters_mut();
         let (theirs, more) = other.counters_mut();
         for (mine, theirs) in mine.into_iter().zip(theirs) {
@@ -108,8 +121,18 @@ impl Served {
         self.outstanding -= 1;
     }
 
-    /// All fields. The pattern is exhaustive, so that a new field cannot be forgotten.
-    fn counters_mut(&mut self) -> ([&mut u64; 27], &mut BTreeMap<u16, u64>) {
+    /// Count a call that was sent to its end.
+    pub(super) fn count_call(&mut self, status: Status) {
+        self.count_replies(200, 1);
+        match self.grpc_statuses.get_mut(status.name()) {
+            Some(n) => *n += 1,
+            None => _ = self.grpc_statuses.insert(status.name().to_owned(), 1),
+        }
+    }
+
+    /// All fields but the statuses of gRPC. The pattern is exhaustive, so that a new field cannot
+    /// be forgotten.
+    fn counters_mut(&mut self) -> ([&mut u64; 30], &mut BTreeMap<u16, u64>) {
         let Self {
             connections,
             open,
@@ -138,7 +161,11 @@ impl Served {
             ignored,
             goaways,
             violations,
+            calls,
+            messages_received,
+            messages_sent,
             statuses,
+            grpc_statuses: _,
         } = self;
         let numbers = [
             connections,
@@ -168,6 +195,9 @@ impl Served {
             ignored,
             goaways,
             violations,
+            calls,
+            messages_received,
+            messages_sent,
         ];
         (numbers, statuses)
     }
@@ -205,6 +235,12 @@ impl fmt::Display for Served {
         line("  ignored", self.ignored)?;
         line("GOAWAY frames", self.goaways)?;
         line("violations of HTTP/2", self.violations)?;
+        line("calls of gRPC", self.calls)?;
+        for (status, &n) in &self.grpc_statuses {
+            line(&format!("  {status}"), n)?;
+        }
+        line("  messages received", self.messages_received)?;
+        line("  messages sent", self.messages_sent)?;
         line("unanswered", self.unanswered)?;
         line("outstanding", self.outstanding)?;
         line("idle connections closed", self.idle_closes)?;

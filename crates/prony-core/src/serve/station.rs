@@ -83,11 +83,11 @@ impl Station {
         self.start(now, Some(now), ticket, work, self.workers.is_some())
     }
 
-    /// As `arrive`, for an answer that needs no service time and no worker.
-    pub(super) fn pass(&mut self, now: Nanos, ticket: Ticket) -> bool {
+    /// As `arrive`, for an answer that needs no worker.
+    pub(super) fn pass(&mut self, now: Nanos, ticket: Ticket, time: Span) -> bool {
         self.origin.get_or_insert(now);
         self.inside += 1;
-        self.start(now, Some(now), ticket, Span::ZERO, false)
+        self.start(now, Some(now), ticket, time, false)
     }
 
     /// Remove and return the next request that is done at `now`, in the order of completion. A free

@@ -13,6 +13,7 @@ use super::{Driver, values};
 const BEHAVIOR: &str = "Behavior";
 const FAULTS: &str = "Faults";
 const HTTP2: &str = "HTTP/2";
+const GRPC: &str = "gRPC";
 const RUNNING: &str = "Running";
 
 /// The options of the target server.
@@ -99,6 +100,13 @@ pub struct ServeArgs {
     #[arg(long, value_name = "T", help_heading = HTTP2, value_parser = values::positive_span)]
     pub settings_delay: Option<Span>,
 
+    /// Answer gRPC: grpc.testing.TestService, health and reflection
+    ///
+    /// Over HTTP/2. Other requests are served as without it. All other options hold for calls of
+    /// the TestService too.
+    #[arg(long, help_heading = GRPC)]
+    pub grpc: bool,
+
     /// Serve over TLS
     #[arg(long, help_heading = tls::TLS)]
     pub tls: bool,
@@ -151,6 +159,7 @@ impl ServeArgs {
             refuse: self.refuse,
             rst: self.rst,
             settings_delay: self.settings_delay,
+            grpc: self.grpc,
             ..ServerBehavior::default()
         }
     }

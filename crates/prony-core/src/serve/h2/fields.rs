@@ -2,6 +2,7 @@
 
 use memchr::memchr;
 
+use super::super::grpc::{CallHead, Kind};
 use super::super::request::{Head, Refusal, Route, is_known, is_token, number, route};
 
 /// Why a request is not served.
@@ -25,11 +26,13 @@ pub(super) struct Fields {
     length: Option<u64>,
     wants_continue: bool,
     is_malformed: bool,
+    /// What they say of a call of gRPC, if calls are served.
+    call: Option<CallHead>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
-    Known { is_head: bool, is_options: bool },
+    Known { is_head: bool, is_options: bool, is_post: bool },
     Connect,
     Other,
 }
@@ -42,12 +45,20 @@ enum Target {
 }
 
 impl Fields {
+    /// The fields of a request. `serves_calls`: it may be a call of gRPC.
+    pub(super) fn new(serves_calls: bool) -> Self {
+        Self { call: serves_calls.then(CallHead::default), ..Self::default() }
+    }
+
     /// Take the next field of a request.
     pub(super) fn take(&mut self, name: &[u8], value: &[u8]) {
         let is_valid = match name.split_first() {
             Some((b':', pseudo)) => !self.has_regular && self.take_pseudo(pseudo, value),
             _ => {
                 self.has_regular = true;
+                if let Some(call) = &mut self.call {
+                    call.take(name, value);
+                }
                 is_regular(name, value) && self.take_regular(name, value)
             }
         };
@@ -61,6 +72,20 @@ impl Fields {
 
     pub(super) fn is_malformed(&self) -> bool {
         self.is_malformed
+    }
+
+    /// What the fields say of a call of gRPC, if they are one.
+    pub(super) fn take_call(&mut self) -> Result<Option<Box<CallHead>>, Wrong> {
+        let Some(call) = self.call.take_if(|call| call.kind() != Kind::Other) else {
+            return Ok(None);
+        };
+        match self.method {
+            _ if call.kind() == Kind::Unsupported => {
+                Err(refused(415, "messages in an unknown format\n"))
+            }
+            Some(Method::Known { is_post: false, .. }) => Err(refused(405, "a call is no POST\n")),
+            _ => Ok(Some(Box::new(call))),
+        }
     }
 
     /// What the request is, and the length of its body as announced.
@@ -78,7 +103,7 @@ impl Fields {
         if self.is_malformed || !is_complete || (!has_body && self.length.is_some_and(|n| n > 0)) {
             return Err(Wrong::Malformed);
         }
-        let Method::Known { is_head, is_options } = method else {
+        let Method::Known { is_head, is_options, .. } = method else {
             return Err(refused(501, "method not known\n"));
         };
         let route = match self.target {
@@ -104,9 +129,11 @@ impl Fields {
         match name {
             b"method" => {
                 let method = match value {
-                    _ if is_known(value) => {
-                        Method::Known { is_head: value == b"HEAD", is_options: value == b"OPTIONS" }
-                    }
+                    _ if is_known(value) => Method::Known {
+                        is_head: value == b"HEAD",
+                        is_options: value == b"OPTIONS",
+                        is_post: value == b"POST",
+                    },
                     b"CONNECT" => Method::Connect,
                     _ => Method::Other,
                 };
@@ -114,6 +141,9 @@ impl Fields {
                 self.method.replace(method).is_none() && is_token
             }
             b"path" => {
+                if let Some(call) = &mut self.call {
+                    call.take_path(value);
+                }
                 let is_plain = value.iter().all(u8::is_ascii_graphic);
                 let path = &value[..memchr(b'?', value).unwrap_or(value.len())];
                 let target = match value {

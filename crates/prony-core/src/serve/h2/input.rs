@@ -2,6 +2,7 @@
 
 use super::super::Serve;
 use super::super::conn::Answer;
+use super::super::grpc::CallHead;
 use super::super::reply::{After, Connection, Content, Reply};
 use super::super::request::{HEAD_LIMIT, Head, Refusal, Route};
 use super::super::station::Ticket;
@@ -172,7 +173,8 @@ impl Serve {
             }
         };
         let ends = block.flags & flag::END_STREAM != 0;
-        let request = session.request(bytes, !ends, self.behavior.max_body)?;
+        let (max_body, serves_calls) = (self.behavior.max_body, self.behavior.grpc);
+        let request = session.request(bytes, !ends, max_body, serves_calls)?;
         if !is_new {
             return session.calm(now);
         }
@@ -195,7 +197,7 @@ impl Serve {
             session.owed.goaways.push((STREAM_MAX, Code::NO_ERROR, ""));
             session.owed.goaway_ping = true;
         }
-        if block.depends_on_itself || request == Err(Wrong::Malformed) {
+        if block.depends_on_itself || matches!(request, Err(Wrong::Malformed)) {
             self.served.malformed += 1;
             session.reset(block.stream, Code::PROTOCOL_ERROR);
             return session.calm(now);
@@ -210,17 +212,21 @@ impl Serve {
         session: &mut Session,
         id: ConnId,
         (number, ends): (u32, bool),
-        request: Result<(Head, Option<u64>), Wrong>,
+        request: Result<Asked, Wrong>,
         now: Nanos,
     ) {
         let recv_window = if session.is_acknowledged { session.window } else { WINDOW };
         let (send, recv) = (i64::from(session.peer.window), i64::from(recv_window));
         let stream = session.streams.insert(Stream::new(number, send, recv));
         match request {
-            Ok((head, None | Some(0))) if ends => {
+            Ok(Asked { call: Some(call), .. }) => {
+                self.open_call(session, id, number, call, now);
+                self.call_data(session, id, number, (&[], ends), now);
+            }
+            Ok(Asked { head, length: None | Some(0), .. }) if ends => {
                 self.stream_request(session, id, number, head, Vec::new(), now);
             }
-            Ok((head, length)) => {
+            Ok(Asked { head, length, .. }) => {
                 stream.owes_continue = head.wants_continue;
                 let echo = (head.route == Route::Echo).then(Vec::new);
                 stream.incoming = Some(Incoming { head, length, received: 0, echo });
@@ -253,8 +259,7 @@ impl Serve {
         if decoded == Err(HpackError::Invalid) {
             return compression();
         }
-        let is_open =
-            session.streams.get_mut(block.stream).is_some_and(|stream| stream.incoming.is_some());
+        let is_open = session.streams.get_mut(block.stream).is_some_and(|open| open.receives());
         let ends = block.flags & flag::END_STREAM != 0;
         if !is_open {
             return Err(Violation::Stream(block.stream, Code::STREAM_CLOSED));
@@ -288,13 +293,18 @@ impl Serve {
                 Past::Reset => session.calm(now),
             };
         };
-        let Some(incoming) = &mut stream.incoming else {
+        if !stream.receives() {
             return Err(Violation::Stream(head.stream, Code::STREAM_CLOSED));
-        };
+        }
         stream.recv_window -= i64::from(head.length);
         if stream.recv_window < 0 {
             return Err(Violation::Stream(head.stream, Code::FLOW_CONTROL_ERROR));
         }
+        let Some(incoming) = &mut stream.incoming else {
+            stream.recv_used += head.length;
+            self.call_data(session, id, head.stream, (bytes, ends), now);
+            return Ok(());
+        };
         incoming.received += bytes.len() as u64;
         if incoming.length.is_some_and(|length| incoming.received > length) {
             return Err(Violation::Stream(head.stream, Code::PROTOCOL_ERROR));
@@ -326,7 +336,10 @@ impl Serve {
         now: Nanos,
     ) -> Result<(), Violation> {
         let Some(open) = session.streams.get_mut(stream) else { return Ok(()) };
-        let Some(incoming) = open.incoming.take() else { return Ok(()) };
+        let Some(incoming) = open.incoming.take() else {
+            self.call_data(session, id, stream, (&[], true), now);
+            return Ok(());
+        };
         if incoming.length.is_some_and(|length| incoming.received != length) {
             open.incoming = Some(incoming);
             return Err(Violation::Stream(stream, Code::PROTOCOL_ERROR));
@@ -398,14 +411,7 @@ impl Serve {
         let (mut answer, work) = self.decide(id, number, head, body, now);
         let c = &mut self.conns[id.slot as usize];
         c.outstanding += 1;
-        if let Some(limit) = self.behavior.close_after.filter(|limit| c.requests >= limit.requests)
-        {
-            if limit.silent {
-                session.leave_silently();
-            } else {
-                session.leave();
-            }
-        }
+        self.leave_after(session, id);
         let draw = rng::keyed(self.seed, Draws::Serve, number, Draw::Rst as u64);
         if matches!(answer, Answer::Reply(_)) && self.behavior.rst.hits(draw) {
             answer = Answer::StreamReset;
@@ -415,6 +421,18 @@ impl Serve {
         }
         if self.enter(Ticket { id, entry: u64::from(stream) }, work, now) {
             session.ready(u64::from(stream));
+        }
+    }
+
+    /// Close a connection that has had its last request.
+    pub(super) fn leave_after(&self, session: &mut Session, id: ConnId) {
+        let requests = self.conns[id.slot as usize].requests;
+        if let Some(limit) = self.behavior.close_after.filter(|limit| requests >= limit.requests) {
+            if limit.silent {
+                session.leave_silently();
+            } else {
+                session.leave();
+            }
         }
     }
 
@@ -447,15 +465,16 @@ impl Session {
         block: &[u8],
         has_body: bool,
         max_body: u64,
-    ) -> Result<Result<(Head, Option<u64>), Wrong>, Violation> {
+        serves_calls: bool,
+    ) -> Result<Result<Asked, Wrong>, Violation> {
         let before = self.decoder.state();
-        if let Some(request) = self.memo.request
+        if let Some((head, length)) = self.memo.request
             && (self.memo.state, self.memo.has_body) == (before, has_body)
             && self.memo.block == block
         {
-            return Ok(Ok(request));
+            return Ok(Ok(Asked { head, length, call: self.memo.call.clone() }));
         }
-        let mut fields = Fields::default();
+        let mut fields = Fields::new(serves_calls);
         let decoded =
             self.decoder.decode(block, HEAD_LIMIT, |name, value| fields.take(name, value));
         match decoded {
@@ -463,15 +482,30 @@ impl Session {
             Err(HpackError::TooLarge) => return Ok(Err(refused(431, "headers over 64 KiB\n"))),
             Ok(()) => {}
         }
-        let request = fields.finish(has_body, max_body);
-        if let (Ok(request), true) = (request, self.decoder.state() == before) {
+        let call = fields.take_call();
+        let asked = fields.finish(has_body, max_body).and_then(|(head, length)| {
+            let call = call?;
+            Ok(Asked { head, length, call })
+        });
+        if let (Ok(asked), true) = (&asked, self.decoder.state() == before) {
             self.memo.block.clear();
             self.memo.block.extend_from_slice(block);
             (self.memo.state, self.memo.has_body) = (before, has_body);
-            self.memo.request = Some(request);
+            self.memo.request = Some((asked.head, asked.length));
+            self.memo.call.clone_from(&asked.call);
         }
-        Ok(request)
+        Ok(asked)
     }
+}
+
+/// What a header block asks for.
+#[derive(Clone, Debug, PartialEq)]
+struct Asked {
+    head: Head,
+    /// The length of the body as announced.
+    length: Option<u64>,
+    /// What it says of a call of gRPC, if it is one.
+    call: Option<Box<CallHead>>,
 }
 
 impl Incoming {

@@ -1,6 +1,7 @@
 //! HTTP/2 (RFC 9113). A connection has a [`Session`]: its streams are served like the requests of
 //! HTTP/1.1, but their replies are sent as they become ready, in turn.
 
+mod calls;
 mod calm;
 mod control;
 mod fields;
@@ -11,6 +12,7 @@ mod streams;
 use std::collections::VecDeque;
 
 use super::Serve;
+use super::grpc::CallHead;
 use super::request::Head;
 use crate::http2::frame::{Code, Settings};
 use crate::http2::hpack::Decoder;
@@ -19,6 +21,7 @@ use crate::units::{ConnId, Nanos};
 use calm::Calm;
 use streams::{Progress, Recent, Streams};
 
+pub(super) use calls::CallBlocks;
 pub(super) use output::HeadCache;
 
 /// What a connection may receive at once, in bytes, unless a stream may receive more.
@@ -77,6 +80,10 @@ pub(super) struct Session {
     /// The streams that have something to send, and those that wait for the connection's window.
     ready: VecDeque<u32>,
     starved: VecDeque<u32>,
+    /// The calls of gRPC whose service or pause is over, or whose message is sent.
+    resumed: Vec<u32>,
+    /// Messages of gRPC that were sent and are not counted yet.
+    messages_sent: u64,
     owed: Owed,
     calm: Calm,
     /// Whether nothing may be sent yet (`settings_delay`).
@@ -114,6 +121,7 @@ struct Memo {
     state: u64,
     has_body: bool,
     request: Option<(Head, Option<u64>)>,
+    call: Option<Box<CallHead>>,
 }
 
 /// Frames that are to be sent as soon as possible.
@@ -170,6 +178,8 @@ impl Session {
             recv_used: window.max(CONNECTION_WINDOW) - WINDOW,
             ready: VecDeque::new(),
             starved: VecDeque::new(),
+            resumed: Vec::new(),
+            messages_sent: 0,
             owed: Owed { settings: true, window: true, ..Owed::default() },
             calm: Calm::new(now),
             is_held,
@@ -208,7 +218,11 @@ impl Session {
     /// Whether all that is left are bodies that wait for windows, and incomplete requests.
     pub(super) fn is_starved(&self) -> bool {
         let mut replies = self.streams.iter().map(|stream| &stream.reply);
-        let waits = |reply: &Progress| matches!(reply, Progress::None | Progress::Body(_));
+        let waits = |reply: &Progress| match reply {
+            Progress::None | Progress::Body(_) => true,
+            Progress::InService(_) | Progress::Ready(_) => false,
+            Progress::Call(call) => !call.is_waiting,
+        };
         self.ready.is_empty() && self.owed.is_empty() && replies.all(waits)
     }
 
@@ -238,6 +252,9 @@ impl Session {
     pub(super) fn ready(&mut self, id: u64) {
         let id = id as u32;
         let Some(stream) = self.streams.get_mut(id) else { return };
+        if matches!(stream.reply, Progress::Call(_)) {
+            return self.resumed.push(id);
+        }
         stream.reply = match std::mem::replace(&mut stream.reply, Progress::None) {
             Progress::InService(answer) => Progress::Ready(answer),
             other => other,
@@ -266,6 +283,7 @@ impl Session {
         self.streams = Streams::default();
         self.block = Block::default();
         (self.ready, self.starved) = (VecDeque::new(), VecDeque::new());
+        self.resumed = Vec::new();
         let settings = self.owed.settings;
         let last = self.recent.last().min(self.accepts_to);
         let goaways = vec![(last, code, why)];
@@ -353,9 +371,11 @@ impl Serve {
 
     /// Close a connection of HTTP/2 in an orderly way, after the open streams. Returns whether it
     /// is one.
-    pub(super) fn leave(&mut self, id: ConnId) -> bool {
+    pub(super) fn leave(&mut self, id: ConnId, now: Nanos) -> bool {
         let Some(session) = self.conn(id).and_then(|c| c.h2.as_deref_mut()) else { return false };
         session.leave();
+        session.stop_calls();
+        self.resume_calls(id, now);
         self.request_transmit(id);
         true
     }

@@ -1,9 +1,12 @@
 //! What the server sends: replies in turn, and the frames that it owes.
 
+use std::collections::VecDeque;
+
 use super::super::Serve;
 use super::super::conn::{Answer, Counted, Out, Then};
 use super::super::reply::{After, Content, PIECE, Reply};
-use super::streams::{Body, Progress};
+use super::calls::CallBlocks;
+use super::streams::{Body, Progress, Stream};
 use super::{GOAWAY_PING, Session};
 use crate::http2::FRAME_SIZE;
 use crate::http2::frame::{self, Code, Settings, flag, kind};
@@ -15,7 +18,7 @@ use crate::units::{ConnId, Nanos};
 const LIMIT: usize = 4 * PIECE;
 
 /// Frames with less DATA than this are counted as useless, unless they end a body.
-const TINY: u64 = 64;
+pub(super) const TINY: u64 = 64;
 
 /// The header block of the latest reply: an equal head needs no encoding.
 #[derive(Debug, Default)]
@@ -84,7 +87,9 @@ impl Serve {
         let mut out = self.outs.pop().unwrap_or_default();
         self.served.goaways += session.owed.goaways.len() as u64;
         session.write_owed(out.bytes(), self.behavior.max_streams);
-        c.then = session.write_replies(&mut out, &mut self.h2_head, now);
+        let blocks = (&mut self.h2_head, &self.call_blocks);
+        c.then = session.write_replies(&mut out, blocks, now);
+        self.served.messages_sent += std::mem::take(&mut session.messages_sent);
         if session.dribbles && !session.has_failed {
             self.served.violations += 1;
             session.fail(Code::ENHANCE_YOUR_CALM, "too many tiny windows");
@@ -101,6 +106,7 @@ impl Serve {
         } else {
             c.out = Some(out);
         }
+        self.resume_calls(id, now);
         true
     }
 }
@@ -133,7 +139,7 @@ impl Session {
         }
         for id in owed.windows.drain(..) {
             if let Some(stream) = self.streams.get_mut(id)
-                && stream.incoming.is_some()
+                && stream.receives()
             {
                 frame::window_update(out, id, stream.recv_used);
                 stream.recv_window += i64::from(std::mem::take(&mut stream.recv_used));
@@ -152,7 +158,12 @@ impl Session {
     }
 
     /// Write replies in turn. Return what happens to the connection when they are sent.
-    fn write_replies(&mut self, out: &mut Out, heads: &mut HeadCache, now: Nanos) -> Then {
+    fn write_replies(
+        &mut self,
+        out: &mut Out,
+        (heads, blocks): (&mut HeadCache, &CallBlocks),
+        now: Nanos,
+    ) -> Then {
         while out.bytes().len() < LIMIT
             && let Some(id) = self.ready.pop_front()
         {
@@ -174,6 +185,7 @@ impl Session {
                 },
                 Progress::Ready(_) => self.cut(id, Counted::StreamReset, out),
                 Progress::Body(body) => self.write_body(id, body, out, now),
+                Progress::Call(call) => self.write_call(id, call, out, blocks, now),
                 other => stream.reply = other,
             }
         }
@@ -184,14 +196,8 @@ impl Session {
     fn write_body(&mut self, id: u32, mut body: Body, out: &mut Out, now: Nanos) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         let left = body.end - body.at;
-        let window = stream.send_window.min(self.send_window).max(0) as u64;
-        let n = left.min(window).min(u64::from(FRAME_SIZE));
+        let n = allowed(stream, &mut self.send_window, &mut self.starved, left);
         if n == 0 && left > 0 {
-            // The client continues it: with its own window, or with that of the connection.
-            if stream.send_window > 0 {
-                stream.is_queued = true;
-                self.starved.push_back(id);
-            }
             stream.reply = Progress::Body(body);
             return;
         }
@@ -201,8 +207,6 @@ impl Session {
             frame::head(out.bytes(), n as usize, kind::DATA, flags, id);
             body.content.append(body.at, n as usize, out.bytes());
         }
-        stream.send_window -= n as i64;
-        self.send_window -= n as i64;
         body.at += n;
         if !is_last {
             stream.reply = Progress::Body(body);
@@ -221,7 +225,7 @@ impl Session {
     }
 
     /// Reset a stream instead of a reply, or of its rest.
-    fn cut(&mut self, id: u32, counted: Counted, out: &mut Out) {
+    pub(super) fn cut(&mut self, id: u32, counted: Counted, out: &mut Out) {
         self.streams.remove(id);
         self.recent.reset(id);
         frame::rst_stream(out.bytes(), id, Code::INTERNAL_ERROR);
@@ -233,11 +237,35 @@ impl Session {
         self.calm.reply();
         let Some(stream) = self.streams.remove(id) else { return };
         if stream.incoming.is_some() {
-            // The rest of the request is of no interest.
-            frame::rst_stream(out, id, Code::NO_ERROR);
-            self.recent.reset(id);
+            self.interrupt(id, out);
         }
     }
+
+    /// The rest of a request is of no interest.
+    pub(super) fn interrupt(&mut self, id: u32, out: &mut Vec<u8>) {
+        frame::rst_stream(out, id, Code::NO_ERROR);
+        self.recent.reset(id);
+    }
+}
+
+/// Take from the windows what they allow of `left` bytes, at most a frame's. With nothing, the
+/// stream waits for the client: for its own window, or for that of the connection.
+#[inline]
+pub(super) fn allowed(
+    stream: &mut Stream,
+    connection: &mut i64,
+    starved: &mut VecDeque<u32>,
+    left: u64,
+) -> u64 {
+    let window = stream.send_window.min(*connection).max(0) as u64;
+    let n = left.min(window).min(u64::from(FRAME_SIZE));
+    if n == 0 && left > 0 && stream.send_window > 0 {
+        stream.is_queued = true;
+        starved.push_back(stream.id);
+    }
+    stream.send_window -= n as i64;
+    *connection -= n as i64;
+    n
 }
 
 /// What follows after the head of a reply.

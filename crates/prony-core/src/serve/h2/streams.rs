@@ -1,6 +1,7 @@
 //! The open streams of a connection, by their IDs.
 
 use super::super::conn::Answer;
+use super::super::grpc::Call;
 use super::super::reply::Content;
 use super::super::request::Head;
 
@@ -44,6 +45,8 @@ pub(super) enum Progress {
     Ready(Answer),
     /// Its head is sent.
     Body(Body),
+    /// It is a call of gRPC, with messages in both directions.
+    Call(Box<Call>),
 }
 
 /// The part of a body that is still to be sent.
@@ -194,7 +197,18 @@ impl Stream {
 
     /// Whether it can go on sending, but is not queued for that.
     pub(super) fn waits_for_window(&self) -> bool {
-        !self.is_queued && self.send_window > 0 && matches!(self.reply, Progress::Body(_))
+        let has_more = match &self.reply {
+            Progress::Body(_) => true,
+            Progress::Call(call) => call.has_output(),
+            Progress::None | Progress::InService(_) | Progress::Ready(_) => false,
+        };
+        !self.is_queued && self.send_window > 0 && has_more
+    }
+
+    /// Whether the client may send more of its request.
+    pub(super) fn receives(&self) -> bool {
+        let is_call = || matches!(&self.reply, Progress::Call(call) if !call.is_half_closed);
+        self.incoming.is_some() || is_call()
     }
 
     fn free() -> Self {

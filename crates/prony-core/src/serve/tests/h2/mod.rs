@@ -1,6 +1,7 @@
 //! HTTP/2: a client that writes and reads single frames.
 
 mod attacks;
+mod calls;
 mod faults;
 mod flow;
 mod rules;
