@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::table::{DynamicTable, ENTRY_OVERHEAD, STATIC};
 use super::{HpackError, huffman, integer};
 
-/// The buffer for decoded strings is kept between blocks if it is not larger than this.
+/// A larger buffer for decoded strings is given back after a block that needs no more than this.
 const KEPT: usize = 1024;
 
 /// Decodes blocks, and keeps the table that the peer fills.
@@ -71,6 +71,7 @@ impl Decoder {
         };
         let mut rest = block;
         let mut is_start = true;
+        let mut longest = 0;
         while let Some(&first) = rest.first() {
             if first & 0xe0 == 0x20 {
                 let size = integer::read(&mut rest, 5)?;
@@ -87,9 +88,10 @@ impl Decoder {
                 pass_on(name, value);
             } else {
                 self.literal(&mut rest, first & 0x40 != 0, &mut pass_on)?;
+                longest = longest.max(self.scratch.len());
             }
         }
-        if self.scratch.capacity() > KEPT {
+        if longest <= KEPT && self.scratch.capacity() > KEPT {
             self.scratch = Vec::new();
         }
         if list > max_list { Err(HpackError::TooLarge) } else { Ok(()) }

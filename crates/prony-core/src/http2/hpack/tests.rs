@@ -415,6 +415,22 @@ fn static_blocks_need_no_table() {
     assert_eq!((decoder.state(), decoder.memory() <= 16), (0, true));
 }
 
+#[test]
+fn the_buffer_for_long_strings_is_kept_while_they_come() {
+    let (mut long, mut short) = (Vec::new(), Vec::new());
+    encode_static(&mut long, b"cookie", &[b'a'; 3_000]);
+    encode_static(&mut short, b"cookie", &[b'a'; 30]);
+    let mut decoder = Decoder::new(0);
+    let mut memory = |block: &[u8]| {
+        assert!(decode(&mut decoder, block).is_ok());
+        decoder.memory()
+    };
+    let kept = memory(&long);
+    assert!((3_000..9_000).contains(&kept), "{kept} bytes");
+    assert_eq!([memory(&long), memory(&long)], [kept; 2], "nothing is allocated again");
+    assert!(memory(&short) <= 1_024);
+}
+
 /// Names and values that often repeat, so that tables are used.
 fn any_field() -> impl Strategy<Value = (Vec<u8>, Vec<u8>, u8)> {
     let name = prop_oneof![
