@@ -53,7 +53,7 @@ pub struct Conn {
     pub(super) resets: Vec<(u32, Code)>,
     /// Streams that owe a WINDOW_UPDATE.
     pub(super) credited: Vec<u32>,
-    /// Streams that were reset here: the peer may still send frames of them.
+    /// Streams that were reset here, in ascending order: the peer may still send frames of them.
     pub(super) cancelled: Vec<u32>,
     /// The DATA frame in progress.
     pub(super) data: Option<Progress>,
@@ -140,7 +140,9 @@ impl Conn {
     /// Reset a stream that is not in the table any more.
     pub(super) fn reset(&mut self, id: u32, code: Code) {
         self.resets.push((id, code));
-        self.cancelled.push(id);
+        if let Err(place) = self.cancelled.binary_search(&id) {
+            self.cancelled.insert(place, id);
+        }
     }
 
     /// Append what is owed, except for bodies.

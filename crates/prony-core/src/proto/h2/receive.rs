@@ -463,7 +463,7 @@ impl Conn {
         if self.is_idle(id) {
             return self.fails(Code::PROTOCOL_ERROR);
         }
-        if self.drains || self.cancelled.contains(&id) {
+        if self.drains || self.cancelled.binary_search(&id).is_ok() {
             return Ok(());
         }
         self.fails(Code::STREAM_CLOSED)
