@@ -76,7 +76,10 @@ pub struct ServeArgs {
     ///
     /// Clients choose HTTP/2 by its preface, with TLS by ALPN; all other options hold for its
     /// streams too.
-    #[arg(long, value_name = "N", help_heading = HTTP2, default_value = "250")]
+    #[arg(
+        long, value_name = "N", help_heading = HTTP2, default_value = "250",
+        value_parser = values::streams,
+    )]
     pub max_streams: u32,
     /// HTTP/2: flow-control window of a request's body in bytes (64k, 1M)
     #[arg(
@@ -88,7 +91,7 @@ pub struct ServeArgs {
     ///
     /// With two GOAWAY frames: the second names the last stream, after the client has answered a
     /// PING. (--close-after sends only the second.)
-    #[arg(long, value_name = "N", help_heading = HTTP2)]
+    #[arg(long, value_name = "N", help_heading = HTTP2, value_parser = values::after_streams)]
     pub goaway_after: Option<NonZeroU32>,
     /// HTTP/2: share of streams to refuse with REFUSED_STREAM (0.1%)
     #[arg(long, value_name = "SHARE", help_heading = HTTP2, default_value = "0")]

@@ -95,6 +95,18 @@ pub(crate) fn workers(text: &str) -> Result<NonZeroU32, String> {
     NonZeroU32::new(at_most(text, u64::from(u32::MAX))?).ok_or_else(|| "must be at least 1".into())
 }
 
+/// Parses a limit of streams. With 0, a client may open none.
+pub(crate) fn streams(text: &str) -> Result<u32, String> {
+    let wrong = || format!("'{text}' is not a number of streams; write 0 to {}", u32::MAX);
+    text.parse().map_err(|_| wrong())
+}
+
+/// Parses a number of streams after which something happens.
+pub(crate) fn after_streams(text: &str) -> Result<NonZeroU32, String> {
+    let wrong = || format!("'{text}' is not a number of streams; write 1 to {}", u32::MAX);
+    text.parse().map_err(|_| wrong())
+}
+
 pub(crate) fn threads(text: &str) -> Result<u32, String> {
     at_most(text, THREADS_MAX)
 }

@@ -127,6 +127,8 @@ fn rejects_invalid_addresses_to_serve_on() {
         &["serve", "--close-after", "0"],
         &["serve", "--reset", "200%"],
         &["serve", "--workers", "0"],
+        &["serve", "--max-streams", "x"],
+        &["serve", "--goaway-after", "0"],
         &["serve", "--size", "big"],
     ];
     refused(lines, &[(&port, "PORT")], expect_file!["refusals/serve.txt"]);
