@@ -68,8 +68,8 @@ pub struct Serve {
     call_blocks: h2::CallBlocks,
     /// The load that clients of gRPC have asked this server to report.
     load: Vec<u8>,
-    /// When connections of HTTP/2 may send (`settings_delay`).
-    releases: BinaryHeap<Reverse<(Nanos, ConnId)>>,
+    /// When connections of HTTP/2 may send (`settings_delay`), and must have acknowledged that.
+    alarms: BinaryHeap<Reverse<(Nanos, ConnId, h2::Alarm)>>,
     /// Connections of HTTP/2 that have something to send, when the freeze is over.
     frozen: Vec<ConnId>,
     /// Unused buffers, to be reused.
@@ -109,7 +109,7 @@ impl Serve {
             h2_head: h2::HeadCache::default(),
             call_blocks: h2::CallBlocks::default(),
             load: Vec::new(),
-            releases: BinaryHeap::new(),
+            alarms: BinaryHeap::new(),
             frozen: Vec::new(),
             outs: Vec::new(),
             stashes: Vec::new(),
@@ -553,7 +553,7 @@ impl Machine for Serve {
     fn on_tick(&mut self, now: Nanos) {
         self.advance(now);
         self.expire_timers(now);
-        self.release(now);
+        self.sound_alarms(now);
     }
 
     /// `Drain` closes idle connections and answers outstanding requests before it closes the
@@ -592,9 +592,9 @@ impl Machine for Serve {
 
     fn deadline(&self) -> Option<Nanos> {
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
-        let release = self.releases.peek().map(|Reverse((at, _))| *at);
+        let alarm = self.alarms.peek().map(|Reverse((at, ..))| *at);
         let thaw = self.held.filter(|_| !self.frozen.is_empty());
-        let next = [self.station.deadline(), timer, release, thaw].into_iter().flatten().min()?;
+        let next = [self.station.deadline(), timer, alarm, thaw].into_iter().flatten().min()?;
         Some(self.held.map_or(next, |end| next.max(end)))
     }
 }

@@ -9,6 +9,7 @@ mod input;
 mod output;
 mod streams;
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::Serve;
@@ -17,7 +18,7 @@ use super::request::Head;
 use crate::http2::frame::{Code, Settings};
 use crate::http2::hpack::Decoder;
 use crate::http2::{PREFACE, STREAM_MAX, WINDOW, WINDOW_MAX};
-use crate::units::{ConnId, Nanos};
+use crate::units::{ConnId, Nanos, Span};
 use calm::Calm;
 use streams::{Progress, Recent, Streams};
 
@@ -27,8 +28,20 @@ pub(super) use output::HeadCache;
 /// What a connection may receive at once, in bytes, unless a stream may receive more.
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
+/// How long a client may take to acknowledge the server's settings after they were sent.
+const ACKNOWLEDGED_AFTER: Span = Span::from_secs(10);
+
 /// The data of the PING between the two GOAWAY frames of `goaway_after`.
 const GOAWAY_PING: [u8; 8] = *b"prony ga";
+
+/// What happens to a connection at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Alarm {
+    /// `settings_delay` is over.
+    Release,
+    /// The settings must be acknowledged.
+    Acknowledge,
+}
 
 /// Whether a connection speaks HTTP/2, from its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -341,21 +354,38 @@ impl Serve {
         self.conns[id.slot as usize].h2 = Some(Box::new(session));
         self.served.h2_connections += 1;
         if let Some(delay) = delay {
-            self.releases.push(std::cmp::Reverse((now + delay, id)));
+            self.alarms.push(Reverse((now + delay, id, Alarm::Release)));
         }
     }
 
-    /// Let the connections send for which `settings_delay` is over.
-    pub(super) fn release(&mut self, now: Nanos) {
+    /// Let the connections send for which `settings_delay` is over, and close those that have not
+    /// acknowledged the settings.
+    pub(super) fn sound_alarms(&mut self, now: Nanos) {
         while self.held.is_none()
-            && let Some(&std::cmp::Reverse((at, id))) = self.releases.peek()
+            && let Some(&Reverse((at, id, alarm))) = self.alarms.peek()
             && at <= now
         {
-            self.releases.pop();
-            if let Some(session) = self.conn(id).and_then(|c| c.h2.as_deref_mut()) {
-                session.is_held = false;
-                self.request_transmit(id);
+            self.alarms.pop();
+            let Some(session) = self.conn(id).and_then(|c| c.h2.as_deref_mut()) else { continue };
+            match alarm {
+                Alarm::Release => session.is_held = false,
+                Alarm::Acknowledge if session.is_acknowledged || session.has_failed => continue,
+                Alarm::Acknowledge => {
+                    self.violation(id, Code::SETTINGS_TIMEOUT, "SETTINGS are not acknowledged")
+                }
             }
+            self.request_transmit(id);
+        }
+    }
+
+    /// The client has broken the rules: close its connection.
+    fn violation(&mut self, id: ConnId, code: Code, why: &'static str) {
+        self.served.violations += 1;
+        let c = &mut self.conns[id.slot as usize];
+        c.reads = false;
+        if let Some(session) = c.h2.as_deref_mut() {
+            self.served.cut_requests += session.incomplete();
+            session.fail(code, why);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the server sends: replies in turn, and the frames that it owes.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::super::Serve;
@@ -7,7 +8,7 @@ use super::super::conn::{Answer, Counted, Out, Then};
 use super::super::reply::{After, Content, PIECE, Reply};
 use super::calls::CallBlocks;
 use super::streams::{Body, Progress, Stream};
-use super::{GOAWAY_PING, Session};
+use super::{ACKNOWLEDGED_AFTER, Alarm, GOAWAY_PING, Session};
 use crate::http2::FRAME_SIZE;
 use crate::http2::frame::{self, Code, Settings, flag, kind};
 use crate::http2::hpack::encode_static;
@@ -86,6 +87,9 @@ impl Serve {
         }
         let mut out = self.outs.pop().unwrap_or_default();
         self.served.goaways += session.owed.goaways.len() as u64;
+        if session.owed.settings {
+            self.alarms.push(Reverse((now + ACKNOWLEDGED_AFTER, id, Alarm::Acknowledge)));
+        }
         session.write_owed(out.bytes(), self.behavior.max_streams);
         let blocks = (&mut self.h2_head, &self.call_blocks);
         c.then = session.write_replies(&mut out, blocks, now);

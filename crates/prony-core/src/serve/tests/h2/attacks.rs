@@ -123,6 +123,7 @@ fn windows_that_let_through_single_bytes() {
 #[test]
 fn useful_traffic_is_not_a_flood() {
     let mut frames = Frames::start();
+    frames.frame(kind::SETTINGS, flag::ACK, 0, b"");
     let mut rig = rig(ServerBehavior::default(), &mut frames);
     for n in 0..5_000 {
         frames.get(2 * n + 1, "/bytes/1").ping(b"12345678").window(0, 1);

@@ -243,3 +243,23 @@ fn what_is_allowed_has_no_consequences() {
         assert_eq!(codes(make), (None, vec![]), "{what}");
     }
 }
+
+#[test]
+fn settings_must_be_acknowledged_in_time() {
+    let server = |acknowledges: bool| {
+        let mut frames = Frames::start();
+        if acknowledges {
+            frames.frame(kind::SETTINGS, flag::ACK, 0, b"");
+        }
+        frames.get(1, "/");
+        let delay = Some(ms(500));
+        let mut rig =
+            rig(ServerBehavior { settings_delay: delay, ..ServerBehavior::default() }, &mut frames);
+        rig.run_until(at(10_499));
+        assert!(rig.reply(0, 1).ended && rig.goaways(0).is_empty());
+        rig.run_until(at(30_000));
+        (rig.goaways(0), rig.served().violations)
+    };
+    assert_eq!(server(true), (vec![], 0));
+    assert_eq!(server(false), (vec![(1, Code::SETTINGS_TIMEOUT)], 1));
+}
