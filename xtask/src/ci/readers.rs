@@ -20,7 +20,7 @@ struct Reader {
     install: fn() -> Result<()>,
 }
 
-const READERS: [Reader; 12] = [
+const READERS: [Reader; 13] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -62,6 +62,13 @@ const READERS: [Reader; 12] = [
         module: None,
         place: || Ok(folder()?.join("h2specd")),
         install: || install_go("github.com/summerwind/h2spec/cmd/h2specd@v2.2.1+incompatible"),
+    },
+    Reader {
+        what: "HTTP/2 of the client (the Python package `hypercorn`)",
+        variable: "PRONY_TEST_HYPERCORN",
+        module: Some("hypercorn"),
+        place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
+        install: || pip(&venv()?, &["install"], "hypercorn==0.18.0"),
     },
     Reader {
         what: "gRPC of the target server (the interoperability client of grpc-go)",

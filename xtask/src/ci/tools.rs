@@ -24,10 +24,12 @@ const TOOLS: [Tool; 12] = [
 ];
 
 /// Programs that not every machine can have. Without them, some tests are skipped and listed.
-const OPTIONAL: [Tool; 6] = [
+const OPTIONAL: [Tool; 8] = [
     ("node", "nodejs"),
     ("npm", "npm"),
     ("pip3", "python3-pip"),
+    ("nghttpd", "nghttp2-server"),
+    ("h2o", "h2o"),
     ("busybox", "busybox-static"),
     ("linux.uml", "user-mode-linux"),
     ("qemu-system-x86_64", "qemu-system-x86"),

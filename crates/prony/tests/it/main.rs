@@ -22,6 +22,7 @@ mod hostile;
 mod hosts;
 mod htstress;
 mod http2;
+mod http2_peers;
 #[path = "../shared/installed.rs"]
 mod installed;
 #[path = "../shared/json_schema.rs"]
