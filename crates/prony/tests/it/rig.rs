@@ -41,9 +41,9 @@ pub(crate) fn once_of_three(test: impl Fn()) {
 
 /// Whether more tasks want a processor than there are.
 pub(crate) fn is_busy() -> bool {
-    let load = std::fs::read_to_string("/proc/loadavg").expect("the load average");
+    let load = fs::read_to_string("/proc/loadavg").expect("the load average");
     let tasks: f64 = load.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
-    tasks > std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
+    tasks > thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
 }
 
 /// Waits for a condition, for as long as a slow machine may need.
