@@ -191,6 +191,21 @@ pub fn settings(out: &mut Vec<u8>, pairs: &[(u16, u32)]) {
     }
 }
 
+/// Append a header block that is not empty, in as many frames as it needs. `flags`: of the first
+/// one, without END_HEADERS.
+pub fn header_block(out: &mut Vec<u8>, stream: u32, mut flags: u8, block: &[u8]) {
+    let mut pieces = block.chunks(FRAME_SIZE as usize).peekable();
+    let mut kind = kind::HEADERS;
+    while let Some(piece) = pieces.next() {
+        if pieces.peek().is_none() {
+            flags |= flag::END_HEADERS;
+        }
+        head(out, piece.len(), kind, flags, stream);
+        out.extend_from_slice(piece);
+        (kind, flags) = (kind::CONTINUATION, 0);
+    }
+}
+
 /// The payload of a DATA or HEADERS frame without its padding, and without the priority of HEADERS
 /// (the frame's other fields are of no interest). `None`: the padding does not fit.
 #[inline]

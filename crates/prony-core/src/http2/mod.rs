@@ -1,5 +1,6 @@
 //! The parts of HTTP/2 that a client and a server share.
 
+pub mod control;
 pub mod frame;
 pub mod hpack;
 

@@ -5,9 +5,10 @@ use super::head::{Head, Reader};
 use super::streams::Stream;
 use super::{H2, LIST_MAX};
 use crate::fault::Fault;
+use crate::http2::control::Control;
 use crate::http2::frame::{self, Code, flag, kind};
 use crate::http2::hpack::HpackError;
-use crate::http2::{FRAME_SIZE, STREAM_MAX, WINDOW_MAX};
+use crate::http2::{FRAME_SIZE, WINDOW_MAX};
 use crate::proto::{Reply, Sink};
 
 /// How many interim replies a stream may receive.
@@ -77,23 +78,28 @@ impl H2 {
             return conn.fails(Code::PROTOCOL_ERROR);
         }
         match head.kind {
-            kind::CONTINUATION => self.continuation(conn, head, payload, sink),
-            kind::PRIORITY if head.stream == 0 => conn.fails(Code::PROTOCOL_ERROR),
-            kind::PRIORITY if payload.len() != 5 => conn.fails(Code::FRAME_SIZE_ERROR),
-            kind::RST_STREAM => self.rst_stream(conn, head, payload, sink),
-            kind::SETTINGS if head.stream != 0 => conn.fails(Code::PROTOCOL_ERROR),
-            kind::SETTINGS if head.has(flag::ACK) => match payload.is_empty() {
-                true => self.is_idle(conn),
-                false => conn.fails(Code::FRAME_SIZE_ERROR),
-            },
-            kind::SETTINGS => conn.settings(payload, &mut self.counts),
-            kind::PING => self.ping(conn, head, payload),
-            kind::GOAWAY => self.goaway(conn, head, payload, sink),
-            kind::WINDOW_UPDATE => self.window_update(conn, head, payload, sink),
+            kind::CONTINUATION => return self.continuation(conn, head, payload, sink),
             // Pushes are forbidden by our settings.
-            kind::PUSH_PROMISE => conn.fails(Code::PROTOCOL_ERROR),
-            kind::PRIORITY => self.is_idle(conn),
-            _ => {
+            kind::PUSH_PROMISE => return conn.fails(Code::PROTOCOL_ERROR),
+            _ => {}
+        }
+        let control = match Control::read(head, payload) {
+            Ok(control) => control,
+            Err(wrong) => return conn.fails(wrong.code),
+        };
+        match control {
+            Control::Settings(payload) => conn.settings(payload, &mut self.counts),
+            Control::Ping(data) => self.ping(conn, data),
+            Control::Goaway(last, code) => {
+                self.goaway(conn, last, code, sink);
+                Ok(())
+            }
+            Control::Reset(code) => self.rst_stream(conn, head.stream, code, sink),
+            Control::WindowUpdate(more) => self.window_update(conn, head.stream, more, sink),
+            Control::SettingsAck | Control::PingAck(_) | Control::Priority { .. } => {
+                self.is_idle(conn)
+            }
+            Control::Unknown => {
                 self.counts.unknown_frames += 1;
                 self.is_idle(conn)
             }
@@ -346,23 +352,19 @@ impl H2 {
     fn rst_stream(
         &mut self,
         conn: &mut Conn,
-        head: frame::Head,
-        payload: &[u8],
+        id: u32,
+        code: Code,
         sink: &mut impl Sink,
     ) -> Result<(), Fault> {
-        let Ok(code) = <[u8; 4]>::try_from(payload) else {
-            return conn.fails(Code::FRAME_SIZE_ERROR);
-        };
-        if conn.is_idle(head.stream) {
+        if conn.is_idle(id) {
             return conn.fails(Code::PROTOCOL_ERROR);
         }
-        let Some(place) = conn.streams.find(head.stream) else { return self.is_idle(conn) };
+        let Some(place) = conn.streams.find(id) else { return self.is_idle(conn) };
         let request = conn.streams.at(place).request;
         if !conn.all_sent(sink) && !sink.was_sent(request) {
             return conn.fails(Code::PROTOCOL_ERROR);
         }
         conn.streams.remove(place);
-        let code = Code(u32::from_be_bytes(code));
         self.counts.reset(code);
         let is_refused = code == Code::REFUSED_STREAM;
         self.counts.refused += u64::from(is_refused);
@@ -370,16 +372,7 @@ impl H2 {
         Ok(())
     }
 
-    fn ping(&mut self, conn: &mut Conn, head: frame::Head, payload: &[u8]) -> Result<(), Fault> {
-        let Ok(data) = <[u8; 8]>::try_from(payload) else {
-            return conn.fails(Code::FRAME_SIZE_ERROR);
-        };
-        if head.stream != 0 {
-            return conn.fails(Code::PROTOCOL_ERROR);
-        }
-        if head.has(flag::ACK) {
-            return self.is_idle(conn);
-        }
+    fn ping(&mut self, conn: &mut Conn, data: [u8; 8]) -> Result<(), Fault> {
         conn.pongs.push(data);
         match conn.pongs.len() > OWED_MAX {
             true => conn.fails(Code::ENHANCE_YOUR_CALM),
@@ -388,21 +381,8 @@ impl H2 {
     }
 
     /// The peer accepts no more streams, and has not processed those above `last`.
-    fn goaway(
-        &mut self,
-        conn: &mut Conn,
-        head: frame::Head,
-        payload: &[u8],
-        sink: &mut impl Sink,
-    ) -> Result<(), Fault> {
-        let Some(&[a, b, c, d, e, f, g, h]) = payload.first_chunk::<8>() else {
-            return conn.fails(Code::FRAME_SIZE_ERROR);
-        };
-        if head.stream != 0 {
-            return conn.fails(Code::PROTOCOL_ERROR);
-        }
-        let last = u32::from_be_bytes([a, b, c, d]) & STREAM_MAX;
-        self.counts.goaway(Code(u32::from_be_bytes([e, f, g, h])));
+    fn goaway(&mut self, conn: &mut Conn, last: u32, code: Code, sink: &mut impl Sink) {
+        self.counts.goaway(code);
         conn.drains = true;
         sink.draining();
         for id in conn.streams.above(last) {
@@ -412,22 +392,17 @@ impl H2 {
                 sink.refused(stream.request);
             }
         }
-        Ok(())
     }
 
     fn window_update(
         &mut self,
         conn: &mut Conn,
-        head: frame::Head,
-        payload: &[u8],
+        id: u32,
+        more: u32,
         sink: &mut impl Sink,
     ) -> Result<(), Fault> {
-        let Ok(increment) = <[u8; 4]>::try_from(payload) else {
-            return conn.fails(Code::FRAME_SIZE_ERROR);
-        };
-        let increment = i64::from(u32::from_be_bytes(increment) & STREAM_MAX);
-        let most = i64::from(WINDOW_MAX);
-        if head.stream == 0 {
+        let (increment, most) = (i64::from(more), i64::from(WINDOW_MAX));
+        if id == 0 {
             if increment == 0 {
                 return conn.fails(Code::PROTOCOL_ERROR);
             }
@@ -438,17 +413,17 @@ impl H2 {
             conn.may_send |= !conn.sending.is_empty();
             return Ok(());
         }
-        if conn.is_idle(head.stream) {
+        if conn.is_idle(id) {
             return conn.fails(Code::PROTOCOL_ERROR);
         }
-        let Some(stream) = conn.streams.get(head.stream) else { return self.is_idle(conn) };
+        let Some(stream) = conn.streams.get(id) else { return self.is_idle(conn) };
         stream.window += increment;
         let waits = stream.left > 0;
         if increment == 0 {
-            self.fail_stream(conn, head.stream, Code::PROTOCOL_ERROR, Fault::BadHttp2, sink);
+            self.fail_stream(conn, id, Code::PROTOCOL_ERROR, Fault::BadHttp2, sink);
         } else if stream.window > most {
             let code = Code::FLOW_CONTROL_ERROR;
-            self.fail_stream(conn, head.stream, code, Fault::FlowControl, sink);
+            self.fail_stream(conn, id, code, Fault::FlowControl, sink);
         } else {
             conn.may_send |= waits;
         }

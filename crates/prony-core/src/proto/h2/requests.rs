@@ -218,16 +218,8 @@ impl Requests {
             size_update(&mut whole, size);
         }
         whole.extend_from_slice(&block);
-        let mut pieces = whole.chunks(crate::http2::FRAME_SIZE as usize).peekable();
-        let (mut kind, mut flags) = (head.kind, head.flags & !frame::flag::END_HEADERS);
-        while let Some(piece) = pieces.next() {
-            if pieces.peek().is_none() {
-                flags |= frame::flag::END_HEADERS;
-            }
-            frame::head(out, piece.len(), kind, flags, head.stream);
-            out.extend_from_slice(piece);
-            (kind, flags) = (frame::kind::CONTINUATION, 0);
-        }
+        let flags = head.flags & !frame::flag::END_HEADERS;
+        frame::header_block(out, head.stream, flags, &whole);
     }
 
     /// The fields of a call: pseudo-headers first, prony's own headers unless the user replaces

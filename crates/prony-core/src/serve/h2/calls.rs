@@ -250,11 +250,11 @@ impl Session {
         let is_plain = end.status == Status::OK && end.message.is_empty() && end.load.is_none();
         let (_, echo) = call.echo();
         if call.has_head && is_plain && echo.is_none() {
-            headers(out.bytes(), id, flag::END_STREAM, &blocks.trailers);
+            frame::header_block(out.bytes(), id, flag::END_STREAM, &blocks.trailers);
         } else {
             let mut block = if call.has_head { Vec::new() } else { head_block(call, blocks) };
             write_trailers(&mut block, &end, echo);
-            headers(out.bytes(), id, flag::END_STREAM, &block);
+            frame::header_block(out.bytes(), id, flag::END_STREAM, &block);
         }
         out.count(Counted::Call(end.status));
         self.calm.reply();
@@ -267,9 +267,9 @@ impl Session {
 
 fn write_head(call: &Call, id: u32, out: &mut Vec<u8>, blocks: &CallBlocks) {
     if call.echo().0.is_none() && !call.may_compress() {
-        headers(out, id, 0, &blocks.head);
+        frame::header_block(out, id, 0, &blocks.head);
     } else {
-        headers(out, id, 0, &head_block(call, blocks));
+        frame::header_block(out, id, 0, &head_block(call, blocks));
     }
 }
 
@@ -300,18 +300,5 @@ fn write_trailers(block: &mut Vec<u8>, end: &End, echo: Option<&[u8]>) {
     }
     if let Some(echo) = echo {
         encode_static(block, ECHO_TRAILING.as_bytes(), echo);
-    }
-}
-
-/// Write a header block, in as many frames as it needs.
-fn headers(out: &mut Vec<u8>, id: u32, flags: u8, block: &[u8]) {
-    let mut pieces = block.chunks(FRAME_SIZE as usize).peekable();
-    let (mut kind, mut flags) = (kind::HEADERS, flags);
-    while let Some(piece) = pieces.next() {
-        let is_last = pieces.peek().is_none();
-        let ends = if is_last { flag::END_HEADERS } else { 0 };
-        frame::head(out, piece.len(), kind, flags | ends, id);
-        out.extend_from_slice(piece);
-        (kind, flags) = (kind::CONTINUATION, 0);
     }
 }

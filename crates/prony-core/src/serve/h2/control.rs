@@ -1,10 +1,11 @@
 //! Frames that concern no request: settings, pings, windows.
 
-use super::input::{protocol, stream_id};
+use super::input::protocol;
 use super::streams::Past;
 use super::{GOAWAY_PING, Session, Violation};
 use crate::http2::WINDOW_MAX;
-use crate::http2::frame::{self, Code, flag, kind};
+use crate::http2::control::Control;
+use crate::http2::frame::Code;
 use crate::units::Nanos;
 
 /// How many PINGs may be unanswered, because the client does not read.
@@ -19,61 +20,41 @@ impl Session {
     /// A frame that concerns no request.
     pub(super) fn control(
         &mut self,
-        head: frame::Head,
-        payload: &[u8],
+        stream: u32,
+        control: Control<'_>,
         now: Nanos,
     ) -> Result<(), Violation> {
-        let size_error = |why| Err(Violation::Connection(Code::FRAME_SIZE_ERROR, why));
-        match head.kind {
-            kind::SETTINGS | kind::PING | kind::GOAWAY if head.stream != 0 => {
-                protocol("a frame of the connection on a stream")
-            }
-            kind::SETTINGS if head.has(flag::ACK) => {
-                if !payload.is_empty() {
-                    return size_error("SETTINGS acknowledged with a payload");
-                }
+        match control {
+            Control::SettingsAck => {
                 self.acknowledged();
                 Ok(())
             }
-            kind::SETTINGS => {
+            Control::Settings(payload) => {
                 if self.has_settings {
                     self.calm(now)?;
                 }
                 self.apply(payload)
             }
-            kind::PING => {
-                let Ok(data) = payload.try_into() else {
-                    return size_error("PING without 8 bytes");
-                };
-                self.ping(head.has(flag::ACK), data, now)
+            Control::Ping(data) => self.ping(data, now),
+            Control::PingAck(data) => {
+                if data == GOAWAY_PING && self.awaits_ping {
+                    self.awaits_ping = false;
+                    self.leave();
+                }
+                self.calm(now)
             }
-            kind::GOAWAY if payload.len() < 8 => size_error("GOAWAY without 8 bytes"),
-            kind::WINDOW_UPDATE => {
-                let Ok(bytes) = payload.try_into() else {
-                    return size_error("WINDOW_UPDATE without 4 bytes");
-                };
-                self.window_update(head.stream, u32::from_be_bytes(bytes) & WINDOW_MAX, now)
+            Control::WindowUpdate(more) => self.window_update(stream, more, now),
+            Control::Priority { on_itself: true } => {
+                Err(Violation::Stream(stream, Code::PROTOCOL_ERROR))
             }
-            kind::PRIORITY if head.stream == 0 => protocol("PRIORITY of the connection"),
-            kind::PRIORITY if payload.len() != 5 => {
-                Err(Violation::Stream(head.stream, Code::FRAME_SIZE_ERROR))
-            }
-            kind::PRIORITY if stream_id(payload) == Some(head.stream) => {
-                Err(Violation::Stream(head.stream, Code::PROTOCOL_ERROR))
-            }
-            // PRIORITY, GOAWAY, and frames of other types.
-            _ => self.calm(now),
+            Control::Priority { on_itself: false }
+            | Control::Goaway(..)
+            | Control::Reset(_)
+            | Control::Unknown => self.calm(now),
         }
     }
 
-    fn ping(&mut self, is_ack: bool, data: [u8; 8], now: Nanos) -> Result<(), Violation> {
-        if is_ack {
-            if data == GOAWAY_PING && self.awaits_ping {
-                self.awaits_ping = false;
-                self.leave();
-            }
-            return self.calm(now);
-        }
+    fn ping(&mut self, data: [u8; 8], now: Nanos) -> Result<(), Violation> {
         self.calm(now)?;
         self.owed.pings.push(data);
         match self.owed.pings.len() > PINGS {

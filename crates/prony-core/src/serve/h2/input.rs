@@ -10,6 +10,7 @@ use super::super::{Draw, rng};
 use super::fields::{Fields, Wrong, refused};
 use super::streams::{Incoming, Past, Progress, Stream};
 use super::{Block, Session, Violation};
+use crate::http2::control::Control;
 use crate::http2::frame::{self, Code, HEADER, flag, kind};
 use crate::http2::hpack::HpackError;
 use crate::http2::{FRAME_SIZE, STREAM_MAX, WINDOW};
@@ -87,9 +88,13 @@ impl Serve {
             kind::DATA => self.data(session, id, head, payload, now),
             kind::HEADERS => self.headers(session, id, head, payload, now),
             kind::CONTINUATION => self.continuation(session, id, head, payload, now),
-            kind::RST_STREAM => self.rst_stream(session, id, head, payload, now),
             kind::PUSH_PROMISE => protocol("PUSH_PROMISE from a client"),
-            _ => session.control(head, payload, now),
+            _ => match Control::read(head, payload) {
+                Ok(Control::Reset(_)) => self.rst_stream(session, id, head.stream, now),
+                Ok(control) => session.control(head.stream, control, now),
+                Err(wrong) if wrong.is_of_stream => Err(Violation::Stream(head.stream, wrong.code)),
+                Err(wrong) => Err(Violation::Connection(wrong.code, wrong.why)),
+            },
         }
     }
 
@@ -355,21 +360,16 @@ impl Serve {
         &mut self,
         session: &mut Session,
         id: ConnId,
-        head: frame::Head,
-        payload: &[u8],
+        stream: u32,
         now: Nanos,
     ) -> Result<(), Violation> {
-        if payload.len() != 4 {
-            let why = "RST_STREAM without 4 bytes";
-            return Err(Violation::Connection(Code::FRAME_SIZE_ERROR, why));
-        }
-        if !session.streams.contains(head.stream) {
-            return match session.recent.past(head.stream) {
+        if !session.streams.contains(stream) {
+            return match session.recent.past(stream) {
                 Past::Idle => protocol("RST_STREAM on an idle stream"),
                 Past::Skipped | Past::Closed | Past::Reset => session.calm(now),
             };
         }
-        self.drop_stream(session, id, head.stream);
+        self.drop_stream(session, id, stream);
         session.calm(now)
     }
 
@@ -538,6 +538,6 @@ fn compression<T>() -> Result<T, Violation> {
 }
 
 /// The stream ID at the start of `bytes`.
-pub(super) fn stream_id(bytes: &[u8]) -> Option<u32> {
+fn stream_id(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.first_chunk()?) & STREAM_MAX)
 }
