@@ -39,6 +39,8 @@ pub(super) struct Requests {
     common_size: usize,
     /// An encoder for which the common fields are entered.
     warm: Encoder,
+    /// The cookies of the call and of the session, together.
+    cookies: Vec<u8>,
     scheme: Vec<&'static [u8]>,
 }
 
@@ -93,6 +95,7 @@ impl Requests {
             common: Vec::new(),
             common_size: 0,
             warm: Encoder::new(),
+            cookies: Vec::new(),
             scheme: scheme.collect(),
         };
         for spec in &plan.calls {
@@ -160,16 +163,12 @@ impl Requests {
         let body = filled.body().unwrap_or(&spec.body);
         let flags = frame::flag::END_HEADERS | end_stream(body);
         frame::head(out, 0, frame::kind::HEADERS, flags, stream);
-        let mut fresh = Encoder::new();
-        let mut plain = 0;
-        let length = body.len().to_string();
-        let mut put = |out: &mut Vec<u8>, name: &[u8], value: &[u8], how: Indexing| {
+        let mut digits = [0; DIGITS];
+        let length = decimal(body.len(), &mut digits);
+        let (mut block, mut plain) = (Writer::new(table, &mut self.warm), 0);
+        let mut put = |out: &mut Vec<u8>, name: &[u8], value: &[u8], is_common: bool| {
             plain += name.len() + value.len();
-            match table {
-                Table::Empty => fresh.literal(out, name, value, how),
-                Table::Warm => self.warm.literal(out, name, value, Indexing::Without),
-                Table::Unused => encode_static(out, name, value),
-            }
+            block.put(out, name, value, is_common);
         };
         let mut has_cookie = false;
         for field in &self.calls[call as usize].fields {
@@ -179,15 +178,18 @@ impl Requests {
                 Value::Fixed(value) => value,
                 Value::Path => filled.path().unwrap_or(spec.path.as_bytes()),
                 Value::Header(n) => filled.header(*n).unwrap_or(spec.headers[*n].1.as_bytes()),
-                Value::Length => length.as_bytes(),
+                Value::Length => length,
             };
-            let how = if field.is_common { Indexing::Incremental } else { Indexing::Without };
             let cookies = filled.cookies();
             if field.name == b"cookie" && !cookies.is_empty() && !has_cookie {
                 has_cookie = true;
-                put(out, b"cookie", &[value, b"; ", cookies].concat(), Indexing::Without);
+                self.cookies.clear();
+                for part in [value, b"; ", cookies] {
+                    self.cookies.extend_from_slice(part);
+                }
+                put(out, b"cookie", &self.cookies, false);
             } else {
-                put(out, &field.name, value, how);
+                put(out, &field.name, value, field.is_common);
             }
         }
         for line in filled.headers().split(|&byte| byte == b'\n') {
@@ -196,13 +198,15 @@ impl Requests {
             let name = String::from_utf8_lossy(&line[..colon]).to_ascii_lowercase();
             let value = line[colon + 1..].trim_ascii();
             if name != "host" && !is_of_the_connection(&name, &String::from_utf8_lossy(value)) {
-                put(out, name.as_bytes(), value, Indexing::Without);
+                put(out, name.as_bytes(), value, false);
             }
         }
         if !has_cookie && !filled.cookies().is_empty() {
-            put(out, b"cookie", filled.cookies(), Indexing::Without);
+            put(out, b"cookie", filled.cookies(), false);
         }
-        self.reframe(begin, update, out);
+        if update.is_some() || !set_length(begin, out) {
+            self.reframe(begin, update, out);
+        }
         Block { plain: plain as u32, encoded: (out.len() - begin - frame::HEADER) as u32 }
     }
 
@@ -312,29 +316,72 @@ impl Requests {
                 let begin = self.arena.len();
                 let flags = frame::flag::END_HEADERS | end_stream(&spec.body);
                 frame::head(&mut self.arena, 0, frame::kind::HEADERS, flags, 0);
-                let mut fresh = Encoder::new();
+                let mut block = Writer::new(table, &mut self.warm);
                 for field in &call.fields {
-                    let (name, value) = (&field.name, fixed_value(field, spec));
-                    let how = match field.is_common {
-                        true => Indexing::Incremental,
-                        false => Indexing::Without,
-                    };
-                    let out = &mut self.arena;
-                    match table {
-                        Table::Empty => fresh.literal(out, name, &value, how),
-                        Table::Warm => self.warm.literal(out, name, &value, Indexing::Without),
-                        Table::Unused => encode_static(out, name, &value),
-                    }
+                    let value = fixed_value(field, spec);
+                    block.put(&mut self.arena, &field.name, &value, field.is_common);
                 }
-                let length = self.arena.len() - begin - frame::HEADER;
                 // A longer block is split when it is written.
-                let [_, a, b, c] = (length as u32).to_be_bytes();
-                self.arena[begin..begin + 3].copy_from_slice(&[a, b, c]);
+                set_length(begin, &mut self.arena);
                 call.blocks[table as usize] = begin..self.arena.len();
             }
             if !call.is_filled {
                 call.fields = Vec::new();
             }
+        }
+    }
+}
+
+/// Writes the fields of a block for a state of the peer's table.
+enum Writer<'a> {
+    /// Common fields enter it.
+    Empty(Encoder),
+    /// The encoder knows which have.
+    Warm(&'a mut Encoder),
+    Unused,
+}
+
+impl<'a> Writer<'a> {
+    fn new(table: Table, warm: &'a mut Encoder) -> Self {
+        match table {
+            Table::Empty => Self::Empty(Encoder::new()),
+            Table::Warm => Self::Warm(warm),
+            Table::Unused => Self::Unused,
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, out: &mut Vec<u8>, name: &[u8], value: &[u8], is_common: bool) {
+        let how = if is_common { Indexing::Incremental } else { Indexing::Without };
+        match self {
+            Self::Empty(fresh) => fresh.literal(out, name, value, how),
+            Self::Warm(warm) => warm.literal(out, name, value, Indexing::Without),
+            Self::Unused => encode_static(out, name, value),
+        }
+    }
+}
+
+/// Set the length of the frame that starts at `begin` and ends the output. Return whether it fits
+/// into one frame.
+fn set_length(begin: usize, out: &mut [u8]) -> bool {
+    let length = out.len() - begin - frame::HEADER;
+    let [_, a, b, c] = (length as u32).to_be_bytes();
+    out[begin..begin + 3].copy_from_slice(&[a, b, c]);
+    length <= crate::http2::FRAME_SIZE as usize
+}
+
+/// The most digits of a length.
+const DIGITS: usize = 20;
+
+/// A number as text.
+fn decimal(mut number: usize, digits: &mut [u8; DIGITS]) -> &[u8] {
+    let mut first = DIGITS;
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &digits[first..];
         }
     }
 }
