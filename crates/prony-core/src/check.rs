@@ -1,5 +1,6 @@
 //! Validation of plans. Every plan is checked before a run, wherever it came from.
 
+use crate::grpc::Status;
 use crate::http2;
 use crate::plan::{
     CallSpec, Expect, HttpVersion, Load, Pick, Plan, SessionKind, Think, TlsSpec, check_version,
@@ -115,6 +116,10 @@ impl Plan {
     }
 
     fn check_http2(&self) -> Result<(), String> {
+        let has_grpc = self.calls.iter().any(|call| call.grpc.is_some());
+        if has_grpc && self.http != HttpVersion::Http2Only {
+            return Err("gRPC needs HTTP/2 alone; use --http 2-only (`http = \"2-only\"`)".into());
+        }
         if !self.http.is_http2() {
             let offers = self.tls.as_deref().is_some_and(|tls| tls.alpn.iter().any(|p| p == "h2"));
             return match offers {
@@ -342,7 +347,8 @@ fn check_expect(expect: &Expect) -> Result<(), String> {
         return Err("the list of expected statuses is empty".into());
     }
     for &(low, high) in &expect.statuses {
-        if low > high || low < 100 || high > 599 {
+        let is_grpc = low == high && usize::from(high) < Status::COUNT;
+        if !is_grpc && (low > high || low < 100 || high > 599) {
             return Err(format!("{low}-{high} is not a range of statuses within 100 to 599"));
         }
     }

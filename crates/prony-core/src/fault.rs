@@ -60,6 +60,13 @@ pub enum Fault {
     NotHttp2,
     /// Bytes after the end of the reply, or without a request.
     Surplus,
+    /// A reply of gRPC without its status: it has no trailers, or they lack it.
+    NoGrpcStatus,
+    /// Messages of gRPC with a bad prefix, an incomplete message, or more or fewer messages than
+    /// the method has.
+    BadMessage,
+    /// A status of gRPC that the plan does not count as success.
+    GrpcStatus,
     /// A status that the plan does not count as success.
     UnexpectedStatus,
     /// A body without the text or length that the plan expects.
@@ -113,7 +120,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// The number of faults; every `fault as usize` is below it.
-    pub const COUNT: usize = 39;
+    pub const COUNT: usize = 42;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -143,6 +150,9 @@ impl Fault {
         Self::FlowControl,
         Self::NotHttp2,
         Self::Surplus,
+        Self::NoGrpcStatus,
+        Self::BadMessage,
+        Self::GrpcStatus,
         Self::UnexpectedStatus,
         Self::BodyMismatch,
         Self::ExtractMissing,
@@ -186,8 +196,11 @@ impl Fault {
             | Self::BadHpack
             | Self::FlowControl
             | Self::NotHttp2
-            | Self::Surplus => FaultClass::Protocol,
-            Self::UnexpectedStatus
+            | Self::Surplus
+            | Self::NoGrpcStatus
+            | Self::BadMessage => FaultClass::Protocol,
+            Self::GrpcStatus
+            | Self::UnexpectedStatus
             | Self::BodyMismatch
             | Self::ExtractMissing
             | Self::ExtractTooLong => FaultClass::Unexpected,

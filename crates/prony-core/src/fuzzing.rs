@@ -4,7 +4,7 @@ mod http2;
 mod streams;
 
 pub use http2::{hpack, huffman, serve};
-pub use streams::streams;
+pub use streams::{grpc, streams};
 
 use crate::echo::{self, Echo, EchoBehavior};
 use crate::fault::Fault;
@@ -501,6 +501,11 @@ mod tests {
     #[test]
     fn corpus_of_serve() {
         replay("serve", super::serve);
+    }
+
+    #[test]
+    fn corpus_of_grpc() {
+        replay("grpc", super::grpc);
     }
 
     #[test]

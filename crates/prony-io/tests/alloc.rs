@@ -203,9 +203,10 @@ fn requests_allocate_no_memory_after_the_warm_up() {
         // least 1,000 requests.
         assert!(per_second <= 96.0, "{name}: {per_second} allocations per second");
     }
-    for streams in [1, 10, 100] {
-        let per_second = http2::allocations(streams, 100_000);
-        assert!(per_second <= 96.0, "{streams} streams: {per_second} allocations per second");
+    for (streams, is_grpc) in [1, 10, 100].map(|n| [(n, false), (n, true)]).concat() {
+        let per_second = http2::allocations(streams, 100_000, is_grpc);
+        let name = format!("{streams} streams, gRPC: {is_grpc}");
+        assert!(per_second <= 96.0, "{name}: {per_second} allocations per second");
     }
     let station = r#"{"latency": "exp:1ms", "workers": 3, "size": 700}"#;
     for (name, behavior, chunk) in [

@@ -2,6 +2,7 @@
 //! do about it, and the bottleneck.
 
 use prony_core::fault::Fault;
+use prony_core::plan::status_text;
 use prony_core::summary::confidence::{Goal, Interval, NoInterval};
 use prony_core::summary::{
     Bottleneck, Change, Checked, Figure, Judgment, METER_ADDED, Outcome, Queued, Reason,
@@ -41,6 +42,9 @@ pub fn name(fault: Fault) -> &'static str {
         Fault::FlowControl => "flow-control",
         Fault::NotHttp2 => "not-http2",
         Fault::Surplus => "surplus",
+        Fault::NoGrpcStatus => "no-grpc-status",
+        Fault::BadMessage => "bad-message",
+        Fault::GrpcStatus => "grpc-status",
         Fault::UnexpectedStatus => "unexpected-status",
         Fault::BodyMismatch => "body-mismatch",
         Fault::ExtractMissing => "extract-missing",
@@ -86,6 +90,9 @@ pub fn sentence(fault: Fault) -> &'static str {
         Fault::FlowControl => "the peer violated the flow control of HTTP/2",
         Fault::NotHttp2 => "the peer does not speak HTTP/2",
         Fault::Surplus => "extra bytes after the reply",
+        Fault::NoGrpcStatus => "a reply without a status of gRPC in its trailers",
+        Fault::BadMessage => "malformed, missing or surplus messages of gRPC",
+        Fault::GrpcStatus => "a status of gRPC that does not count as success",
         Fault::UnexpectedStatus => "a status code that does not count as success",
         Fault::BodyMismatch => "the body is not the expected one",
         Fault::ExtractMissing => "the reply lacks the value to extract",
@@ -183,8 +190,9 @@ fn failed(share: f64, sessions: Option<f64>, fault: Fault, summary: &Summary) ->
     let sessions = sessions.map_or_else(String::new, |sessions| {
         format!(" and {} of the sessions", units::percent(sessions))
     });
-    let status = unexpected_status(summary).filter(|_| fault == Fault::UnexpectedStatus);
-    let status = status.map_or_else(String::new, |status| format!(" ({status})"));
+    let status = unexpected_status(summary)
+        .filter(|_| matches!(fault, Fault::UnexpectedStatus | Fault::GrpcStatus));
+    let status = status.map_or_else(String::new, |status| format!(" ({})", status_text(status)));
     let (share, name, why) = (units::percent(share), name(fault), sentence(fault));
     let what = noun(summary);
     format!("{share} of the {what}{sessions} failed, mostly with {name}{status}: {why}")

@@ -25,7 +25,7 @@ pub(super) struct Planned {
 
 /// The plan of these options; reads the file of the body.
 pub(super) fn of(options: &Options) -> Result<Planned, Error> {
-    let url = Url::parse(&options.url).map_err(Error::Url)?;
+    let url = Url::parse_http(&options.url).map_err(Error::Url)?;
     let (endpoint, through) = match &options.proxy {
         None => (url.endpoint(), None),
         Some(proxy) if url.tls => {

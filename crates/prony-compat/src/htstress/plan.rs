@@ -63,7 +63,7 @@ impl Target {
             Some((head, fragment)) => (head, format!("#{fragment}")),
             None => (text, String::new()),
         };
-        let url = Url::parse(whole).map_err(Error::Url)?;
+        let url = Url::parse_http(whole).map_err(Error::Url)?;
         let header =
             if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
         Ok(Self {

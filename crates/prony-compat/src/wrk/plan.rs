@@ -14,7 +14,8 @@ const PATIENT: Span = Span::from_secs(3_600);
 
 /// The plan, and the target as `HOST:PORT`.
 pub(super) fn of(options: &Options) -> Result<(Plan, String), Error> {
-    let url = Url::parse(options.url.split('#').next().unwrap_or_default()).map_err(Error::Url)?;
+    let url =
+        Url::parse_http(options.url.split('#').next().unwrap_or_default()).map_err(Error::Url)?;
     let authority = url.authority();
     let mut headers = Vec::new();
     for line in &options.headers {

@@ -49,6 +49,9 @@ pub struct Splitter {
 }
 
 impl Splitter {
+    /// At the start of a body.
+    pub const NEW: Self = Self { head: [0; PREFIX], have: 0, left: 0 };
+
     /// The next item; `None`: `data` is used up. A message over `limit` bytes is an error.
     #[inline]
     pub fn next<'a>(

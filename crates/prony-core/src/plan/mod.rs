@@ -3,6 +3,7 @@
 mod excerpt;
 mod exchange;
 mod framing;
+mod grpc;
 mod http2;
 mod parse;
 mod session;
@@ -27,7 +28,9 @@ pub use crate::secret::Secret;
 pub use excerpt::PlanSize;
 pub use exchange::{Exchange, Framing, Message};
 pub(crate) use framing::check_version;
+pub use grpc::{GrpcCall, MessagePart, ScalarKind, Wire};
 pub use http2::Http2Spec;
+pub use parse::status_text;
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 pub use shared::Shared;
 pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};
@@ -168,6 +171,9 @@ pub struct CallSpec {
     /// The values to extract from a successful reply, for later requests of the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extract: Vec<Extract>,
+    /// The call as one of gRPC; `None`: it is a request of HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<Box<GrpcCall>>,
 }
 
 impl CallSpec {
@@ -176,6 +182,11 @@ impl CallSpec {
         const USUAL: [&str; 7] = ["GET", "POST", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"];
         let usual = USUAL.into_iter().find(|usual| *usual == name);
         usual.map_or_else(|| Cow::Owned(name.to_owned()), Cow::Borrowed)
+    }
+
+    /// Whether any message of gRPC has variable parts.
+    pub fn has_variable_messages(&self) -> bool {
+        self.grpc.as_ref().is_some_and(|call| !call.messages.is_empty())
     }
 
     /// Whether the method is HEAD, so that the reply has no body.

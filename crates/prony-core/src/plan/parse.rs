@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{Expect, HttpVersion, Pick, Think};
+use crate::grpc::Status;
 use crate::units::{Distribution, ParseError, Span, parse_distribution};
 
 /// `none`, `50ms`, `exp:50ms`, `uniform:10ms:90ms` or `lognormal:50ms:0.5` (median and sigma).
@@ -141,18 +142,46 @@ impl Expect {
             .collect()
     }
 
+    /// The statuses of gRPC that count as success: `OK`, several separated by commas.
+    ///
+    /// # Errors
+    /// A name or number that gRPC does not have.
+    pub fn parse_grpc_statuses(text: &str) -> Result<Vec<(u16, u16)>, ParseError> {
+        let status = |part: &str| match Status::from_name(part.trim()) {
+            Some(status) => Ok((u16::from(status.number()), u16::from(status.number()))),
+            None => Err(ParseError::new(format!(
+                "'{part}' is not a status of gRPC; write OK, NOT_FOUND or several separated by \
+                 commas"
+            ))),
+        };
+        text.split(',').map(status).collect()
+    }
+
+    /// Whether these are statuses of gRPC.
+    pub fn is_of_grpc(&self) -> bool {
+        self.statuses.iter().all(|&(_, high)| usize::from(high) < Status::COUNT)
+    }
+
     /// The statuses as they can be read back: `200-399`, `2xx,404`.
     pub fn statuses_text(&self) -> String {
         let texts: Vec<_> = self
             .statuses
             .iter()
             .map(|&(low, high)| match high - low {
-                0 => low.to_string(),
+                0 => status_text(low),
                 99 if low % 100 == 0 => format!("{}xx", low / 100),
                 _ => format!("{low}-{high}"),
             })
             .collect();
         texts.join(",")
+    }
+}
+
+/// A status of HTTP as a number, one of gRPC by its name.
+pub fn status_text(status: u16) -> String {
+    match Status::new(u32::from(status)) {
+        Some(status) => status.name().to_owned(),
+        None => status.to_string(),
     }
 }
 

@@ -45,6 +45,9 @@ pub struct StreamCounts {
     pub received_blocks: u64,
     /// Frames of an unknown type.
     pub unknown_frames: u64,
+    /// Replies to calls of gRPC without a status of gRPC, by their status of HTTP.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub without_status: BTreeMap<String, u64>,
 }
 
 impl StreamCounts {
@@ -80,6 +83,11 @@ impl StreamCounts {
         count(&mut self.resets, &name(code), 1);
     }
 
+    #[cold]
+    pub(super) fn without_status(&mut self, http: u16) {
+        count(&mut self.without_status, &http.to_string(), 1);
+    }
+
     /// Add the counts of another worker.
     pub fn merge(&mut self, other: &Self) {
         let Self {
@@ -97,6 +105,7 @@ impl StreamCounts {
             received_fields,
             received_blocks,
             unknown_frames,
+            without_status,
         } = other;
         for (all, part) in [
             (&mut self.connections, connections),
@@ -117,6 +126,9 @@ impl StreamCounts {
         }
         for (code, &n) in resets {
             count(&mut self.resets, code, n);
+        }
+        for (status, &n) in without_status {
+            count(&mut self.without_status, status, n);
         }
         self.limit_least = [self.limit_least, *limit_least].into_iter().flatten().min();
         self.limit_last = self.limit_last.or(*limit_last);

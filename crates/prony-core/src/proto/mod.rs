@@ -254,7 +254,7 @@ pub enum Anomaly {
 /// A complete reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The status code, 200 to 599 (or 101).
+    /// The status code, 200 to 599 (or 101); that of gRPC, 0 to 16, if the call is one of gRPC.
     pub status: u16,
     /// Bytes of status line and headers, interim replies, chunk framing and trailers: everything
     /// that is not body.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::cookies::{Jar, Origin};
-use super::{Filled, Locals, Source, Table, TableError, Unsent, is_name};
+use super::{Filled, Locals, Source, Table, TableError, Unsent, is_name, messages};
 use crate::plan::{CallSpec, Cookies, Plan, Sessions, Shared};
 use crate::units::Nanos;
 use crate::vars::Extractor;
+use crate::vars::message::Message;
 use crate::vars::{BUILT_IN, Moment, Scope, Template, TemplateError};
 
 /// The compiled dynamic parts of a plan.
@@ -61,6 +62,8 @@ pub enum Part {
 struct Call {
     /// Path, header values and body, if the call is a template.
     parts: Option<Box<[Template]>>,
+    /// The messages of a call of gRPC, which replace the body.
+    messages: Box<[Message]>,
     extractors: Box<[Extractor]>,
     headers: bool,
     body: bool,
@@ -196,7 +199,11 @@ impl Script {
             let source = Source { moment, tables: &self.tables, locals };
             for (index, template) in parts.iter().enumerate() {
                 let (out, scratch) = filled.buffers();
-                template.fill(source, out, scratch)?;
+                if index + 1 == parts.len() && !call.messages.is_empty() {
+                    filled.fill_messages(&call.messages, source)?;
+                } else {
+                    template.fill(source, out, scratch)?;
+                }
                 let part = filled.end_part();
                 let kind = part_of(index, parts.len());
                 if misfit(kind, part).is_some() || (index == 0 && part.first() != Some(&b'/')) {
@@ -359,7 +366,15 @@ fn compile(spec: &CallSpec, scope: &Scope) -> Result<Call, ScriptError> {
         for (index, (_, value)) in spec.headers.iter().enumerate() {
             parts.push(parse(Part::Header(index), value.as_bytes())?);
         }
-        parts.push(parse(Part::Body, &spec.body)?);
+        parts.push(match &spec.grpc {
+            // Encoded messages.
+            Some(_) => Template::literal(&spec.body),
+            None => parse(Part::Body, &spec.body)?,
+        });
+        if let Some(grpc) = &spec.grpc {
+            call.messages = messages::compile(grpc, scope, &mut draws)
+                .map_err(|TemplateError { at, what }| error(Part::Body, Some(at), what))?;
+        }
         call.parts = Some(parts.into());
     }
     let mut extractors = Vec::new();
@@ -417,9 +432,14 @@ fn check_order(
 impl Call {
     fn first_unknown(&self, known: &[bool]) -> Option<(Part, usize)> {
         let parts = self.parts.as_ref()?;
-        parts.iter().enumerate().find_map(|(index, template)| {
+        let unknown = parts.iter().enumerate().find_map(|(index, template)| {
             let unknown = template.variables().find(|&v| !known[v])?;
             Some((part_of(index, parts.len()), unknown))
+        });
+        unknown.or_else(|| {
+            let variable =
+                self.messages.iter().flat_map(Message::variables).find(|&v| !known[v])?;
+            Some((Part::Body, variable))
         })
     }
 }

@@ -1,5 +1,8 @@
 //! The filled-in parts of one request, in reused memory.
 
+use crate::vars::message::Message;
+use crate::vars::{Source, Unsent};
+
 /// Path, header values and body of a request, and the cookies that go with it.
 #[derive(Clone, Debug, Default)]
 pub struct Filled {
@@ -13,6 +16,8 @@ pub struct Filled {
     pub(super) cookies: Vec<u8>,
     /// A temporary buffer.
     pub(super) scratch: Vec<u8>,
+    /// Another one.
+    pub(super) value: Vec<u8>,
 }
 
 impl Filled {
@@ -69,6 +74,16 @@ impl Filled {
     /// The buffer to which the next part is appended, and a temporary buffer.
     pub(super) fn buffers(&mut self) -> (&mut Vec<u8>, &mut Vec<u8>) {
         (&mut self.bytes, &mut self.scratch)
+    }
+
+    /// Append messages of gRPC to the current part.
+    pub(super) fn fill_messages(
+        &mut self,
+        messages: &[Message],
+        source: Source<'_>,
+    ) -> Result<(), Unsent> {
+        let Self { bytes, scratch, value, .. } = self;
+        messages.iter().try_for_each(|message| message.fill(source, bytes, scratch, value))
     }
 
     /// Complete the current part. Returns it.

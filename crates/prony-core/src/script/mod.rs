@@ -9,6 +9,7 @@ mod capture;
 mod compile;
 mod cookies;
 mod filled;
+mod messages;
 
 pub use crate::vars::{
     BODY_LIMIT, BUILT_IN, Extract, ExtractError, Locals, Moment, PickRow, Place, Scope, Source,

@@ -11,7 +11,7 @@ use crate::units::ParseError;
 /// A URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Whether the connection uses TLS (`https`).
+    /// Whether the connection uses TLS (`https`, `grpcs`).
     pub tls: bool,
     /// Name or address, without brackets; an IPv6 address may have a zone (`fe80::1%eth0`).
     pub host: String,
@@ -21,10 +21,13 @@ pub struct Url {
     pub path: String,
     /// User name and password (may be empty) before the host, percent-decoded.
     pub user: Option<(String, Secret)>,
+    /// Whether it is for calls of gRPC (`grpc`, `grpcs`).
+    pub grpc: bool,
 }
 
 impl Url {
-    /// Parse `http://[user[:password]@]host[:port][/path][?query]`, or the same with `https`. The
+    /// Parse `http://[user[:password]@]host[:port][/path][?query]`, or the same with `https`, `grpc`
+    /// or `grpcs`. The
     /// default scheme is `http`.
     ///
     /// # Errors
@@ -34,6 +37,19 @@ impl Url {
         parse(text).map_err(|why| {
             ParseError::new(format!("'{}' is not a URL to load: {why}", quoted_url(text)))
         })
+    }
+
+    /// The same without the schemes of gRPC, for front ends that speak only HTTP.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn parse_http(text: &str) -> Result<Self, ParseError> {
+        let url = Self::parse(text)?;
+        if !url.grpc {
+            return Ok(url);
+        }
+        let why = "it is for calls of gRPC; use http:// or https://";
+        Err(ParseError::new(format!("'{}' is not a URL to load: {why}", quoted_url(text))))
     }
 
     /// The endpoint to connect to.
@@ -69,7 +85,12 @@ impl FromStr for Url {
 /// The URL without user and password, which reports must not show.
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.tls { "https" } else { "http" };
+        let scheme = match (self.grpc, self.tls) {
+            (false, false) => "http",
+            (false, true) => "https",
+            (true, false) => "grpc",
+            (true, true) => "grpcs",
+        };
         if self.host.contains(':') {
             write!(f, "{scheme}://[{}]", self.host)?;
         } else {
@@ -93,7 +114,7 @@ fn parse(text: &str) -> Result<Url, String> {
             c as u32
         ));
     }
-    let (tls, rest) = strip_scheme(text)?;
+    let (tls, grpc, rest) = strip_scheme(text)?;
     if rest.contains('#') {
         return Err("a fragment ('#...') is never sent; omit it, or write '#' as %23".into());
     }
@@ -110,25 +131,27 @@ fn parse(text: &str) -> Result<Url, String> {
         query if query.starts_with('?') => format!("/{query}"),
         path => path.into(),
     };
-    Ok(Url { tls, host, port, path, user })
+    Ok(Url { tls, host, port, path, user, grpc })
 }
 
 fn default_port(tls: bool) -> u16 {
     if tls { 443 } else { 80 }
 }
 
-/// Whether the scheme is `https`, and the text after it.
-fn strip_scheme(text: &str) -> Result<(bool, &str), String> {
+/// Whether the scheme has TLS and is one of gRPC, and the text after it.
+fn strip_scheme(text: &str) -> Result<(bool, bool, &str), String> {
     let Some((scheme, rest)) = text.split_once("://") else {
-        return Ok((false, text));
+        return Ok((false, false, text));
     };
     if !scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) {
         // The '://' belongs to a path or query.
-        return Ok((false, text));
+        return Ok((false, false, text));
     }
     match scheme.to_ascii_lowercase().as_str() {
-        "http" => Ok((false, rest)),
-        "https" => Ok((true, rest)),
+        "http" => Ok((false, false, rest)),
+        "https" => Ok((true, false, rest)),
+        "grpc" => Ok((false, true, rest)),
+        "grpcs" => Ok((true, true, rest)),
         _ => Err(format!("the scheme '{scheme}' is not supported; use http:// or https://")),
     }
 }

@@ -3,6 +3,7 @@
 
 mod extract;
 mod filter;
+pub(crate) mod message;
 mod random;
 mod table;
 pub(crate) mod template;

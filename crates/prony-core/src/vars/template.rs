@@ -110,6 +110,13 @@ impl Template {
         Ok(template)
     }
 
+    /// A text without fields, whatever it contains.
+    pub(crate) fn literal(text: &[u8]) -> Self {
+        let mut template = Self { text: text.to_vec(), pieces: Vec::new() };
+        template.plain(0..text.len());
+        template
+    }
+
     /// The names of the environment variables in the fields of a text.
     pub fn environment(text: &[u8]) -> Vec<String> {
         let (mut names, mut at) = (Vec::new(), 0);

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use prony_core::fault::Fault;
-use prony_core::plan::{CallSpec, Plan};
+use prony_core::plan::{CallSpec, Plan, status_text};
 use prony_core::record::hist::Hist;
 use prony_core::record::{Phases, SessionTally, Tally};
 use prony_core::summary::{Hosts, Summary};
@@ -222,7 +222,7 @@ fn statuses(t: &Tally) -> Markup {
             tbody {
                 @for (status, n) in &t.statuses {
                     tr {
-                        th scope="row" { (status) }
+                        th scope="row" { (status_text(*status)) }
                         td { (figures::count(*n)) }
                         td { (units::percent(*n as f64 / all as f64)) }
                     }

@@ -56,6 +56,7 @@ pub(super) fn streams(t: &Tally) -> Vec<String> {
         }
     }
     parts.extend(by_code("RST_STREAM", &counts.resets));
+    parts.extend(by_code("no status of gRPC, by status of HTTP", &counts.without_status));
     parts
 }
 

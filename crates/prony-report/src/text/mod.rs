@@ -13,7 +13,7 @@ mod table;
 mod what;
 
 use prony_core::fault::Fault;
-use prony_core::plan::Plan;
+use prony_core::plan::{Plan, status_text};
 use prony_core::record::Tally;
 use prony_core::summary::{Outcome, Sctp, SctpStack, Summary, Verdict};
 use prony_core::units::Span;
@@ -341,8 +341,10 @@ fn statuses(t: &Tally, most: usize) -> Vec<String> {
     let mut by_count: Vec<(u16, u64)> = t.statuses.iter().map(|(&s, &n)| (s, n)).collect();
     by_count.sort_by_key(|&(status, n)| (std::cmp::Reverse(n), status));
     let rest = by_count.split_off(by_count.len().min(most));
-    let mut parts: Vec<String> =
-        by_count.iter().map(|(s, n)| format!("{s}: {}", units::count(*n))).collect();
+    let mut parts: Vec<String> = by_count
+        .iter()
+        .map(|(s, n)| format!("{}: {}", status_text(*s), units::count(*n)))
+        .collect();
     if !rest.is_empty() {
         let replies = rest.iter().map(|&(_, n)| n).sum();
         parts.push(format!("{} others: {}", rest.len(), units::count(replies)));

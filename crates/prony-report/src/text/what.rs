@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use prony_core::plan::{Expect, HttpVersion, Load, Pick, Plan, PlanSize, Resume, Think, TlsSpec};
+use prony_core::plan::{
+    Expect, HttpVersion, Load, Pick, Plan, PlanSize, Resume, Think, TlsSpec, status_text,
+};
 use prony_core::record::Tally;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::summary::Summary;
@@ -246,7 +248,7 @@ fn request(plan: &Plan, size: &PlanSize) -> Vec<String> {
 
 fn expected(expect: &Expect) -> String {
     let range = |&(low, high): &(u16, u16)| {
-        if low == high { format!("{low}") } else { format!("{low}-{high}") }
+        if low == high { status_text(low) } else { format!("{low}-{high}") }
     };
     let statuses: Vec<String> = expect.statuses.iter().map(range).collect();
     let mut parts = format!("expecting {}", statuses.join(" or "));

@@ -310,7 +310,7 @@ fn url(plan: &Plan) -> Option<Url> {
     let [endpoint] = &plan.endpoints[..] else { return None };
     let Endpoint::Tcp { host, port } = endpoint.transport() else { return None };
     let tls = endpoint.tls_name().is_some();
-    let url = Url { tls, host: host.clone(), port: *port, path: "/".into(), user: None };
+    let url = Url { tls, host: host.clone(), port: *port, path: "/".into(), user: None, grpc: false };
     let back = Url::parse(&url.to_string()).ok()?;
     (back.endpoint() == *endpoint).then_some(back)
 }

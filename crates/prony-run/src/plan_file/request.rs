@@ -511,7 +511,7 @@ pub(super) fn authority(endpoint: &Endpoint) -> String {
     let tls = endpoint.tls_name().is_some();
     match endpoint.transport() {
         Endpoint::Tcp { host, port } => {
-            let url = Url { tls, host: host.clone(), port: *port, path: "/".into(), user: None };
+            let url = Url { tls, host: host.clone(), port: *port, path: "/".into(), user: None, grpc: false };
             url.authority()
         }
         _ => "localhost".into(),

@@ -194,6 +194,9 @@ pub fn violated_invariants(tally: &Tally) -> Vec<String> {
     let statuses: u64 = t.statuses.values().sum();
     let judged = t.replies
         + [
+            Fault::NoGrpcStatus,
+            Fault::BadMessage,
+            Fault::GrpcStatus,
             Fault::UnexpectedStatus,
             Fault::BodyMismatch,
             Fault::ExtractMissing,

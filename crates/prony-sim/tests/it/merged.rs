@@ -57,6 +57,7 @@ fn note(seen: &mut Seen, t: &Tally) {
         note!(seen, StreamCounts, http2, {
             connections, fallbacks, limit_least, limit_last, goaways, moved, refused, resets,
             cancelled, sent_fields, sent_blocks, received_fields, received_blocks, unknown_frames,
+            without_status,
         });
     }
     if let Some(messages) = t.messages.as_deref() {
@@ -193,6 +194,7 @@ fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
         "TlsTally.reasons",
         "Messages.reordered",
         "Messages.duplicates",
+        "StreamCounts.without_status",
         "Messages.late",
         "Messages.unexpected",
         "Phases.acknowledged",
@@ -219,6 +221,7 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
             fallbacks: n,
             moved: n + 1,
             unknown_frames: n + 2,
+            without_status: BTreeMap::from([("503".into(), n)]),
             ..StreamCounts::default()
         }));
         t.messages = Some(Box::new(Messages {
@@ -247,6 +250,7 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
     assert_eq!(reasons, [("another", 7), ("reason 3", 3), ("reason 4", 4)]);
     let http2 = *all.http2.expect("HTTP/2");
     assert_eq!((http2.fallbacks, http2.moved, http2.unknown_frames), (7, 9, 11));
+    assert_eq!(http2.without_status["503"], 7);
     let m = *all.messages.expect("messages");
     assert_eq!((m.reordered, m.duplicates, m.late, m.unexpected), (7, 9, 11, 13));
     let p = all.phases.expect("phases");

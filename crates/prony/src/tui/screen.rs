@@ -1,6 +1,7 @@
 //! The layout of one frame, for screens of any size.
 
 use prony_core::fault::Fault;
+use prony_core::plan::status_text;
 use prony_core::units::{Nanos, Span};
 use prony_io::Interval;
 use prony_report::{units, words};
@@ -337,7 +338,9 @@ fn figures(state: &State) -> Vec<(&'static str, Vec<Piece>)> {
         )));
     }
     let statuses = detail.iter().flat_map(|d| &d.statuses);
-    let statuses = statuses.map(|(s, n)| plain(format!("{s}: {}", units::count(*n)))).collect();
+    let statuses = statuses
+        .map(|(s, n)| plain(format!("{}: {}", status_text(*s), units::count(*n))))
+        .collect();
     let mut faults: Vec<(u64, Fault)> =
         detail.iter().flat_map(|d| d.faults.into_iter().zip(Fault::ALL)).collect();
     faults.retain(|&(n, _)| n > 0);

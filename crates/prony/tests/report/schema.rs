@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use prony_core::fault::Fault;
-use prony_core::plan::{Http2Spec, HttpVersion, Load, Placement, Think};
+use prony_core::plan::{GrpcCall, Http2Spec, HttpVersion, Load, MessagePart, Placement, Think};
 use prony_core::proto::StreamCounts;
 use prony_core::record::FirstHandshake;
 use prony_core::schedule::{Arrivals, RatePlan};
@@ -187,6 +187,8 @@ fn over_http2() -> [Summary; 3] {
     let mut run = sample::closed_every(1_000_000);
     let plan = &mut run.plan;
     (plan.http, plan.placement) = (HttpVersion::Http2, Placement::Fill);
+    let parts = vec![MessagePart::Bytes(vec![1])];
+    plan.calls[0].grpc = Some(Box::new(GrpcCall { streams: true, messages: vec![parts] }));
     plan.http2 = Some(Box::new(Http2Spec {
         window: 1,
         wait_settings: true,
@@ -199,6 +201,7 @@ fn over_http2() -> [Summary; 3] {
         limit_last: Some(2),
         goaways: [("NO_ERROR".to_owned(), 1)].into(),
         resets: [("CANCEL".to_owned(), 1)].into(),
+        without_status: [("503".to_owned(), 1)].into(),
         ..StreamCounts::default()
     };
     run.main.http2 = Some(Box::new(counts));

@@ -143,7 +143,8 @@ impl Rule {
         if reply.fault.is_some() {
             reply.fault
         } else if !expect.accepts(reply.status) {
-            Some(Fault::UnexpectedStatus)
+            // Statuses below 100 are those of gRPC.
+            Some(if reply.status < 100 { Fault::GrpcStatus } else { Fault::UnexpectedStatus })
         } else if !found || !right_length {
             Some(Fault::BodyMismatch)
         } else {

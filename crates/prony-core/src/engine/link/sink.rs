@@ -38,7 +38,7 @@ impl Sink<'_> {
     #[cold]
     fn no_success(&mut self, id: RequestId, reply: Reply, fault: Fault) -> bool {
         let exchange = &mut self.exchanges[id];
-        if reply.fault.is_some() {
+        if reply.fault.is_some() && !reply.keeps_open {
             self.recorder.connection_failed(self.connect_began, fault);
         } else if exchange.may_try_again(self.retries) {
             self.recorder.reply_retried(&exchange.stamps(self.now), &reply);

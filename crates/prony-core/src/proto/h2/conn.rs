@@ -59,8 +59,8 @@ pub struct Conn {
     pub(super) data: Option<Progress>,
     /// The header block in progress.
     pub(super) block: Option<Box<Block>>,
-    /// The last header block without effect on the table.
-    pub(super) memo: Option<Box<Memo>>,
+    /// The last header blocks without effect on the table: a head, and trailers.
+    pub(super) memos: [Option<Box<Memo>>; 2],
     /// Frames without any use since the last useful one.
     pub(super) idle_frames: u32,
     /// Why the connection is about to end.

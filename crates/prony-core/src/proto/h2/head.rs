@@ -1,5 +1,7 @@
 //! The head of a reply: its fields and whether they are valid (RFC 9113, 8).
 
+use crate::grpc::Status;
+
 /// What a header block says, as far as it matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
@@ -11,6 +13,12 @@ pub(super) struct Head {
     pub(super) is_malformed: bool,
     /// The sum of the lengths of names and values.
     pub(super) plain: u32,
+    /// Whether the body is one of gRPC.
+    pub(super) is_grpc: bool,
+    /// Whether compressed messages have an encoding.
+    pub(super) is_encoded: bool,
+    /// The status of gRPC, if there is a valid one.
+    pub(super) grpc_status: Option<Status>,
 }
 
 /// Reads the fields of one block.
@@ -37,6 +45,9 @@ impl Reader {
         self.head.is_malformed |= !is_valid_name(name) || !is_valid_value(value);
         match name {
             b"content-length" => self.length(value),
+            b"content-type" => self.head.is_grpc = is_of_grpc(value),
+            b"grpc-status" => self.head.grpc_status = Status::parse(value),
+            b"grpc-encoding" => self.head.is_encoded = value != b"identity",
             // Those are of one connection; HTTP/2 has its own means.
             b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding"
             | b"upgrade" => self.head.is_malformed = true,
@@ -74,6 +85,12 @@ impl Reader {
     pub(super) fn finish(self) -> Head {
         self.head
     }
+}
+
+/// Whether a content type is `application/grpc`, with or without the format of its messages.
+fn is_of_grpc(value: &[u8]) -> bool {
+    let rest = value.strip_prefix(b"application/grpc");
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
 /// Whether the name is a token in lower case (RFC 9113, 8.2.1).
@@ -119,11 +136,27 @@ mod tests {
     #[test]
     fn reads_status_and_length() {
         let head = read(&[(":status", "204"), ("server", "x"), ("content-length", "10")]);
-        let expected = Head { status: 204, length: 10, is_malformed: false, plain: 33 };
+        let expected = Head { status: 204, length: 10, plain: 33, ..Head::default() };
         assert_eq!(head, expected);
         assert_eq!(read(&[(":status", "200")]).length, u64::MAX);
         let same = [(":status", "200"), ("content-length", "7"), ("content-length", "7")];
         assert_eq!(read(&same).length, 7);
+    }
+
+    #[test]
+    fn reads_the_fields_of_grpc() {
+        let head = read(&[
+            (":status", "200"),
+            ("content-type", "application/grpc+proto"),
+            ("grpc-encoding", "gzip"),
+        ]);
+        assert!(head.is_grpc && head.is_encoded && head.grpc_status.is_none());
+        let trailers = read(&[("grpc-status", "5"), ("grpc-encoding", "identity")]);
+        assert_eq!((trailers.grpc_status, trailers.is_encoded), (Some(Status::NOT_FOUND), false));
+        assert_eq!(read(&[("grpc-status", "five")]).grpc_status, None);
+        for other in ["application/grpc-web", "text/html", ""] {
+            assert!(!read(&[("content-type", other)]).is_grpc, "{other}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! HTTP/2, client side (RFC 9113): streams over one connection.
 
 mod conn;
+mod grpc;
 mod head;
 mod receive;
 mod requests;
@@ -15,6 +16,7 @@ use crate::plan::Plan;
 use crate::proto::{Call, Cancelled, Carrier, Out, Sink, StreamCounts as Counts};
 use crate::units::{Nanos, RequestId};
 pub use conn::Conn;
+use grpc::Content;
 use requests::Requests;
 use streams::Stream;
 
@@ -115,6 +117,7 @@ impl Carrier for H2 {
         let window = i64::from(conn.peer.window);
         let mut stream = Stream::new(stream_id, id, call.index, body.len() as u32, window);
         stream.bodiless = self.requests.is_head(call.index);
+        stream.content = Content::new(self.requests.kind(call.index));
         if stream.left > 0 {
             stream.own = own.map(Into::into);
             self.submit_body(conn, &mut stream, out);

@@ -1,6 +1,7 @@
 //! Received frames, and what they mean for the exchanges.
 
 use super::conn::{Block, Conn, IDLE_FRAMES_MAX, OWED_MAX, Progress};
+use super::grpc::Kind;
 use super::head::{Head, Reader};
 use super::streams::Stream;
 use super::{H2, LIST_MAX};
@@ -190,7 +191,13 @@ impl H2 {
         let most = if stream.bodiless { 0 } else { stream.length };
         let fits = most.saturating_sub(stream.body_bytes).min(body as u64) as usize;
         stream.body_bytes += body as u64;
-        if fits > 0 && sink.wants_body(stream.request) {
+        if stream.content.kind != Kind::Http {
+            self.message_bytes(conn, place, &data[..fits], sink);
+            // Its messages may have ended it.
+            if conn.streams.find(id) != Some(place) {
+                return used;
+            }
+        } else if fits > 0 && sink.wants_body(stream.request) {
             sink.body(stream.request, &data[..fits]);
         }
         if fits < body {
@@ -269,7 +276,8 @@ impl H2 {
         }
         let wants = place.map(|place| conn.streams.at(place).request);
         let wants = wants.filter(|&request| sink.wants_headers(request));
-        let head = match decode(conn, block, wants, sink) {
+        let is_trailer = place.is_some_and(|place| conn.streams.at(place).status != 0);
+        let head = match decode(conn, block, is_trailer, wants, sink) {
             Ok(head) => head,
             Err(HpackError::Invalid) => return conn.fails(Code::COMPRESSION_ERROR),
             Err(HpackError::TooLarge) => {
@@ -281,7 +289,6 @@ impl H2 {
         conn.idle_frames = 0;
         self.counts.head_received(head.plain, block.len());
         let stream = conn.streams.at(place);
-        let is_trailer = stream.status != 0;
         if is_trailer {
             stream.footer_bytes += block.len() as u32;
         }
@@ -308,6 +315,9 @@ impl H2 {
         } else if !is_trailer {
             stream.interim += 1;
         }
+        if stream.content.kind != Kind::Http && (is_trailer || head.status >= 200) {
+            stream.content.head(&head, is_trailer, ends);
+        }
         if ends {
             self.reply_ends(conn, place, sink);
         } else {
@@ -329,7 +339,10 @@ impl H2 {
             // The peer has replied without the whole body; it needs no more of it.
             conn.reset(stream.id, Code::CANCEL);
         }
-        sink.done(stream.request, &reply(&stream));
+        match stream.content.kind {
+            Kind::Http => sink.done(stream.request, &reply(&stream)),
+            Kind::Unary | Kind::Streams => self.call_ends(&stream, sink),
+        }
     }
 
     /// The reply of a stream cannot be used.
@@ -455,12 +468,13 @@ impl Conn {
 fn decode(
     conn: &mut Conn,
     block: &[u8],
+    is_trailer: bool,
     wants: Option<crate::units::RequestId>,
     sink: &mut impl Sink,
 ) -> Result<Head, HpackError> {
     let state = conn.decoder.state();
     if wants.is_none()
-        && let Some(memo) = &conn.memo
+        && let Some(memo) = &conn.memos[usize::from(is_trailer)]
         && memo.state == state
         && memo.bytes == block
     {
@@ -475,7 +489,7 @@ fn decode(
     })?;
     let head = reader.finish();
     if conn.decoder.state() == state && block.len() <= MEMO_MAX {
-        let memo = conn.memo.get_or_insert_default();
+        let memo = conn.memos[usize::from(is_trailer)].get_or_insert_default();
         memo.bytes.clear();
         memo.bytes.extend_from_slice(block);
         (memo.state, memo.head) = (state, head);
@@ -491,7 +505,7 @@ fn is_text(conn: &Conn, data: &[u8]) -> Result<(), Fault> {
     if !conn.has_settings && starts_with_text { Err(Fault::NotHttp2) } else { Ok(()) }
 }
 
-fn reply(stream: &Stream) -> Reply {
+pub(super) fn reply(stream: &Stream) -> Reply {
     Reply {
         status: stream.status,
         head_bytes: u64::from(stream.head_bytes),

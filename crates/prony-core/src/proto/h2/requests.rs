@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use super::grpc::Kind;
 use crate::http2::hpack::{Encoder, Indexing, encode_static};
 use crate::http2::{TABLE_SIZE, frame};
 use crate::plan::{CallSpec, Cookies, Plan, Shared};
@@ -51,6 +52,7 @@ struct Call {
     /// The sum of the lengths of its names and values.
     plain: u32,
     is_head: bool,
+    kind: Kind,
     fields: Vec<Field>,
     /// Whether its requests may have parts of their own, so that `fields` are kept.
     is_filled: bool,
@@ -102,8 +104,13 @@ impl Requests {
             let is_filled = of_sessions || spec.template;
             let fields = requests.fields(spec);
             let is_head = spec.is_head();
+            let kind = match spec.grpc.as_deref() {
+                None => Kind::Http,
+                Some(call) if call.streams => Kind::Streams,
+                Some(_) => Kind::Unary,
+            };
             let blocks = [0..0, 0..0, 0..0];
-            requests.calls.push(Call { blocks, plain: 0, is_head, fields, is_filled });
+            requests.calls.push(Call { blocks, plain: 0, is_head, kind, fields, is_filled });
         }
         requests.find_common();
         requests.encode_all();
@@ -114,6 +121,12 @@ impl Requests {
     #[inline]
     pub(super) fn is_head(&self, call: u32) -> bool {
         self.calls[call as usize].is_head
+    }
+
+    /// The kind of the call.
+    #[inline]
+    pub(super) fn kind(&self, call: u32) -> Kind {
+        self.calls[call as usize].kind
     }
 
     /// The call's body.
@@ -247,7 +260,13 @@ impl Requests {
             let agent = concat!("prony/", env!("CARGO_PKG_VERSION"));
             fields.push(field(b"user-agent", fixed(agent.as_bytes())));
         }
-        if !spec.bare && !has(spec, "accept") {
+        if spec.grpc.is_some() {
+            for (name, value) in [("te", "trailers"), ("content-type", "application/grpc")] {
+                if !has(spec, name) {
+                    fields.push(field(name.as_bytes(), fixed(value.as_bytes())));
+                }
+            }
+        } else if !spec.bare && !has(spec, "accept") {
             fields.push(field(b"accept", fixed(b"*/*")));
         }
         for (n, (name, value)) in spec.headers.iter().enumerate() {
@@ -261,7 +280,7 @@ impl Requests {
         let wants_length =
             !spec.body.is_empty() || matches!(&*spec.method, "POST" | "PUT" | "PATCH");
         let says_how = has(spec, "content-length") || has(spec, "transfer-encoding");
-        if !spec.bare && wants_length && !says_how {
+        if !spec.bare && wants_length && !says_how && spec.grpc.is_none() {
             fields.push(field(b"content-length", Value::Length));
         }
         fields

@@ -1,5 +1,6 @@
 //! The open streams of a connection, by their ID.
 
+use super::grpc::Content;
 use crate::units::{Nanos, RequestId};
 
 /// An open stream: an exchange from its request to the end of its reply.
@@ -29,6 +30,8 @@ pub(super) struct Stream {
     pub(super) body_bytes: u64,
     /// The length of the body by its head; `u64::MAX` if unknown.
     pub(super) length: u64,
+    /// What the reply to a call of gRPC contains.
+    pub(super) content: Content,
     /// Since when it waits for a window; `Nanos::MAX` if it does not.
     pub(super) waits: Nanos,
     /// The body, if it was made for this request and is not completely sent.
@@ -50,6 +53,7 @@ impl Stream {
         footer_bytes: 0,
         body_bytes: 0,
         length: u64::MAX,
+        content: Content::NONE,
         waits: Nanos::MAX,
         own: None,
     };

@@ -1,6 +1,7 @@
 //! The client against a scripted peer, one row for each rule.
 
 mod bodies;
+mod grpc;
 mod requests;
 mod rows;
 
@@ -83,8 +84,14 @@ impl Sink for Seen {
 
     fn done(&mut self, id: RequestId, reply: &Reply) {
         let body = &self.exchanges[&id].body;
+        assert!(reply.keeps_open);
+        if reply.status < 100 {
+            let fault = reply.fault.map_or_else(String::new, |fault| format!(" {fault:?}"));
+            self.ends(id, format!("{}{fault}", crate::plan::status_text(reply.status)));
+            return;
+        }
         assert_eq!(reply.body_bytes, body.len() as u64);
-        assert!(reply.keeps_open && reply.fault.is_none());
+        assert!(reply.fault.is_none());
         let interim = match reply.interim {
             0 => String::new(),
             n => format!("({n})"),

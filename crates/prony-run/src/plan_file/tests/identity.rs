@@ -93,6 +93,7 @@ fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
                 expect,
                 template,
                 extract,
+                grpc: None,
             }
         })
 }
