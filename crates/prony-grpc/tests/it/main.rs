@@ -1,0 +1,262 @@
+//! Schemas and messages, compared with prost-reflect's own encoding of the same values.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use prony_core::plan::{
+    CallSpec, Cookies, Data, GrpcCall, Load, Plan, SessionKind, Sessions, Stop, Think,
+};
+use prony_core::script::{Filled, Locals, Script};
+use prony_core::target::Endpoint;
+use prony_core::units::Nanos;
+use prony_grpc::{Schema, reflect};
+use prost::Message as _;
+use prost_reflect::prost_types::FileDescriptorSet;
+use prost_reflect::{DescriptorPool, DynamicMessage};
+use serde_json::Value;
+
+const PROTO: &str = r#"
+syntax = "proto3";
+package shop;
+import "part/color.proto";
+import "google/protobuf/wrappers.proto";
+import "google/protobuf/timestamp.proto";
+message Item {
+  string name = 1;
+  int32 count = 2;
+  sint64 delta = 3;
+  fixed32 code = 4;
+  double price = 5;
+  bool fresh = 6;
+  bytes raw = 7;
+  part.Color color = 8;
+  Item inner = 9;
+  repeated Item more = 10;
+  map<string, int32> stock = 11;
+  repeated uint32 numbers = 12;
+  google.protobuf.StringValue note = 13;
+  google.protobuf.Timestamp at = 14;
+  optional float weight = 15;
+}
+service Shop {
+  rpc Buy(Item) returns (Item);
+  rpc Watch(Item) returns (stream Item);
+  rpc Fill(stream Item) returns (Item);
+}
+"#;
+
+const COLOR: &str = r#"
+syntax = "proto3";
+package part;
+enum Color { NONE = 0; RED = 3; BLUE = -1; }
+"#;
+
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop.proto");
+    std::fs::create_dir(folder.path().join("part")).unwrap();
+    std::fs::write(&file, PROTO).unwrap();
+    std::fs::write(folder.path().join("part/color.proto"), COLOR).unwrap();
+    (folder, file)
+}
+
+fn schema() -> Schema {
+    let (_folder, file) = folder();
+    Schema::compile(&[file], &[]).unwrap()
+}
+
+fn set() -> FileDescriptorSet {
+    let (folder, file) = folder();
+    protox::compile([file], [folder.path()]).unwrap()
+}
+
+fn pool() -> &'static DescriptorPool {
+    static POOL: OnceLock<DescriptorPool> = OnceLock::new();
+    POOL.get_or_init(|| DescriptorPool::from_file_descriptor_set(set()).unwrap())
+}
+
+/// The messages of a body, in JSON.
+fn decoded(body: &[u8]) -> Vec<Value> {
+    let kind = pool().get_message_by_name("shop.Item").unwrap();
+    let (mut messages, mut rest) = (Vec::new(), body);
+    while let Some((head, after)) = rest.split_first_chunk::<5>() {
+        assert_eq!(head[0], 0);
+        let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+        let message = DynamicMessage::decode(kind.clone(), &after[..length]).unwrap();
+        messages.push(serde_json::to_value(&message).unwrap());
+        rest = &after[length..];
+    }
+    assert!(rest.is_empty());
+    messages
+}
+
+/// The same message by prost-reflect alone.
+fn item(json: &str) -> Value {
+    let kind = pool().get_message_by_name("shop.Item").unwrap();
+    let value: Value = serde_json::from_str(json).unwrap();
+    let message = DynamicMessage::deserialize(kind.clone(), value).unwrap();
+    let message = DynamicMessage::decode(kind, &message.encode_to_vec()[..]).unwrap();
+    serde_json::to_value(&message).unwrap()
+}
+
+#[test]
+fn finds_methods_by_their_names() {
+    let schema = schema();
+    for name in ["shop.Shop/Buy", "/shop.Shop/Buy", "shop.Shop.Buy"] {
+        assert_eq!(schema.method(name).unwrap().path(), "/shop.Shop/Buy");
+    }
+    let why = |name: &str| schema.method(name).unwrap_err();
+    assert_eq!(
+        why("shop.Shop/Sell"),
+        "'shop.Shop' has no method 'Sell'; the methods are: Buy, Fill, Watch"
+    );
+    assert_eq!(why("Shop/Buy"), "there is no service 'Shop'; the services are: shop.Shop");
+    assert_eq!(why("Buy"), "'Buy' is not a method; write package.Service/Method");
+    assert!(schema.method("shop.Shop/Watch").unwrap().is_server_streaming());
+}
+
+#[test]
+fn a_schema_with_an_error_names_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.proto");
+    std::fs::write(&file, "syntax = \"proto3\";\nmessage M { what is = x; }\n").unwrap();
+    let why = Schema::compile(&[file], &[]).unwrap_err();
+    assert!(why.contains("bad.proto"), "{why}");
+    let why = Schema::compile(&[folder.path().join("none.proto")], &[]).unwrap_err();
+    assert!(why.contains("none.proto"), "{why}");
+}
+
+#[test]
+fn encodes_json() {
+    let json = r#"{"name": "a", "count": 3, "color": "RED", "stock": {"x": 1}, "note": "n"}"#;
+    let encoded = schema().method("shop.Shop/Buy").unwrap().encode(json).unwrap();
+    assert_eq!(encoded.call, GrpcCall::default());
+    assert_eq!(decoded(&encoded.body), [item(json)]);
+    let empty = schema().method("shop.Shop/Buy").unwrap().encode("").unwrap();
+    assert_eq!(empty.body, [0; 5]);
+    let fill = schema().method("shop.Shop/Fill").unwrap();
+    for several in [r#"{"count":1} {"count":2}"#, r#"[{"count":1}, {"count":2}]"#] {
+        let body = fill.encode(several).unwrap().body;
+        assert_eq!(decoded(&body), [item(r#"{"count":1}"#), item(r#"{"count":2}"#)]);
+    }
+    assert!(schema().method("shop.Shop/Watch").unwrap().encode("{}").unwrap().call.streams);
+}
+
+#[test]
+fn refuses_json_that_does_not_fit() {
+    let buy = schema().method("shop.Shop/Buy").unwrap();
+    for (json, part) in [
+        ("{", "this is not JSON"),
+        (r#"{"title": 1}"#, "title"),
+        (r#"{"count": "x"}"#, "invalid"),
+        ("{} {}", "/shop.Shop/Buy takes one message, not 2"),
+        (r#"{"title": "{{x}}"}"#, "shop.Item has no field 'title'; the fields are: at, "),
+        (
+            r#"{"at": "{{x}}"}"#,
+            "the field 'at': template fields are not possible in a google.protobuf.Timestamp",
+        ),
+        (r#"{"more": "{{x}}"}"#, "the field 'more': expected a list"),
+        (r#"{"inner": "{{x}}"}"#, "the field 'inner': a message is an object"),
+        (r#"{"name": "{{x"}"#, "'{{' is not followed by '}}'"),
+    ] {
+        let why = buy.encode(json).unwrap_err();
+        assert!(why.contains(part), "{json}: {why}");
+    }
+}
+
+/// The body that the engine sends for a template, with these values of the variables `v` and `n`.
+fn filled(call: GrpcCall, v: &str, n: &str) -> Vec<u8> {
+    let call = CallSpec {
+        method: "POST".into(),
+        path: "/shop.Shop/Buy".into(),
+        template: true,
+        grpc: Some(Box::new(call)),
+        ..CallSpec::default()
+    };
+    let endpoint = Endpoint::Tcp { host: "h".into(), port: 80 };
+    let load = Load::Closed { connections: 1, think: Think::None };
+    let burst =
+        prony_core::plan::Burst { calls: vec![0], lead: false, think: Think::None, repeat: 1 };
+    let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
+    let mut sessions = Sessions::plain(vec![kind]);
+    sessions.cookies = Cookies::Off;
+    let variables = vec![("v".into(), v.into()), ("n".into(), n.into())];
+    let stop = Stop { sessions: Some(1), ..Stop::default() };
+    let mut plan = Plan::new(vec![endpoint], vec![call], load, stop);
+    plan.sessions = Some(sessions);
+    plan.data = Data { variables, ..Data::default() };
+    let script = Script::new(&plan).unwrap().unwrap();
+    let (mut locals, mut filled) = (Locals::default(), Filled::default());
+    script.begin(0, &mut locals);
+    script.fill(0, 0, &locals, None, Nanos(0), &mut filled).unwrap();
+    filled.body().unwrap().to_vec()
+}
+
+/// A message with template fields is, filled in, the message of the filled-in JSON.
+#[test]
+fn templates_give_the_message_of_the_filled_in_json() {
+    let long = "y".repeat(300);
+    for (json, n) in [
+        (r#"{"name": "{{v}}", "count": {{n}}}"#, "42"),
+        (r#"{"name": "fixed", "inner": {"inner": {"name": "a{{v}}b", "count": 7}}}"#, "1"),
+        (r#"{"delta": {{n}}, "more": [{"count": 1}, {"name": "{{v}}"}, {"count": 2}]}"#, "-9"),
+        (r#"{"code": {{n}}, "numbers": [1, {{n}}, 3]}"#, "7"),
+        (r#"{"price": {{n}}, "weight": {{n}}}"#, "1.5"),
+        (r#"{"fresh": {{n}}, "note": "{{v}}"}"#, "true"),
+        (r#"{"color": "{{n}}", "stock": {"a": 1, "{{v}}": 5}}"#, "RED"),
+        (r#"{"raw": "{{n}}"}"#, "AAEC"),
+        (r#"{"count": {{n}}, "color": "BLUE", "stock": {"k": {{n}}}}"#, "-3"),
+    ] {
+        for v in ["x", "", &long] {
+            let encoded = schema().method("shop.Shop/Buy").unwrap().encode(json).unwrap();
+            assert!(encoded.body.is_empty() && encoded.call.messages.len() == 1);
+            let expected = item(&json.replace("{{v}}", v).replace("{{n}}", n));
+            assert_eq!(decoded(&filled(encoded.call, v, n)), [expected], "{json}");
+        }
+    }
+}
+
+#[test]
+fn reads_descriptor_sets() {
+    let mut schema = Schema::default();
+    schema.add_set(&set().encode_to_vec()).unwrap();
+    assert!(schema.method("shop.Shop/Buy").is_ok());
+    assert!(Schema::default().add_set(b"\xff").is_err());
+}
+
+/// A server that knows some files. Imports are asked for only if they are missing.
+#[test]
+fn asks_a_server_for_its_schema() {
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Question {
+        #[prost(string, optional, tag = "3")]
+        file: Option<String>,
+        #[prost(string, optional, tag = "4")]
+        symbol: Option<String>,
+    }
+    let files = set().file;
+    let mut asked = Vec::new();
+    let answer = |question: Vec<u8>| {
+        let question = Question::decode(&question[..]).unwrap();
+        let name = question.file.clone().unwrap_or_else(|| "shop.proto".into());
+        asked.push(question.symbol.or(question.file).unwrap());
+        let file = files.iter().find(|f| f.name() == name).unwrap().encode_to_vec();
+        // field 4: { field 1: the file }
+        let mut list = vec![0x0a];
+        prost::encoding::encode_varint(file.len() as u64, &mut list);
+        list.extend(file);
+        let mut reply = vec![0x22];
+        prost::encoding::encode_varint(list.len() as u64, &mut reply);
+        reply.extend(list);
+        Ok::<_, String>(reply)
+    };
+    let schema = reflect(&["/shop.Shop/Buy".into(), "shop.Shop/Fill".into()], answer).unwrap();
+    assert!(schema.method("shop.Shop/Buy").is_ok());
+    asked.sort();
+    let imports = ["google/protobuf/timestamp.proto", "google/protobuf/wrappers.proto"];
+    assert_eq!(asked, [imports[0], imports[1], "part/color.proto", "shop.Shop"]);
+    // field 7: { field 1: 5, field 2: "no" }
+    let refuses = |_: Vec<u8>| Ok::<_, String>(b"\x3a\x06\x08\x05\x12\x02no".to_vec());
+    let why = reflect(&["/a.B/C".into()], refuses).unwrap_err();
+    assert_eq!(why, "it does not know 'a.B': no (status 5)");
+}
