@@ -11,6 +11,7 @@ pub mod error;
 pub mod exit;
 pub mod files;
 pub mod goals;
+pub mod grpc;
 mod here;
 pub mod interrupt;
 pub mod local_server;

@@ -13,6 +13,7 @@ use prony_core::target::{Endpoint, Url};
 use prony_core::units::Span;
 
 use super::dynamic;
+use super::grpc;
 use super::http2;
 use super::request::authority;
 use super::tls;
@@ -40,6 +41,7 @@ pub fn explain(plan: &Plan, notes: &[String]) -> String {
     }
     if plan.http.is_http2() {
         http2::explain(plan, &mut out);
+        grpc::explain(plan, &mut out);
     }
     out
 }
@@ -289,6 +291,9 @@ impl<'p> Writer<'p> {
         if !call.raw.is_empty() {
             add("raw", text_or_base64(&call.raw));
         }
+        if let Some(grpc) = grpc::of_call(call) {
+            add("grpc", grpc);
+        }
         if let Some(name) = call.name {
             add("name", quoted(&self.plan.names[name as usize]));
         }
@@ -310,7 +315,8 @@ fn url(plan: &Plan) -> Option<Url> {
     let [endpoint] = &plan.endpoints[..] else { return None };
     let Endpoint::Tcp { host, port } = endpoint.transport() else { return None };
     let tls = endpoint.tls_name().is_some();
-    let url = Url { tls, host: host.clone(), port: *port, path: "/".into(), user: None, grpc: false };
+    let url =
+        Url { tls, host: host.clone(), port: *port, path: "/".into(), user: None, grpc: false };
     let back = Url::parse(&url.to_string()).ok()?;
     (back.endpoint() == *endpoint).then_some(back)
 }
@@ -415,7 +421,8 @@ fn endpoint(endpoint: &Endpoint) -> String {
 }
 
 fn expectations(expect: &Expect) -> Vec<(&'static str, String)> {
-    let mut all = vec![("expect", quoted(&expect.statuses_text()))];
+    let key = if expect.is_of_grpc() { "expect-grpc" } else { "expect" };
+    let mut all = vec![(key, quoted(&expect.statuses_text()))];
     if let Some(bytes) = &expect.body {
         all.push(("expect-body", text_or_base64(bytes)));
     }

@@ -6,6 +6,7 @@
 mod dynamic;
 mod explain;
 pub mod fuzzing;
+mod grpc;
 mod http2;
 mod load;
 mod reader;
@@ -18,6 +19,7 @@ use std::path::Path;
 
 use prony_core::plan::{Calls, Plan, Sessions, Think};
 use prony_core::target::Url;
+use prony_io::Options;
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -25,6 +27,7 @@ use crate::builder::{Draft, Planned, Targets};
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::files::{read, read_text};
+use crate::grpc::prepare;
 use reader::{Problems, Section};
 use request::{Names, Requests};
 
@@ -32,7 +35,7 @@ pub use explain::explain;
 pub use request::Common;
 
 /// The keys of a plan that a session file must not have.
-const OF_PLANS: [&str; 29] = [
+const OF_PLANS: [&str; 31] = [
     "url",
     "endpoints",
     "host",
@@ -62,6 +65,8 @@ const OF_PLANS: [&str; 29] = [
     "thresholds",
     "tls",
     "http2",
+    "expect-grpc",
+    "grpc",
 ];
 
 /// Reads a plan file.
@@ -210,6 +215,7 @@ impl<'a> Requests<'a> {
             calls: Calls::default(),
             places: Vec::new(),
             names: Names::default(),
+            is_grpc: false,
         }
     }
 
@@ -256,6 +262,7 @@ impl<'a> Requests<'a> {
         draft.thresholds = self.thresholds(top);
         draft.instead = self.redirect(top);
         self.tls(top, &mut draft);
+        let grpc = self.grpc(top, &mut draft);
         self.http2(top, &mut draft);
         // The errors so far are reported; errors about the whole plan could mislead.
         let refused = !self.problems.is_empty() || (has_sessions && sessions.is_none());
@@ -267,12 +274,21 @@ impl<'a> Requests<'a> {
             data,
         };
         dynamic::read_environment(&mut draft.targets);
-        let planned = draft.plan(around);
-        let plan = &planned.plan;
+        let mut planned = draft.plan(around);
         if refused {
-            self.check_fields(plan);
+            self.check_fields(&planned.plan);
             return None;
         }
+        if let Some(grpc) = grpc {
+            match prepare(&mut planned.plan, &grpc, &Options::default()) {
+                Ok(note) => planned.notes.extend(note),
+                Err(why) => {
+                    self.problems.add(0, why);
+                    return None;
+                }
+            }
+        }
+        let plan = &planned.plan;
         if self.check_script(plan) {
             return None;
         }

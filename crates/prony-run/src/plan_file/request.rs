@@ -51,6 +51,8 @@ pub(super) struct Requests<'a> {
     /// The known positions of the requests in the file.
     pub(super) places: Vec<usize>,
     pub(super) names: Names,
+    /// Whether a URL is one of gRPC.
+    pub(super) is_grpc: bool,
 }
 
 /// The names of requests, each once.
@@ -153,11 +155,13 @@ impl<'a> Requests<'a> {
         let host = section.take("host").and_then(|item| self.host(item));
         let expect = self.expect(section);
         let extract = self.extracts(section);
+        let grpc = self.grpc_call(section);
         let templates = section.take("templates").and_then(|i| i.boolean(&mut self.problems));
         let raw = section.take("raw").and_then(|i| bytes(&mut self.problems, i, "a string"));
         let goal = self.goal(section)?;
         let mut call = self.finish(goal, method.into(), headers, body);
         call.extract = extract;
+        call.grpc = grpc;
         call.bare = bare.unwrap_or(self.common.bare);
         call.authority = host.map_or(call.authority, Into::into);
         call.raw = raw.unwrap_or_default();
@@ -206,6 +210,8 @@ impl<'a> Requests<'a> {
     pub(super) fn expect(&mut self, section: &mut Section<'a>) -> Option<Expect> {
         let problems = &mut self.problems;
         let statuses = section.take("expect").and_then(|item| statuses(problems, item));
+        let statuses = self.expect_grpc(section).or(statuses);
+        let problems = &mut self.problems;
         let body = section.take("expect-body").and_then(|item| bytes(problems, item, "a string"));
         let length = section
             .take("expect-length")
@@ -393,6 +399,7 @@ impl<'a> Requests<'a> {
     }
 
     fn of_url(&mut self, url: Url) -> Goal {
+        self.is_grpc |= url.grpc;
         let endpoint = self.endpoint(url.endpoint());
         Goal { endpoint, authority: url.authority().into(), path: url.path, user: url.user }
     }
@@ -511,7 +518,14 @@ pub(super) fn authority(endpoint: &Endpoint) -> String {
     let tls = endpoint.tls_name().is_some();
     match endpoint.transport() {
         Endpoint::Tcp { host, port } => {
-            let url = Url { tls, host: host.clone(), port: *port, path: "/".into(), user: None, grpc: false };
+            let url = Url {
+                tls,
+                host: host.clone(),
+                port: *port,
+                path: "/".into(),
+                user: None,
+                grpc: false,
+            };
             url.authority()
         }
         _ => "localhost".into(),

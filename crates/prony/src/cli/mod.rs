@@ -3,6 +3,7 @@
 pub mod capacity;
 pub mod compare;
 pub mod exec_options;
+pub mod grpc;
 pub mod http2;
 pub mod merge;
 pub mod output;
@@ -40,6 +41,7 @@ use capacity::CapacityArgs;
 use compare::CompareArgs;
 pub use exec_options::Driver;
 use exec_options::{ExecArgs, RunArgs, UntilArgs};
+use grpc::GrpcArgs;
 use http2::Http2Args;
 use merge::MergeArgs;
 use output::{OutputArgs, ReportArgs};
@@ -60,6 +62,7 @@ const LOAD: &str = "Load";
 const REQUEST: &str = "Request";
 const CONNECTION: &str = "Connection";
 const HTTP2: &str = "HTTP/2";
+const GRPC: &str = "gRPC";
 const MEASUREMENT: &str = "Measurement";
 
 /// A load generator and latency meter for network services.
@@ -396,6 +399,9 @@ pub struct LoadArgs {
     /// The options of HTTP/2.
     #[command(flatten)]
     pub http2: Http2Args,
+    /// The options of gRPC.
+    #[command(flatten)]
+    pub grpc: GrpcArgs,
     /// The options of TLS.
     #[command(flatten)]
     pub tls: TlsArgs,

@@ -23,8 +23,8 @@ use crate::users::Users;
 pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
     let args = &LoadArgs { user: user(args.user.as_ref())?, ..args.clone() };
     let headers = headers(&args.header)?;
-    check_conflicts(args, &headers)?;
-    let version = args.http2.version(args.http);
+    let version = args.grpc.version(args.grpc.is_asked(&args.urls), args.http2.version(args.http));
+    check_conflicts(args, &headers, version)?;
     let targets = targets(args, &headers)?;
     let instead = instead(args)?;
     let secured = tls::check(&args.tls, &targets.endpoints, "an https:// URL")?;
@@ -58,8 +58,13 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
         planned.plan.thresholds.clone_from(&args.until.threshold);
         planned.plan = users.plan(planned.plan)?;
     }
+    let note = match args.grpc.is_asked(&args.urls) {
+        true => args.grpc.prepare(&mut planned.plan, &args.exec)?,
+        false => None,
+    };
     planned.plan.check().map_err(Error::Plan)?;
     planned.notes = exec_notes(&args.exec);
+    planned.notes.extend(note);
     planned.notes.extend(beside(&planned.plan));
     Ok(planned)
 }
@@ -103,12 +108,17 @@ pub(crate) fn exec_notes(args: &ExecArgs) -> Vec<String> {
     notes
 }
 
-fn check_conflicts(args: &LoadArgs, headers: &[(String, String)]) -> Result<(), Error> {
+fn check_conflicts(
+    args: &LoadArgs,
+    headers: &[(String, String)],
+    version: HttpVersion,
+) -> Result<(), Error> {
     check_arrivals(args)?;
     if args.sessions.is_some() && args.session_file.is_none() && users(args).is_none() {
         let why = "the URLs are single requests, whose number is limited by -n";
         return Err(Error::Needs("--sessions", "--session", why));
     }
+    args.grpc.check(args.grpc.is_asked(&args.urls))?;
     if args.no_reuse && args.pipeline > 1 {
         return Err(Error::Conflict(
             "--pipeline",
@@ -126,7 +136,7 @@ fn check_conflicts(args: &LoadArgs, headers: &[(String, String)]) -> Result<(), 
     if args.pipeline > 1 && args.http == HttpVersion::Http10 {
         return Err(Error::Needs("--pipeline", "--http 1.1", "HTTP/1.0 has no pipelining"));
     }
-    args.http2.check(args.http2.version(args.http), args.pipeline)?;
+    args.http2.check(version, args.pipeline)?;
     check_header_conflicts(args, headers)?;
     check_sources(&args.exec)
 }
@@ -266,6 +276,7 @@ fn targets(args: &LoadArgs, headers: &[(String, String)]) -> Result<Targets, Err
     if items.is_empty() {
         return Err(refusal::no_url());
     }
+    args.grpc.apply(&mut items.iter_mut().map(|item| &mut item.url).collect::<Vec<_>>())?;
     let body = args.body.as_deref().map(body).transpose()?;
     let mut targets = Targets::default();
     for item in items {

@@ -141,6 +141,24 @@ fn rejects_what_http2_does_not_have() {
 }
 
 #[test]
+fn rejects_invalid_options_of_grpc() {
+    let lines = [
+        "http://h/ --proto a.proto",
+        "http://h/ --expect-grpc OK",
+        "grpc://h/a.B/C http://h/",
+        "grpc://h/a.B/C --proto /no/such.proto",
+        "grpc://h/a.B/C --proto /no/such.proto --expect-grpc FINE",
+        "grpc://h/a.B/C --proto /no/such.proto --expect 200",
+        "grpc://h/a.B/C --protoset /no/such.binpb",
+        "grpc://h/a.B/C --grpc-timeout soon",
+        "grpc://h/a.B/C --proto-path x",
+        "grpc://h/a.B/C -p 2",
+    ];
+    let sentence = |line: &str| format!("  {}\n", planned(line).unwrap_err());
+    check(&lines, sentence, expect_file!["tests/refused_grpc.txt"]);
+}
+
+#[test]
 fn rejects_invalid_command_lines() {
     let lines = [
         "",

@@ -1,0 +1,303 @@
+//! Calls of gRPC: their schema, and their messages from JSON. A plan has only the bytes.
+
+use std::path::PathBuf;
+
+use prony_core::plan::{CallSpec, Expect, HttpVersion, Plan};
+use prony_core::units::Span;
+use prony_io::Options;
+
+/// How the calls of a plan become calls of gRPC.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GrpcDraft {
+    /// `.proto` files.
+    pub files: Vec<PathBuf>,
+    /// Folders in which their imports are searched.
+    pub folders: Vec<PathBuf>,
+    /// Files with sets of descriptors.
+    pub sets: Vec<PathBuf>,
+    /// Whether the bodies are encoded messages with their prefixes, so that no schema is needed.
+    pub encoded: bool,
+    /// The timeout that calls announce to the server.
+    pub timeout: Option<Span>,
+}
+
+impl GrpcDraft {
+    /// Whether the schema comes from the server itself.
+    pub fn asks_server(&self) -> bool {
+        self.files.is_empty() && self.sets.is_empty() && !self.encoded
+    }
+}
+
+/// Turns the requests of a plan into calls of gRPC: their paths are methods, their bodies JSON.
+/// Without files, the schema comes from the server, which is asked for it with `options`. Returns a
+/// note about it for the report.
+///
+/// # Errors
+/// A sentence about the schema, or about the first request that does not fit it.
+pub fn prepare(
+    plan: &mut Plan,
+    draft: &GrpcDraft,
+    options: &Options,
+) -> Result<Option<String>, String> {
+    plan.http = HttpVersion::Http2Only;
+    let mut calls = plan.calls.to_vec();
+    let mut note = None;
+    expect(&mut plan.expect)?;
+    calls.iter_mut().filter_map(|call| call.expect.as_deref_mut()).try_for_each(expect)?;
+    for call in &mut calls {
+        announce(call, draft.timeout);
+    }
+    if draft.encoded {
+        for call in &mut calls {
+            call.method = "POST".into();
+            call.grpc.get_or_insert_default();
+        }
+    } else {
+        note = encode(plan, &mut calls, draft, options)?;
+    }
+    plan.calls = calls.into();
+    Ok(note)
+}
+
+/// Expects `OK` instead of the statuses of HTTP that are expected by default.
+fn expect(expect: &mut Expect) -> Result<(), String> {
+    if matches!(expect.statuses[..], [(200, 399)] | [(200, 299), (300, 399)]) {
+        expect.statuses = vec![(0, 0)];
+    }
+    match expect.is_of_grpc() {
+        true => Ok(()),
+        false => Err("calls of gRPC have statuses of gRPC: use --expect-grpc (`expect-grpc`) \
+                      instead of --expect (`expect`)"
+            .into()),
+    }
+}
+
+/// Adds `grpc-timeout` to the headers of a call.
+fn announce(call: &mut CallSpec, timeout: Option<Span>) {
+    let Some(timeout) = timeout else { return };
+    let mut text = Vec::new();
+    prony_core::grpc::timeout_text(timeout.0, &mut text);
+    let value = String::from_utf8_lossy(&text).into_owned();
+    call.headers.push(("grpc-timeout".into(), value));
+}
+
+#[cfg(not(feature = "grpc"))]
+fn encode(
+    _: &Plan,
+    _: &mut [CallSpec],
+    _: &GrpcDraft,
+    _: &Options,
+) -> Result<Option<String>, String> {
+    Err("this program was built without schemas of gRPC; build it with `--features grpc`, or write \
+         encoded messages in a plan file (`encoded = true`)"
+        .into())
+}
+
+#[cfg(feature = "grpc")]
+fn encode(
+    plan: &Plan,
+    calls: &mut [CallSpec],
+    draft: &GrpcDraft,
+    options: &Options,
+) -> Result<Option<String>, String> {
+    schema::encode(plan, calls, draft, options)
+}
+
+#[cfg(feature = "grpc")]
+mod schema {
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    use prony_core::engine::Tap;
+    use prony_core::fault::Fault;
+    use prony_core::grpc::Status;
+    use prony_core::plan::{CallSpec, GrpcCall, Load, Plan, Stop, Think};
+    use prony_core::units::{ConnId, RequestId, Span};
+    use prony_grpc::{SERVICES, Schema, reflect};
+    use prony_io::{Control, Options, Taps};
+
+    use super::GrpcDraft;
+    use crate::files::read;
+    use crate::run;
+
+    /// How long a server may take to reply with a part of its schema.
+    const REFLECTION: Span = Span::from_secs(10);
+
+    pub(super) fn encode(
+        plan: &Plan,
+        calls: &mut [CallSpec],
+        draft: &GrpcDraft,
+        options: &Options,
+    ) -> Result<Option<String>, String> {
+        let (schema, note) = schema(plan, calls, draft, options)?;
+        for (i, call) in calls.iter_mut().enumerate() {
+            let of_call = |why: String| format!("request {}: {why}", i + 1);
+            let method = schema.method(&call.path).map_err(of_call)?;
+            let text = std::str::from_utf8(&call.body);
+            let text = text.map_err(|_| of_call("its body is not JSON".into()))?;
+            let encoded = method.encode(text).map_err(of_call)?;
+            let varies = !encoded.call.messages.is_empty();
+            if varies && plan.sessions.is_none() {
+                let what = "template fields need a session: run a plan file with [[session]], or \
+                            use --session";
+                return Err(of_call(what.into()));
+            }
+            let has_fields = |(_, value): &(String, String)| value.contains("{{");
+            call.template &= varies || call.headers.iter().any(has_fields);
+            call.path = method.path();
+            call.method = "POST".into();
+            call.body = encoded.body;
+            call.grpc = Some(Box::new(encoded.call));
+        }
+        Ok(note)
+    }
+
+    fn schema(
+        plan: &Plan,
+        calls: &[CallSpec],
+        draft: &GrpcDraft,
+        options: &Options,
+    ) -> Result<(Schema, Option<String>), String> {
+        if draft.asks_server() {
+            return ask(plan, calls, options);
+        }
+        let mut schema = match draft.files.is_empty() {
+            true => Schema::default(),
+            false => Schema::compile(&draft.files, &draft.folders)
+                .map_err(|why| format!("the schema cannot be compiled: {why}"))?,
+        };
+        for path in &draft.sets {
+            let bytes = read("--protoset", path).map_err(|e| e.to_string())?;
+            schema.add_set(&bytes).map_err(|why| {
+                format!("'{}' is not a set of descriptors: {why}", path.display())
+            })?;
+        }
+        Ok((schema, None))
+    }
+
+    /// Asks the server for its schema.
+    fn ask(
+        plan: &Plan,
+        calls: &[CallSpec],
+        options: &Options,
+    ) -> Result<(Schema, Option<String>), String> {
+        let methods: Vec<String> = calls.iter().map(|call| call.path.clone()).collect();
+        let mut version = 0;
+        let schema = loop {
+            let result = reflect(&methods, |question| {
+                one_call(plan, calls, SERVICES[version], question, options)
+            });
+            match result {
+                Ok(schema) => break schema,
+                Err(Failed::Status(Status::UNIMPLEMENTED)) if version + 1 < SERVICES.len() => {
+                    version += 1;
+                }
+                Err(why) => return Err(why.sentence()),
+            }
+        };
+        let name = SERVICES[version].split('/').nth(1).unwrap_or_default();
+        let note = format!("The schema is the server's own ({name}).");
+        Ok((schema, Some(note)))
+    }
+
+    /// Why the server could not be asked.
+    enum Failed {
+        /// Its reply has this status.
+        Status(Status),
+        /// Another reason.
+        Other(String),
+    }
+
+    impl From<String> for Failed {
+        fn from(why: String) -> Self {
+            Self::Other(why)
+        }
+    }
+
+    impl Failed {
+        fn sentence(self) -> String {
+            let why = match self {
+                Self::Status(Status::UNIMPLEMENTED) => "it has no reflection".to_owned(),
+                Self::Status(status) => format!("it replies {}", status.name()),
+                Self::Other(why) => why,
+            };
+            format!(
+                "the server cannot be asked for its schema: {why}; give the schema with --proto or \
+                 --protoset (`proto` or `protoset` in [grpc])"
+            )
+        }
+    }
+
+    /// What a call has returned: the bytes of its messages, and its status.
+    #[derive(Clone, Debug, Default)]
+    struct Seen(Arc<Mutex<(Vec<u8>, Option<u16>)>>);
+
+    impl Tap for Seen {
+        fn wants_body(&self) -> bool {
+            true
+        }
+
+        fn body(&mut self, _: ConnId, _: RequestId, piece: &[u8]) {
+            let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.0.extend_from_slice(piece);
+        }
+
+        fn done(&mut self, _: ConnId, _: RequestId, reply: &prony_core::proto::Reply) {
+            let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.1 = Some(reply.status);
+        }
+    }
+
+    /// Makes one call with one message to the server of a plan, and returns its messages.
+    fn one_call(
+        plan: &Plan,
+        calls: &[CallSpec],
+        path: &str,
+        message: Vec<u8>,
+        options: &Options,
+    ) -> Result<Vec<u8>, Failed> {
+        let mut body = prony_core::grpc::prefix(false, message.len() as u32).to_vec();
+        body.extend(message);
+        let first = &calls[0];
+        let call = CallSpec {
+            endpoint: first.endpoint,
+            authority: first.authority.clone(),
+            // Its credentials may be necessary, too.
+            headers: first.headers.iter().filter(|(n, _)| n != "grpc-timeout").cloned().collect(),
+            method: "POST".into(),
+            path: path.to_owned(),
+            body,
+            grpc: Some(Box::new(GrpcCall { streams: true, messages: Vec::new() })),
+            ..CallSpec::default()
+        };
+        let load = Load::Closed { connections: 1, think: Think::None };
+        let stop = Stop { requests: Some(1), ..Stop::default() };
+        let mut one = Plan::new(plan.endpoints.clone(), vec![call], load, stop);
+        one.http = plan.http;
+        one.http2.clone_from(&plan.http2);
+        one.tls.clone_from(&plan.tls);
+        one.timeout = REFLECTION;
+        one.connect_timeout = plan.connect_timeout;
+        one.expect.statuses = vec![(0, 0)];
+        one.check().map_err(Failed::Other)?;
+        let seen = Seen::default();
+        let taps = seen.clone();
+        let options = Options {
+            threads: Some(1),
+            taps: Some(Taps::new(move || taps.clone())),
+            ..options.clone()
+        };
+        let done = run::run(&one, &options, &Control::default(), &mut |_| {}, Default::default());
+        let summary = done.map_err(|e| Failed::Other(e.to_string()))?;
+        let (bytes, status) =
+            std::mem::take(&mut *seen.0.lock().unwrap_or_else(PoisonError::into_inner));
+        match status.and_then(|status| Status::new(u32::from(status))) {
+            Some(Status::OK) => Ok(bytes),
+            Some(status) => Err(Failed::Status(status)),
+            None => {
+                let faults = Fault::ALL.into_iter().filter(|f| summary.main.fault(*f) > 0);
+                let fault = faults.map(prony_report::words::sentence).next();
+                Err(Failed::Other(fault.unwrap_or("it does not reply").to_owned()))
+            }
+        }
+    }
+}
