@@ -20,7 +20,7 @@ struct Reader {
     install: fn() -> Result<()>,
 }
 
-const READERS: [Reader; 13] = [
+const READERS: [Reader; 14] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -48,6 +48,13 @@ const READERS: [Reader; 13] = [
         module: Some("hpack"),
         place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
         install: install_hpack,
+    },
+    Reader {
+        what: "gRPC with an independent server (the interoperability server of grpc-go)",
+        variable: "PRONY_TEST_GRPC_GO_SERVER",
+        module: None,
+        place: || Ok(folder()?.join("server")),
+        install: || install_go("google.golang.org/grpc/interop/server@v1.85.0"),
     },
     Reader {
         what: "HTTP/2 of the target server (the conformance tests of h2spec, in Go)",
@@ -85,9 +92,9 @@ const READERS: [Reader; 13] = [
         install: || install_go("github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4"),
     },
     Reader {
-        what: "gRPC of the target server (the Python package `grpcio`)",
+        what: "gRPC of both sides (the Python package `grpcio`)",
         variable: "PRONY_TEST_GRPCIO",
-        module: Some("grpc_reflection.v1alpha, grpc_health.v1"),
+        module: Some("grpc_reflection.v1alpha.reflection, grpc_health.v1"),
         place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
         install: install_grpcio,
     },

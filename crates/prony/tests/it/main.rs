@@ -16,6 +16,7 @@ mod dynamic;
 mod exits;
 mod floods;
 mod freeze;
+mod grpc;
 mod grpc_serve;
 mod h2_serve;
 mod hostile;

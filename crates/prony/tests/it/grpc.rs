@@ -1,0 +1,192 @@
+//! Calls of gRPC to servers of grpcio and grpc-go. The counts of the first are prony's, and
+//! Google's own library decodes what prony has encoded.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::rig::{free_port, measure, prony, wait_until};
+
+const PROTO: &str = "syntax = \"proto3\";\npackage shop;\n\
+    message Item { string name = 1; int32 count = 2; }\n\
+    service Shop {\n  rpc Buy(Item) returns (Item);\n  rpc Watch(Item) returns (stream Item);\n  \
+    rpc Fill(stream Item) returns (Item);\n  rpc Chat(stream Item) returns (stream Item);\n}\n";
+
+struct Server {
+    child: Child,
+    stdout: BufReader<std::process::ChildStdout>,
+    port: String,
+}
+
+impl Server {
+    /// `None`: grpcio is not installed.
+    fn start(args: &[&str]) -> Option<Self> {
+        let Some(python) = std::env::var_os("PRONY_TEST_GRPCIO") else {
+            eprintln!("skipped: PRONY_TEST_GRPCIO does not name a Python with grpcio");
+            return None;
+        };
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/grpc_server.py");
+        let mut command = Command::new(python);
+        let command = command.arg(script).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut port = String::new();
+        stdout.read_line(&mut port).expect("its port");
+        Some(Self { child, stdout, port: port.trim().to_owned() })
+    }
+
+    fn url(&self, method: &str) -> String {
+        format!("grpc://127.0.0.1:{}/shop.Shop/{method}", self.port)
+    }
+
+    /// Stops it. Returns what it has seen.
+    fn stop(mut self) -> Value {
+        drop(self.child.stdin.take());
+        let mut text = String::new();
+        self.stdout.read_to_string(&mut text).expect("text");
+        self.child.wait().expect("a child");
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+    }
+}
+
+fn count(seen: &Value, name: &str) -> u64 {
+    seen[name].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn counts_equal_those_of_grpcio() {
+    let Some(server) = Server::start(&[]) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let proto = folder.path().join("shop.proto");
+    std::fs::write(&proto, PROTO).expect("a file");
+    let proto = proto.to_str().expect("a path in UTF-8");
+    let url = server.url("Buy");
+    let body = r#"{"name": "tea", "count": 2}"#;
+    let given = ["-H", "x-test: yes", "--grpc-timeout", "5s", "-c", "3", "--streams", "4"];
+    let args = [&["-n", "500", "--proto", proto, "-b", body, &url][..], &given].concat();
+    let report = measure(&args);
+    assert_eq!((report.status(0), report.count("failed")), (500, 0));
+    // The schema of the server is the same, and is said.
+    let with = format!("http://127.0.0.1:{}", server.port);
+    let report = measure(&["-n", "60", "-b", body, "--grpc", "shop.Shop/Buy", &with]);
+    assert!(report.0.to_string().contains("The schema is the server's own (grpc.reflection.v1"));
+    // A status other than OK is a failure, unless it is expected.
+    let sold_out = ["-n", "40", "-c", "2", "--proto", proto, "-b", r#"{"count": 13}"#, &url];
+    let report = prony(&[&sold_out[..], &["--json", "--accept-invalid"]].concat()).report();
+    assert_eq!((report.status(5), report.errors("grpc-status")), (40, 40));
+    let report = measure(&[&sold_out[..], &["--expect-grpc", "NOT_FOUND"]].concat());
+    assert_eq!(report.count("failed"), 0);
+    let seen = server.stop();
+    assert_eq!(count(&seen, "Buy"), 640);
+    assert_eq!((count(&seen, "name:tea"), count(&seen, "name:")), (560, 80));
+    assert_eq!(count(&seen, "sum"), 560 * 2 + 80 * 13);
+    assert_eq!((count(&seen, "x-test:yes"), count(&seen, "deadlines")), (500, 500));
+}
+
+#[test]
+fn calls_with_streams_send_and_receive_all_messages() {
+    let Some(server) = Server::start(&[]) else { return };
+    let two = r#"{"name": "a", "count": 5} {"name": "b", "count": 7}"#;
+    for (method, body) in [("Watch", r#"{"count": 9}"#), ("Fill", two), ("Chat", two)] {
+        let report = measure(&["-n", "30", "-c", "2", "-b", body, &server.url(method)]);
+        assert_eq!(report.status(0), 30, "{method}");
+    }
+    let seen = server.stop();
+    assert_eq!(["Watch", "Fill", "Chat"].map(|method| count(&seen, method)), [30; 3]);
+    assert_eq!((count(&seen, "messages"), count(&seen, "sum")), (150, 30 * 9 + 60 * 12));
+}
+
+#[test]
+fn templates_fill_in_messages() {
+    let Some(server) = Server::start(&[]) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.toml");
+    std::fs::write(folder.path().join("shop.proto"), PROTO).expect("a file");
+    let text = r#"url = "grpc://127.0.0.1:PORT"
+users = 4
+sessions = 100
+[grpc]
+proto = "shop.proto"
+[data.items]
+columns = ["name", "count"]
+rows = [["tea", "1"], ["milk", "3"]]
+[[session]]
+request = [
+  { path = "/shop.Shop/Buy", body = '{"name": "{{items.name}}!", "count": {{items.count}}}' },
+]
+"#;
+    let text = text.replace("PORT", &server.port);
+    std::fs::write(&plan, text).expect("a file");
+    let plan = plan.to_str().expect("a path in UTF-8");
+    let report = measure(&["run", plan]);
+    assert_eq!(report.status(0), 100);
+    // What --explain prints makes the same calls without the schema.
+    let explained = prony(&["run", plan, "--explain"]);
+    assert!(explained.stdout.contains("encoded = true"), "{explained:?}");
+    let again = folder.path().join("again.toml");
+    std::fs::write(&again, &explained.stdout).expect("a file");
+    let report = measure(&["run", again.to_str().expect("a path in UTF-8")]);
+    assert_eq!(report.status(0), 100);
+    let seen = server.stop();
+    assert_eq!((count(&seen, "name:tea!"), count(&seen, "name:milk!")), (100, 100));
+    assert_eq!(count(&seen, "sum"), 400);
+}
+
+#[test]
+fn refuses_a_server_without_reflection() {
+    let Some(server) = Server::start(&["--no-reflection"]) else { return };
+    let ended = prony(&["-n", "1", &server.url("Buy")]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    let why = "the server cannot be asked for its schema: it has no reflection; give the schema \
+               with --proto or --protoset";
+    assert!(ended.stderr.contains(why), "{ended:?}");
+    assert_eq!(count(&server.stop(), "Buy"), 0);
+}
+
+/// The interoperability server of grpc-go.
+#[test]
+fn grpc_go_answers_every_kind_of_call() {
+    let Some(program) = std::env::var_os("PRONY_TEST_GRPC_GO_SERVER") else {
+        eprintln!("skipped: PRONY_TEST_GRPC_GO_SERVER does not name grpc-go's server");
+        return;
+    };
+    let port = free_port();
+    let mut command = Command::new(program);
+    let command = command.args([&format!("--port={port}"), "--use_tls=false"]);
+    let mut child = command.stderr(Stdio::null()).spawn().expect("it starts");
+    let connects = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+    wait_until("it listens", connects);
+    let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/interop.proto");
+    let call = |method: &str, body: &str, more: &[&str]| {
+        let url = format!("grpc://127.0.0.1:{port}/grpc.testing.TestService/{method}");
+        let fixed = ["-n", "60", "-c", "2", "--streams", "5", "--proto", proto, "-b", body, &url];
+        prony(&[&fixed[..], &["--json", "--quiet", "--accept-invalid"], more].concat()).report()
+    };
+    let sizes = r#"{"response_parameters": [{"size": 9}, {"size": 2653}, {"size": 58979}]}"#;
+    let two = r#"{"payload": {"body": "AAAA"}} {"payload": {"body": "AAAAAAAA"}}"#;
+    let chat =
+        r#"{"response_parameters": [{"size": 31415}]} {"response_parameters": [{"size": 9}]}"#;
+    for (method, body, received) in [
+        ("EmptyCall", "", 5),
+        ("UnaryCall", r#"{"response_size": 1000}"#, 1_000),
+        ("StreamingOutputCall", sizes, 9 + 2_653 + 58_979),
+        ("StreamingInputCall", two, 7),
+        ("FullDuplexCall", chat, 31_415 + 9),
+    ] {
+        let report = call(method, body, &[]);
+        assert_eq!((report.status(0), report.count("failed")), (60, 0), "{method}");
+        // A few bytes of prefixes and fields are added to each message.
+        let each = report.count("bytes_body") / 60;
+        assert!((received..received + 60).contains(&each), "{method}: {each} bytes");
+    }
+    let status = r#"{"response_status": {"code": 7, "message": "no"}}"#;
+    let report = call("UnaryCall", status, &[]);
+    assert_eq!((report.status(7), report.errors("grpc-status")), (60, 60));
+    let report = call("UnaryCall", status, &["--expect-grpc", "PERMISSION_DENIED"]);
+    assert_eq!((report.status(7), report.count("failed")), (60, 0));
+    assert_eq!(call("UnimplementedCall", "", &[]).status(12), 60);
+    child.kill().expect("it runs");
+    child.wait().expect("a child");
+}
