@@ -928,6 +928,33 @@ class CapacityOptions(TypedDict, total=False):
     hpack: str
     """Header compression: warm, or static (no use of the server's table) [default: warm]"""
 
+    grpc: str
+    """Call this method of gRPC: package.Service/Method
+
+    For http:// and https:// URLs. grpc://HOST:PORT/package.Service/Method and grpcs:// (with
+    TLS) need no option. --body is the message in JSON; several messages follow each other."""
+
+    proto: File | Sequence[File]
+    """A .proto file with the method, may be repeated [default: the schema comes from the
+    server]
+
+    Without --proto and --protoset, the server is asked for its schema before the load
+    (reflection)."""
+
+    proto_path: str | Sequence[str]
+    """A folder in which imports of .proto files are searched, may be repeated"""
+
+    protoset: File | Sequence[File]
+    """A compiled set of descriptors with the method (protoc --descriptor_set_out)"""
+
+    grpc_timeout: Duration
+    """Timeout that calls announce to the server (grpc-timeout) [default: none]"""
+
+    expect_grpc: int | str
+    """Statuses of gRPC that count as success [default: OK]
+
+    Several are separated by commas: OK,NOT_FOUND."""
+
     insecure: bool
     """Do not verify the server's certificate"""
 
@@ -1229,6 +1256,33 @@ class CompareOptions(TypedDict, total=False):
 
     hpack: str
     """Header compression: warm, or static (no use of the server's table) [default: warm]"""
+
+    grpc: str
+    """Call this method of gRPC: package.Service/Method
+
+    For http:// and https:// URLs. grpc://HOST:PORT/package.Service/Method and grpcs:// (with
+    TLS) need no option. --body is the message in JSON; several messages follow each other."""
+
+    proto: File | Sequence[File]
+    """A .proto file with the method, may be repeated [default: the schema comes from the
+    server]
+
+    Without --proto and --protoset, the server is asked for its schema before the load
+    (reflection)."""
+
+    proto_path: str | Sequence[str]
+    """A folder in which imports of .proto files are searched, may be repeated"""
+
+    protoset: File | Sequence[File]
+    """A compiled set of descriptors with the method (protoc --descriptor_set_out)"""
+
+    grpc_timeout: Duration
+    """Timeout that calls announce to the server (grpc-timeout) [default: none]"""
+
+    expect_grpc: int | str
+    """Statuses of gRPC that count as success [default: OK]
+
+    Several are separated by commas: OK,NOT_FOUND."""
 
     insecure: bool
     """Do not verify the server's certificate"""

@@ -160,6 +160,9 @@ mod schema {
         if draft.asks_server() {
             return ask(plan, calls, options);
         }
+        for path in &draft.files {
+            read("--proto", path).map_err(|e| e.to_string())?;
+        }
         let mut schema = match draft.files.is_empty() {
             true => Schema::default(),
             false => Schema::compile(&draft.files, &draft.folders)
