@@ -158,9 +158,17 @@ class Client:
         self.fails(missing, lambda: other(empty))
 
     def cancels(self):
-        call = self.method("StreamingInputCall").future(iter([]), timeout=5)
+        cancelled = threading.Event()
+
+        def nothing():
+            # An input that has not ended: the server cannot answer before the cancel.
+            cancelled.wait(10)
+            yield from ()
+
+        call = self.method("StreamingInputCall").future(nothing(), timeout=5)
         call.cancel()
         assert call.cancelled()
+        cancelled.set()
         request = self.message("StreamingOutputCallRequest")
         gate = threading.Event()
 
