@@ -3,7 +3,8 @@
 use crate::grpc::Status;
 use crate::http2;
 use crate::plan::{
-    CallSpec, Expect, HttpVersion, Load, Pick, Plan, SessionKind, Think, TlsSpec, check_version,
+    CallSpec, Expect, HttpVersion, Load, Pace, Pick, Plan, SessionKind, Think, TlsSpec,
+    check_version,
 };
 use crate::rate::Arrivals;
 use crate::script::Script;
@@ -28,6 +29,7 @@ impl Plan {
         self.check_targets()?;
         self.check_limits()?;
         check_load(&self.load)?;
+        self.check_clients()?;
         self.check_sessions()?;
         self.exchange.as_deref().map_or(Ok(()), |exchange| self.check_exchange(exchange))?;
         check_expect(&self.expect)?;
@@ -66,6 +68,35 @@ impl Plan {
             return Err("its name is not in the plan's list of names".into());
         }
         call.expect.as_deref().map_or(Ok(()), check_expect)
+    }
+
+    fn check_clients(&self) -> Result<(), String> {
+        let Some(clients) = &self.clients else { return Ok(()) };
+        let Load::Closed { connections, think: Think::None } = self.load else {
+            return Err("only a closed loop without think time has independent clients".into());
+        };
+        if self.sessions.is_some() || self.exchange.is_some() || self.endpoints.len() > 1 {
+            return Err("independent clients send requests to one server, without sessions".into());
+        }
+        if self.pick != Pick::InTurn || self.replace_lost {
+            return Err("independent clients make their requests in turn, each once".into());
+        }
+        if self.stop.requests.is_some_and(|n| n < u64::from(connections)) {
+            return Err("there must be at least 1 request for each client".into());
+        }
+        if clients.starts.is_some_and(|(n, _)| n == 0) {
+            return Err("at least 1 client must start at a time".into());
+        }
+        match &clients.pace {
+            Pace::Rate(rate) if !(rate.is_finite() && *rate > 0.0) => {
+                Err("the rate of a client must be above 0".into())
+            }
+            Pace::Times(times) if times.is_empty() => Err("the clients have no times".into()),
+            Pace::Times(times) if !times.is_sorted() => {
+                Err("the times of the clients are not in order".into())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_sessions(&self) -> Result<(), String> {

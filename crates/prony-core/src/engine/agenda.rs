@@ -20,6 +20,8 @@ pub(super) enum Timer {
     User(u32),
     /// The session's pause is over.
     Think(u32),
+    /// The client of a closed loop gives up.
+    Client(u32),
     /// Requests of the session that wait for a connection may have timed out.
     Session(u32),
 }

@@ -3,7 +3,7 @@
 
 use super::Engine;
 use crate::proto::Carrier;
-use crate::units::{Nanos, RequestId};
+use crate::units::{Nanos, RequestId, Span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -16,7 +16,9 @@ pub(super) enum Stage {
 impl<P: Carrier> Engine<P> {
     pub(super) fn begin_drain(&mut self, at: Nanos) {
         if self.stage == Stage::Running {
-            self.stage = Stage::Draining(at + self.plan.timeout);
+            // Independent clients stop at once.
+            let drain = if self.plan.clients.is_some() { Span::ZERO } else { self.plan.timeout };
+            self.stage = Stage::Draining(at + drain);
             self.load_end = self.load_end.min(at);
             self.load.end(at);
             self.recorder.load_ended(at);

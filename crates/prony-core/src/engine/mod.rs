@@ -65,6 +65,8 @@ pub struct Engine<P: Carrier> {
     trails: Option<Box<Trails>>,
     /// An observer of the traffic.
     tap: Option<Tapped>,
+    /// Whether received bytes are shown to the tap or to the load.
+    is_watched: bool,
     recorder: Recorder,
     agenda: Agenda,
     stage: Stage,
@@ -119,6 +121,7 @@ impl<P: Carrier> Engine<P> {
             secure: Secure::default(),
             trails: None,
             tap: None,
+            is_watched: plan.clients.is_some(),
             recorder,
             agenda,
             stage: Stage::Running,
@@ -171,6 +174,7 @@ impl<P: Carrier> Engine<P> {
     /// Let `tap` observe the traffic.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
         self.tap = Some(Tapped::new(tap));
+        self.is_watched = true;
     }
 
     /// What has been counted so far.
@@ -199,6 +203,8 @@ impl<P: Carrier> Engine<P> {
         if let Some(counts) = self.carrier.counts() {
             self.recorder.streams(counts);
         }
+        let clients = self.load.client_tallies();
+        self.recorder.clients(clients.into_iter());
         let by_count = self.load.ended_by_count();
         self.recorder.finish(!by_count)
     }
@@ -213,6 +219,7 @@ impl<P: Carrier> Engine<P> {
             match timer {
                 Timer::Start => self.begin(now),
                 Timer::User(user) => self.start_user(user, at, now),
+                Timer::Client(group) => self.expire_client(group, now),
                 Timer::Think(session) => self.wake_session(session, at, now),
                 Timer::Session(session) => self.expire_session(session, at, now),
                 Timer::Slot(slot) => {

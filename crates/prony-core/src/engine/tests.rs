@@ -10,6 +10,7 @@ use crate::target::Endpoint;
 use crate::units::Span;
 
 mod backlog;
+mod clients;
 mod directed;
 mod exchange;
 mod overdue;

@@ -1,5 +1,6 @@
 //! The plan of a run, already valid: the common form to which every front end compiles.
 
+mod clients;
 mod excerpt;
 mod exchange;
 mod framing;
@@ -25,6 +26,7 @@ use crate::units::{Nanos, Span};
 use crate::vars::{Extract, Table};
 
 pub use crate::secret::Secret;
+pub use clients::{Clients, Pace};
 pub use excerpt::PlanSize;
 pub use exchange::{Exchange, Framing, Message};
 pub(crate) use framing::check_version;
@@ -65,6 +67,9 @@ pub struct Plan {
     pub exchange: Option<Box<Exchange>>,
     /// When requests (or sessions) start.
     pub load: Load,
+    /// How the clients of a closed loop divide its requests; `None`: all users share them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<Box<Clients>>,
     /// When the run ends.
     pub stop: Stop,
     /// The length of the load before the measurement, which is recorded separately. The stop rules
@@ -416,6 +421,7 @@ impl Plan {
             names: Vec::new(),
             exchange: None,
             load,
+            clients: None,
             stop,
             warmup: Span::ZERO,
             pipeline: 1,

@@ -9,7 +9,7 @@ use super::phases::Phases;
 use super::series::Series;
 use super::sessions::{NameTally, SessionTally};
 use super::tls::TlsTally;
-use super::{ResponseLowerBound, Stamps, Tally, Times};
+use super::{ResponseLowerBound, Tally, Times};
 use crate::proto::StreamCounts;
 use crate::units::Span;
 
@@ -69,6 +69,7 @@ impl Tally {
             sessions: optional(SessionTally::merge),
             names: by_name,
             kept: append,
+            clients: append,
         });
     }
 }
@@ -156,6 +157,6 @@ fn by_name(all: &mut Vec<NameTally>, part: &[NameTally]) {
     }
 }
 
-fn append(all: &mut Vec<Stamps>, part: &[Stamps]) {
+fn append<T: Copy>(all: &mut Vec<T>, part: &[T]) {
     all.extend_from_slice(part);
 }

@@ -3,6 +3,7 @@
 
 pub mod bins;
 mod bytes;
+mod clients;
 mod connections;
 mod finish;
 pub mod hist;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::fault::Fault;
 use crate::proto::{Reply, StreamCounts};
 use crate::units::{Nanos, Span};
+pub use clients::ClientTally;
 pub use connections::Connections;
 use hist::Hist;
 use in_flight::InFlightIntegral;
@@ -193,6 +195,9 @@ pub struct Tally {
     /// engine was configured to keep them. Never saved.
     #[serde(skip)]
     pub kept: Vec<Stamps>,
+    /// What each independent client of a closed loop did, if the plan has any. Never saved.
+    #[serde(skip)]
+    pub clients: Vec<ClientTally>,
 }
 
 /// Records the run of one worker, in two sections: warm-up and measurement. A request belongs to
@@ -274,6 +279,7 @@ impl Tally {
             sessions: None,
             names: Vec::new(),
             kept: Vec::new(),
+            clients: Vec::new(),
         }
     }
 

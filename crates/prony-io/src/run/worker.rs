@@ -380,7 +380,8 @@ fn timestamps_note(wanted: bool, asked: DriverChoice) -> Option<String> {
 /// Whether requests are due at given times: arrivals, sessions, or users after their think time.
 fn is_timed(plan: &Plan) -> bool {
     let waits = !matches!(plan.load, Load::Closed { think: Think::None, .. });
-    waits || plan.sessions.is_some()
+    let timed = plan.clients.as_ref().is_some_and(|clients| clients.is_timed());
+    waits || plan.sessions.is_some() || timed
 }
 
 /// Whether each worker has one connection with one exchange in flight, so that its calls can block.

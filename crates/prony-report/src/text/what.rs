@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use prony_core::plan::{
-    Expect, HttpVersion, Load, Pick, Plan, PlanSize, Resume, Think, TlsSpec, status_text,
+    Clients, Expect, HttpVersion, Load, Pace, Pick, Plan, PlanSize, Resume, Think, TlsSpec,
+    status_text,
 };
 use prony_core::record::Tally;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
@@ -110,6 +111,9 @@ pub(super) fn load(plan: &Plan, detail: Detail) -> Vec<String> {
             if let Some(think) = thinking(*think) {
                 parts.push(think);
             }
+            if let Some(clients) = &plan.clients {
+                parts.extend(independent(clients));
+            }
         }
         Load::Open { rate, arrivals, connections } => {
             let what = if plan.sessions.is_some() { "sessions " } else { "" };
@@ -135,6 +139,27 @@ pub(super) fn load(plan: &Plan, detail: Detail) -> Vec<String> {
     }
     if plan.warmup.0 > 0 {
         parts.push(format!("after {} of warm-up", units::exact(plan.warmup)));
+    }
+    parts
+}
+
+/// What each client of a closed loop does by itself.
+fn independent(clients: &Clients) -> Vec<String> {
+    let mut parts = Vec::new();
+    if let Some((n, period)) = clients.starts {
+        let n = units::counted(n.into(), "connection starts", "connections start");
+        parts.push(format!("{n} per {}", units::exact(period)));
+    }
+    match &clients.pace {
+        Pace::Free => {}
+        Pace::Rate(rate) => parts.push(format!("each at {rate} requests/s")),
+        Pace::Times(times) => {
+            let n = units::counted(times.len() as u64, "time", "times");
+            parts.push(format!("each at the {n} of a script"));
+        }
+    }
+    if let Some(lifetime) = clients.lifetime {
+        parts.push(format!("each for at most {}", units::exact(lifetime)));
     }
     parts
 }

@@ -7,7 +7,8 @@ use prony_core::plan::{Framing, Load, Resume, Think, TlsVersion};
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
-    Connections, KindTally, Messages, NameTally, Phases, SessionTally, Tally, Times, TlsTally,
+    ClientTally, Connections, KindTally, Messages, NameTally, Phases, SessionTally, Tally, Times,
+    TlsTally,
 };
 use prony_core::serve::{Serve, Share};
 use prony_core::units::Span;
@@ -43,7 +44,7 @@ fn note(seen: &mut Seen, t: &Tally) {
         bytes_head, bytes_framing, bytes_footer, bytes_body, bytes_in_drain, in_flight_max,
         time_in_drain, time_unfinished, time_assumed, time_in_flight, start, end, times, series,
         service_series, connections, tls, http2, messages, without_meter, phases, sessions, names,
-        kept,
+        kept, clients,
     });
     note!(seen, Times, &t.times, {
         response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, connect,
@@ -185,9 +186,11 @@ fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
         saved(&t);
         note(&mut seen, &t);
     }
-    // None of these handshakes fails, and these servers send no unknown frames and no abrupt
-    // GOAWAY; the other counts need a network that loses and duplicates datagrams.
+    // No plan has independent clients, none of these handshakes fails, and these servers send no
+    // unknown frames and no abrupt GOAWAY; the other counts need a network that loses and
+    // duplicates datagrams.
     let elsewhere = [
+        "Tally.clients",
         "StreamCounts.fallbacks",
         "StreamCounts.moved",
         "StreamCounts.unknown_frames",
@@ -240,6 +243,13 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
         }));
         t
     };
+    let clients = |n| Tally {
+        clients: vec![ClientTally { replies: n, ..ClientTally::default() }],
+        ..Tally::default()
+    };
+    let mut merged = clients(3);
+    merged.merge(&clients(4));
+    assert_eq!(merged.clients.iter().map(|client| client.replies).collect::<Vec<_>>(), [3, 4]);
     let mut all = saved(&part(3));
     all.merge(&saved(&part(4)));
     let waits = |h: &Hist| (h.count(), h.sum_ns(), h.max());

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use prony_core::fault::Fault;
-use prony_core::plan::{GrpcCall, Http2Spec, HttpVersion, Load, MessagePart, Placement, Think};
+use prony_core::plan::{
+    Clients, GrpcCall, Http2Spec, HttpVersion, Load, MessagePart, Pace, Placement, Think,
+};
 use prony_core::proto::StreamCounts;
 use prony_core::record::FirstHandshake;
 use prony_core::schedule::{Arrivals, RatePlan};
@@ -247,6 +249,13 @@ fn summaries() -> Vec<Summary> {
     for arrivals in [Arrivals::Uniform(low, high), Arrivals::Trace([low, high].into())] {
         let mut summary = sample::closed();
         summary.plan.load = Load::Open { rate: RatePlan::default(), arrivals, connections: 7 };
+        all.push(summary);
+    }
+    for pace in [Pace::Free, Pace::Rate(5.0), Pace::Times([low, high].into())] {
+        let mut summary = sample::closed();
+        let (starts, lifetime) = (Some((2, high)), Some(high));
+        summary.plan.clients =
+            Some(Box::new(Clients { starts, pace, lifetime, ends_on_timeout: true }));
         all.push(summary);
     }
     let mut filled = sample::closed();

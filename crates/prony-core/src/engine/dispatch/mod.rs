@@ -82,6 +82,14 @@ impl Dispatch {
         }
     }
 
+    /// The connection of a group of users to the first endpoint.
+    pub(super) fn slot_of_group(&self, group: u32) -> Option<u32> {
+        match &self.kind {
+            Kind::Groups(groups) => groups.slot(group, 0),
+            Kind::Pools(_) | Kind::Sessions(_) => None,
+        }
+    }
+
     /// How many requests, or sessions, wait for a connection.
     pub(super) fn waiting(&self) -> usize {
         match &self.kind {

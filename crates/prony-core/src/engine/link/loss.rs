@@ -50,7 +50,7 @@ impl<P: Carrier> Engine<P> {
         if let Some(name) = self.calls.name(call) {
             self.recorder.name_failed(name, &stamps, fault, sent, least);
         }
-        self.load.request_failed(user);
+        self.load.request_failed(user, fault, now);
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.failed(user, fault);
         }
@@ -135,6 +135,8 @@ impl<P: Carrier> Engine<P> {
             } else {
                 let fault = match loss.fault {
                     Some(f) if loss.was_connecting || blamed || is_loss(f) || is_of_all(f) => f,
+                    // The time of its client is over.
+                    Some(f @ Fault::RequestTimeout) if self.plan.clients.is_some() => f,
                     _ if self.load.gives_up(self.exchanges[id].user()) => Fault::GivenUp,
                     _ => Fault::ClosedEarly,
                 };
@@ -147,7 +149,7 @@ impl<P: Carrier> Engine<P> {
     /// If the reply that was just read is not a success, report it to its user or session.
     pub(in crate::engine) fn note_unsuccessful(&mut self, slot: u32) {
         if std::mem::take(&mut self.outcome.missed) {
-            self.load.request_failed(self.links[slot].owner);
+            self.load.reply_missed(self.links[slot].owner);
         }
     }
 

@@ -102,7 +102,9 @@ impl<P: Carrier> Engine<P> {
         conn.state = State::Open;
         let unnoticed = self.recorder.unread_time(now);
         self.each_unsent(slot, |exchange| exchange.waited_for_connect(now, unnoticed));
-        self.load.connected(self.links[slot].owner, true);
+        let (owner, began) = (self.links[slot].owner, self.links[slot].connect_began);
+        self.load.connected(owner, true);
+        self.load.client_ready(owner, began, now);
         if !self.links[slot].carried.is_empty() {
             self.transmit(slot);
         }
@@ -156,12 +158,12 @@ impl<P: Carrier> Engine<P> {
     /// The carrier reads. Returns how many bytes it has used.
     #[inline(always)]
     fn read(&mut self, slot: u32, data: &[u8], now: Nanos) -> Result<usize, Fault> {
-        if self.tap.is_some() {
-            self.show_arrived(slot, data);
+        if self.is_watched {
+            self.show_arrived(slot, data, now);
         }
         let (carrier, state, mut sink) = self.sink(slot, now);
         let result = carrier.receive(state, data, now, &mut sink);
-        if self.tap.is_some() {
+        if self.is_watched {
             self.show_read(slot, result);
         }
         result
@@ -221,7 +223,7 @@ impl<P: Carrier> Engine<P> {
     pub(super) fn ended(&mut self, slot: u32, now: Nanos) -> Option<Fault> {
         let left = std::mem::take(&mut self.links[slot].stash);
         if self.tap.is_some() {
-            self.show_arrived(slot, &left);
+            self.show_arrived(slot, &left, now);
         }
         let (carrier, state, mut sink) = self.sink(slot, now);
         let result = carrier.end(state, &left, &mut sink);

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::proto::{Carrier, Reply};
-use crate::units::{ConnId, RequestId};
+use crate::units::{ConnId, Nanos, RequestId};
 
 /// Observes the traffic on the connections of an engine, for front ends that print or count what no
 /// tally has. It changes nothing. The default methods do nothing.
@@ -69,7 +69,10 @@ pub trait Tap: Send {
 
 impl<P: Carrier> Engine<P> {
     #[cold]
-    pub(in crate::engine) fn show_arrived(&mut self, slot: u32, bytes: &[u8]) {
+    pub(in crate::engine) fn show_arrived(&mut self, slot: u32, bytes: &[u8], now: Nanos) {
+        if !bytes.is_empty() {
+            self.load.client_heard(self.links[slot].owner, now);
+        }
         if let Some(Tapped(tap)) = &mut self.tap {
             tap.arrived(self.links.id(slot), bytes);
         }

@@ -4,6 +4,8 @@ use super::Kind;
 use crate::engine::agenda::Timer;
 use crate::engine::exchange::New;
 use crate::engine::{Engine, Stage};
+use crate::fault::Fault;
+use crate::machine::CloseHow;
 use crate::plan::{Pick, Plan};
 use crate::proto::Carrier;
 use crate::rng::{self, Stream};
@@ -14,6 +16,15 @@ impl<P: Carrier> Engine<P> {
     pub(in crate::engine) fn begin(&mut self, now: Nanos) {
         match &mut self.load.kind {
             Kind::Closed(users) => {
+                if let Some((first, ends)) = users.begin_clients(now) {
+                    for (at, user) in first {
+                        self.agenda.wake(at, Timer::User(user));
+                    }
+                    for (at, group) in ends {
+                        self.agenda.wake(at, Timer::Client(group));
+                    }
+                    return;
+                }
                 users.begin();
                 self.start_users(now);
             }
@@ -121,7 +132,10 @@ impl<P: Carrier> Engine<P> {
         let group = users.group(first);
         let n = self.outcome.ended.len();
         self.outstanding -= n as u64;
-        users.ended(group, n);
+        users.ended(group, n, now);
+        if users.give_up_unconnected(group, n) {
+            self.outcome.ended.clear();
+        }
         for user in self.outcome.ended.drain(..) {
             self.agenda.wake(now + users.back_off(group), Timer::User(user));
         }
@@ -147,7 +161,10 @@ impl<P: Carrier> Engine<P> {
         };
         // All of them belong to the connection of this event, and so to one group.
         let group = users.group(self.outcome.ended[0]);
-        users.ended(group, self.outcome.ended.len());
+        users.ended(group, self.outcome.ended.len(), now);
+        if users.is_paced() {
+            return self.wait_for_times(group);
+        }
         let at_once = !users.parks() && users.skips_think_time();
         // Without the list itself, as it is the usual case.
         if let [user] = self.outcome.ended[..]
@@ -172,6 +189,26 @@ impl<P: Carrier> Engine<P> {
         self.outcome.ended = ended;
     }
 
+    /// Users of a client with a schedule, whose requests have ended, wait for the next times of it.
+    /// A time that has passed is intended all the same.
+    fn wait_for_times(&mut self, group: u32) {
+        let Kind::Closed(users) = &mut self.load.kind else { return };
+        for user in self.outcome.ended.drain(..) {
+            if let Some(at) = users.take_time(group) {
+                self.agenda.wake(at, Timer::User(user));
+            }
+        }
+    }
+
+    /// A client's time is over: its requests in flight fail, and it starts no more.
+    pub(in crate::engine) fn expire_client(&mut self, group: u32, now: Nanos) {
+        if self.load.client_expired(group)
+            && let Some(slot) = self.dispatch.slot_of_group(group)
+        {
+            self.abandon(slot, Some(Fault::RequestTimeout), CloseHow::Reset, now);
+        }
+    }
+
     /// Start the users who wait for half of their group's window, if it is free, or if the group
     /// has no request in flight.
     fn unpark(&mut self, group: u32, now: Nanos) {
@@ -191,6 +228,8 @@ impl<P: Carrier> Engine<P> {
 fn pick_own(plan: &Plan, own: u64) -> u32 {
     let shard = plan.shard;
     pick(plan, || match plan.pick {
+        // The number is the client's own.
+        _ if plan.clients.is_some() => own,
         Pick::InTurn => own + u64::from(shard.index),
         Pick::Random => own * u64::from(shard.of) + u64::from(shard.index),
     })

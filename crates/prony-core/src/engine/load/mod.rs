@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod backlog;
+mod clients;
 mod cycle;
 mod session_run;
 mod sessions;
@@ -10,8 +11,10 @@ mod sessions;
 mod tests;
 mod users;
 
+use crate::fault::{Fault, FaultClass};
 use crate::plan::{self, Lost, Plan};
 use crate::rate::RateChange;
+use crate::record::ClientTally;
 use crate::schedule::Skipped;
 use crate::units::{Nanos, Span};
 use arrivals::Arrivals;
@@ -187,11 +190,65 @@ impl Load {
         }
     }
 
+    /// The reply to a request of this session was not as expected.
+    #[inline]
+    pub(super) fn reply_missed(&mut self, session: u32) {
+        if let Kind::Sessions(s) = &mut self.kind {
+            s.request_failed(session);
+        }
+    }
+
     /// A request of this user, or session, has failed.
     #[inline]
-    pub(super) fn request_failed(&mut self, user: u32) {
-        if let Kind::Sessions(s) = &mut self.kind {
-            s.request_failed(user);
+    pub(super) fn request_failed(&mut self, user: u32, fault: Fault, now: Nanos) {
+        match &mut self.kind {
+            Kind::Closed(users) => {
+                let group = users.group(user);
+                if let Some(clients) = users.clients() {
+                    let left = clients.failed(group, fault.class() == FaultClass::Timeout, now);
+                    users.abandon(left);
+                }
+            }
+            Kind::Open(_) => {}
+            Kind::Sessions(s) => s.request_failed(user),
+        }
+    }
+
+    /// The connection of the group of users, with a connect that started at `began`, is ready.
+    #[inline]
+    pub(super) fn client_ready(&mut self, group: u32, began: Nanos, now: Nanos) {
+        if let Some(clients) = self.clients() {
+            clients.ready(group, began, now);
+        }
+    }
+
+    /// Bytes have arrived on the connection of the group of users.
+    pub(super) fn client_heard(&mut self, group: u32, now: Nanos) {
+        if let Some(clients) = self.clients() {
+            clients.heard(group, now);
+        }
+    }
+
+    /// A client's time is over. Returns whether it was to continue.
+    pub(super) fn client_expired(&mut self, group: u32) -> bool {
+        let Kind::Closed(users) = &mut self.kind else { return false };
+        let Some(clients) = users.clients().filter(|clients| !clients.has_given_up(group)) else {
+            return false;
+        };
+        let left = clients.give_up(group, true);
+        users.abandon(left);
+        true
+    }
+
+    /// What the independent clients of a closed loop have done, if there are any.
+    pub(super) fn client_tallies(&mut self) -> Vec<ClientTally> {
+        self.clients().map_or_else(Vec::new, |clients| clients.tallies().collect())
+    }
+
+    fn clients(&mut self) -> Option<&mut clients::Clients> {
+        match &mut self.kind {
+            Kind::Closed(users) => users.clients(),
+            Kind::Open(_) | Kind::Sessions(_) => None,
         }
     }
 
@@ -227,7 +284,8 @@ impl Load {
     #[inline]
     pub(super) fn gives_up(&self, user: u32) -> bool {
         match &self.kind {
-            Kind::Closed(_) | Kind::Open(_) => false,
+            Kind::Closed(users) => users.has_given_up(user),
+            Kind::Open(_) => false,
             Kind::Sessions(s) => s.gives_up(user),
         }
     }

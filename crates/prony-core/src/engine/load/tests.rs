@@ -32,7 +32,7 @@ fn reserves_one_request_for_each_user_who_has_not_started() {
     users.begin();
     let first = users.next_to_start().unwrap();
     assert_eq!(users.start(first, true, false, true), Some(0));
-    users.ended(users.group(first), 1);
+    users.ended(users.group(first), 1, Nanos::ZERO);
     assert_eq!(
         users.start(first, true, false, false),
         None,
@@ -41,7 +41,7 @@ fn reserves_one_request_for_each_user_who_has_not_started() {
     let second = users.next_to_start().unwrap();
     assert_eq!(users.start(second, true, false, true), Some(1));
     assert!(users.is_used_up() && !users.is_done());
-    users.ended(users.group(second), 1);
+    users.ended(users.group(second), 1, Nanos::ZERO);
     assert_eq!(users.start(second, true, false, false), None);
     assert!(users.is_done());
 }
@@ -54,15 +54,15 @@ fn refills_a_window_when_half_of_it_is_free() {
         assert!(users.start(user, false, false, true).is_some());
     }
     assert!(users.parks());
-    users.ended(0, 1);
+    users.ended(0, 1, Nanos::ZERO);
     users.park(0, &mut vec![3]);
     assert_eq!(users.unpark(0), None);
-    users.ended(0, 1);
+    users.ended(0, 1, Nanos::ZERO);
     users.park(0, &mut vec![1]);
     assert_eq!(users.unpark(0), Some(vec![3, 1]));
     users.keep(0, vec![3, 1]);
     assert_eq!(users.unpark(0), None);
-    users.ended(0, 2);
+    users.ended(0, 2, Nanos::ZERO);
     assert_eq!(users.unpark(0), Some(vec![]), "nothing is in flight");
 }
 
@@ -111,7 +111,7 @@ proptest! {
                 }
                 3 if !busy.is_empty() => {
                     let user = busy.remove(which.index(busy.len()));
-                    users.ended(users.group(user), 1);
+                    users.ended(users.group(user), 1, Nanos::ZERO);
                     idle.push(user);
                 }
                 4 if measured > refunds => {

@@ -1,8 +1,9 @@
 //! The users of a closed loop, each of whom makes one request after another.
 
-use crate::plan::{Load, Plan, Think};
+use super::clients::Clients;
+use crate::plan::{Load, Pace, Plan, Think};
 use crate::rng::{self, Stream};
-use crate::units::Span;
+use crate::units::{Nanos, Span};
 
 /// After a failed connect, a user of a closed loop waits this long before the next attempt. The
 /// delay doubles with each consecutive failure: the meter keeps trying a dead target without a busy
@@ -24,6 +25,8 @@ pub(super) fn back_off(failures: &mut u8) -> Span {
 #[derive(Debug)]
 pub(super) struct Users {
     think: Think,
+    /// The groups as independent clients, if they are.
+    clients: Option<Box<Clients>>,
     groups: u32,
     /// Users per group.
     depth: u32,
@@ -48,14 +51,16 @@ pub(super) struct Users {
 impl Users {
     pub(super) fn new(plan: &Plan, connections: u32, think: Think) -> Self {
         let groups = plan.shard.share_of(u64::from(connections)) as u32;
+        let quota = plan.stop.requests.map(|n| plan.shard.share_of(n));
         Self {
             think,
+            clients: Clients::new(plan, groups, quota).map(Box::new),
             groups,
             depth: plan.pipeline,
             failures: vec![0; groups as usize],
             parked: vec![Vec::new(); if refills(plan) { groups as usize } else { 0 }],
             in_flight: vec![0; groups as usize],
-            quota: plan.stop.requests.map(|n| plan.shard.share_of(n)),
+            quota,
             started: 0,
             alive: u64::from(groups) * u64::from(plan.pipeline),
             begun: false,
@@ -67,6 +72,30 @@ impl Users {
     pub(super) fn begin(&mut self) {
         self.begun = true;
         self.not_started = self.groups * self.depth;
+    }
+
+    /// The load of clients with times of their own starts. Returns the users with their first
+    /// times, and the clients with the times at which they give up; `None` if all start at once.
+    #[expect(clippy::type_complexity, reason = "two lists of timers, used once")]
+    pub(super) fn begin_clients(
+        &mut self,
+        now: Nanos,
+    ) -> Option<(Vec<(Nanos, u32)>, Vec<(Nanos, u32)>)> {
+        let clients = self.clients.as_deref_mut().filter(|clients| clients.is_timed())?;
+        self.begun = true;
+        let (mut users, mut ends) = (Vec::new(), Vec::new());
+        for group in 0..self.groups {
+            let (start, end) = clients.begin(group, now);
+            ends.extend(end.map(|at| (at, group)));
+            for user in group * self.depth..(group + 1) * self.depth {
+                let first = if clients.is_paced() { clients.take_time(group) } else { Some(start) };
+                match first {
+                    Some(at) => users.push((at, user)),
+                    None => self.alive -= 1,
+                }
+            }
+        }
+        Some((users, ends))
     }
 
     pub(super) fn has_begun(&self) -> bool {
@@ -126,34 +155,42 @@ impl Users {
         if self.alive == 0 {
             return None;
         }
+        let group = self.group(user);
         let left = if is_first { self.quota } else { self.left() };
-        if late || (measured && left == Some(0)) {
+        let number = match &mut self.clients {
+            None if late || (measured && left == Some(0)) => None,
+            None => Some(self.started),
+            Some(_) if late => None,
+            Some(clients) => {
+                let (number, n) = clients.start(group, 1, measured);
+                (n > 0).then_some(number)
+            }
+        };
+        if number.is_none() {
             self.alive -= 1;
             return None;
         }
         if measured && let Some(quota) = &mut self.quota {
             *quota -= 1;
         }
-        let number = self.started;
         self.started += 1;
-        let group = self.group(user);
         self.in_flight[group as usize] += 1;
-        Some(number)
+        number
     }
 
     /// Start the next requests of up to `n` users of a group. Returns the number of the first one
     /// in this share, and how many may start.
     #[inline(always)]
     pub(super) fn start_together(&mut self, group: u32, n: usize, measured: bool) -> (u64, usize) {
-        let mut n = n;
-        if measured
-            && let Some(left) = self.left()
-            && let Some(quota) = &mut self.quota
-        {
+        let (mut n, mut number) = (n, self.started);
+        if let Some(clients) = &mut self.clients {
+            (number, n) = clients.start(group, n, measured);
+        } else if measured && let Some(left) = self.left() {
             n = usize::try_from(left).map_or(n, |left| left.min(n));
+        }
+        if measured && let Some(quota) = &mut self.quota {
             *quota -= n as u64;
         }
-        let number = self.started;
         self.started += n as u64;
         self.in_flight[group as usize] += n as u32;
         (number, n)
@@ -161,8 +198,55 @@ impl Users {
 
     /// Requests of users of one group have ended.
     #[inline]
-    pub(super) fn ended(&mut self, group: u32, n: usize) {
+    pub(super) fn ended(&mut self, group: u32, n: usize, now: Nanos) {
         self.in_flight[group as usize] -= n as u32;
+        if let Some(clients) = &mut self.clients {
+            clients.ended(group, n, now);
+        }
+    }
+
+    /// The groups as independent clients, if they are.
+    pub(super) fn clients(&mut self) -> Option<&mut Clients> {
+        self.clients.as_deref_mut()
+    }
+
+    /// Whether requests wait for a schedule of their client.
+    #[inline]
+    pub(super) fn is_paced(&self) -> bool {
+        self.clients.as_ref().is_some_and(|clients| clients.is_paced())
+    }
+
+    /// A user of a client with a schedule is free. Returns when the user's next request is due;
+    /// `None`: never.
+    pub(super) fn take_time(&mut self, group: u32) -> Option<Nanos> {
+        let at = self.clients.as_deref_mut().and_then(|clients| clients.take_time(group));
+        if at.is_none() {
+            self.alive = self.alive.saturating_sub(1);
+        }
+        at
+    }
+
+    /// Whether the user belongs to a client that has given up.
+    pub(super) fn has_given_up(&self, user: u32) -> bool {
+        let group = self.group(user);
+        self.clients.as_ref().is_some_and(|clients| clients.has_given_up(group))
+    }
+
+    /// These requests of a client will not start.
+    pub(super) fn abandon(&mut self, n: u64) {
+        if let Some(quota) = &mut self.quota {
+            *quota = quota.saturating_sub(n);
+        }
+    }
+
+    /// The group's connect has failed: an independent client gives up, and its users who are ready
+    /// make no more requests. Returns whether it is one.
+    pub(super) fn give_up_unconnected(&mut self, group: u32, users: usize) -> bool {
+        let Some(clients) = &mut self.clients else { return false };
+        let left = clients.give_up(group, false);
+        self.abandon(left);
+        self.alive -= users as u64;
+        true
     }
 
     /// A measured request does not count: its user may make another one.
@@ -229,5 +313,6 @@ impl Users {
 /// `docs/terms.md` explains it to users.
 fn refills(plan: &Plan) -> bool {
     let eager = matches!(plan.load, Load::Closed { think: Think::None, .. });
-    eager && plan.pipeline > 1
+    let paced = plan.clients.as_ref().is_some_and(|clients| clients.pace != Pace::Free);
+    eager && plan.pipeline > 1 && !paced
 }

@@ -174,7 +174,8 @@ impl Summary {
                 if queued.is_some() {
                     return Some(Bottleneck::Server { queued });
                 }
-                if think != Think::None || self.plan.sessions.is_some() {
+                let waits = self.plan.clients.as_ref().is_some_and(|clients| clients.is_timed());
+                if think != Think::None || self.plan.sessions.is_some() || waits {
                     return Some(Bottleneck::Users { users, concurrency });
                 }
                 let requests = u64::from(users) * u64::from(self.plan.pipeline);

@@ -357,6 +357,10 @@ impl Summary {
         let &Load::Closed { connections, think: Think::None } = &self.plan.load else {
             return None;
         };
+        // Independent clients do not try again.
+        if self.plan.clients.is_some() {
+            return None;
+        }
         let unconnected = Fault::ALL.into_iter().filter(|&f| {
             (f.class() == FaultClass::Connect || f == Fault::ConnectTimeout) && t.fault(f) > 0
         });

@@ -316,9 +316,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         let (session_count, data, tls, (http2, placement)) = more;
         let tls = tls.filter(|_| endpoints.iter().any(|e| e.tls_name().is_some()));
         if sessions.is_none() {
-            for call in &mut calls {
-                (call.template, call.extract) = (false, Vec::new());
-            }
+            calls.iter_mut().for_each(|c| (c.template, c.extract) = (false, Vec::new()));
         }
         let (pipeline, requests_per_connection, timeout, from_send, connect_timeout, old) = limits;
         let old = old && pipeline == 1;
@@ -343,6 +341,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             timeout_from_send: from_send,
             replace_lost,
             exchange: None,
+            clients: None,
             connect_timeout,
             expect,
             thresholds: THRESHOLDS[..(seed % 4) as usize]
