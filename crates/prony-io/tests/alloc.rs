@@ -34,23 +34,28 @@ use rustls::ServerConnection;
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+/// Bytes that are allocated now, modulo 2^64.
+static LIVE: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: every call is forwarded unchanged to the system's allocator; counting touches no memory
 // of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        LIVE.fetch_add(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller's guarantees for `layout` are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller's guarantees for `at` and `layout` are passed on.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        LIVE.fetch_add((size as u64).wrapping_sub(layout.size() as u64), Ordering::Relaxed);
         // SAFETY: the caller's guarantees for all three are passed on.
         unsafe { System.realloc(at, layout, size) }
     }
@@ -217,6 +222,7 @@ fn requests_allocate_no_memory_after_the_warm_up() {
         let made = allocations_of_the_server(behavior, chunk);
         assert_eq!(made, 0, "{name}: allocations over 100,000 requests");
     }
+    an_idle_http2_connection_needs_at_most_4_kib();
     loading_a_session_file_allocates_only_for_differences();
     round_trips_allocate_nothing();
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
@@ -292,6 +298,17 @@ fn allocations_over_tls(version: TlsVersion) -> f64 {
         }
     }
     made as f64 / 10_000.0
+}
+
+/// Two runs differ only in their connections, so the rest of the engine does not count. A further
+/// stream is also a further user, who thinks.
+fn an_idle_http2_connection_needs_at_most_4_kib() {
+    for (streams, limit) in [(1, 4_096), (10, 4_096 + 9 * 700)] {
+        let [few, many] = [100, 2_100].map(|n| http2::idle_bytes(n, streams));
+        let each = (many - few) / 2_000;
+        println!("{streams} streams: {each} bytes for each idle connection and its users");
+        assert!(each <= limit, "{streams} streams: {each} bytes");
+    }
 }
 
 /// Each path has its own memory, and each burst its lists; the shards of a plan share everything.

@@ -11,7 +11,10 @@ use prony_core::plan::{Expect, HttpVersion, Load, Plan, Think};
 use prony_core::proto::http::Http;
 use prony_core::units::{ConnId, Nanos, Span};
 
-use crate::ALLOCATIONS;
+use crate::{ALLOCATIONS, LIVE};
+
+/// A message of gRPC, of two bytes.
+const MESSAGE: &[u8] = b"\0\0\0\0\x02hi";
 
 /// Replies to each request with a head and a body.
 struct Peer {
@@ -72,8 +75,9 @@ impl Peer {
     fn turn(&mut self, engine: &mut Engine<Http>, now: Nanos) {
         if engine.deadline().is_some_and(|at| at <= now) {
             engine.on_tick(now);
-            self.poll(engine, now);
         }
+        engine.on_turn(now);
+        self.poll(engine, now);
         while let Some(id) = self.connecting.pop() {
             self.replies[id.slot as usize].0 = id;
             frame::settings(&mut self.replies[id.slot as usize].1, &[]);
@@ -93,36 +97,58 @@ impl Peer {
     }
 }
 
+/// A load of this plan, and the server's side of its connections.
+fn start(plan: &Plan, connections: u32) -> (Engine<Http>, Peer) {
+    let engine = Engine::new(plan, Http::new(plan));
+    let mut block = Vec::new();
+    for (name, value) in [(":status", "200"), ("content-length", "16"), ("server", "s")] {
+        encode_static(&mut block, name.as_bytes(), value.as_bytes());
+    }
+    let none = ConnId { slot: 0, generation: 0 };
+    let replies = (0..connections).map(|_| (none, Vec::with_capacity(1 << 16))).collect();
+    let connecting = Vec::with_capacity(connections as usize);
+    let (body, trailers) = (&b"0123456789abcdef"[..], Vec::new());
+    (engine, Peer { replies, connecting, block, body, trailers, count: 0 })
+}
+
+/// The bytes that the engine has allocated for this number of connections, each of which has
+/// carried requests on this number of streams and is idle.
+pub(crate) fn idle_bytes(connections: u32, streams: u32) -> u64 {
+    let before = LIVE.load(Ordering::Relaxed);
+    let think = Think::Fixed(Span::from_secs(3_600));
+    let load = Load::Closed { connections, think };
+    let plan = Plan { http: HttpVersion::Http2Only, ..crate::plan(load, streams, None) };
+    let (mut engine, mut peer) = start(&plan, connections);
+    for ms in 0..2_000 {
+        peer.turn(&mut engine, Nanos::ZERO + Span::from_millis(ms));
+    }
+    assert_eq!(engine.connections(), connections as usize);
+    assert_eq!((engine.in_flight(), peer.count), (0, u64::from(connections * streams)));
+    drop(peer);
+    LIVE.load(Ordering::Relaxed).wrapping_sub(before)
+}
+
 /// Allocations per virtual second, after a warm-up, over this many requests on two connections with
 /// this many streams: GETs, or unary calls of gRPC.
 pub(crate) fn allocations(streams: u32, requests: u64, is_grpc: bool) -> f64 {
     const CONNECTIONS: u32 = 2;
     let load = Load::Closed { connections: CONNECTIONS, think: Think::None };
     let mut plan = Plan { http: HttpVersion::Http2Only, ..crate::plan(load, streams, None) };
-    let mut fields = vec![(":status", "200"), ("server", "s")];
-    let (mut trailers, mut body) = (Vec::new(), &b"0123456789abcdef"[..]);
     if is_grpc {
         plan.expect = Expect { statuses: vec![(0, 0)], ..Expect::default() };
         plan.calls[0].grpc = Some(Box::default());
         plan.calls[0].method = "POST".into();
-        plan.calls[0].body = b"\0\0\0\0\x02hi".to_vec();
-        fields.push(("content-type", "application/grpc"));
-        encode_static(&mut trailers, b"grpc-status", b"0");
-        body = b"\0\0\0\0\x02hi";
+        plan.calls[0].body = MESSAGE.to_vec();
         plan.check().expect("a valid plan");
-    } else {
-        fields.push(("content-length", "16"));
     }
-    let plan = plan;
-    let mut engine = Engine::new(&plan, Http::new(&plan));
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        encode_static(&mut block, name.as_bytes(), value.as_bytes());
+    let (mut engine, mut peer) = start(&plan, CONNECTIONS);
+    if is_grpc {
+        peer.block.clear();
+        encode_static(&mut peer.block, b":status", b"200");
+        encode_static(&mut peer.block, b"content-type", b"application/grpc");
+        encode_static(&mut peer.trailers, b"grpc-status", b"0");
+        peer.body = MESSAGE;
     }
-    let none = ConnId { slot: 0, generation: 0 };
-    let replies = (0..CONNECTIONS).map(|_| (none, Vec::with_capacity(1 << 16))).collect();
-    let mut peer =
-        Peer { replies, connecting: Vec::with_capacity(8), block, body, trailers, count: 0 };
     let (mut now, step) = (Nanos::ZERO, Span::from_millis(1));
     while now < Nanos(2_000_000_000) {
         peer.turn(&mut engine, now);
