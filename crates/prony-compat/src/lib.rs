@@ -6,6 +6,7 @@
 mod ab;
 mod ace;
 mod getopt;
+mod h2load;
 mod htstress;
 mod httperf;
 mod idleconn;
@@ -36,6 +37,7 @@ const ALL: &[(&str, Act)] = &[
     ("SOCK_STREAM_clt", ace::main),
     ("SOCK_STREAM_srv", ace::main),
     ("ab", ab::main),
+    ("h2load", h2load::main),
     ("htstress", htstress::main),
     ("httperf", httperf::main),
     ("idleconn", idleconn::main),

@@ -59,8 +59,19 @@ pub(super) fn suites(list: &str) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// The TLS settings of ab and wrk: certificates are not verified, the strongest suite is offered
-/// first, there is no ALPN, and every handshake is a full one.
+/// The key of the key exchange, in the form of OpenSSL's programs.
+pub(super) fn temporary_key(group: &str) -> String {
+    match group.to_ascii_lowercase().as_str() {
+        "x25519" => "X25519 253 bits".into(),
+        "secp256r1" => "ECDH prime256v1 256 bits".into(),
+        "secp384r1" => "ECDH secp384r1 384 bits".into(),
+        "secp521r1" => "ECDH secp521r1 521 bits".into(),
+        _ => group.into(),
+    }
+}
+
+/// The TLS settings of ab, h2load and wrk: certificates are not verified, the strongest suite is
+/// offered first, there is no ALPN, and every handshake is a full one.
 pub(super) fn unverified() -> Box<TlsSpec> {
     Box::new(TlsSpec {
         verify: false,

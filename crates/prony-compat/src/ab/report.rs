@@ -12,6 +12,7 @@ use prony_core::units::Span;
 use super::observe::Seen;
 use super::options::Options;
 use super::plan::Planned;
+use crate::plan::temporary_key;
 
 /// The percentages of the table.
 const PERCENTS: [u64; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
@@ -370,17 +371,6 @@ impl<'a> Run<'a> {
             ));
         }
         remarks
-    }
-}
-
-/// The key of the key exchange, in the form of OpenSSL's programs.
-fn temporary_key(group: &str) -> String {
-    match group.to_ascii_lowercase().as_str() {
-        "x25519" => "X25519 253 bits".into(),
-        "secp256r1" => "ECDH prime256v1 256 bits".into(),
-        "secp384r1" => "ECDH secp384r1 384 bits".into(),
-        "secp521r1" => "ECDH secp521r1 521 bits".into(),
-        _ => group.into(),
     }
 }
 

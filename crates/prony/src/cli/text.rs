@@ -37,8 +37,8 @@ Most short options have the same meaning as in other load generators. The differ
 A request with a body uses POST unless -m sets another method (hey and oha use GET).
 
 prony can replace other tools. `prony ab ...` accepts the options of ab, prints the report of ab,
-and adds latencies and the verdict. A link named ab does the same. The other tools are htstress,
-httperf, idleconn, wrk, and the test programs of ACE (SOCK_STREAM_clt and others).
+and adds latencies and the verdict. A link named ab does the same. The other tools are h2load,
+htstress, httperf, idleconn, wrk, and the test programs of ACE (SOCK_STREAM_clt and others).
 
 Exit codes:
   0    the run finished and is valid

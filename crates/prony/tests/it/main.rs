@@ -19,6 +19,7 @@ mod freeze;
 mod grpc;
 mod grpc_serve;
 mod h2_serve;
+mod h2load;
 mod hostile;
 mod hosts;
 mod htstress;
