@@ -195,11 +195,8 @@ fn unit() -> Result<()> {
     run(tests()?.arg("--doc"))
 }
 
-/// Half of these tests wait for each other, as those that measure times run one at a time.
-const THREADS: &str = "4";
-
 fn whole() -> Result<()> {
-    run(tests()?.args(["--test", "*"]).env("RUST_TEST_THREADS", THREADS))
+    run(tests()?.args(["--test", "*"]))
 }
 
 /// With `CI=1`, a test fails if a program that it needs is missing; without, it is skipped.

@@ -39,9 +39,11 @@ struct Case {
     requests: [u64; 2],
 }
 
-const CASES: [Case; 2] = [
+const CASES: [Case; 4] = [
     Case { name: "keep-alive", options: "-c 50", requests: [5_000, 45_000] },
     Case { name: "pipelined", options: "-c 10 -p 64", requests: [20_000, 180_000] },
+    Case { name: "http2", options: "--h2c -c 50 --streams 1", requests: [5_000, 45_000] },
+    Case { name: "streams", options: "--h2c -c 10 --streams 64", requests: [20_000, 180_000] },
 ];
 
 /// `cargo xtask instructions`.
