@@ -19,8 +19,8 @@ use crate::proto::Carrier;
 use crate::record::SessionEnd;
 use crate::units::{Nanos, Span};
 
-/// How long a user waits after a session without a request, at least: else such sessions would be a
-/// busy loop.
+/// How long a user waits after a session without a request, and after a second pause of no time in
+/// a row: else they would be a busy loop.
 const EMPTY_REST: Span = Span::from_millis(1);
 
 impl<P: Carrier> Engine<P> {
@@ -92,6 +92,7 @@ impl<P: Carrier> Engine<P> {
     /// Ask the director for steps of the session, until it has a request in flight, pauses or ends.
     /// What the director takes is a delay of the meter, so it does not move `intended`.
     fn direct_session(&mut self, slot: u32, intended: Nanos, now: Nanos) {
+        let mut has_paused = false;
         loop {
             let Some(step) = self.dynamic.as_deref_mut().and_then(|d| d.step(slot)) else { return };
             match step {
@@ -107,7 +108,7 @@ impl<P: Carrier> Engine<P> {
                     session.open += 1;
                     return self.start(new, now);
                 }
-                Step::Pause(0) => {}
+                Step::Pause(0) if !has_paused => has_paused = true,
                 Step::Pause(_) if self.stage != Stage::Running => {
                     if let Some(sessions) = self.sessions() {
                         sessions.cut = true;
@@ -115,7 +116,10 @@ impl<P: Carrier> Engine<P> {
                     return self.end_session(slot, SessionEnd::Unfinished, now);
                 }
                 Step::Pause(ns) => {
-                    let wake = intended + Span(ns);
+                    let wake = match ns {
+                        0 => now + EMPTY_REST,
+                        _ => intended + Span(ns),
+                    };
                     let Some(session) = self.session(slot) else { return };
                     session.wake = wake;
                     return self.agenda.wake(wake, Timer::Think(slot));

@@ -147,3 +147,23 @@ fn sessions_without_requests_do_not_spin() {
     assert!((15..=21).contains(&sessions.failed), "{}", sessions.failed);
     assert_eq!(seen.lock().unwrap().left.len() as u64, sessions.failed);
 }
+
+#[test]
+fn pauses_of_no_time_do_not_spin() {
+    let mut plan = directed(1);
+    plan.stop = Stop { requests: None, sessions: None, duration: Some(Span::from_millis(20)) };
+    let (mut e, seen) = engine(&plan, &[Step::Pause(0); 1000]);
+    e.on_tick(ms(0));
+    turn(&mut e, ms(0));
+    assert_eq!(e.deadline(), Some(ms(1)));
+    for at in 1..=30 {
+        e.on_tick(ms(at));
+        turn(&mut e, ms(at));
+    }
+    let sessions = e.finish().1.sessions.expect("sessions");
+    assert_eq!((sessions.started, sessions.unfinished), (1, 1));
+    // Two steps of each millisecond.
+    let seen = seen.lock().unwrap();
+    assert!((30..=44).contains(&seen.steps.len()), "{}", seen.steps.len());
+    assert_eq!(seen.left, [0]);
+}
