@@ -142,6 +142,9 @@ impl Serve {
     /// Continue the calls of a connection that can go on.
     #[inline]
     pub(in super::super) fn resume_calls(&mut self, id: ConnId, now: Nanos) {
+        if !self.behavior.grpc {
+            return;
+        }
         let session = self.conn(id).and_then(|c| c.h2.as_ref());
         if session.is_some_and(|session| !session.resumed.is_empty()) {
             self.resume_all(id, now);
