@@ -1,6 +1,9 @@
 //! Options of HTTP/2.
 
+use std::ops::RangeInclusive;
+
 use clap::Args;
+use prony_core::http2;
 use prony_core::plan::{Http2Spec, HttpVersion, Placement};
 use prony_run::error::Error;
 
@@ -82,32 +85,35 @@ impl Http2Args {
     /// A size that HTTP/2 does not allow.
     pub(crate) fn spec(&self) -> Result<Option<Box<Http2Spec>>, Error> {
         let default = Http2Spec::default();
-        let size = |what, given: Option<u64>, usual: u32, most: u64, why: &str| match given {
-            None => Ok(usual),
-            Some(n) if n <= most => Ok(n as u32),
-            Some(n) => Err(Error::Value { what, value: n.to_string(), why: why.into() }),
+        let size = |what, given: Option<u64>, usual, range: RangeInclusive<u32>, why: &str| {
+            let Some(n) = given else { return Ok(usual) };
+            u32::try_from(n).ok().filter(|n| range.contains(n)).ok_or_else(|| Error::Value {
+                what,
+                value: n.to_string(),
+                why: why.into(),
+            })
         };
         let spec = Http2Spec {
             window: size(
                 "--window",
                 self.window,
                 default.window,
-                (1 << 31) - 1,
-                "a window has at most 2147483647 bytes",
+                1..=http2::WINDOW_MAX,
+                "a window has 1 to 2147483647 bytes",
             )?,
             table_size: size(
                 "--header-table-size",
                 self.header_table_size,
                 default.table_size,
-                1 << 20,
+                0..=1 << 20,
                 "the table may have at most 1m",
             )?,
             frame_size: size(
                 "--max-frame-size",
                 self.max_frame_size,
                 default.frame_size,
-                (1 << 24) - 1,
-                "a frame has at most 16777215 bytes",
+                http2::FRAME_SIZE..=http2::FRAME_SIZE_MAX,
+                "the largest frame has 16384 to 16777215 bytes",
             )?,
             wait_settings: self.wait_settings,
             is_static: self.hpack == Some(Hpack::Static),
