@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import html
-import json
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _prony
-from ._errors import error
+from ._report import Reported
 from ._result import Interval, _interval
 
 if TYPE_CHECKING:
     import pandas
 
 
-class _Found:
-    """A report with its formats."""
-
-    def __init__(self, found: _prony.Found, exit_code: int) -> None:
-        self._found = found
-        self._json = self._render("json")
-        self._data: dict[str, Any] = json.loads(self._json)
-        self.exit_code = exit_code
-        """The exit code that the command line would have had."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether `exit_code` is 0."""
-        return self.exit_code == 0
+class _Found(Reported):
+    """The result of a search or a comparison."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -39,53 +23,6 @@ class _Found:
     def _assert_ok(self) -> None:
         if not self.ok:
             raise AssertionError(self.text())
-
-    def _render(self, format: str) -> str:
-        return self._found.render(format).decode()
-
-    def text(self) -> str:
-        """The report as the command line prints it."""
-        return self._render("text")
-
-    def html(self) -> str:
-        """The HTML report, a complete page."""
-        return self._render("html")
-
-    def svg(self) -> str:
-        """The plot as SVG."""
-        return self._render("svg")
-
-    def to_json(self) -> str:
-        """The JSON report."""
-        return self._json
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON report as a dictionary. Times in it are in nanoseconds."""
-        data: dict[str, Any] = json.loads(self._json)
-        return data
-
-    def save(self, *paths: str | os.PathLike[str]) -> None:
-        """Writes the report to files; the ending chooses the format: .html .svg .png .json (and .md
-        for a comparison). Each file is written completely or not at all.
-
-        Raises:
-            OutputError: a file cannot be written.
-            UsageError: a name has another ending.
-        """
-        try:
-            self._found.write(paths)
-        except _prony.Refused as why:
-            raise error(*why.args) from None
-
-    def _repr_html_(self) -> str:
-        page = html.escape(self.html(), quote=True)
-        return (
-            f'<iframe srcdoc="{page}" title="prony report" '
-            'style="width: 100%; height: 640px; border: 0" sandbox></iframe>'
-        )
-
-    def __str__(self) -> str:
-        return self.text()
 
 
 class Estimate(NamedTuple):

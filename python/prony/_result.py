@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import html
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from . import _prony
-from ._errors import UsageError, error
+from ._errors import UsageError
+from ._report import Reported
 
 if TYPE_CHECKING:
     import pandas
@@ -226,7 +225,7 @@ class Series(Sequence[Second]):
         return f"Series({len(self)} rows)"
 
 
-class Result:
+class Result(Reported):
     """The result of a run: its verdict, its figures, and its report in every format.
 
     A notebook shows it as the HTML report. Results can be pickled, and compared with `report`s
@@ -234,12 +233,7 @@ class Result:
     """
 
     def __init__(self, report: _prony.Report, exit_code: int | None = None) -> None:
-        self._report = report
-        self._json = report.render("json").decode()
-        self._data: dict[str, Any] = json.loads(self._json)
-        self.exit_code: int = report.exit_code() if exit_code is None else exit_code
-        """The exit code that the command line would have had: 0 if the run is valid and every
-        threshold is met."""
+        super().__init__(report, report.exit_code() if exit_code is None else exit_code)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
@@ -275,12 +269,6 @@ class Result:
     def reasons(self) -> tuple[str, ...]:
         """Why the run is not valid, as sentences; empty if it is."""
         return tuple(reason["sentence"] for reason in self._data["verdict"]["reasons"])
-
-    @property
-    def ok(self) -> bool:
-        """Whether the run is valid (or was accepted with `accept_invalid`), had replies, and met
-        every threshold."""
-        return self.exit_code == 0
 
     def assert_ok(self) -> Result:
         """This result, if it is `ok`.
@@ -407,50 +395,9 @@ class Result:
 
         return plot(self, ax)
 
-    def svg(self) -> str:
-        """The plot of times by percentile as SVG, drawn by prony itself."""
-        return self._report.render("svg").decode()
-
-    def html(self) -> str:
-        """The HTML report, a complete page."""
-        return self._report.render("html").decode()
-
-    def text(self) -> str:
-        """The report as the command line prints it."""
-        return self._report.render("text").decode()
-
     def markdown(self) -> str:
         """The main figures in Markdown, for pull requests."""
-        return self._report.render("md").decode()
-
-    def to_json(self) -> str:
-        """The JSON report (docs/json.md)."""
-        return self._json
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON report as a dictionary (docs/json.md). Times in it are in nanoseconds."""
-        data: dict[str, Any] = json.loads(self._json)
-        return data
-
-    def save(self, *paths: str | os.PathLike[str]) -> None:
-        """Writes the report to files: .html .svg .png .json .csv .xml .md .hgrm .hlog. Each file is
-        written completely or not at all.
-
-        Raises:
-            OutputError: a file cannot be written.
-            UsageError: a name has another ending.
-        """
-        try:
-            self._report.write(paths)
-        except _prony.Refused as why:
-            raise error(*why.args) from None
-
-    def _repr_html_(self) -> str:
-        page = html.escape(self.html(), quote=True)
-        return (
-            f'<iframe srcdoc="{page}" title="prony report" '
-            'style="width: 100%; height: 640px; border: 0" sandbox></iframe>'
-        )
+        return self._render("md")
 
     def __repr__(self) -> str:
         times = self.response
@@ -458,9 +405,6 @@ class Result:
             f"<prony.Result {self.verdict}: {self.replies} replies, {self.failed} failed, "
             f"{self.rate:.6g}/s, p50 {_shown(times.p50)} s, p99 {_shown(times.p99)} s>"
         )
-
-    def __str__(self) -> str:
-        return self.text()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Result.from_json, (self._json, self.exit_code))
