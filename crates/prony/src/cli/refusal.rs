@@ -130,8 +130,11 @@ fn plainer(line: &str) -> String {
 
 /// The command in a usage line, followed by a space; empty if there is none.
 fn command(usage: &str) -> String {
-    let word = usage.split(' ').next().filter(|w| w.bytes().all(|b| b.is_ascii_lowercase()));
-    word.filter(|w| !w.is_empty()).map(|w| format!("{w} ")).unwrap_or_default()
+    let is_name = |w: &&str| {
+        w.starts_with(|c: char| c.is_ascii_lowercase())
+            && w.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')
+    };
+    usage.split(' ').next().filter(is_name).map(|w| format!("{w} ")).unwrap_or_default()
 }
 
 /// The message for an invalid value, from the parser of its option.
