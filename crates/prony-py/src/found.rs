@@ -38,9 +38,8 @@ impl Found {
     /// Write the report to files, whose name endings choose the formats.
     fn write(&self, py: Python<'_>, files: Vec<PathBuf>) -> PyResult<()> {
         py.detach(|| {
-            let outputs = Outputs::prepare(&files)?;
             let (formats, why) = self.formats();
-            outputs.only(formats, why)?;
+            let outputs = Outputs::prepare_only(&files, formats, why)?;
             outputs.write_with(|format| self.inner.render(format).unwrap_or_default())
         })
         .map_err(|e: Error| refused(&e))

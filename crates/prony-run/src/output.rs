@@ -47,23 +47,28 @@ impl Outputs {
         Ok(Self { files })
     }
 
+    /// Prepares files that can have only some formats; `why` says which.
+    pub fn prepare_only(paths: &[PathBuf], formats: &[Format], why: &str) -> Result<Self, Error> {
+        let has_format = |path: &&PathBuf| {
+            let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+            let format = Format::from_extension(extension);
+            path.as_os_str() == "-" || format.is_some_and(|format| formats.contains(&format))
+        };
+        match paths.iter().find(|path| !has_format(path)) {
+            None => Self::prepare(paths),
+            Some(path) => Err(Error::Value {
+                what: "--output",
+                value: path.display().to_string(),
+                why: why.into(),
+            }),
+        }
+    }
+
     /// Refuses formats that cannot show this number of runs.
     pub fn check_runs(&self, runs: usize) -> Result<(), Error> {
         let refused = self.files.iter().find(|f| runs > 1 && !f.format.compares());
         refused
             .map_or(Ok(()), |f| Err(Error::OneOnly(format!("--output {}", f.name.display()), runs)))
-    }
-
-    /// Refuses all other formats; `why` says which there are.
-    pub fn only(&self, formats: &[Format], why: &str) -> Result<(), Error> {
-        match self.files.iter().find(|f| !formats.contains(&f.format)) {
-            None => Ok(()),
-            Some(f) => Err(Error::Value {
-                what: "--output",
-                value: f.name.display().to_string(),
-                why: why.into(),
-            }),
-        }
     }
 
     /// Writes all files. Tries each one, and returns the first error.

@@ -110,11 +110,25 @@ impl ToArgs {
     /// # Errors
     /// A file cannot be written, or the report on standard output can have no histogram.
     pub fn prepare(&self) -> Result<Outputs, Error> {
+        self.check_histogram()?;
+        Outputs::prepare(&self.output)
+    }
+
+    /// The same for a report that has only some formats; `why` says which.
+    ///
+    /// # Errors
+    /// A file has another format, or cannot be written.
+    pub fn prepare_only(&self, formats: &[Format], why: &str) -> Result<Outputs, Error> {
+        self.check_histogram()?;
+        Outputs::prepare_only(&self.output, formats, why)
+    }
+
+    fn check_histogram(&self) -> Result<(), Error> {
         if self.histogram && self.stdout_format() != Format::Text {
             let why = "only the text report has a histogram; HTML has a plot of the distribution";
             return Err(Error::Conflict("--histogram", "--format", why));
         }
-        Outputs::prepare(&self.output)
+        Ok(())
     }
 
     /// Format of the report on standard output.

@@ -49,9 +49,9 @@ pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, 
         let why = "simulated servers do not support TLS; use http://";
         return Err(Error::Conflict("--simulate", "an https:// URL", why));
     }
-    let outputs = Outputs::prepare(&load.output.to.output)?;
     let formats = [Format::Html, Format::Svg, Format::Png, Format::Json];
-    outputs.only(&formats, "a capacity can be written as .html, .svg, .png or .json")?;
+    let why = "a capacity can be written as .html, .svg, .png or .json";
+    let outputs = Outputs::prepare_only(&load.output.to.output, &formats, why)?;
     let settings = Settings {
         by: args.levels(),
         most: args.most(connections)?,

@@ -155,9 +155,8 @@ fn has_cpu(args: &CompareArgs) -> bool {
 }
 
 fn outputs(args: &CompareArgs) -> Result<Outputs, Error> {
-    let outputs = args.load.output.to.prepare()?;
     let why = "a comparison can be written as .html, .svg, .png, .json or .md";
-    outputs.only(&FORMATS, why)?;
+    let outputs = args.load.output.to.prepare_only(&FORMATS, why)?;
     let format = args.load.output.to.stdout_format();
     if !FORMATS.contains(&format) {
         let why = "a comparison can be printed as text, html, svg, json or markdown";

@@ -50,9 +50,9 @@ pub(super) fn spectrum(args: &SpectrumArgs, typed: Vec<String>) -> Result<Exit, 
         let why = "a spectrum has one figure per run; `prony rtt --timestamps` shows the parts";
         return Err(Error::Conflict("--timestamps", "prony spectrum", why));
     }
-    let outputs = Outputs::prepare(&args.output)?;
     let formats = [Format::Html, Format::Svg, Format::Png, Format::Json, Format::Csv];
-    outputs.only(&formats, "a spectrum can be written as .html, .svg, .png, .json or .csv")?;
+    let why = "a spectrum can be written as .html, .svg, .png, .json or .csv";
+    let outputs = Outputs::prepare_only(&args.output, &formats, why)?;
     for cell in &cells {
         // Report what this kernel lacks before the first measurement.
         run::check(&cell.plan, &with_sockets(&cell.plan, &args.exec, &args.messages))?;

@@ -23,8 +23,7 @@ pub(super) fn trend(args: &ReportArgs, results: &[Saved<'_>]) -> Result<Exit, Er
         let why = "a trend can be printed as text, html or json";
         return Err(Error::Conflict("--format", "--trend", why));
     }
-    let outputs = args.to.prepare()?;
-    outputs.only(&FORMATS, "a trend can be written as .html or .json")?;
+    let outputs = args.to.prepare_only(&FORMATS, "a trend can be written as .html or .json")?;
     let named = |r: &Saved<'_>| (r.name.to_owned(), r.summary.clone());
     let runs: Vec<(String, Summary)> = results.iter().map(named).collect();
     let doubts = compare::doubts(&[runs]);

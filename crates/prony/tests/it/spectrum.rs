@@ -164,6 +164,7 @@ fn rejects_invalid_input_before_measuring() {
     let at = echo.at();
     for (args, said) in [
         (&[at, "--transport", "tcp,unix"][..], "needs a path"),
+        (&[at, "-o", "x.txt"], "a spectrum can be written as .html, .svg, .png, .json or .csv"),
         (&[at, "-o", "x.hlog"], "a spectrum can be written as .html, .svg, .png, .json or .csv"),
         (&[at, "127.0.0.1:9"], "127.0.0.1:9`: is ambiguous"),
         (&["tls=127.0.0.1:9", "tls=127.0.0.1:8"], "is ambiguous"),
