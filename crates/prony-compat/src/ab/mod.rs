@@ -18,7 +18,8 @@ use prony_io::{Control, Live, Options as IoOptions, SocketOptions, Taps};
 use prony_report::{Style, appendix};
 use prony_run::error::Error;
 use prony_run::interrupt::{Ending, stoppable};
-use prony_run::{output, run};
+use prony_run::output::{self, Outputs};
+use prony_run::run;
 
 use self::observe::{Looker, Seen};
 use self::options::{Asked, Options};
@@ -93,6 +94,7 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
         output::to_stderr(&format!("ab: illegal option -- {letter}"));
     }
     let planned = plan::of(options)?;
+    let outputs = Outputs::prepare(&options.outputs)?;
     let mut files = Files::open(options)?;
     let through = planned.through.as_ref().map(|p| format!("[through {p}] ")).unwrap_or_default();
     let heartbeat = report::heartbeat(options);
@@ -114,6 +116,8 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     let shared = Arc::clone(&seen);
     let taps = Taps::new(move || Looker::new(&shared, trace.as_ref()));
     let summary = carry_out(&planned, options, &mut watch, call, taps)?;
+    // Write the files first, in case standard output is closed.
+    let written = outputs.write(&summary);
     let run = Run::new(options, &planned, &summary, &seen);
     if !options.keep_going
         && let Some(fault) =
@@ -137,6 +141,7 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
         say("\n");
         say(&appendix(&summary, Style::default(), &run.remarks()));
     }
+    written?;
     // The time limit is not an interruption.
     let interrupted = summary.run.interrupted && !watch.ended;
     Ok(u8::from(interrupted))

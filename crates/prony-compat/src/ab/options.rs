@@ -1,5 +1,7 @@
 //! ab's command line, as APR's getopt reads it: options first, then one URL.
 
+use std::path::PathBuf;
+
 use prony_core::plan::TlsVersion;
 
 /// What a command line requests.
@@ -43,6 +45,8 @@ pub(super) struct Options {
     pub(super) keep_going: bool,
     pub(super) gnuplot: Option<String>,
     pub(super) csv: Option<String>,
+    /// The files for prony's own report.
+    pub(super) outputs: Vec<PathBuf>,
     /// The attributes of the HTML table, its rows and its cells, if a table is requested.
     pub(super) table: Option<[String; 3]>,
     /// In bytes; 0: the kernel's default.
@@ -131,6 +135,10 @@ impl Options {
                     let value = words.next().map(String::as_str).unwrap_or_default();
                     self.threads = number("--threads", value, 1..=1_024)? as u32;
                 }
+                "--output" => match words.next() {
+                    Some(file) => self.outputs.push(file.into()),
+                    None => return own_failure("--output needs a file, such as run.json"),
+                },
                 // The first operand ends the options.
                 letters if letters.starts_with('-') && letters.len() > 1 && operands.is_empty() => {
                     if let Some(asked) = self.letters(&letters[1..], &mut words)? {

@@ -10,7 +10,8 @@ use prony_io::{Live, Options as IoOptions};
 use prony_report::{Style, appendix};
 use prony_run::error::Error;
 use prony_run::interrupt::{Ending, stoppable};
-use prony_run::{output, run};
+use prony_run::output::{self, Outputs};
+use prony_run::run;
 
 use self::options::{Asked, Options};
 use self::report::{Rates, Run};
@@ -28,6 +29,7 @@ Usage: wrk <options> <url>
         --timeout     <T>  Count replies that take longer (2s)
     -v, --version          Print the version
         --no-extras        Print wrk's lines only: no latencies of prony, no verdict
+        --output      <F>  Also write prony's report: .json .html .md ...; may be repeated
 
   Numbers may have a unit (1k, 1M, 1G), as may times (2s, 2m, 2h)
   Scripts (-s) are not supported; see `prony load --help`, `prony run --help`
@@ -75,6 +77,7 @@ fn refusal(e: &Error, url: &str) -> String {
 
 fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     let (plan, at) = plan::of(options)?;
+    let outputs = Outputs::prepare(&options.outputs)?;
     let io = IoOptions { threads: Some(options.threads as usize), ..IoOptions::default() };
     let control = stoppable()?;
     let mut rates = Rates::default();
@@ -99,6 +102,8 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     };
     let mut summary = run::run(&plan, &io, &control, &mut watch, call.provenance())?;
     summary.run.interrupted &= !ended;
+    // Write the files first, in case standard output is closed.
+    let written = outputs.write(&summary);
     let t = &summary.main;
     if t.lost() > 0 && t.replies + t.failed == t.lost() {
         let why = report::refused(t);
@@ -112,5 +117,5 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
         say("\n");
         say(&appendix(&summary, Style::default(), &run.remarks()));
     }
-    Ok(0)
+    written.map(|()| 0)
 }

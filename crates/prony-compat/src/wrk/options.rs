@@ -1,5 +1,7 @@
 //! wrk's command line.
 
+use std::path::PathBuf;
+
 use super::units::{parse_metric, parse_time};
 use crate::getopt::Takes::{Argument, Nothing};
 use crate::getopt::{Item, Table};
@@ -27,6 +29,8 @@ pub(super) struct Options {
     /// In seconds.
     pub(super) timeout: u64,
     pub(super) extras: bool,
+    /// The files for prony's own report.
+    pub(super) outputs: Vec<PathBuf>,
     pub(super) url: String,
 }
 
@@ -42,6 +46,7 @@ enum Key {
     Version,
     Help,
     NoExtras,
+    Output,
 }
 
 const TABLE: Table<Key> = Table {
@@ -67,7 +72,7 @@ const TABLE: Table<Key> = Table {
         ("help", Nothing, Key::Help),
         ("version", Nothing, Key::Version),
     ],
-    newer: &[("no-extras", Nothing, Key::NoExtras)],
+    newer: &[("no-extras", Nothing, Key::NoExtras), ("output", Argument, Key::Output)],
 };
 
 /// The error message for `-s`.
@@ -84,6 +89,7 @@ pub(super) fn read(program: &str, args: &[String]) -> Asked {
         latency: false,
         timeout: 2,
         extras: true,
+        outputs: Vec::new(),
         url: String::new(),
     };
     let mut url = None;
@@ -153,6 +159,7 @@ impl Options {
             Key::Header => self.headers.push(value),
             Key::Latency => self.latency = true,
             Key::NoExtras => self.extras = false,
+            Key::Output => self.outputs.push(value.into()),
             Key::Version | Key::Help => {}
         }
         Ok(())
@@ -178,11 +185,14 @@ mod tests {
             latency: true,
             timeout: 5,
             extras: false,
+            outputs: vec!["a.json".into(), "b.html".into()],
             url: "http://u".into(),
         };
         let lines = [
-            "-c 1k -d2m -t 4 -H A:b -H C:d --latency --timeout 5s --no-extras http://u",
-            "http://u -c1k --dur 2m --threads=4 --header A:b -HC:d -L -T5 --no-extras -- for a script",
+            "-c 1k -d2m -t 4 -H A:b -H C:d --latency --timeout 5s --no-extras --output a.json \
+             --output=b.html http://u",
+            "http://u -c1k --dur 2m --threads=4 --header A:b -HC:d -L -T5 --no-extras --output a.json \
+             --output b.html -- for a script",
         ];
         for line in lines {
             assert_eq!(check(line), Asked::Run(expected.clone()), "{line}");

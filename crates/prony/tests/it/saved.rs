@@ -7,13 +7,21 @@ use serde_json::Value;
 
 use crate::rig::{Ended, Serve, alone, prony};
 
-/// A result of httperf: 400 requests per second for a second.
-fn saved(server: &Serve, file: &Path) -> String {
-    let url = server.url("");
-    let port = url.rsplit(':').next().expect("a port");
+/// A result of a tool: of httperf 400 requests at 400 per second, of ab 400 requests over ten
+/// connections, of wrk a second with ten connections.
+fn saved(tool: &str, server: &Serve, file: &Path) -> String {
+    let (host, url) = (server.url(""), server.url("/"));
+    let port = host.rsplit(':').next().expect("a port");
     let file = file.to_str().expect("text");
-    let target = ["httperf", "--server", "127.0.0.1", "--port", port, "--num-conns", "400"];
-    let ended = prony(&[&target[..], &["--rate", "400", "--output", file]].concat());
+    let words = match tool {
+        "httperf" => {
+            let target = ["--server", "127.0.0.1", "--port", port];
+            [&target[..], &["--num-conns", "400", "--rate", "400", "--output", file]].concat()
+        }
+        "ab" => vec!["-q", "-k", "-n", "400", "-c", "10", "--output", file, &url],
+        _ => vec!["-c", "10", "-t", "1", "-d", "1s", "--output", file, &url],
+    };
+    let ended = prony(&[&[tool], &words[..]].concat());
     assert_eq!(ended.code, 0, "{ended:?}");
     file.to_owned()
 }
@@ -28,13 +36,27 @@ fn shown(words: &[&str], files: &[String]) -> Ended {
 
 #[test]
 fn results_of_httperf_are_reported_and_compared() {
+    reported_and_compared("httperf");
+}
+
+#[test]
+fn results_of_ab_are_reported_and_compared() {
+    reported_and_compared("ab");
+}
+
+#[test]
+fn results_of_wrk_are_reported_and_compared() {
+    reported_and_compared("wrk");
+}
+
+fn reported_and_compared(tool: &str) {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let [fast, slow] = ["exp:4ms", "exp:20ms"].map(|latency| Serve::start(&["--latency", latency]));
     let (mut old, mut new) = (Vec::new(), Vec::new());
     for i in 0..4 {
-        old.push(saved(&fast, &folder.path().join(format!("old{i}.json"))));
-        new.push(saved(&slow, &folder.path().join(format!("new{i}.json"))));
+        old.push(saved(tool, &fast, &folder.path().join(format!("old{i}.json"))));
+        new.push(saved(tool, &slow, &folder.path().join(format!("new{i}.json"))));
     }
     let accepted = ["report", "--accept-invalid"];
 
@@ -43,7 +65,7 @@ fn results_of_httperf_are_reported_and_compared() {
     let files = [&xml, &md, &html].map(|file| file.to_str().expect("text"));
     let outputs = ["-o", files[0], "-o", files[1], "-o", files[2]];
     let text = shown(&[&accepted[..], &outputs].concat(), &old[..1]).stdout;
-    assert!(text.contains("400"), "{text}");
+    assert!(tool == "wrk" || text.contains("400"), "{text}");
     let [xml, md, html] = files.map(|file| fs::read_to_string(file).expect("a report"));
     assert!(xml.contains("<testcase classname=\"prony\" name=\"verdict\""), "{xml}");
     assert!(md.starts_with('#') && md.contains("p99"), "{md}");
@@ -54,6 +76,9 @@ fn results_of_httperf_are_reported_and_compared() {
     let trend = shown(&[&accepted[..], &["--trend", "--json"]].concat(), &all).stdout;
     let trend: Value = serde_json::from_str(&trend).expect("JSON");
     assert_eq!(trend["runs"].as_array().map(Vec::len), Some(8), "{trend}");
+    let refused =
+        prony(&[&["report", "--trend", "-o", "x.txt"], &[&*old[0], &*old[1]][..]].concat());
+    assert!(refused.stderr.contains("x.txt`: a trend can be written as .html or .json"));
     let beside = shown(&accepted, &[old[0].clone(), new[0].clone()]).stdout;
     assert!(beside.contains("p50"), "{beside}");
 
