@@ -85,10 +85,22 @@ pub enum Scalar {
     Throughput,
     /// Requests that started.
     Requests,
+    /// Requests of which the first byte was sent.
+    Sent,
     /// Requests answered as expected.
     Replies,
+    /// Errors while no request was waiting.
+    Stray,
+    /// Connections that were tried.
+    Connects,
     /// Connections that opened.
     Connections,
+    /// Completed TLS handshakes.
+    Handshakes,
+    /// Bytes passed to the kernel.
+    BytesSent,
+    /// Bytes read.
+    BytesReceived,
     /// The mean number of requests in flight.
     Concurrency,
     /// The most requests in flight at once.
@@ -156,14 +168,20 @@ const COUNTED: [(&str, Counted); 6] = [
     ("session.failed", Counted::SessionsFailed),
 ];
 
-const SCALARS: [(&str, Scalar); 11] = [
+const SCALARS: [(&str, Scalar); 17] = [
     ("rate", Scalar::Rate),
     ("sent-rate", Scalar::SentRate),
     ("session.rate", Scalar::SessionRate),
     ("throughput", Scalar::Throughput),
     ("requests", Scalar::Requests),
+    ("sent", Scalar::Sent),
     ("replies", Scalar::Replies),
+    ("stray", Scalar::Stray),
+    ("connects", Scalar::Connects),
     ("connections", Scalar::Connections),
+    ("handshakes", Scalar::Handshakes),
+    ("bytes-sent", Scalar::BytesSent),
+    ("bytes-received", Scalar::BytesReceived),
     ("concurrency", Scalar::Concurrency),
     ("in-flight-max", Scalar::InFlightMax),
     ("busy", Scalar::Busy),
@@ -205,8 +223,14 @@ impl Figure {
             Self::Scalar(Scalar::Busy) => Unit::Share,
             Self::Scalar(
                 Scalar::Requests
+                | Scalar::Sent
                 | Scalar::Replies
+                | Scalar::Stray
+                | Scalar::Connects
                 | Scalar::Connections
+                | Scalar::Handshakes
+                | Scalar::BytesSent
+                | Scalar::BytesReceived
                 | Scalar::Concurrency
                 | Scalar::InFlightMax,
             )

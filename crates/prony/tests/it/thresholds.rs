@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use prony_core::threshold::{Figure, Unit};
+
 use crate::rig::{Ended, Serve, alone, prony};
 
 /// An infinite-server queue with exponential times (mean 1 ms) and a round trip of 0.1 ms.
@@ -133,4 +135,120 @@ fn a_simulated_load_ends_early_too() {
     assert_eq!(ended.code, 99, "{ended:?}");
     let window = &ended.report().0["measurement"]["rates"]["window_ns"];
     assert!(window.as_u64().is_some_and(|ns| ns < 10_000_000_000), "{window}");
+}
+
+/// The figures that docs/terms.md defines, and the names of thresholds for them.
+const FIGURES: [(&str, &[&str]); 44] = [
+    // Times
+    ("response", &["p50", "response.p99"]),
+    ("service", &["service.p99"]),
+    ("first byte", &["first-byte.p99"]),
+    ("transfer", &["transfer.p99"]),
+    ("send lag", &["send-lag.p99"]),
+    ("queue", &["queue.p99"]),
+    ("stream wait", &["stream-wait.p99"]),
+    ("flow wait", &["flow-wait.p99"]),
+    ("connect", &["connect.p99"]),
+    ("handshake", &[]), // there is none without TLS: handshake.p99
+    ("failed", &["failed.p99", "errors", "session.failed"]),
+    ("connection wait", &[]), // not reported by itself
+    // Figures of a distribution
+    ("count", &[]), // that of the requests or connections
+    ("mean", &["mean", "service.mean"]),
+    ("stdev", &["stdev", "service.stdev"]),
+    ("min", &["min", "connect.min"]),
+    ("max", &["max", "connect.max"]),
+    ("p50", &["p50"]),
+    ("p99.99", &["p99.99"]),
+    // Counts
+    ("started", &["requests"]),
+    ("sent", &["sent"]),
+    ("replies", &["replies"]),
+    ("unfinished", &["unfinished"]),
+    ("retries", &["retries"]),
+    ("errors", &["errors", "timeouts", "error.reset"]),
+    ("stray", &["stray"]),
+    ("statuses", &["status.200", "status.5xx"]),
+    ("connects", &["connects"]),
+    ("connected", &["connections"]),
+    ("handshakes", &["handshakes"]),
+    ("bytes sent", &["bytes-sent"]),
+    ("bytes received", &["bytes-received"]),
+    ("in flight", &["in-flight-max"]),
+    // Sessions
+    ("completed", &["session.completed", "rate"]),
+    ("session rate", &["session.rate"]),
+    ("lifetime", &["session.p99"]),
+    // Rates
+    ("rate", &["rate"]),
+    ("target rate", &[]), // what was asked for
+    ("sent rate", &["sent-rate"]),
+    ("throughput", &["throughput"]),
+    ("error share", &["errors"]),
+    ("concurrency", &["concurrency"]),
+    ("in flight on average", &["concurrency"]),
+    ("in-flight mean", &[]), // the check of the one before
+];
+
+/// Every figure that the tables of docs/terms.md define can stand in a threshold.
+#[test]
+fn every_figure_of_the_terms_can_stand_in_a_threshold() {
+    let terms = include_str!("../../../../docs/terms.md");
+    let tables =
+        ["## Times", "## Figures of a distribution", "## Counts", "## The window and the rates"];
+    let mut names = Vec::new();
+    for table in tables {
+        let (_, text) = terms.split_once(&format!("\n{table}\n")).expect(table);
+        let section = text.split("\n## ").next().unwrap_or_default();
+        let section = section.split("\n### ").next().unwrap_or_default();
+        for row in section.lines().filter_map(|line| line.strip_prefix("| **")) {
+            let cell = row.split(" |").next().unwrap_or_default();
+            names.extend(cell.split("**").step_by(2).map(str::to_owned));
+        }
+    }
+    assert!(names.len() > 30, "{names:?}");
+    for name in &names {
+        assert!(FIGURES.iter().any(|(known, _)| known == name), "{name} is in no threshold");
+    }
+    let mut figures: Vec<&str> = FIGURES.iter().flat_map(|(_, names)| *names).copied().collect();
+    figures.sort_unstable();
+    figures.dedup();
+    let thresholds: Vec<String> = figures.iter().map(|name| at_least_nothing(name)).collect();
+    let (of_sessions, others): (Vec<_>, Vec<_>) =
+        thresholds.iter().map(String::as_str).partition(|text| text.starts_with("session."));
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.toml");
+    let text = format!(
+        "url = 'http://virtual/'\nrate = 50\nduration = '5s'\nthresholds = {of_sessions:?}\n\
+         [[session]]\nname = 'look'\nrequest = ['/a', '/b']\n"
+    );
+    fs::write(&plan, text).expect("it can be written");
+    let plan = plan.to_str().expect("text");
+    let sessions = prony(&["run", plan, "--simulate", "7", "--json", "--accept-invalid"]);
+    for (ended, thresholds) in [(simulated(&others), others), (sessions, of_sessions)] {
+        assert!([0, 97].contains(&ended.code), "{ended:?}");
+        let decided = ended.report().0["thresholds"].as_array().expect("thresholds").clone();
+        assert_eq!(decided.len(), thresholds.len(), "{decided:?}");
+        for (decided, text) in decided.iter().zip(thresholds) {
+            assert_eq!(decided["threshold"], text.trim_start_matches("response."));
+            // There were no such times.
+            let is_empty = ["failed", "queue", "stream-wait", "flow-wait", "connect.p99"]
+                .iter()
+                .any(|name| text.starts_with(name));
+            let is_rare = text.starts_with("p99.99");
+            assert!(is_empty || is_rare || decided["value"].is_number(), "{decided}");
+        }
+    }
+}
+
+/// A threshold that every value of the figure meets.
+fn at_least_nothing(name: &str) -> String {
+    let limit = match Figure::parse(name).expect(name).unit() {
+        Unit::Time => "0ms",
+        Unit::Rate => "0/s",
+        Unit::ByteRate => "0B/s",
+        Unit::Count => "0",
+        Unit::Share => "0%",
+    };
+    format!("{name} >= {limit}")
 }

@@ -158,8 +158,14 @@ impl Summary {
                 Known::estimate(rate, per_second(t, rate, |cell| cell.bytes as f64))
             }
             Scalar::Requests => Known::exact(t.started as f64),
+            Scalar::Sent => Known::exact(t.sent as f64),
             Scalar::Replies => Known::exact(t.replies as f64),
+            Scalar::Stray => Known::exact(t.stray.iter().sum::<u64>() as f64),
+            Scalar::Connects => Known::exact(t.connects as f64),
             Scalar::Connections => Known::exact(t.connected as f64),
+            Scalar::Handshakes => Known::exact(t.times.handshake.count() as f64),
+            Scalar::BytesSent => Known::exact(t.bytes_sent as f64),
+            Scalar::BytesReceived => Known::exact(t.bytes_received() as f64),
             Scalar::Concurrency => Known::exact(t.concurrency()),
             Scalar::InFlightMax => Known::exact(t.in_flight_max as f64),
             Scalar::Busy => or_none(self.busiest().map(|(_, share)| share)),
