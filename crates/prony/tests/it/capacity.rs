@@ -111,6 +111,51 @@ fn capacity_by_connections_is_in_every_format() {
     documented(&report);
 }
 
+/// Users who pause are more than requests: N of them with a pause of 10 ms wait for a queue of
+/// N - 10 milliseconds.
+#[test]
+fn connections_with_think_time_are_found() {
+    let words = ["capacity", "--by", "connections", "--simulate", "7", "--simulate-latency", "1ms"];
+    let rest = ["--simulate-workers", "1", "--threshold", "p99 < 20.5ms", "--quiet", "--json"];
+    let ended =
+        prony(&[&words[..], &rest, &["--think", "fixed:10ms", "http://example.test/"]].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let found = report["finding"]["rate"].as_f64().expect("a number");
+    assert!((28.0..=31.0).contains(&found), "{}", report["finding"]);
+    let words = report["run_at_80_percent"].as_array().expect("words");
+    let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+    assert!(words.windows(2).any(|two| two == ["--think", "fixed:10ms"]), "{words:?}");
+}
+
+#[test]
+fn what_is_left_beyond_the_capacity_is_measured() {
+    // One worker completes 1,000 requests per second, and no more at 1.5 times the capacity of 900.
+    let rest = ["--beyond", "1.5", "--from", "100", "--json", "http://example.test/"];
+    let ended = prony(&[&QUEUE[..], &rest].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let points = report["points"].as_array().expect("points");
+    let beyond: Vec<&Value> = points.iter().filter(|point| point["purpose"] == "beyond").collect();
+    let [beyond] = beyond[..] else { panic!("one trial beyond the capacity: {points:?}") };
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let factor = number(&beyond["rate"]) / number(&report["finding"]["rate"]);
+    assert!((factor - 1.5).abs() < 0.01, "{factor}");
+    let goodput = number(&beyond["goodput"]["value"]);
+    assert!((900.0..1_010.0).contains(&goodput), "{beyond}");
+    assert!(number(&beyond["p99"]["value"]) > 500e6, "{beyond}");
+    let notes = report["notes"].to_string();
+    assert!(
+        notes.contains("At 1.50 times the capacity") && notes.contains("it degrades"),
+        "{notes}"
+    );
+    for factor in ["1", "0.5", "x"] {
+        let ended = prony(&[&QUEUE[..], &["--beyond", factor, "http://example.test/"]].concat());
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.stderr.contains("--beyond"), "{}", ended.stderr);
+    }
+}
+
 #[test]
 fn connections_of_a_real_queue_are_within_five_percent() {
     // Ten workers that take 10 ms: more than ten connections wait, N of them N milliseconds.
@@ -164,6 +209,8 @@ fn options_that_a_search_sets_itself_are_refused() {
     for option in options.into_iter().chain([["--label", "new"], ["--github", "-q"]]) {
         assert!(refused(&[&p99[..], &option].concat()).contains("prony capacity"), "{option:?}");
     }
+    let text = refused(&[&p99[..], &["-o", "x.txt"]].concat());
+    assert!(text.contains("x.txt`: a capacity can be written as .html, .svg, .png or"), "{text}");
     for option in [["--arrivals", "poisson"], ["--rate", "5"], ["--from", "1.5"], ["--from", "9"]] {
         let why = refused(&[&p99[..], &["--by", "connections", "-c", "8"], &option].concat());
         assert!(why.contains(option[0]), "{option:?}: {why}");
