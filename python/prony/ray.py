@@ -24,6 +24,11 @@ from ._program import program
 PLACE = 120
 # How long a worker may take to end once its input has ended, in seconds.
 END = 3
+# The lines of an aggregator that are for its workers.
+TO_WORKERS = ('{"type":"open"', '{"type":"send"', '{"type":"close"')
+
+# Reports a line to the driver.
+Report = Callable[..., None]
 
 
 def _ray() -> Any:
@@ -100,6 +105,119 @@ class Worker:
             self._process.wait()
 
 
+class Group:
+    """Actors, each on a host of its own, whose lines are reported."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._actors: list[Any] = []
+
+    def open(self, kind: type, group: Any, places: list[int], arguments: list[Any]) -> None:
+        """Starts an actor of this kind in each of these places of a placement group.
+
+        Raises:
+            Refused: one did not start.
+        """
+        ray = _ray()
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        # One thread for the lines there, one for the lines back. What fails is not started again:
+        # that would be another load.
+        actor = ray.remote(
+            num_cpus=1 if kind is Worker else 0,
+            max_restarts=0,
+            max_task_retries=0,
+            concurrency_groups={"in": 1, "out": 1},
+        )(kind)
+        for place, given in zip(places, arguments):
+            at = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=place)
+            self._actors.append(actor.options(scheduling_strategy=at).remote(*given))
+        try:
+            ray.get([one.pids.remote() for one in self._actors], timeout=PLACE)
+        except Exception as why:
+            raise Refused(f"a worker did not start: {_cause(why)}") from why
+        for index, one in enumerate(self._actors):
+            thread = threading.Thread(target=self._follow, args=(index, one), daemon=True)
+            thread.start()
+
+    def _follow(self, index: int, actor: Any) -> None:
+        """Reports what a worker says, until it is gone."""
+        ray = _ray()
+        cause = "its output ended"
+        try:
+            for ref in actor.lines.options(num_returns="streaming").remote():
+                kind, text = ray.get(ref)
+                if kind == "gone":
+                    cause = text
+                    break
+                self._report(type="line", worker=index, line=text)
+        except Exception as why:
+            cause = _cause(why)
+        self._report(type="gone", worker=index, cause=cause)
+
+    def send(self, worker: int, line: str) -> None:
+        """Passes a line to a worker. One that is gone reports so itself."""
+        self._actors[worker].send.remote(line)
+
+    def close(self) -> None:
+        """Ends the workers."""
+        ray = _ray()
+        ends = [actor.end.remote() for actor in self._actors]
+        if ends:
+            ray.wait(ends, num_returns=len(ends), timeout=END + 2)
+
+
+class Aggregator(Worker):
+    """One aggregator in an actor, for a group of hosts: it starts their workers, and passes
+    their lines to the program, which merges them."""
+
+    def __init__(self, args: list[str], group: Any, places: list[int]) -> None:
+        super().__init__(args)
+        self._lock = threading.Lock()
+        self._place = group, places
+        self._group = Group(self._tell)
+
+    def _tell(self, **line: Any) -> None:
+        with self._lock:
+            super().send(json.dumps(line, ensure_ascii=False))
+
+    @_in("in")
+    def send(self, line: str) -> None:
+        """Passes a line of the driver to the program."""
+        with self._lock:
+            super().send(line)
+
+    @_in("out")
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """The lines of the program for the driver; those for the workers are carried out."""
+        for kind, line in super().lines():
+            if kind == "line" and line.startswith(TO_WORKERS):
+                self._carry(json.loads(line))
+            else:
+                yield kind, line
+        # The program has ended, perhaps before its time.
+        self._group.close()
+
+    def _carry(self, request: dict[str, Any]) -> None:
+        if request["type"] == "open":
+            args = [[request["args"]]] * request["workers"]
+            try:
+                self._group.open(Worker, *self._place, args)
+                self._tell(type="opened")
+            except Refused as why:
+                self._tell(type="refused", why=str(why))
+        elif request["type"] == "send":
+            self._group.send(request["worker"], request["line"])
+        else:
+            self._group.close()
+
+    @_in("in")
+    def end(self) -> None:
+        """Ends the program and its workers."""
+        super().end()
+        self._group.close()
+
+
 class Cluster:
     """Workers on the hosts of a Ray cluster."""
 
@@ -108,7 +226,7 @@ class Cluster:
         self._insecure = insecure
         self._output = output
         self._lock = threading.Lock()
-        self._actors: list[Any] = []
+        self._workers = Group(self.report)
         self._group: Any = None
 
     def report(self, **report: Any) -> None:
@@ -118,49 +236,39 @@ class Cluster:
             self._output.write(line + "\n")
             self._output.flush()
 
-    def open(self, workers: int, args: list[str]) -> None:
-        """Starts the workers, each on a host of its own.
+    def open(self, workers: int, args: list[str], hosts: dict[str, int] | None = None) -> None:
+        """Starts the workers, each on a host of its own. With `hosts`, they are aggregators: `all`
+        is the number of hosts, and `group` that of each aggregator, which starts their workers.
 
         Raises:
             Refused: none was started.
         """
         ray = self._connected()
-        hosts = [
+        wanted = hosts["all"] if hosts else workers
+        known = [
             node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1
         ]
-        if len(hosts) < workers:
+        if len(known) < wanted:
             raise Refused(
-                f"the cluster has {len(hosts)} hosts with a CPU for prony, not {workers}; start "
+                f"the cluster has {len(known)} hosts with a CPU for prony, not {wanted}; start "
                 "Ray on more hosts, or ask for fewer"
             )
         from ray.util.placement_group import placement_group
-        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         # All or none, each on a host of its own.
-        self._group = placement_group([{"CPU": 1}] * workers, strategy="STRICT_SPREAD")
+        self._group = placement_group([{"CPU": 1}] * wanted, strategy="STRICT_SPREAD")
         if not self._group.wait(timeout_seconds=PLACE):
             raise Refused(
-                f"the cluster found no {workers} hosts with a free CPU within {PLACE} s; wait "
+                f"the cluster found no {wanted} hosts with a free CPU within {PLACE} s; wait "
                 "until they are free, or ask for fewer"
             )
-        # One thread for the lines there, one for the lines back. What fails is not started again:
-        # that would be another load.
-        actor = ray.remote(
-            num_cpus=1,
-            max_restarts=0,
-            max_task_retries=0,
-            concurrency_groups={"in": 1, "out": 1},
-        )(Worker)
-        for index in range(workers):
-            place = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=index)
-            self._actors.append(actor.options(scheduling_strategy=place).remote(args))
-        try:
-            ray.get([one.pids.remote() for one in self._actors], timeout=PLACE)
-        except Exception as why:
-            raise Refused(f"a worker did not start: {_cause(why)}") from why
-        for index, one in enumerate(self._actors):
-            thread = threading.Thread(target=self._follow, args=(index, one), daemon=True)
-            thread.start()
+        if hosts is None:
+            self._workers.open(Worker, self._group, list(range(workers)), [[args]] * workers)
+            return
+        starts = range(0, wanted, hosts["group"])
+        places = [list(range(start, min(start + hosts["group"], wanted))) for start in starts]
+        arguments = [[args, self._group, places_of_one] for places_of_one in places]
+        self._workers.open(Aggregator, self._group, list(starts), arguments)
 
     def _connected(self) -> Any:
         try:
@@ -188,24 +296,9 @@ class Cluster:
             raise Refused(f"no Ray cluster at {address}: {_cause(why)}") from why
         return ray
 
-    def _follow(self, index: int, actor: Any) -> None:
-        """Reports what a worker says, until it is gone."""
-        ray = _ray()
-        cause = "its output ended"
-        try:
-            for ref in actor.lines.options(num_returns="streaming").remote():
-                kind, text = ray.get(ref)
-                if kind == "gone":
-                    cause = text
-                    break
-                self.report(type="line", worker=index, line=text)
-        except Exception as why:
-            cause = _cause(why)
-        self.report(type="gone", worker=index, cause=cause)
-
     def send(self, worker: int, line: str) -> None:
-        """Passes a line to a worker. One that is gone reports so itself."""
-        self._actors[worker].send.remote(line)
+        """Passes a line to a worker."""
+        self._workers.send(worker, line)
 
     def close(self) -> None:
         """Ends the workers, and leaves the cluster."""
@@ -214,9 +307,7 @@ class Cluster:
         ray = _ray()
         if not ray.is_initialized():
             return
-        ends = [actor.end.remote() for actor in self._actors]
-        if ends:
-            ray.wait(ends, num_returns=len(ends), timeout=END + 2)
+        self._workers.close()
         if self._group is not None:
             from ray.util.placement_group import remove_placement_group
 
@@ -255,7 +346,7 @@ def main() -> None:
             request = json.loads(line)
             if request["type"] == "open":
                 try:
-                    cluster.open(request["workers"], request["args"])
+                    cluster.open(request["workers"], request["args"], request.get("hosts"))
                 except Refused as why:
                     cluster.report(type="refused", why=str(why))
                     break

@@ -115,10 +115,11 @@ def processes() -> Iterator[tuple[int, list[str]]]:
                 yield int(folder.name), words
 
 
-def at_work() -> list[int]:
-    """The workers of this installation."""
+def at_work(aggregators: bool = False) -> list[int]:
+    """The workers of this installation, or the aggregators."""
     program = str(Path(sys.executable).with_name("prony"))
-    return sorted(pid for pid, words in processes() if words[:2] == [program, "worker"])
+    found = [(pid, words) for pid, words in processes() if words[:2] == [program, "worker"]]
+    return sorted(pid for pid, words in found if ("--aggregator" in words) == aggregators)
 
 
 def parent(pid: int) -> int:

@@ -1,9 +1,11 @@
 //! An engine that is another program: it starts the workers on hosts, and carries their lines as
-//! JSON objects over its own standard input and output. `python -m prony.ray` is one.
+//! JSON objects ([`crate::relay`]) over its own standard input and output. `python -m prony.ray` is
+//! one.
 //!
 //! The program gets `open`, then `send` for each line to a worker, and at last `close` or the end
 //! of its input, upon which it ends all workers and itself. It replies to `open` with `opened` or
-//! `refused`, and reports `line` and `gone`.
+//! `refused`, and reports `line` and `gone`. With `hosts` in `open`, the workers are aggregators,
+//! which start the workers on the hosts through the program.
 
 use std::io::{BufReader, BufWriter, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -15,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use prony_io::Control;
 use prony_run::error::Error;
-use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, Event};
 use crate::protocol;
+use crate::relay::{Hosts, Relay};
 
 /// How long the program may take to start the workers.
 const OPEN: Duration = Duration::from_secs(240);
@@ -27,32 +29,11 @@ const CLOSE: Duration = Duration::from_secs(20);
 /// How long to wait at a time.
 const TURN: Duration = Duration::from_millis(50);
 
-/// The orders to the program.
-#[derive(Debug, Serialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
-enum Request<'a> {
-    /// Start that many workers, each on a host of its own, with these arguments for `prony`.
-    Open { workers: usize, args: &'a [String] },
-    /// Pass a line to a worker.
-    Send { worker: usize, line: &'a str },
-    /// End the workers.
-    Close,
-}
-
-/// What the program reports.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
-enum Report {
-    /// All workers have started.
-    Opened,
-    /// None has started, and why.
-    Refused { why: String },
-    /// A line of a worker.
-    Line { worker: usize, line: String },
-    /// A worker is gone, and why, as the end of a sentence.
-    Gone { worker: usize, cause: String },
-    /// The program has ended, or said what is none of this.
-    #[serde(skip)]
+/// What the thread has read from the program's output.
+#[derive(Debug)]
+enum Came {
+    Relay(Relay),
+    /// It has ended, or sent something else.
     Ended(String),
 }
 
@@ -63,6 +44,7 @@ pub struct Carrier {
     command: Command,
     args: Vec<String>,
     control: Arc<Control>,
+    hosts: Option<Hosts>,
     running: Option<Running>,
     workers: usize,
 }
@@ -71,7 +53,7 @@ pub struct Carrier {
 struct Running {
     child: Child,
     stdin: Option<BufWriter<ChildStdin>>,
-    reports: Receiver<Report>,
+    reports: Receiver<Came>,
 }
 
 impl Carrier {
@@ -83,7 +65,14 @@ impl Carrier {
         args: Vec<String>,
         control: Arc<Control>,
     ) -> Self {
-        Self { name, command, args, control, running: None, workers: 0 }
+        Self { name, command, args, control, hosts: None, running: None, workers: 0 }
+    }
+
+    /// Its workers are aggregators, of these hosts.
+    #[must_use]
+    pub fn of_aggregators(mut self, hosts: Hosts) -> Self {
+        self.hosts = Some(hosts);
+        self
     }
 
     fn start(&mut self) -> Result<Running, Error> {
@@ -104,15 +93,17 @@ impl Carrier {
         let read = move || {
             let mut output = BufReader::new(stdout.expect("it is piped"));
             loop {
-                let report = match protocol::read_line(&mut output) {
-                    Ok(Some(line)) => serde_json::from_str(&line)
-                        .unwrap_or_else(|e| Report::Ended(format!("it said what is unknown: {e}"))),
-                    Ok(None) => Report::Ended("it has ended".to_owned()),
-                    Err(e) => Report::Ended(format!("its output cannot be read: {e}")),
+                let came = match protocol::read_line(&mut output) {
+                    Ok(Some(line)) => serde_json::from_str(&line).map_or_else(
+                        |e| Came::Ended(format!("it said what is unknown: {e}")),
+                        Came::Relay,
+                    ),
+                    Ok(None) => Came::Ended("it has ended".to_owned()),
+                    Err(e) => Came::Ended(format!("its output cannot be read: {e}")),
                 };
-                let is_end = matches!(report, Report::Ended(_));
+                let is_end = matches!(came, Came::Ended(_));
                 // The driver may be gone.
-                if sender.send(report).is_err() || is_end {
+                if sender.send(came).is_err() || is_end {
                     return;
                 }
             }
@@ -131,9 +122,11 @@ impl Carrier {
         let end = Instant::now() + OPEN;
         while Instant::now() < end {
             match running.reports.recv_timeout(TURN) {
-                Ok(Report::Opened) => return Ok(()),
-                Ok(Report::Refused { why } | Report::Ended(why)) => return Err(refused(&why)),
-                Ok(Report::Line { .. } | Report::Gone { .. }) => {}
+                Ok(Came::Relay(Relay::Opened)) => return Ok(()),
+                Ok(Came::Relay(Relay::Refused { why }) | Came::Ended(why)) => {
+                    return Err(refused(&why));
+                }
+                Ok(Came::Relay(_)) => {}
                 Err(RecvTimeoutError::Timeout) if self.control.stop_request().is_none() => {}
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(refused("interrupted before the start; nothing was sent"));
@@ -146,7 +139,7 @@ impl Carrier {
 }
 
 impl Running {
-    fn say(&mut self, request: &Request<'_>) {
+    fn say(&mut self, request: &Relay) {
         let Some(stdin) = &mut self.stdin else { return };
         // A broken pipe shows as the end of its output.
         let _ = stdin.write_all(protocol::line(request).as_bytes()).and_then(|()| stdin.flush());
@@ -156,7 +149,7 @@ impl Running {
 impl Engine for Carrier {
     fn open(&mut self, workers: usize) -> Result<(), Error> {
         let mut running = self.start()?;
-        running.say(&Request::Open { workers, args: &self.args });
+        running.say(&Relay::Open { workers, args: self.args.clone(), hosts: self.hosts });
         let result = self.opened(&running);
         self.running = Some(running);
         self.workers = workers;
@@ -168,7 +161,8 @@ impl Engine for Carrier {
 
     fn send(&mut self, worker: usize, line: &str) {
         if let Some(running) = &mut self.running {
-            running.say(&Request::Send { worker, line: line.trim_end_matches('\n') });
+            let line = line.trim_end_matches('\n').to_owned();
+            running.say(&Relay::Send { worker, line });
         }
     }
 
@@ -176,19 +170,19 @@ impl Engine for Carrier {
         let Some(running) = &self.running else { return Vec::new() };
         let Ok(first) = running.reports.recv_timeout(wait) else { return Vec::new() };
         let mut events = Vec::new();
-        for report in std::iter::once(first).chain(running.reports.try_iter()) {
-            match report {
-                Report::Line { worker, line } if worker < self.workers => {
+        for came in std::iter::once(first).chain(running.reports.try_iter()) {
+            match came {
+                Came::Relay(Relay::Line { worker, line }) if worker < self.workers => {
                     events.push(Event::Line(worker, line));
                 }
-                Report::Gone { worker, cause } if worker < self.workers => {
+                Came::Relay(Relay::Gone { worker, cause }) if worker < self.workers => {
                     events.push(Event::Gone(worker, cause));
                 }
-                Report::Ended(why) | Report::Refused { why } => {
+                Came::Ended(why) | Came::Relay(Relay::Refused { why }) => {
                     let cause = format!("the engine {} failed: {why}", self.name);
                     events.extend((0..self.workers).map(|i| Event::Gone(i, cause.clone())));
                 }
-                Report::Opened | Report::Line { .. } | Report::Gone { .. } => {}
+                Came::Relay(_) => {}
             }
         }
         events
@@ -196,7 +190,7 @@ impl Engine for Carrier {
 
     fn close(&mut self) {
         let Some(mut running) = self.running.take() else { return };
-        running.say(&Request::Close);
+        running.say(&Relay::Close);
         running.stdin = None;
         let end_by = Instant::now() + CLOSE;
         while Instant::now() < end_by {

@@ -1,15 +1,17 @@
 //! The driver: one run on many workers, from the plan to the merged report.
 
 mod show;
+mod source;
+mod whole;
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use prony_core::machine::StopRequest;
-use prony_core::plan::{Load, Plan, Shard};
+use prony_core::plan::{Plan, Shard};
 use prony_core::record::series::Block;
-use prony_core::summary::{ClockOffset, CommandLine, Loss, Part, Summary};
+use prony_core::summary::{CommandLine, Loss, Summary};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, clock};
 use prony_report::json;
@@ -20,7 +22,9 @@ use crate::clocks::{Samples, translated};
 use crate::engine::{Engine, Event};
 use crate::lost::Reported;
 use crate::protocol::{self, Order, PROTOCOL, PlanOrder, Reply};
-use crate::view::{HostView, Recent, Shown};
+use crate::view::{HostView, Shown};
+
+use source::Source;
 
 /// A worker that has sent nothing for this long is lost.
 pub const SILENCE: Duration = Duration::from_millis(2_500);
@@ -101,7 +105,6 @@ pub struct Status {
 /// The state of a worker.
 #[derive(Debug, Default)]
 struct Worker {
-    recent: Recent,
     host: String,
     greeted: bool,
     ready: bool,
@@ -110,9 +113,9 @@ struct Worker {
     after: Samples,
     slowest: Duration,
     asked: Option<Instant>,
-    heard: Option<Instant>,
-    reported: Reported,
     report: Option<Summary>,
+    /// What it had reported before it was lost, if its aggregator knows that.
+    kept: Option<Box<Reported>>,
     lost: Option<Loss>,
 }
 
@@ -135,6 +138,7 @@ pub fn run<'a>(
     merge::share(&job.plan, Shard { index: 0, of: job.hosts })?;
     engine.open(job.hosts as usize)?;
     let workers = (0..job.hosts).map(|_| Worker::default()).collect();
+    let sources = source::all(job.hosts as usize, engine.group());
     let (blocks, observed) = Default::default();
     let mut driver = Driver {
         job,
@@ -142,6 +146,7 @@ pub fn run<'a>(
         control,
         watchers,
         workers,
+        sources,
         start: None,
         blocks,
         observed,
@@ -159,6 +164,8 @@ struct Driver<'a> {
     control: &'a Control,
     watchers: Watchers<'a>,
     workers: Vec<Worker>,
+    /// Each worker, or each group of workers with an aggregator.
+    sources: Vec<Source>,
     /// The agreed start.
     start: Option<Start>,
     /// Blocks of response and service times that were not passed on yet.
@@ -259,6 +266,12 @@ impl Driver<'_> {
             Event::Gone(index, cause) => {
                 return Err(self.refused(index, &format!("has ended: {cause}")));
             }
+            Event::GroupGone(group, cause) => {
+                let name = self.group_name(group);
+                let why = format!("the aggregator of {name} has ended: {cause}; nothing was sent");
+                return Err(Error::Machine(why));
+            }
+            Event::Tally(..) | Event::Over(..) => return Ok(()),
         };
         let now = clock::realtime();
         let worker = &mut self.workers[index];
@@ -324,6 +337,7 @@ impl Driver<'_> {
         let lead = LEAD_MIN.max(slowest.min(PATIENCE) * LEAD_ANSWERS);
         let at = Instant::now() + lead;
         let unix_ns = clock::realtime() + lead.as_nanos() as u64;
+        self.engine.follow(lead, self.job.plan.warmup);
         let offsets: Vec<i64> = self
             .workers
             .iter()
@@ -383,9 +397,9 @@ impl Driver<'_> {
 
     /// Passes the reports of the workers since the last call to the observers.
     fn observe(&mut self) {
-        let running = self.workers.iter().filter(|worker| !worker.is_over());
+        let running = self.sources.iter().filter(|source| !self.is_over(source));
         // The sums lack what the slowest of them has not reported yet.
-        let now = running.map(|worker| worker.reported.last.now_ns).min();
+        let now = running.map(|source| source.reported.last.now_ns).min();
         let (Some(now), Status { started, replies, failed, .. }) = (now, self.status()) else {
             return;
         };
@@ -418,34 +432,34 @@ impl Driver<'_> {
         let (index, line) = match event {
             Event::Line(index, line) => (index, line),
             Event::Gone(index, cause) => return self.lose(index, cause),
+            Event::Tally(..) | Event::Over(..) | Event::GroupGone(..) => {
+                return self.take_of_group(event);
+            }
         };
-        let (now, warmup) = (clock::realtime(), self.job.plan.warmup);
+        let (now, source) = (clock::realtime(), self.source_of(index));
+        self.sources[source].heard = Some(Instant::now());
         let worker = &mut self.workers[index];
-        worker.heard = Some(Instant::now());
         if worker.lost.is_some() {
             return;
         }
         match protocol::parse::<Reply>(&line) {
-            Ok(Reply::Tick(mut tick)) => {
-                let new = [mem::take(&mut tick.blocks), mem::take(&mut tick.service_blocks)];
-                for (blocks, new) in self.blocks.iter_mut().zip(new) {
-                    blocks.extend(new.into_iter().map(|new| (Span(new.begin_ns), new.block)));
-                }
-                worker.recent.add(tick.interval.as_ref());
-                worker.reported.add(*tick, warmup);
-                self.shown.is_old = true;
-            }
+            Ok(Reply::Tick(tick)) => self.add(source, *tick, None),
             Ok(Reply::Pong { id, unix_ns }) => worker.after.add(id, unix_ns, now),
-            Ok(Reply::Final { report }) => match json::read(&report.to_string()) {
-                Ok(report) => {
-                    worker.report = Some(report);
-                    self.shown.is_old = true;
-                }
-                Err(e) => self.lose(index, format!("its report cannot be read: {e}")),
-            },
+            Ok(Reply::Final { report }) => self.complete(index, &report),
             Ok(Reply::Refused { why }) => self.lose(index, why),
             Ok(_) => {}
             Err(why) => self.lose(index, format!("it sent a line that is {why}")),
+        }
+    }
+
+    /// The report of a worker has arrived.
+    fn complete(&mut self, index: usize, report: &serde_json::Value) {
+        match json::read(&report.to_string()) {
+            Ok(report) => {
+                self.workers[index].report = Some(report);
+                self.shown.is_old = true;
+            }
+            Err(e) => self.lose(index, format!("its report cannot be read: {e}")),
         }
     }
 
@@ -453,13 +467,13 @@ impl Driver<'_> {
     /// arrived later wait for the next turn: merging reports can take seconds.
     fn find_silent(&mut self, read: Instant) {
         let elapsed = self.elapsed();
-        for index in 0..self.workers.len() {
-            let worker = &self.workers[index];
+        for index in 0..self.sources.len() {
+            let source = &self.sources[index];
             let since = |heard| read.saturating_duration_since(heard).min(elapsed);
-            let silent = worker.heard.map_or(elapsed, since);
-            if !worker.is_over() && silent > SILENCE {
+            let silent = source.heard.map_or(elapsed, since);
+            if !self.is_over(source) && silent > SILENCE {
                 let seconds = silent.as_secs_f64();
-                self.lose(index, format!("it was silent for {seconds:.1} s"));
+                self.lose_source(index, format!("it was silent for {seconds:.1} s"));
             }
         }
     }
@@ -470,81 +484,32 @@ impl Driver<'_> {
             return;
         }
         let after = Span(self.elapsed().as_nanos() as u64);
-        let name = self.name(index);
         let seconds = after.as_secs_f64();
+        let name = self.name(index);
         (self.watchers.say)(&format!("{name} was lost after {seconds:.1} s: {cause}"));
-        self.workers[index].lost = Some(Loss { after, cause, offered: 0.0 });
-        self.shown.is_old = true;
-        // If it is still alive, it must not continue alone.
-        self.engine.send(index, &protocol::line(&Order::Stop { now: true }));
+        self.is_lost(index, after, cause);
         if self.job.on_loss == OnLoss::Stop {
             self.stop_all(false);
         }
     }
 
+    /// Record that a worker is lost.
+    fn is_lost(&mut self, index: usize, after: Span, cause: String) {
+        self.workers[index].lost = Some(Loss { after, cause, offered: 0.0 });
+        self.shown.is_old = true;
+        // If it is still alive, it must not continue alone.
+        self.engine.send(index, &protocol::line(&Order::Stop { now: true }));
+    }
+
     fn status(&self) -> Status {
-        let sum = |of: fn(&Worker) -> u64| self.workers.iter().map(of).sum();
+        let sum = |of: fn(&Source) -> u64| self.sources.iter().map(of).sum();
         Status {
             elapsed: Span(self.elapsed().as_nanos() as u64),
             hosts: self.workers.iter().filter(|worker| worker.lost.is_none()).count(),
             of: self.workers.len(),
-            started: sum(|worker| worker.reported.last.started),
-            replies: sum(|worker| worker.reported.last.replies),
-            failed: sum(|worker| worker.reported.last.failed),
+            started: sum(|source| source.reported.last.started),
+            replies: sum(|source| source.reported.last.replies),
+            failed: sum(|source| source.reported.last.failed),
         }
-    }
-
-    /// The plan, with the connection limit that the hosts had. Reports have an excerpt of it.
-    fn carried_out(&self, reported: &Plan) -> Plan {
-        let mut plan = self.job.plan.clone();
-        if let (Load::Open { connections, .. }, Load::Open { connections: lowered, .. }) =
-            (&mut plan.load, &reported.load)
-        {
-            *connections = *lowered;
-        }
-        let changes = self.control.rate_changes();
-        let begin = Nanos::ZERO + plan.warmup;
-        if let Some(rate) = plan.load.adjustable_rate().filter(|_| !changes.is_empty()) {
-            *rate = rate.with_changes(begin, &changes);
-        }
-        plan
-    }
-
-    /// The report of the whole.
-    fn merged(&mut self) -> Result<Summary, Error> {
-        let at_unix = self.start.map(|start| start.unix_ns as f64 / 1e9);
-        let mut parts = Vec::new();
-        for index in 0..self.workers.len() {
-            let name = self.name(index);
-            let worker = &self.workers[index];
-            let summary = worker.report.clone().unwrap_or_else(|| {
-                let share = self.job.plan.shard(index as u32, self.job.hosts);
-                let part =
-                    Part { host: worker.host.clone(), ..merge::part_of(&self.job.plan, at_unix) };
-                worker.reported.summary(share, part, &name)
-            });
-            parts.push((name, summary));
-        }
-        let mut whole = merge::merge(parts, false)?;
-        whole.plan = self.carried_out(&whole.plan);
-        whole.run.plan_size = None;
-        whole.run.command = self.job.command.clone();
-        whole.run.interrupted = self.control.is_interrupted();
-        let window = whole.main.window().0.max(1);
-        let warmup = whole.plan.warmup;
-        for host in whole.run.hosts.iter_mut().flat_map(|hosts| &mut hosts.hosts) {
-            let worker = &self.workers[host.shard as usize];
-            host.clock = worker.clock.offset().map(|clock| ClockOffset {
-                drift_ns: worker.after.offset().map(|after| after.offset_ns - clock.offset_ns),
-                ..clock
-            });
-            // A worker that was silent at the end may have sent more requests than are known.
-            let until = Span(worker.reported.last.now_ns) - warmup;
-            host.lost = worker
-                .lost
-                .clone()
-                .map(|loss| Loss { offered: (until.0 as f64 / window as f64).min(1.0), ..loss });
-        }
-        Ok(whole)
     }
 }

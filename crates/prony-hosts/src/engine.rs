@@ -2,15 +2,24 @@
 
 use std::time::Duration;
 
+use prony_core::units::Span;
 use prony_run::error::Error;
 
-/// An event from a worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use crate::relay::{Share, Tally};
+
+/// An event from a worker, or from the aggregator of a group of workers.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A line of its standard output.
+    /// A line of a worker's standard output.
     Line(usize, String),
-    /// It has ended; with the reason, as the end of a sentence.
+    /// A worker has ended; with the reason, as the end of a sentence.
     Gone(usize, String),
+    /// The sums of a group.
+    Tally(usize, Box<Tally>),
+    /// All workers of a group are done or lost.
+    Over(usize, Vec<Share>),
+    /// The aggregator of a group has ended, and its workers with it.
+    GroupGone(usize, String),
 }
 
 /// Starts workers on hosts, all or none, and carries lines without reading them.
@@ -20,6 +29,14 @@ pub trait Engine {
     /// # Errors
     /// They could not be started; none is running.
     fn open(&mut self, workers: usize) -> Result<(), Error>;
+
+    /// The number of workers of each aggregator. 1: there are none, and each worker reports itself.
+    fn group(&self) -> usize {
+        1
+    }
+
+    /// The run of a plan with this warm-up starts after this time.
+    fn follow(&mut self, _start: Duration, _warmup: Span) {}
 
     /// Pass a line to a worker. A worker that is gone is reported by [`Engine::events`].
     fn send(&mut self, worker: usize, line: &str);

@@ -5,12 +5,16 @@
 //! All figures come from the workers' reports, which [`prony_run::merge`] merges. The driver does
 //! not use times that a worker measured, except to report when a lost worker stopped.
 
+pub mod aggregator;
 pub mod carrier;
 pub mod clocks;
 pub mod driver;
 pub mod engine;
+mod group;
 pub mod local;
 mod lost;
 pub mod protocol;
+pub mod relay;
+pub mod tree;
 pub mod view;
 pub mod worker;

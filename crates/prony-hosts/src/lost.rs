@@ -8,14 +8,15 @@ use prony_core::record::Tally;
 use prony_core::record::series::{Series, bin_value};
 use prony_core::summary::{Part, RunInfo, Summary};
 use prony_core::units::{Nanos, Span};
+use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Tick, TickInterval};
 
 /// What a worker has reported so far.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Reported {
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reported {
     /// The last tick of the warm-up.
-    before: Tick,
+    pub(crate) before: Tick,
     /// The last tick.
     pub(crate) last: Tick,
     intervals: Vec<TickInterval>,
@@ -35,9 +36,18 @@ impl Reported {
         self.last = tick;
     }
 
+    /// Add the sums over several workers. Those at the end of the warm-up come apart, because the
+    /// workers do not report at the same time.
+    pub(crate) fn add_sums(&mut self, tick: Tick, before: Option<Tick>, warmup: Span) {
+        self.add(tick, warmup);
+        if let Some(before) = before {
+            self.before = before;
+        }
+    }
+
     /// The report of the share, without figures of the meter itself, and with response times only.
     /// It covers the complete seconds that were reported.
-    pub(crate) fn summary(&self, share: Plan, part: Part, host: &str) -> Summary {
+    pub(crate) fn summary(&self, share: Plan, part: Part, note: Option<String>) -> Summary {
         let begin = Nanos::ZERO + share.warmup;
         let mut t = Tally::new(begin);
         t.end = begin.max(Nanos(self.last.now_ns));
@@ -60,14 +70,10 @@ impl Reported {
         t.sent = t.started;
         let statuses = |tick: &Tick| tick.statuses.iter().copied().collect();
         t.statuses = less(&statuses(&self.last), &statuses(&self.before));
-        let note = format!(
-            "{host} was lost: its figures are those of the complete seconds that it had reported, \
-             its response times to 1.6 %."
-        );
         let run = RunInfo {
             version: env!("CARGO_PKG_VERSION").into(),
             part: Some(part),
-            notes: vec![note],
+            notes: note.into_iter().collect(),
             ..RunInfo::default()
         };
         let warmup = (share.warmup > Span::ZERO).then(|| Tally { end: begin, ..Tally::default() });
@@ -90,6 +96,22 @@ impl Reported {
             t.failed += n;
         }
     }
+}
+
+/// What the report of a lost worker covers.
+pub(crate) fn note(host: &str) -> String {
+    format!(
+        "{host} was lost: its figures are those of the complete seconds that it had reported, its \
+         response times to 1.6 %."
+    )
+}
+
+/// The same of a group of workers whose aggregator was lost.
+pub(crate) fn note_of_group(workers: &str) -> String {
+    format!(
+        "{workers} were lost with their aggregator: their figures are those of the complete seconds \
+         that it had reported, their response times to 1.6 %, all together as those of the first."
+    )
 }
 
 /// The difference between two counts.
@@ -138,7 +160,7 @@ mod tests {
         let load = Load::Closed { connections: 2, think: Think::None };
         let mut plan = Plan::new(Vec::new(), Vec::new(), load, Stop::default());
         plan.warmup = Span::from_secs(1);
-        let summary = reported.summary(plan.shard(1, 2), Part::default(), "web2");
+        let summary = reported.summary(plan.shard(1, 2), Part::default(), Some(note("web2")));
         let t = &summary.main;
         assert_eq!((t.started, t.replies, t.failed, t.unfinished), (24, 13, 2, 9));
         assert_eq!((t.fault(Fault::Reset), t.statuses[&200]), (2, 30));

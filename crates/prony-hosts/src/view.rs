@@ -14,11 +14,15 @@ use crate::protocol::{Tick, TickInterval};
 /// How many intervals of a worker are kept: one that is slower than this is silent.
 const KEPT: usize = 5;
 
-/// One host in a live view.
+/// One host in a live view, or the hosts of one aggregator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostView {
     /// Its name, unique in the run.
     pub name: String,
+    /// How many hosts it is.
+    pub hosts: usize,
+    /// How many of them were lost.
+    pub lost_hosts: usize,
     /// Failed requests so far.
     pub failed: u64,
     /// Its latest complete second, if it has reported one.

@@ -46,33 +46,45 @@ impl Driver<'_> {
     fn refresh(&mut self) {
         let Status { started, replies, failed, .. } = self.status();
         let mut detail = view::detail();
-        for worker in &self.workers {
-            view::add(&mut detail, &worker.reported.last);
+        for source in &self.sources {
+            view::add(&mut detail, &source.reported.last);
         }
-        let running = || self.workers.iter().filter(|worker| worker.lost.is_none());
-        let last = view::common(running().map(|worker| &worker.recent));
-        let hosts = (0..self.workers.len()).map(|index| self.host_view(index)).collect();
+        let running = || self.sources.iter().filter(|source| !self.is_lost_whole(source));
+        let last = view::common(running().map(|source| &source.recent));
+        let hosts = (0..self.sources.len()).map(|index| self.host_view(index)).collect();
         let in_flight = started.saturating_sub(replies + failed);
         let detail = Some(detail);
         let live = Live { started, replies, failed, in_flight, last, detail, ..Live::default() };
         self.shown = Shown { live, hosts, is_old: false };
     }
 
+    /// The line of a host, or of a group of hosts.
     fn host_view(&self, index: usize) -> HostView {
-        let worker = &self.workers[index];
-        let name = match worker.host.as_str() {
+        let source = &self.sources[index];
+        let workers = &self.workers[source.workers.clone()];
+        let is_lost_whole = self.is_lost_whole(source);
+        HostView {
+            name: match workers.len() {
+                1 => self.label(source.workers.start),
+                _ => format!("#{}-{}", source.workers.start + 1, source.workers.end),
+            },
+            hosts: workers.len(),
+            lost_hosts: workers.iter().filter(|worker| worker.lost.is_some()).count(),
+            failed: source.reported.last.failed,
+            second: source.recent.newest().map(|interval| interval.cell.clone()),
+            is_done: !is_lost_whole && self.is_over(source),
+            lost: workers[0].lost.as_ref().filter(|_| is_lost_whole).map(|loss| loss.cause.clone()),
+        }
+    }
+
+    /// The name of a worker's host, unique in the run.
+    fn label(&self, index: usize) -> String {
+        match self.workers[index].host.as_str() {
             "" => format!("#{}", index + 1),
             host if self.workers.iter().filter(|other| other.host == host).count() > 1 => {
                 format!("{host}#{}", index + 1)
             }
             host => host.to_owned(),
-        };
-        HostView {
-            name,
-            failed: worker.reported.last.failed,
-            second: worker.recent.newest().map(|interval| interval.cell.clone()),
-            is_done: worker.report.is_some(),
-            lost: worker.lost.as_ref().map(|loss| loss.cause.clone()),
         }
     }
 }

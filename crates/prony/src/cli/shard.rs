@@ -59,6 +59,23 @@ pub struct ShardArgs {
         requires = "hosts",
     )]
     pub on_loss: OnLoss,
+    /// The number of hosts of each aggregator, for tests [default: 64 if there are more than 2,000]
+    #[arg(long, value_name = "N", hide = true, requires = "hosts", value_parser = hosts)]
+    pub hosts_per_aggregator: Option<u32>,
+}
+
+/// The maximum number of hosts without aggregators: docs/performance.md has what their reports cost
+/// the driver.
+const DIRECT_MAX: u32 = 2_000;
+/// The number of hosts of each aggregator.
+const GROUP: u32 = 64;
+
+impl ShardArgs {
+    /// The number of hosts of each aggregator, if there are aggregators.
+    pub(crate) fn group(&self) -> Option<usize> {
+        let many = self.hosts.filter(|&hosts| hosts > DIRECT_MAX).map(|_| GROUP);
+        self.hosts_per_aggregator.or(many).map(|group| group as usize)
+    }
 }
 
 /// What starts workers.

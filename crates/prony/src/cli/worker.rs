@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use prony_io::Precision;
 
 use super::exec_options::{Driver, ExecArgs};
@@ -39,6 +39,23 @@ pub struct WorkerArgs {
     /// By how many nanoseconds the wall clock is taken to be wrong, for tests
     #[arg(long, value_name = "NS", hide = true, default_value = "0")]
     pub clock_offset: i64,
+    /// Be the aggregator of workers that it starts, or whose lines its driver carries
+    #[arg(long, value_name = "HOW", hide = true, exclusive = true)]
+    pub aggregator: Option<Aggregator>,
+}
+
+/// What starts the workers of an aggregator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Aggregator {
+    /// The aggregator
+    Local,
+    /// Another program, over standard input and output
+    Carried,
+}
+
+/// The words with which an aggregator is started.
+pub(crate) fn aggregator(how: &str) -> Vec<String> {
+    ["worker", "--aggregator", how].map(Into::into).into()
 }
 
 impl WorkerArgs {

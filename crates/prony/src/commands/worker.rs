@@ -11,10 +11,13 @@ use std::thread;
 use prony_core::plan::Plan;
 use prony_core::summary::confidence::Goal;
 use prony_core::summary::{CommandLine, Summary};
+use prony_hosts::aggregator;
 use prony_hosts::carrier::Carrier;
 use prony_hosts::driver::{self, Job, Status, Watchers};
 use prony_hosts::engine::Engine;
 use prony_hosts::local::Local;
+use prony_hosts::relay::Hosts;
+use prony_hosts::tree::Tree;
 use prony_hosts::view::HostView;
 use prony_hosts::worker::{self, Settings};
 use prony_io::{Control, Live};
@@ -27,17 +30,20 @@ use prony_run::output;
 use prony_run::run::{self, Provenance};
 
 use super::load::control;
-use crate::cli::LoadArgs;
 use crate::cli::exec_options::ExecArgs;
 use crate::cli::output::OutputArgs;
 use crate::cli::shard::{EngineName, OnLoss, ShardArgs};
-use crate::cli::worker::{WorkerArgs, words};
+use crate::cli::worker::{Aggregator, WorkerArgs, words};
+use crate::cli::{self, LoadArgs};
 use crate::embedding::Event;
 use crate::exec_options::options;
 use crate::progress::{self, Progress, ProgressMode};
 
 /// Serve the driver on standard input.
 pub(super) fn worker(args: &WorkerArgs) -> Result<Exit, Error> {
+    if let Some(how) = args.aggregator {
+        return aggregator(how);
+    }
     let settings = Settings {
         options: options(&args.exec()),
         clock_offset_ns: args.clock_offset,
@@ -45,6 +51,16 @@ pub(super) fn worker(args: &WorkerArgs) -> Result<Exit, Error> {
     };
     worker::serve(&settings, io::BufReader::new(io::stdin()), io::stdout())
         .map_err(|why| Error::Machine(format!("the worker cannot start: {why}")))?;
+    Ok(Exit::Done)
+}
+
+/// Serve the driver of many hosts on standard input.
+fn aggregator(how: Aggregator) -> Result<Exit, Error> {
+    let program = own_program()?;
+    let local = move |args| Box::new(Local::new(program.clone(), args)) as Box<dyn Engine>;
+    let engine = (how == Aggregator::Local).then_some(&local as _);
+    aggregator::serve(engine, io::BufReader::new(io::stdin()), io::stdout())
+        .map_err(|why| Error::Machine(format!("the aggregator cannot start: {why}")))?;
     Ok(Exit::Done)
 }
 
@@ -192,7 +208,12 @@ fn engine(
         command.args(shard.cluster.iter().flat_map(|address| ["--cluster", address]));
         command.args(shard.insecure_cluster.then_some("--insecure-cluster"));
         let words = words(exec, exec.threads);
-        return Ok(Box::new(Carrier::new("ray", command, words, Arc::clone(control))));
+        let carrier = |words| Carrier::new("ray", command, words, Arc::clone(control));
+        let Some(group) = shard.group() else { return Ok(Box::new(carrier(words))) };
+        let hosts = Hosts { all: hosts as usize, group };
+        let aggregators = carrier(cli::worker::aggregator("carried"));
+        let aggregators = Box::new(aggregators.of_aggregators(hosts));
+        return Ok(Box::new(Tree::new(aggregators, group, words, Arc::clone(control))));
     }
     for (given, option) in
         [(shard.cluster.is_some(), "--cluster"), (shard.insecure_cluster, "--insecure-cluster")]
@@ -205,7 +226,10 @@ fn engine(
         let cores = thread::available_parallelism().map_or(1, usize::from) as u32;
         (cores / hosts).max(1)
     });
-    Ok(Box::new(Local::new(program(output)?, words(exec, Some(threads)))))
+    let (program, words) = (program(output)?, words(exec, Some(threads)));
+    let Some(group) = shard.group() else { return Ok(Box::new(Local::new(program, words))) };
+    let aggregators = Box::new(Local::new(program, cli::worker::aggregator("local")));
+    Ok(Box::new(Tree::new(aggregators, group, words, Arc::clone(control))))
 }
 
 /// The Python interpreter that has the package `prony`: `PRONY_PYTHON`, the one of this process,
@@ -239,6 +263,10 @@ fn program(output: &OutputArgs) -> Result<PathBuf, Error> {
     if let Some(embedding) = &output.embedding {
         return Ok(embedding.program.clone());
     }
+    own_program()
+}
+
+fn own_program() -> Result<PathBuf, Error> {
     env::current_exe()
         .map_err(|why| Error::Machine(format!("this program cannot be found again: {why}")))
 }

@@ -45,6 +45,10 @@ fn line(host: &HostView) -> Line {
             }
         }
     }
+    if host.lost.is_none() && host.lost_hosts > 0 {
+        let lost = units::counted(host.lost_hosts as u64, "host", "hosts");
+        parts.push((Ink::Bad, format!("{lost} lost")));
+    }
     if host.is_done {
         parts.push((Ink::Faint, "done".into()));
     }
@@ -55,10 +59,11 @@ fn line(host: &HostView) -> Line {
 
 /// How many hosts are at work.
 pub(super) fn at_work(hosts: &[HostView]) -> Vec<(Ink, String)> {
-    let lost = hosts.iter().filter(|host| host.lost.is_some()).count();
+    let sum = |of: fn(&HostView) -> usize| hosts.iter().map(of).sum::<usize>();
+    let (all, lost) = (sum(|host| host.hosts), sum(|host| host.lost_hosts));
     let ink = if lost > 0 { Ink::Bad } else { Ink::Plain };
-    let all = units::counted(hosts.len() as u64, "host", "hosts");
-    vec![(ink, format!("{} of {all}", units::count((hosts.len() - lost) as u64)))]
+    let of = units::counted(all as u64, "host", "hosts");
+    vec![(ink, format!("{} of {of}", units::count((all - lost) as u64)))]
 }
 
 #[cfg(test)]
@@ -78,7 +83,8 @@ mod tests {
             bins,
             ..Cell::default()
         };
-        HostView { name: name.into(), failed, second: Some(second), ..HostView::default() }
+        let (name, second) = (name.into(), Some(second));
+        HostView { name, hosts: 1, failed, second, ..HostView::default() }
     }
 
     fn shown(state: &State, most: u16) -> Vec<String> {
@@ -93,7 +99,11 @@ mod tests {
     fn lost_failing_and_slow_hosts_come_first() {
         let mut state = before("-r 100");
         assert!(lines(&state, 4).is_empty());
-        let lost = HostView { lost: Some("it was silent for 2.5 s".into()), ..host("web4", 9, 0) };
+        let lost = HostView {
+            lost: Some("it was silent for 2.5 s".into()),
+            lost_hosts: 1,
+            ..host("web4", 9, 0)
+        };
         state.hosts =
             vec![host("web1", 1_000, 0), host("web2", 900, 0), host("web3", 999, 2), lost];
         assert_eq!(

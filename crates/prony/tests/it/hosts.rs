@@ -27,25 +27,25 @@ fn unix_ns() -> u64 {
 }
 
 /// The live child processes of this process.
-fn children(pid: u32) -> Vec<u32> {
+pub(super) fn children(pid: u32) -> Vec<u32> {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
     let children = children.unwrap_or_default();
     children.split_whitespace().map(|pid| pid.parse().expect("a number")).collect()
 }
 
-fn signal(pid: u32, signal: Signal) {
+pub(super) fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(pid as i32).expect("a process");
     kill_process(pid, signal).expect("it is alive");
 }
 
-fn is_alive(pid: u32) -> bool {
+pub(super) fn is_alive(pid: u32) -> bool {
     // A zombie has ended.
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
 /// The hosts of a merged report.
-fn hosts(report: &Report) -> Vec<Value> {
+pub(super) fn hosts(report: &Report) -> Vec<Value> {
     report.0["run"]["hosts"]["hosts"].as_array().expect("hosts").clone()
 }
 

@@ -2,6 +2,7 @@
 
 mod ab;
 mod addresses;
+mod aggregators;
 mod arrivals;
 mod beside;
 mod build_server;

@@ -46,7 +46,8 @@ impl Block {
         self.bins.iter().map(|&(_, n)| u64::from(n)).sum()
     }
 
-    fn merge(&mut self, other: &Self) {
+    /// Add another block of the same time.
+    pub fn merge(&mut self, other: &Self) {
         let Self { replies, sum_ns, bins } = other;
         self.replies = self.replies.saturating_add(*replies);
         self.sum_ns = self.sum_ns.saturating_add(*sum_ns);
