@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 
 CONFIG = """
 ClusterName=prony
-SlurmctldHost={host}(127.0.0.1)
+SlurmctldHost={host}({address})
 SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
@@ -40,58 +40,86 @@ SelectType=select/linear
 SlurmctldPort=16817
 SlurmdPort=16818
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
 ReturnToService=2
+"""
+
+NODE = """
+SlurmdSpoolDir={folder}/spool
+SlurmdPidFile={folder}/slurmd.pid
+SlurmdLogFile={folder}/slurmd.log
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus}
 PartitionName=all Nodes={host} Default=YES OverSubscribe=FORCE State=UP
 """
+
+
+class Daemons:
+    """munge and the daemons of a Slurm, with their files in a folder."""
+
+    def __init__(self, folder: Path, nodes: str, address: str) -> None:
+        self._folder = folder
+        self._running: list[subprocess.Popen[bytes]] = []
+        for part in (folder, folder / "state", folder / "spool"):
+            part.mkdir(mode=0o755)
+        key = folder / "munge.key"
+        key.write_bytes(secrets.token_bytes(128))
+        key.chmod(0o600)
+        host = os.uname().nodename.split(".")[0]
+        file = folder / "slurm.conf"
+        config = (CONFIG + nodes).format(
+            host=host, folder=folder, cpus=os.cpu_count(), address=address
+        )
+        file.write_text(config)
+        self.environment = {**os.environ, "SLURM_CONF": str(file)}
+
+    def __enter__(self) -> Daemons:
+        munged = ["munged", "--foreground", "--force", f"--socket={self._folder}/munge.socket"]
+        for part in ("key", "log", "pid", "seed"):
+            munged.append(f"--{part}-file={self._folder}/munge.{part}")
+        self.start("munged", munged)
+        self.start("slurmctld", ["slurmctld", "-D", "-f", f"{self._folder}/slurm.conf"])
+        return self
+
+    def start(self, name: str, line: list[str]) -> None:
+        """Starts a daemon."""
+        output = open(self._folder / f"{name}.out", "wb")
+        self._running.append(
+            subprocess.Popen(
+                line, env=self.environment, stdout=output, stderr=subprocess.STDOUT
+            )
+        )
+        time.sleep(1)
+
+    def wait(self, status: str) -> None:
+        """Waits until the nodes have this status, such as `idle*3`."""
+        line = ["sinfo", "--noheader", "--format=%t*%D"]
+        end = time.monotonic() + 60
+        while True:
+            done = subprocess.run(line, env=self.environment, capture_output=True, text=True)
+            if done.stdout.split() == [status]:
+                return
+            logs = [log.read_text()[-2000:] for log in self._folder.glob("*.[lo][ou][gt]")]
+            assert time.monotonic() < end, (done.stdout, logs)
+            time.sleep(0.5)
+
+    def __exit__(self, *_: object) -> None:
+        for one in reversed(self._running):
+            one.terminate()
+            one.wait(timeout=30)
 
 
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[dict[str, str]]:
     """The environment of a Slurm with one node."""
     folder = Path(f"/tmp/prony-slurm-{os.getpid()}")
-    for part in (folder, folder / "state", folder / "spool"):
-        part.mkdir(mode=0o755)
-    key = folder / "munge.key"
-    key.write_bytes(secrets.token_bytes(128))
-    key.chmod(0o600)
-    host = os.uname().nodename.split(".")[0]
-    file = folder / "slurm.conf"
-    file.write_text(CONFIG.format(host=host, folder=folder, cpus=os.cpu_count()))
-    environment = {**os.environ, "SLURM_CONF": str(file)}
-    munged = ["munged", "--foreground", "--force", f"--socket={folder}/munge.socket"]
-    for part in ("key", "log", "pid", "seed"):
-        munged.append(f"--{part}-file={folder}/munge.{part}")
-    daemons = [munged, ["slurmctld", "-D", "-f", str(file)], ["slurmd", "-D", "-f", str(file)]]
-    running: list[subprocess.Popen[bytes]] = []
     try:
-        for line in daemons:
-            output = open(folder / f"{line[0]}.out", "wb")
-            running.append(
-                subprocess.Popen(line, env=environment, stdout=output, stderr=subprocess.STDOUT)
-            )
-            time.sleep(1)
-        end = time.monotonic() + 60
-        while "idle" not in status(environment):
-            logs = [log.read_text()[-2000:] for log in folder.glob("*.[lo][ou][gt]")]
-            assert time.monotonic() < end, (status(environment), logs)
-            time.sleep(0.5)
-        yield environment
+        with Daemons(folder, NODE, "127.0.0.1") as daemons:
+            daemons.start("slurmd", ["slurmd", "-D", "-f", f"{folder}/slurm.conf"])
+            daemons.wait("idle*1")
+            yield daemons.environment
     finally:
-        for one in reversed(running):
-            one.terminate()
-            one.wait(timeout=30)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def status(environment: dict[str, str]) -> str:
-    line = ["sinfo", "--noheader", "--format=%T"]
-    return subprocess.run(line, env=environment, capture_output=True, text=True).stdout
 
 
 def job() -> str:
