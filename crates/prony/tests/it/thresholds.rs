@@ -178,7 +178,7 @@ const FIGURES: [(&str, &[&str]); 44] = [
     // Sessions
     ("completed", &["session.completed", "rate"]),
     ("session rate", &["session.rate"]),
-    ("lifetime", &["session.p99"]),
+    ("lifetime", &["session.p50"]),
     // Rates
     ("rate", &["rate"]),
     ("target rate", &[]), // what was asked for
