@@ -216,6 +216,28 @@ class LoadOptions(TypedDict, total=False):
     grpc_timeout: Duration
     """Timeout that calls announce to the server (grpc-timeout) [default: none]"""
 
+    messages: str
+    """Send the messages of each call on a schedule of their own, at this rate: 10/s
+
+    For methods that take a stream of messages. The schedule counts from the intended start
+    of the call. Messages are those of --body in turn."""
+
+    messages_count: int | str
+    """Messages per call [default: those of --body once, or as many as --messages-time allows]"""
+
+    messages_time: Duration
+    """For how long each call sends messages"""
+
+    messages_arrivals: str
+    """Times between messages: fixed or poisson [default: fixed]"""
+
+    messages_reply: str
+    """How replies are matched with messages: order, none, or the name of a field [default:
+    order]
+
+    REQUEST:REPLY names different fields in both. Methods with one reply have none by
+    default."""
+
     expect_grpc: int | str
     """Statuses of gRPC that count as success [default: OK]
 
@@ -950,6 +972,28 @@ class CapacityOptions(TypedDict, total=False):
     grpc_timeout: Duration
     """Timeout that calls announce to the server (grpc-timeout) [default: none]"""
 
+    messages: str
+    """Send the messages of each call on a schedule of their own, at this rate: 10/s
+
+    For methods that take a stream of messages. The schedule counts from the intended start
+    of the call. Messages are those of --body in turn."""
+
+    messages_count: int | str
+    """Messages per call [default: those of --body once, or as many as --messages-time allows]"""
+
+    messages_time: Duration
+    """For how long each call sends messages"""
+
+    messages_arrivals: str
+    """Times between messages: fixed or poisson [default: fixed]"""
+
+    messages_reply: str
+    """How replies are matched with messages: order, none, or the name of a field [default:
+    order]
+
+    REQUEST:REPLY names different fields in both. Methods with one reply have none by
+    default."""
+
     expect_grpc: int | str
     """Statuses of gRPC that count as success [default: OK]
 
@@ -1278,6 +1322,28 @@ class CompareOptions(TypedDict, total=False):
 
     grpc_timeout: Duration
     """Timeout that calls announce to the server (grpc-timeout) [default: none]"""
+
+    messages: str
+    """Send the messages of each call on a schedule of their own, at this rate: 10/s
+
+    For methods that take a stream of messages. The schedule counts from the intended start
+    of the call. Messages are those of --body in turn."""
+
+    messages_count: int | str
+    """Messages per call [default: those of --body once, or as many as --messages-time allows]"""
+
+    messages_time: Duration
+    """For how long each call sends messages"""
+
+    messages_arrivals: str
+    """Times between messages: fixed or poisson [default: fixed]"""
+
+    messages_reply: str
+    """How replies are matched with messages: order, none, or the name of a field [default:
+    order]
+
+    REQUEST:REPLY names different fields in both. Methods with one reply have none by
+    default."""
 
     expect_grpc: int | str
     """Statuses of gRPC that count as success [default: OK]

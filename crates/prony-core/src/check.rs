@@ -190,6 +190,27 @@ impl Plan {
         Ok(())
     }
 
+    fn check_messages(&self) -> Result<(), String> {
+        let Some(messages) = self.messages.as_deref() else { return Ok(()) };
+        messages.check()?;
+        let takes = |call: &&CallSpec| call.grpc.as_deref().is_some_and(|grpc| grpc.takes);
+        let mut paced = self.calls.iter().filter(takes).peekable();
+        if paced.peek().is_none() {
+            return Err(
+                "a schedule of messages needs a call that takes a stream of messages".into()
+            );
+        }
+        let longest = paced.map(|call| messages.length(call.message_count())).max();
+        match longest.filter(|&length| length >= self.timeout) {
+            Some(length) => Err(format!(
+                "the messages of a call are sent over {length}, and its timeout is {}; use a \
+                 longer timeout (`timeout`), or fewer messages",
+                self.timeout
+            )),
+            None => Ok(()),
+        }
+    }
+
     fn check_limits(&self) -> Result<(), String> {
         if self.pipeline == 0 {
             return Err("the pipelining depth must be at least 1".into());
@@ -198,6 +219,7 @@ impl Plan {
             return Err("HTTP/1.0 has no pipelining; use HTTP/1.1 or a depth of 1".into());
         }
         self.check_http2()?;
+        self.check_messages()?;
         if self.requests_per_connection == Some(0) {
             return Err("a connection must carry at least 1 request".into());
         }

@@ -23,6 +23,7 @@ pub mod grpc;
 pub mod http2;
 pub mod layer;
 pub mod machine;
+pub mod messages;
 pub mod plan;
 pub mod proto;
 pub mod rate;

@@ -45,9 +45,10 @@ impl Method {
         let encoder = Encoder { marked: &marked };
         let messages = values.iter().map(|value| encoder.message(value, &input, ""));
         let messages: Vec<Vec<MessagePart>> = messages.collect::<Result<_, _>>()?;
-        let streams = self.is_server_streaming();
+        let (streams, takes) = (self.is_server_streaming(), self.is_client_streaming());
         if messages.iter().flatten().any(|part| !matches!(part, MessagePart::Bytes(_))) {
-            return Ok(Encoded { call: GrpcCall { streams, messages }, body: Vec::new() });
+            let call = GrpcCall { streams, takes, messages, ..GrpcCall::default() };
+            return Ok(Encoded { call, body: Vec::new() });
         }
         let mut body = Vec::new();
         for message in &messages {
@@ -60,7 +61,7 @@ impl Method {
             body.extend_from_slice(&prefix(false, length));
             body.extend_from_slice(&bytes);
         }
-        Ok(Encoded { call: GrpcCall { streams, messages: Vec::new() }, body })
+        Ok(Encoded { call: GrpcCall { streams, takes, ..GrpcCall::default() }, body })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use prost_reflect::{DescriptorPool, MethodDescriptor};
+use prost_reflect::{DescriptorPool, MessageDescriptor, MethodDescriptor};
 use protox::Compiler;
 
 /// The types and methods of a service.
@@ -105,6 +105,27 @@ impl Method {
     /// The path of its calls: `/package.Service/Method`.
     pub fn path(&self) -> String {
         format!("/{}/{}", self.method.parent_service().full_name(), self.method.name())
+    }
+
+    /// The numbers of a field of the method's messages, and of one of its replies. By their values,
+    /// replies are matched with messages.
+    ///
+    /// # Errors
+    /// There is no such field, or it has several values.
+    pub fn token(&self, request: &str, reply: &str) -> Result<(u32, u32), String> {
+        let field = |message: &MessageDescriptor, name: &str| {
+            let known =
+                message.get_field_by_name(name).or_else(|| message.get_field_by_json_name(name));
+            let Some(field) = known else {
+                let known = listed("fields", message.fields().map(|f| f.name().to_owned()));
+                return Err(format!("{} has no field '{name}'; {known}", message.full_name()));
+            };
+            match field.is_list() || field.is_map() {
+                true => Err(format!("the field '{name}' of {} is a list", message.full_name())),
+                false => Ok(field.number()),
+            }
+        };
+        Ok((field(&self.method.input(), request)?, field(&self.method.output(), reply)?))
     }
 
     /// Whether a call has any number of messages.

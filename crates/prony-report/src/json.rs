@@ -395,8 +395,9 @@ impl<'a> Section<'a> {
         sent_rate: Option<f64>,
     ) -> Self {
         let t = &tally.times;
-        // Waits of some protocols only are shown if there were any.
-        let is_shown = |name: &str, hist: &Hist| !name.ends_with("_wait") || !hist.is_empty();
+        // Times of some protocols only are shown if there were any.
+        let is_rare = |name: &str| name.ends_with("_wait") || name.contains("message");
+        let is_shown = |name: &str, hist: &Hist| !is_rare(name) || !hist.is_empty();
         let times = [
             ("response", &t.response),
             ("service", &t.service),
@@ -406,6 +407,11 @@ impl<'a> Section<'a> {
             ("queue", &t.queue),
             ("stream_wait", &t.stream_wait),
             ("flow_wait", &t.flow_wait),
+            ("message", &t.message),
+            ("message_service", &t.message_service),
+            ("message_lag", &t.message_lag),
+            ("first_message", &t.first_message),
+            ("message_gap", &t.message_gap),
             ("connect", &t.connect),
             ("handshake", &t.handshake),
             ("failed", &t.failed),

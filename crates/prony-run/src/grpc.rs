@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-use prony_core::plan::{CallSpec, Expect, HttpVersion, Plan};
+use prony_core::plan::{
+    CallSpec, Expect, HttpVersion, MessageArrivals, MessagePlan, MessageReply, Plan,
+};
 use prony_core::units::Span;
 use prony_io::Options;
 
 /// How the calls of a plan become calls of gRPC.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GrpcDraft {
     /// `.proto` files.
     pub files: Vec<PathBuf>,
@@ -19,12 +21,44 @@ pub struct GrpcDraft {
     pub encoded: bool,
     /// The timeout that calls announce to the server.
     pub timeout: Option<Span>,
+    /// The schedule of the messages of each call that takes a stream of them.
+    pub messages: MessagesDraft,
 }
 
 impl GrpcDraft {
     /// Whether the schema comes from the server itself.
     pub fn asks_server(&self) -> bool {
         self.files.is_empty() && self.sets.is_empty() && !self.encoded
+    }
+}
+
+/// The schedule of messages. Only with a rate.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MessagesDraft {
+    /// Messages per second of each call.
+    pub rate: Option<f64>,
+    /// The times between messages.
+    pub arrivals: MessageArrivals,
+    /// Messages per call.
+    pub count: Option<u64>,
+    /// For how long messages are sent.
+    pub time: Option<Span>,
+    /// How replies are matched: `order`, `none`, the name of a field of both messages, or two names
+    /// `REQUEST:REPLY`. With encoded messages `field`, and each call has the numbers of its fields.
+    pub reply: Option<String>,
+}
+
+impl MessagesDraft {
+    /// The schedule, if there is one.
+    fn plan(&self) -> Option<Box<MessagePlan>> {
+        let reply = match self.reply.as_deref() {
+            None => MessageReply::Usual,
+            Some("order") => MessageReply::Order,
+            Some("none") => MessageReply::None,
+            Some(_) => MessageReply::Field,
+        };
+        let Self { arrivals, count, time, .. } = *self;
+        self.rate.map(|rate| Box::new(MessagePlan { rate, arrivals, count, time, reply }))
     }
 }
 
@@ -40,6 +74,7 @@ pub fn prepare(
     options: &Options,
 ) -> Result<Option<String>, String> {
     plan.http = HttpVersion::Http2Only;
+    plan.messages = draft.messages.plan();
     let mut calls = plan.calls.to_vec();
     let mut note = None;
     expect(&mut plan.expect)?;
@@ -110,7 +145,7 @@ mod schema {
     use prony_core::engine::Tap;
     use prony_core::fault::Fault;
     use prony_core::grpc::Status;
-    use prony_core::plan::{CallSpec, GrpcCall, Load, Plan, Stop, Think};
+    use prony_core::plan::{CallSpec, GrpcCall, Load, MessageReply, Plan, Stop, Think};
     use prony_core::units::{ConnId, RequestId, Span};
     use prony_grpc::{SERVICES, Schema, reflect};
     use prony_io::{Control, Options, Taps};
@@ -146,9 +181,22 @@ mod schema {
             call.path = method.path();
             call.method = "POST".into();
             call.body = encoded.body;
-            call.grpc = Some(Box::new(encoded.call));
+            let mut grpc = encoded.call;
+            if grpc.takes
+                && let Some(names) = fields(plan, draft)
+            {
+                let (request, reply) = names.split_once(':').unwrap_or((names, names));
+                grpc.token = Some(method.token(request, reply).map_err(of_call)?);
+            }
+            call.grpc = Some(Box::new(grpc));
         }
         Ok(note)
+    }
+
+    /// The names of the fields by which replies are matched.
+    fn fields<'d>(plan: &Plan, draft: &'d GrpcDraft) -> Option<&'d str> {
+        let by_field = plan.messages.as_deref().is_some_and(|m| m.reply == MessageReply::Field);
+        draft.messages.reply.as_deref().filter(|_| by_field)
     }
 
     fn schema(
@@ -269,7 +317,7 @@ mod schema {
             method: "POST".into(),
             path: path.to_owned(),
             body,
-            grpc: Some(Box::new(GrpcCall { streams: true, messages: Vec::new() })),
+            grpc: Some(Box::new(GrpcCall { streams: true, ..GrpcCall::default() })),
             ..CallSpec::default()
         };
         let load = Load::Closed { connections: 1, think: Think::None };

@@ -1,6 +1,6 @@
 //! Parsers of single values of a plan, for all front ends. Each error is one sentence.
 
-use prony_core::plan::{Expect, Think};
+use prony_core::plan::{Expect, MessageArrivals, Think};
 use prony_core::schedule::{Arrivals, ArrivalsArg, RatePlan};
 use prony_core::target;
 use prony_core::units::{self, Span};
@@ -128,6 +128,30 @@ pub fn positive_span(text: &str) -> Result<Span, String> {
 /// The value is invalid; the error is one sentence.
 pub fn rate_plan(text: &str) -> Result<RatePlan, String> {
     RatePlan::parse(text).map_err(|e| e.to_string())
+}
+
+/// Parses the rate of messages in a stream, per second.
+///
+/// # Errors
+/// The value is invalid; the error is one sentence.
+pub fn message_rate(text: &str) -> Result<f64, String> {
+    let rate = rate_plan(text)?;
+    match rate.changes() || rate.length().is_some() {
+        true => Err(format!("'{text}' changes; messages have one rate, such as 10/s")),
+        false => Ok(rate.initial()),
+    }
+}
+
+/// Parses the times between messages in a stream.
+///
+/// # Errors
+/// The value is invalid; the error is one sentence.
+pub fn message_arrivals(text: &str) -> Result<MessageArrivals, String> {
+    match text {
+        "fixed" => Ok(MessageArrivals::Fixed),
+        "poisson" => Ok(MessageArrivals::Poisson),
+        _ => Err(format!("'{text}' is neither 'fixed' nor 'poisson'")),
+    }
 }
 
 /// Parses an arrival process.

@@ -24,6 +24,8 @@ pub(super) enum Timer {
     Client(u32),
     /// Requests of the session that wait for a connection may have timed out.
     Session(u32),
+    /// A message of the exchange in this slot may be due.
+    Message(u32),
 }
 
 /// Actions in order, and timers.

@@ -113,7 +113,7 @@ impl<P: Carrier> Engine<P> {
             backlog: Backlog::new(),
             dispatch,
             pacing: Pacing::new(),
-            exchanges: Exchanges::new(),
+            exchanges: Exchanges::of_plan(plan),
             calls: Calls::new(plan),
             dynamic: Dynamic::new(plan).map(Box::new),
             carrier,
@@ -222,6 +222,7 @@ impl<P: Carrier> Engine<P> {
                 Timer::Client(group) => self.expire_client(group, now),
                 Timer::Think(session) => self.wake_session(session, at, now),
                 Timer::Session(session) => self.expire_session(session, at, now),
+                Timer::Message(exchange) => self.message_is_due(exchange, now),
                 Timer::Slot(slot) => {
                     // A stale entry: the slot's current timer fires at another time.
                     if self.links.disarm(slot, at) {

@@ -105,7 +105,7 @@ pub fn grpc(data: &[u8]) {
     let (streams, encoded, status) = (how & 1 == 1, how & 2 == 2, how >> 2);
     let mut call = plan().calls[1].clone();
     call.method = "POST".into();
-    call.grpc = Some(Box::new(GrpcCall { streams, messages: Vec::new() }));
+    call.grpc = Some(Box::new(GrpcCall { streams, ..GrpcCall::default() }));
     let plan = Plan { calls: vec![call].into(), ..plan() };
     let mut bytes = Vec::new();
     frame::settings(&mut bytes, &[]);

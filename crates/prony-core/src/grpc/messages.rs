@@ -19,6 +19,13 @@ pub fn prefix(is_compressed: bool, length: u32) -> [u8; PREFIX] {
     [u8::from(is_compressed), a, b, c, d]
 }
 
+/// The length of the first message of a body with its prefix, in bytes; that of the body if it is
+/// shorter.
+pub fn length(body: &[u8]) -> usize {
+    let Some([_, length @ ..]) = body.first_chunk::<PREFIX>() else { return body.len() };
+    (PREFIX + u32::from_be_bytes(*length) as usize).min(body.len())
+}
+
 /// What comes next in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
@@ -159,5 +166,7 @@ mod tests {
         }
         assert_eq!(read(&[&body], 2), Ok(Some(vec![(1, b"ab".to_vec())])));
         assert_eq!(read(&[&body], 1), Err(TooLong { length: 2 }));
+        assert_eq!([length(&body), length(&body[..6]), length(b"ab"), length(b"")], [7, 6, 2, 0]);
+        assert_eq!(length(&[&body[..], &body[..]].concat()), 7);
     }
 }

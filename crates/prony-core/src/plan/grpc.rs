@@ -10,6 +10,13 @@ pub struct GrpcCall {
     /// has one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub streams: bool,
+    /// Whether the request may have any number of messages, so that they can have a schedule.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub takes: bool,
+    /// The numbers of the fields by which messages of the reply are matched with those of the
+    /// request: that of the request, and that of the reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<(u32, u32)>,
     /// The messages, if they have variable parts; otherwise, the body has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Vec<MessagePart>>,

@@ -6,6 +6,7 @@ mod exchange;
 mod framing;
 mod grpc;
 mod http2;
+mod messages;
 mod parse;
 mod session;
 mod shard;
@@ -32,6 +33,7 @@ pub use exchange::{Exchange, Framing, Message};
 pub(crate) use framing::check_version;
 pub use grpc::{GrpcCall, MessagePart, ScalarKind, Wire};
 pub use http2::Http2Spec;
+pub use messages::{MessageArrivals, MessagePlan, MessageReply};
 pub use parse::status_text;
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 pub use shared::Shared;
@@ -106,6 +108,9 @@ pub struct Plan {
     /// Options of HTTP/2; `None`: the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http2: Option<Box<Http2Spec>>,
+    /// When the messages of streams are sent; `None`: all at the start of their stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<Box<MessagePlan>>,
     /// TLS options of the connections to [`Endpoint::Tls`]; `None`: the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Box<TlsSpec>>,
@@ -187,6 +192,21 @@ impl CallSpec {
         const USUAL: [&str; 7] = ["GET", "POST", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"];
         let usual = USUAL.into_iter().find(|usual| *usual == name);
         usual.map_or_else(|| Cow::Owned(name.to_owned()), Cow::Borrowed)
+    }
+
+    /// How many messages the call has, if it is one of gRPC.
+    pub fn message_count(&self) -> u64 {
+        match self.grpc.as_deref() {
+            Some(grpc) if !grpc.messages.is_empty() => grpc.messages.len() as u64,
+            _ => {
+                let (mut rest, mut count) = (&self.body[..], 0);
+                while !rest.is_empty() {
+                    rest = &rest[crate::grpc::length(rest)..];
+                    count += 1;
+                }
+                count
+            }
+        }
     }
 
     /// Whether any message of gRPC has variable parts.
@@ -435,6 +455,7 @@ impl Plan {
             expect: Expect::default(),
             http: HttpVersion::Http11,
             http2: None,
+            messages: None,
             tls: None,
             seed: 1,
             shard: Shard::WHOLE,

@@ -137,6 +137,12 @@ impl Carrier for Http {
         }
     }
 
+    fn send_messages(&mut self, conn: &mut Conn, id: RequestId, n: u64, ends: bool) {
+        if let Conn::H2(conn) = conn {
+            self.h2.send_messages(conn, id, n, ends);
+        }
+    }
+
     fn opens(&self) -> bool {
         self.h2.opens()
     }

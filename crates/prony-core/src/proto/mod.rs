@@ -111,6 +111,13 @@ pub trait Carrier {
         Cancelled::Connection
     }
 
+    /// The next `n` messages of a submitted exchange are due: send them, each as soon as possible,
+    /// and call [`Out::wrote_message`] for each. `ends`: no further one follows. Only for calls
+    /// with a schedule of messages.
+    fn send_messages(&mut self, conn: &mut Self::Conn, id: RequestId, n: u64, ends: bool) {
+        let _ = (conn, id, n, ends);
+    }
+
     /// When to call [`on_deadline`](Self::on_deadline); `None`: not before another event.
     #[inline]
     fn deadline(&self, conn: &Self::Conn) -> Option<Nanos> {
@@ -215,6 +222,12 @@ pub trait Sink {
 
     /// A piece of the reply's body, without transfer coding.
     fn body(&mut self, id: RequestId, piece: &[u8]);
+
+    /// A message of the reply is complete, in a stream with any number of them. `token` is that of
+    /// the message to which it replies, if they are matched by more than their order.
+    fn message(&mut self, id: RequestId, token: u64) {
+        let _ = (id, token);
+    }
 
     /// The exchange has ended with a complete reply.
     fn done(&mut self, id: RequestId, reply: &Reply);

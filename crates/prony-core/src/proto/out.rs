@@ -10,6 +10,7 @@ pub struct Out {
     begins: Vec<Begin>,
     cuts: Vec<usize>,
     waits: Vec<(RequestId, Span)>,
+    messages: Vec<(RequestId, u64)>,
 }
 
 /// The start of an exchange.
@@ -72,6 +73,12 @@ impl Out {
         self.waits.push((id, wait));
     }
 
+    /// The next message of an exchange, of those that are sent at their time, is appended. Its
+    /// reply has the same token, if replies are not matched by their order.
+    pub fn wrote_message(&mut self, id: RequestId, token: u64) {
+        self.messages.push((id, token));
+    }
+
     /// How many bytes were appended so far.
     #[inline]
     pub fn len(&self) -> usize {
@@ -111,6 +118,11 @@ impl Out {
     /// The waits for permission since the last call.
     pub(crate) fn take_waits(&mut self) -> std::vec::Drain<'_, (RequestId, Span)> {
         self.waits.drain(..)
+    }
+
+    /// The messages that were appended since the last call.
+    pub(crate) fn take_messages(&mut self) -> std::vec::Drain<'_, (RequestId, u64)> {
+        self.messages.drain(..)
     }
 
     /// The bytes, starts and cuts, to be replaced by those of the encrypted records.

@@ -48,6 +48,11 @@ impl Connections {
 }
 
 impl Recorder {
+    /// The peer violated the protocol while no request was waiting.
+    pub fn stray(&mut self, now: Nanos, fault: Fault) {
+        self.section(now).tally.stray[fault as usize] += 1;
+    }
+
     /// A connect starts.
     pub fn connecting(&mut self, now: Nanos) {
         self.section(now).tally.connects += 1;

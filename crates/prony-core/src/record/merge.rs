@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::connections::Connections;
 use super::hist::Hist;
+use super::in_streams::StreamMessages;
 use super::messages::Messages;
 use super::phases::Phases;
 use super::series::Series;
@@ -64,6 +65,7 @@ impl Tally {
             tls: optional(TlsTally::merge),
             http2: optional(StreamCounts::merge),
             messages: optional(Messages::merge),
+            stream_messages: optional(StreamMessages::merge),
             without_meter: optional(ResponseLowerBound::merge),
             phases: optional(Phases::merge),
             sessions: optional(SessionTally::merge),
@@ -85,6 +87,11 @@ impl Times {
             queue: Hist::merge,
             stream_wait: Hist::merge,
             flow_wait: Hist::merge,
+            message: Hist::merge,
+            message_service: Hist::merge,
+            message_lag: Hist::merge,
+            first_message: Hist::merge,
+            message_gap: Hist::merge,
             connect: Hist::merge,
             handshake: Hist::merge,
             failed: Hist::merge,

@@ -8,6 +8,7 @@ mod connections;
 mod finish;
 pub mod hist;
 mod in_flight;
+mod in_streams;
 mod live;
 mod merge;
 mod messages;
@@ -32,6 +33,7 @@ pub use clients::ClientTally;
 pub use connections::Connections;
 use hist::Hist;
 use in_flight::InFlightIntegral;
+pub use in_streams::StreamMessages;
 pub use live::LagSoFar;
 pub use messages::{Messages, Observer};
 use meter::Polls;
@@ -72,6 +74,21 @@ pub struct Times {
     /// the request; only requests that waited. Part of the service time.
     #[serde(default, skip_serializing_if = "Hist::is_empty")]
     pub flow_wait: Hist,
+    /// From the intended time of a message with a schedule to its reply.
+    #[serde(default, skip_serializing_if = "Hist::is_empty")]
+    pub message: Hist,
+    /// From the send of such a message to its reply.
+    #[serde(default, skip_serializing_if = "Hist::is_empty")]
+    pub message_service: Hist,
+    /// How late the meter sent such a message; all that were sent.
+    #[serde(default, skip_serializing_if = "Hist::is_empty")]
+    pub message_lag: Hist,
+    /// From the intended start of a call to the first message of its reply.
+    #[serde(default, skip_serializing_if = "Hist::is_empty")]
+    pub first_message: Hist,
+    /// Between two messages of such a reply, one after the other.
+    #[serde(default, skip_serializing_if = "Hist::is_empty")]
+    pub message_gap: Hist,
     /// From the start of a connect to the open connection; every connection that opened.
     pub connect: Hist,
     /// From the open TCP connection to the end of the TLS handshake; every completed handshake.
@@ -179,6 +196,9 @@ pub struct Tally {
     /// Duplicate, reordered, late and unexpected messages, if the network may lose messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Box<Messages>>,
+    /// Counters of messages in streams, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_messages: Option<Box<StreamMessages>>,
     /// Lower bounds of the true response times, if the driver reported its polls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_meter: Option<Box<ResponseLowerBound>>,
@@ -274,6 +294,7 @@ impl Tally {
             tls: None,
             http2: None,
             messages: None,
+            stream_messages: None,
             without_meter: None,
             phases: None,
             sessions: None,
@@ -550,11 +571,6 @@ impl Recorder {
     /// handshake.
     pub fn not_secured(&mut self, asked: Nanos, reason: &str) {
         self.section(asked).tally.tls.get_or_insert_default().failed(reason, 1);
-    }
-
-    /// The peer violated the protocol while no request was waiting.
-    pub fn stray(&mut self, now: Nanos, fault: Fault) {
-        self.section(now).tally.stray[fault as usize] += 1;
     }
 
     /// Bytes were passed to the kernel.

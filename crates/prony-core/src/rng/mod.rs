@@ -38,6 +38,8 @@ pub enum Stream {
     Pause = 9,
     /// The order and the seeds of the blocks of a comparison.
     Blocks = 10,
+    /// Times between the messages of a stream.
+    Messages = 11,
 }
 
 /// 64 random bits that depend only on the arguments.

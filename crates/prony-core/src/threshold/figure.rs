@@ -24,6 +24,16 @@ pub enum Timed {
     StreamWait,
     /// The wait for the peer's flow-control window.
     FlowWait,
+    /// From the intended time of a message in a stream to its reply.
+    Message,
+    /// From the send of such a message to its reply.
+    MessageService,
+    /// How late the meter sent such a message.
+    MessageLag,
+    /// From the intended start of a call to the first message of its reply.
+    FirstMessage,
+    /// Between two messages of a reply.
+    MessageGap,
     /// From the start of a connect to the open connection.
     Connect,
     /// From the open connection to the end of the TLS handshake.
@@ -137,7 +147,7 @@ pub enum Unit {
     Share,
 }
 
-const TIMED: [(&str, Timed); 12] = [
+const TIMED: [(&str, Timed); 17] = [
     ("response", Timed::Response),
     ("service", Timed::Service),
     ("first-byte", Timed::FirstByte),
@@ -146,6 +156,11 @@ const TIMED: [(&str, Timed); 12] = [
     ("queue", Timed::Queue),
     ("stream-wait", Timed::StreamWait),
     ("flow-wait", Timed::FlowWait),
+    ("message", Timed::Message),
+    ("message-service", Timed::MessageService),
+    ("message-lag", Timed::MessageLag),
+    ("first-message", Timed::FirstMessage),
+    ("message-gap", Timed::MessageGap),
     ("connect", Timed::Connect),
     ("handshake", Timed::Handshake),
     ("failed", Timed::Failed),

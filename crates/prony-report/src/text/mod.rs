@@ -4,6 +4,7 @@ mod exchange;
 mod histogram;
 mod hosts;
 mod http2;
+mod in_streams;
 mod named;
 mod page;
 mod phases;
@@ -217,6 +218,7 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
         ("statuses", if is_exchange { Vec::new() } else { statuses(t, detail.statuses) }),
         ("connections", connections(summary)),
         ("HTTP/2", http2::streams(t)),
+        ("messages", in_streams::messages(t)),
         ("handshakes", handshakes),
     ]
 }

@@ -5,7 +5,7 @@ use prony_core::record::{Tally, Times};
 use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_core::summary::{Figures, QUANTILES};
 
-use super::page::{Ink, Page};
+use super::page::{Ink, Page, column};
 use super::units;
 
 /// Width of a cell, including the space before it.
@@ -33,16 +33,17 @@ pub(super) fn times(page: &mut Page, tally: &Tally, with_bars: bool) {
     if rows.is_empty() {
         return;
     }
-    page.row("", &header(), Ink::Faint);
+    let width = column(rows.iter().map(|(name, _)| *name), header().chars().count());
+    page.wide_row("", width, &header(), Ink::Faint);
     let mut correlated = false;
     for (name, figures) in &rows {
         let ink = if *name == "response" { Ink::Strong } else { Ink::Plain };
-        page.row(name, &row(figures), ink);
+        page.wide_row(name, width, &row(figures), ink);
         if with_bars
             && *name == "response"
             && let Some((cells, is_correlated)) = bars(tally, figures)
         {
-            page.row(BARS, &cells, Ink::Plain);
+            page.wide_row(BARS, width, &cells, Ink::Plain);
             correlated |= is_correlated;
         }
     }
@@ -65,7 +66,7 @@ pub(super) fn times(page: &mut Page, tally: &Tally, with_bars: bool) {
 }
 
 /// All kinds of times with their names, in the order of the table.
-pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 11] {
+pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 16] {
     [
         ("response", &times.response),
         ("service", &times.service),
@@ -74,6 +75,11 @@ pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 11] {
         ("queue", &times.queue),
         ("stream wait", &times.stream_wait),
         ("flow wait", &times.flow_wait),
+        ("message", &times.message),
+        ("message service", &times.message_service),
+        ("message lag", &times.message_lag),
+        ("first message", &times.first_message),
+        ("message gap", &times.message_gap),
         ("connect", &times.connect),
         ("handshake", &times.handshake),
         ("send lag", &times.lag),

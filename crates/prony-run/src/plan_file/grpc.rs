@@ -2,17 +2,21 @@
 
 use std::path::PathBuf;
 
-use prony_core::plan::{CallSpec, Expect, GrpcCall, HttpVersion, Plan};
+use prony_core::plan::{
+    CallSpec, Expect, GrpcCall, HttpVersion, MessageArrivals, MessagePlan, MessageReply, Plan,
+};
+use prony_core::schedule::RatePlan;
 use toml::de::DeValue;
 
-use super::explain::quoted;
+use super::explain::{line, quoted};
 use super::reader::{Item, Section};
 use super::request::Requests;
 use crate::builder::Draft;
-use crate::grpc::GrpcDraft;
+use crate::grpc::{GrpcDraft, MessagesDraft};
 use crate::values;
 
 const FILES: &str = "the name of a file, or a list of them";
+const REPLY: &str = "\"order\", \"none\" or the name of a field";
 const STATUSES: &str = "statuses of gRPC, as \"OK,NOT_FOUND\"";
 
 impl<'a> Requests<'a> {
@@ -37,9 +41,33 @@ impl<'a> Requests<'a> {
         let timeout = section.take("timeout");
         let timeout =
             timeout.and_then(|i| i.parse(&mut self.problems, "a time", values::positive_span));
+        let messages = self.messages(&mut section, item.at);
         section.finish(&mut self.problems);
         let encoded = encoded.unwrap_or(false);
-        Some(GrpcDraft { files: protos, folders, sets, encoded, timeout })
+        Some(GrpcDraft { files: protos, folders, sets, encoded, timeout, messages })
+    }
+
+    /// Reads the schedule of messages.
+    fn messages(&mut self, section: &mut Section<'a>, at: usize) -> MessagesDraft {
+        let problems = &mut self.problems;
+        let rate = section.take("messages");
+        let rate = rate.and_then(|i| i.parse(problems, "a rate: \"10/s\"", values::message_rate));
+        let arrivals = section.take("messages-arrivals");
+        let arrivals =
+            arrivals.and_then(|i| i.parse(problems, "fixed or poisson", values::message_arrivals));
+        let count = section.take("messages-count");
+        let count = count.and_then(|i| i.parse(problems, "a number", values::positive));
+        let time = section.take("messages-time");
+        let time = time.and_then(|i| i.parse(problems, "a time", values::positive_span));
+        let reply = section.take("messages-reply");
+        let reply = reply.and_then(|i| i.string(problems, REPLY)).map(str::to_owned);
+        let draft =
+            MessagesDraft { rate, arrivals: arrivals.unwrap_or_default(), count, time, reply };
+        if draft.rate.is_none() && draft != MessagesDraft::default() {
+            let what = "[grpc] has options of a schedule of messages, but no rate: `messages`";
+            problems.add(at, what);
+        }
+        draft
     }
 
     fn paths(&mut self, item: Item<'a>) -> Vec<PathBuf> {
@@ -55,7 +83,7 @@ impl<'a> Requests<'a> {
     /// Reads the key `grpc` of a request: what a schema says about its method.
     pub(super) fn grpc_call(&mut self, section: &mut Section<'a>) -> Option<Box<GrpcCall>> {
         const EXPECTED: &str =
-            "{ streams = true }, or { messages = \"...\" } as --explain writes it";
+            "{ streams = true, takes = true }, or { messages = \"...\" } as --explain writes it";
         let item = section.take("grpc")?;
         let DeValue::Table(table) = item.value else {
             item.wrong_type(&mut self.problems, EXPECTED);
@@ -67,9 +95,22 @@ impl<'a> Requests<'a> {
             let parse = |text: &str| serde_json::from_str(text).map_err(|e| e.to_string());
             item.parse(&mut self.problems, "messages in JSON", parse)
         });
+        let takes = section.take("takes").and_then(|i| i.boolean(&mut self.problems));
+        let token = section.take("token").and_then(|item| {
+            let parse = |text: &str| {
+                let (request, reply) = text.split_once(':').ok_or("write REQUEST:REPLY")?;
+                let number = |text: &str| text.parse().map_err(|_| "a number of a field is wrong");
+                Ok::<_, String>((number(request)?, number(reply)?))
+            };
+            item.parse(&mut self.problems, "numbers of fields: \"1:1\"", parse)
+        });
         section.finish(&mut self.problems);
-        let streams = streams.unwrap_or(false);
-        Some(Box::new(GrpcCall { streams, messages: messages.unwrap_or_default() }))
+        Some(Box::new(GrpcCall {
+            streams: streams.unwrap_or(false),
+            takes: takes.unwrap_or(false),
+            token,
+            messages: messages.unwrap_or_default(),
+        }))
     }
 
     /// Reads the expected statuses of gRPC.
@@ -86,6 +127,26 @@ pub(super) fn explain(plan: &Plan, out: &mut String) {
     if plan.calls.iter().any(|call| call.grpc.is_some()) {
         out.push_str("\n[grpc]\nencoded = true\n");
     }
+    let Some(messages) = plan.messages.as_deref() else { return };
+    let MessagePlan { rate, arrivals, count, time, reply } = *messages;
+    let rate = RatePlan::constant(rate);
+    line(out, "messages", quoted(&rate.to_string()));
+    if arrivals == MessageArrivals::Poisson {
+        line(out, "messages-arrivals", quoted("poisson"));
+    }
+    if let Some(count) = count {
+        line(out, "messages-count", count);
+    }
+    if let Some(time) = time {
+        line(out, "messages-time", quoted(&time.to_string()));
+    }
+    let reply = match reply {
+        MessageReply::Usual => return,
+        MessageReply::Order => "order",
+        MessageReply::None => "none",
+        MessageReply::Field => "field",
+    };
+    line(out, "messages-reply", quoted(reply));
 }
 
 /// The key `grpc` of a request.
@@ -94,6 +155,12 @@ pub(super) fn of_call(call: &CallSpec) -> Option<String> {
     let mut fields = Vec::new();
     if grpc.streams {
         fields.push("streams = true".to_owned());
+    }
+    if grpc.takes {
+        fields.push("takes = true".to_owned());
+    }
+    if let Some((request, reply)) = grpc.token {
+        fields.push(format!("token = \"{request}:{reply}\""));
     }
     if !grpc.messages.is_empty() {
         let json = serde_json::to_string(&grpc.messages).unwrap_or_default();

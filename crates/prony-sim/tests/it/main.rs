@@ -15,6 +15,7 @@ mod http2;
 mod identity;
 mod kernel_timestamps;
 mod merged;
+mod messages;
 mod meter_added;
 mod plans;
 mod rate_changes;

@@ -7,17 +7,20 @@ use prony_core::plan::{Framing, Load, Resume, Think, TlsVersion};
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
-    ClientTally, Connections, KindTally, Messages, NameTally, Phases, SessionTally, Tally, Times,
-    TlsTally,
+    ClientTally, Connections, KindTally, Messages, NameTally, Phases, SessionTally, StreamMessages,
+    Tally, Times, TlsTally,
 };
-use prony_core::serve::{Serve, Share};
+use prony_core::schedule::Arrivals;
+use prony_core::serve::{Latency, Serve, Share};
 use prony_core::units::Span;
+use prony_sim::link::Link;
 use prony_sim::rng::Rng;
-use prony_sim::world::{Card, Kernel};
+use prony_sim::world::{Card, Kernel, Setup};
 use prony_sim::{Outcome, load};
 
 use crate::exchange::{exchange_plan, responder};
 use crate::faults::{random_plan, random_server, random_sessions, random_setup};
+use crate::messages::{grpc, schedule, with_messages};
 use crate::plans::Seed;
 use crate::tls::ten_requests;
 
@@ -43,12 +46,12 @@ fn note(seen: &mut Seen, t: &Tally) {
         faults, stray, statuses, interim, connects, connected, bytes_sent, bytes_received,
         bytes_head, bytes_framing, bytes_footer, bytes_body, bytes_in_drain, in_flight_max,
         time_in_drain, time_unfinished, time_assumed, time_in_flight, start, end, times, series,
-        service_series, connections, tls, http2, messages, without_meter, phases, sessions, names,
-        kept, clients,
+        service_series, connections, tls, http2, messages, stream_messages, without_meter, phases,
+        sessions, names, kept, clients,
     });
     note!(seen, Times, &t.times, {
-        response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, connect,
-        handshake, failed,
+        response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, message,
+        message_service, message_lag, first_message, message_gap, connect, handshake, failed,
     });
     note!(seen, Connections, &t.connections, { lifetimes, faults, open_max, opening_max });
     if let Some(tls) = t.tls.as_deref() {
@@ -64,6 +67,11 @@ fn note(seen: &mut Seen, t: &Tally) {
     if let Some(messages) = t.messages.as_deref() {
         note!(seen, Messages, messages, {
             reordered, duplicates, late, unexpected, jitter_sum, jitter_count,
+        });
+    }
+    if let Some(messages) = t.stream_messages.as_deref() {
+        note!(seen, StreamMessages, messages, {
+            sent, awaited, answered, received, unmatched, together,
         });
     }
     if let Some(phases) = t.phases.as_deref() {
@@ -121,8 +129,24 @@ fn note_all(outcome: &Outcome, seen: &mut Seen) {
     sections.for_each(|t| note(seen, t));
 }
 
+/// Runs with messages in streams.
+fn messages(seen: &mut Seen) {
+    for seed in 0..10 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 93);
+        let base = crate::plans::open(100.0, Arrivals::Poisson, 30);
+        let plan = crate::http2::http2(base, 3, 10);
+        let plan = with_messages(plan, schedule(1_000.0, 10));
+        let mut serve = Serve::new(grpc(Latency::Exponential(crate::plans::ms(2))), seed);
+        let outcome = load(&plan, 2, &Setup::new(Link::rough(&mut rng), seed), &mut [&mut serve]);
+        assert_merges(&outcome);
+        note_all(&outcome, seen);
+    }
+}
+
 /// Runs over HTTP/2.
 fn streams(seen: &mut Seen) {
+    messages(seen);
     for seed in 0..40 {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 92);
@@ -196,6 +220,7 @@ fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
         "StreamCounts.unknown_frames",
         "TlsTally.reasons",
         "Messages.reordered",
+        "StreamMessages.unmatched",
         "Messages.duplicates",
         "StreamCounts.without_status",
         "Messages.late",
@@ -210,6 +235,27 @@ fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
     assert!(forgotten.is_empty(), "never seen: {forgotten:?}; {seen:?}");
 }
 
+/// What a tally has about messages in streams.
+fn fill_messages(t: &mut Tally, hist: &Hist, n: u64) {
+    for times in [
+        &mut t.times.message,
+        &mut t.times.message_service,
+        &mut t.times.message_lag,
+        &mut t.times.first_message,
+        &mut t.times.message_gap,
+    ] {
+        times.clone_from(hist);
+    }
+    t.stream_messages = Some(Box::new(StreamMessages {
+        sent: n,
+        awaited: n + 1,
+        answered: n + 2,
+        received: n + 3,
+        unmatched: n + 4,
+        together: n + 5,
+    }));
+}
+
 /// The fields that those runs leave at zero.
 #[test]
 fn p10_the_rest_of_a_tally_is_saved_and_merged() {
@@ -218,6 +264,7 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
         hist.record_n(Span(n * 1_000), n);
         let mut t = Tally::default();
         (t.times.stream_wait, t.times.flow_wait) = (hist.clone(), hist.clone());
+        fill_messages(&mut t, &hist, n);
         let reasons = BTreeMap::from([(format!("reason {n}"), n), ("another".into(), n)]);
         t.tls = Some(Box::new(TlsTally { reasons, ..TlsTally::default() }));
         t.http2 = Some(Box::new(StreamCounts {
@@ -255,6 +302,13 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
     let waits = |h: &Hist| (h.count(), h.sum_ns(), h.max());
     let expected = (7, 25_000, Some(Span(4_000)));
     assert_eq!([&all.times.stream_wait, &all.times.flow_wait].map(waits), [expected; 2]);
+    let Times { message, message_service, message_lag, first_message, message_gap, .. } =
+        &all.times;
+    let messages = [message, message_service, message_lag, first_message, message_gap];
+    assert_eq!(messages.map(waits), [expected; 5]);
+    let StreamMessages { sent, awaited, answered, received, unmatched, together } =
+        *all.stream_messages.expect("messages");
+    assert_eq!([sent, awaited, answered, received, unmatched, together], [7, 9, 11, 13, 15, 17]);
     let reasons = all.tls.expect("TLS").reasons;
     let reasons: Vec<_> = reasons.iter().map(|(reason, &n)| (reason.as_str(), n)).collect();
     assert_eq!(reasons, [("another", 7), ("reason 3", 3), ("reason 4", 4)]);

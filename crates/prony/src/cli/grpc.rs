@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use prony_core::plan::{Expect, HttpVersion, Plan};
+use prony_core::plan::{Expect, HttpVersion, MessageArrivals, Plan};
 use prony_core::target::Url;
 use prony_core::units::Span;
 use prony_io::{Family, Options};
 use prony_run::error::Error;
-use prony_run::grpc::{GrpcDraft, prepare};
+use prony_run::grpc::{GrpcDraft, MessagesDraft, prepare};
 
 use super::exec_options::ExecArgs;
 use super::{GRPC, values};
@@ -37,6 +37,35 @@ pub struct GrpcArgs {
     /// Timeout that calls announce to the server (grpc-timeout) [default: none]
     #[arg(long, value_name = "T", help_heading = GRPC, value_parser = values::positive_span)]
     pub grpc_timeout: Option<Span>,
+    /// Send the messages of each call on a schedule of their own, at this rate: 10/s
+    ///
+    /// For methods that take a stream of messages. The schedule counts from the intended start of
+    /// the call. Messages are those of --body in turn.
+    #[arg(long, value_name = "RATE", help_heading = GRPC, value_parser = values::message_rate)]
+    pub messages: Option<f64>,
+    /// Messages per call [default: those of --body once, or as many as --messages-time allows]
+    #[arg(
+        long, value_name = "N", help_heading = GRPC, requires = "messages",
+        value_parser = values::positive,
+    )]
+    pub messages_count: Option<u64>,
+    /// For how long each call sends messages
+    #[arg(
+        long, value_name = "T", help_heading = GRPC, requires = "messages",
+        value_parser = values::positive_span,
+    )]
+    pub messages_time: Option<Span>,
+    /// Times between messages: fixed or poisson
+    #[arg(
+        long, value_name = "PROCESS", help_heading = GRPC, requires = "messages",
+        default_value = "fixed", value_parser = values::message_arrivals,
+    )]
+    pub messages_arrivals: MessageArrivals,
+    /// How replies are matched with messages: order, none, or the name of a field [default: order]
+    ///
+    /// REQUEST:REPLY names different fields in both. Methods with one reply have none by default.
+    #[arg(long, value_name = "HOW", help_heading = GRPC, requires = "messages")]
+    pub messages_reply: Option<String>,
     /// Statuses of gRPC that count as success [default: OK]
     ///
     /// Several are separated by commas: OK,NOT_FOUND.
@@ -79,6 +108,7 @@ impl GrpcArgs {
             (!self.protoset.is_empty(), "--protoset"),
             (self.grpc_timeout.is_some(), "--grpc-timeout"),
             (self.expect_grpc.is_some(), "--expect-grpc"),
+            (self.messages.is_some(), "--messages"),
         ];
         match given.into_iter().find(|(is_given, _)| *is_given && !is_grpc) {
             Some((_, option)) => {
@@ -116,6 +146,13 @@ impl GrpcArgs {
             sets: self.protoset.clone(),
             encoded: false,
             timeout: self.grpc_timeout,
+            messages: MessagesDraft {
+                rate: self.messages,
+                arrivals: self.messages_arrivals,
+                count: self.messages_count,
+                time: self.messages_time,
+                reply: self.messages_reply.clone(),
+            },
         };
         // To ask the server for its schema.
         let options = Options {

@@ -153,6 +153,11 @@ fn rejects_invalid_options_of_grpc() {
         "grpc://h/a.B/C --grpc-timeout soon",
         "grpc://h/a.B/C --proto-path x",
         "grpc://h/a.B/C -p 2",
+        "http://h/ --messages 10/s",
+        "grpc://h/a.B/C --messages 10/s..20/s/9s",
+        "grpc://h/a.B/C --messages-count 5",
+        "grpc://h/a.B/C --messages 10/s --messages-count 0",
+        "grpc://h/a.B/C --messages 10/s --messages-arrivals often",
     ];
     let sentence = |line: &str| format!("  {}\n", planned(line).unwrap_err());
     check(&lines, sentence, expect_file!["tests/refused_grpc.txt"]);

@@ -13,8 +13,8 @@ use prony_core::units::{self, Span};
 use prony_io::Precision;
 use prony_run::values::at_most;
 pub(super) use prony_run::values::{
-    Statuses, arrivals, connections, count, header, method, number, per_connection, pipeline,
-    positive, positive_span, rate_plan, seed, span, statuses, think,
+    Statuses, arrivals, connections, count, header, message_arrivals, message_rate, method, number,
+    per_connection, pipeline, positive, positive_span, rate_plan, seed, span, statuses, think,
 };
 
 /// The maximum number of worker threads.

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::rig::{free_port, measure, prony, wait_until};
+use crate::rig::{Report, Serve, free_port, measure, prony, wait_until};
 
 const PROTO: &str = "syntax = \"proto3\";\npackage shop;\n\
     message Item { string name = 1; int32 count = 2; }\n\
@@ -96,6 +96,49 @@ fn calls_with_streams_send_and_receive_all_messages() {
     let seen = server.stop();
     assert_eq!(["Watch", "Fill", "Chat"].map(|method| count(&seen, method)), [30; 3]);
     assert_eq!((count(&seen, "messages"), count(&seen, "sum")), (150, 30 * 9 + 60 * 12));
+}
+
+/// Messages with a schedule: each is sent and answered, whether replies are matched by their order
+/// or by a field.
+#[test]
+fn messages_have_a_schedule_of_their_own() {
+    let own = Serve::start(&["--grpc"]);
+    let target = own.url("/grpc.testing.TestService").replace("http://", "grpc://");
+    let schedule = ["--messages", "200/s", "--messages-count", "20", "-n", "10", "-c", "2"];
+    let body = r#"{"response_parameters": [{"size": 5}]}"#;
+    let url = format!("{target}/FullDuplexCall");
+    let report = measure(&[&schedule[..], &["-b", body, &url]].concat());
+    let counts = |report: &Report| {
+        let counts = report.0["measurement"]["tally"]["stream_messages"].clone();
+        ["sent", "answered", "received", "unmatched"].map(|name| count(&counts, name))
+    };
+    assert_eq!((report.status(0), counts(&report)), (10, [200, 200, 200, 0]));
+    let times = &report.0["measurement"]["times"];
+    // 19 gaps of 5 ms, on a machine that may be busy.
+    let gap = times["message_gap"]["mean_ns"].as_f64().expect("a mean");
+    assert!((4.9e6..20e6).contains(&gap), "{gap}");
+    assert_eq!(count(&times["message"], "count"), 200);
+    assert_eq!(count(&times["first_message"], "count"), 10);
+    // A method with one reply: nothing is matched.
+    let url = format!("{target}/StreamingInputCall");
+    let body = r#"{"payload": {}}"#;
+    let report = measure(&[&schedule[..], &["-b", body, &url]].concat());
+    assert_eq!((report.status(0), counts(&report)), (10, [200, 0, 0, 0]));
+    // Twenty messages take 95 ms: longer than their timeout.
+    let ended = prony(&[&schedule[..], &["--timeout", "90ms", "-b", body, &url]].concat());
+    assert_eq!(ended.code, 2);
+    assert!(ended.stderr.contains("sent over 95ms"), "{}", ended.stderr);
+    own.stop();
+    let Some(server) = Server::start(&[]) else { return };
+    let two = r#"{"name": "a", "count": 5} {"name": "b", "count": 7}"#;
+    let by_field = ["--messages-reply", "name", "-b", two, &server.url("Chat")];
+    let report = measure(&[&schedule[..], &by_field].concat());
+    assert_eq!(counts(&report), [200, 200, 200, 0]);
+    let unknown = ["--messages-reply", "id", "-b", two, &server.url("Chat")];
+    let ended = prony(&[&schedule[..], &unknown].concat());
+    assert!(ended.stderr.contains("shop.Item has no field 'id'"), "{}", ended.stderr);
+    let seen = server.stop();
+    assert_eq!((count(&seen, "Chat"), count(&seen, "messages")), (10, 200));
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn a_simulated_load_ends_early_too() {
 }
 
 /// The figures that docs/terms.md defines, and the names of thresholds for them.
-const FIGURES: [(&str, &[&str]); 44] = [
+const FIGURES: [(&str, &[&str]); 49] = [
     // Times
     ("response", &["p50", "response.p99"]),
     ("service", &["service.p99"]),
@@ -148,6 +148,12 @@ const FIGURES: [(&str, &[&str]); 44] = [
     ("queue", &["queue.p99"]),
     ("stream wait", &["stream-wait.p99"]),
     ("flow wait", &["flow-wait.p99"]),
+    // Without streams of messages there are none: message.p99 and so on.
+    ("message", &[]),
+    ("message service", &[]),
+    ("message lag", &[]),
+    ("first message", &[]),
+    ("message gap", &[]),
     ("connect", &["connect.p99"]),
     ("handshake", &[]), // there is none without TLS: handshake.p99
     ("failed", &["failed.p99", "errors", "session.failed"]),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use prony_core::fault::Fault;
 use prony_core::plan::{
-    Clients, GrpcCall, Http2Spec, HttpVersion, Load, MessagePart, Pace, Placement, Think,
+    Clients, GrpcCall, Http2Spec, HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan,
+    MessageReply, Pace, Placement, Think,
 };
 use prony_core::proto::StreamCounts;
 use prony_core::record::FirstHandshake;
@@ -190,7 +191,12 @@ fn over_http2() -> [Summary; 3] {
     let plan = &mut run.plan;
     (plan.http, plan.placement) = (HttpVersion::Http2, Placement::Fill);
     let parts = vec![MessagePart::Bytes(vec![1])];
-    plan.calls[0].grpc = Some(Box::new(GrpcCall { streams: true, messages: vec![parts] }));
+    plan.calls[0].grpc = Some(Box::new(GrpcCall {
+        streams: true,
+        takes: true,
+        token: Some((1, 2)),
+        messages: vec![parts],
+    }));
     plan.http2 = Some(Box::new(Http2Spec {
         window: 1,
         wait_settings: true,
@@ -210,6 +216,24 @@ fn over_http2() -> [Summary; 3] {
     let (mut limited, mut blocked) = (run.clone(), run.clone());
     limited.main.times.stream_wait.record_n(Span(1_000), 3);
     blocked.main.times.flow_wait.record_n(Span(2_000_000), 3);
+    run.plan.messages = Some(Box::new(MessagePlan {
+        rate: 10.0,
+        arrivals: MessageArrivals::Poisson,
+        count: Some(3),
+        time: Some(Span::from_secs(1)),
+        reply: MessageReply::Field,
+    }));
+    run.main.stream_messages = Some(Box::default());
+    let times = &mut run.main.times;
+    for hist in [
+        &mut times.message,
+        &mut times.message_service,
+        &mut times.message_lag,
+        &mut times.first_message,
+        &mut times.message_gap,
+    ] {
+        hist.record(Span(1_000));
+    }
     let kind = |run: &Summary| report(run)["verdict"]["bottleneck"]["kind"].clone();
     assert_eq!([&run, &limited, &blocked].map(kind), ["streams", "stream-limit", "window"]);
     [run, limited, blocked]

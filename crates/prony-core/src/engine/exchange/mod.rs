@@ -5,14 +5,17 @@ mod content;
 mod directed;
 pub(super) mod dynamic;
 pub(super) mod expect;
+mod messages;
 pub(super) mod outcome;
 mod script;
 
+use crate::plan::Plan;
 use crate::record::Stamps;
 use crate::script::Capture;
 use crate::units::{Nanos, RequestId, Span};
 
 use content::BodyMatch;
+pub(super) use messages::{Messages, ToSend};
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
@@ -362,6 +365,8 @@ pub(super) struct Exchanges {
     all: Vec<Exchange>,
     /// The first free slot.
     free: u32,
+    /// The messages in their streams, if any call has some.
+    pub(super) messages: Option<Box<Messages>>,
 }
 
 /// An ordered list of exchanges. An exchange is in one list at most.
@@ -374,7 +379,12 @@ pub(super) struct List {
 
 impl Exchanges {
     pub(super) fn new() -> Self {
-        Self { all: Vec::new(), free: NONE }
+        Self { all: Vec::new(), free: NONE, messages: None }
+    }
+
+    /// None, for a plan.
+    pub(super) fn of_plan(plan: &Plan) -> Self {
+        Self { messages: Messages::new(plan), ..Self::new() }
     }
 
     /// Start a request.

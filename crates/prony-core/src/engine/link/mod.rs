@@ -5,6 +5,7 @@ mod carried;
 mod depth;
 mod give;
 mod loss;
+mod messages;
 mod opening;
 mod receive;
 mod send;

@@ -1,5 +1,6 @@
 //! Writes exchanges to the socket, and defines when each counts as sent.
 
+use super::messages::start_messages;
 use super::{Conn, NOBODY, State, Tail, Tapped};
 use crate::engine::Engine;
 use crate::engine::exchange::{Exchanges, Sent};
@@ -330,6 +331,11 @@ impl<P: Carrier> Engine<P> {
                 exchange.waited_for_window(wait);
             }
         }
+        if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+            for (id, token) in self.out.take_messages() {
+                messages.written(id, token, now, &mut self.recorder);
+            }
+        }
     }
 
     /// Encode the carrier's own output and waiting exchanges, up to one chunk. Returns whether
@@ -346,7 +352,7 @@ impl<P: Carrier> Engine<P> {
             return !self.out.is_empty();
         }
         let mut room = self.depths.to_submit(conn);
-        let Self { exchanges, carrier, depths, dynamic, outcome, out, tap, .. } = self;
+        let Self { exchanges, carrier, depths, dynamic, outcome, out, tap, agenda, .. } = self;
         while room > 0 && out.len() < OUT_CHUNK {
             if P::MULTIPLEXES {
                 let (submitted, depth) = (conn.carried.submitted(), depths.of(conn));
@@ -380,6 +386,9 @@ impl<P: Carrier> Engine<P> {
             if let Some(Tapped(tap)) = tap {
                 let conn = ConnId { slot, generation: conn.generation };
                 tap.submitted(conn, id, index, &out.as_bytes()[begin..]);
+            }
+            if P::MULTIPLEXES && exchanges.messages.is_some() {
+                start_messages((exchanges, agenda), (carrier, &mut conn.carrier), (id, slot), now);
             }
             room -= 1;
         }

@@ -142,6 +142,12 @@ impl proto::Sink for Sink<'_> {
         }
     }
 
+    fn message(&mut self, id: RequestId, token: u64) {
+        if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+            messages.arrived(id, token, self.now, self.recorder);
+        }
+    }
+
     #[inline(always)]
     fn done(&mut self, id: RequestId, reply: &Reply) {
         // The rare paths get copies, so that the reply and its timestamps stay in registers.

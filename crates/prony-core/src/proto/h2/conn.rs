@@ -2,14 +2,12 @@
 //! windows.
 
 use super::requests::Table;
-use super::streams::{Stream, Streams};
-use super::{Counts, Options, Requests, STREAMS_BEFORE_SETTINGS};
+use super::streams::Streams;
+use super::{Counts, Options, STREAMS_BEFORE_SETTINGS};
 use crate::fault::Fault;
-use crate::http2::frame::{self, Code, Settings, flag, kind};
+use crate::http2::frame::{self, Code, Settings};
 use crate::http2::hpack::Decoder;
 use crate::http2::{PREFACE, STREAM_MAX, WINDOW};
-use crate::proto::Out;
-use crate::units::Nanos;
 
 /// How many streams may be cancelled on one connection. More would look like an attack to the peer.
 pub(super) const CANCELS_MAX: usize = 1000;
@@ -17,8 +15,6 @@ pub(super) const CANCELS_MAX: usize = 1000;
 pub(super) const OWED_MAX: usize = 1000;
 /// How many frames without any use may follow each other.
 pub(super) const IDLE_FRAMES_MAX: u32 = 1000;
-/// The smallest part of a body worth a frame of its own, in bytes.
-const PIECE_MIN: i64 = 1 << 10;
 
 /// The state of one connection.
 #[derive(Debug, Default)]
@@ -188,38 +184,6 @@ impl Conn {
         }
     }
 
-    /// Append as much of the bodies as the windows allow: a frame of each stream in turn.
-    pub(super) fn send_bodies(&mut self, requests: &Requests, now: Nanos, out: &mut Out) {
-        self.may_send = false;
-        let mut sending = std::mem::take(&mut self.sending);
-        let mut least = PIECE_MIN;
-        loop {
-            let mut moved = false;
-            sending.retain(|&id| {
-                let Some(stream) = self.streams.get(id) else { return false };
-                let n = piece(stream, self.send_window, self.peer.frame_size, least);
-                if n > 0 {
-                    moved = true;
-                    self.send_window -= i64::from(n);
-                    send_piece(stream, requests, n, now, out);
-                }
-                stream.left > 0
-            });
-            match moved {
-                true => {}
-                // Nothing else moves: small pieces are better than none.
-                false if least > 1 => least = 1,
-                false => break,
-            }
-        }
-        for &id in &sending {
-            if let Some(stream) = self.streams.get(id) {
-                stream.waits = stream.waits.min(now);
-            }
-        }
-        self.sending = sending;
-    }
-
     /// Apply a SETTINGS frame.
     pub(super) fn settings(&mut self, payload: &[u8], counts: &mut Counts) -> Result<(), Fault> {
         let (old, mut new) = (self.peer, self.peer);
@@ -281,38 +245,5 @@ impl Conn {
             self.table = Table::Warm;
         }
         (now, update)
-    }
-}
-
-/// How many bytes of the stream's body to send now.
-fn piece(stream: &Stream, window: i64, frame_size: u32, least: i64) -> u32 {
-    let left = i64::from(stream.left);
-    let n = left.min(window).min(stream.window).min(i64::from(frame_size));
-    if n < left.min(least) { 0 } else { n.max(0) as u32 }
-}
-
-fn send_piece(stream: &mut Stream, requests: &Requests, n: u32, now: Nanos, out: &mut Out) {
-    if stream.waits != Nanos::MAX {
-        out.waited_for_window(stream.request, now.since(stream.waits));
-        stream.waits = Nanos::MAX;
-    }
-    write_piece(stream, requests, n, out.bytes());
-}
-
-/// Append the next `n` bytes of the stream's body.
-pub(super) fn write_piece(stream: &mut Stream, requests: &Requests, n: u32, out: &mut Vec<u8>) {
-    let body = match &stream.own {
-        Some(own) => own,
-        None => requests.body(stream.call),
-    };
-    let begin = body.len() - stream.left as usize;
-    let piece = &body[begin..begin + n as usize];
-    stream.left -= n;
-    stream.window -= i64::from(n);
-    let flags = if stream.left == 0 { flag::END_STREAM } else { 0 };
-    frame::head(out, piece.len(), kind::DATA, flags, stream.id);
-    out.extend_from_slice(piece);
-    if stream.left == 0 {
-        stream.own = None;
     }
 }

@@ -6,7 +6,7 @@ use super::conn::Conn;
 use super::head::Head;
 use super::streams::Stream;
 use crate::fault::Fault;
-use crate::grpc::{Item, Splitter, Status};
+use crate::grpc::{self, Item, Splitter, Status};
 use crate::http2::frame::Code;
 use crate::proto::Sink;
 
@@ -63,14 +63,19 @@ impl Content {
         }
     }
 
-    /// A piece of the body; `part` gets the messages without their prefixes. An error is the status
-    /// that a client of gRPC reports for it, and how many bytes of the piece follow it.
-    fn body(&mut self, piece: &[u8], mut part: impl FnMut(&[u8])) -> Result<(), (Status, usize)> {
+    /// A piece of the body; `take` gets the messages without their prefixes, and `None` at the end
+    /// of each. An error is the status that a client of gRPC reports for it, and how many bytes of
+    /// the piece follow it.
+    fn body(
+        &mut self,
+        piece: &[u8],
+        mut take: impl FnMut(Option<&[u8]>),
+    ) -> Result<(), (Status, usize)> {
         let mut rest = piece;
         loop {
             match self.splitter.next(&mut rest, MESSAGE_MAX) {
                 Ok(None) => return Ok(()),
-                Ok(Some(Item::Part(bytes))) => part(bytes),
+                Ok(Some(Item::Part(bytes))) => take(Some(bytes)),
                 Ok(Some(Item::Start(prefix))) => {
                     let is_known = prefix.flag == 0 || (prefix.flag == 1 && self.is_encoded);
                     let is_extra = self.kind == Kind::Unary && self.messages > 0;
@@ -78,7 +83,10 @@ impl Content {
                         return Err((Status::INTERNAL, rest.len()));
                     }
                 }
-                Ok(Some(Item::End)) => self.messages = self.messages.saturating_add(1),
+                Ok(Some(Item::End)) => {
+                    self.messages = self.messages.saturating_add(1);
+                    take(None);
+                }
                 Err(_) => return Err((Status::RESOURCE_EXHAUSTED, rest.len())),
             }
         }
@@ -114,11 +122,39 @@ impl H2 {
         }
         let request = stream.request;
         let wants = sink.wants_body(request);
-        let result = stream.content.body(piece, |bytes| {
-            if wants {
-                sink.body(request, bytes);
+        let is_stream = stream.content.kind == Kind::Streams;
+        let field = match is_stream {
+            true => self.requests.tokens(stream.call).map(|(_, reply)| reply),
+            false => None,
+        };
+        // Only a reply that is matched by a field is read as a whole.
+        let mut message = match field {
+            Some(_) => stream.reply_buffer().map(std::mem::take),
+            None => None,
+        };
+        let result = stream.content.body(piece, |part| match part {
+            Some(bytes) => {
+                if wants {
+                    sink.body(request, bytes);
+                }
+                if let Some(message) = &mut message {
+                    message.extend_from_slice(bytes);
+                }
             }
+            None if is_stream => {
+                let known = message.as_mut().zip(field);
+                let token = known.map_or(0, |(message, field)| {
+                    let token = grpc::token(message, field);
+                    message.clear();
+                    token
+                });
+                sink.message(request, token);
+            }
+            None => {}
         });
+        if let Some((buffer, message)) = stream.reply_buffer().zip(message) {
+            *buffer = message;
+        }
         if let Err((status, unread)) = result {
             let mut stream = conn.streams.remove(place);
             // Nothing depends on the pieces in which the bytes arrive.

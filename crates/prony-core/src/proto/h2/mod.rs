@@ -1,5 +1,6 @@
 //! HTTP/2, client side (RFC 9113): streams over one connection.
 
+mod bodies;
 mod conn;
 mod grpc;
 mod head;
@@ -15,6 +16,7 @@ use crate::http2::{FRAME_SIZE, TABLE_SIZE, WINDOW};
 use crate::plan::Plan;
 use crate::proto::{Call, Cancelled, Carrier, Out, Sink, StreamCounts as Counts};
 use crate::units::{Nanos, RequestId};
+use bodies::Own;
 pub use conn::Conn;
 use grpc::Content;
 use requests::Requests;
@@ -118,9 +120,11 @@ impl Carrier for H2 {
         let mut stream = Stream::new(stream_id, id, call.index, body.len() as u32, window);
         stream.bodiless = self.requests.is_head(call.index);
         stream.content = Content::new(self.requests.kind(call.index));
-        if stream.left > 0 {
-            stream.own = own.map(Into::into);
-            self.submit_body(conn, &mut stream, out);
+        if stream.left > 0 && self.requests.is_paced(call.index) {
+            stream.left = 0;
+            stream.own = Some(Own::messages(own));
+        } else if stream.left > 0 {
+            self.submit_body(conn, &mut stream, own, out);
         }
         conn.streams.insert(stream);
     }
@@ -175,6 +179,12 @@ impl Carrier for H2 {
         Cancelled::Exchange
     }
 
+    fn send_messages(&mut self, conn: &mut Conn, id: RequestId, n: u64, ends: bool) {
+        if let Some(place) = conn.streams.of(id) {
+            conn.owes_messages(place, n, ends);
+        }
+    }
+
     fn opens(&self) -> bool {
         self.options.waits
     }
@@ -210,7 +220,14 @@ impl H2 {
     }
 
     /// Append as much of a new stream's body as the windows allow.
-    fn submit_body(&mut self, conn: &mut Conn, stream: &mut Stream, out: &mut Out) {
+    fn submit_body(
+        &mut self,
+        conn: &mut Conn,
+        stream: &mut Stream,
+        own: Option<&[u8]>,
+        out: &mut Out,
+    ) {
+        let body = own.unwrap_or_else(|| self.requests.body(stream.call));
         while stream.left > 0 && conn.sending.is_empty() {
             let room = conn.send_window.min(stream.window).min(i64::from(conn.peer.frame_size));
             let n = i64::from(stream.left).min(room).max(0) as u32;
@@ -219,9 +236,10 @@ impl H2 {
                 break;
             }
             conn.send_window -= i64::from(n);
-            conn::write_piece(stream, &self.requests, n, out.bytes());
+            stream.write_piece(body, n, true, out.bytes());
         }
         if stream.left > 0 {
+            stream.own = own.map(Own::body);
             conn.sending.push(stream.id);
             conn.may_send = true;
         }

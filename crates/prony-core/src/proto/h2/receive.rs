@@ -335,7 +335,7 @@ impl H2 {
             sink.failed(stream.request, Fault::ShortBody);
             return;
         }
-        if stream.left > 0 {
+        if stream.is_incomplete() {
             // The peer has replied without the whole body; it needs no more of it.
             conn.reset(stream.id, Code::CANCEL);
         }

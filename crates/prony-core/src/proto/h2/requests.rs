@@ -53,6 +53,8 @@ struct Call {
     plain: u32,
     is_head: bool,
     kind: Kind,
+    /// Whether its messages have a schedule.
+    is_paced: bool,
     fields: Vec<Field>,
     /// Whether its requests may have parts of their own, so that `fields` are kept.
     is_filled: bool,
@@ -109,8 +111,18 @@ impl Requests {
                 Some(call) if call.streams => Kind::Streams,
                 Some(_) => Kind::Unary,
             };
+            let takes = spec.grpc.as_deref().is_some_and(|call| call.takes);
+            let is_paced = takes && plan.messages.is_some();
             let blocks = [0..0, 0..0, 0..0];
-            requests.calls.push(Call { blocks, plain: 0, is_head, kind, fields, is_filled });
+            requests.calls.push(Call {
+                blocks,
+                plain: 0,
+                is_head,
+                kind,
+                is_paced,
+                fields,
+                is_filled,
+            });
         }
         requests.find_common();
         requests.encode_all();
@@ -127,6 +139,17 @@ impl Requests {
     #[inline]
     pub(super) fn kind(&self, call: u32) -> Kind {
         self.calls[call as usize].kind
+    }
+
+    /// Whether the messages of the call have a schedule.
+    #[inline]
+    pub(super) fn is_paced(&self, call: u32) -> bool {
+        self.calls[call as usize].is_paced
+    }
+
+    /// The numbers of the fields by which messages are matched.
+    pub(super) fn tokens(&self, call: u32) -> Option<(u32, u32)> {
+        self.specs[call as usize].grpc.as_deref().and_then(|call| call.token)
     }
 
     /// The call's body.

@@ -1,5 +1,6 @@
 //! The open streams of a connection, by their ID.
 
+use super::bodies::Own;
 use super::grpc::Content;
 use crate::units::{Nanos, RequestId};
 
@@ -34,8 +35,8 @@ pub(super) struct Stream {
     pub(super) content: Content,
     /// Since when it waits for a window; `Nanos::MAX` if it does not.
     pub(super) waits: Nanos,
-    /// The body, if it was made for this request and is not completely sent.
-    pub(super) own: Option<Box<[u8]>>,
+    /// What it sends, if that is not simply the body of its call.
+    pub(super) own: Option<Box<Own>>,
 }
 
 impl Stream {

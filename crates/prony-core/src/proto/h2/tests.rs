@@ -122,6 +122,8 @@ struct Client {
     /// Received bytes that were not used yet.
     stash: Vec<u8>,
     now: Nanos,
+    /// How many messages were sent at their time.
+    written: usize,
 }
 
 /// A frame that the client has sent.
@@ -161,6 +163,7 @@ impl Client {
             started: 0,
             stash: Vec::new(),
             now: Nanos(1),
+            written: 0,
         }
     }
 
@@ -186,7 +189,13 @@ impl Client {
         if self.h2.owes(&self.conn) {
             self.h2.transmit(&mut self.conn, self.now, &mut out);
         }
+        self.written += out.take_messages().count();
         out.as_bytes().to_vec()
+    }
+
+    /// The exchanges, in order.
+    fn ids(&self) -> Vec<RequestId> {
+        self.seen.exchanges.keys().copied().collect()
     }
 
     /// Everything that is owed to the peer.

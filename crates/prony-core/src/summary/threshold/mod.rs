@@ -187,6 +187,11 @@ fn time(t: &Tally, timed: Timed, statistic: Statistic) -> Known {
         Timed::Queue => (&t.times.queue, None),
         Timed::StreamWait => (&t.times.stream_wait, None),
         Timed::FlowWait => (&t.times.flow_wait, None),
+        Timed::Message => (&t.times.message, None),
+        Timed::MessageService => (&t.times.message_service, None),
+        Timed::MessageLag => (&t.times.message_lag, None),
+        Timed::FirstMessage => (&t.times.first_message, None),
+        Timed::MessageGap => (&t.times.message_gap, None),
         Timed::Failed => (&t.times.failed, None),
         // Connections do not follow the requests: their times count as independent.
         Timed::Connect => return statistic_of(&t.times.connect, statistic, &|_| 1.0),

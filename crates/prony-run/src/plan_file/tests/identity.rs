@@ -315,20 +315,20 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         let (load, stop, warmup, limits, expect, seed, (index, of), pick, more) = rest;
         let (session_count, data, tls, (http2, placement)) = more;
         let tls = tls.filter(|_| endpoints.iter().any(|e| e.tls_name().is_some()));
-        if sessions.is_none() {
-            calls.iter_mut().for_each(|c| (c.template, c.extract) = (false, Vec::new()));
+        let has_sessions = sessions.is_some();
+        for call in calls.iter_mut().filter(|_| !has_sessions) {
+            (call.template, call.extract) = (false, Vec::new());
         }
         let (pipeline, requests_per_connection, timeout, from_send, connect_timeout, old) = limits;
         let old = old && pipeline == 1;
         let http = version(seed, endpoints.iter().all(|e| e.tls_name().is_some()), old);
         let counted = matches!(load, Load::Closed { .. }) && stop.requests.is_some();
-        let replace_lost = from_send && counted && sessions.is_none();
         Plan {
             endpoints: endpoints.into_iter().collect(),
             calls: calls.into(),
             // Plans with sessions do not use it.
-            pick: if sessions.is_some() { Pick::InTurn } else { pick },
-            stop: Stop { sessions: session_count.filter(|_| sessions.is_some()), ..stop },
+            pick: if has_sessions { Pick::InTurn } else { pick },
+            stop: Stop { sessions: session_count.filter(|_| has_sessions), ..stop },
             sessions,
             data,
             names: names.into_iter().rev().collect(),
@@ -339,7 +339,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             requests_per_connection,
             timeout,
             timeout_from_send: from_send,
-            replace_lost,
+            replace_lost: from_send && counted && !has_sessions,
             exchange: None,
             clients: None,
             connect_timeout,
@@ -350,6 +350,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
                 .collect(),
             http,
             http2: http2.filter(|_| http.is_http2()),
+            messages: None,
             tls,
             seed,
             shard: Shard { index, of },

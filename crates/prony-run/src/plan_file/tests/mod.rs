@@ -277,3 +277,49 @@ fn reads_a_hundred_thousand_requests_quickly() {
     let most = if cfg!(debug_assertions) { 10_000 } else { 500 };
     assert!(took < Duration::from_millis(most), "{took:?}");
 }
+
+#[test]
+fn reads_a_schedule_of_messages() {
+    check(
+        r#"
+            url = "grpc://h:81"
+            [grpc]
+            encoded = true
+            messages = "0.5k/s"
+            messages-arrivals = "poisson"
+            messages-count = "1k"
+            messages-time = "20s"
+            messages-reply = "field"
+            [[request]]
+            path = "/a.B/C"
+            body = "\u0000\u0000\u0000\u0000\u0001a"
+            grpc = { streams = true, takes = true, token = "1:2" }
+        "#,
+        expect![[r##"
+            # Run it with: prony run FILE
+            url = "http://h:81"
+            connections = 50
+            duration = "10s"
+            seed = 1
+            timeout = "30s"
+            connect-timeout = "5s"
+            http = "2-only"
+            expect-grpc = "OK"
+
+            request = [
+              { path = "/a.B/C", body = "\u0000\u0000\u0000\u0000\u0001a", grpc = { streams = true, takes = true, token = "1:2" } },
+            ]
+
+            [http2]
+            streams = 1
+
+            [grpc]
+            encoded = true
+            messages = "500"
+            messages-arrivals = "poisson"
+            messages-count = 1000
+            messages-time = "20s"
+            messages-reply = "field"
+        "##]],
+    );
+}

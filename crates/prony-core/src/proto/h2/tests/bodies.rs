@@ -1,7 +1,10 @@
 //! Bodies of requests and replies under flow control.
 
 use super::*;
+use crate::grpc::prefix;
 use crate::http2::{FRAME_SIZE, WINDOW};
+use crate::plan::{GrpcCall, MessageArrivals, MessagePlan, MessageReply};
+use crate::proto::h2::bodies::Own;
 use crate::units::Span;
 
 /// The lengths of the DATA frames of each stream, and whether the last one ends it.
@@ -109,7 +112,7 @@ fn filled_bodies_are_kept_until_they_are_sent() {
     client.receive(&Server::default().settings(&[(Settings::WINDOW, 4)]).0, usize::MAX).unwrap();
     client.send(0, 1);
     let stream = client.conn.streams.get(1).unwrap();
-    stream.own = Some(b"0123456789".to_vec().into());
+    stream.own = Some(Own::body(b"0123456789"));
     client.receive(&Server::default().window(1, 100).0, usize::MAX).unwrap();
     let owed = client.owed();
     let last = owed.iter().find(|f| f.head.kind == kind::DATA).unwrap();
@@ -165,4 +168,74 @@ fn bodies_over_the_window_end_the_connection() {
     }
     assert_eq!(over(all.clone()).0, Ok(()));
     assert_eq!(over(all.ok(11, 0).data(11, 0, 1)), expected, "65,535 bytes in all");
+}
+
+/// A client with a call of two messages that have a schedule: of 3 and of `long` bytes.
+fn paced(long: usize) -> Client {
+    let messages = [vec![b'a'; 3], vec![b'b'; long]];
+    let framed = messages.iter().map(|m| [&prefix(false, m.len() as u32)[..], m].concat());
+    let mut call = CallSpec { path: "/p.S/M".into(), ..post(0) };
+    call.body = framed.collect::<Vec<_>>().concat();
+    call.grpc = Some(Box::new(GrpcCall { streams: true, takes: true, ..GrpcCall::default() }));
+    let mut plan = plan(vec![call]);
+    let (arrivals, reply) = (MessageArrivals::Fixed, MessageReply::Usual);
+    plan.messages =
+        Some(Box::new(MessagePlan { rate: 1.0, arrivals, count: None, time: None, reply }));
+    Client::new(&plan)
+}
+
+/// Messages are sent when they are due, in turn, and the last one ends the stream.
+#[test]
+fn sends_messages_when_they_are_due() {
+    let mut client = paced(10);
+    client.receive(&Server::new().0, usize::MAX).unwrap();
+    let sent = frames(&client.send(0, 1));
+    assert_eq!(data(&sent), [], "no message is due: {sent:?}");
+    let head = sent.iter().find(|f| f.head.kind == kind::HEADERS).expect("a head");
+    assert!(!head.head.has(frame::flag::END_STREAM));
+    let id = client.ids()[0];
+    client.h2.send_messages(&mut client.conn, id, 1, false);
+    assert_eq!(data(&client.owed()), [(1, vec![8], false)]);
+    client.h2.send_messages(&mut client.conn, id, 2, false);
+    assert_eq!(data(&client.owed()), [(1, vec![15, 8], false)]);
+    client.h2.send_messages(&mut client.conn, id, 1, true);
+    assert_eq!(data(&client.owed()), [(1, vec![15], true)]);
+    assert_eq!(data(&client.owed()), []);
+    assert_eq!(client.written, 4);
+}
+
+/// A message that does not fit into the window waits for it, and those after it do, too.
+#[test]
+fn messages_wait_for_the_window() {
+    let mut client = paced(5_000);
+    let server = Server::default().settings(&[(Settings::WINDOW, 4_000)]);
+    client.receive(&server.0, usize::MAX).unwrap();
+    client.send(0, 1);
+    let id = client.ids()[0];
+    client.h2.send_messages(&mut client.conn, id, 3, false);
+    assert_eq!(data(&client.owed()), [(1, vec![8, 3_992], false)]);
+    assert_eq!(client.written, 2);
+    client.h2.send_messages(&mut client.conn, id, 0, true);
+    assert_eq!(data(&client.owed()), []);
+    client.receive(&Server::default().window(1, 2_000).0, usize::MAX).unwrap();
+    assert_eq!(data(&client.owed()), [(1, vec![1_013, 8], true)]);
+    assert_eq!(client.written, 3);
+}
+
+/// A stream without a further message ends with an empty frame. A reply before that cancels it.
+#[test]
+fn streams_of_messages_end() {
+    let mut client = paced(10);
+    client.receive(&Server::new().0, usize::MAX).unwrap();
+    client.send(0, 2);
+    let ids = client.ids();
+    client.h2.send_messages(&mut client.conn, ids[0], 0, true);
+    assert_eq!(data(&client.owed()), [(1, vec![0], true)]);
+    let head = [(":status", "200"), ("content-type", "application/grpc"), ("grpc-status", "0")];
+    for stream in [1, 3] {
+        client.receive(&Server::default().headers(stream, 1, &head).0, usize::MAX).unwrap();
+    }
+    assert_eq!(client.seen.all(), "OK, OK");
+    let resets = client.owed().into_iter().filter(|f| f.head.kind == kind::RST_STREAM);
+    assert_eq!(resets.map(|f| f.head.stream).collect::<Vec<_>>(), [3]);
 }

@@ -8,7 +8,7 @@ fn call(streams: bool) -> CallSpec {
     CallSpec {
         path: "/p.S/M".into(),
         body: [&prefix(false, 2)[..], b"hi"].concat(),
-        grpc: Some(Box::new(GrpcCall { streams, messages: Vec::new() })),
+        grpc: Some(Box::new(GrpcCall { streams, ..GrpcCall::default() })),
         ..post(0)
     }
 }

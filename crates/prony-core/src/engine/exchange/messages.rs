@@ -1,0 +1,196 @@
+//! The messages in the streams of exchanges: their schedules, and what was sent and received.
+
+use super::NONE;
+use crate::messages::{Due, Ledger, Times, Written};
+use crate::plan::{CallSpec, MessagePlan, MessageReply, Plan};
+use crate::record::Recorder;
+use crate::units::{Nanos, RequestId};
+
+/// All streams with messages. Each has the number of the slot of its exchange.
+#[derive(Debug)]
+pub(in crate::engine) struct Messages {
+    plan: Option<Box<MessagePlan>>,
+    seed: u64,
+    calls: Vec<Call>,
+    streams: Vec<Stream>,
+    /// How many streams with a schedule were started.
+    started: u64,
+    shard: (u64, u64),
+}
+
+/// What matters of a call.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    /// Whether its messages have a schedule.
+    is_paced: bool,
+    /// Whether replies are matched with messages.
+    matches: bool,
+    /// How many messages it has.
+    messages: u64,
+}
+
+#[derive(Debug)]
+struct Stream {
+    /// Its exchange; a slot of `NONE` if there was none.
+    id: RequestId,
+    /// The slot of its connection.
+    conn: u32,
+    /// Its intended start.
+    intended: Nanos,
+    call: u32,
+    times: Option<Times>,
+    ledger: Ledger,
+}
+
+/// What a connection is to send.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct ToSend {
+    /// The slot of the connection.
+    pub(in crate::engine) conn: u32,
+    pub(in crate::engine) id: RequestId,
+    /// How many messages are due.
+    pub(in crate::engine) messages: u64,
+    /// Whether no further one follows.
+    pub(in crate::engine) ends: bool,
+    /// When the next one is due.
+    pub(in crate::engine) next: Option<Nanos>,
+}
+
+impl Messages {
+    /// `None`: no call of the plan has a stream of messages.
+    pub(in crate::engine) fn new(plan: &Plan) -> Option<Box<Self>> {
+        let calls: Vec<Call> = plan.calls.iter().map(|call| Call::new(call, plan)).collect();
+        let streams = |call: &CallSpec| call.grpc.as_deref().is_some_and(|call| call.streams);
+        let wanted = calls.iter().any(|call| call.is_paced) || plan.calls.iter().any(streams);
+        wanted.then(|| {
+            Box::new(Self {
+                plan: plan.messages.clone(),
+                seed: plan.seed,
+                calls,
+                streams: Vec::new(),
+                started: 0,
+                shard: (plan.shard.index.into(), plan.shard.of.into()),
+            })
+        })
+    }
+
+    /// An exchange is submitted on the connection in slot `conn`. Returns what to send now, if its
+    /// messages have a schedule.
+    pub(in crate::engine) fn start(
+        &mut self,
+        id: RequestId,
+        conn: u32,
+        (call, intended): (u32, Nanos),
+        now: Nanos,
+    ) -> Option<ToSend> {
+        let known = self.calls[call as usize];
+        let times = self.plan.as_deref().filter(|_| known.is_paced).map(|plan| {
+            let number = self.started * self.shard.1 + self.shard.0;
+            self.started += 1;
+            Times::new(plan, self.seed, intended, number, known.messages)
+        });
+        let stream = self.stream(id.slot);
+        (stream.id, stream.conn, stream.intended, stream.call) = (id, conn, intended, call);
+        stream.times = times;
+        stream.ledger.clear();
+        times.and_then(|_| self.due(id.slot, now))
+    }
+
+    /// The exchange of the stream in this slot, if a message of it is due.
+    pub(in crate::engine) fn waiting(&self, slot: u32, now: Nanos) -> Option<RequestId> {
+        let (plan, stream) = (self.plan.as_deref()?, self.streams.get(slot as usize)?);
+        let next = stream.times.as_ref().and_then(|times| times.next(plan));
+        next.is_some_and(|at| at <= now).then_some(stream.id)
+    }
+
+    /// What is due of the stream in this slot; `None`: it has no schedule.
+    pub(in crate::engine) fn due(&mut self, slot: u32, now: Nanos) -> Option<ToSend> {
+        let plan = self.plan.as_deref()?;
+        let stream = self.streams.get_mut(slot as usize)?;
+        let times = stream.times.as_mut()?;
+        let (mut messages, mut ends) = (0, false);
+        while let Some(due) = times.take(plan, self.seed, now) {
+            match due {
+                Due::Message { at, is_last } => {
+                    stream.ledger.due(at);
+                    messages += 1;
+                    ends |= is_last;
+                }
+                Due::End => ends = true,
+            }
+        }
+        let next = times.next(plan);
+        Some(ToSend { conn: stream.conn, id: stream.id, messages, ends, next })
+    }
+
+    /// The next message of the exchange was written.
+    pub(in crate::engine) fn written(
+        &mut self,
+        id: RequestId,
+        token: u64,
+        now: Nanos,
+        recorder: &mut Recorder,
+    ) {
+        let Some(stream) = self.streams.get_mut(id.slot as usize).filter(|s| s.id == id) else {
+            return;
+        };
+        let awaits = self.calls[stream.call as usize].matches;
+        if let Some(Written { intended, lag }) = stream.ledger.written(now, token, awaits) {
+            recorder.message_sent(intended, lag, awaits);
+        }
+    }
+
+    /// A message of the reply to the exchange has arrived.
+    pub(in crate::engine) fn arrived(
+        &mut self,
+        id: RequestId,
+        token: u64,
+        now: Nanos,
+        recorder: &mut Recorder,
+    ) {
+        let Some(stream) = self.streams.get_mut(id.slot as usize).filter(|s| s.id == id) else {
+            return;
+        };
+        match stream.ledger.arrived(now) {
+            None => recorder.first_message(stream.intended, now.since(stream.intended)),
+            Some(before) => recorder.next_message(before, now),
+        }
+        if stream.times.is_some() && self.calls[stream.call as usize].matches {
+            match stream.ledger.matched(token, now) {
+                Some(matched) => recorder.message_replied(&matched),
+                None => recorder.unmatched_message(now),
+            }
+        }
+    }
+
+    fn stream(&mut self, slot: u32) -> &mut Stream {
+        while self.streams.len() <= slot as usize {
+            self.streams.push(Stream {
+                id: RequestId { slot: NONE, generation: 0 },
+                conn: NONE,
+                intended: Nanos::ZERO,
+                call: 0,
+                times: None,
+                ledger: Ledger::default(),
+            });
+        }
+        &mut self.streams[slot as usize]
+    }
+}
+
+impl Call {
+    fn new(spec: &CallSpec, plan: &Plan) -> Self {
+        let (takes, streams, has_token) = match spec.grpc.as_deref() {
+            Some(grpc) => (grpc.takes, grpc.streams, grpc.token.is_some()),
+            None => (false, false, false),
+        };
+        let schedule = plan.messages.as_deref().filter(|_| takes);
+        let matches = schedule.is_some_and(|messages| match messages.reply {
+            MessageReply::Usual => streams,
+            MessageReply::Order => true,
+            MessageReply::None => false,
+            MessageReply::Field => has_token,
+        });
+        Self { is_paced: schedule.is_some(), matches, messages: spec.message_count() }
+    }
+}

@@ -1,0 +1,51 @@
+//! Messages that are sent at their time, in streams that are open.
+
+use crate::engine::Engine;
+use crate::engine::agenda::{Agenda, Timer};
+use crate::engine::exchange::{Exchanges, ToSend};
+use crate::proto::Carrier;
+use crate::units::{Nanos, RequestId};
+
+/// An exchange was submitted on the connection in slot `conn`: its messages start.
+#[cold]
+pub(super) fn start_messages<P: Carrier>(
+    (exchanges, agenda): (&mut Exchanges, &mut Agenda),
+    (carrier, conn): (&mut P, &mut P::Conn),
+    (id, slot): (RequestId, u32),
+    now: Nanos,
+) {
+    let exchange = &exchanges[id];
+    let of_call = (exchange.call(), exchange.intended());
+    let messages = exchanges.messages.as_deref_mut();
+    if let Some(due) = messages.and_then(|messages| messages.start(id, slot, of_call, now)) {
+        give(due, carrier, conn, agenda);
+    }
+}
+
+/// Give the messages that are due to the carrier, and set the time of the next.
+fn give<P: Carrier>(due: ToSend, carrier: &mut P, conn: &mut P::Conn, agenda: &mut Agenda) {
+    if due.messages > 0 || due.ends {
+        carrier.send_messages(conn, due.id, due.messages, due.ends);
+    }
+    if let Some(at) = due.next {
+        agenda.wake(at, Timer::Message(due.id.slot));
+    }
+}
+
+impl<P: Carrier> Engine<P> {
+    /// A message of the exchange in this slot is due, unless the exchange has ended or waits to be
+    /// sent again.
+    #[cold]
+    pub(in crate::engine) fn message_is_due(&mut self, slot: u32, now: Nanos) {
+        let Some(messages) = self.exchanges.messages.as_deref_mut() else { return };
+        let Some(id) = messages.waiting(slot, now) else { return };
+        if !self.exchanges.get(id).is_some_and(|exchange| exchange.is_submitted()) {
+            return;
+        }
+        let messages = self.exchanges.messages.as_deref_mut();
+        let Some(due) = messages.and_then(|messages| messages.due(slot, now)) else { return };
+        let conn = &mut self.links[due.conn].carrier;
+        give(due, &mut self.carrier, conn, &mut self.agenda);
+        self.transmit(due.conn);
+    }
+}

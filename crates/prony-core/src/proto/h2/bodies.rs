@@ -1,0 +1,202 @@
+//! The bodies of requests: which bytes a stream sends next, and messages that are sent at their
+//! time.
+
+use super::conn::Conn;
+use super::requests::Requests;
+use super::streams::Stream;
+use crate::grpc;
+use crate::http2::frame::{self, flag, kind};
+use crate::proto::Out;
+use crate::units::Nanos;
+
+/// What a stream sends, if that is not simply the body of its call.
+#[derive(Clone, Debug)]
+pub(super) struct Own {
+    /// The body, if it was made for this request; `None`: that of the call.
+    bytes: Option<Box<[u8]>>,
+    messages: Option<Messages>,
+}
+
+/// Messages that are sent at their time.
+#[derive(Clone, Debug, Default)]
+struct Messages {
+    /// Where the message that was taken last ends in the body.
+    at: usize,
+    /// How many are due, and not taken.
+    owed: u64,
+    /// Whether no further one follows.
+    ends: bool,
+    /// Whether the stream was ended.
+    ended: bool,
+    /// Whether no byte of the message that was taken last was sent.
+    is_fresh: bool,
+    /// Whether the stream waits for its turn to send.
+    is_queued: bool,
+    /// The message of the reply that is incomplete, if it is matched by a field.
+    reply: Vec<u8>,
+}
+
+impl Own {
+    pub(super) fn body(bytes: &[u8]) -> Box<Self> {
+        Box::new(Self { bytes: Some(bytes.into()), messages: None })
+    }
+
+    /// Messages in turn: these, or those of the call.
+    pub(super) fn messages(bytes: Option<&[u8]>) -> Box<Self> {
+        Box::new(Self { bytes: bytes.map(Into::into), messages: Some(Messages::default()) })
+    }
+}
+
+impl Stream {
+    fn messages(&mut self) -> Option<&mut Messages> {
+        self.own.as_mut()?.messages.as_mut()
+    }
+
+    /// Whether bytes wait to be sent.
+    pub(super) fn has_more(&self) -> bool {
+        let messages = self.own.as_ref().and_then(|own| own.messages.as_ref());
+        self.left > 0 || messages.is_some_and(|m| m.owed > 0 || (m.ends && !m.ended))
+    }
+
+    /// Whether the peer waits for more of the request.
+    pub(super) fn is_incomplete(&self) -> bool {
+        let messages = self.own.as_ref().and_then(|own| own.messages.as_ref());
+        self.left > 0 || messages.is_some_and(|m| !m.ended)
+    }
+
+    /// The buffer for the message of the reply that is incomplete, if messages have a schedule.
+    pub(super) fn reply_buffer(&mut self) -> Option<&mut Vec<u8>> {
+        self.messages().map(|messages| &mut messages.reply)
+    }
+
+    /// Take the next message that is due, if the last one was sent completely.
+    pub(super) fn take_message(&mut self, requests: &Requests) {
+        let Some(own) = self.own.as_deref_mut() else { return };
+        let Some(messages) = own.messages.as_mut().filter(|m| m.owed > 0) else { return };
+        let body = own.bytes.as_deref().unwrap_or_else(|| requests.body(self.call));
+        let begin = if messages.at == body.len() { 0 } else { messages.at };
+        let length = grpc::length(&body[begin..]);
+        messages.owed -= 1;
+        messages.at = begin + length;
+        messages.is_fresh = true;
+        self.left = length as u32;
+    }
+
+    /// End a stream whose messages are all sent.
+    fn end_messages(&mut self, out: &mut Out) {
+        let (id, left) = (self.id, self.left);
+        let Some(messages) = self.messages() else { return };
+        if left == 0 && messages.owed == 0 && messages.ends && !messages.ended {
+            messages.ended = true;
+            frame::head(out.bytes(), 0, kind::DATA, flag::END_STREAM, id);
+        }
+    }
+
+    /// Append the next `n` bytes of the body, which a window allows.
+    pub(super) fn send_piece(&mut self, requests: &Requests, n: u32, now: Nanos, out: &mut Out) {
+        if self.waits != Nanos::MAX {
+            out.waited_for_window(self.request, now.since(self.waits));
+            self.waits = Nanos::MAX;
+        }
+        let mut own = self.own.take();
+        let bytes = own.as_ref().and_then(|own| own.bytes.as_deref());
+        let body = bytes.unwrap_or_else(|| requests.body(self.call));
+        let messages = own.as_ref().and_then(|own| own.messages.as_ref());
+        let Some(Messages { at, owed, ends, is_fresh, .. }) = messages else {
+            self.write_piece(body, n, true, out.bytes());
+            self.own = own.filter(|_| self.left > 0);
+            return;
+        };
+        let message = &body[..*at];
+        if *is_fresh {
+            let whole = &message[message.len() - self.left as usize..];
+            let field = requests.tokens(self.call).map(|(request, _)| request);
+            let token = field.map_or(0, |field| grpc::token(&whole[grpc::PREFIX..], field));
+            out.wrote_message(self.request, token);
+        }
+        let is_last = *ends && *owed == 0;
+        self.write_piece(message, n, is_last, out.bytes());
+        if let Some(messages) = own.as_mut().and_then(|own| own.messages.as_mut()) {
+            messages.is_fresh = false;
+            messages.ended = is_last && self.left == 0;
+        }
+        self.own = own;
+    }
+
+    /// Append `n` of the last bytes of `body`, of which `left` are not sent. With the last one, the
+    /// stream ends if `ends`.
+    pub(super) fn write_piece(&mut self, body: &[u8], n: u32, ends: bool, out: &mut Vec<u8>) {
+        let begin = body.len() - self.left as usize;
+        let piece = &body[begin..begin + n as usize];
+        self.left -= n;
+        self.window -= i64::from(n);
+        let flags = if self.left == 0 && ends { flag::END_STREAM } else { 0 };
+        frame::head(out, piece.len(), kind::DATA, flags, self.id);
+        out.extend_from_slice(piece);
+    }
+}
+
+impl Conn {
+    /// The next `n` messages of the stream at this place are due. `ends`: no further one follows.
+    pub(super) fn owes_messages(&mut self, place: usize, n: u64, ends: bool) {
+        let stream = self.streams.at(place);
+        let id = stream.id;
+        let Some(messages) = stream.messages() else { return };
+        messages.owed += n;
+        messages.ends |= ends;
+        if !std::mem::replace(&mut messages.is_queued, true) {
+            self.sending.push(id);
+        }
+        self.may_send = true;
+    }
+
+    /// Append as much of the bodies as the windows allow: a frame of each stream in turn.
+    pub(super) fn send_bodies(&mut self, requests: &Requests, now: Nanos, out: &mut Out) {
+        self.may_send = false;
+        let mut sending = std::mem::take(&mut self.sending);
+        let mut least = PIECE_MIN;
+        loop {
+            let mut moved = false;
+            sending.retain(|&id| {
+                let Some(stream) = self.streams.get(id) else { return false };
+                if stream.left == 0 {
+                    stream.take_message(requests);
+                }
+                let n = piece(stream, self.send_window, self.peer.frame_size, least);
+                if n > 0 {
+                    moved = true;
+                    self.send_window -= i64::from(n);
+                    stream.send_piece(requests, n, now, out);
+                }
+                stream.end_messages(out);
+                let stays = stream.has_more();
+                if let Some(messages) = stream.messages() {
+                    messages.is_queued = stays;
+                }
+                stays
+            });
+            match moved {
+                true => {}
+                // Nothing else moves: small pieces are better than none.
+                false if least > 1 => least = 1,
+                false => break,
+            }
+        }
+        for &id in &sending {
+            if let Some(stream) = self.streams.get(id) {
+                stream.waits = stream.waits.min(now);
+            }
+        }
+        self.sending = sending;
+    }
+}
+
+/// The smallest part of a body worth a frame of its own, in bytes.
+const PIECE_MIN: i64 = 1 << 10;
+
+/// How many bytes of the stream's body to send now.
+fn piece(stream: &Stream, window: i64, frame_size: u32, least: i64) -> u32 {
+    let left = i64::from(stream.left);
+    let n = left.min(window).min(stream.window).min(i64::from(frame_size));
+    if n < left.min(least) { 0 } else { n.max(0) as u32 }
+}
