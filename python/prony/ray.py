@@ -90,19 +90,19 @@ class Worker:
         else:
             yield "gone", f"its process ended with exit code {code}"
 
-    @_in("in")
+    @_in("end")
     def end(self) -> None:
         """Ends the worker."""
         assert self._process.stdin is not None
+        # A process that reads nothing can hold up even the end of its input.
+        late = threading.Timer(END, self._process.kill)
+        late.start()
         try:
             self._process.stdin.close()
         except OSError:
             pass
-        try:
-            self._process.wait(timeout=END)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.wait()
+        late.cancel()
 
 
 class Group:
@@ -121,13 +121,13 @@ class Group:
         ray = _ray()
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        # One thread for the lines there, one for the lines back. What fails is not started again:
-        # that would be another load.
+        # A thread each for the lines there, the lines back and the end. What fails is not started
+        # again: that would be another load.
         actor = ray.remote(
             num_cpus=1 if kind is Worker else 0,
             max_restarts=0,
             max_task_retries=0,
-            concurrency_groups={"in": 1, "out": 1},
+            concurrency_groups={"in": 1, "out": 1, "end": 1},
         )(kind)
         for place, given in zip(places, arguments):
             at = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=place)
@@ -211,7 +211,7 @@ class Aggregator(Worker):
         else:
             self._group.close()
 
-    @_in("in")
+    @_in("end")
     def end(self) -> None:
         """Ends the program and its workers."""
         super().end()
