@@ -15,9 +15,11 @@ use crate::group::Group;
 use crate::protocol::{self, Order};
 use crate::relay::Relay;
 
-/// How long the loop waits for the workers at a time. An order of the driver waits as long, which
-/// the bounds of the clocks show.
-const TURN: Duration = Duration::from_millis(1);
+/// How long the loop waits for the workers at a time while the run lasts. An order of the driver
+/// waits as long.
+const TURN: Duration = Duration::from_millis(20);
+/// The same before and after the run: the bounds of the clocks include it.
+const TURN_OF_PINGS: Duration = Duration::from_millis(1);
 /// How long a carrier may take to start the workers.
 const OPEN: Duration = Duration::from_secs(240);
 
@@ -105,7 +107,8 @@ impl Aggregator<'_> {
                 Ok(_) => continue,
                 Err(mpsc::TryRecvError::Empty) => {}
             }
-            let events = self.engine.events(TURN);
+            let turn = if self.group.is_some() { TURN } else { TURN_OF_PINGS };
+            let events = self.engine.events(turn);
             let read = Instant::now();
             for event in events {
                 self.take(event, read);
