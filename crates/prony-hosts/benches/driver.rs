@@ -56,7 +56,12 @@ fn plan(url: &str, rate: u64) -> Plan {
         "url = '{url}'\nrate = {rate}\narrivals = 'poisson'\nduration = '{SECONDS}s'\n\
          connections = 1000000\n"
     );
-    let around = Environment { connections_max: 1, connections_why: String::new(), seed: 1 };
+    let around = Environment {
+        connections_max: 1,
+        connections_why: String::new(),
+        seed: 1,
+        simulated: false,
+    };
     plan_file::parse("bench", &text, None, &around).expect("a plan").plan
 }
 

@@ -253,7 +253,12 @@ mod tests {
     use super::*;
 
     fn around() -> Environment {
-        Environment { connections_max: 9, connections_why: "a reason".into(), seed: 7 }
+        Environment {
+            connections_max: 9,
+            connections_why: "a reason".into(),
+            seed: 7,
+            simulated: false,
+        }
     }
 
     fn targets(urls: &[&str]) -> Targets {

@@ -26,6 +26,8 @@ pub struct Environment {
     pub connections_why: String,
     /// The seed.
     pub seed: u64,
+    /// Whether the run is simulated.
+    pub simulated: bool,
 }
 
 impl Environment {
@@ -48,7 +50,8 @@ impl Environment {
         } else {
             "the default maximum; --connections sets another".into()
         };
-        Self { connections_max: most as u32, connections_why, seed: drawn_seed() }
+        let (connections_max, seed) = (most as u32, drawn_seed());
+        Self { connections_max, connections_why, seed, simulated: false }
     }
 
     /// The environment of a share of a plan. It does not depend on the machine, because all shares
@@ -57,13 +60,14 @@ impl Environment {
     pub fn of_share(self) -> Self {
         let connections_why =
             "the most that prony opens unless --connections says otherwise".into();
-        Self { connections_max: CONNECTIONS_MAX as u32, connections_why, seed: 1 }
+        let connections_max = CONNECTIONS_MAX as u32;
+        Self { connections_max, connections_why, seed: 1, simulated: false }
     }
 
     /// The environment of a simulation, which does not depend on this machine.
     pub fn simulated(seed: u64) -> Self {
         let connections_why = "the simulation allows no more".into();
-        Self { connections_max: SIMULATED_MAX, connections_why, seed }
+        Self { connections_max: SIMULATED_MAX, connections_why, seed, simulated: true }
     }
 }
 

@@ -19,6 +19,8 @@ pub struct GrpcDraft {
     pub sets: Vec<PathBuf>,
     /// Whether the bodies are encoded messages with their prefixes, so that no schema is needed.
     pub encoded: bool,
+    /// Whether the server is simulated: it has its own services alone.
+    pub simulated: bool,
     /// The timeout that calls announce to the server.
     pub timeout: Option<Span>,
     /// The schedule of the messages of each call that takes a stream of them.
@@ -167,6 +169,10 @@ mod schema {
         for (i, call) in calls.iter_mut().enumerate() {
             let of_call = |why: String| format!("request {}: {why}", i + 1);
             let method = schema.method(&call.path).map_err(of_call)?;
+            if draft.simulated {
+                let known = simulated()?.method(&call.path).map(|_| ());
+                known.map_err(|why| of_call(format!("of the simulated server: {why}")))?;
+            }
             let text = std::str::from_utf8(&call.body);
             let text = text.map_err(|_| of_call("its body is not JSON".into()))?;
             let encoded = method.encode(text).map_err(of_call)?;
@@ -205,6 +211,10 @@ mod schema {
         draft: &GrpcDraft,
         options: &Options,
     ) -> Result<(Schema, Option<String>), String> {
+        if draft.asks_server() && draft.simulated {
+            let note = "The schema is that of the simulated server.";
+            return Ok((simulated()?, Some(note.into())));
+        }
         if draft.asks_server() {
             return ask(plan, calls, options);
         }
@@ -223,6 +233,13 @@ mod schema {
             })?;
         }
         Ok((schema, None))
+    }
+
+    /// The schema of the simulated server.
+    fn simulated() -> Result<Schema, String> {
+        let mut schema = Schema::default();
+        schema.add_set(prony_core::serve::DESCRIPTORS)?;
+        Ok(schema)
     }
 
     /// Asks the server for its schema.

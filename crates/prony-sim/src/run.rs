@@ -91,7 +91,8 @@ pub fn simulate(
         keep_service,
         ..Setup::new(Link::with_latency(ONE_WAY), seed)
     };
-    let mut serve = Serve::new(server.clone(), seed);
+    let grpc = server.grpc || plan.calls.iter().any(|call| call.grpc.is_some());
+    let mut serve = Serve::new(ServerBehavior { grpc, ..server.clone() }, seed);
     let mut responder = echo::Echo::new(EchoBehavior::default(), Vec::new());
     let target: &mut dyn Machine =
         if plan.exchange.is_some() { &mut responder } else { &mut serve };

@@ -255,7 +255,12 @@ mod tests {
 
     fn check(options: &str, live: &Live) -> String {
         let words = ["prony", "http://h/"].into_iter().chain(options.split_whitespace());
-        let around = Environment { connections_max: 9, connections_why: String::new(), seed: 1 };
+        let around = Environment {
+            connections_max: 9,
+            connections_why: String::new(),
+            seed: 1,
+            simulated: false,
+        };
         let planned = plan(&Cli::try_parse_from(words).unwrap().load, &around).unwrap();
         format!("{options}\n  {}\n", line(&Snapshot::of(&planned.plan, live)))
     }

@@ -64,7 +64,12 @@ fn planned(opts: &Opts) {
     }
     let Ok((plan, _)) = plan(opts, &mut |_| {}) else { return };
     let written = explain(&plan, &[]);
-    let around = Environment { connections_max: 9, connections_why: "a reason".into(), seed: 1 };
+    let around = Environment {
+        connections_max: 9,
+        connections_why: "a reason".into(),
+        seed: 1,
+        simulated: false,
+    };
     let again = parse("explained", &written, None, &around);
     let again = again.unwrap_or_else(|why| panic!("{written}\n{}", why.join("\n")));
     assert_eq!(again.plan, plan, "{written}");

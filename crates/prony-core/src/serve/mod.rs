@@ -25,6 +25,7 @@ use std::collections::{BinaryHeap, VecDeque};
 pub use behavior::{
     BehaviorError, Change, CloseAfter, Latency, ServerBehavior, Share, Stall, Stalls, StatusMix,
 };
+pub use grpc::DESCRIPTORS;
 pub use request::HEAD_LIMIT;
 pub use served::Served;
 
@@ -90,8 +91,7 @@ enum Draw {
 }
 
 impl Serve {
-    /// A server with this behavior. The draws of request k (in the order of arrival) depend only on
-    /// `seed` and k.
+    /// A server with this behavior. Request k, in order of arrival, draws by `seed` and k alone.
     pub fn new(behavior: ServerBehavior, seed: u64) -> Self {
         let mut serve = Self {
             seed,

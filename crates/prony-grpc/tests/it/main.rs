@@ -1,6 +1,7 @@
 //! Schemas and messages, compared with prost-reflect's own encoding of the same values.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use prony_core::plan::{
@@ -11,7 +12,7 @@ use prony_core::target::Endpoint;
 use prony_core::units::Nanos;
 use prony_grpc::{Schema, reflect};
 use prost::Message as _;
-use prost_reflect::prost_types::FileDescriptorSet;
+use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde_json::Value;
 
@@ -259,4 +260,52 @@ fn asks_a_server_for_its_schema() {
     let refuses = |_: Vec<u8>| Ok::<_, String>(b"\x3a\x06\x08\x05\x12\x02no".to_vec());
     let why = reflect(&["/a.B/C".into()], refuses).unwrap_err();
     assert_eq!(why, "it does not know 'a.B': no (status 5)");
+}
+
+/// The descriptors in the target server are what its `.proto` files say.
+#[test]
+fn descriptors_of_the_target_server_are_those_of_its_files() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../prony-core/src/serve/grpc/proto");
+    let embedded = FileDescriptorSet::decode(prony_core::serve::DESCRIPTORS).expect("descriptors");
+    let mut compiler = protox::Compiler::new([&root]).expect("a folder");
+    compiler.include_imports(true);
+    let mut files = Vec::new();
+    proto_files(&root, &mut files);
+    for file in &files {
+        compiler.open_file(file).expect("a valid file");
+    }
+    let named = |set: FileDescriptorSet| {
+        let all = set.file.into_iter().map(|file| (file.name().to_owned(), without_extras(file)));
+        all.collect::<BTreeMap<_, _>>()
+    };
+    let (embedded, compiled) = (named(embedded), named(compiler.file_descriptor_set()));
+    assert!(files.len() >= 8 && compiled.len() >= files.len(), "{files:?}");
+    assert_eq!(embedded.keys().collect::<Vec<_>>(), compiled.keys().collect::<Vec<_>>());
+    for (name, file) in &compiled {
+        assert_eq!(&embedded[name], file, "{name}");
+    }
+}
+
+fn proto_files(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            proto_files(&path, files);
+        } else {
+            files.push(path);
+        }
+    }
+}
+
+/// Without positions and comments, and without the names in JSON, which follow from the others.
+fn without_extras(mut file: FileDescriptorProto) -> FileDescriptorProto {
+    fn messages(all: &mut [DescriptorProto]) {
+        for message in all {
+            message.field.iter_mut().for_each(|field| field.json_name = None);
+            messages(&mut message.nested_type);
+        }
+    }
+    file.source_code_info = None;
+    messages(&mut file.message_type);
+    file
 }

@@ -9,7 +9,12 @@ use crate::environment::Environment;
 /// These properties do not hold.
 pub fn plan_file(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let around = Environment { connections_max: 9, connections_why: "a reason".into(), seed: 1 };
+    let around = Environment {
+        connections_max: 9,
+        connections_why: "a reason".into(),
+        seed: 1,
+        simulated: false,
+    };
     match parse("plan", text, None, &around) {
         Ok(planned) => {
             let written = explain(&planned.plan, &planned.notes);

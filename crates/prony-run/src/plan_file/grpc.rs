@@ -44,7 +44,8 @@ impl<'a> Requests<'a> {
         let messages = self.messages(&mut section, item.at);
         section.finish(&mut self.problems);
         let encoded = encoded.unwrap_or(false);
-        Some(GrpcDraft { files: protos, folders, sets, encoded, timeout, messages })
+        let simulated = false;
+        Some(GrpcDraft { files: protos, folders, sets, encoded, simulated, timeout, messages })
     }
 
     /// Reads the schedule of messages.

@@ -279,7 +279,8 @@ impl<'a> Requests<'a> {
             self.check_fields(&planned.plan);
             return None;
         }
-        if let Some(grpc) = grpc {
+        if let Some(mut grpc) = grpc {
+            grpc.simulated = around.simulated;
             match prepare(&mut planned.plan, &grpc, &Options::default()) {
                 Ok(note) => planned.notes.extend(note),
                 Err(why) => {

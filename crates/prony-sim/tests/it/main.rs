@@ -10,6 +10,7 @@ mod exchange;
 mod faults;
 mod freezes;
 mod goals;
+mod grpc_faults;
 mod http2;
 #[path = "../../../prony-core/tests/identity/mod.rs"]
 mod identity;

@@ -145,6 +145,7 @@ impl GrpcArgs {
             folders: self.proto_path.clone(),
             sets: self.protoset.clone(),
             encoded: false,
+            simulated: exec.simulate.is_some(),
             timeout: self.grpc_timeout,
             messages: MessagesDraft {
                 rate: self.messages,

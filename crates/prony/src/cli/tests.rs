@@ -16,7 +16,12 @@ use super::refusal::of_clap;
 use super::*;
 
 fn around() -> Environment {
-    Environment { connections_max: 19_900, connections_why: "what fits".into(), seed: 7 }
+    Environment {
+        connections_max: 19_900,
+        connections_why: "what fits".into(),
+        seed: 7,
+        simulated: false,
+    }
 }
 
 /// The plan of a command line, in which `_` stands for a blank inside a word.

@@ -86,10 +86,6 @@ pub(super) fn carry_out(
         let why = "simulated servers do not support TLS; use http://";
         return Err(Error::Conflict("--simulate", "an https:// URL", why));
     }
-    if exec.simulate.is_some() && plan.calls.iter().any(|call| call.grpc.is_some()) {
-        let why = "simulated servers do not speak gRPC; use http://";
-        return Err(Error::Conflict("--simulate", "a grpc:// URL", why));
-    }
     if exec.simulate.is_some() && output.tui {
         let why = "a simulated run has no live view";
         return Err(Error::Conflict("--tui", "--simulate", why));

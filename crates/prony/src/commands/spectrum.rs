@@ -254,7 +254,12 @@ mod tests {
     /// Runs of a world: requests one after another, to a server that takes that long.
     fn runs(times: &[(Span, Span)], seed: u64) -> Vec<Tally> {
         let cli = Cli::try_parse_from(["prony", "-c", "1", "-n", "100", "http://h/"]).unwrap();
-        let around = Environment { connections_max: 9, connections_why: String::new(), seed: 1 };
+        let around = Environment {
+            connections_max: 9,
+            connections_why: String::new(),
+            seed: 1,
+            simulated: false,
+        };
         let plan = plan(&cli.load, &around).unwrap().plan;
         let run = |(&(least, most), seed)| {
             let server = ServerBehavior {

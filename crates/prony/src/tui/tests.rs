@@ -16,7 +16,12 @@ use crate::cli::plan::plan;
 pub(super) fn before(options: &str) -> State {
     let words = ["prony", "http://localhost:8080/bytes/1024"];
     let words = words.into_iter().chain(options.split_whitespace());
-    let around = Environment { connections_max: 50, connections_why: String::new(), seed: 1 };
+    let around = Environment {
+        connections_max: 50,
+        connections_why: String::new(),
+        seed: 1,
+        simulated: false,
+    };
     let planned = plan(&Cli::try_parse_from(words).unwrap().load, &around).unwrap();
     State::new(&planned.plan)
 }

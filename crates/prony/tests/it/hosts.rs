@@ -332,7 +332,12 @@ fn plan(url: &str, rate: u32) -> prony_core::plan::Plan {
     let file = folder.path().join("plan.toml");
     let text = format!("url = '{url}'\nrate = {rate}\nduration = '2s'\nconnections = 20\n");
     fs::write(&file, text).expect("it can be written");
-    let around = Environment { connections_max: 100, connections_why: String::new(), seed: 1 };
+    let around = Environment {
+        connections_max: 100,
+        connections_why: String::new(),
+        seed: 1,
+        simulated: false,
+    };
     plan_file::open(&file, &around).expect("a plan").plan
 }
 

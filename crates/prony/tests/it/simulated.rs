@@ -116,3 +116,28 @@ fn moved(a: &[f64], b: &[f64]) -> f64 {
     let elsewhere = by.iter().filter(|by| (*by - middle).abs() > 2e-3).count();
     elsewhere as f64 / a.len() as f64
 }
+
+/// The simulated server has the services of the target server. Times of messages are those of
+/// arithmetic: a service of 2 ms, and twice a way of 50 us.
+#[test]
+fn simulates_calls_of_grpc() {
+    let messages = ["--messages", "100/s", "--messages-count", "30", "-r", "5", "-d", "2s"];
+    let body = r#"{"response_parameters": [{"size": 3}]}"#;
+    let more = ["--simulate", "7", "--simulate-latency", "fixed:2ms", "-b", body];
+    let url = "grpc://virtual/grpc.testing.TestService/FullDuplexCall";
+    let args = [&messages[..], &more, &["--json", url]].concat();
+    let first = prony(&args);
+    assert_eq!((first.code, &first.stdout), (0, &prony(&args).stdout), "{}", first.stderr);
+    let report = first.report();
+    let message = &report.0["measurement"]["times"]["message"];
+    assert_eq!(message["count"], 300);
+    let p50 = message["p50_ns"].as_f64().expect("a median");
+    assert!((p50 / 2.1e6 - 1.0).abs() < 0.01, "{p50}");
+    let unary = ["--simulate", "7", "-n", "50", "--json"];
+    let url = "grpc://virtual/grpc.testing.TestService/UnaryCall";
+    let report = prony(&[&unary[..], &[url]].concat()).report();
+    assert_eq!((report.status(0), report.count("failed")), (50, 0));
+    let ended = prony(&[&unary[..], &["grpc://virtual/shop.Shop/Buy"]].concat());
+    assert_eq!(ended.code, 2);
+    assert!(ended.stderr.contains("there is no service 'shop.Shop'"), "{}", ended.stderr);
+}

@@ -11,3 +11,4 @@ mod wire;
 
 pub(super) use call::{Call, End, Failure, Next};
 pub(super) use head::{CallHead, ECHO_INITIAL, ECHO_TRAILING, Kind};
+pub use reflection::DESCRIPTORS;

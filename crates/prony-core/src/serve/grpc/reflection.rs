@@ -9,7 +9,7 @@ use crate::grpc::Status;
 
 /// The files in `proto` and what they import, as a `google.protobuf.FileDescriptorSet`: what protoc
 /// writes with `--include_imports --descriptor_set_out`.
-static DESCRIPTORS: &[u8] = include_bytes!("descriptors.bin");
+pub static DESCRIPTORS: &[u8] = include_bytes!("descriptors.bin");
 
 static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
     let files = Fields(DESCRIPTORS).map(|field| File::read(field?.1.bytes()));

@@ -14,7 +14,12 @@ use super::{Common, explain, parse, session_file, summary};
 use crate::environment::Environment;
 
 fn around() -> Environment {
-    Environment { connections_max: 9, connections_why: "a reason".into(), seed: 1 }
+    Environment {
+        connections_max: 9,
+        connections_why: "a reason".into(),
+        seed: 1,
+        simulated: false,
+    }
 }
 
 pub(crate) fn plan(text: &str) -> Plan {

@@ -9,7 +9,12 @@ use crate::cli::refusal::of_clap;
 use crate::cli::{Cli, plan};
 
 fn around() -> Environment {
-    Environment { connections_max: 9, connections_why: "a reason".into(), seed: 1 }
+    Environment {
+        connections_max: 9,
+        connections_why: "a reason".into(),
+        seed: 1,
+        simulated: false,
+    }
 }
 
 /// The plan of a command line with a file of sessions, or the error message.
