@@ -32,6 +32,8 @@ pub enum Fault {
     Refused,
     /// The peer reset the stream of the request.
     StreamReset,
+    /// The peer did not answer a ping that keeps the connection alive.
+    NoPong,
     /// A TLS alert or invalid TLS data on an open connection.
     TlsRecord,
     /// Status line and headers over the limit (64 KiB).
@@ -120,7 +122,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// The number of faults; every `fault as usize` is below it.
-    pub const COUNT: usize = 42;
+    pub const COUNT: usize = 43;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -136,6 +138,7 @@ impl Fault {
         Self::ShortBody,
         Self::Refused,
         Self::StreamReset,
+        Self::NoPong,
         Self::TlsRecord,
         Self::HeaderTooLarge,
         Self::BadStatusLine,
@@ -182,6 +185,7 @@ impl Fault {
             | Self::ShortBody
             | Self::Refused
             | Self::StreamReset
+            | Self::NoPong
             | Self::GivenUp => FaultClass::Connection,
             Self::TlsRecord
             | Self::HeaderTooLarge

@@ -80,6 +80,7 @@ fn http2(options: &Options) -> Http2Spec {
         frame_size: options.frame_size,
         wait_settings: false,
         is_static: options.encoder_table_size < prony_core::http2::TABLE_SIZE,
+        ..Http2Spec::default()
     }
 }
 

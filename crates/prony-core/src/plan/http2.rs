@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::units::Span;
+
 /// What the client announces to a server that speaks HTTP/2, and how it sends requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Http2Spec {
@@ -19,6 +21,9 @@ pub struct Http2Spec {
     /// Whether header fields of requests are sent without the server's dynamic table.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_static: bool,
+    /// How often each connection is checked with a ping; `None`: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keepalive: Option<Span>,
 }
 
 impl Default for Http2Spec {
@@ -29,6 +34,7 @@ impl Default for Http2Spec {
             frame_size: crate::http2::FRAME_SIZE,
             wait_settings: false,
             is_static: false,
+            keepalive: None,
         }
     }
 }

@@ -143,6 +143,21 @@ impl Carrier for Http {
         }
     }
 
+    #[inline]
+    fn deadline(&self, conn: &Conn) -> Option<Nanos> {
+        match conn {
+            Conn::H2(conn) => self.h2.deadline(conn),
+            _ => None,
+        }
+    }
+
+    fn on_deadline(&mut self, conn: &mut Conn, now: Nanos) -> Result<(), Fault> {
+        match conn {
+            Conn::H2(conn) => self.h2.on_deadline(conn, now),
+            _ => Ok(()),
+        }
+    }
+
     fn opens(&self) -> bool {
         self.h2.opens()
     }

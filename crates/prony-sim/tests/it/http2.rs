@@ -261,3 +261,24 @@ fn waits_for_streams_follow_erlang_c() {
         assert!((mean / expected - 1.0).abs() < 0.02, "{what}: {mean}, theory {expected}");
     }
 }
+
+/// Pings find out that a server is frozen; while it answers, they change nothing.
+#[test]
+fn pings_find_a_frozen_server() {
+    for frozen in [false, true] {
+        let mut plan = http2(closed(1, Think::None, ms(1_000)), 2, 3);
+        let keepalive = Some(ms(50));
+        plan.http2 = Some(Box::new(Http2Spec { keepalive, ..Http2Spec::default() }));
+        let mut behavior = ServerBehavior { latency: Latency::Fixed(ms(2)), ..Default::default() };
+        if frozen {
+            behavior.stalls = Stalls(vec![Stall::Once { length: ms(300), at: ms(400) }]);
+        }
+        let mut serve = Serve::new(behavior, 3);
+        let setup = Setup::new(Link::with_latency(Span::from_micros(100)), 3);
+        let outcome = load(&plan, 1, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "pings");
+        let t = outcome.main();
+        assert_eq!(t.failed, t.fault(Fault::NoPong));
+        assert_eq!((t.failed > 0, t.connected > 2), (frozen, frozen), "{t:?}");
+    }
+}

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use clap::Args;
 use prony_core::http2;
 use prony_core::plan::{Http2Spec, HttpVersion, Placement};
+use prony_core::units::Span;
 use prony_run::error::Error;
 
 use super::{HTTP2, values};
@@ -48,6 +49,11 @@ pub struct Http2Args {
     /// Header compression: warm, or static (no use of the server's table) [default: warm]
     #[arg(long, value_name = "HOW", help_heading = HTTP2, value_parser = hpack)]
     pub hpack: Option<Hpack>,
+    /// Check each connection with a ping at this interval [default: never]
+    ///
+    /// A connection whose server does not answer until the next ping is closed.
+    #[arg(long, value_name = "T", help_heading = HTTP2, value_parser = values::positive_span)]
+    pub keepalive: Option<Span>,
 }
 
 /// How header fields of requests are compressed.
@@ -117,6 +123,7 @@ impl Http2Args {
             )?,
             wait_settings: self.wait_settings,
             is_static: self.hpack == Some(Hpack::Static),
+            keepalive: self.keepalive,
         };
         Ok((spec != default).then(|| Box::new(spec)))
     }
@@ -141,6 +148,7 @@ impl Http2Args {
             (self.max_frame_size.is_some(), "--max-frame-size"),
             (self.wait_settings, "--wait-settings"),
             (self.hpack.is_some(), "--hpack"),
+            (self.keepalive.is_some(), "--keepalive"),
         ];
         match given.into_iter().find(|(is_given, _)| *is_given) {
             Some((_, option)) => Err(Error::Needs(option, "--http 2", "it is an option of HTTP/2")),

@@ -236,5 +236,5 @@ fn is_loss(fault: Fault) -> bool {
 
 /// Whether the fault explains why every request of the connection fails.
 fn is_of_all(fault: Fault) -> bool {
-    fault == Fault::NotHttp2
+    matches!(fault, Fault::NotHttp2 | Fault::NoPong)
 }

@@ -1,6 +1,7 @@
 //! One connection: what the two sides have agreed, what is owed to the peer, and the flow-control
 //! windows.
 
+use super::keepalive::{KEEPALIVE, Keepalive};
 use super::requests::Table;
 use super::streams::Streams;
 use super::{Counts, Options, STREAMS_BEFORE_SETTINGS};
@@ -59,6 +60,7 @@ pub struct Conn {
     pub(super) memos: [Option<Box<Memo>>; 2],
     /// Frames without any use since the last useful one.
     pub(super) idle_frames: u32,
+    pub(super) keepalive: Keepalive,
     /// Why the connection is about to end.
     pub(super) error: Option<Code>,
 }
@@ -120,6 +122,7 @@ impl Conn {
             || self.may_send
             || self.acks > 0
             || self.credit > options.window / 2
+            || self.keepalive.owes
             || !(self.pongs.is_empty() && self.resets.is_empty() && self.credited.is_empty())
     }
 
@@ -148,6 +151,9 @@ impl Conn {
         }
         for _ in 0..std::mem::take(&mut self.acks) {
             frame::settings_ack(out);
+        }
+        if std::mem::take(&mut self.keepalive.owes) {
+            frame::ping(out, KEEPALIVE, false);
         }
         for data in self.pongs.drain(..) {
             frame::ping(out, data, true);

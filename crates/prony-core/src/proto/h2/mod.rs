@@ -4,6 +4,7 @@ mod bodies;
 mod conn;
 mod grpc;
 mod head;
+mod keepalive;
 mod receive;
 mod requests;
 mod streams;
@@ -15,7 +16,7 @@ use crate::http2::frame::{self, Code, Settings};
 use crate::http2::{FRAME_SIZE, TABLE_SIZE, WINDOW};
 use crate::plan::Plan;
 use crate::proto::{Call, Cancelled, Carrier, Out, Sink, StreamCounts as Counts};
-use crate::units::{Nanos, RequestId};
+use crate::units::{Nanos, RequestId, Span};
 use bodies::Own;
 pub use conn::Conn;
 use grpc::Content;
@@ -50,6 +51,8 @@ struct Options {
     waits: bool,
     /// Whether requests use no dynamic table.
     is_static: bool,
+    /// How often each connection is checked with a ping.
+    keepalive: Option<Span>,
 }
 
 impl H2 {
@@ -62,6 +65,7 @@ impl H2 {
             frame_size: spec.frame_size,
             waits: spec.wait_settings,
             is_static: spec.is_static,
+            keepalive: spec.keepalive,
         };
         let begin = Nanos::ZERO + plan.warmup;
         Self { requests: Requests::new(plan), options, counts: Counts::default(), begin }
@@ -135,6 +139,9 @@ impl Carrier for H2 {
     }
 
     fn transmit(&mut self, conn: &mut Conn, now: Nanos, out: &mut Out) {
+        if let Some(interval) = self.options.keepalive.filter(|_| !conn.greeted) {
+            conn.keepalive.next = now + interval;
+        }
         conn.send_frames(&self.options, out.bytes());
         if conn.may_send {
             conn.send_bodies(&self.requests, now, out);
@@ -182,6 +189,18 @@ impl Carrier for H2 {
     fn send_messages(&mut self, conn: &mut Conn, id: RequestId, n: u64, ends: bool) {
         if let Some(place) = conn.streams.of(id) {
             conn.owes_messages(place, n, ends);
+        }
+    }
+
+    #[inline]
+    fn deadline(&self, conn: &Conn) -> Option<Nanos> {
+        conn.keepalive.deadline()
+    }
+
+    fn on_deadline(&mut self, conn: &mut Conn, now: Nanos) -> Result<(), Fault> {
+        match self.options.keepalive {
+            Some(interval) => conn.keepalive.check(now, interval),
+            None => Ok(()),
         }
     }
 

@@ -97,6 +97,10 @@ impl H2 {
             }
             Control::Reset(code) => self.rst_stream(conn, head.stream, code, sink),
             Control::WindowUpdate(more) => self.window_update(conn, head.stream, more, sink),
+            Control::PingAck(_) if conn.keepalive.awaits => {
+                conn.keepalive.awaits = false;
+                Ok(())
+            }
             Control::SettingsAck | Control::PingAck(_) | Control::Priority { .. } => {
                 self.is_idle(conn)
             }

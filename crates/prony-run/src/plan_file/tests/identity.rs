@@ -272,7 +272,8 @@ fn http2() -> impl Strategy<Value = (Option<Box<Http2Spec>>, Placement)> {
     let sizes = (1..1_u32 << 31, 0..1_u32 << 20, 1_u32 << 14..1 << 24);
     let spec = (sizes, any::<[bool; 2]>()).prop_map(|((window, table_size, frame_size), is)| {
         let [wait_settings, is_static] = is;
-        Box::new(Http2Spec { window, table_size, frame_size, wait_settings, is_static })
+        let keepalive = is_static.then_some(Span(u64::from(window) + 1));
+        Box::new(Http2Spec { window, table_size, frame_size, wait_settings, is_static, keepalive })
     });
     (option::of(spec), select(vec![Placement::Spread, Placement::Fill]))
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::http2::FRAME_SIZE;
+use crate::units::Span;
 
 /// The requests of every row: three GETs, on the streams 1, 3 and 5.
 const REQUESTS: u32 = 3;
@@ -269,4 +270,32 @@ fn closes_before_and_within_a_reply_differ() {
     cut.0.pop();
     assert_eq!(close(cut, 1), Err(Fault::Truncated));
     assert_eq!(close(s().ok(1, 1), 1), Ok(()));
+}
+
+/// Pings at intervals: the first one an interval after the start. One without an answer ends the
+/// connection at the next.
+#[test]
+fn checks_the_connection_with_pings() {
+    let mut plan = plan(vec![get()]);
+    let interval = Span::from_secs(1);
+    plan.http2 = Some(Box::new(Http2Spec { keepalive: Some(interval), ..Http2Spec::default() }));
+    let mut client = Client::new(&plan);
+    client.send(0, 1);
+    client.receive(&Server::new().0, usize::MAX).unwrap();
+    client.owed();
+    for round in 1..4 {
+        let at = client.h2.deadline(&client.conn).expect("a deadline");
+        assert_eq!(at, Nanos(1) + interval * round);
+        client.h2.on_deadline(&mut client.conn, at).expect("the last was answered");
+        let owed = client.owed();
+        assert_eq!((owed.len(), owed[0].head.kind), (1, kind::PING));
+        let mut pong = Vec::new();
+        frame::ping(&mut pong, owed[0].payload[..].try_into().unwrap(), true);
+        if round < 3 {
+            client.receive(&pong, usize::MAX).unwrap();
+        }
+    }
+    let at = client.h2.deadline(&client.conn).expect("a deadline");
+    assert_eq!(client.h2.on_deadline(&mut client.conn, at), Err(Fault::NoPong));
+    assert_eq!(Client::with_requests(1).h2.deadline(&Conn::default()), None);
 }
