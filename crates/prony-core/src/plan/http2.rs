@@ -21,6 +21,9 @@ pub struct Http2Spec {
     /// Whether header fields of requests are sent without the server's dynamic table.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_static: bool,
+    /// Whether a request is sent again whose stream the peer has refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retry_refused: bool,
     /// How often each connection is checked with a ping; `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keepalive: Option<Span>,
@@ -34,6 +37,7 @@ impl Default for Http2Spec {
             frame_size: crate::http2::FRAME_SIZE,
             wait_settings: false,
             is_static: false,
+            retry_refused: false,
             keepalive: None,
         }
     }

@@ -46,6 +46,7 @@ impl<'a> Requests<'a> {
         let frame_size = size("max-frame-size", default.frame_size);
         let waits = section.take("wait-settings").and_then(|i| i.boolean(problems));
         let hpack = section.take("hpack").and_then(|i| i.word(problems, HPACK));
+        let retries = section.take("retry-refused").and_then(|i| i.boolean(problems));
         let keepalive = section.take("keepalive");
         let keepalive = keepalive.and_then(|i| i.parse(problems, "a time", values::positive_span));
         section.finish(&mut self.problems);
@@ -55,6 +56,7 @@ impl<'a> Requests<'a> {
             frame_size,
             wait_settings: waits.unwrap_or(false),
             is_static: hpack.unwrap_or(false),
+            retry_refused: retries.unwrap_or(false),
             keepalive,
         };
         draft.http2 = (spec != default).then(|| Box::new(spec));
@@ -81,6 +83,9 @@ pub(super) fn explain(plan: &Plan, out: &mut String) {
     }
     if spec.wait_settings {
         line(out, "wait-settings", true);
+    }
+    if spec.retry_refused {
+        line(out, "retry-refused", true);
     }
     if let Some(keepalive) = spec.keepalive {
         line(out, "keepalive", quoted(&keepalive.to_string()));

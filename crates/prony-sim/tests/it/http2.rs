@@ -282,3 +282,29 @@ fn pings_find_a_frozen_server() {
         assert_eq!((t.failed > 0, t.connected > 2), (frozen, frozen), "{t:?}");
     }
 }
+
+/// Refused requests that are sent again keep their intended start, and all succeed.
+#[test]
+fn refused_requests_are_sent_again_if_asked() {
+    for retry_refused in [false, true] {
+        let mut plan = http2(open(1_000.0, Arrivals::Fixed, 2_000), 2, 20);
+        plan.http2 = Some(Box::new(Http2Spec { retry_refused, ..Http2Spec::default() }));
+        let behavior = ServerBehavior { refuse: Share(0.2), ..ServerBehavior::default() };
+        let mut serve = Serve::new(behavior, 4);
+        let setup = Setup::new(Link::with_latency(ms(1)), 4);
+        let outcome = load(&plan, 1, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "refused");
+        let t = outcome.main();
+        let refused = t.http2.as_deref().expect("HTTP/2").refused;
+        assert!(refused > 300, "{refused}");
+        if !retry_refused {
+            assert_eq!((t.fault(Fault::Refused), t.replies), (refused, 2_000 - refused));
+            continue;
+        }
+        assert_eq!((t.replies, t.failed, t.retries), (2_000, 0, refused));
+        // Each refusal costs one more round trip of 2 ms.
+        let most = t.times.response.max().expect("replies");
+        let sum = t.times.response.sum_ns();
+        assert!(sum >= u128::from((2_000 + refused) * ms(2).0) && most >= ms(6), "{sum} {most}");
+    }
+}

@@ -49,6 +49,11 @@ pub struct Http2Args {
     /// Header compression: warm, or static (no use of the server's table) [default: warm]
     #[arg(long, value_name = "HOW", help_heading = HTTP2, value_parser = hpack)]
     pub hpack: Option<Hpack>,
+    /// Send requests again whose streams the server refuses, up to 16 times
+    ///
+    /// They keep their intended start. By default they fail, as other clients show it to users.
+    #[arg(long, help_heading = HTTP2)]
+    pub retry_refused: bool,
     /// Check each connection with a ping at this interval [default: never]
     ///
     /// A connection whose server does not answer until the next ping is closed.
@@ -123,6 +128,7 @@ impl Http2Args {
             )?,
             wait_settings: self.wait_settings,
             is_static: self.hpack == Some(Hpack::Static),
+            retry_refused: self.retry_refused,
             keepalive: self.keepalive,
         };
         Ok((spec != default).then(|| Box::new(spec)))
@@ -148,6 +154,7 @@ impl Http2Args {
             (self.max_frame_size.is_some(), "--max-frame-size"),
             (self.wait_settings, "--wait-settings"),
             (self.hpack.is_some(), "--hpack"),
+            (self.retry_refused, "--retry-refused"),
             (self.keepalive.is_some(), "--keepalive"),
         ];
         match given.into_iter().find(|(is_given, _)| *is_given) {

@@ -201,6 +201,7 @@ fn over_http2() -> [Summary; 3] {
         window: 1,
         wait_settings: true,
         is_static: true,
+        retry_refused: true,
         keepalive: Some(Span(1)),
         ..Http2Spec::default()
     }));

@@ -51,6 +51,8 @@ struct Options {
     waits: bool,
     /// Whether requests use no dynamic table.
     is_static: bool,
+    /// Whether a request is sent again whose stream the peer has refused.
+    retries_refused: bool,
     /// How often each connection is checked with a ping.
     keepalive: Option<Span>,
 }
@@ -65,6 +67,7 @@ impl H2 {
             frame_size: spec.frame_size,
             waits: spec.wait_settings,
             is_static: spec.is_static,
+            retries_refused: spec.retry_refused,
             keepalive: spec.keepalive,
         };
         let begin = Nanos::ZERO + plan.warmup;

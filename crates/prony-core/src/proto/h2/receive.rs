@@ -385,7 +385,11 @@ impl H2 {
         self.counts.reset(code);
         let is_refused = code == Code::REFUSED_STREAM;
         self.counts.refused += u64::from(is_refused);
-        sink.failed(request, if is_refused { Fault::Refused } else { Fault::StreamReset });
+        match is_refused {
+            true if self.options.retries_refused => sink.refused(request),
+            true => sink.failed(request, Fault::Refused),
+            false => sink.failed(request, Fault::StreamReset),
+        }
         Ok(())
     }
 

@@ -273,7 +273,16 @@ fn http2() -> impl Strategy<Value = (Option<Box<Http2Spec>>, Placement)> {
     let spec = (sizes, any::<[bool; 2]>()).prop_map(|((window, table_size, frame_size), is)| {
         let [wait_settings, is_static] = is;
         let keepalive = is_static.then_some(Span(u64::from(window) + 1));
-        Box::new(Http2Spec { window, table_size, frame_size, wait_settings, is_static, keepalive })
+        let retry_refused = is_static;
+        Box::new(Http2Spec {
+            window,
+            table_size,
+            frame_size,
+            wait_settings,
+            is_static,
+            retry_refused,
+            keepalive,
+        })
     });
     (option::of(spec), select(vec![Placement::Spread, Placement::Fill]))
 }
