@@ -194,6 +194,16 @@ class LoadOptions(TypedDict, total=False):
     hpack: str
     """Header compression: warm, or static (no use of the server's table) [default: warm]"""
 
+    retry_refused: bool
+    """Send requests again whose streams the server refuses, up to 16 times
+
+    They keep their intended start. By default they fail, as other clients show it to users."""
+
+    keepalive: Duration
+    """Check each connection with a ping at this interval [default: never]
+
+    A connection whose server does not answer until the next ping is closed."""
+
     grpc: str
     """Call this method of gRPC: package.Service/Method
 
@@ -215,6 +225,11 @@ class LoadOptions(TypedDict, total=False):
 
     grpc_timeout: Duration
     """Timeout that calls announce to the server (grpc-timeout) [default: none]"""
+
+    grpc_timeout_from: Literal["send", "intended"]
+    """Where --grpc-timeout counts from: send or intended (start of the call) [default: send]
+
+    With intended, the server is given what is left of the timeout when the call is sent."""
 
     messages: str
     """Send the messages of each call on a schedule of their own, at this rate: 10/s
@@ -950,6 +965,16 @@ class CapacityOptions(TypedDict, total=False):
     hpack: str
     """Header compression: warm, or static (no use of the server's table) [default: warm]"""
 
+    retry_refused: bool
+    """Send requests again whose streams the server refuses, up to 16 times
+
+    They keep their intended start. By default they fail, as other clients show it to users."""
+
+    keepalive: Duration
+    """Check each connection with a ping at this interval [default: never]
+
+    A connection whose server does not answer until the next ping is closed."""
+
     grpc: str
     """Call this method of gRPC: package.Service/Method
 
@@ -971,6 +996,11 @@ class CapacityOptions(TypedDict, total=False):
 
     grpc_timeout: Duration
     """Timeout that calls announce to the server (grpc-timeout) [default: none]"""
+
+    grpc_timeout_from: Literal["send", "intended"]
+    """Where --grpc-timeout counts from: send or intended (start of the call) [default: send]
+
+    With intended, the server is given what is left of the timeout when the call is sent."""
 
     messages: str
     """Send the messages of each call on a schedule of their own, at this rate: 10/s
@@ -1301,6 +1331,16 @@ class CompareOptions(TypedDict, total=False):
     hpack: str
     """Header compression: warm, or static (no use of the server's table) [default: warm]"""
 
+    retry_refused: bool
+    """Send requests again whose streams the server refuses, up to 16 times
+
+    They keep their intended start. By default they fail, as other clients show it to users."""
+
+    keepalive: Duration
+    """Check each connection with a ping at this interval [default: never]
+
+    A connection whose server does not answer until the next ping is closed."""
+
     grpc: str
     """Call this method of gRPC: package.Service/Method
 
@@ -1322,6 +1362,11 @@ class CompareOptions(TypedDict, total=False):
 
     grpc_timeout: Duration
     """Timeout that calls announce to the server (grpc-timeout) [default: none]"""
+
+    grpc_timeout_from: Literal["send", "intended"]
+    """Where --grpc-timeout counts from: send or intended (start of the call) [default: send]
+
+    With intended, the server is given what is left of the timeout when the call is sent."""
 
     messages: str
     """Send the messages of each call on a schedule of their own, at this rate: 10/s

@@ -23,6 +23,8 @@ pub struct GrpcDraft {
     pub simulated: bool,
     /// The timeout that calls announce to the server.
     pub timeout: Option<Span>,
+    /// Whether that timeout counts from the intended start; otherwise from the send.
+    pub timeout_from_intended: bool,
     /// The schedule of the messages of each call that takes a stream of them.
     pub messages: MessagesDraft,
 }
@@ -81,7 +83,7 @@ pub fn prepare(
     let mut note = None;
     expect(&mut plan.expect)?;
     calls.iter_mut().filter_map(|call| call.expect.as_deref_mut()).try_for_each(expect)?;
-    for call in &mut calls {
+    for call in calls.iter_mut().filter(|_| !draft.timeout_from_intended) {
         announce(call, draft.timeout);
     }
     if draft.encoded {
@@ -91,6 +93,11 @@ pub fn prepare(
         }
     } else {
         note = encode(plan, &mut calls, draft, options)?;
+    }
+    if draft.timeout_from_intended && draft.timeout.is_some() {
+        calls.iter_mut().filter_map(|call| call.grpc.as_deref_mut()).for_each(|grpc| {
+            grpc.timeout = draft.timeout;
+        });
     }
     plan.calls = calls.into();
     Ok(note)

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::units::Span;
+
 /// A call of gRPC. Its path is the method, its body the messages with their prefixes, its expected
 /// statuses are those of gRPC (0 is `OK`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +19,9 @@ pub struct GrpcCall {
     /// request: that of the request, and that of the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<(u32, u32)>,
+    /// The timeout from the intended start, of which the server is given what is left at the send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
     /// The messages, if they have variable parts; otherwise, the body has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Vec<MessagePart>>,

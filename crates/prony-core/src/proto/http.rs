@@ -5,7 +5,7 @@ use crate::plan::{HttpVersion, Plan};
 use crate::proto::h1::{self, H1};
 use crate::proto::h2::{self, H2};
 use crate::proto::{Call, Cancelled, Carrier, Out, Sink, StreamCounts};
-use crate::units::{Nanos, RequestId};
+use crate::units::{Nanos, RequestId, Span};
 
 /// The carrier of plans with HTTP/2.
 #[derive(Debug)]
@@ -70,6 +70,11 @@ impl Carrier for Http {
             Conn::H1(_) => limit > 1,
             Conn::H2(conn) => self.h2.is_limited_by_peer(conn, limit),
         }
+    }
+
+    #[inline]
+    fn is_late(&mut self, late: Span) {
+        self.h2.is_late(late);
     }
 
     #[inline]

@@ -11,7 +11,7 @@ mod out;
 
 use crate::fault::Fault;
 use crate::script::Filled;
-use crate::units::{Nanos, RequestId};
+use crate::units::{Nanos, RequestId, Span};
 
 pub use counts::StreamCounts;
 pub use out::{Begin, Out};
@@ -54,6 +54,13 @@ pub trait Carrier {
     fn is_limited_by_peer(&self, conn: &Self::Conn, limit: u32) -> bool {
         let _ = (conn, limit);
         false
+    }
+
+    /// The exchange that is submitted next is this late: it should have been sent before. Only
+    /// called if the carrier [`MULTIPLEXES`](Self::MULTIPLEXES).
+    #[inline]
+    fn is_late(&mut self, late: Span) {
+        let _ = late;
     }
 
     /// Submit an exchange: append its bytes to `out` (after [`Out::begin`]), or keep what cannot be

@@ -16,6 +16,7 @@ use crate::grpc::{GrpcDraft, MessagesDraft};
 use crate::values;
 
 const FILES: &str = "the name of a file, or a list of them";
+const TIMEOUT_FROM: &[(&str, bool)] = &[("send", false), ("intended", true)];
 const REPLY: &str = "\"order\", \"none\" or the name of a field";
 const STATUSES: &str = "statuses of gRPC, as \"OK,NOT_FOUND\"";
 
@@ -41,11 +42,21 @@ impl<'a> Requests<'a> {
         let timeout = section.take("timeout");
         let timeout =
             timeout.and_then(|i| i.parse(&mut self.problems, "a time", values::positive_span));
+        let from = section.take("timeout-from");
+        let from = from.and_then(|i| i.word(&mut self.problems, TIMEOUT_FROM));
         let messages = self.messages(&mut section, item.at);
         section.finish(&mut self.problems);
         let encoded = encoded.unwrap_or(false);
-        let simulated = false;
-        Some(GrpcDraft { files: protos, folders, sets, encoded, simulated, timeout, messages })
+        Some(GrpcDraft {
+            files: protos,
+            folders,
+            sets,
+            encoded,
+            simulated: false,
+            timeout,
+            timeout_from_intended: from.unwrap_or(false),
+            messages,
+        })
     }
 
     /// Reads the schedule of messages.
@@ -97,6 +108,9 @@ impl<'a> Requests<'a> {
             item.parse(&mut self.problems, "messages in JSON", parse)
         });
         let takes = section.take("takes").and_then(|i| i.boolean(&mut self.problems));
+        let timeout = section.take("timeout");
+        let timeout =
+            timeout.and_then(|i| i.parse(&mut self.problems, "a time", values::positive_span));
         let token = section.take("token").and_then(|item| {
             let parse = |text: &str| {
                 let (request, reply) = text.split_once(':').ok_or("write REQUEST:REPLY")?;
@@ -110,6 +124,7 @@ impl<'a> Requests<'a> {
             streams: streams.unwrap_or(false),
             takes: takes.unwrap_or(false),
             token,
+            timeout,
             messages: messages.unwrap_or_default(),
         }))
     }
@@ -162,6 +177,9 @@ pub(super) fn of_call(call: &CallSpec) -> Option<String> {
     }
     if let Some((request, reply)) = grpc.token {
         fields.push(format!("token = \"{request}:{reply}\""));
+    }
+    if let Some(timeout) = grpc.timeout {
+        fields.push(format!("timeout = {}", quoted(&timeout.to_string())));
     }
     if !grpc.messages.is_empty() {
         let json = serde_json::to_string(&grpc.messages).unwrap_or_default();

@@ -37,6 +37,14 @@ pub struct GrpcArgs {
     /// Timeout that calls announce to the server (grpc-timeout) [default: none]
     #[arg(long, value_name = "T", help_heading = GRPC, value_parser = values::positive_span)]
     pub grpc_timeout: Option<Span>,
+    /// Where --grpc-timeout counts from: send or intended (start of the call)
+    ///
+    /// With intended, the server is given what is left of the timeout when the call is sent.
+    #[arg(
+        long, value_name = "FROM", help_heading = GRPC, requires = "grpc_timeout",
+        default_value = "send", value_parser = ["send", "intended"],
+    )]
+    pub grpc_timeout_from: String,
     /// Send the messages of each call on a schedule of their own, at this rate: 10/s
     ///
     /// For methods that take a stream of messages. The schedule counts from the intended start of
@@ -147,6 +155,7 @@ impl GrpcArgs {
             encoded: false,
             simulated: exec.simulate.is_some(),
             timeout: self.grpc_timeout,
+            timeout_from_intended: self.grpc_timeout_from == "intended",
             messages: MessagesDraft {
                 rate: self.messages,
                 arrivals: self.messages_arrivals,

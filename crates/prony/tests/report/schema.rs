@@ -195,6 +195,7 @@ fn over_http2() -> [Summary; 3] {
         streams: true,
         takes: true,
         token: Some((1, 2)),
+        timeout: Some(Span(1)),
         messages: vec![parts],
     }));
     plan.http2 = Some(Box::new(Http2Spec {

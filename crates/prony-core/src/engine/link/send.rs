@@ -364,6 +364,9 @@ impl<P: Carrier> Engine<P> {
             if P::MULTIPLEXES && exchange.is_blocked() {
                 exchange.waited_in_queue(now);
             }
+            if P::MULTIPLEXES {
+                carrier.is_late(now.since(exchange.intended()));
+            }
             let before = conn.carried.given - u64::from(conn.carried.waiting);
             let last = before == per_connection;
             let index = exchange.call();

@@ -108,6 +108,11 @@ impl Carrier for H2 {
     }
 
     #[inline]
+    fn is_late(&mut self, late: Span) {
+        self.requests.late = late;
+    }
+
+    #[inline]
     fn submit(&mut self, conn: &mut Conn, id: RequestId, call: Call<'_>, _: bool, out: &mut Out) {
         let stream_id = 2 * conn.started + 1;
         conn.started += 1;

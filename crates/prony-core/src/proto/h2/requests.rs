@@ -12,6 +12,7 @@ use crate::http2::hpack::{Encoder, Indexing, encode_static};
 use crate::http2::{TABLE_SIZE, frame};
 use crate::plan::{CallSpec, Cookies, Plan, Shared};
 use crate::script::Filled;
+use crate::units::Span;
 
 /// The overhead of an entry of a dynamic table (RFC 7541, 4.1).
 const ENTRY: usize = 32;
@@ -43,6 +44,8 @@ pub(super) struct Requests {
     /// The cookies of the call and of the session, together.
     cookies: Vec<u8>,
     scheme: Vec<&'static [u8]>,
+    /// How late the next request is.
+    pub(super) late: Span,
 }
 
 /// A call: its header blocks in the arena, and what its fields are.
@@ -55,6 +58,8 @@ struct Call {
     kind: Kind,
     /// Whether its messages have a schedule.
     is_paced: bool,
+    /// The timeout from its intended start, of which the server is given the rest.
+    timeout: Option<Span>,
     fields: Vec<Field>,
     /// Whether its requests may have parts of their own, so that `fields` are kept.
     is_filled: bool,
@@ -101,6 +106,7 @@ impl Requests {
             warm: Encoder::new(),
             cookies: Vec::new(),
             scheme: scheme.collect(),
+            late: Span::ZERO,
         };
         for spec in &plan.calls {
             let is_filled = of_sessions || spec.template;
@@ -120,6 +126,7 @@ impl Requests {
                 is_head,
                 kind,
                 is_paced,
+                timeout: spec.grpc.as_deref().and_then(|call| call.timeout),
                 fields,
                 is_filled,
             });
@@ -179,6 +186,13 @@ impl Requests {
         out.extend_from_slice(block);
         let encoded = block.len() - frame::HEADER;
         out[begin + 5..begin + 9].copy_from_slice(&stream.to_be_bytes());
+        if let Some(timeout) = spec.timeout {
+            let plain = spec.plain + self.write_timeout(begin, timeout, out);
+            if update.is_some() || out.len() - begin > crate::http2::FRAME_SIZE as usize {
+                self.reframe(begin, update, out);
+            }
+            return Block { plain, encoded: (out.len() - begin - frame::HEADER) as u32 };
+        }
         if update.is_some() || encoded > crate::http2::FRAME_SIZE as usize {
             self.reframe(begin, update, out);
         }
@@ -240,10 +254,29 @@ impl Requests {
         if !has_cookie && !filled.cookies().is_empty() {
             put(out, b"cookie", filled.cookies(), false);
         }
+        if let Some(timeout) = self.calls[call as usize].timeout {
+            plain += self.write_timeout(begin, timeout, out) as usize;
+        }
         if update.is_some() || !set_length(begin, out) {
             self.reframe(begin, update, out);
         }
         Block { plain: plain as u32, encoded: (out.len() - begin - frame::HEADER) as u32 }
+    }
+
+    /// Append what is left of a timeout to the frame that starts at `begin`. Returns the length of
+    /// the name and the value.
+    #[cold]
+    fn write_timeout(&self, begin: usize, timeout: Span, out: &mut Vec<u8>) -> u32 {
+        let at = out.len();
+        // A server ends a call without time at once.
+        crate::grpc::timeout_text((timeout - self.late).0.max(1), out);
+        let mut text = [0; crate::grpc::TIMEOUT_TEXT];
+        let length = out.len() - at;
+        text[..length].copy_from_slice(&out[at..]);
+        out.truncate(at);
+        encode_static(out, b"grpc-timeout", &text[..length]);
+        set_length(begin, out);
+        (b"grpc-timeout".len() + length) as u32
     }
 
     /// Complete a HEADERS frame at the end of `out`: prepend an update of the table's size to its

@@ -3,6 +3,7 @@
 use super::*;
 use crate::grpc::prefix;
 use crate::plan::GrpcCall;
+use crate::units::Span;
 
 fn call(streams: bool) -> CallSpec {
     CallSpec {
@@ -154,4 +155,26 @@ fn requests_have_the_fields_of_grpc() {
     assert_eq!(fields, expected);
     let data = sent.iter().find(|f| f.head.kind == kind::DATA).unwrap();
     assert_eq!((&data.payload[..], data.head.flags), (&b"\0\0\0\0\x02hi"[..], 1));
+}
+
+/// A timeout from the intended start: the server is given what is left of it.
+#[test]
+fn the_timeout_shrinks_by_the_delay() {
+    let mut spec = call(false);
+    spec.grpc.as_mut().unwrap().timeout = Some(Span::from_millis(100));
+    let mut client = Client::new(&plan(vec![spec]));
+    let mut decoder = crate::http2::hpack::Decoder::new(4096);
+    for (late, expected) in [(0, "100000u"), (30, "70000000n"), (100, "1n"), (200, "1n")] {
+        client.h2.is_late(Span::from_millis(late));
+        let sent = frames(&client.send(0, 1));
+        let head = sent.iter().find(|f| f.head.kind == kind::HEADERS).unwrap();
+        let mut found = None;
+        let push = |name: &[u8], value: &[u8]| {
+            if name == b"grpc-timeout" {
+                found = Some(String::from_utf8_lossy(value).into_owned());
+            }
+        };
+        decoder.decode(&head.payload, 1 << 16, push).unwrap();
+        assert_eq!(found.as_deref(), Some(expected));
+    }
 }
