@@ -63,12 +63,26 @@ pub struct Saved<'a> {
 }
 
 /// How the text report looks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Whether it may use colors (ANSI escapes).
     pub color: bool,
     /// Whether it has a histogram of the response times.
     pub histogram: bool,
+    /// The width of the screen, in columns.
+    pub width: usize,
+}
+
+impl Default for Style {
+    /// Without colors, for a file.
+    fn default() -> Self {
+        Self { color: false, histogram: false, width: Self::WIDTH }
+    }
+}
+
+impl Style {
+    /// The width of the text report where it is not limited by a screen.
+    pub const WIDTH: usize = 100;
 }
 
 impl Format {

@@ -2,8 +2,6 @@
 
 use super::Style;
 
-/// The width of a line.
-pub(super) const WIDTH: usize = 100;
 /// Width of the label, including indent and the space after it.
 pub(super) const LABEL: usize = 14;
 
@@ -35,6 +33,11 @@ impl Page {
         self.style
     }
 
+    /// The width of a line.
+    pub(super) fn width(&self) -> usize {
+        self.style.width
+    }
+
     /// How many lines there are, without the uncounted ones.
     pub(super) fn lines(&self) -> usize {
         self.text.lines().count() - self.uncounted
@@ -60,7 +63,7 @@ impl Page {
 
     /// The page's first line.
     pub(super) fn title(&mut self, text: &str) {
-        self.put(&shortened(text, WIDTH), Ink::Strong);
+        self.put(&shortened(text, self.width()), Ink::Strong);
         self.text.push('\n');
     }
 
@@ -77,7 +80,7 @@ impl Page {
 
     /// A text in a color, wrapped between words.
     pub(super) fn inked(&mut self, label: &str, text: &str, ink: Ink) {
-        for (i, line) in wrapped(text, WIDTH - LABEL).iter().enumerate() {
+        for (i, line) in wrapped(text, self.width() - LABEL).iter().enumerate() {
             let label = if i == 0 { label } else { "" };
             self.put(&format!("  {label:<width$}", width = LABEL - 2), Ink::Faint);
             self.put(line, ink);
@@ -115,10 +118,10 @@ impl Page {
 }
 
 /// The width of a column of names, in front of this number of columns of cells, which have their
-/// own space before them.
+/// own space before them. On a narrow screen, their lines wrap.
 pub(super) fn column<'a>(names: impl Iterator<Item = &'a str>, cells: usize) -> usize {
     let longest = names.map(|name| name.chars().count()).max().unwrap_or(0);
-    longest.clamp(LABEL - 2, WIDTH - 2 - cells)
+    longest.clamp(LABEL - 2, Style::WIDTH - 2 - cells)
 }
 
 /// At most `width` characters; the middle is abbreviated.
@@ -161,7 +164,7 @@ mod tests {
         page.line("label", &"w".repeat(300));
         page.list("list", &vec!["a part of some length".to_owned(); 20]);
         let text = page.finish();
-        assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
+        assert!(text.lines().all(|l| l.chars().count() <= Style::WIDTH), "{text}");
         assert!(text.lines().filter(|l| l.starts_with("  label ")).count() == 2);
         let list = text.split("  list ").nth(1).expect("the list").split_whitespace();
         assert_eq!(list.collect::<Vec<_>>().join(" "), ["a part of some length"; 20].join(", "));

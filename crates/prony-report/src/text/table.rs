@@ -33,17 +33,18 @@ pub(super) fn times(page: &mut Page, tally: &Tally, with_bars: bool) {
     if rows.is_empty() {
         return;
     }
-    let width = column(rows.iter().map(|(name, _)| *name), header().chars().count());
-    page.wide_row("", width, &header(), Ink::Faint);
+    let label = column(rows.iter().map(|(name, _)| *name), COLUMNS * CELL);
+    let room = page.width().saturating_sub(2 + label);
+    page.wide_row("", label, &header(room), Ink::Faint);
     let mut correlated = false;
     for (name, figures) in &rows {
         let ink = if *name == "response" { Ink::Strong } else { Ink::Plain };
-        page.wide_row(name, width, &row(figures), ink);
+        page.wide_row(name, label, &row(figures, room), ink);
         if with_bars
             && *name == "response"
-            && let Some((cells, is_correlated)) = bars(tally, figures)
+            && let Some((cells, is_correlated)) = bars(tally, figures, room)
         {
-            page.wide_row(BARS, width, &cells, Ink::Plain);
+            page.wide_row(BARS, label, &cells, Ink::Plain);
             correlated |= is_correlated;
         }
     }
@@ -92,12 +93,26 @@ pub(super) fn is_shown(hist: &Hist) -> bool {
     hist.max().is_some_and(|max| max.0 > 0)
 }
 
-fn header() -> String {
-    let names = ["mean", "stdev"].into_iter().chain(QUANTILES.map(|(name, _)| name)).chain(["max"]);
-    names.map(|name| format!("{name:>CELL$}")).collect()
+/// Mean, standard deviation, percentiles and maximum.
+const COLUMNS: usize = 3 + QUANTILES.len();
+/// The columns that a narrow screen leaves out, first to last: p75 and p95.
+const LEFT_OUT: [usize; 2] = [3, 5];
+
+/// The cells of a row, as far as there is room for them.
+fn fitting<C: AsRef<str>>(cells: impl Iterator<Item = C>, room: usize) -> String {
+    let cells: Vec<C> = cells.collect();
+    let excess = (cells.len() * CELL).saturating_sub(room).div_ceil(CELL);
+    let left_out = &LEFT_OUT[..excess.min(LEFT_OUT.len())];
+    let shown = cells.iter().enumerate().filter(|(i, _)| !left_out.contains(i));
+    shown.map(|(_, cell)| format!("{:>CELL$}", cell.as_ref())).collect()
 }
 
-fn row(f: &Figures) -> String {
+fn header(room: usize) -> String {
+    let names = ["mean", "stdev"].into_iter().chain(QUANTILES.map(|(name, _)| name)).chain(["max"]);
+    fitting(names, room)
+}
+
+fn row(f: &Figures, room: usize) -> String {
     let moment = |ns: Option<f64>| ns.map(units::nanos);
     // A single sample has no standard deviation.
     let stdev = f.stdev_ns.filter(|_| f.count > 1);
@@ -105,12 +120,12 @@ fn row(f: &Figures) -> String {
         .into_iter()
         .chain(f.quantiles.iter().map(|q| q.map(units::span)))
         .chain([f.max.map(units::span)]);
-    cells.map(|cell| format!("{:>CELL$}", cell.as_deref().unwrap_or("-"))).collect()
+    fitting(cells.map(|cell| cell.unwrap_or_else(|| "-".into())), room)
 }
 
 /// The wider half of the 95 % confidence interval of each figure in the row above, and whether
 /// autocorrelation left one without. `None` if no figure has an interval.
-fn bars(tally: &Tally, f: &Figures) -> Option<(String, bool)> {
+fn bars(tally: &Tally, f: &Figures, room: usize) -> Option<(String, bool)> {
     let confidence = Confidence::of(tally);
     let mut correlated = false;
     let mut cell =
@@ -129,7 +144,7 @@ fn bars(tally: &Tally, f: &Figures) -> Option<(String, bool)> {
     if cells.iter().all(String::is_empty) {
         return None;
     }
-    let row: String = cells.iter().map(|cell| format!("{cell:>CELL$}")).collect();
+    let row = fitting(cells.iter(), room);
     Some((row.trim_end().to_owned(), correlated))
 }
 

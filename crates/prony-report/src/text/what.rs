@@ -13,21 +13,21 @@ use prony_core::target::Endpoint;
 use prony_core::units::Span;
 
 use super::exchange;
-use super::page::{LABEL, Page, WIDTH, shortened};
+use super::page::{LABEL, Page, shortened};
 use super::{Detail, Fact, hosts, units};
 
 pub(super) fn write(page: &mut Page, summary: &Summary, detail: Detail) {
     let (plan, run) = (&summary.plan, &summary.run);
     let version = if run.version.is_empty() { String::new() } else { format!(" {}", run.version) };
     let size = size(summary);
-    page.title(&format!("prony{version}  {}", target(plan, &size, WIDTH - 30)));
+    page.title(&format!("prony{version}  {}", target(plan, &size, page.width() - 30)));
     for (label, parts) in facts(summary, detail) {
         page.list(label, &parts);
     }
     page.list("shard", &hosts::part(summary));
     page.list("hosts", &hosts::facts(summary));
     let (most, lines) = detail.notes;
-    let width = lines * (WIDTH - LABEL) - (lines - 1) * 12;
+    let width = lines * (page.width() - LABEL) - (lines - 1) * 12;
     for note in run.notes.iter().take(most) {
         page.line("note", &shortened(note, width));
     }

@@ -86,5 +86,11 @@ fn style(to: &ToArgs) -> Style {
     let forced = set("CLICOLOR_FORCE") && !is("CLICOLOR_FORCE", "0");
     let wanted = forced || (io::stdout().is_terminal() && !is("CLICOLOR", "0"));
     let dumb = is("TERM", "dumb") && !forced;
-    Style { color: wanted && !dumb && !set("NO_COLOR"), histogram: to.histogram }
+    // Without a terminal, or with one that does not know its size, lines have the usual width.
+    let columns = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| size.ws_col);
+    let width = match columns {
+        0 => Style::WIDTH,
+        n => usize::from(n).clamp(60, Style::WIDTH),
+    };
+    Style { color: wanted && !dumb && !set("NO_COLOR"), histogram: to.histogram, width }
 }

@@ -283,3 +283,20 @@ fn rows_add_up_to_the_whole() {
     let max = summary.main.times.response.max().expect("there are replies").0 as f64 / 1e3;
     assert!((longest - max).abs() < 0.001, "{longest} {max}");
 }
+
+#[test]
+fn the_text_report_fits_a_narrow_screen() {
+    for summary in [sample::open(), sample::closed()] {
+        for width in [60, 80, 100] {
+            let style = Style { width, ..Style::default() };
+            let report = render(Format::Text, &summary, &style);
+            let report = String::from_utf8(report).expect("UTF-8");
+            // The narrowest screens have no room for the table.
+            let room = width.max(78);
+            let wide: Vec<&str> = report.lines().filter(|l| l.chars().count() > room).collect();
+            assert!(wide.is_empty(), "{width}: {wide:#?}");
+            assert_eq!(report.contains(" p75 "), width == 100, "{report}");
+            assert!(report.contains(" p99 "), "{report}");
+        }
+    }
+}
