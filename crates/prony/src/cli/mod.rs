@@ -5,6 +5,7 @@ pub mod compare;
 pub mod exec_options;
 pub mod grpc;
 pub mod http2;
+pub mod import;
 pub mod merge;
 pub mod output;
 pub mod plan;
@@ -43,6 +44,7 @@ pub use exec_options::Driver;
 use exec_options::{ExecArgs, RunArgs, UntilArgs};
 use grpc::GrpcArgs;
 use http2::Http2Args;
+use import::ImportArgs;
 use merge::MergeArgs;
 use output::{OutputArgs, ReportArgs};
 use ray_job::RayJobArgs;
@@ -52,8 +54,8 @@ use serve::ServeArgs;
 use shard::ShardArgs;
 use spectrum::SpectrumArgs;
 use text::{
-    CAPACITY_END, COMPARE_END, ECHO_END, LONG_END, MERGE_END, RAY_JOB_END, REPORT_END, RTT_END,
-    RUN_END, SELFTEST_END, SERVE_END, SHORT_END, SPECTRUM_END,
+    CAPACITY_END, COMPARE_END, ECHO_END, IMPORT_END, LONG_END, MERGE_END, RAY_JOB_END, REPORT_END,
+    RTT_END, RUN_END, SELFTEST_END, SERVE_END, SHORT_END, SPECTRUM_END,
 };
 use tls::TlsArgs;
 use worker::WorkerArgs;
@@ -147,6 +149,12 @@ pub enum Command {
         #[arg(value_name = "PLAN")]
         plan: PathBuf,
     },
+    /// Make a plan file of a recording or a collection of another tool
+    ///
+    /// Prints the plan, and reports on standard error what is not in it and why. docs/import.md
+    /// describes the formats.
+    #[command(after_long_help = IMPORT_END)]
+    Import(ImportArgs),
     /// Compare two or more targets, or groups of saved results
     ///
     /// Runs blocks of load against A and B in turn, in random order, until it is known which
@@ -464,11 +472,12 @@ fn is_command(word: &str) -> bool {
 }
 
 /// The names of the commands.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "load",
     "capacity",
     "run",
     "check",
+    "import",
     "compare",
     "report",
     "merge",

@@ -121,6 +121,19 @@ Examples:
 Exit codes: 0 success; 98 the run is invalid (with --accept-invalid, or for a comparison: 0); 2 the
 file is not a saved result, or the format does not support it; 3 a report could not be written.";
 
+/// After the options of `prony import --help`.
+pub(super) const IMPORT_END: &str = "\
+Examples:
+  prony import har shop.har -o shop.toml
+      make a session of the pages that a browser has saved; passwords become variables
+  prony import curl request.sh --with-secrets > plan.toml
+      make a plan of command lines of curl, as browsers copy them
+  prony import urls paths.txt --to http://127.0.0.1:8080 | prony run -
+      send each request of a list once
+
+Exit codes: 0 success; 2 the file is not of this format, or has nothing that can be sent; 3 the plan
+could not be written.";
+
 /// After the options of `prony ray-job --help`.
 pub(super) const RAY_JOB_END: &str = "\
 The cluster needs the operator KubeRay, 1.5.1 or newer, and a secret with a token, which the first lines

@@ -6,6 +6,7 @@ mod demo;
 mod echo;
 pub mod embedded;
 mod github;
+mod import;
 pub(crate) mod load;
 mod merge;
 mod pages;
@@ -62,6 +63,7 @@ fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
         Some(Command::Report(args)) => report::report(&args),
         Some(Command::Merge(args)) => merge::merge(&args),
         Some(Command::Worker(args)) => worker::worker(&args),
+        Some(Command::Import(args)) => import::import(&args),
         Some(Command::RayJob(args)) => ray_job::ray_job(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Rtt(args)) => rtt::rtt(&args, typed),

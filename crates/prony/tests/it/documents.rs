@@ -119,7 +119,8 @@ fn calls(line: &str) -> Vec<Vec<String>> {
 }
 
 /// These commands read options in order, so that an unknown option at the end is refused last.
-const NO_EXPLAIN: [&str; 14] = [
+const NO_EXPLAIN: [&str; 15] = [
+    "import",
     "capacity",
     "compare",
     "serve",

@@ -26,6 +26,7 @@ mod hosts;
 mod htstress;
 mod http2;
 mod http2_peers;
+mod imports;
 #[path = "../shared/installed.rs"]
 mod installed;
 #[path = "../shared/json_schema.rs"]

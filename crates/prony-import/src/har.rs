@@ -1,0 +1,282 @@
+//! HTTP Archives (HAR 1.2), as browsers save them: a session of the pages, one after another.
+//!
+//! The first document of a page is sent alone, and what was fetched in parallel in one burst. A
+//! pause lasts as long as nothing was being fetched.
+
+use std::collections::HashSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::notes::Notes;
+use crate::text::Text;
+use crate::url;
+use crate::{Body, Import, Request, Session, Step};
+
+#[derive(Deserialize)]
+struct Har {
+    log: Log,
+}
+
+#[derive(Deserialize)]
+struct Log {
+    #[serde(default)]
+    entries: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    #[serde(default)]
+    pageref: Option<String>,
+    started_date_time: String,
+    /// Milliseconds.
+    #[serde(default)]
+    time: f64,
+    request: Sent,
+    response: Reply,
+    #[serde(rename = "_fromCache", default)]
+    from_cache: Option<serde_json::Value>,
+    #[serde(rename = "_resourceType", default)]
+    resource: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Sent {
+    method: String,
+    url: String,
+    #[serde(default)]
+    headers: Vec<Pair>,
+    #[serde(default)]
+    post_data: Option<Post>,
+}
+
+#[derive(Deserialize)]
+struct Pair {
+    name: String,
+    #[serde(default)]
+    value: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Post {
+    #[serde(default)]
+    mime_type: String,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    encoding: Option<String>,
+    #[serde(default)]
+    params: Vec<Pair>,
+}
+
+#[derive(Deserialize)]
+struct Reply {
+    #[serde(default)]
+    status: i32,
+    #[serde(default)]
+    headers: Vec<Pair>,
+    #[serde(default)]
+    content: Content,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Content {
+    #[serde(default)]
+    mime_type: String,
+}
+
+/// A request that can be sent, with its times in milliseconds.
+struct Fetch {
+    start: f64,
+    end: f64,
+    page: Option<String>,
+    is_document: bool,
+    is_redirect: bool,
+    request: Request,
+}
+
+pub(crate) fn read(text: &str) -> Result<Import, String> {
+    let har: Har = serde_json::from_str(text)
+        .map_err(|e| format!(":{}:{}: this is not an HTTP archive: {e}", e.line(), e.column()))?;
+    let mut import = Import::default();
+    let mut fetches = Vec::new();
+    let mut jar = HashSet::new();
+    let mut entries: Vec<(usize, f64, Entry)> = Vec::new();
+    for (nth, entry) in har.log.entries.into_iter().enumerate() {
+        let at = OffsetDateTime::parse(&entry.started_date_time, &Rfc3339).map_err(|_| {
+            format!(": entry {}: '{}' is no date and time", nth + 1, entry.started_date_time)
+        })?;
+        entries.push((nth + 1, at.unix_timestamp_nanos() as f64 / 1e6, entry));
+    }
+    entries.sort_by(|a, b| a.1.total_cmp(&b.1));
+    for (nth, start, entry) in entries {
+        let place = format!("entry {nth}");
+        if let Some(why) = is_left_out(&entry) {
+            import.notes.add(why, &place);
+            continue;
+        }
+        match fetch(entry, start, &place, &mut jar, &mut import.notes) {
+            Ok(fetch) => fetches.push(fetch),
+            Err(why) => import.notes.add(&why, &place),
+        }
+    }
+    import.has_jar = !jar.is_empty();
+    import.sessions.push(Session { name: String::new(), steps: steps(fetches) });
+    Ok(import)
+}
+
+fn is_left_out(entry: &Entry) -> Option<&'static str> {
+    let is_cached = match &entry.from_cache {
+        None | Some(serde_json::Value::Null | serde_json::Value::Bool(false)) => false,
+        Some(_) => true,
+    };
+    if is_cached {
+        return Some("answered from the browser's cache");
+    }
+    if entry.resource.as_deref() == Some("websocket") {
+        return Some("WebSocket is not supported yet");
+    }
+    if entry.request.method.eq_ignore_ascii_case("CONNECT") {
+        return Some("a request to a proxy");
+    }
+    (entry.response.status <= 0).then_some("no reply arrived (blocked, cancelled or failed)")
+}
+
+fn fetch(
+    entry: Entry,
+    start: f64,
+    place: &str,
+    jar: &mut HashSet<String>,
+    notes: &mut Notes,
+) -> Result<Fetch, String> {
+    let (origin, path) = url::split(&entry.request.url)?;
+    let status = entry.response.status;
+    let is_redirect = matches!(status, 301 | 302 | 303 | 307 | 308);
+    if is_redirect {
+        notes.add("a redirect: what it leads to is a request of its own", place);
+    }
+    if status == 304 {
+        notes.add("the browser asked whether its copy was current (304), as it will here", place);
+    }
+    let (method, headers) = (entry.request.method, entry.request.headers);
+    let headers = headers.into_iter().filter_map(|pair| header(pair, jar)).collect();
+    let (body, kind) = entry.request.post_data.map_or((Body::None, String::new()), |post| {
+        let kind = post.mime_type.clone();
+        (body(post, place, notes), kind)
+    });
+    let mut headers: Vec<(String, Text)> = headers;
+    let has_kind = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    if body != Body::None && !has_kind && !kind.is_empty() {
+        headers.push(("Content-Type".into(), kind.into()));
+    }
+    for pair in &entry.response.headers {
+        if pair.name.eq_ignore_ascii_case("set-cookie") {
+            // Some browsers join several lines.
+            let names = pair.value.lines().filter_map(|line| line.split('=').next());
+            jar.extend(names.map(|name| name.trim().to_owned()));
+        }
+    }
+    let is_document = entry.response.content.mime_type.starts_with("text/html")
+        && entry.resource.as_deref().is_none_or(|kind| kind == "document");
+    Ok(Fetch {
+        start,
+        end: start + entry.time.max(0.0),
+        page: entry.pageref,
+        is_document,
+        is_redirect,
+        request: Request {
+            place: place.to_owned(),
+            origin,
+            method,
+            path: path.into(),
+            headers,
+            body,
+            expect: if (100..400).contains(&status) { 0 } else { status as u16 },
+            ..Request::default()
+        },
+    })
+}
+
+/// A header as it is to be sent; none if prony writes it, or if the jar has it.
+fn header(pair: Pair, jar: &HashSet<String>) -> Option<(String, Text)> {
+    let lower = pair.name.to_ascii_lowercase();
+    let is_ours = ["host", "content-length", "connection", "transfer-encoding", "keep-alive"];
+    if lower.starts_with(':') || is_ours.contains(&lower.as_str()) {
+        return None;
+    }
+    let mut value = pair.value.trim().to_owned();
+    if lower == "cookie" {
+        let is_other = |cookie: &&str| {
+            let name = cookie.split('=').next().unwrap_or_default();
+            !jar.contains(name.trim())
+        };
+        let others: Vec<&str> = value.split(';').map(str::trim).filter(is_other).collect();
+        value = others.join("; ");
+    }
+    (!value.is_empty()).then(|| (pair.name, value.into()))
+}
+
+fn body(post: Post, place: &str, notes: &mut Notes) -> Body {
+    match (post.text, post.encoding.as_deref()) {
+        (Some(text), Some("base64")) => match STANDARD.decode(text.trim()) {
+            Ok(bytes) => Body::Bytes(bytes),
+            Err(_) => Body::Text(text.into()),
+        },
+        (Some(text), _) if !text.is_empty() => Body::Text(text.into()),
+        _ if post.params.is_empty() => Body::None,
+        _ if post.mime_type.starts_with("application/x-www-form-urlencoded") => {
+            let pair = |p: &Pair| format!("{}={}", p.name, p.value);
+            let pairs: Vec<String> = post.params.iter().map(pair).collect();
+            Body::Text(pairs.join("&").into())
+        }
+        _ => {
+            notes.add("sent without its body, of which the archive has only the fields", place);
+            Body::None
+        }
+    }
+}
+
+/// Bursts: what overlaps in time is sent together.
+fn steps(fetches: Vec<Fetch>) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut end = f64::NEG_INFINITY;
+    let mut page: Option<String> = None;
+    // After a document or a redirect, the next request waits for its reply.
+    let mut alone = true;
+    for fetch in fetches {
+        let is_new_page = fetch.page != page;
+        let follows = fetch.start < end && !is_new_page;
+        let is_first = is_new_page || fetch.is_document && !follows;
+        match steps.last_mut() {
+            Some(last) if follows && !alone => last.requests.push(fetch.request),
+            // What a document needs is fetched while it still arrives.
+            Some(last) if follows && last.lead && !fetch.is_redirect => {
+                last.requests.push(fetch.request);
+            }
+            last => {
+                let pause = (fetch.start - end).max(0.0);
+                if let Some(last) = last
+                    && pause.is_finite()
+                {
+                    last.think = pause.round() as u64;
+                }
+                let (lead, requests) = (is_first && !fetch.is_redirect, vec![fetch.request]);
+                steps.push(Step { requests, lead, think: 0 });
+                alone = fetch.is_redirect || lead;
+            }
+        }
+        end = end.max(fetch.end);
+        page = fetch.page;
+    }
+    for step in &mut steps {
+        step.lead &= step.requests.len() > 1;
+    }
+    steps
+}

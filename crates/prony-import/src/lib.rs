@@ -1,0 +1,207 @@
+//! Recordings and collections of requests in the formats of other tools, as plans of prony.
+//!
+//! Each format has a room of its own, which reads a file into an [`Import`]: sessions of requests,
+//! and notes on what is not in them. [`secrets`] replaces what nobody should read by variables, and
+//! [`write`](Import::write) makes a plan file of it. Nothing here opens a socket.
+
+mod curl;
+mod har;
+mod http_file;
+mod list;
+mod notes;
+mod openapi;
+mod postman;
+mod secrets;
+mod shell_words;
+mod text;
+mod url;
+mod vegeta;
+mod write;
+
+use std::path::Path;
+
+use notes::Notes;
+use text::Text;
+
+pub use notes::Note;
+
+/// A format that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// HTTP Archive 1.2, as browsers save it.
+    Har,
+    /// Command lines of curl, in the syntax of a POSIX shell or of bash.
+    Curl,
+    /// Descriptions of interfaces: OpenAPI 3.0 and 3.1, Swagger 2.0, as JSON.
+    OpenApi,
+    /// Postman's collections, version 2.0 or 2.1.
+    Postman,
+    /// vegeta's targets, as text or as JSON lines.
+    Vegeta,
+    /// The `.http` or `.rest` files of editors.
+    Http,
+    /// A URL per line, as siege and similar tools read them.
+    Urls,
+}
+
+/// How to import.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Where paths without a server go: a URL without a path.
+    pub to: Option<&'a str>,
+    /// Write secrets as they are, and not as variables.
+    pub with_secrets: bool,
+    /// The folder of the files that the input names.
+    pub folder: &'a Path,
+}
+
+/// Requests in one go, and the pause after them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Step {
+    pub(crate) requests: Vec<Request>,
+    /// The first one is sent alone.
+    pub(crate) lead: bool,
+    /// In milliseconds.
+    pub(crate) think: u64,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self { to: None, with_secrets: false, folder: Path::new("") }
+    }
+}
+
+impl From<Request> for Step {
+    fn from(request: Request) -> Self {
+        Self { requests: vec![request], lead: false, think: 0 }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Session {
+    pub(crate) name: String,
+    pub(crate) steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Body {
+    #[default]
+    None,
+    Text(Text),
+    Bytes(Vec<u8>),
+}
+
+/// A value of a reply.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Extract {
+    Header(String),
+    Json(String),
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Request {
+    /// Where it is in the file, for notes.
+    pub(crate) place: String,
+    /// `http://host` or `https://host:port`.
+    pub(crate) origin: String,
+    pub(crate) method: String,
+    pub(crate) path: Text,
+    pub(crate) headers: Vec<(String, Text)>,
+    pub(crate) body: Body,
+    pub(crate) name: String,
+    /// The status that it must have; 0 if any success will do.
+    pub(crate) expect: u16,
+    pub(crate) extract: Vec<(String, Extract)>,
+}
+
+/// What a file has.
+#[derive(Clone, Debug, Default)]
+pub struct Import {
+    sessions: Vec<Session>,
+    /// Requests that are sent in turn, without sessions.
+    is_list: bool,
+    /// Replies have set cookies, which later requests return.
+    has_jar: bool,
+    /// Servers need not prove who they are.
+    insecure: bool,
+    /// HTTP/2 was asked for.
+    http2: bool,
+    /// Variables to be filled in: name, and what it stands for.
+    variables: Vec<(String, String)>,
+    notes: Notes,
+}
+
+/// Reads a file. `name` is its name in errors.
+///
+/// # Errors
+/// It is not a file of this format, or nothing in it can be sent: one sentence with the place.
+pub fn import(
+    format: Format,
+    name: &str,
+    bytes: &[u8],
+    options: &Options<'_>,
+) -> Result<Import, String> {
+    let text = str::from_utf8(bytes).map_err(|e| {
+        let line = 1 + bytes[..e.valid_up_to()].iter().filter(|&&b| b == b'\n').count();
+        format!("{name}:{line}: this is not UTF-8 text")
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let read = match format {
+        Format::Har => har::read(text),
+        Format::Curl => curl::read(text, options),
+        Format::OpenApi => openapi::read(text, options),
+        Format::Postman => postman::read(text, options),
+        Format::Vegeta => vegeta::read(text, options),
+        Format::Http => http_file::read(text, options),
+        Format::Urls => list::read(text, options),
+    };
+    let mut import = read.map_err(|e| format!("{name}{e}"))?;
+    import.sessions.retain_mut(|session| {
+        session.steps.retain(|step| !step.requests.is_empty());
+        !session.steps.is_empty()
+    });
+    if import.sessions.is_empty() {
+        return Err(format!("{name}: there is no request in it that can be sent{}", import.why()));
+    }
+    // A description has no secrets: its credentials are variables from the start.
+    if !options.with_secrets && format != Format::OpenApi {
+        secrets::replace(&mut import);
+    }
+    Ok(import)
+}
+
+impl Import {
+    /// How many requests there are.
+    pub fn requests(&self) -> usize {
+        self.all().count()
+    }
+
+    /// How many sessions there are; none if the requests are sent in turn.
+    pub fn sessions(&self) -> usize {
+        if self.is_list { 0 } else { self.sessions.len() }
+    }
+
+    /// What was left out or changed, and why.
+    pub fn notes(&self) -> Vec<Note<'_>> {
+        self.notes.all()
+    }
+
+    /// The names of the variables that must be filled in.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.variables.iter().map(|(name, _)| name.as_str())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Request> {
+        self.sessions.iter().flat_map(|s| &s.steps).flat_map(|step| &step.requests)
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Request> {
+        self.sessions.iter_mut().flat_map(|s| &mut s.steps).flat_map(|step| &mut step.requests)
+    }
+
+    /// The first reason for leaving out, as the end of a sentence.
+    fn why(&self) -> String {
+        let first = self.notes.all().into_iter().next();
+        first.map_or_else(String::new, |note| format!(" ({}: {})", note.what, note.shown_places()))
+    }
+}

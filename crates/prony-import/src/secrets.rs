@@ -1,0 +1,308 @@
+//! What nobody should read becomes a variable that the user fills in.
+//!
+//! Headers follow an allowlist: all but those that never carry credentials are secret. Parameters
+//! of URLs and forms, and values in JSON, are secret by their names.
+
+use std::collections::HashMap;
+
+use prony_core::secret::is_harmless_header;
+
+use crate::text::{Text, variable_name};
+use crate::{Body, Import};
+
+/// Headers of browsers that say nothing about a user.
+const OF_BROWSERS: [&str; 6] =
+    ["priority", "referer", "x-requested-with", "sec-gpc", "save-data", "accept-datetime"];
+
+/// A parameter whose name has one of these in it is secret.
+const PARTS: [&str; 20] = [
+    "pass",
+    "pwd",
+    "secret",
+    "token",
+    "apikey",
+    "api_key",
+    "api-key",
+    "auth",
+    "session",
+    "signature",
+    "credential",
+    "csrf",
+    "xsrf",
+    "jwt",
+    "assertion",
+    "otp",
+    "cvv",
+    "cvc",
+    "iban",
+    "card",
+];
+
+/// So is one with one of these names.
+const NAMES: [&str; 8] = ["key", "sid", "sig", "pin", "code", "nonce", "ticket", "ssn"];
+
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    NAMES.contains(&name.as_str()) || PARTS.iter().any(|part| name.contains(part))
+}
+
+fn is_secret_header(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let of_browser = OF_BROWSERS.contains(&lower.as_str())
+        || ["sec-ch-", "sec-fetch-"].iter().any(|start| lower.starts_with(start));
+    !of_browser && !is_harmless_header(name)
+}
+
+/// Replaces the secrets of all requests.
+pub(crate) fn replace(import: &mut Import) {
+    let mut variables = Variables::default();
+    for request in import.all_mut() {
+        let path = |text: &str, variables: &mut Variables| match text.split_once('?') {
+            Some((path, query)) => {
+                let mut all = Text::from(format!("{path}?"));
+                parameters(query, variables, &mut all);
+                all
+            }
+            None => text.into(),
+        };
+        request.path.map_literals(|text| path(text, &mut variables));
+        for (name, value) in &mut request.headers {
+            let lower = name.to_ascii_lowercase();
+            if lower == "cookie" {
+                value.map_literals(|text| cookies(text, &mut variables));
+            } else if lower == "referer" {
+                value.map_literals(|text| path(text, &mut variables));
+            } else if is_secret_header(name) {
+                let name = lower.replace('-', "_");
+                value.map_literals(|text| variables.text(&name, text));
+            }
+        }
+        if let Body::Text(text) = &mut request.body {
+            let kind = request.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case("content-type"));
+            let kind = kind.and_then(|(_, value)| value.literal()).unwrap_or_default();
+            let kind = kind.to_ascii_lowercase();
+            text.map_literals(|text| body(text, &kind, &mut variables));
+        }
+    }
+    import.variables.extend(variables.all);
+}
+
+fn body(text: &str, kind: &str, variables: &mut Variables) -> Text {
+    if kind.contains("x-www-form-urlencoded") {
+        let mut all = Text::default();
+        parameters(text, variables, &mut all);
+        all
+    } else if kind.starts_with("multipart/") {
+        parts(text, variables)
+    } else {
+        values(text, variables)
+    }
+}
+
+/// `name=value&name=value`.
+fn parameters(query: &str, variables: &mut Variables, all: &mut Text) {
+    for (nth, pair) in query.split('&').enumerate() {
+        all.push(if nth > 0 { "&" } else { "" });
+        match pair.split_once('=') {
+            Some((name, value)) if is_secret_name(name) && !value.is_empty() => {
+                all.push(&format!("{name}="));
+                variables.push(name, value, all);
+            }
+            _ => all.push(pair),
+        }
+    }
+}
+
+/// `name=value; name=value`: every value is secret.
+fn cookies(text: &str, variables: &mut Variables) -> Text {
+    let mut all = Text::default();
+    for (nth, pair) in text.split(';').map(str::trim).enumerate() {
+        all.push(if nth > 0 { "; " } else { "" });
+        match pair.split_once('=') {
+            Some((name, value)) => {
+                all.push(&format!("{name}="));
+                variables.push(&format!("cookie_{name}"), value, &mut all);
+            }
+            None => all.push(pair),
+        }
+    }
+    all
+}
+
+/// The parts of a form: `name="..."`, an empty line, the value, and the next delimiter.
+fn parts(text: &str, variables: &mut Variables) -> Text {
+    let mut all = Text::default();
+    let mut rest = text;
+    while let Some(at) = rest.find("name=\"") {
+        let start = at + "name=\"".len();
+        let name_end = rest[start..].find('"').map_or(rest.len(), |n| start + n);
+        let value = rest[name_end..].find("\r\n\r\n").map_or(rest.len(), |n| name_end + n + 4);
+        let end = rest[value..].find("\r\n--").map_or(rest.len(), |n| value + n);
+        all.push(&rest[..value]);
+        match is_secret_name(&rest[start..name_end]) && value < end {
+            true => variables.push(&rest[start..name_end], &rest[value..end], &mut all),
+            false => all.push(&rest[value..end]),
+        }
+        rest = &rest[end..];
+    }
+    all.push(rest);
+    all
+}
+
+/// The values of secret names in JSON, or in what looks like it: a string, a colon, and a string or
+/// a number. Everything else stays as it is.
+fn values(text: &str, variables: &mut Variables) -> Text {
+    let mut all = Text::default();
+    let mut rest = text;
+    while let Some((_, name, after)) = next_string(rest) {
+        let space = after.len() - after.trim_start().len();
+        let Some(value) = after[space..].strip_prefix(':') else {
+            all.push(&rest[..rest.len() - after.len()]);
+            rest = after;
+            continue;
+        };
+        let value = value.trim_start();
+        all.push(&rest[..rest.len() - value.len()]);
+        rest = value;
+        if !is_secret_name(name) {
+            continue;
+        }
+        if value.starts_with('"')
+            && let Some((_, inner, after)) = next_string(value)
+            && !inner.is_empty()
+        {
+            all.push("\"");
+            variables.push(name, inner, &mut all);
+            all.push("\"");
+            rest = after;
+        } else {
+            let is_number = |c: char| c.is_ascii_digit() || c == '-' || c == '.';
+            let end = value.find(|c| !is_number(c)).unwrap_or(value.len());
+            if end > 0 {
+                variables.push(name, &value[..end], &mut all);
+                rest = &value[end..];
+            }
+        }
+    }
+    all.push(rest);
+    all
+}
+
+/// The first string in quotes: what is before it, its inner part, and what follows.
+fn next_string(text: &str) -> Option<(&str, &str, &str)> {
+    let start = text.find('"')?;
+    let inner = &text[start + 1..];
+    let mut escaped = false;
+    for (at, b) in inner.bytes().enumerate() {
+        match b {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return Some((&text[..start], &inner[..at], &inner[at + 1..])),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The variables so far: a value has one name wherever it is.
+#[derive(Default)]
+struct Variables {
+    by_value: HashMap<String, String>,
+    all: Vec<(String, String)>,
+}
+
+impl Variables {
+    fn push(&mut self, name: &str, value: &str, all: &mut Text) {
+        if let Some(known) = self.by_value.get(value) {
+            all.push_field(known);
+            return;
+        }
+        let base = variable_name(name);
+        let is_taken = |name: &str| self.all.iter().any(|(taken, _)| taken == name);
+        let numbered = (2..).map(|n| format!("{base}_{n}"));
+        let free = [base.clone()].into_iter().chain(numbered).find(|name| !is_taken(name));
+        let name_of = free.expect("there is no end of names");
+        self.by_value.insert(value.to_owned(), name_of.clone());
+        all.push_field(&name_of);
+        self.all.push((name_of, name.to_owned()));
+    }
+
+    fn text(&mut self, name: &str, value: &str) -> Text {
+        let mut all = Text::default();
+        // The kind of credentials may be read.
+        let start = ["Bearer ", "Basic ", "Token "].into_iter().find(|s| value.starts_with(s));
+        let start = start.unwrap_or_default();
+        all.push(start);
+        // What follows may be a field already.
+        if value.len() > start.len() {
+            self.push(name, &value[start.len()..], &mut all);
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replaces_values_by_name() {
+        let cases = [
+            (
+                "a=1&password=x%20y&b",
+                "application/x-www-form-urlencoded",
+                "a=1&password={{password}}&b",
+            ),
+            (
+                r#"{"a": "token", "pass": "p\"q", "n": [1]}"#,
+                "",
+                r#"{"a": "token", "pass": "{{pass}}", "n": [1]}"#,
+            ),
+            (
+                r#"{"pin":1234,"key":null,"token":""}"#,
+                "application/json",
+                r#"{"pin":{{pin}},"key":null,"token":""}"#,
+            ),
+            (
+                r#"{"a": {"auth": {"secret": "s"}}}"#,
+                "",
+                r#"{"a": {"auth": {"secret": "{{secret}}"}}}"#,
+            ),
+            (
+                "--b\r\nContent-Disposition: form-data; name=\"pwd\"\r\n\r\nabc\r\n--b--\r\n",
+                "multipart/form-data; boundary=b",
+                "--b\r\nContent-Disposition: form-data; name=\"pwd\"\r\n\r\n{{pwd}}\r\n--b--\r\n",
+            ),
+            ("no \"end", "", "no \"end"),
+        ];
+        for (text, kind, wanted) in cases {
+            assert_eq!(body(text, kind, &mut Variables::default()).template(), wanted);
+        }
+    }
+
+    #[test]
+    fn a_value_has_one_name() {
+        let mut variables = Variables::default();
+        let mut all = Text::default();
+        for (name, value) in [("X-Key", "a"), ("other", "a"), ("x_key", "b"), ("1", "c")] {
+            variables.push(name, value, &mut all);
+        }
+        assert_eq!(all.template(), "{{x_key}}{{x_key}}{{x_key_2}}{{value_1}}");
+        assert_eq!(
+            variables.text("authorization", "Bearer abc").template(),
+            "Bearer {{authorization}}"
+        );
+        let text = cookies("sid=1; theme=dark; flag", &mut variables);
+        assert_eq!(text.template(), "sid={{cookie_sid}}; theme={{cookie_theme}}; flag");
+    }
+
+    #[test]
+    fn knows_the_headers_of_browsers() {
+        for name in ["Accept", "Sec-CH-UA", "sec-fetch-mode", "Referer", "User-Agent"] {
+            assert!(!is_secret_header(name), "{name}");
+        }
+        for name in ["Authorization", "Cookie", "X-Api-Key", "X-Anything", "Sec-WebSocket-Key"] {
+            assert!(is_secret_header(name), "{name}");
+        }
+    }
+}

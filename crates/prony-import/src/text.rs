@@ -1,0 +1,156 @@
+//! Texts with fields: literal parts, and expressions that prony evaluates for each request.
+
+/// A text of which some parts are fields of a template.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Text(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Part {
+    Literal(String),
+    /// What stands between the braces.
+    Field(String),
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        let mut all = Self::default();
+        all.push(text);
+        all
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl Text {
+    pub(crate) fn push(&mut self, text: &str) {
+        match self.0.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Part::Literal(last)) => last.push_str(text),
+            _ => self.0.push(Part::Literal(text.to_owned())),
+        }
+    }
+
+    pub(crate) fn push_field(&mut self, expression: &str) {
+        self.0.push(Part::Field(expression.to_owned()));
+    }
+
+    pub(crate) fn append(&mut self, more: Self) {
+        for part in more.0 {
+            match part {
+                Part::Literal(text) => self.push(&text),
+                field => self.0.push(field),
+            }
+        }
+    }
+
+    /// The text after this one.
+    pub(crate) fn after(self, start: &str) -> Self {
+        let mut all = Self::from(start);
+        all.append(self);
+        all
+    }
+
+    pub(crate) fn starts_with_field(&self) -> bool {
+        matches!(self.0.first(), Some(Part::Field(_)))
+    }
+
+    /// The field right after the first literal part.
+    pub(crate) fn field_after_literal(&self) -> Option<&str> {
+        match self.0.as_slice() {
+            [Part::Literal(_), Part::Field(field), ..] => Some(field),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn has_fields(&self) -> bool {
+        self.0.iter().any(|part| matches!(part, Part::Field(_)))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The text, if no part of it is a field.
+    pub(crate) fn literal(&self) -> Option<&str> {
+        match self.0.as_slice() {
+            [] => Some(""),
+            [Part::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The text without its fields.
+    pub(crate) fn literals(&self) -> String {
+        let literal = |part: &Part| match part {
+            Part::Literal(text) => text.clone(),
+            Part::Field(_) => String::new(),
+        };
+        self.0.iter().map(literal).collect()
+    }
+
+    /// Replaces each literal part by what the function makes of it.
+    pub(crate) fn map_literals(&mut self, mut to: impl FnMut(&str) -> Self) {
+        let mut all = Self::default();
+        for part in std::mem::take(&mut self.0) {
+            match part {
+                Part::Literal(text) => all.append(to(&text)),
+                field => all.0.push(field),
+            }
+        }
+        *self = all;
+    }
+
+    /// As a template.
+    pub(crate) fn template(&self) -> String {
+        let written = |part: &Part| match part {
+            Part::Literal(text) => text.replace("{{", r#"{{"{{"}}"#),
+            Part::Field(expression) => format!("{{{{{expression}}}}}"),
+        };
+        self.0.iter().map(written).collect()
+    }
+}
+
+/// A name of a variable, like this one.
+pub(crate) fn variable_name(name: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    let mut out = String::new();
+    for c in name.chars().map(letter) {
+        if c != '_' || !(out.is_empty() || out.ends_with('_')) {
+            out.push(c);
+        }
+    }
+    let out = out.trim_end_matches('_');
+    if out.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        out.into()
+    } else {
+        format!("value_{out}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_templates() {
+        let mut text = Text::from("a{{b");
+        text.push("");
+        text.push_field("token");
+        text.push("}}");
+        assert_eq!(text.template(), r#"a{{"{{"}}b{{token}}}}"#);
+        assert_eq!((text.literal(), text.literals().as_str()), (None, "a{{b}}"));
+        assert!(text.has_fields() && !text.is_empty());
+        text.map_literals(|literal| literal.to_uppercase().into());
+        assert_eq!(text.template(), r#"A{{"{{"}}B{{token}}}}"#);
+        assert_eq!(text.clone().after("<").template(), r#"<A{{"{{"}}B{{token}}}}"#);
+        assert!(!text.starts_with_field());
+        assert_eq!(variable_name("a.$.b[0]"), "a_b_0");
+        assert_eq!((variable_name("1"), variable_name("")), ("value_1".into(), "value_".into()));
+        assert_eq!(Text::from("x").literal(), Some("x"));
+        assert_eq!(Text::default().literal(), Some(""));
+    }
+}

@@ -1,0 +1,103 @@
+//! URLs of recordings: the server, and the path that is sent to it.
+
+use crate::text::Text;
+
+/// Splits a URL into the server's part and path with query, in the form in which they are sent.
+///
+/// # Errors
+/// It cannot be sent: why, as the note on a request that is left out.
+pub(crate) fn split(url: &str) -> Result<(String, String), String> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+        return Err(match scheme {
+            "data" | "blob" | "about" | "javascript" => format!("{scheme}: URLs are not requests"),
+            _ => "no URL with http:// or https://".into(),
+        });
+    };
+    let scheme = scheme.to_ascii_lowercase();
+    match scheme.as_str() {
+        "http" | "https" => {}
+        "ws" | "wss" => return Err("WebSocket is not supported yet".into()),
+        _ => return Err(format!("{scheme}:// is not HTTP")),
+    }
+    let rest = rest.split('#').next().unwrap_or_default();
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (host, path) = rest.split_at(end);
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host).to_ascii_lowercase();
+    let default = if scheme == "http" { ":80" } else { ":443" };
+    let host = host.strip_suffix(default).unwrap_or(&host);
+    let is_host = |b: u8| b.is_ascii_alphanumeric() || b"-._:[]%".contains(&b);
+    if host.is_empty() || !host.bytes().all(is_host) {
+        return Err("a URL whose host is not a name or an address".into());
+    }
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    Ok((format!("{scheme}://{host}"), encoded(&format!("{slash}{path}"))))
+}
+
+/// User and password of a URL.
+pub(crate) fn user(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next()?;
+    host.rsplit_once('@').map(|(user, _)| user)
+}
+
+/// Percent-encodes what no request line can have.
+fn encoded(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for b in path.bytes() {
+        match b {
+            0..=b' ' | 0x7f.. => out.push_str(&format!("%{b:02X}")),
+            b => out.push(char::from(b)),
+        }
+    }
+    out
+}
+
+/// The same for the literal parts of a path.
+pub(crate) fn encode_literals(path: &mut Text) {
+    path.map_literals(|text| encoded(text).into());
+}
+
+/// Percent-encodes all but letters, digits and `-._~`.
+pub(crate) fn escaped(text: &[u8]) -> String {
+    let mut out = String::with_capacity(text.len());
+    for &b in text {
+        match b {
+            b'-' | b'.' | b'_' | b'~' => out.push(char::from(b)),
+            b if b.is_ascii_alphanumeric() => out.push(char::from(b)),
+            b => out.push_str(&format!("%{b:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_urls() {
+        for (url, origin, path) in [
+            ("http://h", "http://h", "/"),
+            ("HTTP://H:80/a?b#c", "http://h", "/a?b"),
+            ("https://h:443?x=1", "https://h", "/?x=1"),
+            ("https://u:p@h:8443/a b/\u{e9}", "https://h:8443", "/a%20b/%C3%A9"),
+            ("http://[::1]:80/", "http://[::1]", "/"),
+        ] {
+            assert_eq!(split(url), Ok((origin.into(), path.into())), "{url}");
+        }
+        for (url, why) in [
+            ("data:text/plain,x", "data: URLs are not requests"),
+            ("/path", "no URL with http:// or https://"),
+            ("wss://h/", "WebSocket is not supported yet"),
+            ("chrome-extension://x/y", "chrome-extension:// is not HTTP"),
+            ("http:///x", "a URL whose host is not a name or an address"),
+            ("http://a b/x", "a URL whose host is not a name or an address"),
+        ] {
+            assert_eq!(split(url), Err(why.into()), "{url}");
+        }
+        assert_eq!(user("http://u:p@h/x@y"), Some("u:p"));
+        assert_eq!(user("http://h/x@y"), None);
+        assert_eq!(escaped(b"a b&\xff"), "a%20b%26%FF");
+    }
+}

@@ -1,0 +1,138 @@
+//! vegeta's targets: as text (`METHOD URL`, headers, `@FILE` for the body, an empty line), or as
+//! JSON lines.
+
+use std::fs;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::text::Text;
+use crate::url;
+use crate::{Body, Import, Options, Request, Session, Step};
+
+#[derive(Deserialize)]
+struct Target {
+    method: String,
+    url: String,
+    #[serde(default)]
+    body: Option<String>,
+    #[serde(default)]
+    header: Map<String, Value>,
+}
+
+/// The targets in turn.
+pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> {
+    let mut import = Import { is_list: true, ..Import::default() };
+    let requests = match text.trim_start().starts_with('{') {
+        true => json(text)?,
+        false => http(text, options)?,
+    };
+    for (at, request) in requests {
+        match request {
+            Ok(request) => import.sessions.push(alone(request)),
+            Err(why) => import.notes.add(&why, &format!("line {at}")),
+        }
+    }
+    Ok(import)
+}
+
+/// A session of one request.
+pub(crate) fn alone(request: Request) -> Session {
+    Session { name: String::new(), steps: vec![Step::from(request)] }
+}
+
+type Found = Vec<(usize, Result<Request, String>)>;
+
+fn json(text: &str) -> Result<Found, String> {
+    let mut all = Vec::new();
+    for (line, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
+        let at = line + 1;
+        let target: Target = serde_json::from_str(text)
+            .map_err(|e| format!(":{at}:{}: this is not a target: {e}", e.column()))?;
+        let request = url::split(&target.url).and_then(|(origin, path)| {
+            let body = target.body.unwrap_or_default();
+            let body = STANDARD.decode(body).map_err(|_| "its body is not base64")?;
+            Ok(Request {
+                place: format!("line {at}"),
+                origin,
+                path: path.into(),
+                method: target.method,
+                headers: target.header.iter().flat_map(values).collect(),
+                body: content(body),
+                ..Request::default()
+            })
+        });
+        all.push((at, request));
+    }
+    Ok(all)
+}
+
+/// A header with one value or several.
+fn values((name, value): (&String, &Value)) -> Vec<(String, Text)> {
+    let one = |value: &Value| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        (name.clone(), Text::from(text))
+    };
+    value.as_array().map_or_else(|| vec![one(value)], |all| all.iter().map(one).collect())
+}
+
+fn content(bytes: Vec<u8>) -> Body {
+    match String::from_utf8(bytes) {
+        Ok(text) if text.is_empty() => Body::None,
+        Ok(text) => Body::Text(text.into()),
+        Err(e) => Body::Bytes(e.into_bytes()),
+    }
+}
+
+fn http(text: &str, options: &Options<'_>) -> Result<Found, String> {
+    let mut all: Found = Vec::new();
+    // A target has headers until an empty line or the next target.
+    let mut open = false;
+    for (line, text) in text.lines().map(str::trim).enumerate() {
+        let at = line + 1;
+        if text.starts_with('#') {
+            continue;
+        }
+        if text.is_empty() {
+            open = false;
+            continue;
+        }
+        if let (true, Some(file), Some((_, Ok(request)))) =
+            (open, text.strip_prefix('@'), all.last_mut())
+        {
+            let path = options.folder.join(file);
+            let bytes = fs::read(&path).map_err(|e| format!(":{at}: {}: {e}", path.display()))?;
+            request.body = content(bytes);
+            continue;
+        }
+        let first = text.split_whitespace().next().unwrap_or_default();
+        let is_target = first.bytes().all(|b| b.is_ascii_uppercase()) && first.len() < text.len();
+        match (is_target, open, text.split_once(':')) {
+            (true, ..) => {
+                open = true;
+                let request =
+                    url::split(text[first.len()..].trim()).map(|(origin, path)| Request {
+                        place: format!("line {at}"),
+                        origin,
+                        path: path.into(),
+                        method: first.to_owned(),
+                        ..Request::default()
+                    });
+                all.push((at, request));
+            }
+            (false, true, Some((name, value))) => {
+                if let Some((_, Ok(request))) = all.last_mut() {
+                    request.headers.push((name.trim().to_owned(), value.trim().into()));
+                }
+            }
+            _ => {
+                return Err(format!(
+                    ":{at}: '{first}' starts neither a target (METHOD URL) nor a header of one"
+                ));
+            }
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,57 @@
+//! `prony import`: files of other tools as plan files.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use prony_import::{Import, Options};
+use prony_run::error::Error;
+use prony_run::exit::Exit;
+use prony_run::files;
+use prony_run::output;
+use prony_run::plan_file;
+
+use crate::cli::exec_options::ExecArgs;
+use crate::cli::import::ImportArgs;
+use crate::exec_options::environment;
+
+/// Reads the file, prints the plan or writes it, and reports on standard error what is in it.
+pub(super) fn import(args: &ImportArgs) -> Result<Exit, Error> {
+    let bytes = files::read("import", &args.file)?;
+    let place =
+        |path| output::place(path).map_err(|why| Error::OutputPlace { path: path.to_owned(), why });
+    let place = args.output.as_deref().map(place).transpose()?;
+    let folder = args.file.parent().unwrap_or_else(|| Path::new(""));
+    let options = Options { to: args.to.as_deref(), with_secrets: args.with_secrets, folder };
+    let name = args.file.display().to_string();
+    let import =
+        prony_import::import(args.format, &name, &bytes, &options).map_err(Error::Argument)?;
+    let plan = import.write(&format!("From {}", name.replace(char::is_control, " ")));
+    // What prony cannot run must not be called a plan.
+    plan_file::parse("the plan", &plan, None, &environment(&ExecArgs::default(), false))
+        .map_err(Error::PlanFile)?;
+    output::to_stderr(&report(&import));
+    match (place, &args.output) {
+        (Some(place), Some(path)) => place
+            .write(plan.as_bytes())
+            .map_err(|why| Error::Report { what: path.display().to_string(), why })?,
+        _ => output::to_stdout(plan.as_bytes())?,
+    }
+    Ok(Exit::Done)
+}
+
+/// What was understood, what was left out or changed and why, and what is to be filled in.
+fn report(import: &Import) -> String {
+    let count = |n: usize, thing: &str| format!("{n} {thing}{}", if n == 1 { "" } else { "s" });
+    let mut text = format!("prony: imported {}", count(import.requests(), "request"));
+    if import.sessions() > 0 {
+        let _ = write!(text, " in {}", count(import.sessions(), "session"));
+    }
+    for note in import.notes() {
+        let _ = write!(text, "\n  {} x {}: {}", note.places.len(), note.what, note.shown_places());
+    }
+    let variables: Vec<&str> = import.variables().collect();
+    if !variables.is_empty() {
+        let _ = write!(text, "\n  fill in under [variables]: {}", variables.join(", "));
+    }
+    text
+}

@@ -1,0 +1,389 @@
+//! `prony import`: what arrives at a server when the plan runs is what the file says.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::rig::{Ended, have, prony};
+use crate::scripted::{Scripted, reply, send};
+
+/// A server that lets users in, and knows the way to another page.
+fn shop() -> Scripted {
+    Scripted::start(|_, request| match request.split_whitespace().nth(1) {
+        Some("/login") => send(
+            "HTTP/1.1 200 OK\r\nSet-Cookie: sid=new; Path=/\r\nX-Next: /home\r\n\
+             Content-Length: 30\r\nConnection: close\r\n\r\n{\"auth\": {\"token\": \"fresh-1\"}}",
+        ),
+        Some("/old") => send(
+            "HTTP/1.1 302 Found\r\nLocation: /new\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        ),
+        Some("/gone") => reply(404, "no"),
+        _ => reply(200, "ok"),
+    })
+}
+
+/// Imports a text in this format, and checks the plan. Returns what the import has printed.
+fn import(folder: &Path, format: &str, text: &str, more: &[&str]) -> (Ended, String) {
+    let (file, plan) = (folder.join("file"), folder.join("plan.toml"));
+    fs::write(&file, text).expect("a file");
+    let (file, plan) = (file.to_str().expect("UTF-8"), plan.to_str().expect("UTF-8"));
+    let ended = prony(&[&["import", format, file, "-o", plan], more].concat());
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, ""), "{ended:?}");
+    let checked = prony(&["check", plan]);
+    assert_eq!(checked.code, 0, "{checked:?}");
+    (ended, plan.to_owned())
+}
+
+/// Runs the plan, and returns what has arrived: each request without prony's own headers.
+fn arrived(server: &Scripted, plan: &str) -> Vec<String> {
+    let before = server.requests().len();
+    let ended = prony(&["run", plan]);
+    // On a busy machine the run may not be valid (98).
+    assert!([0, 98].contains(&ended.code), "{ended:?}");
+    server.requests()[before..].iter().map(|request| shown(request)).collect()
+}
+
+/// The request without the headers in which programs differ; other headers in order of their names.
+fn shown(request: &str) -> String {
+    let (head, body) = request.split_once("\r\n\r\n").expect("a head");
+    let mut lines = head.lines();
+    let first = lines.next().expect("a request line");
+    let is_own = |line: &&str| {
+        let name = line.split(':').next().unwrap_or_default().to_ascii_lowercase();
+        !["host", "user-agent", "accept", "connection"].contains(&name.as_str())
+    };
+    let mut headers: Vec<&str> = lines.filter(is_own).collect();
+    headers.sort_unstable();
+    [&[first], headers.as_slice(), &["", body]].concat().join("\n")
+}
+
+#[test]
+fn command_lines_of_curl_send_what_curl_sends() {
+    if !have("curl") {
+        return;
+    }
+    let server = shop();
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("data.txt"), "a=1\r\nb=2\n").expect("a file");
+    let at = server.address();
+    let script = format!(
+        "#!/bin/sh\n\
+         curl 'http://{at}/a?x=1&y=%20' -H 'X-One: 1' --compressed -s -r 0-99\n\
+         curl -sX PUT http://{at}/b -d 'n=1' -d @data.txt --data-urlencode 'q=a b&c'\n\
+         curl --json '{{\"a\": [1, \"{{{{b}}}}\"]}}' http://{at}/c \\\n  -u me:secret\n\
+         curl -G http://{at}/d -d q=1 --data-urlencode 'w=x y'; curl -sI http://{at}/e -b 'k=v; l=w'\n\
+         curl http://{at}/f --data-binary @data.txt -H 'Content-Type: text/plain' -A agent -e http://r/\n\
+         curl -T data.txt http://{at}/g -H 'Expect:'\n\
+         curl $'http://{at}/h' -H $'X-Q: it\\'s' --data-raw '@x' | cat\n"
+    );
+    let (ended, plan) = import(folder.path(), "curl", &script, &["--with-secrets"]);
+    assert!(ended.stderr.contains("imported 8 requests in 1 session"), "{ended:?}");
+    let ours = arrived(&server, &plan);
+    let before = server.requests().len();
+    let shell = Command::new("sh")
+        .args(["-c", &script.replace("$'", "'").replace("it\\'s", "it'\\''s")])
+        .current_dir(folder.path())
+        .output()
+        .expect("a shell");
+    assert!(shell.status.success(), "{shell:?}");
+    let theirs: Vec<String> = server.requests()[before..].iter().map(|r| shown(r)).collect();
+    assert_eq!(ours.len(), 8);
+    assert_eq!(ours, theirs);
+}
+
+#[test]
+fn secrets_become_variables() {
+    let server = shop();
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = server.address();
+    let script = format!(
+        "curl http://{at}/a?token=QS1 -H 'Authorization: Bearer HDR2' -b 'sid=CK3' \
+         -d 'user=ann&password=FORM4' -H 'X-Api-Key: KEY5'\n\
+         curl http://{at}/b --json '{{\"pin\": \"JSON6\", \"n\": 1}}' -u me:BASIC7\n"
+    );
+    let (ended, plan) = import(folder.path(), "curl", &script, &[]);
+    let text = fs::read_to_string(&plan).expect("a plan");
+    let printed = format!("{}{text}", ended.stderr);
+    for secret in ["QS1", "HDR2", "CK3", "FORM4", "KEY5", "JSON6", "BASIC7", "bWU6"] {
+        assert!(!printed.contains(secret), "{secret}: {printed}");
+    }
+    assert!(ended.stderr.contains("fill in under [variables]: token, authorization,"), "{ended:?}");
+    // A variable may read the environment, or be filled in.
+    let filled = text.replace("pin = \"FILL-IN\"", "pin = \"4711\"");
+    assert_ne!(filled, text);
+    fs::write(&plan, filled).expect("a plan");
+    let all = arrived(&server, &plan);
+    assert!(all[0].starts_with("POST /a?token=FILL-IN HTTP/1.1\n"), "{all:?}");
+    assert!(all[0].ends_with("\n\nuser=ann&password=FILL-IN"), "{all:?}");
+    assert!(all[1].ends_with("\n\n{\"pin\": \"4711\", \"n\": 1}"), "{all:?}");
+}
+
+/// As Chrome saves it, in short.
+fn har(at: &str) -> String {
+    let entry = |page: u32, start: &str, time: u32, request: &str, status: u16, more: &str| {
+        format!(
+            r#"{{"pageref": "page_{page}", "startedDateTime": "2026-11-24T10:00:{start}Z", "time": {time},
+            "request": {{{request}}}, "response": {{"status": {status}, "headers": [
+            {{"name": "set-cookie", "value": "sid=old; Path=/"}}], "content": {{"mimeType": "text/html"}}}}
+            {more}}}"#
+        )
+    };
+    let get = |path: &str, more: &str| {
+        format!(
+            r#""method": "GET", "url": "http://{at}{path}", "headers": [
+            {{"name": ":authority", "value": "x"}}, {{"name": "Host", "value": "x"}},
+            {{"name": "Accept-Language", "value": "en"}}{more}]"#
+        )
+    };
+    let cookie = r#", {"name": "Cookie", "value": "sid=old; theme=dark"}"#;
+    let post = format!(
+        r#""method": "POST", "url": "http://{at}/login", "headers": [],
+        "postData": {{"mimeType": "application/x-www-form-urlencoded", "text": "user=a&password=b"}}"#
+    );
+    let image = r#", "_resourceType": "image""#;
+    let entries = [
+        entry(1, "00.000", 100, &get("/old", ""), 302, ""),
+        entry(1, "00.100", 200, &get("/new", ""), 200, r#", "_resourceType": "document""#),
+        entry(1, "00.150", 300, &get("/a.css", ""), 200, image),
+        entry(1, "00.160", 100, &get("/b.png", ""), 200, image),
+        entry(1, "00.170", 0, &get("/c.png", ""), 200, r#", "_fromCache": "memory""#),
+        entry(1, "00.180", 0, &get("/d.png", ""), 0, ""),
+        entry(2, "03.450", 50, &post, 200, ""),
+        entry(2, "03.600", 50, &get("/gone", cookie), 404, r#", "_resourceType": "fetch""#),
+    ];
+    format!(r#"{{"log": {{"version": "1.2", "pages": [], "entries": [{}]}}}}"#, entries.join(","))
+}
+
+#[test]
+fn archives_of_browsers_become_pages_with_pauses() {
+    let server = shop();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ended, plan) = import(folder.path(), "har", &har(&server.address()), &["--with-secrets"]);
+    for line in [
+        "imported 6 requests in 1 session",
+        "1 x answered from the browser's cache: entry 5",
+        "1 x no reply arrived (blocked, cancelled or failed): entry 6",
+        "1 x a redirect: what it leads to is a request of its own: entry 1",
+    ] {
+        assert!(ended.stderr.contains(line), "{line}: {ended:?}");
+    }
+    let text = fs::read_to_string(&plan).expect("a plan");
+    assert!(text.contains("], lead = true, think = \"3000ms\" },"), "{text}");
+    let fast = text.replace("3000ms", "30ms");
+    fs::write(&plan, fast).expect("a plan");
+    let all = arrived(&server, &plan);
+    let mut firsts: Vec<&str> = all.iter().filter_map(|r| r.lines().next()).collect();
+    // The resources of a page arrive in any order.
+    firsts[2..4].sort_unstable();
+    let wanted = ["GET /old", "GET /new", "GET /a.css", "GET /b.png", "POST /login", "GET /gone"];
+    assert_eq!(firsts, wanted.map(|line| format!("{line} HTTP/1.1")));
+    assert_eq!(all[1], "GET /new HTTP/1.1\nAccept-Language: en\n\n");
+    assert!(all[4].ends_with("\n\nuser=a&password=b"), "{all:?}");
+    // The jar has the cookie of today's login, and the one that no reply has set is sent as it was.
+    assert!(all[5].contains("sid=new") && all[5].contains("theme=dark"), "{all:?}");
+    assert!(!all[5].contains("sid=old"), "{all:?}");
+}
+
+#[test]
+fn files_of_editors_use_values_of_replies() {
+    let server = shop();
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("body.json"), "{\"from\": \"a file\"}").expect("a file");
+    let text = format!(
+        "@host = {at}\n@base = http://{{{{host}}}}\n\n### let me in\n# @name login\n\
+         POST {{{{base}}}}/login\nContent-Type: application/json\n\n{{\"user\": \"ann\"}}\n\n\
+         > {{% client.log(1) %}}\n\n### next\nGET {{{{base}}}}/list HTTP/1.1\n    ?page=2\n    &size=10\n\
+         Authorization: Bearer {{{{login.response.body.$.auth.token}}}}\nX-Id: {{{{$uuid}}}}\n\n\
+         ###\nPUT {{{{base}}}}{{{{login.response.headers.X-Next}}}}\n\n< ./body.json\n",
+        at = server.address()
+    );
+    let (ended, plan) = import(folder.path(), "http", &text, &[]);
+    assert!(ended.stderr.contains("imported 3 requests in 1 session"), "{ended:?}");
+    assert!(ended.stderr.contains("1 x a script or file for the reply: line 11"), "{ended:?}");
+    let all = arrived(&server, &plan);
+    assert!(all[0].ends_with("\n\n{\"user\": \"ann\"}"), "{all:?}");
+    assert!(
+        all[1].starts_with(
+            "GET /list?page=2&size=10 HTTP/1.1\nAuthorization: Bearer fresh-1\nX-Id: "
+        )
+    );
+    assert!(all[2].starts_with("PUT /home HTTP/1.1\n"), "{all:?}");
+    assert!(all[2].ends_with("\n\n{\"from\": \"a file\"}"), "{all:?}");
+}
+
+#[test]
+fn collections_of_postman_become_sessions() {
+    let server = shop();
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = format!(
+        r#"{{"info": {{"name": "shop", "schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"}},
+        "variable": [{{"key": "base", "value": "http://{at}"}}, {{"key": "n", "value": "7"}}],
+        "auth": {{"type": "bearer", "bearer": [{{"key": "token", "value": "{{{{token}}}}", "type": "string"}}]}},
+        "item": [
+          {{"name": "status", "request": {{"method": "GET", "header": [], "url": "{{{{base}}}}/status"}},
+            "event": [{{"listen": "test", "script": {{"exec": ["pm.test('x', () => pm.response.to.have.status(200))"]}}}}]}},
+          {{"name": "orders", "item": [
+            {{"name": "list", "request": {{"method": "GET", "auth": {{"type": "noauth"}},
+              "url": {{"raw": "{{{{base}}}}/orders/{{{{n}}}}?all=1"}}}}}},
+            {{"name": "add", "request": {{"method": "POST", "header": [{{"key": "X-Off", "value": "1", "disabled": true}}],
+              "body": {{"mode": "urlencoded", "urlencoded": [{{"key": "a b", "value": "c&d"}}, {{"key": "n", "value": "{{{{n}}}}"}}]}},
+              "url": {{"raw": "{{{{base}}}}/orders"}}}}}}]}}]}}"#,
+        at = server.address()
+    );
+    let (ended, plan) = import(folder.path(), "postman", &text, &[]);
+    assert!(ended.stderr.contains("imported 3 requests in 2 sessions"), "{ended:?}");
+    assert!(ended.stderr.contains("fill in under [variables]: token"), "{ended:?}");
+    let mut all = arrived(&server, &plan);
+    all.sort_unstable();
+    assert_eq!(all.len(), 3);
+    assert_eq!(all[0], "GET /orders/7?all=1 HTTP/1.1\n\n");
+    assert_eq!(all[1], "GET /status HTTP/1.1\nAuthorization: Bearer FILL-IN\n\n");
+    assert!(all[2].starts_with("POST /orders HTTP/1.1\nAuthorization: Bearer FILL-IN\nContent-"));
+    assert!(all[2].ends_with("\n\na%20b=c%26d&n=7"), "{all:?}");
+}
+
+/// An interface with references, parameters everywhere, and credentials.
+const PETS: &str = r##"{
+  "openapi": "3.1.0", "info": {"title": "pets", "version": "1"},
+  "servers": [{"url": "http://pets.example/v1"}],
+  "security": [{"bearer": []}],
+  "components": {
+    "securitySchemes": {
+      "bearer": {"type": "http", "scheme": "bearer"},
+      "key": {"type": "apiKey", "in": "query", "name": "api_key"}
+    },
+    "parameters": {"Trace": {"name": "X-Trace", "in": "header", "required": true, "schema": {"type": "string", "format": "uuid"}}},
+    "schemas": {
+      "Pet": {"type": "object", "required": ["name", "age", "tags", "kind", "owner", "born", "parent"], "properties": {
+        "id": {"type": "integer", "readOnly": true}, "note": {"type": "string"},
+        "name": {"type": "string", "minLength": 6, "maxLength": 8},
+        "age": {"type": "number", "exclusiveMinimum": 0, "maximum": 0.5},
+        "tags": {"type": "array", "minItems": 2, "items": {"type": ["null", "boolean"]}},
+        "kind": {"enum": ["cat", "dog"]}, "born": {"type": "string", "format": "date"},
+        "owner": {"allOf": [{"$ref": "#/components/schemas/Person"}, {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "multipleOf": 5, "minimum": 3}}}]},
+        "parent": {"anyOf": [{"type": "null"}, {"$ref": "#/components/schemas/Pet"}]}}},
+      "Person": {"type": "object", "required": ["mail"], "properties": {"mail": {"type": "string", "format": "email"}}}
+    }
+  },
+  "paths": {
+    "/pets": {
+      "parameters": [{"$ref": "#/components/parameters/Trace"}],
+      "get": {"operationId": "list", "security": [{"key": []}], "parameters": [
+        {"name": "limit", "in": "query", "required": true, "schema": {"type": "integer", "minimum": 10}},
+        {"name": "tag", "in": "query", "example": ["a b", "c"], "schema": {"type": "array"}},
+        {"name": "page", "in": "query", "schema": {"type": "integer"}}], "responses": {"200": {}}},
+      "post": {"requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}, "responses": {"2XX": {}}}
+    },
+    "/pets/{id}": {
+      "delete": {"operationId": "remove", "security": [], "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}}], "responses": {"204": {}}},
+      "put": {"requestBody": {"content": {"image/png": {}}}, "parameters": [{"name": "id", "in": "path", "required": true, "schema": {}}]}
+    }
+  }
+}"##;
+
+#[test]
+fn operations_of_an_interface_have_values_that_its_schemas_allow() {
+    let server = Scripted::start(|_, request| match request.split(' ').next() {
+        Some("DELETE") => send("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"),
+        _ => reply(200, "[]"),
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let to = format!("http://{}", server.address());
+    let (ended, plan) = import(folder.path(), "openapi", PETS, &["--to", &to]);
+    assert_eq!(
+        ended.stderr,
+        "prony: imported 3 requests in 3 sessions\n  1 x its body has the type image/png: PUT \
+         /pets/{id}\n  fill in under [variables]: key, bearer\n"
+    );
+    let all = arrived(&server, &plan);
+    let trace = "X-Trace: 3fa85f64-5717-4562-b3fc-2c963f66afa6";
+    assert_eq!(
+        all[0],
+        format!("GET /v1/pets?limit=10&tag=a%20b&tag=c&api_key=FILL-IN HTTP/1.1\n{trace}\n\n")
+    );
+    assert!(
+        all[1].starts_with("POST /v1/pets HTTP/1.1\nAuthorization: Bearer FILL-IN\n"),
+        "{all:?}"
+    );
+    let body = all[1].split_once("\n\n").expect("a body").1;
+    let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    let document: serde_json::Value = serde_json::from_str(PETS).expect("JSON");
+    let mut schema = document["components"]["schemas"]["Pet"].clone();
+    schema["components"] = document["components"].clone();
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let errors: Vec<String> = validator.iter_errors(&body).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{body}: {errors:?}");
+    assert_eq!((body.get("id"), body.get("note")), (None, None));
+    assert_eq!(all[2], "DELETE /v1/pets/1 HTTP/1.1\n\n");
+}
+
+#[test]
+fn lists_of_targets_are_sent_in_turn() {
+    let server = shop();
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("data"), "of a file").expect("a file");
+    let at = server.address();
+    let vegeta = format!(
+        "GET http://{at}/1\n\n# twice\nPOST http://{at}/2\nX-A: b\n@data\nGET http://{at}/3\n"
+    );
+    let json = format!(
+        "{{\"method\": \"GET\", \"url\": \"http://{at}/1\"}}\n\
+         {{\"method\": \"POST\", \"url\": \"http://{at}/2\", \"body\": \"b2YgYSBmaWxl\", \"header\": {{\"X-A\": [\"b\"]}}}}\n\
+         {{\"method\": \"GET\", \"url\": \"http://{at}/3\"}}\n"
+    );
+    for text in [vegeta, json] {
+        let (ended, plan) = import(folder.path(), "vegeta", &text, &["--with-secrets"]);
+        assert_eq!(ended.stderr, "prony: imported 3 requests\n");
+        let all = arrived(&server, &plan);
+        let wanted = [
+            "GET /1 HTTP/1.1\n\n",
+            "POST /2 HTTP/1.1\nContent-Length: 9\nX-A: b\n\nof a file",
+            "GET /3 HTTP/1.1\n\n",
+        ];
+        assert_eq!(all, wanted);
+    }
+    let urls = format!("# siege\nHOST = {at}\nhttp://$(HOST)/1\n$HOST/2 POST a=1\n/3\nftp://h/4\n");
+    let to = format!("http://{at}/");
+    let (ended, plan) = import(folder.path(), "urls", &urls, &["--to", &to]);
+    assert_eq!(ended.stderr, "prony: imported 3 requests\n  1 x ftp:// is not HTTP: line 6\n");
+    let all = arrived(&server, &plan);
+    let kind = "Content-Type: application/x-www-form-urlencoded";
+    let post = format!("POST /2 HTTP/1.1\nContent-Length: 3\n{kind}\n\na=1");
+    assert_eq!(all, ["GET /1 HTTP/1.1\n\n", &post, "GET /3 HTTP/1.1\n\n"]);
+}
+
+#[test]
+fn files_that_cannot_be_imported_are_refused_with_their_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    for (format, text, why) in [
+        ("har", "{\"log\": 1}", "file:1:9: this is not an HTTP archive: "),
+        ("har", "{\"log\": {}}", "file: there is no request in it that can be sent"),
+        ("curl", "wget http://h/\n", "can be sent (the program wget is not curl: line 1)"),
+        ("curl", "\ncurl 'http://h/\n", "file:2: a word starts with ', and there is no ' that"),
+        ("curl", "curl --foo http://h/\n", "file:1: the option --foo of curl is not supported"),
+        ("curl", "curl -d @nope http://h/\n", "nope: No such file or directory"),
+        (
+            "openapi",
+            "openapi: 3.0.0\n",
+            "file:1:1: this is not JSON: expected value at line 1 column 1; YAML must",
+        ),
+        ("openapi", "{\"swagger\": \"1.2\"}", "file: neither OpenAPI 3.0 or 3.1 nor Swagger 2.0"),
+        ("postman", "[]", "file:1:2: this is not a collection of Postman: "),
+        ("vegeta", "GET http://h/\n\nnonsense\n", "file:3: 'nonsense' starts neither a target"),
+        ("urls", "/a\n", "file:1: this is a path; name its server with --to URL"),
+        (
+            "http",
+            "### x\nGET http://h/{{login.response.body.$.a}}\n",
+            "no request has the name login",
+        ),
+        ("siege", "", "a URL per line is the format urls"),
+    ] {
+        fs::write(&file, text).expect("a file");
+        let ended = prony(&["import", format, file.to_str().expect("UTF-8")]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{text}: {ended:?}");
+        assert!(ended.stderr.contains(why), "{why}: {ended:?}");
+    }
+    let ended = prony(&["import", "har", "/nonexistent"]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+}
