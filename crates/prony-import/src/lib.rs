@@ -1,7 +1,7 @@
 //! Recordings and collections of requests in the formats of other tools, as plans of prony.
 //!
 //! Each format has a room of its own, which reads a file into an [`Import`]: sessions of requests,
-//! and notes on what is not in them. [`secrets`] replaces what nobody should read by variables, and
+//! and notes on what is not in them. `secrets` replaces what nobody should read by variables, and
 //! [`write`](Import::write) makes a plan file of it. Nothing here opens a socket.
 
 mod curl;
