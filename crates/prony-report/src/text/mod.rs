@@ -109,16 +109,11 @@ pub(super) fn counted(summary: &Summary) -> Vec<Fact> {
 }
 
 pub(super) fn render(summary: &Summary, style: Style) -> String {
-    let mut text = String::new();
-    for detail in DETAILS {
-        let page = page(summary, style, detail);
-        let fits = page.lines() <= LINES_MAX;
-        text = page.finish();
-        if fits {
-            break;
-        }
-    }
-    text
+    // A narrow screen breaks lines, and gets more of them: it must not get less information.
+    let usual = Style { width: Style::WIDTH, ..style };
+    let fits = |detail: &&Detail| page(summary, usual, **detail).lines() <= LINES_MAX;
+    let [.., shortest] = &DETAILS;
+    page(summary, style, *DETAILS.iter().find(fits).unwrap_or(shortest)).finish()
 }
 
 pub(super) fn appendix(summary: &Summary, style: Style, remarks: &[String]) -> String {

@@ -297,6 +297,9 @@ fn the_text_report_fits_a_narrow_screen() {
             assert!(wide.is_empty(), "{width}: {wide:#?}");
             assert_eq!(report.contains(" p75 "), width == 100, "{report}");
             assert!(report.contains(" p99 "), "{report}");
+            // It has the same lines with intervals.
+            let intervals = |report: &str| report.matches("95 % +-").count();
+            assert_eq!(intervals(&report), intervals(&text(&summary)), "{report}");
         }
     }
 }
