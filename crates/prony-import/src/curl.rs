@@ -1,8 +1,5 @@
 //! Command lines of curl.
 
-use std::fs;
-use std::path::Path;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -96,8 +93,7 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
             continue;
         }
         let place = format!("line {at}");
-        let mut command =
-            Command { place: place.clone(), folder: options.folder, ..<_>::default() };
+        let mut command = Command { place: place.clone(), options: *options, ..Command::default() };
         command.read(words, &mut import.notes).map_err(|e| format!(":{at}: {e}"))?;
         import.insecure |= command.insecure;
         import.http2 |= command.http2;
@@ -114,12 +110,15 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
 }
 
 /// A command line that was read.
+#[derive(Default)]
 struct Command<'a> {
     place: String,
-    folder: &'a Path,
+    options: Options<'a>,
     urls: Vec<String>,
     method: Option<String>,
+    /// Those of `-H`, and those that other options set.
     headers: Vec<(String, String)>,
+    usual: Vec<(String, String)>,
     data: Vec<u8>,
     has_data: bool,
     form: Vec<Part>,
@@ -129,27 +128,6 @@ struct Command<'a> {
     is_json: bool,
     insecure: bool,
     http2: bool,
-}
-
-impl Default for Command<'_> {
-    fn default() -> Self {
-        Self {
-            place: String::new(),
-            folder: Path::new(""),
-            urls: Vec::new(),
-            method: None,
-            headers: Vec::new(),
-            data: Vec::new(),
-            has_data: false,
-            form: Vec::new(),
-            upload: None,
-            get: false,
-            head: false,
-            is_json: false,
-            insecure: false,
-            http2: false,
-        }
-    }
 }
 
 /// A part of a form.
@@ -250,7 +228,7 @@ impl Command<'_> {
             "--json" => self.data(&value()?, Kind::Binary).map(|()| self.is_json = true)?,
             "-F" | "--form" => self.form(&value()?, true)?,
             "--form-string" => self.form(&value()?, false)?,
-            "-T" | "--upload-file" => self.upload = Some(self.file(&value()?)?),
+            "-T" | "--upload-file" => self.upload = Some(self.options.read(&value()?)?),
             _ => return Err(format!("the option {word} of curl is not supported")),
         }
         Ok(true)
@@ -269,7 +247,7 @@ impl Command<'_> {
     }
 
     fn set(&mut self, name: &str, value: String) {
-        self.headers.push((name.to_owned(), value));
+        self.usual.push((name.to_owned(), value));
     }
 
     /// `Name: value`, `Name;` for an empty value, and `Name:` for none.
@@ -278,10 +256,12 @@ impl Command<'_> {
             let value = value.trim();
             match value.is_empty() {
                 true => notes.add(&format!("-H '{name}:': prony's default stays"), &self.place),
-                false => self.set(name.trim(), value.to_owned()),
+                // Its framing is that of the body.
+                false if name.trim().eq_ignore_ascii_case("content-length") => {}
+                false => self.headers.push((name.trim().to_owned(), value.to_owned())),
             }
         } else if let Some(name) = line.strip_suffix(';') {
-            self.set(name, String::new());
+            self.headers.push((name.to_owned(), String::new()));
         } else {
             notes.add("-H without a colon, or with a file", &self.place);
         }
@@ -294,9 +274,9 @@ impl Command<'_> {
         self.has_data = true;
         let bytes = match (kind, value.strip_prefix('@')) {
             (Kind::Raw, _) | (Kind::Text | Kind::Binary, None) => value.as_bytes().to_vec(),
-            (Kind::Binary, Some(file)) => self.file(file)?,
+            (Kind::Binary, Some(file)) => self.options.read(file)?,
             (Kind::Text, Some(file)) => {
-                let mut bytes = self.file(file)?;
+                let mut bytes = self.options.read(file)?;
                 bytes.retain(|b| !b"\r\n\0".contains(b));
                 bytes
             }
@@ -313,7 +293,7 @@ impl Command<'_> {
         let Some(at) = at else { return Ok(escaped(value.as_bytes())) };
         let (name, content) = (&value[..at], &value[at + 1..]);
         let content = match value.as_bytes()[at] {
-            b'@' => self.file(content)?,
+            b'@' => self.options.read(content)?,
             _ => content.as_bytes().to_vec(),
         };
         let equals = if name.is_empty() { "" } else { "=" };
@@ -333,12 +313,12 @@ impl Command<'_> {
         let first = fields.remove(0);
         match at {
             Some('@') => {
-                part.content = self.file(&first[1..])?;
+                part.content = self.options.read(&first[1..])?;
                 let name = first[1..].rsplit('/').next().unwrap_or_default();
                 part.file = Some(name.to_owned());
                 part.kind = Some("application/octet-stream".into());
             }
-            Some('<') => part.content = self.file(&first[1..])?,
+            Some('<') => part.content = self.options.read(&first[1..])?,
             _ => part.content = first.trim_matches('"').as_bytes().to_vec(),
         }
         for field in fields {
@@ -350,11 +330,6 @@ impl Command<'_> {
         }
         self.form.push(part);
         Ok(())
-    }
-
-    fn file(&self, name: &str) -> Result<Vec<u8>, String> {
-        let path = self.folder.join(name);
-        fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))
     }
 
     /// A request for each URL, or why it cannot be sent.
@@ -399,34 +374,39 @@ impl Command<'_> {
         })
     }
 
+    /// The data; with an option for data there is a body, even if it is empty.
+    fn body(&self) -> Body {
+        match self.data.is_empty() {
+            true => Body::Text(Text::default()),
+            false => self.data.clone().into(),
+        }
+    }
+
     fn parts(&self) -> (String, Vec<(String, Text)>, Body) {
         let mut headers: Vec<(String, Text)> = Vec::new();
         for (name, value) in &self.headers {
-            let is_framing =
-                ["content-length", "host"].contains(&name.to_ascii_lowercase().as_str());
-            if !is_framing || name.eq_ignore_ascii_case("host") {
-                headers.retain(|(n, _)| !n.eq_ignore_ascii_case(name) || name == "Cookie");
-                headers.push((name.clone(), value.as_str().into()));
-            }
+            headers.push((name.clone(), value.as_str().into()));
         }
         let mut default = |name: &str, value: &str| {
             if !headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name)) {
                 headers.push((name.into(), value.into()));
             }
         };
+        // What other options set, -H replaces.
+        self.usual.iter().for_each(|(name, value)| default(name, value));
         let (usual, body) = if let Some(bytes) = &self.upload {
-            ("PUT", content(bytes))
+            ("PUT", bytes.clone().into())
         } else if !self.form.is_empty() {
             let boundary = "prony-import-7d5b0a9c";
             default("Content-Type", &format!("multipart/form-data; boundary={boundary}"));
-            ("POST", content(&multipart(&self.form, boundary)))
+            ("POST", multipart(&self.form, boundary).into())
         } else if self.has_data && !self.get {
             if self.is_json {
                 default("Content-Type", "application/json");
                 default("Accept", "application/json");
             }
             default("Content-Type", "application/x-www-form-urlencoded");
-            ("POST", content(&self.data))
+            ("POST", self.body())
         } else {
             (if self.head { "HEAD" } else { "GET" }, Body::None)
         };
@@ -440,13 +420,6 @@ enum Kind {
     Raw,
     Binary,
     Encoded,
-}
-
-fn content(bytes: &[u8]) -> Body {
-    match str::from_utf8(bytes) {
-        Ok(text) => Body::Text(text.into()),
-        Err(_) => Body::Bytes(bytes.to_vec()),
-    }
 }
 
 fn multipart(parts: &[Part], boundary: &str) -> Vec<u8> {

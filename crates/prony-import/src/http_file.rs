@@ -5,7 +5,6 @@
 //! (`{{login.response.body.$.id}}`) become extracts.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use crate::text::{Text, variable_name};
 use crate::url;
@@ -156,12 +155,10 @@ impl State {
             } else if let Some(file) =
                 start.strip_prefix("< ").or_else(|| start.strip_prefix("<@ "))
             {
-                let path = options.folder.join(file.trim());
-                let bytes =
-                    fs::read(&path).map_err(|e| format!(":{line_at}: {}: {e}", path.display()))?;
+                let bytes = options.read(file).map_err(|e| format!(":{line_at}: {e}"))?;
                 match String::from_utf8(bytes) {
                     Ok(content) => text.push_str(&content),
-                    Err(e) => return Ok(Body::Bytes(e.into_bytes())),
+                    Err(e) => return Ok(e.into_bytes().into()),
                 }
             } else {
                 text.push_str(line);

@@ -18,6 +18,7 @@ mod url;
 mod vegeta;
 mod write;
 
+use std::fs;
 use std::path::Path;
 
 use notes::Notes;
@@ -71,6 +72,14 @@ impl Default for Options<'_> {
     }
 }
 
+impl Options<'_> {
+    /// A file that the input names.
+    pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, String> {
+        let path = self.folder.join(name.trim());
+        fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))
+    }
+}
+
 impl From<Request> for Step {
     fn from(request: Request) -> Self {
         Self { requests: vec![request], lead: false, think: 0 }
@@ -89,6 +98,16 @@ pub(crate) enum Body {
     None,
     Text(Text),
     Bytes(Vec<u8>),
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) if text.is_empty() => Self::None,
+            Ok(text) => Self::Text(text.into()),
+            Err(e) => Self::Bytes(e.into_bytes()),
+        }
+    }
 }
 
 /// A value of a reply.

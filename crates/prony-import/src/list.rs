@@ -1,8 +1,6 @@
 //! A URL per line, as siege and similar tools read them: `URL`, or `URL POST DATA`. `NAME = value`
 //! sets a variable for `$NAME` and `$(NAME)`.
 
-use std::fs;
-
 use crate::url;
 use crate::vegeta::alone;
 use crate::{Body, Import, Options, Request};
@@ -68,14 +66,7 @@ fn request(
     };
     let body = match data.strip_prefix('<') {
         _ if data.is_empty() => Body::None,
-        Some(file) => {
-            let path = options.folder.join(file.trim());
-            let bytes = fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-            match String::from_utf8(bytes) {
-                Ok(text) => Body::Text(text.into()),
-                Err(e) => Body::Bytes(e.into_bytes()),
-            }
-        }
+        Some(file) => options.read(file)?.into(),
         None => Body::Text(data.into()),
     };
     let kind = ("Content-Type".to_owned(), "application/x-www-form-urlencoded".into());

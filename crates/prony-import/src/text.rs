@@ -74,7 +74,7 @@ impl Text {
         self.0.is_empty()
     }
 
-    /// The text, if no part of it is a field.
+    /// The text, if it has no fields.
     pub(crate) fn literal(&self) -> Option<&str> {
         match self.0.as_slice() {
             [] => Some(""),

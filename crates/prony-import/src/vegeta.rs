@@ -1,8 +1,6 @@
 //! vegeta's targets: as text (`METHOD URL`, headers, `@FILE` for the body, an empty line), or as
 //! JSON lines.
 
-use std::fs;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -10,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::text::Text;
 use crate::url;
-use crate::{Body, Import, Options, Request, Session, Step};
+use crate::{Import, Options, Request, Session, Step};
 
 #[derive(Deserialize)]
 struct Target {
@@ -60,7 +58,7 @@ fn json(text: &str) -> Result<Found, String> {
                 path: path.into(),
                 method: target.method,
                 headers: target.header.iter().flat_map(values).collect(),
-                body: content(body),
+                body: body.into(),
                 ..Request::default()
             })
         });
@@ -76,14 +74,6 @@ fn values((name, value): (&String, &Value)) -> Vec<(String, Text)> {
         (name.clone(), Text::from(text))
     };
     value.as_array().map_or_else(|| vec![one(value)], |all| all.iter().map(one).collect())
-}
-
-fn content(bytes: Vec<u8>) -> Body {
-    match String::from_utf8(bytes) {
-        Ok(text) if text.is_empty() => Body::None,
-        Ok(text) => Body::Text(text.into()),
-        Err(e) => Body::Bytes(e.into_bytes()),
-    }
 }
 
 fn http(text: &str, options: &Options<'_>) -> Result<Found, String> {
@@ -102,9 +92,7 @@ fn http(text: &str, options: &Options<'_>) -> Result<Found, String> {
         if let (true, Some(file), Some((_, Ok(request)))) =
             (open, text.strip_prefix('@'), all.last_mut())
         {
-            let path = options.folder.join(file);
-            let bytes = fs::read(&path).map_err(|e| format!(":{at}: {}: {e}", path.display()))?;
-            request.body = content(bytes);
+            request.body = options.read(file).map_err(|e| format!(":{at}: {e}"))?.into();
             continue;
         }
         let first = text.split_whitespace().next().unwrap_or_default();

@@ -72,7 +72,8 @@ fn command_lines_of_curl_send_what_curl_sends() {
          curl -sX PUT http://{at}/b -d 'n=1' -d @data.txt --data-urlencode 'q=a b&c'\n\
          curl --json '{{\"a\": [1, \"{{{{b}}}}\"]}}' http://{at}/c \\\n  -u me:secret\n\
          curl -G http://{at}/d -d q=1 --data-urlencode 'w=x y'; curl -sI http://{at}/e -b 'k=v; l=w'\n\
-         curl http://{at}/f --data-binary @data.txt -H 'Content-Type: text/plain' -A agent -e http://r/\n\
+         curl http://{at}/f --data-binary @data.txt -H 'Content-Type: text/plain' -A agent -e http://r/ \
+         -H 'X-Two: 1' -H 'X-Two: 2' -H 'Referer: http://other/'\n\
          curl -T data.txt http://{at}/g -H 'Expect:'\n\
          curl $'http://{at}/h' -H $'X-Q: it\\'s' --data-raw '@x' | cat\n"
     );
