@@ -73,8 +73,8 @@ impl Carrier for Http {
     }
 
     #[inline]
-    fn is_late(&mut self, late: Span) {
-        self.h2.is_late(late);
+    fn set_lateness(&mut self, late: Span) {
+        self.h2.set_lateness(late);
     }
 
     #[inline]

@@ -59,7 +59,7 @@ pub trait Carrier {
     /// The exchange that is submitted next is this late: it should have been sent before. Only
     /// called if the carrier [`MULTIPLEXES`](Self::MULTIPLEXES).
     #[inline]
-    fn is_late(&mut self, late: Span) {
+    fn set_lateness(&mut self, late: Span) {
         let _ = late;
     }
 

@@ -365,7 +365,7 @@ impl<P: Carrier> Engine<P> {
                 exchange.waited_in_queue(now);
             }
             if P::MULTIPLEXES {
-                carrier.is_late(now.since(exchange.intended()));
+                carrier.set_lateness(now.since(exchange.intended()));
             }
             let before = conn.carried.given - u64::from(conn.carried.waiting);
             let last = before == per_connection;

@@ -108,7 +108,7 @@ impl Carrier for H2 {
     }
 
     #[inline]
-    fn is_late(&mut self, late: Span) {
+    fn set_lateness(&mut self, late: Span) {
         self.requests.late = late;
     }
 

@@ -165,7 +165,7 @@ fn the_timeout_shrinks_by_the_delay() {
     let mut client = Client::new(&plan(vec![spec]));
     let mut decoder = crate::http2::hpack::Decoder::new(4096);
     for (late, expected) in [(0, "100000u"), (30, "70000000n"), (100, "1n"), (200, "1n")] {
-        client.h2.is_late(Span::from_millis(late));
+        client.h2.set_lateness(Span::from_millis(late));
         let sent = frames(&client.send(0, 1));
         let head = sent.iter().find(|f| f.head.kind == kind::HEADERS).unwrap();
         let mut found = None;
