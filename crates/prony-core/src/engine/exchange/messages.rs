@@ -96,7 +96,7 @@ impl Messages {
         times.and_then(|_| self.due(id.slot, now))
     }
 
-    /// The exchange of the stream in this slot, if a message of it is due.
+    /// The exchange of the stream in this slot, if one of its messages is due.
     pub(in crate::engine) fn waiting(&self, slot: u32, now: Nanos) -> Option<RequestId> {
         let (plan, stream) = (self.plan.as_deref()?, self.streams.get(slot as usize)?);
         let next = stream.times.as_ref().and_then(|times| times.next(plan));
@@ -131,10 +131,7 @@ impl Messages {
         now: Nanos,
         recorder: &mut Recorder,
     ) {
-        let Some(stream) = self.streams.get_mut(id.slot as usize).filter(|s| s.id == id) else {
-            return;
-        };
-        let awaits = self.calls[stream.call as usize].matches;
+        let Some((stream, awaits)) = self.of(id) else { return };
         if let Some(Written { intended, lag }) = stream.ledger.written(now, token, awaits) {
             recorder.message_sent(intended, lag, awaits);
         }
@@ -148,19 +145,24 @@ impl Messages {
         now: Nanos,
         recorder: &mut Recorder,
     ) {
-        let Some(stream) = self.streams.get_mut(id.slot as usize).filter(|s| s.id == id) else {
-            return;
-        };
+        let Some((stream, matches)) = self.of(id) else { return };
         match stream.ledger.arrived(now) {
             None => recorder.first_message(stream.intended, now.since(stream.intended)),
             Some(before) => recorder.next_message(before, now),
         }
-        if stream.times.is_some() && self.calls[stream.call as usize].matches {
+        if stream.times.is_some() && matches {
             match stream.ledger.matched(token, now) {
                 Some(matched) => recorder.message_replied(&matched),
                 None => recorder.unmatched_message(now),
             }
         }
+    }
+
+    /// The stream of the exchange, and whether replies are matched with its messages.
+    fn of(&mut self, id: RequestId) -> Option<(&mut Stream, bool)> {
+        let stream = self.streams.get_mut(id.slot as usize).filter(|stream| stream.id == id)?;
+        let matches = self.calls[stream.call as usize].matches;
+        Some((stream, matches))
     }
 
     fn stream(&mut self, slot: u32) -> &mut Stream {
