@@ -25,7 +25,8 @@ use page::{Ink, Page};
 pub(crate) use session_kinds::session_kinds;
 pub(super) use table::kinds;
 
-/// The lines of a screen. Tables that the user or the plan asks for do not count.
+/// The lines of a screen; a shortened report may have two more. Tables that the user or the plan
+/// asks for do not count.
 const LINES_MAX: usize = 40;
 /// TLS versions and cipher suites that are listed one by one.
 const KINDS_MAX: usize = 2;
@@ -169,11 +170,13 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
             Ink::Warning,
         );
     }
-    if detail.airy {
-        page.list("until", &goals(summary));
-    }
+    page.list("until", &goals(summary));
     verdict(page, summary, detail);
     thresholds(page, summary);
+    if !detail.airy {
+        let what = "to fit a screen; reports in other formats (-o FILE.html) omit nothing";
+        page.uncounted(|page| page.inked("shortened", what, Ink::Faint));
+    }
 }
 
 /// Each threshold: what it came to, and by which figure.
@@ -208,7 +211,7 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
         (if is_exchange { "exchanges" } else { "requests" }, vec![requests(t)]),
         ("network", exchange::network(t)),
         ("sessions", sessions(t)),
-        ("rate", rates(summary, detail.airy)),
+        ("rate", rates(summary)),
         ("data", data(t)),
         ("statuses", if is_exchange { Vec::new() } else { statuses(t, detail.statuses) }),
         ("connections", connections(summary)),
@@ -277,7 +280,7 @@ fn handshakes(t: &Tally) -> Vec<String> {
     parts
 }
 
-fn rates(summary: &Summary, with_bar: bool) -> Vec<String> {
+fn rates(summary: &Summary) -> Vec<String> {
     let t = &summary.main;
     let mut parts = Vec::new();
     if t.started == 0 {
@@ -285,7 +288,7 @@ fn rates(summary: &Summary, with_bar: bool) -> Vec<String> {
     }
     let asked = summary.target_rate();
     let bar = |rate: f64| match summary.rate_interval() {
-        Ok(interval) if with_bar => format!(" +- {}", units::bar(interval.reach(rate))),
+        Ok(interval) => format!(" +- {}", units::bar(interval.reach(rate))),
         _ => String::new(),
     };
     parts.push(match (t.rate(), t.replies, asked) {

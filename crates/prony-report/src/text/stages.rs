@@ -59,6 +59,7 @@ fn bar(figure: Option<f64>, interval: Result<Interval, NoInterval>) -> String {
     match (figure, interval) {
         (Some(figure), Ok(interval)) => units::bar(interval.reach(figure)),
         (Some(_), Err(NoInterval::Autocorrelated { .. })) => "?".to_owned(),
+        (Some(_), Err(NoInterval::TooFewSamples { .. })) => "-".to_owned(),
         _ => String::new(),
     }
 }

@@ -13,7 +13,7 @@ pub(super) const CELL: usize = 8;
 /// The label of the confidence intervals.
 const BARS: &str = "  95 % +-";
 
-pub(super) fn times(page: &mut Page, tally: &Tally, with_bars: bool) {
+pub(super) fn times(page: &mut Page, tally: &Tally, in_full: bool) {
     let times = &tally.times;
     let lifetime = tally.sessions.as_ref().map(|s| ("session", &s.lifetime));
     let same = |a: &Hist, b: &Hist| a == b && a.count() > 0;
@@ -36,16 +36,15 @@ pub(super) fn times(page: &mut Page, tally: &Tally, with_bars: bool) {
     let label = column(rows.iter().map(|(name, _)| *name), COLUMNS * CELL);
     let room = page.width().saturating_sub(2 + label);
     page.wide_row("", label, &header(room), Ink::Faint);
-    let mut correlated = false;
+    let mut without = Without::default();
     for (name, figures) in &rows {
         let ink = if *name == "response" { Ink::Strong } else { Ink::Plain };
         page.wide_row(name, label, &row(figures, room), ink);
-        if with_bars
-            && *name == "response"
-            && let Some((cells, is_correlated)) = bars(tally, figures, room)
+        if *name == "response"
+            && let Some((cells, reasons)) = bars(tally, figures, room)
         {
             page.wide_row(BARS, label, &cells, Ink::Plain);
-            correlated |= is_correlated;
+            without = reasons;
         }
     }
     if !waits {
@@ -54,10 +53,17 @@ pub(super) fn times(page: &mut Page, tally: &Tally, with_bars: bool) {
     if !pieces {
         page.line("first byte", "same as service: every reply arrived in one piece");
     }
-    if let Some(needs) = needs(if with_bars { &rows } else { &rows[..1] }) {
-        page.line("-", &needs);
+    let needs = needs(if in_full { &rows } else { &rows[..1] });
+    let twice = "its interval needs twice as many";
+    match (needs, without.few) {
+        (Some(needs), true) => page.line("-", &format!("{needs}; {twice}")),
+        (Some(needs), false) => page.line("-", &needs),
+        (None, true) => {
+            page.line("-", &format!("as many samples as that percentile needs: {twice}"))
+        }
+        (None, false) => {}
     }
-    if correlated {
+    if without.correlated {
         page.line(
             "?",
             "no interval: latencies close in time are correlated, so this run has too few independent \
@@ -123,17 +129,28 @@ fn row(f: &Figures, room: usize) -> String {
     fitting(cells.map(|cell| cell.unwrap_or_else(|| "-".into())), room)
 }
 
-/// The wider half of the 95 % confidence interval of each figure in the row above, and whether
-/// autocorrelation left one without. `None` if no figure has an interval.
-fn bars(tally: &Tally, f: &Figures, room: usize) -> Option<(String, bool)> {
+/// Why figures have no interval: their times are correlated, or too few.
+#[derive(Clone, Copy, Debug, Default)]
+struct Without {
+    correlated: bool,
+    few: bool,
+}
+
+/// The wider half of the 95 % confidence interval of each figure in the row above, and why some
+/// have none. `None` if no figure has an interval.
+fn bars(tally: &Tally, f: &Figures, room: usize) -> Option<(String, Without)> {
     let confidence = Confidence::of(tally);
-    let mut correlated = false;
+    let mut without = Without::default();
     let mut cell =
         |figure: Option<f64>, interval: Result<Interval, NoInterval>| match (figure, interval) {
             (Some(figure), Ok(interval)) => units::bar(interval.reach(figure)),
             (Some(_), Err(NoInterval::Autocorrelated { .. })) => {
-                correlated = true;
+                without.correlated = true;
                 "?".to_owned()
+            }
+            (Some(_), Err(NoInterval::TooFewSamples { .. })) => {
+                without.few = true;
+                "-".to_owned()
             }
             _ => String::new(),
         };
@@ -141,11 +158,11 @@ fn bars(tally: &Tally, f: &Figures, room: usize) -> Option<(String, bool)> {
     for ((_, q), figure) in QUANTILES.iter().zip(f.quantiles) {
         cells.push(cell(figure.map(|t| t.0 as f64), confidence.quantile(*q)));
     }
-    if cells.iter().all(String::is_empty) {
+    if !cells.iter().any(|cell| !matches!(cell.as_str(), "" | "-")) {
         return None;
     }
     let row = fitting(cells.iter(), room);
-    Some((row.trim_end().to_owned(), correlated))
+    Some((row.trim_end().to_owned(), without))
 }
 
 /// The percentiles that are missing from the table, and the samples that they need. Where rows

@@ -64,7 +64,8 @@ pub struct Interval {
 pub enum NoInterval {
     /// Nothing was measured.
     Empty,
-    /// The sample is too small for the figure itself.
+    /// The sample is too small for the figure, or for its interval even if all times were
+    /// independent.
     TooFewSamples {
         /// The sample size that it needs.
         needs: u64,

@@ -54,12 +54,18 @@ impl Confidence<'_> {
         }
         self.ready()?;
         let n = n as f64;
+        let share = q.min(1.0 - q);
         let surplus = self.surplus(q);
         let own = surplus.as_ref().map(|surplus| self.design_effect_of(surplus));
         let design_effect = self.design_effect_nearer(q).or(own).unwrap_or_default();
         // If nothing varies, all times are independent.
-        let beyond = n / design_effect * q.min(1.0 - q);
+        let beyond = n / design_effect * share;
         let independent = n / self.design_effect(0.5).unwrap_or_default();
+        if beyond < BEYOND_MIN && n * share < BEYOND_MIN {
+            // Too few even if all times were independent.
+            let needs = (BEYOND_MIN / share).round() as u64;
+            return Err(NoInterval::TooFewSamples { needs });
+        }
         if beyond < BEYOND_MIN || independent < EFFECTIVE_MIN {
             return Err(NoInterval::Autocorrelated { effective: beyond });
         }

@@ -33,6 +33,23 @@ fn reports_why_there_is_no_interval() {
     assert_eq!(Confidence::of(&old).quantile(0.5), Err(NoInterval::NotRecorded));
 }
 
+/// 1,100 independent times: 11 of them are beyond the p99, and its interval needs 20.
+#[test]
+fn a_percentile_with_few_times_beyond_it_has_too_few_samples() {
+    let few = tally(110, |i| {
+        let draw = |k: u64| {
+            let x = (10 * i + k + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            1 + (x ^ (x >> 27)) % 311
+        };
+        (0..10).map(draw).collect()
+    });
+    let c = Confidence::of(&few);
+    assert_eq!(c.quantile(0.99), Err(NoInterval::TooFewSamples { needs: 2_000 }));
+    assert!(c.quantile(0.9).is_ok() && c.quantile(0.5).is_ok());
+    assert_eq!(c.quantile(0.999), Err(NoInterval::TooFewSamples { needs: 10_000 }));
+}
+
 #[test]
 fn run_with_a_drift_has_no_interval() {
     // Ten seconds with ever-growing times.
