@@ -115,15 +115,15 @@ pub fn sentence(fault: Fault) -> &'static str {
 pub fn reason(reason: &Reason, summary: &Summary) -> String {
     match reason {
         Reason::CpuSaturated { worker, share } => format!(
-            "thread {worker} was busy for {} of its time: use more threads (--threads) \
-             or a lower load",
-            units::percent(*share)
+            "thread {worker} was busy for {} of its time: use {}a lower load",
+            units::percent(*share),
+            more_threads(summary, " or ")
         ),
         Reason::RateMissed { target, sent } => format!(
-            "the sent rate was {}, the target rate {}: use more threads (--threads), a lower rate, \
-             or a quieter machine",
+            "the sent rate was {}, the target rate {}: use {}a lower rate, or a quieter machine",
             units::rate(*sent),
-            units::rate(*target)
+            units::rate(*target),
+            more_threads(summary, ", ")
         ),
         Reason::SendLag { p99, response_p50 } => lag(*p99, *response_p50, summary),
         Reason::CpuThrottled { time, share } => format!(
@@ -145,11 +145,12 @@ pub fn reason(reason: &Reason, summary: &Summary) -> String {
             units::span(*wait)
         ),
         Reason::EventLoopStall { worker, share, late, longest } => format!(
-            "thread {worker} woke late {} of the time, by {} on average, {} at most: use a quieter \
-             machine, more threads (--threads), or a lower load",
+            "thread {worker} woke late {} of the time, by {} on average, {} at most: use {}a quieter \
+             machine, or a lower load",
             units::percent(*share),
             units::span(*late),
-            units::span(*longest)
+            units::span(*longest),
+            more_threads(summary, ", ")
         ),
         Reason::LittlesLawMismatch { counted, timed } => format!(
             "{counted:.3} requests were in flight on average, but by Little's law their times give \
@@ -197,7 +198,21 @@ fn failed(share: f64, sessions: Option<f64>, fault: Fault, summary: &Summary) ->
     let status = status.map_or_else(String::new, |status| format!(" ({})", status_text(status)));
     let (share, name, why) = (units::percent(share), name(fault), sentence(fault));
     let what = noun(summary);
-    format!("{share} of the {what}{sessions} failed, mostly with {name}{status}: {why}")
+    let hint = if is_tls_alert(fault, summary) {
+        "; each reply has the 7 bytes of a TLS alert: use https:// if the target expects TLS"
+    } else {
+        ""
+    };
+    format!("{share} of the {what}{sessions} failed, mostly with {name}{status}: {why}{hint}")
+}
+
+/// Whether the replies of a load without TLS look like alerts of a server that expects TLS: a
+/// header of 5 bytes, a level and a description (RFC 8446, sections 5.1 and 6).
+fn is_tls_alert(fault: Fault, summary: &Summary) -> bool {
+    let t = &summary.main;
+    fault == Fault::BadStatusLine
+        && summary.plan.tls.is_none()
+        && t.bytes_received() == 7 * t.fault(fault)
 }
 
 /// The most frequent status that does not count as success.
@@ -267,6 +282,16 @@ pub fn shared_host(judgment: &Judgment, summary: &Summary) -> Option<String> {
     })
 }
 
+/// The advice to use more threads, and what separates it from more advice; nothing where threads
+/// waited for a processor: there, more of them make it worse.
+fn more_threads(summary: &Summary, then: &str) -> String {
+    let waits = |reason: &Reason| matches!(reason, Reason::RunQueueDelay { .. });
+    if summary.verdict().reasons.iter().any(waits) {
+        return String::new();
+    }
+    format!("more threads (--threads){then}")
+}
+
 /// With `--precision T`, arrivals wait up to T to be sent together. A send lag of about T comes
 /// from that option, so the advice names it.
 fn lag(p99: Span, response_p50: Span, summary: &Summary) -> String {
@@ -274,7 +299,7 @@ fn lag(p99: Span, response_p50: Span, summary: &Summary) -> String {
         Some(precision) if p99 <= precision + precision / 4 => format!(
             "--precision {precision} delays requests by up to that time: choose a finer one, or auto"
         ),
-        _ => "use more threads (--threads), a lower rate, or a quieter machine".into(),
+        _ => format!("use {}a lower rate, or a quieter machine", more_threads(summary, ", ")),
     };
     format!(
         "the meter sent late: the p99 of the send lag is {}, the median response time {}: {advice}",
@@ -375,6 +400,13 @@ pub fn threshold(checked: &Checked) -> String {
     match (checked.value, checked.interval, checked.no_interval) {
         (Some(value), Some(Interval { lo, hi }), _) => {
             format!("{}, 95 % CI {} to {}", shown(value), shown(lo), shown(hi))
+        }
+        // Without an interval, a percentile is missed only in this way.
+        (Some(value), None, Some(_)) if checked.outcome == Outcome::Missed => {
+            format!("{}, and not one time keeps to the limit", shown(value))
+        }
+        (None, _, Some(_)) if checked.outcome == Outcome::Missed => {
+            "not one time keeps to the limit".into()
         }
         (Some(value), None, Some(why)) => format!("{}, {}", shown(value), no_interval(why)),
         (Some(value), None, None) => shown(value),

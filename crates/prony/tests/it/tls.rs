@@ -9,7 +9,8 @@ use std::thread;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 use tempfile::TempDir;
 
-use crate::rig::{Other, Report, alone, drivers, have, measure, prony};
+use crate::rig::{Other, Report, Serve, alone, drivers, have, measure, prony};
+use crate::scripted::{Scripted, send};
 
 /// A CA, a server certificate, an expired one and a client certificate, as PEM files.
 pub(crate) struct Certificates(TempDir);
@@ -138,7 +139,7 @@ fn mixed_with_plain_connections_and_in_an_open_loop() {
     }
     let certificates = Certificates::new();
     let server = nginx(&certificates, "server", BOTH);
-    let plain = crate::rig::Serve::start(&[]);
+    let plain = Serve::start(&[]);
     let (ca, secured) = (certificates.path("ca.pem"), url(&server, "/"));
     for load in [&["-c", "3", "-n", "60"][..], &["-r", "500", "-n", "60"]] {
         let urls = ["--cacert", &ca, &secured, &plain.url("/")];
@@ -295,4 +296,18 @@ fn names_malformed_files() {
     }
     let ended = prony(&["--tls", "1.3", "http://127.0.0.1:1/"]);
     assert!(ended.code == 2 && ended.stderr.contains("no target uses TLS"), "{ended:?}");
+}
+
+#[test]
+fn a_server_that_expects_tls_is_named() {
+    let server = Serve::start(&["--tls"]);
+    let plain = prony(&["-n", "5", "-c", "1", &server.url("/").replace("https://", "http://")]);
+    assert_eq!(plain.code, 1, "{plain:?}");
+    let words: Vec<&str> = plain.stdout.split_whitespace().collect();
+    assert!(words.join(" ").contains("use https:// if the target expects TLS"), "{plain:?}");
+    // Other answers that are no HTTP have no such hint.
+    let other = Scripted::start(|_, _| send("hello\r\n\r\n"));
+    let ended = prony(&["-n", "5", "-c", "1", &format!("http://127.0.0.1:{}/", other.port)]);
+    assert!(ended.stdout.contains("bad-status-line"), "{ended:?}");
+    assert!(!ended.stdout.contains("https://"), "{ended:?}");
 }
