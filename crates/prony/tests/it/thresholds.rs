@@ -40,6 +40,21 @@ fn thresholds_are_met_missed_or_undecided() {
     assert_eq!(report.0["thresholds"][0]["no_interval"], "too-few-samples");
 }
 
+/// 1,000 requests are too few for the interval of a p99, and the shortest takes 0.1 ms.
+#[test]
+fn a_percentile_is_missed_if_not_one_time_keeps_to_its_limit() {
+    let load = ["--simulate", "7", "-r", "500", "-d", "2s", "--simulate-latency", "exp:1ms"];
+    let limits = ["p99 < 50us", "p99.99 <= 50us", "p99.99 < 10s"].map(|t| ["--threshold", t]);
+    let more = ["--undecided", "pass", "--json", "http://virtual/"];
+    let slow = prony(&[&load[..], limits.as_flattened(), &more[..]].concat());
+    assert_eq!(slow.code, 99, "{slow:?}");
+    assert_eq!(outcomes(&slow), ["missed", "missed", "undecided"]);
+    let report = slow.report();
+    let sentence = |i: usize| report.0["thresholds"][i]["sentence"].as_str().expect("a sentence");
+    assert!(sentence(0).ends_with(" ms, and not one time keeps to the limit)"), "{}", sentence(0));
+    assert!(sentence(1).ends_with("(not one time keeps to the limit)"), "{}", sentence(1));
+}
+
 #[test]
 fn an_undecided_threshold_passes_on_request() {
     let load = ["--simulate", "7", "-r", "500", "-d", "2s", "--undecided", "pass"];

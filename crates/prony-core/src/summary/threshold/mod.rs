@@ -24,6 +24,8 @@ const CELLS_LEAST: usize = 8;
 const BATCHES_MAX: usize = 32;
 /// Degrees of freedom where the variance is that of independent events.
 const KNOWN: f64 = 1e9;
+/// The chance of a false decision on each side of a 95 % confidence interval.
+const TAIL: f64 = 0.025;
 
 /// What a threshold comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +33,7 @@ const KNOWN: f64 = 1e9;
 pub enum Outcome {
     /// The whole interval keeps to it.
     Met,
-    /// No part of the interval does.
+    /// No part of the interval does; or, of a percentile without an interval, no time at all does.
     Missed,
     /// The limit lies inside the interval, or there is none.
     Undecided,
@@ -111,7 +113,23 @@ impl Summary {
 
     /// One threshold, decided by the measurement of the whole run.
     pub fn checked(&self, threshold: &Threshold) -> Checked {
-        Checked::of(threshold, self.known(threshold))
+        let mut checked = Checked::of(threshold, self.known(threshold));
+        if checked.outcome == Outcome::Undecided
+            && checked.no_interval.is_some()
+            && self.times_of(threshold).is_some_and(|times| misses_entirely(threshold, times))
+        {
+            checked.outcome = Outcome::Missed;
+        }
+        checked
+    }
+
+    /// The times that a threshold is about.
+    fn times_of(&self, threshold: &Threshold) -> Option<&Hist> {
+        let Figure::Time(timed, _) = threshold.figure else { return None };
+        let Some(request) = &threshold.request else { return hist(&self.main, timed) };
+        let index = self.plan.names.iter().position(|name| name == request)?;
+        let named = self.main.names.get(index)?;
+        Some(if timed == Timed::Service { &named.service } else { &named.response })
     }
 
     fn known(&self, threshold: &Threshold) -> Known {
@@ -177,29 +195,52 @@ impl Summary {
     }
 }
 
+/// Whether not a single time keeps to a limit of a percentile, and this decides it. Times need not
+/// be independent for it: if the percentile q kept to an upper limit, each time would be above it
+/// with a chance of at most 1 - q, and so all of them together.
+fn misses_entirely(threshold: &Threshold, times: &Hist) -> bool {
+    let Figure::Time(_, Statistic::Percentile(p)) = threshold.figure else { return false };
+    let (Some(min), Some(max)) = (times.min(), times.max()) else { return false };
+    let q = p / 100.0;
+    let holds = |time: Span| threshold.relation.holds(time.0 as f64, threshold.limit);
+    match threshold.relation {
+        Relation::Below | Relation::AtMost => 1.0 - q <= TAIL && !holds(min),
+        Relation::Above | Relation::AtLeast => q <= TAIL && !holds(max),
+        Relation::Equal => false,
+    }
+}
+
+/// The histogram of a kind of time; `None` where the run has no such thing.
+fn hist(t: &Tally, timed: Timed) -> Option<&Hist> {
+    Some(match timed {
+        Timed::Response => &t.times.response,
+        Timed::Service => &t.times.service,
+        Timed::FirstByte => &t.times.first_byte,
+        Timed::Transfer => &t.times.transfer,
+        Timed::SendLag => &t.times.lag,
+        Timed::Queue => &t.times.queue,
+        Timed::StreamWait => &t.times.stream_wait,
+        Timed::FlowWait => &t.times.flow_wait,
+        Timed::Message => &t.times.message,
+        Timed::MessageService => &t.times.message_service,
+        Timed::MessageLag => &t.times.message_lag,
+        Timed::FirstMessage => &t.times.first_message,
+        Timed::MessageGap => &t.times.message_gap,
+        Timed::Failed => &t.times.failed,
+        Timed::Connect => &t.times.connect,
+        Timed::Handshake => &t.times.handshake,
+        Timed::Session => &t.sessions.as_ref()?.lifetime,
+    })
+}
+
 fn time(t: &Tally, timed: Timed, statistic: Statistic) -> Known {
-    let (hist, confidence) = match timed {
-        Timed::Response => (&t.times.response, Some(Confidence::of(t))),
-        Timed::Service => (&t.times.service, Confidence::of_service(t)),
-        Timed::FirstByte => (&t.times.first_byte, None),
-        Timed::Transfer => (&t.times.transfer, None),
-        Timed::SendLag => (&t.times.lag, None),
-        Timed::Queue => (&t.times.queue, None),
-        Timed::StreamWait => (&t.times.stream_wait, None),
-        Timed::FlowWait => (&t.times.flow_wait, None),
-        Timed::Message => (&t.times.message, None),
-        Timed::MessageService => (&t.times.message_service, None),
-        Timed::MessageLag => (&t.times.message_lag, None),
-        Timed::FirstMessage => (&t.times.first_message, None),
-        Timed::MessageGap => (&t.times.message_gap, None),
-        Timed::Failed => (&t.times.failed, None),
+    let Some(hist) = hist(t, timed) else { return Known::NOTHING };
+    let confidence = match timed {
+        Timed::Response => Some(Confidence::of(t)),
+        Timed::Service => Confidence::of_service(t),
         // Connections do not follow the requests: their times count as independent.
-        Timed::Connect => return statistic_of(&t.times.connect, statistic, &|_| 1.0),
-        Timed::Handshake => return statistic_of(&t.times.handshake, statistic, &|_| 1.0),
-        Timed::Session => match &t.sessions {
-            Some(sessions) => (&sessions.lifetime, None),
-            None => return Known::NOTHING,
-        },
+        Timed::Connect | Timed::Handshake => return statistic_of(hist, statistic, &|_| 1.0),
+        _ => None,
     };
     let Some(confidence) = confidence else {
         return statistic_of(hist, statistic, &|q| design_effect(t, q));
