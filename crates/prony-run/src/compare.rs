@@ -5,13 +5,16 @@ use prony_core::plan::{Load, Plan, Shard};
 use prony_core::summary::{Judgment, Summary, Verdict};
 use prony_core::target::Endpoint;
 use prony_report::comparison::{self as report, label};
-use prony_report::{units, words};
+use prony_report::{text, units, words};
+use serde_json::Value;
 
 use crate::error::Error;
 
 /// The largest share of a target's blocks that may be invalid for a reason that distorts its
 /// figures.
 const INVALID_MAX: f64 = 0.1;
+/// How many differences of two plans are named.
+const DIFFERENCES_SHOWN: usize = 3;
 
 /// What ran in a block.
 #[derive(Debug)]
@@ -131,7 +134,7 @@ impl Verdicts {
                 .push(format!("{} are not valid. The first: {reason}.", of(self.distorted)));
         } else if self.distorted > 0 {
             found.notes.push(format!(
-                "{} are not valid, few enough to be compared all the same. The first: {reason}.",
+                "{} are not valid, few enough to be compared. The first: {reason}.",
                 of(self.distorted)
             ));
         }
@@ -196,8 +199,15 @@ pub fn doubts(groups: &Groups) -> Vec<String> {
     let Some((first_name, first)) = runs().next() else { return doubts };
     let plan = comparable(&first.plan);
     for (name, summary) in runs().skip(1) {
-        if comparable(&summary.plan) != plan {
-            doubts.push(format!("{first_name} and {name} have different plans"));
+        let other = comparable(&summary.plan);
+        if other != plan {
+            let differences = if other.load == plan.load {
+                differences(&plan, &other)
+            } else {
+                let [load, other] = [&first.plan, &summary.plan].map(text::load);
+                format!(": {load}; and {other}")
+            };
+            doubts.push(format!("{first_name} and {name} have different plans{differences}"));
         }
         if summary.run.host != first.run.host {
             doubts.push(format!(
@@ -207,6 +217,42 @@ pub fn doubts(groups: &Groups) -> Vec<String> {
         }
     }
     doubts
+}
+
+/// What differs between two plans: the first few fields of the JSON report, with what they have if
+/// that is a number.
+fn differences(a: &Plan, b: &Plan) -> String {
+    let [Ok(a), Ok(b)] = [a, b].map(serde_json::to_value) else { return String::new() };
+    let mut found = Vec::new();
+    differ("plan", &a, &b, &mut found);
+    let more = found.len().saturating_sub(DIFFERENCES_SHOWN);
+    found.truncate(DIFFERENCES_SHOWN);
+    if more > 0 {
+        found.push(format!("{more} more"));
+    }
+    if found.is_empty() { String::new() } else { format!(" ({})", found.join("; ")) }
+}
+
+fn differ(path: &str, a: &Value, b: &Value, found: &mut Vec<String>) {
+    match (a, b) {
+        _ if a == b => {}
+        (Value::Object(x), Value::Object(y)) => {
+            for (key, value) in x {
+                differ(&format!("{path}.{key}"), value, y.get(key).unwrap_or(&Value::Null), found);
+            }
+            for (key, value) in y.iter().filter(|(key, _)| !x.contains_key(*key)) {
+                differ(&format!("{path}.{key}"), &Value::Null, value, found);
+            }
+        }
+        (Value::Array(x), Value::Array(y)) if x.len() == y.len() => {
+            for (i, (x, y)) in x.iter().zip(y).enumerate() {
+                differ(&format!("{path}[{i}]"), x, y, found);
+            }
+        }
+        // Texts may be secrets.
+        (Value::Number(x), Value::Number(y)) => found.push(format!("{path}: {x} and {y}")),
+        _ => found.push(path.to_owned()),
+    }
 }
 
 /// What two plans must have in common: everything but the address of the target, the seed, the
@@ -356,13 +402,13 @@ mod tests {
         let mut other = run(5, 2, &LOAD.replace("500", "400"));
         other.run.host = "there".into();
         let groups = [group("a", &[(1, 2)]), vec![("b".to_owned(), other)]];
-        assert_eq!(
-            doubts(&groups),
-            [
-                "a1 and b have different plans",
-                "a1 and b ran on different hosts ('here' and 'there')"
-            ]
-        );
+        let found = doubts(&groups);
+        assert!(found[0].starts_with("a1 and b have different plans: open loop: "), "{found:?}");
+        assert!(found[0].contains("500/s") && found[0].contains("400/s"), "{found:?}");
+        assert_eq!(found[1..], ["a1 and b ran on different hosts ('here' and 'there')"]);
+        let longer = run(5, 2, &LOAD.replace("http://h/", "http://h/longer"));
+        let groups = [group("a", &[(1, 2)]), vec![("b".to_owned(), longer)]];
+        assert_eq!(doubts(&groups), ["a1 and b have different plans (plan.requests[0].path)"]);
         // The address of the target and the seed may differ.
         let moved = run(9, 2, &LOAD.replace("http://h/", "http://other:81/"));
         let groups = [group("a", &[(1, 2)]), vec![("b".to_owned(), moved)]];

@@ -199,7 +199,7 @@ fn saved(args: &CompareArgs) -> Result<Comparison, Error> {
     if let Some(doubt) = doubts.first()
         && !args.accept
     {
-        return Err(Error::Argument(format!("{doubt}; --accept compares them all the same")));
+        return Err(Error::Argument(format!("{doubt}; --accept compares them anyway")));
     }
     let names: Vec<String> = groups.iter().map(|group| group.join(" ")).collect();
     let mut found = compare::saved(&design(args, groups.len(), 0), &names, &runs);

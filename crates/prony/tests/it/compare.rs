@@ -112,7 +112,9 @@ fn saved_results_are_compared_by_group() {
     let other = vec![run("other.json", "7", "exp:1ms", "900")];
     let refused = of(&old[..1], &other, &[]);
     assert_eq!(refused.code, 2);
-    assert!(refused.stderr.contains("have different plans; --accept compares them"), "{refused:?}");
+    let loads = "have different plans: open loop: Poisson arrivals, 1k/s";
+    assert!(refused.stderr.contains(loads) && refused.stderr.contains("900/s"), "{refused:?}");
+    assert!(refused.stderr.contains("; --accept compares them anyway"), "{refused:?}");
     assert_eq!(of(&old[..1], &other, &["--accept"]).code, 0);
 }
 

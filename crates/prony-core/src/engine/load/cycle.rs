@@ -190,7 +190,7 @@ impl<P: Carrier> Engine<P> {
     }
 
     /// Users of a client with a schedule, whose requests have ended, wait for the next times of it.
-    /// A time that has passed is intended all the same.
+    /// A time that has passed is intended nevertheless.
     fn wait_for_times(&mut self, group: u32) {
         let Kind::Closed(users) = &mut self.load.kind else { return };
         for user in self.outcome.ended.drain(..) {
