@@ -340,6 +340,19 @@ class LoadOptions(TypedDict, total=False):
     accept_invalid: bool
     """Exit with 0 instead of 98 if the run is invalid"""
 
+    simulate: str
+    """Run in a simulated world with this seed instead of on the network
+
+    Nothing is sent. A simulated server answers in virtual time, so that the run ends in
+    moments, and the same seed gives the same report. This shows what a plan does, and how
+    precise its figures will be."""
+
+    simulate_latency: str
+    """Service time of the simulated server, as in `prony serve --latency`"""
+
+    simulate_workers: int | str
+    """Requests that the simulated server serves at once, as in `prony serve --workers`"""
+
     source: str | Sequence[str]
     """Local addresses to connect from, in turn
 
@@ -480,6 +493,19 @@ class RunOptions(TypedDict, total=False):
 
     accept_invalid: bool
     """Exit with 0 instead of 98 if the run is invalid"""
+
+    simulate: str
+    """Run in a simulated world with this seed instead of on the network
+
+    Nothing is sent. A simulated server answers in virtual time, so that the run ends in
+    moments, and the same seed gives the same report. This shows what a plan does, and how
+    precise its figures will be."""
+
+    simulate_latency: str
+    """Service time of the simulated server, as in `prony serve --latency`"""
+
+    simulate_workers: int | str
+    """Requests that the simulated server serves at once, as in `prony serve --workers`"""
 
     source: str | Sequence[str]
     """Local addresses to connect from, in turn
@@ -738,6 +764,19 @@ class RttOptions(TypedDict, total=False):
 
     accept_invalid: bool
     """Exit with 0 instead of 98 if the run is invalid"""
+
+    simulate: str
+    """Run in a simulated world with this seed instead of on the network
+
+    Nothing is sent. A simulated server answers in virtual time, so that the run ends in
+    moments, and the same seed gives the same report. This shows what a plan does, and how
+    precise its figures will be."""
+
+    simulate_latency: str
+    """Service time of the simulated server, as in `prony serve --latency`"""
+
+    simulate_workers: int | str
+    """Requests that the simulated server serves at once, as in `prony serve --workers`"""
 
     source: str | Sequence[str]
     """Local addresses to connect from, in turn
@@ -1108,6 +1147,19 @@ class CapacityOptions(TypedDict, total=False):
     accept_invalid: bool
     """Exit with 0 instead of 98 if the run is invalid"""
 
+    simulate: str
+    """Run in a simulated world with this seed instead of on the network
+
+    Nothing is sent. A simulated server answers in virtual time, so that the run ends in
+    moments, and the same seed gives the same report. This shows what a plan does, and how
+    precise its figures will be."""
+
+    simulate_latency: str
+    """Service time of the simulated server, as in `prony serve --latency`"""
+
+    simulate_workers: int | str
+    """Requests that the simulated server serves at once, as in `prony serve --workers`"""
+
     source: str | Sequence[str]
     """Local addresses to connect from, in turn
 
@@ -1466,6 +1518,19 @@ class CompareOptions(TypedDict, total=False):
     The kernel records when requests leave it and when replies reach it, for TCP (also with
     TLS) and UDP. Uses epoll instead of io_uring, and one more system call per write."""
 
+    simulate: str
+    """Run in a simulated world with this seed instead of on the network
+
+    Nothing is sent. A simulated server answers in virtual time, so that the run ends in
+    moments, and the same seed gives the same report. This shows what a plan does, and how
+    precise its figures will be."""
+
+    simulate_latency: str
+    """Service time of the simulated server, as in `prony serve --latency`"""
+
+    simulate_workers: int | str
+    """Requests that the simulated server serves at once, as in `prony serve --workers`"""
+
     source: str | Sequence[str]
     """Local addresses to connect from, in turn
 
@@ -1553,6 +1618,9 @@ class CompareOptions(TypedDict, total=False):
 
     pid_b: str
     """Compare CPU time; target B is the process with this ID"""
+
+    simulate_latency_b: str
+    """Service time of the simulated targets other than A [default: that of A]"""
 
     duration: Duration
     """Duration of a block of load [default: 3s if no other option ends it]"""

@@ -53,7 +53,7 @@ impl Exit {
             Self::Usage => "invalid usage or input; no load was started",
             Self::Output => "the run finished, but a report could not be written",
             Self::NotValid => {
-                "the run is invalid; the verdict gives the reasons (with --accept-invalid: 0)"
+                "the run is invalid, for the reasons of the verdict (--accept-invalid: 0)"
             }
             Self::Undecided => "a threshold is undecided (with --undecided pass: 0)",
             Self::Missed => "a threshold is missed, or a change is not accepted (--fail-if)",

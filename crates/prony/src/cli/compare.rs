@@ -6,7 +6,7 @@ use prony_core::serve::Latency;
 use prony_core::units::Span;
 use prony_run::values::at_most;
 
-use super::{LoadArgs, values};
+use super::{LoadArgs, SIMULATION, values};
 
 const COMPARISON: &str = "Comparison";
 const SERVERS: &str = "Servers";
@@ -131,7 +131,7 @@ pub struct CompareArgs {
     )]
     pub pid_b: Option<u32>,
     /// Service time of the simulated targets other than A [default: that of A]
-    #[arg(long, value_name = "DIST", hide = true, requires = "simulate")]
+    #[arg(long, value_name = "DIST", help_heading = SIMULATION, requires = "simulate")]
     pub simulate_latency_b: Option<Latency>,
 }
 

@@ -14,7 +14,7 @@ use prony_run::builder::DURATION;
 
 use super::output::OutputArgs;
 use super::shard::ShardArgs;
-use super::{CONNECTION, MEASUREMENT, values};
+use super::{CONNECTION, MEASUREMENT, SIMULATION, values};
 
 /// The duration of a run with goals (--until) if no other option ends it.
 const DURATION_UNTIL: Span = Span::from_secs(600);
@@ -68,13 +68,17 @@ pub struct ExecArgs {
     #[arg(long, help_heading = MEASUREMENT)]
     pub accept_invalid: bool,
     /// Run in a simulated world with this seed instead of on the network
-    #[arg(long, value_name = "SEED", hide = true, value_parser = values::seed)]
+    ///
+    /// Nothing is sent. A simulated server answers in virtual time, so that the run ends in
+    /// moments, and the same seed gives the same report. This shows what a plan does, and how
+    /// precise its figures will be.
+    #[arg(long, value_name = "SEED", help_heading = SIMULATION, value_parser = values::seed)]
     pub simulate: Option<u64>,
     /// Service time of the simulated server, as in `prony serve --latency`
-    #[arg(long, value_name = "DIST", hide = true, requires = "simulate")]
+    #[arg(long, value_name = "DIST", help_heading = SIMULATION, requires = "simulate")]
     pub simulate_latency: Option<Latency>,
     /// Requests that the simulated server serves at once, as in `prony serve --workers`
-    #[arg(long, value_name = "N", hide = true, requires = "simulate")]
+    #[arg(long, value_name = "N", help_heading = SIMULATION, requires = "simulate")]
     pub simulate_workers: Option<NonZeroU32>,
     /// Local addresses to connect from, in turn
     ///

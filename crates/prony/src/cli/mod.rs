@@ -66,6 +66,7 @@ const CONNECTION: &str = "Connection";
 const HTTP2: &str = "HTTP/2";
 const GRPC: &str = "gRPC";
 const MEASUREMENT: &str = "Measurement";
+const SIMULATION: &str = "Simulation";
 
 /// A load generator and latency meter for network services.
 #[derive(Debug, Parser)]

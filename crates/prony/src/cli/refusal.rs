@@ -11,14 +11,17 @@ use prony_run::error::{Error, visible};
 /// Options with secret values, which error messages must not repeat.
 const SECRETS: [&str; 3] = ["--user", "--header", "--body"];
 
-/// The printed message. Suggests a command if the name of an unknown host resembles one.
+/// The printed message. Of an unknown host that may be meant as a command, it says so.
 pub(crate) fn printed(e: &Error) -> String {
-    let meant = match e {
-        Error::Setup(SetupError::Resolve { host, .. }) => super::command_meant(host),
-        _ => None,
+    let Error::Setup(SetupError::Resolve { host, .. }) = e else { return e.printed() };
+    let hint = match super::command_meant(host) {
+        Some(meant) => format!("; did you mean the command '{meant}'?"),
+        None if std::env::args().any(|word| word == *host) && !host.contains('.') => {
+            format!("; '{host}' is no command, see `prony --help`")
+        }
+        None => String::new(),
     };
-    let hint = meant.map(|meant| format!("; did you mean the command '{meant}'?"));
-    e.printed() + &hint.unwrap_or_default()
+    e.printed() + &hint
 }
 
 /// Error: no URL.

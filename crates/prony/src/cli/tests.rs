@@ -313,3 +313,22 @@ fn reads_files() {
     };
     check(&lines, answer, expect_file!["tests/files.txt"]);
 }
+
+/// clap breaks longer lines at the width of the terminal, in the middle of a paragraph.
+#[test]
+fn texts_after_the_options_fit_80_columns() {
+    let mut command = Cli::command();
+    command.build();
+    let commands = std::iter::once(&command).chain(command.get_subcommands());
+    let mut lines = 0;
+    for command in commands {
+        let texts = [command.get_after_help(), command.get_after_long_help()];
+        for text in texts.into_iter().flatten() {
+            let text = text.to_string();
+            lines += text.lines().count();
+            let wide: Vec<_> = text.lines().filter(|line| line.chars().count() > 79).collect();
+            assert!(wide.is_empty(), "{}: {wide:#?}", command.get_name());
+        }
+    }
+    assert!(lines > 100, "{lines} lines");
+}

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use clap::{Command, CommandFactory as _};
+use clap::{Arg, Command, CommandFactory as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use prony_run::error::Error;
@@ -33,7 +33,19 @@ pub(super) fn man(page: Option<&str>) -> Result<Vec<u8>, Error> {
         let operands = sub.get_positionals().map(|arg| format!(" {arg}")).collect::<String>();
         command = sub.clone().override_usage(format!("prony {name} [OPTIONS]{operands}"));
     }
-    render(command, page.is_some()).map_err(Error::Stdout)
+    render(command.mut_args(with_aliases), page.is_some()).map_err(Error::Stdout)
+}
+
+/// The generator of the pages leaves out the other letters of an option.
+fn with_aliases(arg: Arg) -> Arg {
+    let letters = arg.get_visible_short_aliases().unwrap_or_default();
+    if letters.is_empty() {
+        return arg;
+    }
+    let letters: Vec<String> = letters.into_iter().map(|letter| format!("-{letter}")).collect();
+    let help = arg.get_long_help().or_else(|| arg.get_help()).cloned().unwrap_or_default();
+    let help = format!("{help}\n\nThe same as {}.", letters.join(", "));
+    arg.long_help(help)
 }
 
 fn render(command: Command, is_sub: bool) -> io::Result<Vec<u8>> {
@@ -97,6 +109,16 @@ mod tests {
         args.filter_map(|a| a.get_long()).map(str::to_owned).collect()
     }
 
+    #[test]
+    fn manual_pages_contain_the_other_letters_of_options() {
+        for page in [None, Some("load"), Some("rtt")] {
+            let page = String::from_utf8(man(page).unwrap()).unwrap().replace("\\-", "-");
+            assert!(page.contains("The same as -z.") && page.contains("The same as -R."), "{page}");
+        }
+        let page = String::from_utf8(man(None).unwrap()).unwrap().replace("\\-", "-");
+        assert!(page.contains("The same as -X."), "{page}");
+    }
+
     fn commands() -> Vec<(Option<String>, Vec<String>)> {
         let mut command = Cli::command();
         command.build();
@@ -125,7 +147,7 @@ mod tests {
             for option in options {
                 assert!(plain.contains(&format!("--{option}")), "{command:?} --{option}");
             }
-            assert!(!plain.contains("--simulate"), "{command:?}");
+            assert!(!plain.contains("--clock-offset"), "{command:?}");
         }
     }
 

@@ -206,9 +206,8 @@ impl Page<'_> {
             self.line(&[(ink, format!("{mark:<8}")), plain(what.into())]);
         }
         self.row += 1;
-        self.line(&[plain(
-            "Figures cover the last second. The report covers the whole run, with all rate changes.".into(),
-        )]);
+        self.line(&[plain("Figures cover the last second.".into())]);
+        self.line(&[plain("The report covers the whole run, with all rate changes.".into())]);
     }
 
     fn heading(&mut self, mut parts: Vec<Piece>, end: String) {
