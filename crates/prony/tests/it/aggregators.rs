@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::hosts::{children, hosts, is_alive, signal};
-use crate::rig::{Report, Running, Serve, alone, command, prony, served, wait_until};
+use crate::rig::{Report, Running, Serve, command, prony, served, wait_until, waiting};
 
 const GROUPS: [&str; 4] = ["--hosts", "5", "--hosts-per-aggregator", "2"];
 
@@ -43,7 +43,7 @@ fn is_lost(host: &Value) -> bool {
 
 #[test]
 fn groups_of_workers_make_one_run() {
-    let _alone = alone();
+    let _waiting = waiting();
     let server = Serve::start(&[]);
     let url = server.url("/");
     let words = ["-r", "500", "-d", "3s", "--warmup", "1s", "--json", "--accept-invalid", &url];
@@ -70,7 +70,7 @@ fn groups_of_workers_make_one_run() {
 
 #[test]
 fn a_killed_worker_of_a_group_is_named() {
-    let _alone = alone();
+    let _waiting = waiting();
     let (code, report, stderr, _) = hurt(|_, workers| signal(workers[2], Signal::KILL), &[]);
     assert_eq!(code, 98, "{stderr}");
     assert!(stderr.contains("worker 3/5 on ") && stderr.contains("killed by signal 9"), "{stderr}");
@@ -87,7 +87,7 @@ fn a_killed_worker_of_a_group_is_named() {
 
 #[test]
 fn a_silent_worker_of_a_group_can_stop_the_run() {
-    let _alone = alone();
+    let _waiting = waiting();
     let stop = ["--on-loss", "stop"];
     let (code, report, stderr, _) = hurt(|_, workers| signal(workers[0], Signal::STOP), &stop);
     assert_eq!(code, 98, "{stderr}");
@@ -100,7 +100,7 @@ fn a_silent_worker_of_a_group_can_stop_the_run() {
 /// What the aggregator had reported is kept. It is the exact sum of its workers' seconds.
 #[test]
 fn a_lost_aggregator_is_named() {
-    let _alone = alone();
+    let _waiting = waiting();
     for (how, cause) in
         [(Signal::KILL, "its process was killed by signal 9"), (Signal::STOP, "it was silent for ")]
     {
@@ -129,7 +129,7 @@ fn a_lost_aggregator_is_named() {
 
 #[test]
 fn interruptions_and_deaths_of_the_driver_end_groups() {
-    let _alone = alone();
+    let _waiting = waiting();
     let server = Serve::start(&["--latency", "200ms"]);
     let url = server.url("/");
     let words = ["-r", "200", "-d", "60s", "--json", "--quiet", &url];
@@ -160,7 +160,7 @@ fn interruptions_and_deaths_of_the_driver_end_groups() {
 /// The driver decides on the merged blocks of the groups.
 #[test]
 fn goals_and_thresholds_end_a_run_of_groups() {
-    let _alone = alone();
+    let _waiting = waiting();
     let server = Serve::start(&["--status", "200:50,503:50", "--latency", "exp:2ms"]);
     let url = server.url("/");
     let load = ["-r", "500", "-d", "60s", "--accept-invalid", "--quiet", "--json", &url];

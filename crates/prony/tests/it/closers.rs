@@ -2,12 +2,11 @@
 //! are sent again, and the counters of both sides agree.
 
 use crate::closer::Closer;
-use crate::rig::{alone, measure};
+use crate::rig::{measure, side_by_side};
 
 #[test]
 fn resends_requests_to_a_server_that_closes_connections() {
-    let _alone = alone();
-    for (replies, announces) in [(1, true), (3, true), (1, false), (3, false)] {
+    side_by_side([(1, true), (3, true), (1, false), (3, false)], |(replies, announces)| {
         for load in [
             &["-c", "2", "-p", "1"][..],
             &["-c", "2", "-p", "2"],
@@ -25,5 +24,5 @@ fn resends_requests_to_a_server_that_closes_connections() {
             let counts = ["started", "replies", "failed"].map(|name| report.count(name));
             assert_eq!((counts, server.served()), ([400, 400, 0], 400), "{what}");
         }
-    }
+    });
 }

@@ -20,7 +20,7 @@ use prony_run::plan_file;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::rig::{Report, Running, Serve, alone, command, prony, served, wait_until};
+use crate::rig::{Report, Running, Serve, command, prony, served, wait_until, waiting};
 
 fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later").as_nanos() as u64
@@ -51,7 +51,7 @@ pub(super) fn hosts(report: &Report) -> Vec<Value> {
 
 #[test]
 fn merged_shards_match_the_counters_of_the_server() {
-    let _alone = alone();
+    let _waiting = waiting();
     let server = Serve::start(&[]);
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
@@ -122,7 +122,7 @@ fn starts_in_the_past_and_wrong_shards_are_refused() {
 
 #[test]
 fn worker_processes_make_one_run() {
-    let _alone = alone();
+    let _waiting = waiting();
     let server = Serve::start(&[]);
     let url = server.url("/");
     let words = ["-r", "400", "-d", "3s", "--hosts", "4", "--json", "--accept-invalid", &url];
@@ -220,7 +220,7 @@ fn hurt(how: Signal, words: &[&str]) -> (i32, Report, String) {
 
 #[test]
 fn a_killed_worker_is_named_and_its_share_is_not_moved() {
-    let _alone = alone();
+    let _waiting = waiting();
     let (code, report, stderr) = hurt(Signal::KILL, &[]);
     assert_eq!(code, 98);
     assert!(stderr.contains(" was lost after "), "{stderr}");
@@ -251,7 +251,7 @@ fn a_killed_worker_is_named_and_its_share_is_not_moved() {
 
 #[test]
 fn a_silent_worker_is_lost_and_can_stop_the_run() {
-    let _alone = alone();
+    let _waiting = waiting();
     let began = Instant::now();
     let (code, report, stderr) = hurt(Signal::STOP, &["--on-loss", "stop"]);
     assert_eq!(code, 98, "{stderr}");
@@ -264,7 +264,7 @@ fn a_silent_worker_is_lost_and_can_stop_the_run() {
 
 #[test]
 fn workers_end_with_their_driver() {
-    let _alone = alone();
+    let _waiting = waiting();
     let server = Serve::start(&[]);
     let url = server.url("/");
     let mut client = command(&["-r", "200", "-d", "60s", "--hosts", "3", "--quiet", &url]);
@@ -281,7 +281,7 @@ fn workers_end_with_their_driver() {
 
 #[test]
 fn an_interruption_drains_all_workers() {
-    let _alone = alone();
+    let _waiting = waiting();
     let server = Serve::start(&["--latency", "200ms"]);
     let url = server.url("/");
     let words = ["-r", "200", "-d", "60s", "--hosts", "2", "--json", "--quiet", &url];
@@ -302,7 +302,7 @@ fn an_interruption_drains_all_workers() {
 /// Neither worker alone can end the run: the driver does, by the figures of both.
 #[test]
 fn goals_and_thresholds_end_the_whole_run() {
-    let _alone = alone();
+    let _waiting = waiting();
     let server = Serve::start(&["--status", "200:50,503:50", "--latency", "exp:2ms"]);
     let url = server.url("/");
     let load = ["--hosts", "2", "-r", "500", "-d", "60s", "--accept-invalid", "--quiet", "--json"];
@@ -373,7 +373,7 @@ fn watched(
 
 #[test]
 fn offsets_of_clocks_are_measured_and_corrected() {
-    let _alone = alone();
+    let _waiting = waiting();
     let server = Serve::start(&[]);
     // Each worker's offset of -9 s to 9 s depends on its process number.
     let script =
@@ -398,7 +398,7 @@ fn offsets_of_clocks_are_measured_and_corrected() {
 /// With many workers, the driver can take longer to merge reports than a worker may be silent.
 #[test]
 fn workers_are_not_silent_while_the_driver_is_busy() {
-    let _alone = alone();
+    let _waiting = waiting();
     let server = Serve::start(&[]);
     let mut calls = 0;
     let mut live = |_: &Live| {
@@ -483,7 +483,7 @@ fn a_late_order_starts_nothing() {
 
 #[test]
 fn a_worker_ticks_changes_its_rate_and_ends_with_its_input() {
-    let _alone = alone();
+    let _waiting = waiting();
     let server = Serve::start(&[]);
     let mut worker = Worker::prepared(&server.url("/"));
     let at = unix_ns() + 500_000_000;

@@ -24,6 +24,12 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Serializes tests that load the machine a little, and mostly wait. They run beside others.
+pub(crate) fn waiting() -> MutexGuard<'static, ()> {
+    static WAITING: Mutex<()> = Mutex::new(());
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Runs the function for all items in parallel, each in a thread.
 pub(crate) fn side_by_side<T: Send>(all: impl IntoIterator<Item = T>, test: impl Fn(T) + Sync) {
     let test = &test;
