@@ -3,6 +3,7 @@
 //! Most steps use all processors. Those that mostly wait, or use only one, run beside others in a
 //! process of their own (`beside.rs`): see [`STAGES`].
 
+mod again;
 mod beside;
 mod readers;
 mod times;
@@ -48,12 +49,12 @@ const STAGES: [Stage; 3] = [
     // A virtual machine uses one processor.
     Stage {
         front: &["guests"],
-        beside: &["options", "demo", "python", "verdicts", "instructions"],
+        beside: &["options", "demo", "python", "verdicts", "instructions", "ray"],
         is_idle: false,
     },
 ];
 
-const STEPS: [Step; 19] = [
+const STEPS: [Step; 20] = [
     Step { name: "tools", what: "install the programs that the tests need", act: tools::install },
     Step { name: "packages", what: "install what the Python package needs", act: python::packages },
     Step { name: "format", what: "rustfmt", act: format },
@@ -85,6 +86,7 @@ const STEPS: [Step; 19] = [
         what: "instructions per request, compared with the recorded ones",
         act: || instructions::main(&[]),
     },
+    Step { name: "ray", what: "runs on many hosts, on a Ray cluster", act: python::ray },
 ];
 
 /// Tests run millions of virtual requests, so this profile optimizes, and keeps assertions.
@@ -110,6 +112,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     let started = Instant::now();
     let cpu_before = cpu_time();
     let mut times = Vec::new();
+    again::begin()?;
     if args.is_empty() {
         for stage in &STAGES {
             play(stage, &mut times)?;
@@ -123,6 +126,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     println!("{:13} {:>7}  {:>7}", "", "time", "CPU");
     times.iter().for_each(|time| println!("{time}"));
     println!("{}", StepTime::since("total", started, cpu_before));
+    again::report()?;
     spelling::report_skipped();
     sctp::report_skipped();
     truth::report_skipped();
@@ -191,12 +195,23 @@ fn compile() -> Result<()> {
 }
 
 fn unit() -> Result<()> {
-    run(tests()?.args(["--lib", "--bins"]))?;
+    again::tests(|| with(&["--lib", "--bins"]))?;
     run(tests()?.arg("--doc"))
 }
 
 fn whole() -> Result<()> {
-    run(tests()?.args(["--test", "*"]))
+    again::tests(|| {
+        let mut command = with(&["--test", "*"])?;
+        // Tests of measured times run one at a time, and most others wait.
+        command.env("RUST_TEST_THREADS", "3");
+        Ok(command)
+    })
+}
+
+fn with(args: &[&str]) -> Result<Command> {
+    let mut command = tests()?;
+    command.args(args);
+    Ok(command)
 }
 
 /// With `CI=1`, a test fails if a program that it needs is missing; without, it is skipped.

@@ -22,6 +22,8 @@ const OF_TESTS: [&str; 3] = ["pytest>=8,<10", "pandas>=2,<4", "matplotlib>=3.8,<
 
 /// What the tests with Ray need, beside the wheel.
 const OF_HOSTS: [&str; 2] = ["pytest>=8,<10", "ray>=2.52,<3"];
+/// The tests that need only Ray.
+const OF_RAY: [&str; 2] = ["python/tests_ray/test_contract.py", "python/tests_ray/test_ray_job.py"];
 
 struct Settings {
     /// The program, if it is built already.
@@ -65,20 +67,57 @@ pub(crate) fn hosts(args: &[String]) -> Result<()> {
         _ => bail!("usage: cargo xtask hosts [--profile NAME]"),
     }
     install_tools()?;
-    let wheel = build(&settings)?;
+    install_ray()?;
+    on_ray(&build(&settings)?, &["python/tests_ray"])
+}
+
+/// The step of `cargo xtask ci` that tests the wheel on a Ray cluster: what needs neither network
+/// namespaces nor Slurm.
+pub(crate) fn ray() -> Result<()> {
+    if !has_ray()? {
+        packages()?;
+    }
+    if has_ray()? { on_ray(&found(&folder()?.join("wheels"), "whl")?, &OF_RAY) } else { Ok(()) }
+}
+
+/// Install the wheel beside Ray, and run these tests.
+fn on_ray(wheel: &Path, tests: &[&str]) -> Result<()> {
     let environment = folder()?.join("ray");
-    let python = environment.join("bin/python");
-    if !python.exists() {
+    run(pip(&environment, &["install", "--force-reinstall", "--no-deps"]).arg(wheel))?;
+    pytest(&environment, tests)
+}
+
+/// Run these tests. Those that fail run again, as in `ci/again.rs`.
+fn pytest(environment: &Path, tests: &[&str]) -> Result<()> {
+    let cache = format!("cache_dir={}", folder()?.join("pytest").display());
+    let options = ["-m", "pytest", "-q", "-o", &cache];
+    let all = || program(environment.join("bin/python"), &options);
+    if run(all().args(tests)).is_ok() {
+        return Ok(());
+    }
+    println!("==> again: the tests that failed");
+    run(all().args(["--last-failed", "--last-failed-no-failures=none"]).args(tests))?;
+    println!("FLAKY: these tests failed, and passed when they ran again (see above)");
+    Ok(())
+}
+
+fn install_ray() -> Result<()> {
+    let environment = folder()?.join("ray");
+    if !environment.join("bin/python").exists() {
         run(program("python3", &["-m", "venv", "--clear"]).arg(&environment))?;
     }
-    run(pip(&environment, &["install"]).args(OF_HOSTS))?;
-    run(pip(&environment, &["install", "--force-reinstall", "--no-deps"]).arg(wheel))?;
-    run(&mut program(python, &["-m", "pytest", "-q", "python/tests_ray"]))
+    run(pip(&environment, &["install"]).args(OF_HOSTS))
+}
+
+fn has_ray() -> Result<bool> {
+    let ray = folder()?.join("ray");
+    Ok(["bin/ray", "bin/pytest"].into_iter().all(|program| ray.join(program).exists()))
 }
 
 /// The step of `cargo xtask ci` that installs what the others need, as far as possible.
 pub(crate) fn packages() -> Result<()> {
-    if let Err(e) = install_tools().and_then(|()| install_for_tests()) {
+    if let Err(e) = install_tools().and_then(|()| install_for_tests()).and_then(|()| install_ray())
+    {
         println!("cannot install what the Python package needs: {e:#}");
     }
     Ok(())
@@ -104,12 +143,13 @@ fn of_release() -> Result<Settings> {
 
 /// Reports a skipped step, and fails if all are required.
 pub(crate) fn report_skipped() -> Result<()> {
-    if is_installed()? {
+    if is_installed()? && has_ray()? {
         return Ok(());
     }
-    println!("not covered: the Python package (maturin and pytest, from PyPI)");
+    let what = if is_installed()? { "runs on a Ray cluster" } else { "the Python package" };
+    println!("not covered: {what} (maturin, pytest and Ray, from PyPI)");
     if strict() {
-        bail!("the Python package was not tested, and PRONY_CI_STRICT is set");
+        bail!("not all of the Python package was tested, and PRONY_CI_STRICT is set");
     }
     Ok(())
 }
@@ -172,7 +212,7 @@ fn checked(settings: &Settings) -> Result<()> {
     }
     let fresh = folder()?.join("fresh");
     run(pip(&fresh, &["install", "--force-reinstall", "--no-deps"]).arg(&wheel))?;
-    run(&mut program(fresh.join("bin/python"), &["-m", "pytest", "-q", "python/tests"]))?;
+    pytest(&fresh, &["python/tests"])?;
     types(&fresh)
 }
 
