@@ -31,6 +31,8 @@ use prony_core::units::{ConnId, Nanos, Span};
 use prony_io::{Control, Listen, Options, bind, run, serve};
 use rustls::ServerConnection;
 
+use http2::Requests;
+
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -208,9 +210,9 @@ fn requests_allocate_no_memory_after_the_warm_up() {
         // least 1,000 requests.
         assert!(per_second <= 96.0, "{name}: {per_second} allocations per second");
     }
-    for (streams, is_grpc) in [1, 10, 100].map(|n| [(n, false), (n, true)]).concat() {
-        let per_second = http2::allocations(streams, 100_000, is_grpc);
-        let name = format!("{streams} streams, gRPC: {is_grpc}");
+    for (streams, what) in [1, 10, 100].map(|n| Requests::ALL.map(|what| (n, what))).concat() {
+        let per_second = http2::allocations(streams, 100_000, what);
+        let name = format!("{streams} streams, {what:?}");
         assert!(per_second <= 96.0, "{name}: {per_second} allocations per second");
     }
     let station = r#"{"latency": "exp:1ms", "workers": 3, "size": 700}"#;

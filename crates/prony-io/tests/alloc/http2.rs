@@ -7,7 +7,10 @@ use prony_core::http2::PREFACE;
 use prony_core::http2::frame::{self, Head, flag, kind};
 use prony_core::http2::hpack::encode_static;
 use prony_core::machine::{Action, Machine};
-use prony_core::plan::{Expect, HttpVersion, Load, Plan, Think};
+use prony_core::plan::{
+    Burst, Expect, GrpcCall, HttpVersion, Load, MessagePart, Plan, ScalarKind, SessionKind,
+    Sessions, Stop, Think, Wire,
+};
 use prony_core::proto::http::Http;
 use prony_core::units::{ConnId, Nanos, Span};
 
@@ -25,6 +28,8 @@ struct Peer {
     /// The body of each reply, and the block of its trailers; empty without trailers.
     body: &'static [u8],
     trailers: Vec<u8>,
+    /// Whether it gives back the window of the bodies that it receives.
+    gives_window: bool,
     count: u64,
 }
 
@@ -44,10 +49,14 @@ impl Peer {
         let (_, replies) = &mut self.replies[id.slot as usize];
         let (block, count) = (&self.block, &mut self.count);
         let (body, trailers) = (self.body, &self.trailers);
+        let gives_window = self.gives_window;
         engine.take_output(id, now, &mut |bytes| {
             let mut rest = bytes.strip_prefix(PREFACE).unwrap_or(bytes);
             while let Some(head) = Head::read(rest) {
                 rest = &rest[frame::HEADER + head.length as usize..];
+                if head.kind == kind::DATA && gives_window {
+                    frame::window_update(replies, 0, head.length);
+                }
                 if head.kind == kind::HEADERS {
                     *count += 1;
                     frame::head(
@@ -108,7 +117,8 @@ fn start(plan: &Plan, connections: u32) -> (Engine<Http>, Peer) {
     let replies = (0..connections).map(|_| (none, Vec::with_capacity(1 << 16))).collect();
     let connecting = Vec::with_capacity(connections as usize);
     let (body, trailers) = (&b"0123456789abcdef"[..], Vec::new());
-    (engine, Peer { replies, connecting, block, body, trailers, count: 0 })
+    let (gives_window, count) = (true, 0);
+    (engine, Peer { replies, connecting, block, body, trailers, gives_window, count })
 }
 
 /// The bytes that the engine has allocated for this number of connections, each of which has
@@ -128,9 +138,26 @@ pub(crate) fn idle_bytes(connections: u32, streams: u32) -> u64 {
     LIVE.load(Ordering::Relaxed).wrapping_sub(before)
 }
 
+/// What requests are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requests {
+    Get,
+    /// Unary calls of gRPC.
+    Grpc,
+    /// The same in sessions, with template fields in their messages.
+    FilledGrpc,
+    /// The same to a server that gives no more window, and replies without the messages.
+    BlockedGrpc,
+}
+
+impl Requests {
+    pub(crate) const ALL: [Self; 4] = [Self::Get, Self::Grpc, Self::FilledGrpc, Self::BlockedGrpc];
+}
+
 /// Allocations per virtual second, after a warm-up, over this many requests on two connections with
-/// this many streams: GETs, or unary calls of gRPC.
-pub(crate) fn allocations(streams: u32, requests: u64, is_grpc: bool) -> f64 {
+/// this many streams.
+pub(crate) fn allocations(streams: u32, requests: u64, what: Requests) -> f64 {
+    let is_grpc = what != Requests::Get;
     const CONNECTIONS: u32 = 2;
     let load = Load::Closed { connections: CONNECTIONS, think: Think::None };
     let mut plan = Plan { http: HttpVersion::Http2Only, ..crate::plan(load, streams, None) };
@@ -139,6 +166,9 @@ pub(crate) fn allocations(streams: u32, requests: u64, is_grpc: bool) -> f64 {
         plan.calls[0].grpc = Some(Box::default());
         plan.calls[0].method = "POST".into();
         plan.calls[0].body = MESSAGE.to_vec();
+        if what != Requests::Grpc {
+            plan = filled(plan);
+        }
         plan.check().expect("a valid plan");
     }
     let (mut engine, mut peer) = start(&plan, CONNECTIONS);
@@ -148,6 +178,7 @@ pub(crate) fn allocations(streams: u32, requests: u64, is_grpc: bool) -> f64 {
         encode_static(&mut peer.block, b"content-type", b"application/grpc");
         encode_static(&mut peer.trailers, b"grpc-status", b"0");
         peer.body = MESSAGE;
+        peer.gives_window = what != Requests::BlockedGrpc;
     }
     let (mut now, step) = (Nanos::ZERO, Span::from_millis(1));
     while now < Nanos(2_000_000_000) {
@@ -163,4 +194,22 @@ pub(crate) fn allocations(streams: u32, requests: u64, is_grpc: bool) -> f64 {
     let seconds = now.since(from).as_secs_f64();
     println!("{made} allocations over {requests} requests in {seconds:.1} virtual seconds");
     made as f64 / seconds.max(1.0)
+}
+
+/// The plan in sessions without an end, with messages of two template fields.
+fn filled(mut plan: Plan) -> Plan {
+    let burst = Burst { calls: vec![0; 20], lead: false, think: Think::None, repeat: u32::MAX };
+    let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
+    plan.sessions = Some(Sessions { connections: 1, ..Sessions::plain(vec![kind]) });
+    plan.stop = Stop { requests: None, sessions: Some(2), duration: None };
+    let field = |number, kind, text: &str| MessagePart::Field { number, kind, text: text.into() };
+    let message = vec![
+        field(1, ScalarKind::String, "tea of {{session}}"),
+        field(2, ScalarKind::Int64(Wire::Varint), "{{session}}"),
+    ];
+    let call = &mut plan.calls[0];
+    call.body = Vec::new();
+    call.template = true;
+    call.grpc = Some(Box::new(GrpcCall { messages: vec![message], ..GrpcCall::default() }));
+    plan
 }

@@ -10,11 +10,55 @@ use crate::proto::Out;
 use crate::units::Nanos;
 
 /// What a stream sends, if that is not simply the body of its call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Own {
-    /// The body, if it was made for this request; `None`: that of the call.
-    bytes: Option<Box<[u8]>>,
+    /// The body, if it was made for this request.
+    bytes: Vec<u8>,
+    /// Whether it was; otherwise the body is that of the call.
+    has_bytes: bool,
     messages: Option<Messages>,
+}
+
+/// Unused memory for what streams send.
+#[derive(Debug, Default)]
+pub(super) struct Spare(
+    #[expect(clippy::vec_box, reason = "they move between here and streams as they are")]
+    Vec<Box<Own>>,
+);
+
+impl Spare {
+    /// How many are kept, and the largest body that is kept with them, in bytes.
+    const MOST: usize = 1_000;
+    const BYTES_MAX: usize = 16 << 10;
+
+    /// This body, if it was made for the request.
+    pub(super) fn body(&mut self, bytes: Option<&[u8]>) -> Option<Box<Own>> {
+        bytes.map(|bytes| self.take(Some(bytes)))
+    }
+
+    /// Messages in turn: these, or those of the call.
+    pub(super) fn messages(&mut self, bytes: Option<&[u8]>) -> Box<Own> {
+        let mut own = self.take(bytes);
+        own.messages = Some(Messages::default());
+        own
+    }
+
+    fn take(&mut self, bytes: Option<&[u8]>) -> Box<Own> {
+        let mut own = self.0.pop().unwrap_or_default();
+        own.has_bytes = bytes.is_some();
+        own.bytes.extend_from_slice(bytes.unwrap_or_default());
+        own
+    }
+
+    /// The stream sends nothing any more.
+    #[cold]
+    pub(super) fn put(&mut self, mut own: Box<Own>) {
+        if self.0.len() < Self::MOST && own.bytes.capacity() <= Self::BYTES_MAX {
+            own.bytes.clear();
+            own.messages = None;
+            self.0.push(own);
+        }
+    }
 }
 
 /// Messages that are sent at their time.
@@ -37,13 +81,9 @@ struct Messages {
 }
 
 impl Own {
-    pub(super) fn body(bytes: &[u8]) -> Box<Self> {
-        Box::new(Self { bytes: Some(bytes.into()), messages: None })
-    }
-
-    /// Messages in turn: these, or those of the call.
-    pub(super) fn messages(bytes: Option<&[u8]>) -> Box<Self> {
-        Box::new(Self { bytes: bytes.map(Into::into), messages: Some(Messages::default()) })
+    /// The body, if it was made for this request.
+    fn bytes(&self) -> Option<&[u8]> {
+        self.has_bytes.then_some(&self.bytes)
     }
 }
 
@@ -73,7 +113,8 @@ impl Stream {
     pub(super) fn take_message(&mut self, requests: &Requests) {
         let Some(own) = self.own.as_deref_mut() else { return };
         let Some(messages) = own.messages.as_mut().filter(|m| m.owed > 0) else { return };
-        let body = own.bytes.as_deref().unwrap_or_else(|| requests.body(self.call));
+        let bytes = own.has_bytes.then_some(&own.bytes[..]);
+        let body = bytes.unwrap_or_else(|| requests.body(self.call));
         let begin = if messages.at == body.len() { 0 } else { messages.at };
         let length = grpc::length(&body[begin..]);
         messages.owed -= 1;
@@ -93,18 +134,27 @@ impl Stream {
     }
 
     /// Append the next `n` bytes of the body, which a window allows.
-    pub(super) fn send_piece(&mut self, requests: &Requests, n: u32, now: Nanos, out: &mut Out) {
+    pub(super) fn send_piece(
+        &mut self,
+        (requests, spare): (&Requests, &mut Spare),
+        n: u32,
+        now: Nanos,
+        out: &mut Out,
+    ) {
         if self.waits != Nanos::MAX {
             out.waited_for_window(self.request, now.since(self.waits));
             self.waits = Nanos::MAX;
         }
         let mut own = self.own.take();
-        let bytes = own.as_ref().and_then(|own| own.bytes.as_deref());
+        let bytes = own.as_deref().and_then(Own::bytes);
         let body = bytes.unwrap_or_else(|| requests.body(self.call));
         let messages = own.as_ref().and_then(|own| own.messages.as_ref());
         let Some(Messages { at, owed, ends, is_fresh, .. }) = messages else {
             self.write_piece(body, n, true, out.bytes());
-            self.own = own.filter(|_| self.left > 0);
+            match own {
+                Some(own) if self.left == 0 => spare.put(own),
+                own => self.own = own,
+            }
             return;
         };
         let message = &body[..*at];
@@ -151,7 +201,13 @@ impl Conn {
     }
 
     /// Append as much of the bodies as the windows allow: a frame of each stream in turn.
-    pub(super) fn send_bodies(&mut self, requests: &Requests, now: Nanos, out: &mut Out) {
+    pub(super) fn send_bodies(
+        &mut self,
+        requests: &Requests,
+        spare: &mut Spare,
+        now: Nanos,
+        out: &mut Out,
+    ) {
         self.may_send = false;
         let mut sending = std::mem::take(&mut self.sending);
         let mut least = PIECE_MIN;
@@ -166,7 +222,7 @@ impl Conn {
                 if n > 0 {
                     moved = true;
                     self.send_window -= i64::from(n);
-                    stream.send_piece(requests, n, now, out);
+                    stream.send_piece((requests, &mut *spare), n, now, out);
                 }
                 stream.end_messages(out);
                 let stays = stream.has_more();

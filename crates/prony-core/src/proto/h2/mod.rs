@@ -17,7 +17,7 @@ use crate::http2::{FRAME_SIZE, TABLE_SIZE, WINDOW};
 use crate::plan::Plan;
 use crate::proto::{Call, Cancelled, Carrier, Out, Sink, StreamCounts as Counts};
 use crate::units::{Nanos, RequestId, Span};
-use bodies::Own;
+use bodies::Spare;
 pub use conn::Conn;
 use grpc::Content;
 use requests::Requests;
@@ -34,6 +34,7 @@ pub struct H2 {
     requests: Requests,
     options: Options,
     counts: Counts,
+    spare: Spare,
     /// The start of the measurement: what happens before is not counted.
     begin: Nanos,
 }
@@ -71,7 +72,8 @@ impl H2 {
             keepalive: spec.keepalive,
         };
         let begin = Nanos::ZERO + plan.warmup;
-        Self { requests: Requests::new(plan), options, counts: Counts::default(), begin }
+        let (counts, spare) = Default::default();
+        Self { requests: Requests::new(plan), options, counts, spare, begin }
     }
 }
 
@@ -134,7 +136,7 @@ impl Carrier for H2 {
         stream.content = Content::new(self.requests.kind(call.index));
         if stream.left > 0 && self.requests.is_paced(call.index) {
             stream.left = 0;
-            stream.own = Some(Own::messages(own));
+            stream.own = Some(self.spare.messages(own));
         } else if stream.left > 0 {
             self.submit_body(conn, &mut stream, own, out);
         }
@@ -152,7 +154,7 @@ impl Carrier for H2 {
         }
         conn.send_frames(&self.options, out.bytes());
         if conn.may_send {
-            conn.send_bodies(&self.requests, now, out);
+            conn.send_bodies(&self.requests, &mut self.spare, now, out);
         }
         if now < self.begin {
             self.forget();
@@ -266,7 +268,7 @@ impl H2 {
             stream.write_piece(body, n, true, out.bytes());
         }
         if stream.left > 0 {
-            stream.own = own.map(Own::body);
+            stream.own = self.spare.body(own);
             conn.sending.push(stream.id);
             conn.may_send = true;
         }

@@ -333,7 +333,7 @@ impl H2 {
     /// The reply of the stream at this place is complete.
     #[inline]
     fn reply_ends(&mut self, conn: &mut Conn, place: usize, sink: &mut impl Sink) {
-        let stream = conn.streams.remove(place);
+        let mut stream = conn.streams.remove(place);
         let is_short = stream.length != u64::MAX && stream.body_bytes < stream.length;
         if is_short {
             sink.failed(stream.request, Fault::ShortBody);
@@ -342,6 +342,9 @@ impl H2 {
         if stream.is_incomplete() {
             // The peer has replied without the whole body; it needs no more of it.
             conn.reset(stream.id, Code::CANCEL);
+        }
+        if let Some(own) = stream.own.take() {
+            self.spare.put(own);
         }
         match stream.content.kind {
             Kind::Http => sink.done(stream.request, &reply(&stream)),

@@ -4,7 +4,7 @@ use super::*;
 use crate::grpc::prefix;
 use crate::http2::{FRAME_SIZE, WINDOW};
 use crate::plan::{GrpcCall, MessageArrivals, MessagePlan, MessageReply};
-use crate::proto::h2::bodies::Own;
+use crate::proto::h2::bodies::Spare;
 use crate::units::Span;
 
 /// The lengths of the DATA frames of each stream, and whether the last one ends it.
@@ -112,7 +112,7 @@ fn filled_bodies_are_kept_until_they_are_sent() {
     client.receive(&Server::default().settings(&[(Settings::WINDOW, 4)]).0, usize::MAX).unwrap();
     client.send(0, 1);
     let stream = client.conn.streams.get(1).unwrap();
-    stream.own = Some(Own::body(b"0123456789"));
+    stream.own = Spare::default().body(Some(b"0123456789"));
     client.receive(&Server::default().window(1, 100).0, usize::MAX).unwrap();
     let owed = client.owed();
     let last = owed.iter().find(|f| f.head.kind == kind::DATA).unwrap();
