@@ -231,6 +231,12 @@ class LoadOptions(TypedDict, total=False):
 
     With intended, the server is given what is left of the timeout when the call is sent."""
 
+    grpc_encoding: Literal["identity", "gzip"]
+    """How messages are compressed: gzip or identity (not compressed) [default: identity]
+
+    With gzip, prony announces that replies may be compressed, too. Bytes are counted as they
+    are sent and received; expectations and extracts see the messages before compression."""
+
     messages: str
     """Send the messages of each call on a schedule of their own, at this rate: 10/s
 
@@ -1041,6 +1047,12 @@ class CapacityOptions(TypedDict, total=False):
 
     With intended, the server is given what is left of the timeout when the call is sent."""
 
+    grpc_encoding: Literal["identity", "gzip"]
+    """How messages are compressed: gzip or identity (not compressed) [default: identity]
+
+    With gzip, prony announces that replies may be compressed, too. Bytes are counted as they
+    are sent and received; expectations and extracts see the messages before compression."""
+
     messages: str
     """Send the messages of each call on a schedule of their own, at this rate: 10/s
 
@@ -1419,6 +1431,12 @@ class CompareOptions(TypedDict, total=False):
     """Where --grpc-timeout counts from: send or intended (start of the call) [default: send]
 
     With intended, the server is given what is left of the timeout when the call is sent."""
+
+    grpc_encoding: Literal["identity", "gzip"]
+    """How messages are compressed: gzip or identity (not compressed) [default: identity]
+
+    With gzip, prony announces that replies may be compressed, too. Bytes are counted as they
+    are sent and received; expectations and extracts see the messages before compression."""
 
     messages: str
     """Send the messages of each call on a schedule of their own, at this rate: 10/s

@@ -25,6 +25,8 @@ pub struct GrpcDraft {
     pub timeout: Option<Span>,
     /// Whether that timeout counts from the intended start; otherwise from the send.
     pub timeout_from_intended: bool,
+    /// Whether messages are compressed with gzip.
+    pub gzip: bool,
     /// The schedule of the messages of each call that takes a stream of them.
     pub messages: MessagesDraft,
 }
@@ -97,6 +99,11 @@ pub fn prepare(
     if draft.timeout_from_intended && draft.timeout.is_some() {
         calls.iter_mut().filter_map(|call| call.grpc.as_deref_mut()).for_each(|grpc| {
             grpc.timeout = draft.timeout;
+        });
+    }
+    if draft.gzip {
+        calls.iter_mut().filter_map(|call| call.grpc.as_deref_mut()).for_each(|grpc| {
+            grpc.gzip = true;
         });
     }
     plan.calls = calls.into();

@@ -17,6 +17,7 @@ use crate::values;
 
 const FILES: &str = "the name of a file, or a list of them";
 const TIMEOUT_FROM: &[(&str, bool)] = &[("send", false), ("intended", true)];
+const ENCODING: &[(&str, bool)] = &[("identity", false), ("gzip", true)];
 const REPLY: &str = "\"order\", \"none\" or the name of a field";
 const STATUSES: &str = "statuses of gRPC, as \"OK,NOT_FOUND\"";
 
@@ -44,6 +45,8 @@ impl<'a> Requests<'a> {
             timeout.and_then(|i| i.parse(&mut self.problems, "a time", values::positive_span));
         let from = section.take("timeout-from");
         let from = from.and_then(|i| i.word(&mut self.problems, TIMEOUT_FROM));
+        let encoding = section.take("encoding");
+        let encoding = encoding.and_then(|i| i.word(&mut self.problems, ENCODING));
         let messages = self.messages(&mut section, item.at);
         section.finish(&mut self.problems);
         let encoded = encoded.unwrap_or(false);
@@ -55,6 +58,7 @@ impl<'a> Requests<'a> {
             simulated: false,
             timeout,
             timeout_from_intended: from.unwrap_or(false),
+            gzip: encoding.unwrap_or(false),
             messages,
         })
     }
@@ -108,6 +112,7 @@ impl<'a> Requests<'a> {
             item.parse(&mut self.problems, "messages in JSON", parse)
         });
         let takes = section.take("takes").and_then(|i| i.boolean(&mut self.problems));
+        let gzip = section.take("gzip").and_then(|i| i.boolean(&mut self.problems));
         let timeout = section.take("timeout");
         let timeout =
             timeout.and_then(|i| i.parse(&mut self.problems, "a time", values::positive_span));
@@ -125,6 +130,7 @@ impl<'a> Requests<'a> {
             takes: takes.unwrap_or(false),
             token,
             timeout,
+            gzip: gzip.unwrap_or(false),
             messages: messages.unwrap_or_default(),
         }))
     }
@@ -174,6 +180,9 @@ pub(super) fn of_call(call: &CallSpec) -> Option<String> {
     }
     if grpc.takes {
         fields.push("takes = true".to_owned());
+    }
+    if grpc.gzip {
+        fields.push("gzip = true".to_owned());
     }
     if let Some((request, reply)) = grpc.token {
         fields.push(format!("token = \"{request}:{reply}\""));

@@ -45,6 +45,15 @@ pub struct GrpcArgs {
         default_value = "send", value_parser = ["send", "intended"],
     )]
     pub grpc_timeout_from: String,
+    /// How messages are compressed: gzip or identity (not compressed)
+    ///
+    /// With gzip, prony announces that replies may be compressed, too. Bytes are counted as they are
+    /// sent and received; expectations and extracts see the messages before compression.
+    #[arg(
+        long, value_name = "ENCODING", help_heading = GRPC, default_value = "identity",
+        value_parser = ["identity", "gzip"],
+    )]
+    pub grpc_encoding: String,
     /// Send the messages of each call on a schedule of their own, at this rate: 10/s
     ///
     /// For methods that take a stream of messages. The schedule counts from the intended start of
@@ -115,6 +124,7 @@ impl GrpcArgs {
             (!self.proto.is_empty(), "--proto"),
             (!self.protoset.is_empty(), "--protoset"),
             (self.grpc_timeout.is_some(), "--grpc-timeout"),
+            (self.grpc_encoding == "gzip", "--grpc-encoding"),
             (self.expect_grpc.is_some(), "--expect-grpc"),
             (self.messages.is_some(), "--messages"),
         ];
@@ -156,6 +166,7 @@ impl GrpcArgs {
             simulated: exec.simulate.is_some(),
             timeout: self.grpc_timeout,
             timeout_from_intended: self.grpc_timeout_from == "intended",
+            gzip: self.grpc_encoding == "gzip",
             messages: MessagesDraft {
                 rate: self.messages,
                 arrivals: self.messages_arrivals,

@@ -141,6 +141,108 @@ fn messages_have_a_schedule_of_their_own() {
     assert_eq!((count(&seen, "Chat"), count(&seen, "messages")), (10, 200));
 }
 
+/// Compressed messages in both directions: the server reads them and compresses its own, and
+/// expectations see what was compressed.
+#[test]
+fn messages_are_compressed_in_both_directions() {
+    let server = Serve::start(&["--grpc"]);
+    let target = server.url("/grpc.testing.TestService").replace("http://", "grpc://");
+    let url = |method: &str| format!("{target}/{method}");
+    let zeroes = "A".repeat(40_000);
+    let one = format!(
+        r#"{{"expect_compressed": {{"value": true}}, "response_compressed": {{"value": true}},
+            "response_size": 50000, "payload": {{"body": "{zeroes}"}}}}"#
+    );
+    let call = |method: &str, body: &str, more: &[&str]| {
+        let fixed = ["-n", "40", "-c", "2", "--streams", "3", "-b", body, "--json", "--quiet"];
+        let url = url(method);
+        prony(&[&fixed[..], &["--accept-invalid", &url], more].concat()).report()
+    };
+    let gzip = ["--grpc-encoding", "gzip"];
+    // The key of the first field.
+    let seen = [&gzip[..], &["--expect-body", "\n"]].concat();
+    let report = call("UnaryCall", &one, &seen);
+    assert_eq!((report.status(0), report.count("failed")), (40, 0));
+    // Bytes are those on the wire: 50,000 zeroes are few.
+    assert!(report.count("bytes_body") < 40 * 500, "{}", report.count("bytes_body"));
+    // Expectations that the message does not meet fail.
+    let unseen = [&gzip[..], &["--expect-body", "other"]].concat();
+    assert_eq!(call("UnaryCall", &one, &unseen).errors("body-mismatch"), 40);
+    // Without the option, the server misses the compression, and does not compress.
+    assert_eq!(call("UnaryCall", &one, &[]).status(3), 40);
+    let plain = r#"{"response_size": 50000, "response_compressed": {"value": true}}"#;
+    assert!(call("UnaryCall", plain, &[]).count("bytes_body") > 40 * 50_000);
+    // Streams, of which each message is compressed alone.
+    let two = r#"{"expect_compressed": {"value": true}, "payload": {"body": "AAAA"}}
+        {"expect_compressed": {"value": true}, "payload": {"body": "AAAAAAAA"}}"#;
+    assert_eq!(call("StreamingInputCall", two, &gzip).status(0), 40);
+    let sizes = r#"{"response_parameters": [{"compressed": {"value": true}, "size": 31415},
+        {"compressed": {"value": false}, "size": 92653}]}"#;
+    let report = call("StreamingOutputCall", sizes, &seen);
+    assert_eq!((report.status(0), report.count("failed")), (40, 0));
+    let each = report.count("bytes_body") / 40;
+    assert!((92_653..93_500).contains(&each), "{each}");
+    server.stop();
+}
+
+/// The same with a server of Google's, which compresses with a library of its own.
+#[test]
+fn grpcio_reads_and_writes_compressed_messages() {
+    let Some(server) = Server::start(&["--gzip"]) else { return };
+    let name = "tea ".repeat(1_000);
+    let body = format!(r#"{{"name": "{name}", "count": 5}}"#);
+    let expected = format!("bought {name}");
+    let fixed = ["-n", "50", "-c", "2", "--streams", "3", "-b", &body, "--expect-body", &expected];
+    let url = server.url("Buy");
+    let gzip = measure(&[&fixed[..], &["--grpc-encoding", "gzip", &url]].concat());
+    let plain = measure(&[&fixed[..], &[&url]].concat());
+    for report in [&gzip, &plain] {
+        assert_eq!((report.status(0), report.count("failed")), (50, 0));
+    }
+    assert!(gzip.count("bytes_body") < 50 * 300, "{}", gzip.count("bytes_body"));
+    assert!(plain.count("bytes_body") > 50 * 4_000, "{}", plain.count("bytes_body"));
+    // Messages that replies are matched with are compressed, too.
+    let two = r#"{"name": "a", "count": 5} {"name": "b", "count": 7}"#;
+    let schedule = ["--messages", "200/s", "--messages-count", "20", "-n", "10", "-c", "2"];
+    let by_field = ["--messages-reply", "name", "-b", two, &server.url("Chat")];
+    let report = measure(&[&schedule[..], &["--grpc-encoding", "gzip"], &by_field].concat());
+    let counts = &report.0["measurement"]["tally"]["stream_messages"];
+    let counts = ["sent", "answered", "received", "unmatched"].map(|name| count(counts, name));
+    assert_eq!(counts, [200, 200, 200, 0]);
+    // Fields are filled in before messages are compressed.
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.toml");
+    let port = &server.port;
+    let text = format!(
+        r#"url = "grpc://127.0.0.1:{port}"
+users = 4
+sessions = 100
+[grpc]
+encoding = "gzip"
+[[session]]
+request = [
+  {{ path = "/shop.Shop/Buy", body = '{{"name": "x{{{{session}}}}", "count": 4}}',
+    expect-body = "bought x" }},
+]
+"#
+    );
+    std::fs::write(&plan, text).expect("a file");
+    let plan = plan.to_str().expect("a path in UTF-8");
+    // What --explain prints compresses, too.
+    let explained = prony(&["run", plan, "--explain"]);
+    assert!(explained.stdout.contains("gzip = true"), "{explained:?}");
+    let again = folder.path().join("again.toml");
+    std::fs::write(&again, &explained.stdout).expect("a file");
+    for plan in [plan, again.to_str().expect("a path in UTF-8")] {
+        let report = measure(&["run", plan]);
+        assert_eq!((report.status(0), report.count("failed")), (100, 0));
+    }
+    let seen = server.stop();
+    assert_eq!((count(&seen, &format!("name:{name}")), count(&seen, "Chat")), (100, 10));
+    assert_eq!((count(&seen, "name:x1"), count(&seen, "name:x100")), (2, 2));
+    assert_eq!(count(&seen, "sum"), 200 * 4 + 100 * 5 + 200 * 6);
+}
+
 #[test]
 fn templates_fill_in_messages() {
     let Some(server) = Server::start(&[]) else { return };

@@ -74,7 +74,8 @@ def chat(items, context):
 
 
 def main():
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=4))
+    compression = grpc.Compression.Gzip if "--gzip" in sys.argv else None
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=4), compression=compression)
     codec = {"request_deserializer": Item.FromString, "response_serializer": Item.SerializeToString}
     handlers = {
         "Buy": grpc.unary_unary_rpc_method_handler(buy, **codec),

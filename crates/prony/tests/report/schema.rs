@@ -196,6 +196,7 @@ fn over_http2() -> [Summary; 3] {
         takes: true,
         token: Some((1, 2)),
         timeout: Some(Span(1)),
+        gzip: true,
         messages: vec![parts],
     }));
     plan.http2 = Some(Box::new(Http2Spec {

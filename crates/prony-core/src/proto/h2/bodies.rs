@@ -4,7 +4,7 @@
 use super::conn::Conn;
 use super::requests::Requests;
 use super::streams::Stream;
-use crate::grpc;
+use crate::grpc::{self, Gzip};
 use crate::http2::frame::{self, flag, kind};
 use crate::proto::Out;
 use crate::units::Nanos;
@@ -16,15 +16,19 @@ pub(super) struct Own {
     bytes: Vec<u8>,
     /// Whether it was; otherwise the body is that of the call.
     has_bytes: bool,
+    /// The compressed message of the reply that is incomplete, if something looks into it.
+    packed: Vec<u8>,
     messages: Option<Messages>,
 }
 
-/// Unused memory for what streams send.
+/// Memory that the streams of all connections use in turn.
 #[derive(Debug, Default)]
-pub(super) struct Spare(
+pub(super) struct Spare {
     #[expect(clippy::vec_box, reason = "they move between here and streams as they are")]
-    Vec<Box<Own>>,
-);
+    owns: Vec<Box<Own>>,
+    pub(super) gzip: Gzip,
+    packed: Vec<u8>,
+}
 
 impl Spare {
     /// How many are kept, and the largest body that is kept with them, in bytes.
@@ -44,19 +48,44 @@ impl Spare {
     }
 
     fn take(&mut self, bytes: Option<&[u8]>) -> Box<Own> {
-        let mut own = self.0.pop().unwrap_or_default();
+        let mut own = self.owns.pop().unwrap_or_default();
         own.has_bytes = bytes.is_some();
         own.bytes.extend_from_slice(bytes.unwrap_or_default());
         own
     }
 
-    /// The stream sends nothing any more.
+    /// The messages of a body, compressed. [`unused`](Self::unused) gives the memory back.
+    pub(super) fn packed(&mut self, body: &[u8]) -> Vec<u8> {
+        let mut packed = std::mem::take(&mut self.packed);
+        packed.clear();
+        self.gzip.pack(body, &mut packed);
+        packed
+    }
+
+    /// Compressed messages are not used any more.
+    pub(super) fn unused(&mut self, packed: Vec<u8>) {
+        self.packed = packed;
+    }
+
+    /// The value of a field of a message with its prefix, as a number.
+    fn token(&mut self, whole: &[u8], field: u32) -> u64 {
+        let (prefix, message) = whole.split_at(grpc::PREFIX);
+        match prefix[0] {
+            0 => grpc::token(message, field),
+            // It was compressed here.
+            _ => self.gzip.unpack(message, usize::MAX >> 1).map_or(0, |m| grpc::token(m, field)),
+        }
+    }
+
+    /// The stream needs it no more.
     #[cold]
     pub(super) fn put(&mut self, mut own: Box<Own>) {
-        if self.0.len() < Self::MOST && own.bytes.capacity() <= Self::BYTES_MAX {
+        let bytes = own.bytes.capacity() + own.packed.capacity();
+        if self.owns.len() < Self::MOST && bytes <= Self::BYTES_MAX {
             own.bytes.clear();
+            own.packed.clear();
             own.messages = None;
-            self.0.push(own);
+            self.owns.push(own);
         }
     }
 }
@@ -109,6 +138,11 @@ impl Stream {
         self.messages().map(|messages| &mut messages.reply)
     }
 
+    /// The buffer for the compressed message of the reply that is incomplete.
+    pub(super) fn packed_buffer(&mut self, spare: &mut Spare) -> &mut Vec<u8> {
+        &mut self.own.get_or_insert_with(|| spare.take(None)).packed
+    }
+
     /// Take the next message that is due, if the last one was sent completely.
     pub(super) fn take_message(&mut self, requests: &Requests) {
         let Some(own) = self.own.as_deref_mut() else { return };
@@ -152,7 +186,7 @@ impl Stream {
         let Some(Messages { at, owed, ends, is_fresh, .. }) = messages else {
             self.write_piece(body, n, true, out.bytes());
             match own {
-                Some(own) if self.left == 0 => spare.put(own),
+                Some(own) if self.left == 0 && own.packed.is_empty() => spare.put(own),
                 own => self.own = own,
             }
             return;
@@ -161,7 +195,7 @@ impl Stream {
         if *is_fresh {
             let whole = &message[message.len() - self.left as usize..];
             let field = requests.tokens(self.call).map(|(request, _)| request);
-            let token = field.map_or(0, |field| grpc::token(&whole[grpc::PREFIX..], field));
+            let token = field.map_or(0, |field| spare.token(whole, field));
             out.wrote_message(self.request, token);
         }
         let is_last = *ends && *owed == 0;

@@ -3,12 +3,13 @@
 
 use super::H2;
 use super::conn::Conn;
-use super::head::Head;
+use super::head::{Encoding, Head};
 use super::streams::Stream;
 use crate::fault::Fault;
-use crate::grpc::{self, Item, Splitter, Status};
+use crate::grpc::{self, Gzip, Item, Splitter, Status, Unpackable};
 use crate::http2::frame::Code;
 use crate::proto::Sink;
+use crate::units::RequestId;
 
 /// The longest message that is accepted, in bytes.
 const MESSAGE_MAX: u32 = 64 << 20;
@@ -30,8 +31,10 @@ pub(super) struct Content {
     pub(super) kind: Kind,
     /// Whether its head says that the body is one of gRPC.
     is_grpc: bool,
-    /// Whether its head names an encoding of compressed messages.
-    is_encoded: bool,
+    /// How compressed messages are encoded.
+    encoding: Encoding,
+    /// Whether the message that has started is compressed.
+    is_packed: bool,
     splitter: Splitter,
     /// Complete messages.
     messages: u32,
@@ -43,7 +46,8 @@ impl Content {
     pub(super) const NONE: Self = Self {
         kind: Kind::Http,
         is_grpc: false,
-        is_encoded: false,
+        encoding: Encoding::None,
+        is_packed: false,
         splitter: Splitter::NEW,
         messages: 0,
         status: None,
@@ -56,28 +60,32 @@ impl Content {
     /// A header block of the reply: its head, or its trailers.
     pub(super) fn head(&mut self, head: &Head, is_trailer: bool, ends: bool) {
         if !is_trailer {
-            (self.is_grpc, self.is_encoded) = (head.is_grpc, head.is_encoded);
+            (self.is_grpc, self.encoding) = (head.is_grpc, head.encoding);
         }
         if ends {
             self.status = head.grpc_status;
         }
     }
 
-    /// A piece of the body; `take` gets the messages without their prefixes, and `None` at the end
-    /// of each. An error is the status that a client of gRPC reports for it, and how many bytes of
-    /// the piece follow it.
+    /// A piece of the body; `take` gets the messages without their prefixes, `None` at the end of
+    /// each, and whether they are compressed. An error is the status that a client of gRPC reports
+    /// for it, and how many bytes of the piece follow it.
     fn body(
         &mut self,
         piece: &[u8],
-        mut take: impl FnMut(Option<&[u8]>),
+        mut take: impl FnMut(Option<&[u8]>, bool) -> Result<(), Status>,
     ) -> Result<(), (Status, usize)> {
         let mut rest = piece;
         loop {
             match self.splitter.next(&mut rest, MESSAGE_MAX) {
                 Ok(None) => return Ok(()),
-                Ok(Some(Item::Part(bytes))) => take(Some(bytes)),
+                Ok(Some(Item::Part(bytes))) => {
+                    take(Some(bytes), self.is_packed).map_err(|status| (status, rest.len()))?;
+                }
                 Ok(Some(Item::Start(prefix))) => {
-                    let is_known = prefix.flag == 0 || (prefix.flag == 1 && self.is_encoded);
+                    self.is_packed = prefix.flag == 1;
+                    let may_be_packed = self.encoding == Encoding::Gzip;
+                    let is_known = prefix.flag == 0 || (self.is_packed && may_be_packed);
                     let is_extra = self.kind == Kind::Unary && self.messages > 0;
                     if !is_known || is_extra {
                         return Err((Status::INTERNAL, rest.len()));
@@ -85,7 +93,7 @@ impl Content {
                 }
                 Ok(Some(Item::End)) => {
                     self.messages = self.messages.saturating_add(1);
-                    take(None);
+                    take(None, self.is_packed).map_err(|status| (status, rest.len()))?;
                 }
                 Err(_) => return Err((Status::RESOURCE_EXHAUSTED, rest.len())),
             }
@@ -103,6 +111,71 @@ impl Content {
         match status == Status::OK && !(is_whole && is_right) {
             true => (Status::INTERNAL, Some(Fault::BadMessage)),
             false => (status, None),
+        }
+    }
+}
+
+/// Reads the messages of one reply.
+struct Reading<'g, 'a, S> {
+    /// The compressed message that is incomplete, if something looks into messages.
+    packed: Option<Vec<u8>>,
+    gzip: &'g mut Gzip,
+    plain: Plain<'a, S>,
+}
+
+/// What looks into plain messages.
+struct Plain<'a, S> {
+    request: RequestId,
+    /// Whether the sink wants them.
+    wants: bool,
+    is_stream: bool,
+    /// The field by which they are matched, and the message that is incomplete.
+    field: Option<u32>,
+    message: Option<Vec<u8>>,
+    sink: &'a mut S,
+}
+
+impl<S: Sink> Reading<'_, '_, S> {
+    /// A part of a message; `None`: its end.
+    fn take(&mut self, part: Option<&[u8]>, is_packed: bool) -> Result<(), Status> {
+        let Self { packed, gzip, plain } = self;
+        match (part, packed) {
+            (Some(bytes), Some(packed)) if is_packed => packed.extend_from_slice(bytes),
+            (None, Some(packed)) if is_packed => {
+                let message = gzip.unpack(packed, MESSAGE_MAX as usize);
+                plain.part(message.map_err(|why| match why {
+                    Unpackable::Malformed => Status::INTERNAL,
+                    Unpackable::TooLong => Status::RESOURCE_EXHAUSTED,
+                })?);
+                packed.clear();
+                plain.end();
+            }
+            (Some(bytes), _) => plain.part(bytes),
+            (None, _) => plain.end(),
+        }
+        Ok(())
+    }
+}
+
+impl<S: Sink> Plain<'_, S> {
+    fn part(&mut self, bytes: &[u8]) {
+        if self.wants {
+            self.sink.body(self.request, bytes);
+        }
+        if let Some(message) = &mut self.message {
+            message.extend_from_slice(bytes);
+        }
+    }
+
+    fn end(&mut self) {
+        if self.is_stream {
+            let known = self.message.as_mut().zip(self.field);
+            let token = known.map_or(0, |(message, field)| {
+                let token = grpc::token(message, field);
+                message.clear();
+                token
+            });
+            self.sink.message(self.request, token);
         }
     }
 }
@@ -127,33 +200,22 @@ impl H2 {
             true => self.requests.tokens(stream.call).map(|(_, reply)| reply),
             false => None,
         };
-        // Only a reply that is matched by a field is read as a whole.
-        let mut message = match field {
+        // Only a reply that is matched by a field is read as a whole, and a compressed one.
+        let message = match field {
             Some(_) => stream.reply_buffer().map(std::mem::take),
             None => None,
         };
-        let result = stream.content.body(piece, |part| match part {
-            Some(bytes) => {
-                if wants {
-                    sink.body(request, bytes);
-                }
-                if let Some(message) = &mut message {
-                    message.extend_from_slice(bytes);
-                }
-            }
-            None if is_stream => {
-                let known = message.as_mut().zip(field);
-                let token = known.map_or(0, |(message, field)| {
-                    let token = grpc::token(message, field);
-                    message.clear();
-                    token
-                });
-                sink.message(request, token);
-            }
-            None => {}
-        });
+        let unpacks = (wants || field.is_some()) && stream.content.encoding == Encoding::Gzip;
+        let packed = unpacks.then(|| std::mem::take(stream.packed_buffer(&mut self.spare)));
+        let plain = Plain { request, wants, is_stream, field, message, sink };
+        let mut reading = Reading { packed, gzip: &mut self.spare.gzip, plain };
+        let result = stream.content.body(piece, |part, is_packed| reading.take(part, is_packed));
+        let Reading { packed, plain: Plain { message, sink, .. }, .. } = reading;
         if let Some((buffer, message)) = stream.reply_buffer().zip(message) {
             *buffer = message;
+        }
+        if let Some(packed) = packed {
+            *stream.packed_buffer(&mut self.spare) = packed;
         }
         if let Err((status, unread)) = result {
             let mut stream = conn.streams.remove(place);

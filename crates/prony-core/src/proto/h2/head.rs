@@ -15,10 +15,21 @@ pub(super) struct Head {
     pub(super) plain: u32,
     /// Whether the body is one of gRPC.
     pub(super) is_grpc: bool,
-    /// Whether compressed messages have an encoding.
-    pub(super) is_encoded: bool,
+    /// How compressed messages are encoded.
+    pub(super) encoding: Encoding,
     /// The status of gRPC, if there is a valid one.
     pub(super) grpc_status: Option<Status>,
+}
+
+/// How the compressed messages of a body are encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Encoding {
+    /// There may be none.
+    #[default]
+    None,
+    Gzip,
+    /// In a way that is not known here.
+    Unknown,
 }
 
 /// Reads the fields of one block.
@@ -47,7 +58,13 @@ impl Reader {
             b"content-length" => self.length(value),
             b"content-type" => self.head.is_grpc = is_of_grpc(value),
             b"grpc-status" => self.head.grpc_status = Status::parse(value),
-            b"grpc-encoding" => self.head.is_encoded = value != b"identity",
+            b"grpc-encoding" => {
+                self.head.encoding = match value {
+                    b"identity" => Encoding::None,
+                    b"gzip" => Encoding::Gzip,
+                    _ => Encoding::Unknown,
+                }
+            }
             // Those are of one connection; HTTP/2 has its own means.
             b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding"
             | b"upgrade" => self.head.is_malformed = true,
@@ -150,9 +167,12 @@ mod tests {
             ("content-type", "application/grpc+proto"),
             ("grpc-encoding", "gzip"),
         ]);
-        assert!(head.is_grpc && head.is_encoded && head.grpc_status.is_none());
+        assert!(head.is_grpc && head.grpc_status.is_none());
+        assert_eq!(head.encoding, Encoding::Gzip);
         let trailers = read(&[("grpc-status", "5"), ("grpc-encoding", "identity")]);
-        assert_eq!((trailers.grpc_status, trailers.is_encoded), (Some(Status::NOT_FOUND), false));
+        let known = (trailers.grpc_status, trailers.encoding);
+        assert_eq!(known, (Some(Status::NOT_FOUND), Encoding::None));
+        assert_eq!(read(&[("grpc-encoding", "snappy")]).encoding, Encoding::Unknown);
         assert_eq!(read(&[("grpc-status", "five")]).grpc_status, None);
         for other in ["application/grpc-web", "text/html", ""] {
             assert!(!read(&[("content-type", other)]).is_grpc, "{other}");

@@ -129,6 +129,13 @@ impl Carrier for H2 {
         };
         self.counts.heads_sent(block.plain, block.encoded);
         let own = call.filled.and_then(|filled| filled.body());
+        let packed = own.filter(|own| self.requests.packs(call.index, own));
+        let packed = packed.map(|own| self.spare.packed(own));
+        // A filled body may be the plan's, which is compressed already.
+        let own = match packed.as_deref() {
+            None => own.filter(|_| !self.requests.is_packed(call.index)),
+            packed => packed,
+        };
         let body = own.unwrap_or_else(|| self.requests.body(call.index));
         let window = i64::from(conn.peer.window);
         let mut stream = Stream::new(stream_id, id, call.index, body.len() as u32, window);
@@ -139,6 +146,9 @@ impl Carrier for H2 {
             stream.own = Some(self.spare.messages(own));
         } else if stream.left > 0 {
             self.submit_body(conn, &mut stream, own, out);
+        }
+        if let Some(packed) = packed {
+            self.spare.unused(packed);
         }
         conn.streams.insert(stream);
     }

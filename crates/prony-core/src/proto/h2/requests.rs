@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use super::grpc::Kind;
+use crate::grpc::Gzip;
 use crate::http2::hpack::{Encoder, Indexing, encode_static};
 use crate::http2::{TABLE_SIZE, frame};
 use crate::plan::{CallSpec, Cookies, Plan, Shared};
@@ -58,6 +59,10 @@ struct Call {
     kind: Kind,
     /// Whether its messages have a schedule.
     is_paced: bool,
+    /// Whether its messages are compressed, and its body with them, if it is the same in all
+    /// requests.
+    is_packed: bool,
+    packed: Option<Box<[u8]>>,
     /// The timeout from its intended start, of which the server is given the rest.
     timeout: Option<Span>,
     fields: Vec<Field>,
@@ -97,6 +102,7 @@ impl Requests {
             Some(_) => &b"https"[..],
             None => b"http",
         });
+        let mut gzip = Gzip::default();
         let mut requests = Self {
             arena: Vec::new(),
             calls: Vec::with_capacity(plan.calls.len()),
@@ -126,6 +132,8 @@ impl Requests {
                 is_head,
                 kind,
                 is_paced,
+                is_packed: is_packed(spec),
+                packed: is_packed(spec).then(|| packed(spec, &mut gzip)),
                 timeout: spec.grpc.as_deref().and_then(|call| call.timeout),
                 fields,
                 is_filled,
@@ -162,7 +170,22 @@ impl Requests {
     /// The call's body.
     #[inline]
     pub(super) fn body(&self, call: u32) -> &[u8] {
-        &self.specs[call as usize].body
+        match &self.calls[call as usize].packed {
+            Some(packed) => packed,
+            None => &self.specs[call as usize].body,
+        }
+    }
+
+    /// Whether the messages of the call are compressed.
+    #[inline]
+    pub(super) fn is_packed(&self, call: u32) -> bool {
+        self.calls[call as usize].is_packed
+    }
+
+    /// Whether a filled-in body has to be compressed.
+    #[inline]
+    pub(super) fn packs(&self, call: u32, filled: &[u8]) -> bool {
+        self.calls[call as usize].is_packed && self.specs[call as usize].body != filled
     }
 
     /// The size that the common fields need in the peer's dynamic table, in bytes.
@@ -317,10 +340,15 @@ impl Requests {
             fields.push(field(b"user-agent", fixed(agent.as_bytes())));
         }
         if spec.grpc.is_some() {
-            for (name, value) in [("te", "trailers"), ("content-type", "application/grpc")] {
-                if !has(spec, name) {
-                    fields.push(field(name.as_bytes(), fixed(value.as_bytes())));
-                }
+            let all = [
+                ("te", "trailers"),
+                ("content-type", "application/grpc"),
+                ("grpc-encoding", "gzip"),
+                ("grpc-accept-encoding", "gzip"),
+            ];
+            let all = if is_packed(spec) { &all[..] } else { &all[..2] };
+            for (name, value) in all.iter().filter(|(name, _)| !has(spec, name)) {
+                fields.push(field(name.as_bytes(), fixed(value.as_bytes())));
             }
         } else if !spec.bare && !has(spec, "accept") {
             fields.push(field(b"accept", fixed(b"*/*")));
@@ -434,6 +462,18 @@ impl<'a> Writer<'a> {
             Self::Unused => encode_static(out, name, value),
         }
     }
+}
+
+/// Whether the messages of a call are compressed.
+fn is_packed(spec: &CallSpec) -> bool {
+    spec.grpc.as_deref().is_some_and(|call| call.gzip)
+}
+
+/// The body of a call with its messages compressed.
+fn packed(spec: &CallSpec, gzip: &mut Gzip) -> Box<[u8]> {
+    let mut out = Vec::new();
+    gzip.pack(&spec.body, &mut out);
+    out.into()
 }
 
 /// Set the length of the frame that starts at `begin` and ends the output. Return whether it fits

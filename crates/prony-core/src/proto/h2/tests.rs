@@ -17,6 +17,7 @@ use crate::http2::hpack::encode_static;
 use crate::plan::{CallSpec, Http2Spec, HttpVersion, Load, Plan, Stop, Think};
 use crate::proto::h2::{Conn, H2};
 use crate::proto::{Call, Cancelled, Carrier, Out, Reply, Sink};
+use crate::script::Filled;
 use crate::target::Endpoint;
 use crate::units::{Nanos, RequestId};
 
@@ -176,6 +177,14 @@ impl Client {
 
     /// Start `n` requests of this call and send them. Returns the bytes sent.
     fn send(&mut self, call: u32, n: u32) -> Vec<u8> {
+        self.send_all(call, n, None)
+    }
+
+    fn send_filled(&mut self, call: u32, filled: Option<&Filled>) -> Vec<u8> {
+        self.send_all(call, 1, filled)
+    }
+
+    fn send_all(&mut self, index: u32, n: u32, filled: Option<&Filled>) -> Vec<u8> {
         let mut out = Out::default();
         if self.h2.owes(&self.conn) {
             self.h2.transmit(&mut self.conn, self.now, &mut out);
@@ -183,8 +192,8 @@ impl Client {
         for _ in 0..n {
             let id = RequestId { slot: self.started, generation: 0 };
             self.started += 1;
-            self.seen.exchanges.insert(id, Exchange { call, ..Exchange::default() });
-            self.h2.submit(&mut self.conn, id, Call { index: call, filled: None }, false, &mut out);
+            self.seen.exchanges.insert(id, Exchange { call: index, ..Exchange::default() });
+            self.h2.submit(&mut self.conn, id, Call { index, filled }, false, &mut out);
         }
         if self.h2.owes(&self.conn) {
             self.h2.transmit(&mut self.conn, self.now, &mut out);

@@ -1,7 +1,7 @@
 //! Replies of gRPC: what their trailers and messages mean, one row for each rule.
 
 use super::*;
-use crate::grpc::prefix;
+use crate::grpc::{Gzip, prefix};
 use crate::plan::GrpcCall;
 use crate::units::Span;
 
@@ -100,9 +100,6 @@ fn malformed_messages_are_a_failure() {
     row(false, s().message(1, 3, 3).status("0"), "INTERNAL BadMessage");
     row(false, s().message(2, 3, 3).status("0"), "INTERNAL BadMessage");
     row(true, s().message(0, u32::MAX, 3), "RESOURCE_EXHAUSTED BadMessage");
-    let gzip =
-        [(":status", "200"), ("content-type", "application/grpc"), ("grpc-encoding", "gzip")];
-    row(false, Server::new().headers(1, 0, &gzip).message(1, 3, 3).status("0"), "OK");
     // Bytes after a reset are expected.
     let mut client = Client::new(&plan(vec![call(false)]));
     client.send(0, 1);
@@ -110,6 +107,92 @@ fn malformed_messages_are_a_failure() {
     let reset = client.owed().into_iter().find(|f| f.head.kind == kind::RST_STREAM).unwrap();
     assert_eq!(reset.payload, Code::CANCEL.0.to_be_bytes());
     client.receive(&Server::default().message(0, 3, 3).status("0").0, 1000).unwrap();
+}
+
+/// A body of messages, all compressed.
+fn packed(messages: &[&[u8]]) -> Vec<u8> {
+    let (mut body, mut out) = (Vec::new(), Vec::new());
+    for message in messages {
+        body.extend(prefix(false, message.len() as u32));
+        body.extend_from_slice(message);
+    }
+    Gzip::default().pack(&body, &mut out);
+    out
+}
+
+#[test]
+fn compressed_messages_are_read() {
+    let with = |encoding, body: &[u8]| {
+        let head =
+            [(":status", "200"), ("content-type", "application/grpc"), ("grpc-encoding", encoding)];
+        Server::new().headers(1, 0, &head).frame(kind::DATA, 0, 1, body).status("0")
+    };
+    let body = [&packed(&[b"one ", b"two "])[..], b"\0\0\0\0\x05three"].concat();
+    for piece in [usize::MAX, 1, 2, 7] {
+        let mut client = Client::new(&plan(vec![call(true)]));
+        client.send(0, 1);
+        client.receive(&with("gzip", &body).0, piece).unwrap();
+        assert_eq!(client.seen.all(), "OK");
+        assert_eq!(client.seen.exchanges.values().next().unwrap().body, b"one two three");
+    }
+    // Neither an encoding that is not known, nor none; and no other bytes.
+    row(false, with("gzip", &packed(&[b"one"])), "OK");
+    row(false, with("deflate", &packed(&[b"one"])), "INTERNAL BadMessage");
+    row(false, with("identity", &packed(&[b"one"])), "INTERNAL BadMessage");
+    row(false, with("gzip", b"\x01\0\0\0\x03mmm"), "INTERNAL BadMessage");
+    row(false, with("gzip", b"\x01\0\0\0\0"), "INTERNAL BadMessage");
+    row(false, with("gzip", b"\x02\0\0\0\x03mmm"), "INTERNAL BadMessage");
+    row(false, with("deflate", b"\0\0\0\0\x03mmm"), "OK");
+    // Few bytes that would become many.
+    let bomb = packed(&[&vec![0; 65 << 20][..]]);
+    assert!(bomb.len() < 70_000, "{}", bomb.len());
+    let mut server = Server::new().headers(
+        1,
+        0,
+        &[(":status", "200"), ("content-type", "application/grpc"), ("grpc-encoding", "gzip")],
+    );
+    for part in bomb.chunks(16_000) {
+        server = server.frame(kind::DATA, 0, 1, part);
+    }
+    let mut client = Client::new(&plan(vec![call(false)]));
+    client.send(0, 1);
+    client.receive(&server.0, usize::MAX).unwrap();
+    assert_eq!(client.seen.all(), "RESOURCE_EXHAUSTED BadMessage");
+}
+
+/// Compressed are the messages of the plan, and those that are filled in.
+#[test]
+fn messages_are_sent_compressed() {
+    let mut spec = call(true);
+    spec.grpc.as_mut().unwrap().gzip = true;
+    spec.body.extend(prefix(false, 0));
+    let whole = spec.body.clone();
+    let mut client = Client::new(&plan(vec![spec]));
+    let mut filled = Filled::default();
+    filled.set(b"/p.S/M", b"", b"\0\0\0\0\x07another");
+    let mut same = Filled::default();
+    same.set(b"/p.S/M", b"", &whole);
+    let rows: [(Option<&Filled>, &[&[u8]]); 4] = [
+        (None, &[b"hi", b""]),
+        (Some(&filled), &[b"another"]),
+        (Some(&same), &[b"hi", b""]),
+        (Some(&filled), &[b"another"]),
+    ];
+    for (filled, messages) in rows {
+        let sent = frames(&client.send_filled(0, filled));
+        let head = sent.iter().find(|f| f.head.kind == kind::HEADERS).unwrap();
+        let mut fields = Vec::new();
+        let mut decoder = crate::http2::hpack::Decoder::new(4096);
+        if filled.is_none() {
+            let push = |name: &[u8], value: &[u8]| fields.push((name.to_vec(), value.to_vec()));
+            decoder.decode(&head.payload, 1 << 16, push).unwrap();
+            for name in [&b"grpc-encoding"[..], b"grpc-accept-encoding"] {
+                assert!(fields.contains(&(name.to_vec(), b"gzip".to_vec())), "{fields:?}");
+            }
+        }
+        let data = sent.iter().find(|f| f.head.kind == kind::DATA).unwrap();
+        assert_eq!(data.payload, packed(messages));
+    }
 }
 
 /// The first of two ends counts, and a reset before any of them is a failure of its own.
