@@ -9,7 +9,7 @@ use crate::rig::{Other, alone, have, measure};
 const REQUESTS: u64 = 2_000;
 
 /// Whether a program is installed that not every machine can have.
-fn find(program: &str) -> bool {
+pub(crate) fn find(program: &str) -> bool {
     let dirs = std::env::var_os("PATH").unwrap_or_default();
     let mut dirs = std::env::split_paths(&dirs).chain(["/usr/sbin".into()]);
     let found = dirs.any(|dir| dir.join(program).is_file());
@@ -19,16 +19,19 @@ fn find(program: &str) -> bool {
     found
 }
 
-/// Load the server without TLS, in a closed and in an open loop. `counted` returns how many
-/// requests it has logged.
+/// Load the server without TLS. `counted` returns how many requests it has logged.
 fn load(server: &Other, path: &str, more: &[&str], counted: impl Fn(&Other) -> u64) {
-    let url = server.url(path);
+    load_at(server, &server.url(path), &[&["--h2c"], more].concat(), counted);
+}
+
+/// Load the URL of a server in a closed and in an open loop.
+pub(crate) fn load_at(server: &Other, url: &str, more: &[&str], counted: impl Fn(&Other) -> u64) {
     let closed = ["-c", "2", "--streams", "10"];
     let open = ["-c", "3", "-r", "1k"];
     let mut all = 0;
     for how in [&closed[..], &open] {
         let n = REQUESTS.to_string();
-        let report = measure(&[how, &["--h2c", "-n", &n, &url], more].concat());
+        let report = measure(&[how, &["-n", &n, url], more].concat());
         report.check_sums();
         assert_eq!((report.count("replies"), report.count("failed")), (REQUESTS, 0));
         assert_eq!(report.status(200), REQUESTS);
@@ -42,7 +45,7 @@ fn load(server: &Other, path: &str, more: &[&str], counted: impl Fn(&Other) -> u
 }
 
 /// The lines with this text in a log of the server.
-fn lines(server: &Other, log: &str, text: &str) -> u64 {
+pub(crate) fn lines(server: &Other, log: &str, text: &str) -> u64 {
     let log = std::fs::read_to_string(server.file(log)).unwrap_or_default();
     log.lines().filter(|line| line.contains(text)).count() as u64
 }

@@ -26,6 +26,7 @@ mod hosts;
 mod htstress;
 mod http2;
 mod http2_peers;
+mod http2_secure_peers;
 mod imports;
 #[path = "../shared/installed.rs"]
 mod installed;

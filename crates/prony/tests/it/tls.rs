@@ -35,6 +35,8 @@ impl Certificates {
             let cert = params.signed_by(&key, &ca).expect("a certificate");
             certificates.write(&format!("{name}.pem"), &cert.pem());
             certificates.write(&format!("{name}.key"), &key.serialize_pem());
+            let both = cert.pem() + &key.serialize_pem();
+            certificates.write(&format!("{name}.both.pem"), &both);
         }
         certificates
     }
