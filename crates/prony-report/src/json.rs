@@ -173,6 +173,8 @@ struct Rates {
     error_share: Option<f64>,
     concurrency: f64,
     in_flight_mean: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streams_mean: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -425,6 +427,7 @@ impl<'a> Section<'a> {
             error_share: tally.error_share(),
             concurrency: tally.concurrency(),
             in_flight_mean: tally.in_flight_mean(),
+            streams_mean: tally.streams_mean(),
         };
         Self {
             rates,

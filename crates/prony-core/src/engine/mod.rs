@@ -310,6 +310,9 @@ impl<P: Carrier> Machine for Engine<P> {
         self.recorder.event(now);
         self.recorder.event_delivered(now);
         self.link_received(id, data, now);
+        if P::MULTIPLEXES {
+            self.count_streams(id, now);
+        }
         self.check_over();
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::http2::frame::Code;
+use crate::units::Span;
 
 /// The most codes that are counted separately: a peer can send any.
 const CODES_MAX: usize = 32;
@@ -24,6 +25,19 @@ pub struct StreamCounts {
     /// The limit that was stated last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_last: Option<u32>,
+    /// The integral over the window of the number of open streams.
+    #[serde(default)]
+    pub open_time: Span,
+    /// The most streams that were open on one connection at once.
+    #[serde(default)]
+    pub open_max: u32,
+    /// How often a body could not continue because the client's own flow-control window was full,
+    /// and for how long, until the next byte of that body arrived.
+    #[serde(default)]
+    pub blocked: u64,
+    /// See [`blocked`](Self::blocked).
+    #[serde(default)]
+    pub blocked_time: Span,
     /// GOAWAY frames, by code.
     pub goaways: BTreeMap<String, u64>,
     /// Requests that moved to another connection because of a GOAWAY: the peer had not processed
@@ -54,6 +68,13 @@ impl StreamCounts {
     /// Whether there was nothing to count.
     pub fn is_empty(&self) -> bool {
         self.connections == 0 && self.fallbacks == 0
+    }
+
+    /// A body goes on that could not for this long.
+    #[cold]
+    pub(super) fn unblocked(&mut self, after: Span) {
+        self.blocked += 1;
+        self.blocked_time += after;
     }
 
     /// A peer has stated its limit.
@@ -95,6 +116,10 @@ impl StreamCounts {
             fallbacks,
             limit_least,
             limit_last,
+            open_time,
+            open_max,
+            blocked,
+            blocked_time,
             goaways,
             moved,
             refused,
@@ -110,6 +135,9 @@ impl StreamCounts {
         for (all, part) in [
             (&mut self.connections, connections),
             (&mut self.fallbacks, fallbacks),
+            (&mut self.open_time.0, &open_time.0),
+            (&mut self.blocked, blocked),
+            (&mut self.blocked_time.0, &blocked_time.0),
             (&mut self.moved, moved),
             (&mut self.refused, refused),
             (&mut self.cancelled, cancelled),
@@ -130,6 +158,7 @@ impl StreamCounts {
         for (status, &n) in without_status {
             count(&mut self.without_status, status, n);
         }
+        self.open_max = self.open_max.max(*open_max);
         self.limit_least = [self.limit_least, *limit_least].into_iter().flatten().min();
         self.limit_last = self.limit_last.or(*limit_last);
     }

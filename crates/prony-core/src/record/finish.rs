@@ -28,6 +28,10 @@ impl Recorder {
                 sessions.completed_in_drain = 0;
             }
         }
+        let (time, max) = self.open_streams(by_time);
+        if let Some(counts) = &mut self.main.tally.http2 {
+            (counts.open_time, counts.open_max) = (time, max);
+        }
         self.main.tally.time_in_flight = Some(self.in_flight.total(by_time));
         // If the load stops during the warm-up, the measurement is empty and the warm-up ends with
         // the load.

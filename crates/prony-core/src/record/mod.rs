@@ -18,6 +18,7 @@ mod section;
 pub mod series;
 mod sessions;
 mod stamps;
+mod streams;
 mod tls;
 mod waits;
 mod wire;
@@ -237,6 +238,8 @@ pub struct Recorder {
     bytes_until: Nanos,
     /// The number of requests of the measurement in flight, over time.
     in_flight: InFlightIntegral,
+    /// The open streams, over time.
+    streams: streams::OpenStreams,
     /// The driver's polls of its sockets.
     polls: Polls,
     /// Whether successes are processed one by one, as `each` says.
@@ -327,6 +330,7 @@ impl Recorder {
             bytes_since: Nanos::ZERO,
             bytes_until: Nanos::ZERO,
             in_flight: InFlightIntegral::default(),
+            streams: streams::OpenStreams::default(),
             polls: Polls::default(),
             keeps: false,
             each: messages::PerSuccess::default(),

@@ -515,6 +515,13 @@ impl Tally {
         Some(per_second(self.time_in_flight?.as_secs_f64(), self.window()))
     }
 
+    /// The mean number of open streams over the window, on all connections together. `None` without
+    /// HTTP/2.
+    pub fn streams_mean(&self) -> Option<f64> {
+        let open = self.http2.as_deref()?.open_time;
+        Some(per_second(open.as_secs_f64(), self.window()))
+    }
+
     /// Upper bound of the time that the meter added to the quantile `q` of the response times (1:
     /// the maximum). `None` if the driver did not report its polls, or the sample is too small for
     /// the quantile.

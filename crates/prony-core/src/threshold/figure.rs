@@ -115,6 +115,12 @@ pub enum Scalar {
     Concurrency,
     /// The most requests in flight at once.
     InFlightMax,
+    /// The mean number of open streams.
+    Streams,
+    /// The most streams that were open on one connection.
+    StreamsMax,
+    /// The time in which replies could not continue because of our own windows.
+    WindowTime,
     /// The busiest worker's share of busy time.
     Busy,
     /// Processor time of the meter per request that ended.
@@ -183,7 +189,7 @@ const COUNTED: [(&str, Counted); 6] = [
     ("session.failed", Counted::SessionsFailed),
 ];
 
-const SCALARS: [(&str, Scalar); 17] = [
+const SCALARS: [(&str, Scalar); 20] = [
     ("rate", Scalar::Rate),
     ("sent-rate", Scalar::SentRate),
     ("session.rate", Scalar::SessionRate),
@@ -199,6 +205,9 @@ const SCALARS: [(&str, Scalar); 17] = [
     ("bytes-received", Scalar::BytesReceived),
     ("concurrency", Scalar::Concurrency),
     ("in-flight-max", Scalar::InFlightMax),
+    ("streams", Scalar::Streams),
+    ("streams-max", Scalar::StreamsMax),
+    ("window-time", Scalar::WindowTime),
     ("busy", Scalar::Busy),
     ("cpu-per-request", Scalar::CpuPerRequest),
 ];
@@ -232,7 +241,7 @@ impl Figure {
     /// What its limit is measured in: of what is counted, a number, unless a share is asked for.
     pub fn unit(self) -> Unit {
         match self {
-            Self::Time(..) | Self::Scalar(Scalar::CpuPerRequest) => Unit::Time,
+            Self::Time(..) | Self::Scalar(Scalar::CpuPerRequest | Scalar::WindowTime) => Unit::Time,
             Self::Scalar(Scalar::Rate | Scalar::SentRate | Scalar::SessionRate) => Unit::Rate,
             Self::Scalar(Scalar::Throughput) => Unit::ByteRate,
             Self::Scalar(Scalar::Busy) => Unit::Share,
@@ -247,7 +256,9 @@ impl Figure {
                 | Scalar::BytesSent
                 | Scalar::BytesReceived
                 | Scalar::Concurrency
-                | Scalar::InFlightMax,
+                | Scalar::InFlightMax
+                | Scalar::Streams
+                | Scalar::StreamsMax,
             )
             | Self::Count(_) => Unit::Count,
         }

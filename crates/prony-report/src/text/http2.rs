@@ -32,6 +32,18 @@ pub(super) fn streams(t: &Tally) -> Vec<String> {
         (Some(limit), _) => format!("limit {} streams", units::count(limit.into())),
         (None, _) => "no limit of streams".to_owned(),
     });
+    if let Some(mean) = t.streams_mean().filter(|_| counts.open_max > 0) {
+        let most = units::count(counts.open_max.into());
+        let mean = units::three(mean);
+        parts.push(format!("{mean} streams open on average, at most {most} on one connection"));
+    }
+    if counts.blocked > 0 {
+        parts.push(format!(
+            "{} for {} in total until the own window was renewed",
+            units::counted(counts.blocked, "reply waited", "replies waited"),
+            units::span(counts.blocked_time)
+        ));
+    }
     let waited = t.times.stream_wait.count();
     if waited > 0 && t.started > 0 {
         let share = waited as f64 / t.started as f64;

@@ -308,3 +308,53 @@ fn refused_requests_are_sent_again_if_asked() {
         assert!(sum >= u128::from((2_000 + refused) * ms(2).0) && most >= ms(6), "{sum} {most}");
     }
 }
+
+/// Streams in flight: by Little's law the rate times the service time, and at most all users'.
+#[test]
+fn open_streams_are_the_rate_times_the_service_time() {
+    let latency = Latency::Fixed(ms(8));
+    let behavior = ServerBehavior { latency, max_streams: 50, ..ServerBehavior::default() };
+    let setup = Setup::new(Link::with_latency(ms(1)), 1);
+    for (shares, warmup) in [(1, Span::ZERO), (3, ms(500))] {
+        // 10 ms on a stream, 300 times per second.
+        let mut plan = http2(open(300.0, Arrivals::Fixed, 3_000), 6, 50);
+        plan.warmup = warmup;
+        let mut server = Serve::new(behavior.clone(), 1);
+        let outcome = load(&plan, shares, &setup, &mut [&mut server]);
+        let t = outcome.main();
+        let counts = t.http2.as_deref().expect("HTTP/2");
+        let truth = t.replies as f64 * t.times.service.mean_ns().expect("replies") / 1e9;
+        let measured = counts.open_time.as_secs_f64();
+        assert!((measured / truth - 1.0).abs() < 2e-3, "{measured} s, not {truth} s");
+        let mean = t.streams_mean().expect("HTTP/2");
+        assert!((mean - 3.0).abs() < 0.03, "{mean} streams");
+        assert!((1..=3).contains(&counts.open_max), "{}", counts.open_max);
+    }
+    // A closed loop keeps all its streams open, but for the time between a reply and the next
+    // request, which is zero here.
+    let mut server = Serve::new(behavior, 1);
+    let plan = http2(closed(1, Think::None, Span::from_secs(2)), 3, 7);
+    let outcome = load(&plan, 1, &setup, &mut [&mut server]);
+    let t = outcome.main();
+    let mean = t.streams_mean().expect("HTTP/2");
+    assert!((20.5..=21.0).contains(&mean), "{mean} streams");
+    assert_eq!(t.http2.as_deref().expect("HTTP/2").open_max, 7);
+}
+
+/// A body that fills the client's window six times waits five times for a round trip.
+#[test]
+fn replies_wait_for_the_own_window_for_a_round_trip() {
+    let behavior = ServerBehavior { size: 60_000, ..ServerBehavior::default() };
+    for (window, waits) in [(10_000, 5), (60_000, 0), (1 << 20, 0)] {
+        let mut plan = http2(closed(1, Think::None, ms(0)), 1, 1);
+        (plan.stop.requests, plan.stop.duration) = (Some(40), None);
+        plan.http2 = Some(Box::new(Http2Spec { window, ..Http2Spec::default() }));
+        let setup = Setup::new(Link::with_latency(ms(3)), 1);
+        let mut server = Serve::new(behavior.clone(), 1);
+        let outcome = load(&plan, 1, &setup, &mut [&mut server]);
+        let t = outcome.main();
+        let counts = t.http2.as_deref().expect("HTTP/2");
+        assert_eq!((t.replies, counts.blocked), (40, 40 * waits), "{window}");
+        assert_eq!(counts.blocked_time, ms(6) * counts.blocked, "{window}");
+    }
+}

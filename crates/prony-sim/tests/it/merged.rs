@@ -59,7 +59,8 @@ fn note(seen: &mut Seen, t: &Tally) {
     }
     if let Some(http2) = t.http2.as_deref() {
         note!(seen, StreamCounts, http2, {
-            connections, fallbacks, limit_least, limit_last, goaways, moved, refused, resets,
+            connections, fallbacks, limit_least, limit_last, open_time, open_max, blocked,
+            blocked_time, goaways, moved, refused, resets,
             cancelled, sent_fields, sent_blocks, received_fields, received_blocks, unknown_frames,
             without_status,
         });

@@ -1,7 +1,8 @@
 //! The exchanges of a connection, in order.
 
 use crate::engine::exchange::{At, Exchange, Exchanges, List, NONE, New};
-use crate::units::RequestId;
+use crate::record::Recorder;
+use crate::units::{Nanos, RequestId};
 
 /// The exchanges of a connection.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub(super) struct Carried {
     pub(super) waiting: u32,
     /// How many have had their first byte accepted by the kernel.
     pub(super) sent: u32,
+    /// How many of these are counted as open streams.
+    counted: u32,
     /// How many exchanges it has been given in total.
     pub(super) given: u64,
     /// How many replies it has received.
@@ -32,6 +35,7 @@ impl Carried {
             next: NONE,
             waiting: 0,
             sent: 0,
+            counted: 0,
             given: 0,
             served: 0,
             retired: false,
@@ -98,6 +102,15 @@ impl Carried {
         self.next = next;
         self.waiting -= 1;
         Some((id, exchange))
+    }
+
+    /// Count its open streams, which have changed at `now`. Only if exchanges have streams.
+    #[inline]
+    pub(super) fn count_streams(&mut self, recorder: &mut Recorder, now: Nanos) {
+        if self.sent != self.counted {
+            recorder.streams_changed(self.counted, self.sent, now);
+            self.counted = self.sent;
+        }
     }
 
     /// Remove an exchange.

@@ -220,6 +220,9 @@ impl<P: Carrier> Engine<P> {
         if self.tap.is_some() {
             self.show_closed(id);
         }
+        if P::MULTIPLEXES {
+            self.count_streams(id, now);
+        }
         let asked = self.links[slot].asked;
         self.links.remove(slot);
         if asked {

@@ -27,6 +27,9 @@ impl<P: Carrier> Engine<P> {
         let holds = conn.tail.is_some() || !matches!(conn.layer, Layer::Plain);
         self.arm_from_send(id.slot, now);
         if holds && !self.send_pending(id.slot, now, send) {
+            if P::MULTIPLEXES {
+                self.count_streams(id, now);
+            }
             return false;
         }
         if self.carrier.opens() && !self.send_opening(id.slot, now, send) {
@@ -35,6 +38,9 @@ impl<P: Carrier> Engine<P> {
         let all = self.send_new(id.slot, now, send);
         if !self.outcome.failed.is_empty() {
             self.fail_unsent(now);
+        }
+        if P::MULTIPLEXES {
+            self.count_streams(id, now);
         }
         self.arm_carrier(id);
         all

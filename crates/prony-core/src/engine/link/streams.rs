@@ -5,7 +5,7 @@ use super::{Depths, Links, Tapped};
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::proto::{Cancelled, Carrier};
-use crate::units::{Nanos, RequestId};
+use crate::units::{ConnId, Nanos, RequestId};
 
 impl<C> Links<C> {
     /// Whether the peer allows fewer concurrent exchanges on the connection than the plan.
@@ -21,6 +21,14 @@ impl<C> Links<C> {
 }
 
 impl<P: Carrier> Engine<P> {
+    /// Count the open streams of a connection, which may have changed at `now`.
+    #[inline]
+    pub(in crate::engine) fn count_streams(&mut self, id: ConnId, now: Nanos) {
+        if let Some(conn) = self.links.get_mut(id) {
+            conn.carried.count_streams(&mut self.recorder, now);
+        }
+    }
+
     /// Take the exchanges that are not submitted off a connection that accepts no new ones.
     pub(in crate::engine) fn leave_draining(&mut self, slot: u32, now: Nanos) {
         let carried = &mut self.links[slot].carried;
@@ -87,6 +95,7 @@ impl<P: Carrier> Engine<P> {
             self.fail(id, Fault::RequestTimeout, now);
         }
         let id = self.links.id(slot);
+        self.count_streams(id, now);
         self.restart_ended(now);
         if self.links.live(id) {
             if self.carrier.owes(&self.links[slot].carrier) {

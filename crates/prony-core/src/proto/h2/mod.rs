@@ -35,6 +35,8 @@ pub struct H2 {
     options: Options,
     counts: Counts,
     spare: Spare,
+    /// The time of the bytes that are being read.
+    now: Nanos,
     /// The start of the measurement: what happens before is not counted.
     begin: Nanos,
 }
@@ -73,7 +75,7 @@ impl H2 {
         };
         let begin = Nanos::ZERO + plan.warmup;
         let (counts, spare) = Default::default();
-        Self { requests: Requests::new(plan), options, counts, spare, begin }
+        Self { requests: Requests::new(plan), options, counts, spare, now: begin, begin }
     }
 }
 
@@ -178,6 +180,7 @@ impl Carrier for H2 {
         now: Nanos,
         sink: &mut impl Sink,
     ) -> Result<usize, Fault> {
+        self.now = now;
         let result = self.frames(conn, data, sink);
         if now < self.begin {
             self.forget();

@@ -11,6 +11,7 @@ use crate::http2::frame::{self, Code, flag, kind};
 use crate::http2::hpack::HpackError;
 use crate::http2::{FRAME_SIZE, WINDOW_MAX};
 use crate::proto::{Reply, Sink};
+use crate::units::Nanos;
 
 /// How many interim replies a stream may receive.
 const INTERIM_MAX: u16 = 32;
@@ -161,6 +162,10 @@ impl H2 {
                 self.fail_stream(conn, head.stream, Code::PROTOCOL_ERROR, Fault::BadHeader, sink);
             }
             Some(stream) => {
+                if stream.blocked != Nanos::MAX {
+                    self.counts.unblocked(self.now.since(stream.blocked));
+                    stream.blocked = Nanos::MAX;
+                }
                 stream.credit += head.length;
                 stream.head_bytes += frame::HEADER as u32 + used as u32 + padding;
                 if stream.credit > self.options.window {
@@ -195,6 +200,10 @@ impl H2 {
         let most = if stream.bodiless { 0 } else { stream.length };
         let fits = most.saturating_sub(stream.body_bytes).min(body as u64) as usize;
         stream.body_bytes += body as u64;
+        if left == 0 && !ends && (conn.receive_window == 0 || stream.credit == self.options.window)
+        {
+            stream.blocked = self.now;
+        }
         if stream.content.kind != Kind::Http {
             self.message_bytes(conn, place, &data[..fits], sink);
             // Its messages may have ended it.

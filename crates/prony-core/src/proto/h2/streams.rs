@@ -35,6 +35,8 @@ pub(super) struct Stream {
     pub(super) content: Content,
     /// Since when it waits for a window; `Nanos::MAX` if it does not.
     pub(super) waits: Nanos,
+    /// Since when our window allows no more of the reply; `Nanos::MAX`: it does.
+    pub(super) blocked: Nanos,
     /// What it sends, if that is not simply the body of its call.
     pub(super) own: Option<Box<Own>>,
 }
@@ -56,6 +58,7 @@ impl Stream {
         length: u64::MAX,
         content: Content::NONE,
         waits: Nanos::MAX,
+        blocked: Nanos::MAX,
         own: None,
     };
 

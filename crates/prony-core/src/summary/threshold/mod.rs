@@ -186,6 +186,9 @@ impl Summary {
             Scalar::BytesReceived => Known::exact(t.bytes_received() as f64),
             Scalar::Concurrency => Known::exact(t.concurrency()),
             Scalar::InFlightMax => Known::exact(t.in_flight_max as f64),
+            Scalar::Streams => or_none(t.streams_mean()),
+            Scalar::StreamsMax => or_none(t.http2.as_deref().map(|h| h.open_max.into())),
+            Scalar::WindowTime => or_none(t.http2.as_deref().map(|h| h.blocked_time.0 as f64)),
             Scalar::Busy => or_none(self.busiest().map(|(_, share)| share)),
             Scalar::CpuPerRequest => {
                 let ended = self.ended();
