@@ -11,5 +11,7 @@ mod token;
 pub use gzip::{Gzip, Unpackable};
 pub use messages::{Item, PREFIX, Prefix, Splitter, TooLong, length, prefix};
 pub use status::Status;
-pub use text::{TIMEOUT_TEXT, decode_message, encode_message, parse_timeout, timeout_text};
+pub use text::{
+    TIMEOUT_TEXT, decode_message, encode_message, parse_timeout, shown_message, timeout_text,
+};
 pub use token::token;

@@ -77,6 +77,34 @@ pub fn decode_message(text: &[u8]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// The most characters of a message that are shown.
+const SHOWN_MAX: usize = 200;
+
+/// The message behind a text as a report shows it: shortened, with control characters escaped.
+pub fn shown_message(text: &[u8]) -> String {
+    let message = decode_message(text);
+    let mut shown = String::new();
+    for (n, c) in message.chars().enumerate() {
+        if n == SHOWN_MAX {
+            shown.push_str("...");
+            break;
+        }
+        match is_plain(c) {
+            true => shown.push(c),
+            false => shown.extend(c.escape_default()),
+        }
+    }
+    shown
+}
+
+/// Whether a character changes nothing but its own place: no control character, no other line end,
+/// and none that changes the direction of the text.
+fn is_plain(c: char) -> bool {
+    let directs =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !c.is_control() && !directs
+}
+
 fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
@@ -119,6 +147,15 @@ mod tests {
             prop_assert!(out.iter().all(|b| (b' '..=b'~').contains(b)));
             prop_assert_eq!(decode_message(&out), message);
         }
+    }
+
+    #[test]
+    fn messages_are_shown_on_one_short_line() {
+        assert_eq!(shown_message(b"100 %25 sold out"), "100 % sold out");
+        assert_eq!(shown_message(b"%1b[31mred%0a%e2%80%ae"), "\\u{1b}[31mred\\n\\u{202e}");
+        let long = shown_message(&b"%c3%a4".repeat(201));
+        assert_eq!(long, "\u{e4}".repeat(200) + "...");
+        assert_eq!(shown_message(&b"%c3%a4".repeat(200)), "\u{e4}".repeat(200));
     }
 
     #[test]

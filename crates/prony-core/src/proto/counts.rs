@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::grpc::{Status, shown_message};
 use crate::http2::frame::Code;
 use crate::units::Span;
 
@@ -62,6 +63,10 @@ pub struct StreamCounts {
     /// Replies to calls of gRPC without a status of gRPC, by their status of HTTP.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub without_status: BTreeMap<String, u64>,
+    /// The first message (`grpc-message`) that came with each status other than `OK`, by its name:
+    /// shortened, and with control characters escaped.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub grpc_messages: BTreeMap<String, String>,
 }
 
 impl StreamCounts {
@@ -109,6 +114,13 @@ impl StreamCounts {
         count(&mut self.without_status, &http.to_string(), 1);
     }
 
+    /// A call has ended with this status and this text of a message.
+    pub(super) fn grpc_message(&mut self, status: Status, text: &[u8]) {
+        if status != Status::OK && !self.grpc_messages.contains_key(status.name()) {
+            self.grpc_messages.insert(status.name().to_owned(), shown_message(text));
+        }
+    }
+
     /// Add the counts of another worker.
     pub fn merge(&mut self, other: &Self) {
         let Self {
@@ -131,6 +143,7 @@ impl StreamCounts {
             received_blocks,
             unknown_frames,
             without_status,
+            grpc_messages,
         } = other;
         for (all, part) in [
             (&mut self.connections, connections),
@@ -157,6 +170,9 @@ impl StreamCounts {
         }
         for (status, &n) in without_status {
             count(&mut self.without_status, status, n);
+        }
+        for (status, message) in grpc_messages {
+            self.grpc_messages.entry(status.clone()).or_insert_with(|| message.clone());
         }
         self.open_max = self.open_max.max(*open_max);
         self.limit_least = [self.limit_least, *limit_least].into_iter().flatten().min();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use prony_core::grpc::Status;
 use prony_core::record::Tally;
 
 use crate::units;
@@ -70,6 +71,17 @@ pub(super) fn streams(t: &Tally) -> Vec<String> {
     parts.extend(by_code("RST_STREAM", &counts.resets));
     parts.extend(by_code("no status of gRPC, by status of HTTP", &counts.without_status));
     parts
+}
+
+/// What servers of gRPC say about calls with each status other than `OK`: the first message.
+pub(super) fn grpc_messages(t: &Tally) -> Vec<String> {
+    let Some(counts) = t.http2.as_deref() else { return Vec::new() };
+    let seen = |name: &str| {
+        let number = Status::from_name(name).map(|status| u16::from(status.number()));
+        number.is_some_and(|number| t.statuses.contains_key(&number))
+    };
+    let seen = counts.grpc_messages.iter().filter(|(status, _)| seen(status));
+    seen.map(|(status, message)| format!("{status}: {message}")).collect()
 }
 
 /// How many frames of a type arrived, by their codes; `None` without any.

@@ -216,6 +216,7 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
         ("statuses", if is_exchange { Vec::new() } else { statuses(t, detail.statuses) }),
         ("connections", connections(summary)),
         ("HTTP/2", http2::streams(t)),
+        ("gRPC", http2::grpc_messages(t)),
         ("messages", in_streams::messages(t)),
         ("handshakes", handshakes),
     ]

@@ -60,7 +60,7 @@ fn note(seen: &mut Seen, t: &Tally) {
     if let Some(http2) = t.http2.as_deref() {
         note!(seen, StreamCounts, http2, {
             connections, fallbacks, limit_least, limit_last, open_time, open_max, blocked,
-            blocked_time, goaways, moved, refused, resets,
+            blocked_time, grpc_messages, goaways, moved, refused, resets,
             cancelled, sent_fields, sent_blocks, received_fields, received_blocks, unknown_frames,
             without_status,
         });
@@ -224,6 +224,7 @@ fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
         "StreamMessages.unmatched",
         "Messages.duplicates",
         "StreamCounts.without_status",
+        "StreamCounts.grpc_messages",
         "Messages.late",
         "Messages.unexpected",
         "Phases.acknowledged",
@@ -273,6 +274,7 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
             moved: n + 1,
             unknown_frames: n + 2,
             without_status: BTreeMap::from([("503".into(), n)]),
+            grpc_messages: BTreeMap::from([(format!("{n}"), "why".into())]),
             ..StreamCounts::default()
         }));
         t.messages = Some(Box::new(Messages {

@@ -218,6 +218,7 @@ fn over_http2() -> [Summary; 3] {
         goaways: [("NO_ERROR".to_owned(), 1)].into(),
         resets: [("CANCEL".to_owned(), 1)].into(),
         without_status: [("503".to_owned(), 1)].into(),
+        grpc_messages: [("NOT_FOUND".to_owned(), "why".to_owned())].into(),
         ..StreamCounts::default()
     };
     run.main.http2 = Some(Box::new(counts));

@@ -2,6 +2,9 @@
 
 use crate::grpc::Status;
 
+/// How many bytes of a `grpc-message` are kept: more than are shown.
+const MESSAGE_MAX: usize = 4 << 10;
+
 /// What a header block says, as far as it matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
@@ -38,11 +41,16 @@ pub(super) struct Reader {
     head: Head,
     /// Whether a field that is not a pseudo-header was read.
     is_past_pseudo: bool,
+    /// The value of `grpc-message`, or the start of a long one.
+    message: Vec<u8>,
 }
 
 impl Reader {
-    pub(super) fn new() -> Self {
-        Self { head: Head { length: u64::MAX, ..Head::default() }, is_past_pseudo: false }
+    /// `message` is memory for the value of `grpc-message`.
+    pub(super) fn new(mut message: Vec<u8>) -> Self {
+        message.clear();
+        let head = Head { length: u64::MAX, ..Head::default() };
+        Self { head, is_past_pseudo: false, message }
     }
 
     #[inline]
@@ -58,6 +66,10 @@ impl Reader {
             b"content-length" => self.length(value),
             b"content-type" => self.head.is_grpc = is_of_grpc(value),
             b"grpc-status" => self.head.grpc_status = Status::parse(value),
+            b"grpc-message" => {
+                self.message.clear();
+                self.message.extend_from_slice(&value[..value.len().min(MESSAGE_MAX)]);
+            }
             b"grpc-encoding" => {
                 self.head.encoding = match value {
                     b"identity" => Encoding::None,
@@ -99,8 +111,9 @@ impl Reader {
         }
     }
 
-    pub(super) fn finish(self) -> Head {
-        self.head
+    /// What the block says, and the value of `grpc-message`.
+    pub(super) fn finish(self) -> (Head, Vec<u8>) {
+        (self.head, self.message)
     }
 }
 
@@ -143,11 +156,11 @@ mod tests {
     use super::*;
 
     fn read(fields: &[(&str, &str)]) -> Head {
-        let mut reader = Reader::new();
+        let mut reader = Reader::new(Vec::new());
         for (name, value) in fields {
             reader.field(name.as_bytes(), value.as_bytes());
         }
-        reader.finish()
+        reader.finish().0
     }
 
     #[test]

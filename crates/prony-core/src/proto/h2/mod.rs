@@ -35,6 +35,8 @@ pub struct H2 {
     options: Options,
     counts: Counts,
     spare: Spare,
+    /// The `grpc-message` of the last header block that was decoded.
+    message: Vec<u8>,
     /// The time of the bytes that are being read.
     now: Nanos,
     /// The start of the measurement: what happens before is not counted.
@@ -74,8 +76,8 @@ impl H2 {
             keepalive: spec.keepalive,
         };
         let begin = Nanos::ZERO + plan.warmup;
-        let (counts, spare) = Default::default();
-        Self { requests: Requests::new(plan), options, counts, spare, now: begin, begin }
+        let (counts, spare, message) = Default::default();
+        Self { requests: Requests::new(plan), options, counts, spare, message, now: begin, begin }
     }
 }
 
@@ -251,8 +253,16 @@ impl H2 {
     #[cold]
     fn forget(&mut self) {
         let Counts { connections, fallbacks, limit_least, limit_last, .. } = self.counts;
-        self.counts =
-            Counts { connections, fallbacks, limit_least, limit_last, ..Counts::default() };
+        // Header blocks that repeat are not decoded again, so that their messages are kept.
+        let grpc_messages = std::mem::take(&mut self.counts.grpc_messages);
+        self.counts = Counts {
+            connections,
+            fallbacks,
+            limit_least,
+            limit_last,
+            grpc_messages,
+            ..Counts::default()
+        };
     }
 
     /// A connection is open, and uses HTTP/2 or HTTP/1.1.

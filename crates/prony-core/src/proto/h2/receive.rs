@@ -290,7 +290,7 @@ impl H2 {
         let wants = place.map(|place| conn.streams.at(place).request);
         let wants = wants.filter(|&request| sink.wants_headers(request));
         let is_trailer = place.is_some_and(|place| conn.streams.at(place).status != 0);
-        let head = match decode(conn, block, is_trailer, wants, sink) {
+        let head = match decode(conn, block, is_trailer, wants, (sink, &mut self.message)) {
             Ok(head) => head,
             Err(HpackError::Invalid) => return conn.fails(Code::COMPRESSION_ERROR),
             Err(HpackError::TooLarge) => {
@@ -330,6 +330,9 @@ impl H2 {
         }
         if stream.content.kind != Kind::Http && (is_trailer || head.status >= 200) {
             stream.content.head(&head, is_trailer, ends);
+            if let Some(status) = head.grpc_status.filter(|_| ends && !self.message.is_empty()) {
+                self.counts.grpc_message(status, &self.message);
+            }
         }
         if ends {
             self.reply_ends(conn, place, sink);
@@ -490,7 +493,7 @@ fn decode(
     block: &[u8],
     is_trailer: bool,
     wants: Option<crate::units::RequestId>,
-    sink: &mut impl Sink,
+    (sink, message): (&mut impl Sink, &mut Vec<u8>),
 ) -> Result<Head, HpackError> {
     let state = conn.decoder.state();
     if wants.is_none()
@@ -498,16 +501,18 @@ fn decode(
         && memo.state == state
         && memo.bytes == block
     {
+        message.clear();
         return Ok(memo.head);
     }
-    let mut reader = Reader::new();
+    let mut reader = Reader::new(std::mem::take(message));
     conn.decoder.decode(block, LIST_MAX, |name, value| {
         reader.field(name, value);
         if let Some(request) = wants {
             sink.header(request, name, value);
         }
     })?;
-    let head = reader.finish();
+    let head;
+    (head, *message) = reader.finish();
     if conn.decoder.state() == state && block.len() <= MEMO_MAX {
         let memo = conn.memos[usize::from(is_trailer)].get_or_insert_default();
         memo.bytes.clear();
