@@ -264,6 +264,29 @@ class LoadOptions(TypedDict, total=False):
 
     Several are separated by commas: OK,NOT_FOUND."""
 
+    stream: str
+    """Read the bodies of replies as streams of messages: sse, ndjson or chunks
+
+    A message is a server-sent event, a line, or a chunk (with HTTP/2 a DATA frame). The
+    report has the times to the first message and between messages (docs/streams.md)."""
+
+    content_pointer: str
+    """Where a message has its content, as a JSON pointer: /choices/0/delta/content
+
+    The first message with a value there that is not empty is the first content."""
+
+    stream_events: int | str
+    """End a stream after N messages [default: the server ends it]
+
+    The request succeeds. With HTTP/1.1 its connection is closed, with HTTP/2 its stream
+    reset."""
+
+    stream_time: Duration
+    """End a stream after this time, from the send of its request"""
+
+    until_event: str
+    """End a stream after the first message with this text: [DONE]"""
+
     insecure: bool
     """Do not verify the server's certificate"""
 
@@ -1080,6 +1103,29 @@ class CapacityOptions(TypedDict, total=False):
 
     Several are separated by commas: OK,NOT_FOUND."""
 
+    stream: str
+    """Read the bodies of replies as streams of messages: sse, ndjson or chunks
+
+    A message is a server-sent event, a line, or a chunk (with HTTP/2 a DATA frame). The
+    report has the times to the first message and between messages (docs/streams.md)."""
+
+    content_pointer: str
+    """Where a message has its content, as a JSON pointer: /choices/0/delta/content
+
+    The first message with a value there that is not empty is the first content."""
+
+    stream_events: int | str
+    """End a stream after N messages [default: the server ends it]
+
+    The request succeeds. With HTTP/1.1 its connection is closed, with HTTP/2 its stream
+    reset."""
+
+    stream_time: Duration
+    """End a stream after this time, from the send of its request"""
+
+    until_event: str
+    """End a stream after the first message with this text: [DONE]"""
+
     insecure: bool
     """Do not verify the server's certificate"""
 
@@ -1465,6 +1511,29 @@ class CompareOptions(TypedDict, total=False):
 
     Several are separated by commas: OK,NOT_FOUND."""
 
+    stream: str
+    """Read the bodies of replies as streams of messages: sse, ndjson or chunks
+
+    A message is a server-sent event, a line, or a chunk (with HTTP/2 a DATA frame). The
+    report has the times to the first message and between messages (docs/streams.md)."""
+
+    content_pointer: str
+    """Where a message has its content, as a JSON pointer: /choices/0/delta/content
+
+    The first message with a value there that is not empty is the first content."""
+
+    stream_events: int | str
+    """End a stream after N messages [default: the server ends it]
+
+    The request succeeds. With HTTP/1.1 its connection is closed, with HTTP/2 its stream
+    reset."""
+
+    stream_time: Duration
+    """End a stream after this time, from the send of its request"""
+
+    until_event: str
+    """End a stream after the first message with this text: [DONE]"""
+
     insecure: bool
     """Do not verify the server's certificate"""
 
@@ -1682,6 +1751,13 @@ class ServeOptions(TypedDict, total=False):
 
     workers: int | str
     """Number of workers that share one queue [default: unlimited]"""
+
+    sse: str
+    """Answer with server-sent events: ttft=exp:200ms,gap=20ms,count=100..300
+
+    ttft is the time to the first event, in which a stream has a worker; gap the time between
+    events; both are distributions as of --latency. empty=N: the first N events have no
+    content. pings: a comment before each event."""
 
     stall: str
     """Freeze the server: 1s@10s (for 1 s every 10 s), 2s@+4s (once, after 4 s) [default: none]

@@ -211,6 +211,24 @@ impl Plan {
         }
     }
 
+    fn check_stream(&self) -> Result<(), String> {
+        let Some(stream) = self.stream.as_deref() else { return Ok(()) };
+        stream.check()?;
+        if self.exchange.is_some() || self.calls.iter().any(|call| call.grpc.is_some()) {
+            return Err("only replies of HTTP are read as streams: gRPC and round trips have \
+                        messages of their own"
+                .into());
+        }
+        if let Some(time) = stream.time.filter(|&time| time >= self.timeout) {
+            return Err(format!(
+                "a stream is ended after {time}, and the timeout of its request is {}; use a \
+                 longer timeout (`timeout`), or end streams earlier",
+                self.timeout
+            ));
+        }
+        Ok(())
+    }
+
     fn check_limits(&self) -> Result<(), String> {
         if self.pipeline == 0 {
             return Err("the pipelining depth must be at least 1".into());
@@ -220,6 +238,7 @@ impl Plan {
         }
         self.check_http2()?;
         self.check_messages()?;
+        self.check_stream()?;
         if self.requests_per_connection == Some(0) {
             return Err("a connection must carry at least 1 request".into());
         }

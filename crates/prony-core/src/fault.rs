@@ -73,6 +73,10 @@ pub enum Fault {
     UnexpectedStatus,
     /// A body without the text or length that the plan expects.
     BodyMismatch,
+    /// A successful reply whose content type is not that of the stream that the plan expects.
+    NotAStream,
+    /// A message over 1 MiB in a stream.
+    MessageTooLong,
     /// A reply without the value that the session extracts from it.
     ExtractMissing,
     /// A body over 1 MiB from which the session extracts a value.
@@ -122,7 +126,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// The number of faults; every `fault as usize` is below it.
-    pub const COUNT: usize = 43;
+    pub const COUNT: usize = 45;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -158,6 +162,8 @@ impl Fault {
         Self::GrpcStatus,
         Self::UnexpectedStatus,
         Self::BodyMismatch,
+        Self::NotAStream,
+        Self::MessageTooLong,
         Self::ExtractMissing,
         Self::ExtractTooLong,
         Self::NoValue,
@@ -206,6 +212,8 @@ impl Fault {
             Self::GrpcStatus
             | Self::UnexpectedStatus
             | Self::BodyMismatch
+            | Self::NotAStream
+            | Self::MessageTooLong
             | Self::ExtractMissing
             | Self::ExtractTooLong => FaultClass::Unexpected,
             Self::NoValue | Self::UnfitValue => FaultClass::Script,

@@ -1,8 +1,10 @@
 //! The bodies of the fuzz targets, and the tests that replay the committed corpora.
 
+mod events;
 mod http2;
 mod streams;
 
+pub use events::events;
 pub use http2::{hpack, huffman, serve};
 pub use streams::{grpc, streams};
 
@@ -506,6 +508,11 @@ mod tests {
     #[test]
     fn corpus_of_grpc() {
         replay("grpc", super::grpc);
+    }
+
+    #[test]
+    fn corpus_of_events() {
+        replay("events", super::events);
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod comparison;
 pub mod director;
 pub mod echo;
 pub mod engine;
+pub mod events;
 pub mod fault;
 pub mod frame;
 #[doc(hidden)]

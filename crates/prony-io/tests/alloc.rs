@@ -3,6 +3,8 @@
 //! Loading a large session file allocates little more than what its requests differ in. (These
 //! tests are here and not in prony-core, because a counting allocator is unsafe code.)
 
+#[path = "alloc/events.rs"]
+mod events;
 #[path = "alloc/http2.rs"]
 mod http2;
 #[path = "../../prony-core/tests/identity/mod.rs"]
@@ -225,6 +227,7 @@ fn requests_allocate_no_memory_after_the_warm_up() {
         assert_eq!(made, 0, "{name}: allocations over 100,000 requests");
     }
     an_idle_http2_connection_needs_at_most_4_kib();
+    an_open_stream_needs_at_most_4_kib();
     loading_a_session_file_allocates_only_for_differences();
     round_trips_allocate_nothing();
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
@@ -310,6 +313,21 @@ fn an_idle_http2_connection_needs_at_most_4_kib() {
         let each = (many - few) / 2_000;
         println!("{streams} streams: {each} bytes for each idle connection and its users");
         assert!(each <= limit, "{streams} streams: {each} bytes");
+    }
+}
+
+/// Events allocate nothing, whatever their pieces. The speed is printed, and not decided: other load
+/// on the machine changes it.
+fn an_open_stream_needs_at_most_4_kib() {
+    let [few, many] = [1_000, 11_000].map(|n| events::open(n, 20));
+    let each = (many.bytes - few.bytes) / 10_000;
+    println!("{each} bytes for each open stream, {:.0} events per second", many.events_per_second);
+    assert!(each <= 4_096, "{each} bytes");
+    let busy = events::open(10, 20_000);
+    println!("{:.0} events per second on 10 streams", busy.events_per_second);
+    // The bytes of a virtual second may need a few blocks of a series.
+    for needs in [few, many, busy] {
+        assert!(needs.allocations <= 96 * 20, "{} allocations", needs.allocations);
     }
 }
 

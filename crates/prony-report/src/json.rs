@@ -398,7 +398,9 @@ impl<'a> Section<'a> {
     ) -> Self {
         let t = &tally.times;
         // Times of some protocols only are shown if there were any.
-        let is_rare = |name: &str| name.ends_with("_wait") || name.contains("message");
+        let is_rare = |name: &str| {
+            name.ends_with("_wait") || name.contains("message") || name == "first_content"
+        };
         let is_shown = |name: &str, hist: &Hist| !is_rare(name) || !hist.is_empty();
         let times = [
             ("response", &t.response),
@@ -413,6 +415,7 @@ impl<'a> Section<'a> {
             ("message_service", &t.message_service),
             ("message_lag", &t.message_lag),
             ("first_message", &t.first_message),
+            ("first_content", &t.first_content),
             ("message_gap", &t.message_gap),
             ("connect", &t.connect),
             ("handshake", &t.handshake),

@@ -5,7 +5,7 @@ use std::mem;
 
 use prony_core::plan::{
     CallSpec, Data, Exchange, Expect, Http2Spec, HttpVersion, Load, Pick, Placement, Plan,
-    Sessions, Shard, Stop, Think, TlsSpec,
+    Sessions, Shard, Stop, StreamPlan, Think, TlsSpec,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::Endpoint;
@@ -63,6 +63,8 @@ pub struct Draft {
     pub placement: Option<Placement>,
     /// Options of HTTP/2.
     pub http2: Option<Box<Http2Spec>>,
+    /// How bodies are read as streams of messages.
+    pub stream: Option<Box<StreamPlan>>,
     /// Requests per connection.
     pub requests_per_connection: Option<u32>,
     /// The thresholds of the run's figures.
@@ -135,6 +137,7 @@ impl Draft {
             pipeline: self.pipeline.unwrap_or(in_flight),
             placement: self.placement.unwrap_or(plan.placement),
             http2: self.http2,
+            stream: self.stream,
             requests_per_connection: self.requests_per_connection,
             timeout: self.timeout.unwrap_or(plan.timeout),
             timeout_from_send: self.timeout_from_send,

@@ -136,6 +136,7 @@ fn times<'a>(summary: &'a Summary, timed: Timed, request: Option<&str>) -> Optio
         Timed::MessageService => &t.times.message_service,
         Timed::MessageLag => &t.times.message_lag,
         Timed::FirstMessage => &t.times.first_message,
+        Timed::FirstContent => &t.times.first_content,
         Timed::MessageGap => &t.times.message_gap,
         Timed::Connect => &t.times.connect,
         Timed::Handshake => &t.times.handshake,

@@ -26,6 +26,8 @@ pub(super) enum Timer {
     Session(u32),
     /// A message of the exchange in this slot may be due.
     Message(u32),
+    /// The stream of the exchange in this slot may have lasted long enough.
+    Stream(u32),
 }
 
 /// Actions in order, and timers.

@@ -223,6 +223,7 @@ impl<P: Carrier> Engine<P> {
                 Timer::Think(session) => self.wake_session(session, at, now),
                 Timer::Session(session) => self.expire_session(session, at, now),
                 Timer::Message(exchange) => self.message_is_due(exchange, now),
+                Timer::Stream(exchange) => self.stream_has_lasted(exchange, now),
                 Timer::Slot(slot) => {
                     // A stale entry: the slot's current timer fires at another time.
                     if self.links.disarm(slot, at) {

@@ -11,6 +11,7 @@ mod parse;
 mod session;
 mod shard;
 mod shared;
+mod stream;
 mod tls;
 mod wsesslog;
 
@@ -37,6 +38,7 @@ pub use messages::{MessageArrivals, MessagePlan, MessageReply};
 pub use parse::status_text;
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 pub use shared::Shared;
+pub use stream::{StreamFormat, StreamPlan};
 pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};
 pub(crate) use tls::{group_id, suite_id, suite_ids, suite_name};
 pub use wsesslog::{
@@ -111,6 +113,9 @@ pub struct Plan {
     /// When the messages of streams are sent; `None`: all at the start of their stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Box<MessagePlan>>,
+    /// How bodies are read as streams of messages; `None`: they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<Box<StreamPlan>>,
     /// TLS options of the connections to [`Endpoint::Tls`]; `None`: the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Box<TlsSpec>>,
@@ -456,6 +461,7 @@ impl Plan {
             http: HttpVersion::Http11,
             http2: None,
             messages: None,
+            stream: None,
             tls: None,
             seed: 1,
             shard: Shard::WHOLE,

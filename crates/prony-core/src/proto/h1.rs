@@ -133,7 +133,7 @@ impl Carrier for H1 {
                 Phase::Size { line, size } => conn.size(line, size, rest)?,
                 Phase::Trailers(section) => conn.trailers(section, rest)?,
                 Phase::UntilClose => {
-                    conn.body(rest, sink);
+                    conn.body(rest, false, sink);
                     Step::Used(rest.len())
                 }
                 Phase::Over => return Err(Fault::Surplus),
@@ -178,6 +178,20 @@ impl Carrier for H1 {
         }
         Ok(())
     }
+
+    fn stop(&mut self, conn: &mut Conn, id: RequestId, sink: &mut impl Sink) {
+        let is_in_body = match conn.phase {
+            Phase::Start { .. } | Phase::Fields(_) | Phase::Over => false,
+            Phase::Data { .. } | Phase::Size { .. } | Phase::Trailers(_) | Phase::UntilClose => {
+                true
+            }
+        };
+        if is_in_body && sink.oldest().is_some_and(|(oldest, _)| oldest == id) {
+            let reply = Reply { keeps_open: false, ..conn.reply() };
+            *conn = Conn { phase: Phase::Over, closing: conn.closing, ..Conn::default() };
+            sink.done(id, &reply);
+        }
+    }
 }
 
 impl H1 {
@@ -201,6 +215,7 @@ impl H1 {
         let n = bytes.len();
         let body = framing.whole_body(&data[n..])?;
         if !body.is_empty() && sink.wants_body(id) {
+            sink.head(id, head.status, head.has_events);
             sink.body(id, body);
         }
         let reply = Reply {
@@ -321,8 +336,8 @@ impl Conn {
     #[inline]
     fn data(&mut self, left: u64, chunk: bool, data: &[u8], sink: &mut impl Sink) -> Step {
         let n = usize::try_from(left).map_or(data.len(), |left| left.min(data.len()));
-        self.body(&data[..n], sink);
         let left = left - n as u64;
+        self.body(&data[..n], chunk && left == 0, sink);
         if left > 0 {
             self.phase = Phase::Data { left, chunk };
             return Step::Used(n);
@@ -374,13 +389,19 @@ impl Conn {
     }
 
     #[inline]
-    fn body(&mut self, piece: &[u8], sink: &mut impl Sink) {
+    fn body(&mut self, piece: &[u8], ends_chunk: bool, sink: &mut impl Sink) {
         self.body_bytes += piece.len() as u64;
         if let Some((id, _)) = sink.oldest()
             && !piece.is_empty()
             && sink.wants_body(id)
         {
+            if self.body_bytes == piece.len() as u64 {
+                sink.head(id, self.head.status, self.head.has_events);
+            }
             sink.body(id, piece);
+            if ends_chunk {
+                sink.chunk_ended(id);
+            }
         }
     }
 
@@ -388,7 +409,19 @@ impl Conn {
     /// connection.
     #[inline(never)]
     fn finish(&mut self, rest: usize, sink: &mut impl Sink) -> bool {
-        let reply = Reply {
+        let reply = self.reply();
+        // A body is only read for an exchange that awaits it.
+        let Some((id, _)) = sink.oldest() else { return false };
+        let open = self.give(id, reply, self.tunnel, rest, sink);
+        let phase = if open { Phase::default() } else { Phase::Over };
+        *self = Self { phase, closing: self.closing, ..Self::default() };
+        open
+    }
+
+    /// What has arrived of the reply.
+    #[inline]
+    fn reply(&self) -> Reply {
+        Reply {
             status: self.head.status,
             head_bytes: self.head_bytes,
             framing_bytes: u64::from(self.framing_bytes),
@@ -397,13 +430,7 @@ impl Conn {
             interim: self.interim,
             keeps_open: self.keeps_open,
             fault: None,
-        };
-        // A body is only read for an exchange that awaits it.
-        let Some((id, _)) = sink.oldest() else { return false };
-        let open = self.give(id, reply, self.tunnel, rest, sink);
-        let phase = if open { Phase::default() } else { Phase::Over };
-        *self = Self { phase, closing: self.closing, ..Self::default() };
-        open
+        }
     }
 
     /// Pass a reply to the sink. Its `keeps_open` and `fault` follow from its own bytes; they also

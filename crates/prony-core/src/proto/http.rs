@@ -142,6 +142,14 @@ impl Carrier for Http {
         }
     }
 
+    fn stop(&mut self, conn: &mut Conn, id: RequestId, sink: &mut impl Sink) {
+        match conn {
+            Conn::New => {}
+            Conn::H1(conn) => self.h1.stop(conn, id, sink),
+            Conn::H2(conn) => self.h2.stop(conn, id, sink),
+        }
+    }
+
     fn send_messages(&mut self, conn: &mut Conn, id: RequestId, n: u64, ends: bool) {
         if let Conn::H2(conn) = conn {
             self.h2.send_messages(conn, id, n, ends);

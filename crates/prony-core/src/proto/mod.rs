@@ -118,6 +118,12 @@ pub trait Carrier {
         Cancelled::Connection
     }
 
+    /// Enough of the reply to an exchange has arrived. If its head is complete, the exchange ends
+    /// now, by [`Sink::done`] with what has arrived; otherwise nothing happens.
+    fn stop(&mut self, conn: &mut Self::Conn, id: RequestId, sink: &mut impl Sink) {
+        let _ = (conn, id, sink);
+    }
+
     /// The next `n` messages of a submitted exchange are due: send them, each as soon as possible,
     /// and call [`Out::wrote_message`] for each. `ends`: no further one follows. Only for calls
     /// with a schedule of messages.
@@ -224,11 +230,22 @@ pub trait Sink {
         let _ = (id, name, value);
     }
 
+    /// The head of a reply, before the first piece of a body that is wanted. `has_events`: its
+    /// content type is that of server-sent events.
+    fn head(&mut self, id: RequestId, status: u16, has_events: bool) {
+        let _ = (id, status, has_events);
+    }
+
     /// Whether to call `body` for this exchange.
     fn wants_body(&self, id: RequestId) -> bool;
 
     /// A piece of the reply's body, without transfer coding.
     fn body(&mut self, id: RequestId, piece: &[u8]);
+
+    /// The last piece was the end of a chunk, or of a DATA frame.
+    fn chunk_ended(&mut self, id: RequestId) {
+        let _ = id;
+    }
 
     /// A message of the reply is complete, in a stream with any number of them. `token` is that of
     /// the message to which it replies, if they are matched by more than their order.
@@ -269,6 +286,12 @@ pub enum Anomaly {
     Late,
     /// Not a reply of this protocol, or a reply to a call that was never made.
     Unexpected,
+}
+
+/// Whether a content type is that of server-sent events.
+fn is_of_events(value: &[u8]) -> bool {
+    let name = value.split(|&byte| byte == b';').next().unwrap_or_default();
+    name.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
 }
 
 /// A complete reply.

@@ -91,6 +91,7 @@ impl Times {
             message_service: Hist::merge,
             message_lag: Hist::merge,
             first_message: Hist::merge,
+            first_content: Hist::merge,
             message_gap: Hist::merge,
             connect: Hist::merge,
             handshake: Hist::merge,
@@ -147,7 +148,9 @@ fn add_if_both(all: &mut Option<Span>, part: &Option<Span>) {
 }
 
 /// Merge if both are present; otherwise take the one that is.
-fn optional<T: Clone>(merge: impl Fn(&mut T, &T)) -> impl Fn(&mut Option<Box<T>>, &Option<Box<T>>) {
+pub(super) fn optional<T: Clone>(
+    merge: impl Fn(&mut T, &T),
+) -> impl Fn(&mut Option<Box<T>>, &Option<Box<T>>) {
     move |all, part| match (all, part) {
         (Some(all), Some(part)) => merge(all, part),
         (all @ None, Some(part)) => *all = Some(part.clone()),

@@ -34,7 +34,7 @@ pub use clients::ClientTally;
 pub use connections::Connections;
 use hist::Hist;
 use in_flight::InFlightIntegral;
-pub use in_streams::StreamMessages;
+pub use in_streams::{StreamBodies, StreamEnd, StreamMessages};
 pub use live::LagSoFar;
 pub use messages::{Messages, Observer};
 use meter::Polls;
@@ -67,8 +67,7 @@ pub struct Times {
     pub lag: Hist,
     /// Time in the client's queue; only requests that waited.
     pub queue: Hist,
-    /// Time on an open connection at the peer's limit of concurrent streams; only requests that
-    /// waited.
+    /// Time at the peer's limit of concurrent streams; only requests that waited.
     #[serde(default, skip_serializing_if = "Hist::is_empty")]
     pub stream_wait: Hist,
     /// Time waiting for the peer's flow-control window to send the rest of a request, summed over
@@ -87,6 +86,9 @@ pub struct Times {
     /// From the intended start of a call to the first message of its reply.
     #[serde(default, skip_serializing_if = "Hist::is_empty")]
     pub first_message: Hist,
+    /// From the intended start of a request to the first message with content.
+    #[serde(default, skip_serializing_if = "Hist::is_empty")]
+    pub first_content: Hist,
     /// Between two messages of such a reply, one after the other.
     #[serde(default, skip_serializing_if = "Hist::is_empty")]
     pub message_gap: Hist,

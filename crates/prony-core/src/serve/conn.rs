@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::events::Events;
 use super::h2::Session;
 use super::reply::{After, PIECE, Reply, Rest};
 use super::request::{Head, Reader};
@@ -75,6 +76,8 @@ pub(super) enum Answer {
     Plain,
     /// A reply.
     Reply(Reply),
+    /// A reply whose body is a stream of events.
+    Events(Box<Events>),
     /// `100 Continue`, before the final reply.
     Continue,
     /// A reset of the connection.
@@ -91,6 +94,7 @@ impl Answer {
         match self {
             Self::Plain | Self::Continue | Self::StreamReset => true,
             Self::Reply(reply) => reply.after == After::Open,
+            Self::Events(events) => events.after == After::Open,
             Self::Reset | Self::Close => false,
         }
     }
@@ -186,7 +190,9 @@ impl Conn {
     /// Queue the answer to a request; return its number, for `ready`.
     pub(super) fn push(&mut self, answer: Answer) -> u64 {
         self.outstanding += u32::from(!matches!(answer, Answer::Continue));
-        self.queue.push_back(Pending { is_ready: false, answer });
+        // The head of a stream does not wait for its first event.
+        let is_ready = matches!(answer, Answer::Events(_));
+        self.queue.push_back(Pending { is_ready, answer });
         self.first + self.queue.len() as u64 - 1
     }
 
@@ -196,6 +202,22 @@ impl Conn {
             return session.ready(entry);
         }
         self.queue[(entry - self.first) as usize].is_ready = true;
+    }
+
+    /// The events of the answer with this number, or of this stream.
+    pub(super) fn events(&mut self, entry: u64) -> Option<&mut Events> {
+        if let Some(session) = &mut self.h2 {
+            return session.events(entry);
+        }
+        let pending = self.queue.get_mut(entry.checked_sub(self.first)? as usize)?;
+        if let Answer::Events(events) = &mut pending.answer { Some(events) } else { None }
+    }
+
+    /// Put an answer back of which a part was removed.
+    pub(super) fn put_back(&mut self, events: Box<Events>) {
+        let is_ready = events.has_more();
+        self.first -= 1;
+        self.queue.push_front(Pending { is_ready, answer: Answer::Events(events) });
     }
 
     /// Remove and return the next answer, if it is ready.

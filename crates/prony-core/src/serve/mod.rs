@@ -9,8 +9,10 @@
 
 mod behavior;
 mod conn;
+mod events;
 mod grpc;
 mod h2;
+mod latency;
 mod reply;
 mod request;
 mod send;
@@ -18,14 +20,17 @@ mod served;
 mod station;
 #[cfg(test)]
 mod tests;
+mod timers;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 pub use behavior::{
-    BehaviorError, Change, CloseAfter, Latency, ServerBehavior, Share, Stall, Stalls, StatusMix,
+    BehaviorError, Change, CloseAfter, ServerBehavior, Share, Stall, Stalls, StatusMix,
 };
+pub use events::EventBehavior;
 pub use grpc::DESCRIPTORS;
+pub use latency::Latency;
 pub use request::HEAD_LIMIT;
 pub use served::Served;
 
@@ -88,6 +93,7 @@ enum Draw {
     Truncate = 4,
     Rst = 5,
     Refuse = 6,
+    Count = 7,
 }
 
 impl Serve {
@@ -146,7 +152,8 @@ impl Serve {
             && behavior.workers.is_none()
             && behavior.reset == Share::NEVER
             && behavior.truncate == Share::NEVER
-            && behavior.close_after.is_none();
+            && behavior.close_after.is_none()
+            && behavior.sse.is_none();
         if !is_plain {
             return;
         }
@@ -286,7 +293,7 @@ impl Serve {
         c.reads = answer.keeps_open();
         let ticket = Ticket { id, entry: c.push(answer) };
         if self.enter(ticket, work, now) {
-            self.ready(ticket);
+            self.ready(ticket, now);
         }
     }
 
@@ -309,8 +316,10 @@ impl Serve {
     ) -> (Answer, Span) {
         let behavior = &self.behavior;
         let draw = |what| rng::keyed(self.seed, Stream::Serve, number, what as u64);
+        let is_streamed = self.is_streamed(&head, number);
         let work = match head.route {
             Route::Delay(t) => t,
+            _ if is_streamed => self.event_time(number, 0, now),
             _ => self.service_time(number, 0, now),
         };
         let c = &mut self.conns[id.slot as usize];
@@ -344,7 +353,10 @@ impl Serve {
             cut,
             after: if says_close || cut || limit.is_some() { After::Close } else { After::Open },
         };
-        (Answer::Reply(reply), work)
+        match self.events(&head, number, &reply) {
+            Some(events) => (Answer::Events(events), work),
+            None => (Answer::Reply(reply), work),
+        }
     }
 
     /// The time of service `k` of a request: a call of gRPC may have several.
@@ -388,11 +400,15 @@ impl Serve {
     fn pass(&mut self, id: ConnId, answer: Answer, now: Nanos) {
         let ticket = Ticket { id, entry: self.conns[id.slot as usize].push(answer) };
         if self.station.pass(now, ticket, Span::ZERO) {
-            self.ready(ticket);
+            self.ready(ticket, now);
         }
     }
 
-    fn ready(&mut self, ticket: Ticket) {
+    /// The service of a request was done at `at`: that of one of its events, if it has some.
+    fn ready(&mut self, ticket: Ticket, at: Nanos) {
+        if self.behavior.sse.is_some() {
+            self.event_is_due(ticket, at);
+        }
         if let Some(c) = self.conn(ticket.id) {
             c.ready(ticket.entry);
         }
@@ -411,10 +427,10 @@ impl Serve {
                 c.is(ticket.id)
                     && c.h2.as_ref().is_none_or(|session| session.has_stream(ticket.entry))
             };
-            let Some(ticket) = self.station.pop_done(now, is_wanted) else {
+            let Some((ticket, at)) = self.station.pop_done(now, is_wanted) else {
                 break;
             };
-            self.ready(ticket);
+            self.ready(ticket, at);
             self.resume_calls(ticket.id, now);
             if self.conn(ticket.id).is_some() {
                 self.request_transmit(ticket.id);
@@ -422,47 +438,6 @@ impl Serve {
         }
         self.served.frozen = self.station.frozen();
         self.thaw();
-    }
-
-    /// Close the connections with an expired timer.
-    fn expire_timers(&mut self, now: Nanos) {
-        while self.held.is_none()
-            && let Some(&Reverse((at, id))) = self.timers.peek()
-            && at <= now
-        {
-            self.timers.pop();
-            let Some(c) = self.conn(id) else {
-                continue;
-            };
-            c.armed = false;
-            let (lingers, since) = (c.lingers, c.since);
-            if !(lingers || c.is_idle()) {
-                continue;
-            }
-            match self.conn_timeout(lingers) {
-                Some(timeout) if since + timeout <= now => {
-                    self.served.idle_closes += u64::from(!lingers);
-                    if lingers || !self.leave(id, now) {
-                        self.close(id, CloseHow::Orderly);
-                    }
-                }
-                _ => self.arm(id),
-            }
-        }
-    }
-
-    /// The timeout of a lingering or idle connection.
-    fn conn_timeout(&self, lingers: bool) -> Option<Span> {
-        if lingers { Some(LINGER) } else { self.behavior.idle_close }
-    }
-
-    fn arm(&mut self, id: ConnId) {
-        let c = &self.conns[id.slot as usize];
-        let (since, lingers, armed) = (c.since, c.lingers, c.armed);
-        if let (Some(timeout), false) = (self.conn_timeout(lingers), armed) {
-            self.conns[id.slot as usize].armed = true;
-            self.timers.push(Reverse((since + timeout, id)));
-        }
     }
 
     /// Close a connection and count its unanswered requests.

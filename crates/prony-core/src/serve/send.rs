@@ -149,6 +149,16 @@ impl Serve {
                     }
                     out.write(reply);
                 }
+                Some(Answer::Events(mut events)) => {
+                    let over = events.write(&mut out, &mut self.served);
+                    if !over {
+                        c.put_back(events);
+                        break;
+                    }
+                    if events.after != After::Open {
+                        c.then = Then::End(events.after);
+                    }
+                }
                 Some(Answer::Continue) => out.write_continue(),
                 Some(Answer::Close) => c.then = Then::Close,
                 Some(Answer::Reset | Answer::StreamReset) => c.then = Then::Reset,

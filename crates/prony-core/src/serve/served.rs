@@ -78,6 +78,8 @@ pub struct Served {
     pub messages_received: u64,
     /// Messages of gRPC sent.
     pub messages_sent: u64,
+    /// Server-sent events written, without those that were cut.
+    pub events: u64,
     /// The calls that have ended with a status, by its name.
     pub grpc_statuses: BTreeMap<String, u64>,
 }
@@ -132,7 +134,7 @@ impl Served {
 
     /// All fields but the statuses of gRPC. The pattern is exhaustive, so that a new field cannot
     /// be forgotten.
-    fn counters_mut(&mut self) -> ([&mut u64; 30], &mut BTreeMap<u16, u64>) {
+    fn counters_mut(&mut self) -> ([&mut u64; 31], &mut BTreeMap<u16, u64>) {
         let Self {
             connections,
             open,
@@ -164,6 +166,7 @@ impl Served {
             calls,
             messages_received,
             messages_sent,
+            events,
             statuses,
             grpc_statuses: _,
         } = self;
@@ -198,6 +201,7 @@ impl Served {
             calls,
             messages_received,
             messages_sent,
+            events,
         ];
         (numbers, statuses)
     }
@@ -241,6 +245,9 @@ impl fmt::Display for Served {
         }
         line("  messages received", self.messages_received)?;
         line("  messages sent", self.messages_sent)?;
+        if self.events > 0 {
+            line("events", self.events)?;
+        }
         line("unanswered", self.unanswered)?;
         line("outstanding", self.outstanding)?;
         line("idle connections closed", self.idle_closes)?;

@@ -90,14 +90,21 @@ impl Station {
         self.start(now, Some(now), ticket, time, false)
     }
 
-    /// Remove and return the next request that is done at `now`, in the order of completion. A free
+    /// As `pass`, for one that follows what was done at `at`, even if the caller is late.
+    pub(super) fn follow(&mut self, at: Nanos, ticket: Ticket, time: Span) {
+        self.inside += 1;
+        self.start(at, None, ticket, time, false);
+    }
+
+    /// Remove and return the next request that is done at `now`, in the order of completion, and
+    /// when it was done. A free
     /// worker starts the next waiting request (if it is still wanted) exactly at the completion
     /// time, even if the caller is late.
     pub(super) fn pop_done(
         &mut self,
         now: Nanos,
         is_wanted: impl Fn(Ticket) -> bool,
-    ) -> Option<Ticket> {
+    ) -> Option<(Ticket, Nanos)> {
         let &Reverse((at, _, holds_worker, ticket)) = self.in_service.peek()?;
         if at > now {
             return None;
@@ -115,7 +122,7 @@ impl Station {
                 self.inside -= 1;
             }
         }
-        Some(ticket)
+        Some((ticket, at))
     }
 
     /// The end of the current freeze, if there is one.

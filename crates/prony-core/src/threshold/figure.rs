@@ -32,6 +32,8 @@ pub enum Timed {
     MessageLag,
     /// From the intended start of a call to the first message of its reply.
     FirstMessage,
+    /// From the intended start of a request to the first message with content.
+    FirstContent,
     /// Between two messages of a reply.
     MessageGap,
     /// From the start of a connect to the open connection.
@@ -153,7 +155,7 @@ pub enum Unit {
     Share,
 }
 
-const TIMED: [(&str, Timed); 17] = [
+const TIMED: [(&str, Timed); 18] = [
     ("response", Timed::Response),
     ("service", Timed::Service),
     ("first-byte", Timed::FirstByte),
@@ -166,6 +168,7 @@ const TIMED: [(&str, Timed); 17] = [
     ("message-service", Timed::MessageService),
     ("message-lag", Timed::MessageLag),
     ("first-message", Timed::FirstMessage),
+    ("first-content", Timed::FirstContent),
     ("message-gap", Timed::MessageGap),
     ("connect", Timed::Connect),
     ("handshake", Timed::Handshake),

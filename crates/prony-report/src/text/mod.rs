@@ -218,6 +218,7 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
         ("HTTP/2", http2::streams(t)),
         ("gRPC", http2::grpc_messages(t)),
         ("messages", in_streams::messages(t)),
+        ("streams", in_streams::streams(t)),
         ("handshakes", handshakes),
     ]
 }

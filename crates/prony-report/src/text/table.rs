@@ -73,7 +73,7 @@ pub(super) fn times(page: &mut Page, tally: &Tally, in_full: bool) {
 }
 
 /// All kinds of times with their names, in the order of the table.
-pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 16] {
+pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 17] {
     [
         ("response", &times.response),
         ("service", &times.service),
@@ -86,6 +86,7 @@ pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 16] {
         ("message service", &times.message_service),
         ("message lag", &times.message_lag),
         ("first message", &times.first_message),
+        ("first content", &times.first_content),
         ("message gap", &times.message_gap),
         ("connect", &times.connect),
         ("handshake", &times.handshake),

@@ -14,10 +14,10 @@ use prony_core::units::Span;
 
 use super::dynamic;
 use super::grpc;
-use super::http2;
 use super::request::authority;
 use super::tls;
 use super::words::{COOKIES, HTTP, LOST, ON_FAILURE, PICK, word};
+use super::{http2, stream};
 
 /// Writes the plan as a plan file, with `notes` (full sentences) as comments at the top. Execution
 /// options such as threads and driver are not part of a plan.
@@ -42,6 +42,9 @@ pub fn explain(plan: &Plan, notes: &[String]) -> String {
     if plan.http.is_http2() {
         http2::explain(plan, &mut out);
         grpc::explain(plan, &mut out);
+    }
+    if let Some(stream) = plan.stream.as_deref() {
+        stream::explain(stream, &mut out);
     }
     out
 }

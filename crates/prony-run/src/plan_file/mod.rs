@@ -12,6 +12,7 @@ mod load;
 mod reader;
 mod request;
 mod session;
+mod stream;
 mod tls;
 mod words;
 
@@ -35,7 +36,7 @@ pub use explain::explain;
 pub use request::Common;
 
 /// The keys of a plan that a session file must not have.
-const OF_PLANS: [&str; 31] = [
+const OF_PLANS: [&str; 32] = [
     "url",
     "endpoints",
     "host",
@@ -65,6 +66,7 @@ const OF_PLANS: [&str; 31] = [
     "thresholds",
     "tls",
     "http2",
+    "stream",
     "expect-grpc",
     "grpc",
 ];
@@ -264,6 +266,7 @@ impl<'a> Requests<'a> {
         self.tls(top, &mut draft);
         let grpc = self.grpc(top, &mut draft);
         self.http2(top, &mut draft);
+        self.stream(top, &mut draft);
         // The errors so far are reported; errors about the whole plan could mislead.
         let refused = !self.problems.is_empty() || (has_sessions && sessions.is_none());
         draft.targets = Targets {

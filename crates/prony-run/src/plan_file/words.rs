@@ -1,7 +1,7 @@
 //! The words of a plan file, for reading and writing.
 
 use prony_core::plan::{
-    Cookies, HttpVersion, Lost, OnFailure, Pick, Placement, Resume, TlsVersion,
+    Cookies, HttpVersion, Lost, OnFailure, Pick, Placement, Resume, StreamFormat, TlsVersion,
 };
 use prony_core::script::PickRow;
 
@@ -32,6 +32,12 @@ pub(super) const HTTP: Words<HttpVersion> = &[
 
 pub(super) const PLACEMENT: Words<Placement> =
     &[("spread", Placement::Spread), ("fill", Placement::Fill)];
+
+pub(super) const STREAM: Words<StreamFormat> = &[
+    ("sse", StreamFormat::Sse),
+    ("ndjson", StreamFormat::Ndjson),
+    ("chunks", StreamFormat::Chunks),
+];
 
 /// Whether the peer's table of header fields is not used.
 pub(super) const HPACK: Words<bool> = &[("warm", false), ("static", true)];

@@ -199,6 +199,8 @@ pub fn violated_invariants(tally: &Tally) -> Vec<String> {
             Fault::GrpcStatus,
             Fault::UnexpectedStatus,
             Fault::BodyMismatch,
+            Fault::NotAStream,
+            Fault::MessageTooLong,
             Fault::ExtractMissing,
             Fault::ExtractTooLong,
             Fault::Surplus,

@@ -6,6 +6,7 @@ mod closing_servers;
 mod comparisons;
 mod confidence;
 mod delegate;
+mod events;
 mod exchange;
 mod faults;
 mod freezes;

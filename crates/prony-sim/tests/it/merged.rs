@@ -7,8 +7,8 @@ use prony_core::plan::{Framing, Load, Resume, Think, TlsVersion};
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
-    ClientTally, Connections, KindTally, Messages, NameTally, Phases, SessionTally, StreamMessages,
-    Tally, Times, TlsTally,
+    ClientTally, Connections, KindTally, Messages, NameTally, Phases, SessionTally, StreamBodies,
+    StreamMessages, Tally, Times, TlsTally,
 };
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Latency, Serve, Share};
@@ -51,7 +51,8 @@ fn note(seen: &mut Seen, t: &Tally) {
     });
     note!(seen, Times, &t.times, {
         response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, message,
-        message_service, message_lag, first_message, message_gap, connect, handshake, failed,
+        message_service, message_lag, first_message, first_content, message_gap, connect, handshake,
+        failed,
     });
     note!(seen, Connections, &t.connections, { lifetimes, faults, open_max, opening_max });
     if let Some(tls) = t.tls.as_deref() {
@@ -72,8 +73,14 @@ fn note(seen: &mut Seen, t: &Tally) {
     }
     if let Some(messages) = t.stream_messages.as_deref() {
         note!(seen, StreamMessages, messages, {
-            sent, awaited, answered, received, unmatched, together,
+            sent, awaited, answered, received, unmatched, together, bodies,
         });
+        if let Some(bodies) = messages.bodies.as_deref() {
+            note!(seen, StreamBodies, bodies, {
+                begun, empty, ended_by_server, ended_by_count, ended_by_time, ended_by_text, failed,
+                incomplete,
+            });
+        }
     }
     if let Some(phases) = t.phases.as_deref() {
         note!(seen, Phases, phases, {
@@ -145,9 +152,24 @@ fn messages(seen: &mut Seen) {
     }
 }
 
+/// Runs with streams in the bodies of replies.
+fn bodies(seen: &mut Seen) {
+    for seed in 0..20 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 94);
+        let (plan, behavior) = crate::events::random_streams(&mut rng);
+        let setup = random_setup(&mut rng, seed);
+        let shares = plan.shards_max().min(2);
+        let outcome = load(&plan, shares, &setup, &mut [&mut Serve::new(behavior, seed)]);
+        note_all(&outcome, seen);
+        assert_merges(&outcome);
+    }
+}
+
 /// Runs over HTTP/2.
 fn streams(seen: &mut Seen) {
     messages(seen);
+    bodies(seen);
     for seed in 0..40 {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 92);
@@ -212,8 +234,8 @@ fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
         note(&mut seen, &t);
     }
     // No plan has independent clients, none of these handshakes fails, and these servers send no
-    // unknown frames and no abrupt GOAWAY; the other counts need a network that loses and
-    // duplicates datagrams.
+    // unknown frames and no abrupt GOAWAY, and complete every event; the other counts need a network
+    // that loses and duplicates datagrams.
     let elsewhere = [
         "Tally.clients",
         "StreamCounts.fallbacks",
@@ -222,6 +244,7 @@ fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
         "TlsTally.reasons",
         "Messages.reordered",
         "StreamMessages.unmatched",
+        "StreamBodies.incomplete",
         "Messages.duplicates",
         "StreamCounts.without_status",
         "StreamCounts.grpc_messages",
@@ -244,6 +267,7 @@ fn fill_messages(t: &mut Tally, hist: &Hist, n: u64) {
         &mut t.times.message_service,
         &mut t.times.message_lag,
         &mut t.times.first_message,
+        &mut t.times.first_content,
         &mut t.times.message_gap,
     ] {
         times.clone_from(hist);
@@ -255,6 +279,16 @@ fn fill_messages(t: &mut Tally, hist: &Hist, n: u64) {
         received: n + 3,
         unmatched: n + 4,
         together: n + 5,
+        bodies: Some(Box::new(StreamBodies {
+            begun: n,
+            empty: n + 1,
+            ended_by_server: n + 2,
+            ended_by_count: n + 3,
+            ended_by_time: n + 4,
+            ended_by_text: n + 5,
+            failed: n + 6,
+            incomplete: n + 7,
+        })),
     }));
 }
 
@@ -305,13 +339,32 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
     let waits = |h: &Hist| (h.count(), h.sum_ns(), h.max());
     let expected = (7, 25_000, Some(Span(4_000)));
     assert_eq!([&all.times.stream_wait, &all.times.flow_wait].map(waits), [expected; 2]);
-    let Times { message, message_service, message_lag, first_message, message_gap, .. } =
-        &all.times;
-    let messages = [message, message_service, message_lag, first_message, message_gap];
-    assert_eq!(messages.map(waits), [expected; 5]);
-    let StreamMessages { sent, awaited, answered, received, unmatched, together } =
+    let Times {
+        message,
+        message_service,
+        message_lag,
+        first_message,
+        first_content,
+        message_gap,
+        ..
+    } = &all.times;
+    let messages =
+        [message, message_service, message_lag, first_message, first_content, message_gap];
+    assert_eq!(messages.map(waits), [expected; 6]);
+    let StreamMessages { sent, awaited, answered, received, unmatched, together, bodies } =
         *all.stream_messages.expect("messages");
     assert_eq!([sent, awaited, answered, received, unmatched, together], [7, 9, 11, 13, 15, 17]);
+    let twice = |n| StreamBodies {
+        begun: n,
+        empty: n + 2,
+        ended_by_server: n + 4,
+        ended_by_count: n + 6,
+        ended_by_time: n + 8,
+        ended_by_text: n + 10,
+        failed: n + 12,
+        incomplete: n + 14,
+    };
+    assert_eq!(bodies.as_deref(), Some(&twice(7)));
     let reasons = all.tls.expect("TLS").reasons;
     let reasons: Vec<_> = reasons.iter().map(|(reason, &n)| (reason.as_str(), n)).collect();
     assert_eq!(reasons, [("another", 7), ("reason 3", 3), ("reason 4", 4)]);

@@ -225,7 +225,7 @@ fn streams_that_fail_leave_nothing() {
         let outcome = load(&plan, 1, &setup, &mut [&mut serve]);
         assert_invariants(&outcome, "messages of streams that fail");
         let t = outcome.main();
-        let counts = t.stream_messages.as_deref().copied().unwrap_or_default();
+        let counts = t.stream_messages.as_deref().cloned().unwrap_or_default();
         assert!(counts.answered <= counts.awaited && counts.unmatched == 0, "{counts:?}");
         assert_eq!(t.fault(Fault::BadHttp2) + t.fault(Fault::FlowControl), 0);
         failed += t.failed;

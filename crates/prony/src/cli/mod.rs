@@ -18,6 +18,7 @@ pub mod serve;
 pub mod shard;
 pub mod shown;
 pub mod spectrum;
+pub mod stream;
 mod text;
 pub mod tls;
 pub mod values;
@@ -53,6 +54,7 @@ use selftest::SelftestArgs;
 use serve::ServeArgs;
 use shard::ShardArgs;
 use spectrum::SpectrumArgs;
+use stream::StreamArgs;
 use text::{
     CAPACITY_END, COMPARE_END, ECHO_END, IMPORT_END, LONG_END, MERGE_END, RAY_JOB_END, REPORT_END,
     RTT_END, RUN_END, SELFTEST_END, SERVE_END, SHORT_END, SPECTRUM_END,
@@ -65,6 +67,7 @@ const REQUEST: &str = "Request";
 const CONNECTION: &str = "Connection";
 const HTTP2: &str = "HTTP/2";
 const GRPC: &str = "gRPC";
+const STREAMS: &str = "Streams";
 const MEASUREMENT: &str = "Measurement";
 const SIMULATION: &str = "Simulation";
 
@@ -411,6 +414,9 @@ pub struct LoadArgs {
     /// The options of gRPC.
     #[command(flatten)]
     pub grpc: GrpcArgs,
+    /// The options of streams.
+    #[command(flatten)]
+    pub stream: StreamArgs,
     /// The options of TLS.
     #[command(flatten)]
     pub tls: TlsArgs,

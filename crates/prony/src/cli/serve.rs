@@ -4,7 +4,9 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::Args;
-use prony_core::serve::{Change, CloseAfter, Latency, ServerBehavior, Share, Stalls, StatusMix};
+use prony_core::serve::{
+    Change, CloseAfter, EventBehavior, Latency, ServerBehavior, Share, Stalls, StatusMix,
+};
 use prony_core::units::Span;
 
 use super::tls::{self, IdentityArgs};
@@ -39,6 +41,13 @@ pub struct ServeArgs {
     /// Number of workers that share one queue [default: unlimited]
     #[arg(long, value_name = "N", help_heading = BEHAVIOR, value_parser = values::workers)]
     pub workers: Option<NonZeroU32>,
+    /// Answer with server-sent events: ttft=exp:200ms,gap=20ms,count=100..300
+    ///
+    /// ttft is the time to the first event, in which a stream has a worker; gap the time between
+    /// events; both are distributions as of --latency. empty=N: the first N events have no content.
+    /// pings: a comment before each event.
+    #[arg(long, value_name = "STREAM", help_heading = BEHAVIOR)]
+    pub sse: Option<EventBehavior>,
     /// Freeze the server: 1s@10s (for 1 s every 10 s), 2s@+4s (once, after 4 s)
     ///
     /// Separate several with commas.
@@ -149,6 +158,7 @@ impl ServeArgs {
             drift: self.drift,
             stalls: self.stall.clone(),
             workers: self.workers,
+            sse: self.sse,
             size: self.size,
             statuses: self.status.clone(),
             chunked: self.chunked,

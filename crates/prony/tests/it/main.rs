@@ -14,6 +14,7 @@ mod compare;
 mod counters;
 mod documents;
 mod dynamic;
+mod events;
 mod exits;
 mod floods;
 mod freeze;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use prony_core::fault::Fault;
 use prony_core::plan::{
     Clients, GrpcCall, Http2Spec, HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan,
-    MessageReply, Pace, Placement, Think,
+    MessageReply, Pace, Placement, StreamFormat, StreamPlan, Think,
 };
 use prony_core::proto::StreamCounts;
-use prony_core::record::FirstHandshake;
+use prony_core::record::{FirstHandshake, StreamMessages};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
 use prony_core::summary::confidence::Until;
@@ -232,13 +232,24 @@ fn over_http2() -> [Summary; 3] {
         time: Some(Span::from_secs(1)),
         reply: MessageReply::Field,
     }));
-    run.main.stream_messages = Some(Box::default());
+    run.plan.stream = Some(Box::new(StreamPlan {
+        format: StreamFormat::Sse,
+        content: Some("/a".into()),
+        count: Some(1),
+        time: Some(Span(1)),
+        until: Some("end".into()),
+    }));
+    run.main.stream_messages = Some(Box::new(StreamMessages {
+        bodies: Some(Box::default()),
+        ..StreamMessages::default()
+    }));
     let times = &mut run.main.times;
     for hist in [
         &mut times.message,
         &mut times.message_service,
         &mut times.message_lag,
         &mut times.first_message,
+        &mut times.first_content,
         &mut times.message_gap,
     ] {
         hist.record(Span(1_000));

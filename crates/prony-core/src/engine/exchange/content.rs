@@ -1,5 +1,7 @@
 //! Searches the body of a reply, as it arrives, for an expected text.
 
+use crate::fault::Fault;
+
 /// Searches for a text in a body that arrives in pieces (Knuth-Morris-Pratt): each byte is read
 /// once, and none is kept.
 #[derive(Clone, Debug)]
@@ -15,6 +17,20 @@ pub(super) struct BodyPattern {
 pub(super) struct BodyMatch {
     matched: u16,
     found: bool,
+    /// What is wrong with the body, if it is a stream of messages.
+    fault: Option<Fault>,
+}
+
+impl BodyMatch {
+    /// The body has this fault.
+    pub(super) fn find_fault(&mut self, fault: Fault) {
+        self.fault = Some(fault);
+    }
+
+    /// The fault of the body, if it has one. Resets it for the next body.
+    pub(super) fn take_fault(&mut self) -> Option<Fault> {
+        self.fault.take()
+    }
 }
 
 impl BodyPattern {

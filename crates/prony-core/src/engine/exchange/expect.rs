@@ -15,6 +15,8 @@ pub(in crate::engine) struct Calls {
     looks: bool,
     /// Whether any call has a name.
     named: bool,
+    /// Whether bodies are read as streams of messages.
+    streams: bool,
 }
 
 /// One call.
@@ -42,7 +44,8 @@ struct Rule {
 
 impl Calls {
     pub(in crate::engine) fn new(plan: &Plan) -> Self {
-        let mut rules = vec![Rule::new(&plan.expect)];
+        let streams = plan.stream.is_some();
+        let mut rules = vec![Rule::new(&plan.expect, streams)];
         let mut calls = Vec::with_capacity(plan.calls.len());
         for spec in &plan.calls {
             let rule = match spec.expect.as_deref() {
@@ -52,7 +55,7 @@ impl Calls {
                     rules.len() - 1
                 }
                 Some(expect) => {
-                    rules.push(Rule::new(expect));
+                    rules.push(Rule::new(expect, streams));
                     rules.len() - 1
                 }
             };
@@ -64,9 +67,9 @@ impl Calls {
                 bodiless: spec.is_head(),
             });
         }
-        let looks = rules.iter().any(|r| r.pattern.is_some());
+        let looks = streams || rules.iter().any(|r| r.pattern.is_some());
         let named = calls.iter().any(|c| c.name != NONE);
-        Self { calls, rules, looks, named }
+        Self { calls, rules, looks, named, streams }
     }
 
     #[inline]
@@ -74,10 +77,10 @@ impl Calls {
         &self.calls[call as usize]
     }
 
-    /// Whether any call has a name.
+    /// Whether more of a reply is recorded than its times and its size.
     #[inline]
-    pub(in crate::engine) fn have_names(&self) -> bool {
-        self.named
+    pub(in crate::engine) fn look_closer(&self) -> bool {
+        self.named || self.streams
     }
 
     /// The name of a call, if it has one: an index into the plan's names.
@@ -95,7 +98,7 @@ impl Calls {
 
     /// Whether the bodies of this call's replies are checked.
     pub(in crate::engine) fn looks_at_body(&self, call: u32) -> bool {
-        self.pattern(call).is_some()
+        self.streams || self.pattern(call).is_some()
     }
 
     /// A piece of the reply's body has arrived.
@@ -123,8 +126,8 @@ impl Calls {
 }
 
 impl Rule {
-    fn new(expect: &Expect) -> Self {
-        let only_status = expect.body.is_none() && expect.length.is_none();
+    fn new(expect: &Expect, streams: bool) -> Self {
+        let only_status = !streams && expect.body.is_none() && expect.length.is_none();
         let usual = expect.statuses.first().filter(|_| only_status);
         Self {
             usual: usual.copied(),
@@ -139,12 +142,15 @@ impl Rule {
         let Self { expect, pattern, .. } = self;
         // A reply to HEAD has no body to check.
         let found = pattern.as_ref().is_none_or(|p| p.finish(body)) || bodiless;
+        let wrong = body.take_fault();
         let right_length = bodiless || expect.length.is_none_or(|n| n == reply.body_bytes);
         if reply.fault.is_some() {
             reply.fault
         } else if !expect.accepts(reply.status) {
             // Statuses below 100 are those of gRPC.
             Some(if reply.status < 100 { Fault::GrpcStatus } else { Fault::UnexpectedStatus })
+        } else if wrong.is_some() {
+            wrong
         } else if !found || !right_length {
             Some(Fault::BodyMismatch)
         } else {

@@ -1,6 +1,7 @@
 //! The messages in the streams of exchanges: their schedules, and what was sent and received.
 
 use super::NONE;
+use super::streams::{Reading, StreamBody};
 use crate::messages::{Due, Ledger, Times, Written};
 use crate::plan::{CallSpec, MessagePlan, MessageReply, Plan};
 use crate::record::Recorder;
@@ -12,7 +13,9 @@ pub(in crate::engine) struct Messages {
     plan: Option<Box<MessagePlan>>,
     seed: u64,
     calls: Vec<Call>,
-    streams: Vec<Stream>,
+    pub(super) streams: Vec<Stream>,
+    /// How bodies are read as streams.
+    pub(super) reading: Option<Box<Reading>>,
     /// How many streams with a schedule were started.
     started: u64,
     shard: (u64, u64),
@@ -30,16 +33,18 @@ struct Call {
 }
 
 #[derive(Debug)]
-struct Stream {
+pub(super) struct Stream {
     /// Its exchange; a slot of `NONE` if there was none.
-    id: RequestId,
+    pub(super) id: RequestId,
     /// The slot of its connection.
-    conn: u32,
+    pub(super) conn: u32,
     /// Its intended start.
-    intended: Nanos,
+    pub(super) intended: Nanos,
     call: u32,
     times: Option<Times>,
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
+    /// What was read of its body, if bodies are read as streams.
+    pub(super) body: Option<Box<StreamBody>>,
 }
 
 /// What a connection is to send.
@@ -61,13 +66,16 @@ impl Messages {
     pub(in crate::engine) fn new(plan: &Plan) -> Option<Box<Self>> {
         let calls: Vec<Call> = plan.calls.iter().map(|call| Call::new(call, plan)).collect();
         let streams = |call: &CallSpec| call.grpc.as_deref().is_some_and(|call| call.streams);
-        let wanted = calls.iter().any(|call| call.is_paced) || plan.calls.iter().any(streams);
+        let reading = plan.stream.as_deref().map(|plan| Box::new(Reading::new(plan)));
+        let is_grpc = calls.iter().any(|call| call.is_paced) || plan.calls.iter().any(streams);
+        let wanted = reading.is_some() || is_grpc;
         wanted.then(|| {
             Box::new(Self {
                 plan: plan.messages.clone(),
                 seed: plan.seed,
                 calls,
                 streams: Vec::new(),
+                reading,
                 started: 0,
                 shard: (plan.shard.index.into(), plan.shard.of.into()),
             })
@@ -165,7 +173,7 @@ impl Messages {
         Some((stream, matches))
     }
 
-    fn stream(&mut self, slot: u32) -> &mut Stream {
+    pub(super) fn stream(&mut self, slot: u32) -> &mut Stream {
         while self.streams.len() <= slot as usize {
             self.streams.push(Stream {
                 id: RequestId { slot: NONE, generation: 0 },
@@ -174,6 +182,7 @@ impl Messages {
                 call: 0,
                 times: None,
                 ledger: Ledger::default(),
+                body: None,
             });
         }
         &mut self.streams[slot as usize]

@@ -8,7 +8,9 @@ pub(super) mod expect;
 mod messages;
 pub(super) mod outcome;
 mod script;
+mod streams;
 
+use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::record::Stamps;
 use crate::script::Capture;
@@ -16,6 +18,7 @@ use crate::units::{Nanos, RequestId, Span};
 
 use content::BodyMatch;
 pub(super) use messages::{Messages, ToSend};
+pub(super) use streams::After;
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
@@ -231,6 +234,11 @@ impl Exchange {
     #[inline]
     pub(super) fn has_begun(&self) -> bool {
         self.first != Nanos::MAX
+    }
+
+    /// The body of its reply has this fault.
+    pub(super) fn find_fault(&mut self, fault: Fault) {
+        self.body.find_fault(fault);
     }
 
     /// The first byte of its reply has arrived, now or before.

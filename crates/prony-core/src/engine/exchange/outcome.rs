@@ -17,12 +17,14 @@ pub(in crate::engine) struct Outcome {
     pub(in crate::engine) failed: Vec<(RequestId, Fault)>,
     /// A reply was not a success.
     pub(in crate::engine) missed: bool,
+    /// A reply was not a success, or there is something to do for streams of messages.
+    pub(in crate::engine) is_rare: bool,
 }
 
 impl Outcome {
     /// Whether nothing is left to apply.
     pub(in crate::engine) fn is_applied(&self) -> bool {
-        let Self { ended, again, failed, missed } = self;
-        ended.is_empty() && again.is_empty() && failed.is_empty() && !missed
+        let Self { ended, again, failed, missed, is_rare } = self;
+        ended.is_empty() && again.is_empty() && failed.is_empty() && !missed && !is_rare
     }
 }

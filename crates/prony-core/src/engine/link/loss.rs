@@ -39,6 +39,9 @@ impl<P: Carrier> Engine<P> {
         let (sent, counted) = (exchange.is_sent(), exchange.is_counted());
         let (stamps, window) = (exchange.stamps(now), exchange.window());
         self.exchanges.give_up(id);
+        if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+            messages.stream_failed(id, &mut self.recorder);
+        }
         // If it was sent before, its wait is already recorded.
         if !sent && !counted {
             self.recorder.record_unsent_waits(&stamps);
@@ -70,7 +73,7 @@ impl<P: Carrier> Engine<P> {
         how: CloseHow,
         now: Nanos,
     ) {
-        self.note_unsuccessful(slot);
+        self.note_rare(slot, now);
         if let Some(fault) = fault {
             self.link_fault(slot, fault);
         }
@@ -146,8 +149,22 @@ impl<P: Carrier> Engine<P> {
         self.lost = lost;
     }
 
-    /// If the reply that was just read is not a success, report it to its user or session.
-    pub(in crate::engine) fn note_unsuccessful(&mut self, slot: u32) {
+    /// Do what only few replies need.
+    #[inline]
+    pub(in crate::engine) fn note_rare(&mut self, slot: u32, now: Nanos) {
+        if std::mem::take(&mut self.outcome.is_rare) {
+            self.note(slot, now);
+        }
+    }
+
+    /// End the streams that have enough messages. If a reply that was just read is not a success,
+    /// report it to its user or session.
+    #[cold]
+    fn note(&mut self, slot: u32, now: Nanos) {
+        if self.exchanges.messages.is_some() {
+            self.stop_streams(slot, now);
+            self.outcome.is_rare = false;
+        }
         if std::mem::take(&mut self.outcome.missed) {
             self.load.reply_missed(self.links[slot].owner);
         }

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::engine::agenda::{Agenda, Timer};
-use crate::engine::exchange::{Exchanges, ToSend};
+use crate::engine::exchange::{Exchange, Exchanges, ToSend};
 use crate::proto::Carrier;
 use crate::units::{Nanos, RequestId};
 
@@ -47,5 +47,45 @@ impl<P: Carrier> Engine<P> {
         let conn = &mut self.links[due.conn].carrier;
         give(due, &mut self.carrier, conn, &mut self.agenda);
         self.transmit(due.conn);
+    }
+
+    /// End the streams that have enough messages or cannot be read, and set the times of those that
+    /// have begun, after bytes of the connection in this slot were read.
+    pub(super) fn stop_streams(&mut self, slot: u32, now: Nanos) {
+        while let Some(messages) = self.exchanges.messages.as_deref_mut()
+            && let Some((id, time)) = messages.take_begun(slot)
+        {
+            if let Some(exchange) = self.exchanges.get(id) {
+                self.agenda.wake(exchange.sent_at() + time, Timer::Stream(id.slot));
+            }
+        }
+        while let Some(messages) = self.exchanges.messages.as_deref_mut()
+            && let Some(id) = messages.take_stopped()
+        {
+            if self.exchanges.get(id).is_some_and(Exchange::is_submitted) {
+                let (carrier, conn, mut sink) = self.sink(slot, now);
+                carrier.stop(conn, id, &mut sink);
+            }
+        }
+    }
+
+    /// The stream of the exchange in this slot has lasted its time, unless it has ended and another
+    /// has its place.
+    #[cold]
+    pub(in crate::engine) fn stream_has_lasted(&mut self, slot: u32, now: Nanos) {
+        let Some(messages) = self.exchanges.messages.as_deref() else { return };
+        let Some((id, conn)) = messages.open_in(slot) else { return };
+        let Some(time) = self.plan.stream.as_deref().and_then(|stream| stream.time) else { return };
+        let is_due = |exchange: &Exchange| exchange.is_sent() && exchange.sent_at() + time <= now;
+        let is_on =
+            |conn| self.exchanges.of(&self.links[conn].carried.all).any(|other| other == id);
+        if !self.exchanges.get(id).is_some_and(is_due) || !is_on(conn) {
+            return;
+        }
+        if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+            messages.has_lasted(id);
+        }
+        self.outcome.is_rare = true;
+        self.settle_stopped(conn, now);
     }
 }

@@ -53,7 +53,7 @@ impl<P: Carrier> Engine<P> {
     /// Apply the outcome of received bytes, or of an end of stream, that had no fault.
     #[inline(always)]
     fn settle(&mut self, slot: u32, now: Nanos) {
-        self.note_unsuccessful(slot);
+        self.note_rare(slot, now);
         let conn = &mut self.links[slot];
         if conn.carried.retired {
             conn.stash.clear();
@@ -77,6 +77,12 @@ impl<P: Carrier> Engine<P> {
             self.send_held_back(slot, now);
         }
         self.restart_ended(now);
+    }
+
+    /// Apply what the end of a stream has left to do.
+    #[cold]
+    pub(super) fn settle_stopped(&mut self, slot: u32, now: Nanos) {
+        self.settle(slot, now);
     }
 
     /// The connection is open, with TLS if the plan wants it.
@@ -197,9 +203,9 @@ impl<P: Carrier> Engine<P> {
 
     /// The carrier, the connection's state and a sink, for reading from one connection.
     #[inline]
-    fn sink(&mut self, slot: u32, now: Nanos) -> (&mut P, &mut P::Conn, Sink<'_>) {
+    pub(super) fn sink(&mut self, slot: u32, now: Nanos) -> (&mut P, &mut P::Conn, Sink<'_>) {
         let retries = self.load.retries();
-        let looks_closer = P::MULTIPLEXES || self.trails.is_some() || self.calls.have_names();
+        let looks_closer = P::MULTIPLEXES || self.trails.is_some() || self.calls.look_closer();
         let id = self.tap.as_ref().map(|_| self.links.id(slot));
         let Conn { carried, connect_began, carrier: state, .. } = &mut self.links[slot];
         let sink = Sink {

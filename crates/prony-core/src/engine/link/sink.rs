@@ -7,7 +7,7 @@ use super::trail::Trail;
 use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::exchange::expect::Calls;
 use crate::engine::exchange::outcome::Outcome;
-use crate::engine::exchange::{Exchange, Exchanges};
+use crate::engine::exchange::{After, Exchange, Exchanges};
 use crate::fault::Fault;
 use crate::proto::{self, Anomaly, Reply};
 use crate::record::{Recorder, Stamps};
@@ -42,6 +42,10 @@ impl Sink<'_> {
             self.recorder.connection_failed(self.connect_began, fault);
         } else if exchange.may_try_again(self.retries) {
             self.recorder.reply_retried(&exchange.stamps(self.now), &reply);
+            if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+                messages.reply_ended(id, self.now, self.recorder);
+            }
+            let exchange = &mut self.exchanges[id];
             if let Some(trail) = self.trail.as_deref_mut() {
                 trail.replied(None, self.recorder);
             }
@@ -49,13 +53,16 @@ impl Sink<'_> {
             self.outcome.again.push(id);
             return true;
         }
-        self.outcome.missed = true;
+        (self.outcome.missed, self.outcome.is_rare) = (true, true);
         false
     }
 
     /// What only some plans count of a whole reply.
     #[cold]
     fn look_closer(&mut self, id: RequestId, stamps: Stamps, fault: Option<Fault>) {
+        if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+            messages.reply_ended(id, self.now, self.recorder);
+        }
         let exchange = &self.exchanges[id];
         if let Some(trail) = self.trail.as_deref_mut() {
             trail.replied(fault.is_none().then_some((exchange.write(), stamps)), self.recorder);
@@ -65,6 +72,14 @@ impl Sink<'_> {
         }
         if exchange.window() > Span::ZERO {
             self.recorder.waited_for_window(exchange.intended(), exchange.window());
+        }
+    }
+
+    /// Do what follows from a part of a stream of messages.
+    fn follow(&mut self, id: RequestId, after: After) {
+        self.outcome.is_rare |= after != After::Nothing;
+        if let After::Fault(fault) = after {
+            self.exchanges[id].find_fault(fault);
         }
     }
 
@@ -131,7 +146,21 @@ impl proto::Sink for Sink<'_> {
             || self.tap.as_ref().is_some_and(|(tap, _)| tap.wants_body())
     }
 
+    fn head(&mut self, id: RequestId, status: u16, has_events: bool) {
+        let intended = self.exchanges[id].intended();
+        if let Some(messages) = self.exchanges.messages.as_deref_mut()
+            && (200..=299).contains(&status)
+        {
+            let begun = messages.begin_stream(id, intended, has_events, self.recorder);
+            self.follow(id, begun);
+        }
+    }
+
     fn body(&mut self, id: RequestId, piece: &[u8]) {
+        if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+            let read = messages.read(id, piece, self.now, self.recorder);
+            self.follow(id, read);
+        }
         let exchange = &mut self.exchanges[id];
         self.calls.body(exchange, piece);
         if let Some(dynamic) = self.dynamic.as_deref_mut() {
@@ -139,6 +168,13 @@ impl proto::Sink for Sink<'_> {
         }
         if let Some((tap, conn)) = &mut self.tap {
             tap.body(*conn, id, piece);
+        }
+    }
+
+    fn chunk_ended(&mut self, id: RequestId) {
+        if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+            let read = messages.chunk_ended(id, self.now, self.recorder);
+            self.follow(id, read);
         }
     }
 

@@ -4,6 +4,7 @@
 use memchr::memchr;
 
 use crate::fault::Fault;
+use crate::proto::is_of_events;
 
 /// The maximum size of a head, and of a trailer section, in bytes.
 pub(super) const LIMIT: usize = 64 * 1024;
@@ -26,6 +27,8 @@ pub(super) struct Head {
     chunked_last: bool,
     close: bool,
     keep_alive: bool,
+    /// The body has server-sent events.
+    pub(super) has_events: bool,
 }
 
 /// What the method means for the framing of the reply (RFC 9112, 6.3).
@@ -247,6 +250,7 @@ impl Head {
     pub(super) fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Fault> {
         match name.len() {
             10 if is_named(name, b"Connection") => self.connection(value),
+            12 if is_named(name, b"Content-Type") => self.has_events = is_of_events(value),
             14 if is_named(name, b"Content-Length") => return self.content_length(value),
             17 if is_named(name, b"Transfer-Encoding") => return self.transfer_encoding(value),
             _ => {}

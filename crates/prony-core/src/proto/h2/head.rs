@@ -1,6 +1,7 @@
 //! The head of a reply: its fields and whether they are valid (RFC 9113, 8).
 
 use crate::grpc::Status;
+use crate::proto::is_of_events;
 
 /// How many bytes of a `grpc-message` are kept: more than are shown.
 const MESSAGE_MAX: usize = 4 << 10;
@@ -20,6 +21,8 @@ pub(super) struct Head {
     pub(super) is_grpc: bool,
     /// How compressed messages are encoded.
     pub(super) encoding: Encoding,
+    /// Whether the body has server-sent events.
+    pub(super) has_events: bool,
     /// The status of gRPC, if there is a valid one.
     pub(super) grpc_status: Option<Status>,
 }
@@ -64,7 +67,10 @@ impl Reader {
         self.head.is_malformed |= !is_valid_name(name) || !is_valid_value(value);
         match name {
             b"content-length" => self.length(value),
-            b"content-type" => self.head.is_grpc = is_of_grpc(value),
+            b"content-type" => {
+                self.head.is_grpc = is_of_grpc(value);
+                self.head.has_events = is_of_events(value);
+            }
             b"grpc-status" => self.head.grpc_status = Status::parse(value),
             b"grpc-message" => {
                 self.message.clear();

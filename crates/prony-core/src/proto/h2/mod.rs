@@ -211,6 +211,22 @@ impl Carrier for H2 {
         Cancelled::Exchange
     }
 
+    fn stop(&mut self, conn: &mut Conn, id: RequestId, sink: &mut impl Sink) {
+        let Some(place) = conn.streams.of(id) else { return };
+        if conn.streams.at(place).status == 0 {
+            return;
+        }
+        let stream = conn.streams.remove(place);
+        conn.reset(stream.id, Code::CANCEL);
+        self.counts.cancelled += 1;
+        if conn.cancelled.len() >= conn::CANCELS_MAX {
+            // The others go on, and new ones have a new connection.
+            conn.drains = true;
+            sink.draining();
+        }
+        sink.done(stream.request, &receive::reply(&stream));
+    }
+
     fn send_messages(&mut self, conn: &mut Conn, id: RequestId, n: u64, ends: bool) {
         if let Some(place) = conn.streams.of(id) {
             conn.owes_messages(place, n, ends);

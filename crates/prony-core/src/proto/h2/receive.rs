@@ -191,7 +191,7 @@ impl H2 {
         let used = data.len().min(progress.left as usize);
         let body = used.min((progress.left - progress.padding.min(progress.left)) as usize);
         progress.left -= used as u32;
-        let Progress { stream: id, left, ends, .. } = *progress;
+        let Progress { stream: id, left, padding, ends } = *progress;
         if left == 0 {
             conn.data = None;
         }
@@ -211,7 +211,13 @@ impl H2 {
                 return used;
             }
         } else if fits > 0 && sink.wants_body(stream.request) {
+            if stream.body_bytes == body as u64 {
+                sink.head(stream.request, stream.status, stream.has_events);
+            }
             sink.body(stream.request, &data[..fits]);
+            if left <= padding {
+                sink.chunk_ended(stream.request);
+            }
         }
         if fits < body {
             self.fail_stream(conn, id, Code::PROTOCOL_ERROR, Fault::Surplus, sink);
@@ -321,6 +327,7 @@ impl H2 {
         let stream = conn.streams.at(place);
         if head.status >= 200 {
             stream.status = head.status;
+            stream.has_events = head.has_events;
             stream.bodiless |= matches!(head.status, 204 | 304);
             if !stream.bodiless {
                 stream.length = head.length;

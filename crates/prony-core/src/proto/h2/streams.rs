@@ -20,6 +20,8 @@ pub(super) struct Stream {
     pub(super) credit: u32,
     /// The status of the final reply; 0: it has not started.
     pub(super) status: u16,
+    /// Whether its body has server-sent events.
+    pub(super) has_events: bool,
     /// Interim replies so far.
     pub(super) interim: u16,
     /// Whether the reply has no body whatever its head says.
@@ -50,6 +52,7 @@ impl Stream {
         window: 0,
         credit: 0,
         status: 0,
+        has_events: false,
         interim: 0,
         bodiless: false,
         head_bytes: 0,

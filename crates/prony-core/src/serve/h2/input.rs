@@ -413,13 +413,24 @@ impl Serve {
         c.outstanding += 1;
         self.leave_after(session, id);
         let draw = rng::keyed(self.seed, Draws::Serve, number, Draw::Rst as u64);
-        if matches!(answer, Answer::Reply(_)) && self.behavior.rst.hits(draw) {
+        if matches!(answer, Answer::Reply(_) | Answer::Events(_)) && self.behavior.rst.hits(draw) {
             answer = Answer::StreamReset;
         }
         if let Some(open) = session.streams.get_mut(stream) {
-            open.reply = Progress::InService(answer);
+            open.reply = match answer {
+                Answer::Events(events) => Progress::Events(events),
+                answer => Progress::InService(answer),
+            };
         }
-        if self.enter(Ticket { id, entry: u64::from(stream) }, work, now) {
+        if session.events(u64::from(stream)).is_some() {
+            // Its head does not wait for the first event.
+            session.queue(stream);
+        }
+        let ticket = Ticket { id, entry: u64::from(stream) };
+        if self.enter(ticket, work, now) {
+            let is_stopping = self.slots.is_stopping();
+            let next = session.events(ticket.entry).and_then(|events| events.is_due(is_stopping));
+            self.follow_event(next, ticket, now);
             session.ready(u64::from(stream));
         }
     }

@@ -4,6 +4,7 @@
 mod calls;
 mod calm;
 mod control;
+mod events;
 mod fields;
 mod input;
 mod output;
@@ -13,6 +14,7 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::Serve;
+use super::events::Events;
 use super::grpc::CallHead;
 use super::request::Head;
 use crate::http2::frame::{Code, Settings};
@@ -97,6 +99,8 @@ pub(super) struct Session {
     resumed: Vec<u32>,
     /// Messages of gRPC that were sent and are not counted yet.
     messages_sent: u64,
+    /// Events that were written and are not counted yet.
+    events_sent: u64,
     owed: Owed,
     calm: Calm,
     /// Whether nothing may be sent yet (`settings_delay`).
@@ -193,6 +197,7 @@ impl Session {
             starved: VecDeque::new(),
             resumed: Vec::new(),
             messages_sent: 0,
+            events_sent: 0,
             owed: Owed { settings: true, window: true, ..Owed::default() },
             calm: Calm::new(now),
             is_held,
@@ -234,6 +239,7 @@ impl Session {
         let waits = |reply: &Progress| match reply {
             Progress::None | Progress::Body(_) => true,
             Progress::InService(_) | Progress::Ready(_) => false,
+            Progress::Events(events) => events.has_more(),
             Progress::Call(call) => !call.is_waiting,
         };
         self.ready.is_empty() && self.owed.is_empty() && replies.all(waits)
@@ -268,11 +274,20 @@ impl Session {
         if matches!(stream.reply, Progress::Call(_)) {
             return self.resumed.push(id);
         }
+        if matches!(stream.reply, Progress::Events(_)) {
+            return self.queue(id);
+        }
         stream.reply = match std::mem::replace(&mut stream.reply, Progress::None) {
             Progress::InService(answer) => Progress::Ready(answer),
             other => other,
         };
         self.queue(id);
+    }
+
+    /// The events of a stream.
+    pub(super) fn events(&mut self, id: u64) -> Option<&mut Events> {
+        let stream = self.streams.get_mut(u32::try_from(id).ok()?)?;
+        if let Progress::Events(events) = &mut stream.reply { Some(events) } else { None }
     }
 
     /// Let a stream send in turn.

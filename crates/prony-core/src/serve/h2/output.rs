@@ -94,6 +94,7 @@ impl Serve {
         let blocks = (&mut self.h2_head, &self.call_blocks);
         c.then = session.write_replies(&mut out, blocks, now);
         self.served.messages_sent += std::mem::take(&mut session.messages_sent);
+        self.served.events += std::mem::take(&mut session.events_sent);
         if session.dribbles && !session.has_failed {
             self.served.violations += 1;
             session.fail(Code::ENHANCE_YOUR_CALM, "too many tiny windows");
@@ -189,6 +190,7 @@ impl Session {
                 },
                 Progress::Ready(_) => self.cut(id, Counted::StreamReset, out),
                 Progress::Body(body) => self.write_body(id, body, out, now),
+                Progress::Events(events) => self.write_events(id, events, out, now),
                 Progress::Call(call) => self.write_call(id, call, out, blocks, now),
                 other => stream.reply = other,
             }
@@ -237,7 +239,7 @@ impl Session {
     }
 
     /// A reply is written: close its stream.
-    fn finish(&mut self, id: u32, out: &mut Vec<u8>) {
+    pub(super) fn finish(&mut self, id: u32, out: &mut Vec<u8>) {
         self.calm.reply();
         let Some(stream) = self.streams.remove(id) else { return };
         if stream.incoming.is_some() {

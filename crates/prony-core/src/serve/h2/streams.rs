@@ -1,6 +1,7 @@
 //! The open streams of a connection, by their IDs.
 
 use super::super::conn::Answer;
+use super::super::events::Events;
 use super::super::grpc::Call;
 use super::super::reply::Content;
 use super::super::request::Head;
@@ -45,6 +46,8 @@ pub(super) enum Progress {
     Ready(Answer),
     /// Its head is sent.
     Body(Body),
+    /// It is a stream of events.
+    Events(Box<Events>),
     /// It is a call of gRPC, with messages in both directions.
     Call(Box<Call>),
 }
@@ -199,6 +202,7 @@ impl Stream {
     pub(super) fn waits_for_window(&self) -> bool {
         let has_more = match &self.reply {
             Progress::Body(_) => true,
+            Progress::Events(events) => events.has_more(),
             Progress::Call(call) => call.has_output(),
             Progress::None | Progress::InService(_) | Progress::Ready(_) => false,
         };

@@ -228,6 +228,7 @@ fn hist(t: &Tally, timed: Timed) -> Option<&Hist> {
         Timed::MessageService => &t.times.message_service,
         Timed::MessageLag => &t.times.message_lag,
         Timed::FirstMessage => &t.times.first_message,
+        Timed::FirstContent => &t.times.first_content,
         Timed::MessageGap => &t.times.message_gap,
         Timed::Failed => &t.times.failed,
         Timed::Connect => &t.times.connect,

@@ -4,7 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use prony_core::plan::{
     Burst, CallSpec, Cookies, Data, Expect, Http2Spec, HttpVersion, Load, Lost, OnFailure, Pick,
-    Placement, Plan, Resume, SessionKind, Sessions, Shard, Stop, Think, TlsSpec, TlsVersion,
+    Placement, Plan, Resume, SessionKind, Sessions, Shard, Stop, StreamFormat, StreamPlan, Think,
+    TlsSpec, TlsVersion,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
@@ -297,6 +298,18 @@ fn version(seed: u64, secured: bool, old: bool) -> HttpVersion {
     }
 }
 
+/// Some of them are invalid.
+fn stream() -> impl Strategy<Value = Option<Box<StreamPlan>>> {
+    let formats = vec![StreamFormat::Sse, StreamFormat::Ndjson, StreamFormat::Chunks];
+    let content = option::of(any_text().prop_map(|text| format!("/{text}")));
+    let bounds = (option::of(1..=u64::MAX), option::of(span()), option::of(any_text()));
+    let plan = (select(formats), content, bounds).prop_map(|(format, content, bounds)| {
+        let (count, time, until) = bounds;
+        Box::new(StreamPlan { format, content, count, time, until })
+    });
+    option::of(plan)
+}
+
 fn any_plan() -> impl Strategy<Value = Plan> {
     let names = prop::collection::btree_set(any_text(), 0..3);
     let base = (prop::collection::hash_set(endpoint(), 1..3), names);
@@ -319,11 +332,11 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         any::<u64>(),
         (0..3u32, 3..5u32),
         select(vec![Pick::InTurn, Pick::Random]),
-        (option::of(1..=u64::MAX), data(), option::of(tls().prop_map(Box::new)), http2()),
+        (option::of(1..=u64::MAX), data(), option::of(tls().prop_map(Box::new)), http2(), stream()),
     );
     (parts, rest).prop_map(|((endpoints, names, (mut calls, sessions)), rest)| {
         let (load, stop, warmup, limits, expect, seed, (index, of), pick, more) = rest;
-        let (session_count, data, tls, (http2, placement)) = more;
+        let (session_count, data, tls, (http2, placement), stream) = more;
         let tls = tls.filter(|_| endpoints.iter().any(|e| e.tls_name().is_some()));
         let has_sessions = sessions.is_some();
         for call in calls.iter_mut().filter(|_| !has_sessions) {
@@ -361,6 +374,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             http,
             http2: http2.filter(|_| http.is_http2()),
             messages: None,
+            stream: stream.filter(|s| s.check().is_ok() && s.time.is_none_or(|t| t < timeout)),
             tls,
             seed,
             shard: Shard { index, of },

@@ -328,3 +328,37 @@ fn reads_a_schedule_of_messages() {
         "##]],
     );
 }
+
+#[test]
+fn explains_streams() {
+    check(
+        r#"
+            url = "http://h"
+            seed = 1
+            timeout = "2m"
+            [stream]
+            format = "ndjson"
+            content-pointer = "/a~1b/0"
+            events = "1k"
+            time = "1m"
+            until-event = "\"end\""
+        "#,
+        expect![[r##"
+            # Run it with: prony run FILE
+            url = "http://h/"
+            connections = 50
+            duration = "10s"
+            seed = 1
+            timeout = "2m"
+            connect-timeout = "5s"
+            expect = "200-399"
+
+            [stream]
+            format = "ndjson"
+            content-pointer = "/a~1b/0"
+            events = 1000
+            time = "1m"
+            until-event = '"end"'
+        "##]],
+    );
+}

@@ -378,3 +378,26 @@ fn reports_template_errors_along_with_others() {
         "#]],
     );
 }
+
+#[test]
+fn streams() {
+    check(
+        &[
+            "url = \"http://h\"\nstream = \"sse\"",
+            "url = \"http://h\"\n[stream]\nformat = \"json\"\nevents = 0",
+            "url = \"http://h\"\n[stream]\ncontent-pointer = \"choices\"",
+            "url = \"http://h\"\n[stream]\nformat = \"chunks\"\ncontent-pointer = \"/a\"",
+            "url = \"http://h\"\n[stream]\ntime = \"30s\"",
+            "url = \"http://h\"\n[stream]\nuntil-event = \"\"",
+        ],
+        expect![[r#"
+            p:2:10: `stream` is a string, expected a table: [stream]
+            p:3:10: `format`: 'json' is unknown; write "sse" or "ndjson" or "chunks"
+            p:4:10: `events` '0': must be at least 1
+            p:2:1: 'choices' is not a JSON pointer: write '/' before each key or index, as in '/choices/0/delta/content'
+            p:2:1: a chunk is no JSON text: a pointer to the content of messages needs streams of the format sse or ndjson
+            p:1:1: this plan cannot be run: a stream is ended after 30s, and the timeout of its request is 30s; use a longer timeout (`timeout`), or end streams earlier
+            p:2:1: the text that ends a stream must not be empty
+        "#]],
+    );
+}

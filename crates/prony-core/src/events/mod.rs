@@ -1,0 +1,194 @@
+//! Messages in the body of a reply of HTTP: server-sent events, lines, or chunks. A [`Reader`] gets
+//! the body in any pieces, and finds the same messages in all of them. It keeps no more of a
+//! message than its [`Rules`] need, and allocates nothing once it has seen its longest one.
+
+mod pointer;
+mod sse;
+#[cfg(test)]
+mod tests;
+
+use memchr::{memchr, memmem};
+
+use crate::plan::{StreamFormat, StreamPlan};
+pub use pointer::Pointer;
+use sse::Sse;
+
+/// The maximum length of a message in bytes.
+pub const MESSAGE_MAX: usize = 1 << 20;
+
+/// A longer message leaves no buffer behind.
+const KEPT: usize = 2 << 10;
+
+/// How to read the streams of a plan.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    format: StreamFormat,
+    /// The place of the content in a message.
+    pointer: Option<Pointer>,
+    /// The text in the last message.
+    until: Option<memmem::Finder<'static>>,
+}
+
+/// A complete message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Whether it has content: a non-empty value at the place of the plan. False if the plan has
+    /// no such place.
+    pub has_content: bool,
+    /// Whether it contains the text that ends the stream.
+    pub is_last: bool,
+}
+
+/// What follows from the end of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It ended after a message.
+    Clean,
+    /// It ended a message.
+    Message(Message),
+    /// It ended within a server-sent event, which is not complete without an empty line.
+    Incomplete,
+}
+
+/// A message is longer than [`MESSAGE_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+/// The position in one body. Reused for body after body.
+#[derive(Clone, Debug, Default)]
+pub struct Reader {
+    sse: Sse,
+    /// Whether a line or chunk has a byte that counts: lines of white space are no messages.
+    has_begun: bool,
+    collected: Collected,
+}
+
+/// The message so far.
+#[derive(Clone, Debug, Default)]
+struct Collected {
+    /// Its bytes, if the rules need them.
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl Rules {
+    /// The rules of a plan.
+    pub fn new(plan: &StreamPlan) -> Self {
+        Self {
+            format: plan.format,
+            pointer: plan.content.as_deref().map(Pointer::new),
+            until: plan.until.as_deref().map(|text| memmem::Finder::new(text).into_owned()),
+        }
+    }
+
+    /// Whether the ends of chunks matter.
+    pub fn wants_chunks(&self) -> bool {
+        self.format == StreamFormat::Chunks
+    }
+
+    fn keeps_bytes(&self) -> bool {
+        self.pointer.is_some() || self.until.is_some()
+    }
+}
+
+impl Reader {
+    /// Start with the next body.
+    pub fn clear(&mut self) {
+        self.sse = Sse::default();
+        self.has_begun = false;
+        self.collected.clear();
+    }
+
+    /// A piece of the body. `each` gets the messages that it completes.
+    ///
+    /// # Errors
+    /// A message is too long. The rest of the body cannot be read.
+    pub fn read(
+        &mut self,
+        rules: &Rules,
+        piece: &[u8],
+        each: impl FnMut(Message),
+    ) -> Result<(), TooLong> {
+        match rules.format {
+            StreamFormat::Sse => self.sse.read(rules, piece, &mut self.collected, each),
+            StreamFormat::Ndjson => self.lines(rules, piece, each),
+            StreamFormat::Chunks => {
+                self.has_begun |= !piece.is_empty();
+                self.collected.add(rules, piece)
+            }
+        }
+    }
+
+    /// A chunk has ended.
+    pub fn chunk_ended(&mut self, rules: &Rules) -> Option<Message> {
+        let is_message = rules.wants_chunks() && std::mem::take(&mut self.has_begun);
+        is_message.then(|| self.collected.take(rules))
+    }
+
+    /// The body is complete.
+    pub fn end(&mut self, rules: &Rules) -> Ending {
+        match rules.format {
+            StreamFormat::Sse if self.sse.is_inside() => Ending::Incomplete,
+            StreamFormat::Sse => Ending::Clean,
+            StreamFormat::Ndjson | StreamFormat::Chunks => {
+                match std::mem::take(&mut self.has_begun) {
+                    true => Ending::Message(self.collected.take(rules)),
+                    false => Ending::Clean,
+                }
+            }
+        }
+    }
+
+    fn lines(
+        &mut self,
+        rules: &Rules,
+        mut piece: &[u8],
+        mut each: impl FnMut(Message),
+    ) -> Result<(), TooLong> {
+        while !piece.is_empty() {
+            let end = memchr(b'\n', piece);
+            let line = &piece[..end.unwrap_or(piece.len())];
+            self.has_begun |= !line.trim_ascii().is_empty();
+            self.collected.add(rules, line)?;
+            let Some(end) = end else { break };
+            piece = &piece[end + 1..];
+            if std::mem::take(&mut self.has_begun) {
+                each(self.collected.take(rules));
+            } else {
+                self.collected.clear();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Collected {
+    fn add(&mut self, rules: &Rules, bytes: &[u8]) -> Result<(), TooLong> {
+        self.length += bytes.len();
+        if self.length > MESSAGE_MAX {
+            return Err(TooLong);
+        }
+        if rules.keeps_bytes() {
+            self.bytes.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    /// The message is complete.
+    fn take(&mut self, rules: &Rules) -> Message {
+        let message = Message {
+            has_content: rules.pointer.as_ref().is_some_and(|p| p.finds_content(&self.bytes)),
+            is_last: rules.until.as_ref().is_some_and(|text| text.find(&self.bytes).is_some()),
+        };
+        self.clear();
+        message
+    }
+
+    fn clear(&mut self) {
+        self.length = 0;
+        self.bytes.clear();
+        if self.bytes.capacity() > KEPT {
+            self.bytes = Vec::new();
+        }
+    }
+}

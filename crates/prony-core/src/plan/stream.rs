@@ -1,0 +1,76 @@
+//! Messages in the bodies of replies of HTTP.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Span;
+
+/// How the bodies of replies are read as streams of messages, and when a stream ends. Applies to
+/// all requests, and to replies with a status of 200 to 299.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamPlan {
+    /// What a message is.
+    pub format: StreamFormat,
+    /// A JSON pointer (RFC 6901): a message with a non-empty value there has content. `None`: no
+    /// message has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// End a stream after this many messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// End a stream after this time, from the send of its request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Span>,
+    /// End a stream after the first message that contains this text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+}
+
+/// What a message of a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StreamFormat {
+    /// A server-sent event with data.
+    Sse,
+    /// A line that has more than white space.
+    Ndjson,
+    /// A chunk of the chunked transfer coding, or a DATA frame of HTTP/2.
+    Chunks,
+}
+
+impl StreamPlan {
+    /// Streams of this format, which the server ends.
+    pub fn new(format: StreamFormat) -> Self {
+        Self { format, content: None, count: None, time: None, until: None }
+    }
+
+    /// Check the values.
+    ///
+    /// # Errors
+    /// One sentence about the first defect.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(pointer) = &self.content
+            && !(pointer.is_empty() || pointer.starts_with('/'))
+        {
+            return Err(format!(
+                "'{}' is not a JSON pointer: write '/' before each key or index, as in \
+                 '/choices/0/delta/content'",
+                pointer.escape_debug()
+            ));
+        }
+        if self.content.is_some() && self.format == StreamFormat::Chunks {
+            return Err("a chunk is no JSON text: a pointer to the content of messages needs \
+                        streams of the format sse or ndjson"
+                .into());
+        }
+        if self.count == Some(0) {
+            return Err("a stream must have at least 1 message before it is ended".into());
+        }
+        if self.time == Some(Span::ZERO) {
+            return Err("a stream must last longer than no time".into());
+        }
+        if self.until.as_deref() == Some("") {
+            return Err("the text that ends a stream must not be empty".into());
+        }
+        Ok(())
+    }
+}

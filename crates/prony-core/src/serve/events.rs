@@ -1,0 +1,279 @@
+//! Replies that are streams of server-sent events.
+
+use std::fmt;
+use std::io::Write as _;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::behavior::BehaviorError;
+use super::conn::{Counted, Out};
+use super::latency::Latency;
+use super::reply::{After, Connection, Reply};
+use super::request::{Head, Route};
+use super::served::Served;
+use super::station::Ticket;
+use super::{Draw, Serve};
+use crate::rng::{self, Stream};
+use crate::units::{Nanos, Span};
+
+/// The most events of a stream.
+const COUNT_MAX: u64 = 1_000_000_000_000;
+
+/// The streams of events that a server sends.
+///
+/// As text: `ttft=exp:200ms,gap=fixed:20ms,count=100..300`. `ttft` is the time to the first event,
+/// the service time of the request; `gap` the time between events. Both are distributions as of
+/// [`Latency`], and zero by default. `count` is a number of events, or a range from which each
+/// stream draws; 100 by default. The first `empty` events have no content. With `pings`, a comment
+/// stands before each event.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct EventBehavior {
+    /// The time to the first event.
+    pub first: Latency,
+    /// The time between events.
+    pub gap: Latency,
+    /// The least and the most events of a stream.
+    pub count: (u64, u64),
+    /// How many events at the start of a stream have no content.
+    pub empty: u64,
+    /// Whether a comment stands before each event.
+    pub pings: bool,
+}
+
+impl Default for EventBehavior {
+    fn default() -> Self {
+        Self { first: Latency::None, gap: Latency::None, count: (100, 100), empty: 0, pings: false }
+    }
+}
+
+const FORM: &str = "ttft=exp:200ms,gap=fixed:20ms,count=100..300, and empty=1 or pings if wanted";
+
+impl FromStr for EventBehavior {
+    type Err = BehaviorError;
+
+    fn from_str(text: &str) -> Result<Self, BehaviorError> {
+        let fail = |why: String| BehaviorError {
+            what: "stream of events",
+            given: text.to_owned(),
+            why: why.into(),
+            form: FORM,
+        };
+        let number = |value: &str| match value.parse::<u64>() {
+            Ok(n) if n <= COUNT_MAX => Ok(n),
+            _ => Err(fail(format!("'{value}' is not a number up to {COUNT_MAX}"))),
+        };
+        let mut events = Self::default();
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            match item.split_once('=') {
+                Some(("ttft", time)) => events.first = time.parse()?,
+                Some(("gap", time)) => events.gap = time.parse()?,
+                Some(("count", range)) => {
+                    let (low, high) = range.split_once("..").unwrap_or((range, range));
+                    events.count = (number(low)?, number(high)?);
+                    if low.is_empty() || events.count.0 == 0 || events.count.0 > events.count.1 {
+                        return Err(fail(format!("'{range}' is not a range of counts")));
+                    }
+                }
+                Some(("empty", n)) => events.empty = number(n)?,
+                None if item == "pings" => events.pings = true,
+                _ => return Err(fail(format!("'{item}' is not a part of it"))),
+            }
+        }
+        Ok(events)
+    }
+}
+
+impl fmt::Display for EventBehavior {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, gap, count: (low, high), empty, pings } = self;
+        write!(f, "ttft={first},gap={gap},count={low}")?;
+        if low < high {
+            write!(f, "..{high}")?;
+        }
+        if *empty > 0 {
+            write!(f, ",empty={empty}")?;
+        }
+        f.write_str(if *pings { ",pings" } else { "" })
+    }
+}
+
+/// A stream of events that is being sent.
+#[derive(Debug)]
+pub(super) struct Events {
+    spec: EventBehavior,
+    /// The number of the request.
+    number: u64,
+    /// How many events it has, how many are due and how many are written.
+    count: u64,
+    due: u64,
+    written: u64,
+    /// Whether its last event is cut in the middle, and the end of the body is missing.
+    pub(super) is_cut: bool,
+    has_head: bool,
+    /// Whether events are chunks; otherwise the body ends with the connection.
+    chunked: bool,
+    says_close: bool,
+    /// What happens to the connection after it.
+    pub(super) after: After,
+    /// With HTTP/2: an event that is not completely sent, and its part that is.
+    pub(super) piece: Vec<u8>,
+    pub(super) at: usize,
+}
+
+impl Events {
+    fn new(spec: EventBehavior, number: u64, count: u64, is_http10: bool, reply: &Reply) -> Self {
+        Self {
+            spec,
+            number,
+            count: if reply.cut { count.div_ceil(2) } else { count },
+            due: 0,
+            written: 0,
+            is_cut: reply.cut,
+            has_head: false,
+            chunked: !is_http10,
+            says_close: is_http10 || reply.connection == Connection::Close,
+            after: if is_http10 { After::Close } else { reply.after },
+            piece: Vec::new(),
+            at: 0,
+        }
+    }
+
+    /// The next event is due, and the last one if the stream `ends`. Returns the number of the
+    /// request and that of the event after it, if there is one.
+    pub(super) fn is_due(&mut self, ends: bool) -> Option<(u64, u64)> {
+        self.due += 1;
+        if ends {
+            self.count = self.due;
+        }
+        (self.due < self.count).then_some((self.number, self.due))
+    }
+
+    /// Whether there is something to write.
+    pub(super) fn has_more(&self) -> bool {
+        !self.has_head || self.written < self.due || self.at < self.piece.len()
+    }
+
+    /// Whether all events are written.
+    pub(super) fn is_over(&self) -> bool {
+        self.written == self.count
+    }
+
+    /// Whether the head must be written first, which is done now.
+    pub(super) fn starts(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_head, true)
+    }
+
+    /// Append the next event that is due. Returns whether there is one.
+    pub(super) fn next(&mut self, out: &mut Vec<u8>, served: &mut u64) -> bool {
+        if self.written == self.due {
+            return false;
+        }
+        self.written += 1;
+        let (n, start) = (self.written, out.len());
+        if self.spec.pings {
+            out.extend_from_slice(b": ping\n\n");
+        }
+        let word = if n > self.spec.empty { format_args!("w{n} ") } else { format_args!("") };
+        write!(
+            out,
+            "id: {n}\ndata: {{\"choices\":[{{\"delta\":{{\"content\":\"{word}\"}}}}]}}\n\n"
+        )
+        .expect("a Vec takes all");
+        if self.is_cut && self.is_over() {
+            out.truncate(out.len() - (out.len() - start) / 3);
+        } else {
+            *served += 1;
+        }
+        true
+    }
+
+    /// Write what is due with HTTP/1. Returns whether that was all.
+    pub(super) fn write(&mut self, out: &mut Out, served: &mut Served) -> bool {
+        if self.starts() {
+            let framing = if self.chunked { "Transfer-Encoding: chunked\r\n" } else { "" };
+            let close = if self.says_close { "Connection: close\r\n" } else { "" };
+            write!(
+                out.bytes(),
+                "HTTP/1.1 200 OK\r\nServer: prony\r\nContent-Type: text/event-stream\r\n\
+                 Cache-Control: no-cache\r\n{framing}{close}\r\n"
+            )
+            .expect("a Vec takes all");
+        }
+        let mut piece = std::mem::take(&mut self.piece);
+        while out.has_room() && self.next(&mut piece, &mut served.events) {
+            let bytes = out.bytes();
+            if self.chunked {
+                write!(bytes, "{:x}\r\n", piece.len()).expect("a Vec takes all");
+            }
+            bytes.extend_from_slice(&piece);
+            if self.chunked {
+                bytes.extend_from_slice(b"\r\n");
+            }
+            piece.clear();
+        }
+        self.piece = piece;
+        if !self.is_over() {
+            return false;
+        }
+        if self.is_cut {
+            self.after = After::Close;
+            out.count(Counted::Truncated);
+            return true;
+        }
+        if self.chunked {
+            out.bytes().extend_from_slice(b"0\r\n\r\n");
+        }
+        out.count(Counted::Reply(200));
+        true
+    }
+}
+
+impl Serve {
+    /// The stream that answers a request, if streams answer such requests.
+    pub(super) fn events(&self, head: &Head, number: u64, reply: &Reply) -> Option<Box<Events>> {
+        let spec = self.behavior.sse.filter(|_| self.is_streamed(head, number))?;
+        let (low, high) = spec.count;
+        let draw = rng::keyed(self.seed, Stream::Serve, number, Draw::Count as u64);
+        let count = low + (rng::unit(draw) * (high - low + 1) as f64) as u64;
+        Some(Box::new(Events::new(spec, number, count.min(high), head.is_http10, reply)))
+    }
+
+    /// Whether a request is answered with a stream.
+    pub(super) fn is_streamed(&self, head: &Head, number: u64) -> bool {
+        let draw = || rng::keyed(self.seed, Stream::Serve, number, Draw::Status as u64);
+        self.behavior.sse.is_some()
+            && head.route == Route::Default
+            && !head.is_head
+            && self.behavior.statuses.draw(draw()) == 200
+    }
+
+    /// The time before event `k` of a request, from 0, since the event before it.
+    pub(super) fn event_time(&self, number: u64, k: u64, now: Nanos) -> Span {
+        let Some(spec) = self.behavior.sse else { return Span::ZERO };
+        let draw = |what| rng::keyed(self.seed, Stream::Serve, number, k << 8 | what as u64);
+        let times = if k == 0 { spec.first } else { spec.gap };
+        let time = times.draw(draw(Draw::Latency), draw(Draw::Latency2));
+        match self.behavior.factor(self.station.since_first(now)) {
+            1.0 => time,
+            factor => Span::from_secs_f64(time.as_secs_f64() * factor),
+        }
+    }
+
+    /// If this is a stream, its next event was due at `at`.
+    pub(super) fn event_is_due(&mut self, ticket: Ticket, at: Nanos) {
+        let ends = self.slots.is_stopping();
+        let events = self.conn(ticket.id).and_then(|c| c.events(ticket.entry));
+        let next = events.and_then(|events| events.is_due(ends));
+        self.follow_event(next, ticket, at);
+    }
+
+    /// The event after one that was due at `at`.
+    pub(super) fn follow_event(&mut self, next: Option<(u64, u64)>, ticket: Ticket, at: Nanos) {
+        if let Some((number, k)) = next {
+            let gap = self.event_time(number, k, at);
+            self.station.follow(at, ticket, gap);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The table `[stream]` of a plan file.
+
+use prony_core::plan::{StreamFormat, StreamPlan};
+use toml::de::DeValue;
+
+use super::explain::{line, quoted};
+use super::reader::Section;
+use super::request::Requests;
+use super::words::{STREAM, word};
+use crate::builder::Draft;
+use crate::values;
+
+const TEXT: &str = "a text";
+
+impl<'a> Requests<'a> {
+    /// Reads the table `[stream]`, if it exists.
+    pub(super) fn stream(&mut self, top: &mut Section<'a>, draft: &mut Draft) {
+        let Some(item) = top.take("stream") else { return };
+        let DeValue::Table(table) = item.value else {
+            item.wrong_type(&mut self.problems, "a table: [stream]");
+            return;
+        };
+        let mut section = Section::new("[stream]", item.at, table);
+        let problems = &mut self.problems;
+        let format = section.take("format").and_then(|i| i.word(problems, STREAM));
+        let mut plan = StreamPlan::new(format.unwrap_or(StreamFormat::Sse));
+        let text = |text: &str| Ok::<_, String>(text.to_owned());
+        plan.content = section.take("content-pointer").and_then(|i| i.parse(problems, TEXT, text));
+        plan.until = section.take("until-event").and_then(|i| i.parse(problems, TEXT, text));
+        let count = section.take("events");
+        plan.count = count.and_then(|i| i.parse(problems, "a number", values::positive));
+        let time = section.take("time");
+        plan.time = time.and_then(|i| i.parse(problems, "a time", values::positive_span));
+        section.finish(problems);
+        if let Err(why) = plan.check() {
+            problems.add(item.at, why);
+        }
+        draft.stream = Some(Box::new(plan));
+    }
+}
+
+/// Writes the table `[stream]`.
+pub(super) fn explain(plan: &StreamPlan, out: &mut String) {
+    out.push_str("\n[stream]\n");
+    line(out, "format", quoted(word(STREAM, &plan.format)));
+    if let Some(pointer) = &plan.content {
+        line(out, "content-pointer", quoted(pointer));
+    }
+    if let Some(count) = plan.count {
+        line(out, "events", count);
+    }
+    if let Some(time) = plan.time {
+        line(out, "time", quoted(&time.to_string()));
+    }
+    if let Some(text) = &plan.until {
+        line(out, "until-event", quoted(text));
+    }
+}

@@ -1,0 +1,64 @@
+//! Options of streams in the bodies of replies.
+
+use clap::Args;
+use prony_core::plan::{StreamFormat, StreamPlan};
+use prony_core::units::Span;
+
+use super::{STREAMS, values};
+
+/// Options of streams.
+#[derive(Clone, Debug, Default, PartialEq, Args)]
+pub struct StreamArgs {
+    /// Read the bodies of replies as streams of messages: sse, ndjson or chunks
+    ///
+    /// A message is a server-sent event, a line, or a chunk (with HTTP/2 a DATA frame). The report
+    /// has the times to the first message and between messages (docs/streams.md).
+    #[arg(long, value_name = "FORMAT", help_heading = STREAMS, value_parser = format)]
+    pub stream: Option<StreamFormat>,
+    /// Where a message has its content, as a JSON pointer: /choices/0/delta/content
+    ///
+    /// The first message with a value there that is not empty is the first content.
+    #[arg(long, value_name = "POINTER", help_heading = STREAMS, requires = "stream")]
+    pub content_pointer: Option<String>,
+    /// End a stream after N messages [default: the server ends it]
+    ///
+    /// The request succeeds. With HTTP/1.1 its connection is closed, with HTTP/2 its stream reset.
+    #[arg(
+        long, value_name = "N", help_heading = STREAMS, requires = "stream",
+        value_parser = values::positive,
+    )]
+    pub stream_events: Option<u64>,
+    /// End a stream after this time, from the send of its request
+    #[arg(
+        long, value_name = "T", help_heading = STREAMS, requires = "stream",
+        value_parser = values::positive_span,
+    )]
+    pub stream_time: Option<Span>,
+    /// End a stream after the first message with this text: [DONE]
+    #[arg(long, value_name = "TEXT", help_heading = STREAMS, requires = "stream")]
+    pub until_event: Option<String>,
+}
+
+impl StreamArgs {
+    /// The part of the plan.
+    pub(crate) fn plan(&self) -> Option<Box<StreamPlan>> {
+        self.stream.map(|format| {
+            Box::new(StreamPlan {
+                format,
+                content: self.content_pointer.clone(),
+                count: self.stream_events,
+                time: self.stream_time,
+                until: self.until_event.clone(),
+            })
+        })
+    }
+}
+
+fn format(text: &str) -> Result<StreamFormat, String> {
+    match text {
+        "sse" => Ok(StreamFormat::Sse),
+        "ndjson" => Ok(StreamFormat::Ndjson),
+        "chunks" => Ok(StreamFormat::Chunks),
+        _ => Err("must be sse, ndjson or chunks".into()),
+    }
+}

@@ -1,0 +1,122 @@
+//! Streams of server-sent events, lines and chunks: to prony's own target server, and to one of
+//! Node.js, whose counts are prony's.
+
+use serde_json::Value;
+
+use crate::http2_peers::find;
+use crate::rig::{Other, Report, Serve, alone, measure, prony};
+
+fn tally(report: &Report) -> &Value {
+    &report.0["measurement"]["tally"]["stream_messages"]
+}
+
+fn count(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or(0)
+}
+
+fn mean_ms(report: &Report, name: &str) -> f64 {
+    report.0["measurement"]["times"][name]["mean_ns"].as_f64().expect("a mean") / 1e6
+}
+
+/// Times and counts of a known distribution. A machine that is busy makes times longer, not
+/// shorter.
+#[test]
+fn measures_the_events_of_the_target_server() {
+    let _alone = alone();
+    let server = Serve::start(&["--sse", "ttft=50ms,gap=5ms,count=20,empty=2,pings"]);
+    let stream = ["--stream", "sse", "--content-pointer", "/choices/0/delta/content"];
+    for version in [&[][..], &["--h2c", "--streams", "10"]] {
+        let load = ["-n", "60", "-c", "3", &server.url("/")];
+        let report = measure(&[&load[..], &stream, version].concat());
+        report.check_sums();
+        assert_eq!((report.status(200), report.count("failed")), (60, 0));
+        let messages = tally(&report);
+        assert_eq!(count(messages, "received"), 60 * 20);
+        let bodies = &messages["bodies"];
+        let ends = ["begun", "ended_by_server", "empty", "incomplete", "failed"];
+        assert_eq!(ends.map(|name| count(bodies, name)), [60, 60, 0, 0, 0]);
+        for (name, least) in [("first_message", 50.0), ("first_content", 60.0)] {
+            let mean = mean_ms(&report, name);
+            assert!((least..least + 40.0).contains(&mean), "{name} {mean}");
+        }
+        let gap = mean_ms(&report, "message_gap");
+        assert!((4.9..10.0).contains(&gap), "{gap}");
+    }
+}
+
+/// A bound ends streams that would never end, and a threshold decides about their times.
+#[test]
+fn ends_streams_and_decides_thresholds() {
+    let server = Serve::start(&["--sse", "ttft=5ms,gap=5ms,count=1000000"]);
+    let url = server.url("/");
+    let load = ["-n", "20", "-c", "2", "--stream", "sse", &url];
+    let count_of = |report: &Report, name| count(&tally(report)["bodies"], name);
+    for version in [&[][..], &["--h2c"]] {
+        let report = measure(&[&load[..], &["--stream-events", "4"], version].concat());
+        assert_eq!((report.status(200), count(tally(&report), "received")), (20, 80));
+        assert_eq!(count_of(&report, "ended_by_count"), 20);
+        let report = measure(&[&load[..], &["--stream-time", "30ms"], version].concat());
+        assert_eq!((report.status(200), count_of(&report, "ended_by_time")), (20, 20));
+        let report = measure(&[&load[..], &["--until-event", "w3 "], version].concat());
+        assert_eq!((report.status(200), count(tally(&report), "received")), (20, 60));
+        assert_eq!(count_of(&report, "ended_by_text"), 20);
+    }
+    let bound = ["--stream-events", "4", "--accept-invalid"];
+    for (threshold, code) in [("first-message.max < 1us", 99), ("message-gap.max < 100s", 0)] {
+        let run = prony(&[&load[..], &bound, &["--threshold", threshold]].concat());
+        assert_eq!(run.code, code, "{threshold} {run:?}");
+    }
+}
+
+/// Node.js writes events, lines and chunks with timers of its own, and counts them.
+#[test]
+fn counts_equal_those_of_node() {
+    if !find("node") {
+        return;
+    }
+    let _alone = alone();
+    let script = "
+const fs = require('fs');
+const types = {'/sse': 'text/event-stream', '/lines': 'application/x-ndjson'};
+require('http').createServer((request, response) => {
+    response.writeHead(200, {'Content-Type': types[request.url] || 'text/plain'});
+    let n = 0;
+    const timer = setInterval(() => {
+        n += 1;
+        const data = JSON.stringify({n, text: n > 2 ? 'word\\n' : ''});
+        if (request.url === '/sse') {
+            response.write(': ping\\r\\n\\r\\nid: ' + n + '\\r\\ndata: ' + data + '\\r\\n\\r\\n');
+        } else {
+            response.write(data + '\\n');
+        }
+        fs.appendFileSync('@DIR@/served', request.url + '\\n');
+        if (n === 10) {
+            clearInterval(timer);
+            response.end(request.url === '/sse' ? 'data: [DONE]\\n\\n' : '');
+        }
+    }, 4);
+    request.on('close', () => clearInterval(timer));
+}).listen(@PORT@, '127.0.0.1');
+";
+    let server = Other::start("node", &[], script);
+    for (path, format, done) in
+        [("/sse", "sse", 1), ("/lines", "ndjson", 0), ("/chunks", "chunks", 0)]
+    {
+        let pointer = ["--content-pointer", "/text"];
+        let pointer = if format == "chunks" { &[][..] } else { &pointer };
+        let url = server.url(path);
+        let load = ["-n", "30", "-c", "3", "--stream", format, &url];
+        let report = measure(&[&load[..], pointer].concat());
+        assert_eq!((report.status(200), report.count("failed")), (30, 0), "{format}");
+        let log = std::fs::read_to_string(server.file("served")).expect("a log");
+        let served = log.lines().filter(|line| *line == path).count() as u64;
+        assert_eq!(served, 300, "{format}");
+        assert_eq!(count(tally(&report), "received"), served + 30 * done, "{format}");
+        let gap = mean_ms(&report, "message_gap");
+        assert!((2.0..20.0).contains(&gap), "{format} {gap}");
+        if format != "chunks" {
+            let wait = mean_ms(&report, "first_content") - mean_ms(&report, "first_message");
+            assert!((4.0..60.0).contains(&wait), "{format} {wait}");
+        }
+    }
+}
