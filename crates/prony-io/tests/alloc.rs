@@ -316,8 +316,8 @@ fn an_idle_http2_connection_needs_at_most_4_kib() {
     }
 }
 
-/// Events allocate nothing, whatever their pieces. The speed is printed, and not decided: other load
-/// on the machine changes it.
+/// Events allocate nothing, whatever their pieces. The speed is printed, and not decided: other
+/// load on the machine changes it.
 fn an_open_stream_needs_at_most_4_kib() {
     let [few, many] = [1_000, 11_000].map(|n| events::open(n, 20));
     let each = (many.bytes - few.bytes) / 10_000;

@@ -20,7 +20,7 @@ pub(super) struct Sse {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
-    /// In the byte order mark, or before it: so many bytes of it have come.
+    /// In the byte order mark, or before it: this many bytes of it have arrived.
     Mark(u8),
     /// In the name of a field, which so far is this many bytes of `data`.
     Name(u8),
@@ -41,7 +41,7 @@ impl Default for At {
 const DATA: &[u8] = b"data";
 
 impl Sse {
-    /// Whether a part of an event has come.
+    /// Whether a part of an event has arrived.
     pub(super) fn is_inside(&self) -> bool {
         self.has_data || matches!(self.at, At::Name(4))
     }

@@ -22,8 +22,8 @@ pub struct GrpcCall {
     /// The timeout from the intended start, of which the server is given what is left at the send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
-    /// Whether the messages of the request are compressed with gzip when they are sent, and those of
-    /// the reply may be.
+    /// Whether the messages of the request are compressed with gzip when they are sent, and those
+    /// of the reply may be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gzip: bool,
     /// The messages, if they have variable parts; otherwise, the body has them.

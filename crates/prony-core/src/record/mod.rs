@@ -253,12 +253,6 @@ pub struct Recorder {
     ready: Nanos,
 }
 
-impl Default for Tally {
-    fn default() -> Self {
-        Self::new(Nanos::ZERO)
-    }
-}
-
 impl Tally {
     /// An empty tally that starts at `start`.
     pub fn new(start: Nanos) -> Self {

@@ -6,6 +6,12 @@ use super::hist::{Flat, Hist};
 use super::meter::LowerBounds;
 use crate::units::{Nanos, Span};
 
+impl Default for Tally {
+    fn default() -> Self {
+        Self::new(Nanos::ZERO)
+    }
+}
+
 /// A tally during recording. The common case (sent at the intended time, complete reply in one
 /// read) costs one histogram update; [`Section::finish`] adds it to all histograms that it affects.
 #[derive(Debug)]

@@ -84,6 +84,14 @@ pub struct Served {
     pub grpc_statuses: BTreeMap<String, u64>,
 }
 
+/// The counters of these names, and the statuses. One that is missing does not compile.
+macro_rules! counters {
+    ($self:ident; $($name:ident),*) => {{
+        let Self { $($name,)* statuses, grpc_statuses: _ } = $self;
+        ([$($name),*], statuses)
+    }};
+}
+
 impl Served {
     /// Add the counters of another server or worker. The maxima are added too, which makes them
     /// upper bounds.
@@ -135,75 +143,13 @@ impl Served {
     /// All fields but the statuses of gRPC. The pattern is exhaustive, so that a new field cannot
     /// be forgotten.
     fn counters_mut(&mut self) -> ([&mut u64; 31], &mut BTreeMap<u16, u64>) {
-        let Self {
-            connections,
-            open,
-            open_max,
-            requests,
-            bad_requests,
-            cut_requests,
-            replies,
-            truncated,
-            resets,
-            unanswered,
-            outstanding,
-            continues,
-            idle_closes,
-            bytes_in,
-            bytes_out,
-            in_server_max,
-            frozen,
-            h2_connections,
-            h2_requests,
-            streams,
-            cancelled,
-            stream_resets,
-            refused,
-            malformed,
-            ignored,
-            goaways,
-            violations,
-            calls,
-            messages_received,
-            messages_sent,
-            events,
-            statuses,
-            grpc_statuses: _,
-        } = self;
-        let numbers = [
-            connections,
-            open,
-            open_max,
-            requests,
-            bad_requests,
-            cut_requests,
-            replies,
-            truncated,
-            resets,
-            unanswered,
-            outstanding,
-            continues,
-            idle_closes,
-            bytes_in,
-            bytes_out,
-            in_server_max,
-            frozen,
-            h2_connections,
-            h2_requests,
-            streams,
-            cancelled,
-            stream_resets,
-            refused,
-            malformed,
-            ignored,
-            goaways,
-            violations,
-            calls,
-            messages_received,
-            messages_sent,
-            events,
-        ];
-        (numbers, statuses)
+        counters!(self;
+            connections, open, open_max, requests, bad_requests, cut_requests, replies,
+            truncated, resets, unanswered, outstanding, continues, idle_closes, bytes_in,
+            bytes_out, in_server_max, frozen, h2_connections, h2_requests, streams, cancelled,
+            stream_resets, refused, malformed, ignored, goaways, violations, calls,
+            messages_received, messages_sent, events
+        )
     }
 }
 

@@ -187,8 +187,7 @@ pub fn histogram_mismatch(what: &str, hist: &Hist, samples: &[u64]) -> Option<St
 
 /// Check the equations between counters that hold in every run, whatever fails (P4). Returns one
 /// message for each that does not hold.
-pub fn violated_invariants(tally: &Tally) -> Vec<String> {
-    let t = tally;
+pub fn violated_invariants(t: &Tally) -> Vec<String> {
     let timeouts =
         t.faults[Fault::RequestTimeout as usize] + t.faults[Fault::ConnectTimeout as usize];
     let statuses: u64 = t.statuses.values().sum();

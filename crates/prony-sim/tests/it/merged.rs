@@ -186,6 +186,29 @@ fn streams(seen: &mut Seen) {
     }
 }
 
+/// No plan has independent clients, none of the handshakes fails, and the servers send no unknown
+/// frames and no abrupt GOAWAY, and complete every event; the other counts need a network that
+/// loses and duplicates datagrams.
+const ELSEWHERE: [&str; 17] = [
+    "Tally.clients",
+    "StreamCounts.fallbacks",
+    "StreamCounts.moved",
+    "StreamCounts.unknown_frames",
+    "TlsTally.reasons",
+    "Messages.reordered",
+    "StreamMessages.unmatched",
+    "StreamBodies.incomplete",
+    "Messages.duplicates",
+    "StreamCounts.without_status",
+    "StreamCounts.grpc_messages",
+    "Messages.late",
+    "Messages.unexpected",
+    "Phases.acknowledged",
+    "Phases.contradicting",
+    "Phases.no_received",
+    "Phases.no_sent",
+];
+
 #[test]
 fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
     let mut seen = Seen::new();
@@ -233,30 +256,8 @@ fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
         saved(&t);
         note(&mut seen, &t);
     }
-    // No plan has independent clients, none of these handshakes fails, and these servers send no
-    // unknown frames and no abrupt GOAWAY, and complete every event; the other counts need a network
-    // that loses and duplicates datagrams.
-    let elsewhere = [
-        "Tally.clients",
-        "StreamCounts.fallbacks",
-        "StreamCounts.moved",
-        "StreamCounts.unknown_frames",
-        "TlsTally.reasons",
-        "Messages.reordered",
-        "StreamMessages.unmatched",
-        "StreamBodies.incomplete",
-        "Messages.duplicates",
-        "StreamCounts.without_status",
-        "StreamCounts.grpc_messages",
-        "Messages.late",
-        "Messages.unexpected",
-        "Phases.acknowledged",
-        "Phases.contradicting",
-        "Phases.no_received",
-        "Phases.no_sent",
-    ];
     let never: Vec<_> = seen.iter().filter(|&(_, &n)| n == 0).map(|(name, _)| *name).collect();
-    let forgotten: Vec<_> = never.iter().filter(|name| !elsewhere.contains(name)).collect();
+    let forgotten: Vec<_> = never.iter().filter(|name| !ELSEWHERE.contains(name)).collect();
     assert!(forgotten.is_empty(), "never seen: {forgotten:?}; {seen:?}");
 }
 
@@ -293,6 +294,38 @@ fn fill_messages(t: &mut Tally, hist: &Hist, n: u64) {
 }
 
 /// The fields that those runs leave at zero.
+/// What the sum of 3 and 4 has about messages in streams.
+fn assert_messages(all: &Tally) {
+    let waits = |h: &Hist| (h.count(), h.sum_ns(), h.max());
+    let expected = (7, 25_000, Some(Span(4_000)));
+    let Times {
+        message,
+        message_service,
+        message_lag,
+        first_message,
+        first_content,
+        message_gap,
+        ..
+    } = &all.times;
+    let messages =
+        [message, message_service, message_lag, first_message, first_content, message_gap];
+    assert_eq!(messages.map(waits), [expected; 6]);
+    let StreamMessages { sent, awaited, answered, received, unmatched, together, bodies } =
+        *all.stream_messages.clone().expect("messages");
+    assert_eq!([sent, awaited, answered, received, unmatched, together], [7, 9, 11, 13, 15, 17]);
+    let twice = |n| StreamBodies {
+        begun: n,
+        empty: n + 2,
+        ended_by_server: n + 4,
+        ended_by_count: n + 6,
+        ended_by_time: n + 8,
+        ended_by_text: n + 10,
+        failed: n + 12,
+        incomplete: n + 14,
+    };
+    assert_eq!(bodies.as_deref(), Some(&twice(7)));
+}
+
 #[test]
 fn p10_the_rest_of_a_tally_is_saved_and_merged() {
     let part = |n: u64| {
@@ -339,32 +372,7 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
     let waits = |h: &Hist| (h.count(), h.sum_ns(), h.max());
     let expected = (7, 25_000, Some(Span(4_000)));
     assert_eq!([&all.times.stream_wait, &all.times.flow_wait].map(waits), [expected; 2]);
-    let Times {
-        message,
-        message_service,
-        message_lag,
-        first_message,
-        first_content,
-        message_gap,
-        ..
-    } = &all.times;
-    let messages =
-        [message, message_service, message_lag, first_message, first_content, message_gap];
-    assert_eq!(messages.map(waits), [expected; 6]);
-    let StreamMessages { sent, awaited, answered, received, unmatched, together, bodies } =
-        *all.stream_messages.expect("messages");
-    assert_eq!([sent, awaited, answered, received, unmatched, together], [7, 9, 11, 13, 15, 17]);
-    let twice = |n| StreamBodies {
-        begun: n,
-        empty: n + 2,
-        ended_by_server: n + 4,
-        ended_by_count: n + 6,
-        ended_by_time: n + 8,
-        ended_by_text: n + 10,
-        failed: n + 12,
-        incomplete: n + 14,
-    };
-    assert_eq!(bodies.as_deref(), Some(&twice(7)));
+    assert_messages(&all);
     let reasons = all.tls.expect("TLS").reasons;
     let reasons: Vec<_> = reasons.iter().map(|(reason, &n)| (reason.as_str(), n)).collect();
     assert_eq!(reasons, [("another", 7), ("reason 3", 3), ("reason 4", 4)]);

@@ -47,8 +47,8 @@ pub struct GrpcArgs {
     pub grpc_timeout_from: String,
     /// How messages are compressed: gzip or identity (not compressed)
     ///
-    /// With gzip, prony announces that replies may be compressed, too. Bytes are counted as they are
-    /// sent and received; expectations and extracts see the messages before compression.
+    /// With gzip, prony announces that replies may be compressed, too. Bytes are counted as they
+    /// are sent and received; expectations and extracts see the messages before compression.
     #[arg(
         long, value_name = "ENCODING", help_heading = GRPC, default_value = "identity",
         value_parser = ["identity", "gzip"],

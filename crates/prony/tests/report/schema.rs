@@ -10,7 +10,7 @@ use prony_core::plan::{
     MessageReply, Pace, Placement, StreamFormat, StreamPlan, Think,
 };
 use prony_core::proto::StreamCounts;
-use prony_core::record::{FirstHandshake, StreamMessages};
+use prony_core::record::{FirstHandshake, StreamMessages, Times};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
 use prony_core::summary::confidence::Until;
@@ -243,7 +243,13 @@ fn over_http2() -> [Summary; 3] {
         bodies: Some(Box::default()),
         ..StreamMessages::default()
     }));
-    let times = &mut run.main.times;
+    record_messages(&mut run.main.times);
+    let kind = |run: &Summary| report(run)["verdict"]["bottleneck"]["kind"].clone();
+    assert_eq!([&run, &limited, &blocked].map(kind), ["streams", "stream-limit", "window"]);
+    [run, limited, blocked]
+}
+
+fn record_messages(times: &mut Times) {
     for hist in [
         &mut times.message,
         &mut times.message_service,
@@ -254,9 +260,6 @@ fn over_http2() -> [Summary; 3] {
     ] {
         hist.record(Span(1_000));
     }
-    let kind = |run: &Summary| report(run)["verdict"]["bottleneck"]["kind"].clone();
-    assert_eq!([&run, &limited, &blocked].map(kind), ["streams", "stream-limit", "window"]);
-    [run, limited, blocked]
 }
 
 /// Sessions whose steps a program decided.

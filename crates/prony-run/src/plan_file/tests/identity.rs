@@ -10,6 +10,7 @@ use prony_core::plan::{
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
 use prony_core::target::Endpoint;
+use prony_core::threshold::Threshold;
 use prony_core::units::Span;
 use proptest::option;
 use proptest::prelude::*;
@@ -367,10 +368,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             clients: None,
             connect_timeout,
             expect,
-            thresholds: THRESHOLDS[..(seed % 4) as usize]
-                .iter()
-                .map(|text| text.parse().expect("a threshold"))
-                .collect(),
+            thresholds: thresholds((seed % 4) as usize),
             http,
             http2: http2.filter(|_| http.is_http2()),
             messages: None,
@@ -382,8 +380,11 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     })
 }
 
-/// As many of them as the seed says.
-const THRESHOLDS: [&str; 3] = ["p99 < 200ms", "look: errors <= 0.1%", "rate >= 9.9k/s"];
+/// This many of three.
+fn thresholds(n: usize) -> Vec<Threshold> {
+    let all = ["p99 < 200ms", "look: errors <= 0.1%", "rate >= 9.9k/s"];
+    all[..n].iter().map(|text| text.parse().expect("a threshold")).collect()
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
