@@ -285,7 +285,7 @@ class LoadOptions(TypedDict, total=False):
     """End a stream after this time, from the send of its request"""
 
     until_event: str
-    """End a stream after the first message with this text: [DONE]"""
+    """End a stream after the first message with this text (`[DONE]`)"""
 
     insecure: bool
     """Do not verify the server's certificate"""
@@ -1124,7 +1124,7 @@ class CapacityOptions(TypedDict, total=False):
     """End a stream after this time, from the send of its request"""
 
     until_event: str
-    """End a stream after the first message with this text: [DONE]"""
+    """End a stream after the first message with this text (`[DONE]`)"""
 
     insecure: bool
     """Do not verify the server's certificate"""
@@ -1532,7 +1532,7 @@ class CompareOptions(TypedDict, total=False):
     """End a stream after this time, from the send of its request"""
 
     until_event: str
-    """End a stream after the first message with this text: [DONE]"""
+    """End a stream after the first message with this text (`[DONE]`)"""
 
     insecure: bool
     """Do not verify the server's certificate"""

@@ -34,7 +34,7 @@ pub struct StreamArgs {
         value_parser = values::positive_span,
     )]
     pub stream_time: Option<Span>,
-    /// End a stream after the first message with this text: [DONE]
+    /// End a stream after the first message with this text (`[DONE]`)
     #[arg(long, value_name = "TEXT", help_heading = STREAMS, requires = "stream")]
     pub until_event: Option<String>,
 }
