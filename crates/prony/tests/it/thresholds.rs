@@ -153,7 +153,7 @@ fn a_simulated_load_ends_early_too() {
 }
 
 /// The figures that docs/terms.md defines, and the names of thresholds for them.
-const FIGURES: [(&str, &[&str]); 49] = [
+const FIGURES: [(&str, &[&str]); 52] = [
     // Times
     ("response", &["p50", "response.p99"]),
     ("service", &["service.p99"]),
@@ -168,9 +168,13 @@ const FIGURES: [(&str, &[&str]); 49] = [
     ("message service", &[]),
     ("message lag", &[]),
     ("first message", &[]),
+    ("first content", &[]),
     ("message gap", &[]),
     ("connect", &["connect.p99"]),
     ("handshake", &[]), // there is none without TLS: handshake.p99
+    // Only HTTP/2 has them: streams, streams-max, window-time.
+    ("streams open", &[]),
+    ("own window", &[]),
     ("failed", &["failed.p99", "errors", "session.failed"]),
     ("connection wait", &[]), // not reported by itself
     // Figures of a distribution
