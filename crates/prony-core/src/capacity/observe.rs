@@ -3,7 +3,6 @@
 use super::{Estimate, Limit, Point, Trial};
 use crate::plan::Load;
 use crate::record::Tally;
-use crate::record::hist::Hist;
 use crate::summary::{Bottleneck, Judgment, Summary, Verdict};
 use crate::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
 
@@ -92,8 +91,8 @@ pub fn refusal(threshold: &Threshold) -> Option<&'static str> {
 
 /// The excess of a threshold; `None` if the trial has none.
 fn excess(summary: &Summary, threshold: &Threshold) -> Option<f64> {
-    if let Figure::Time(timed, Statistic::Percentile(p)) = threshold.figure {
-        let hist = times(summary, timed, threshold.request.as_deref())?;
+    if let Figure::Time(_, Statistic::Percentile(p)) = threshold.figure {
+        let hist = summary.times_of(threshold)?;
         let n = hist.count();
         let limit = (threshold.limit as u64).max(1);
         let within = hist.bins().count_between(0, limit);
@@ -112,36 +111,6 @@ fn excess(summary: &Summary, threshold: &Threshold) -> Option<f64> {
             }
         }
         _ => value / threshold.limit,
-    })
-}
-
-/// The histogram of the times of a threshold.
-fn times<'a>(summary: &'a Summary, timed: Timed, request: Option<&str>) -> Option<&'a Hist> {
-    let t = &summary.main;
-    if let Some(request) = request {
-        let index = summary.plan.names.iter().position(|name| name == request)?;
-        let named = t.names.get(index)?;
-        return Some(if timed == Timed::Service { &named.service } else { &named.response });
-    }
-    Some(match timed {
-        Timed::Response => &t.times.response,
-        Timed::Service => &t.times.service,
-        Timed::FirstByte => &t.times.first_byte,
-        Timed::Transfer => &t.times.transfer,
-        Timed::SendLag => &t.times.lag,
-        Timed::Queue => &t.times.queue,
-        Timed::StreamWait => &t.times.stream_wait,
-        Timed::FlowWait => &t.times.flow_wait,
-        Timed::Message => &t.times.message,
-        Timed::MessageService => &t.times.message_service,
-        Timed::MessageLag => &t.times.message_lag,
-        Timed::FirstMessage => &t.times.first_message,
-        Timed::FirstContent => &t.times.first_content,
-        Timed::MessageGap => &t.times.message_gap,
-        Timed::Connect => &t.times.connect,
-        Timed::Handshake => &t.times.handshake,
-        Timed::Failed => &t.times.failed,
-        Timed::Session => &t.sessions.as_ref()?.lifetime,
     })
 }
 

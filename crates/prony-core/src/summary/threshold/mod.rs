@@ -123,8 +123,8 @@ impl Summary {
         checked
     }
 
-    /// The times that a threshold is about.
-    fn times_of(&self, threshold: &Threshold) -> Option<&Hist> {
+    /// The times that a threshold is about; `None` if it is not about times, or there are none.
+    pub(crate) fn times_of(&self, threshold: &Threshold) -> Option<&Hist> {
         let Figure::Time(timed, _) = threshold.figure else { return None };
         let Some(request) = &threshold.request else { return hist(&self.main, timed) };
         let index = self.plan.names.iter().position(|name| name == request)?;
