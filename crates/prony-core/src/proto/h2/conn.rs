@@ -9,6 +9,7 @@ use crate::fault::Fault;
 use crate::http2::frame::{self, Code, Settings};
 use crate::http2::hpack::Decoder;
 use crate::http2::{PREFACE, STREAM_MAX, WINDOW};
+use crate::proto::Sink;
 
 /// How many streams may be cancelled on one connection. More would look like an attack to the peer.
 pub(super) const CANCELS_MAX: usize = 1000;
@@ -141,6 +142,16 @@ impl Conn {
         self.resets.push((id, code));
         if let Err(place) = self.cancelled.binary_search(&id) {
             self.cancelled.insert(place, id);
+        }
+    }
+
+    /// After so many cancelled streams that more would look like an attack, new exchanges get
+    /// another connection. The others on this one go on.
+    #[cold]
+    pub(super) fn drain_if_cancelled_often(&mut self, sink: &mut impl Sink) {
+        if self.cancelled.len() >= CANCELS_MAX {
+            self.drains = true;
+            sink.draining();
         }
     }
 

@@ -219,11 +219,7 @@ impl Carrier for H2 {
         let stream = conn.streams.remove(place);
         conn.reset(stream.id, Code::CANCEL);
         self.counts.cancelled += 1;
-        if conn.cancelled.len() >= conn::CANCELS_MAX {
-            // The others go on, and new ones have a new connection.
-            conn.drains = true;
-            sink.draining();
-        }
+        conn.drain_if_cancelled_often(sink);
         sink.done(stream.request, &receive::reply(&stream));
     }
 

@@ -361,6 +361,7 @@ impl H2 {
         if stream.is_incomplete() {
             // The peer has replied without the whole body; it needs no more of it.
             conn.reset(stream.id, Code::CANCEL);
+            conn.drain_if_cancelled_often(sink);
         }
         if let Some(own) = stream.own.take() {
             self.spare.put(own);

@@ -5,6 +5,7 @@ use crate::grpc::prefix;
 use crate::http2::{FRAME_SIZE, WINDOW};
 use crate::plan::{GrpcCall, MessageArrivals, MessagePlan, MessageReply};
 use crate::proto::h2::bodies::Spare;
+use crate::proto::h2::conn::CANCELS_MAX;
 use crate::units::Span;
 
 /// The lengths of the DATA frames of each stream, and whether the last one ends it.
@@ -103,6 +104,21 @@ fn a_reply_before_the_end_of_the_request_cancels_the_rest() {
     let owed = client.owed();
     assert!(owed.iter().any(|f| f.head.kind == kind::RST_STREAM && f.head.stream == 1), "{owed:?}");
     assert_eq!(data(&owed), []);
+}
+
+/// A server that always replies early must not make the connection remember ever more streams.
+#[test]
+fn many_cancelled_rests_drain_the_connection() {
+    let mut client = posts(100);
+    client.receive(&Server::new().settings(&[(Settings::WINDOW, 0)]).0, usize::MAX).unwrap();
+    for i in 0..CANCELS_MAX as u32 {
+        assert!(!client.seen.drains, "{i}");
+        client.send(0, 1);
+        client.receive(&Server::default().ok(2 * i + 1, 1).0, usize::MAX).unwrap();
+        client.owed();
+    }
+    assert!(client.seen.drains);
+    assert_eq!(client.conn.cancelled.len(), CANCELS_MAX);
 }
 
 #[test]
