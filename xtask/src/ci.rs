@@ -195,23 +195,18 @@ fn compile() -> Result<()> {
 }
 
 fn unit() -> Result<()> {
-    again::tests(|| with(&["--lib", "--bins"]))?;
+    run(tests()?.args(["--lib", "--bins"]))?;
     run(tests()?.arg("--doc"))
 }
 
 fn whole() -> Result<()> {
     again::tests(|| {
-        let mut command = with(&["--test", "*"])?;
+        let mut command = tests()?;
+        command.args(["--test", "*"]);
         // Tests of measured times run one at a time, and most others wait.
         command.env("RUST_TEST_THREADS", "3");
         Ok(command)
     })
-}
-
-fn with(args: &[&str]) -> Result<Command> {
-    let mut command = tests()?;
-    command.args(args);
-    Ok(command)
 }
 
 /// With `CI=1`, a test fails if a program that it needs is missing; without, it is skipped.

@@ -1,5 +1,5 @@
-//! Tests that fail are run a second time, alone: many measure times, and another program on the
-//! machine can disturb them. Those that pass then are named at the end of the run, so that nobody
+//! End-to-end tests that fail are run a second time, alone: many measure times, and another program
+//! on the machine can disturb them. Those that pass then are named at the end of the run, so that nobody
 //! takes them for sound.
 
 use std::fs;
