@@ -1,6 +1,8 @@
 //! HTTP/2 over TLS to other servers, as ALPN negotiates it: nginx, haproxy, nghttpd, h2o, Node.js.
 //! What prony counts is what they have logged.
 
+use std::sync::MutexGuard;
+
 use crate::http2_peers::{find, lines, load_at};
 use crate::rig::{Other, alone};
 use crate::tls::{Certificates, url};
@@ -13,6 +15,11 @@ fn load(server: &Other, certificates: &Certificates, more: &[&str], (log, text):
     load_at(server, &url, &[&secure[..], more].concat(), |server| lines(server, log, text));
 }
 
+/// The certificates for a server, and the machine for this test; `None` if it is not installed.
+fn prepared(server: &str) -> Option<(MutexGuard<'static, ()>, Certificates)> {
+    find(server).then(|| (alone(), Certificates::new()))
+}
+
 /// The configuration with the paths of a certificate and its key.
 fn with(certificates: &Certificates, config: &str) -> String {
     let of = |name| certificates.path(name);
@@ -22,11 +29,7 @@ fn with(certificates: &Certificates, config: &str) -> String {
 
 #[test]
 fn counters_agree_with_nginx() {
-    if !find("nginx") {
-        return;
-    }
-    let _alone = alone();
-    let certificates = Certificates::new();
+    let Some((_alone, certificates)) = prepared("nginx") else { return };
     let config = "
     access_log @DIR@/access.log;
     keepalive_requests 1000000;
@@ -43,11 +46,7 @@ fn counters_agree_with_nginx() {
 
 #[test]
 fn counters_agree_with_haproxy() {
-    if !find("haproxy") {
-        return;
-    }
-    let _alone = alone();
-    let certificates = Certificates::new();
+    let Some((_alone, certificates)) = prepared("haproxy") else { return };
     let config = "
 global
     log stdout format raw local0
@@ -66,11 +65,7 @@ frontend f
 
 #[test]
 fn counters_agree_with_nghttpd() {
-    if !find("nghttpd") {
-        return;
-    }
-    let _alone = alone();
-    let certificates = Certificates::new();
+    let Some((_alone, certificates)) = prepared("nghttpd") else { return };
     let script = with(&certificates, "exec nghttpd -v -d @DIR@ @PORT@ @KEY@ @CERT@");
     let server = Other::start("sh", &[], &script);
     load(&server, &certificates, &[], ("log", "recv HEADERS frame"));
@@ -78,11 +73,7 @@ fn counters_agree_with_nghttpd() {
 
 #[test]
 fn counters_agree_with_h2o() {
-    if !find("h2o") {
-        return;
-    }
-    let _alone = alone();
-    let certificates = Certificates::new();
+    let Some((_alone, certificates)) = prepared("h2o") else { return };
     let config = "
 user: root
 listen: {host: 127.0.0.1, port: @PORT@, ssl: {certificate-file: @CERT@, key-file: @KEY@}}
@@ -95,11 +86,7 @@ hosts: {default: {paths: {/: {file.dir: @DIR@}}}}
 
 #[test]
 fn counters_agree_with_node() {
-    if !find("node") {
-        return;
-    }
-    let _alone = alone();
-    let certificates = Certificates::new();
+    let Some((_alone, certificates)) = prepared("node") else { return };
     let script = "
 const fs = require('fs');
 const log = fs.openSync('@DIR@/served', 'a');

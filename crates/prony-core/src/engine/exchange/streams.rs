@@ -27,7 +27,7 @@ pub(super) struct StreamBody {
     messages: u64,
     /// Whether a message had content.
     has_content: bool,
-    /// Why nothing more of it is read.
+    /// Why the rest is not read, if it is not.
     over: Option<Over>,
 }
 
