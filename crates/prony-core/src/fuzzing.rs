@@ -3,10 +3,12 @@
 mod events;
 mod http2;
 mod streams;
+mod websocket;
 
 pub use events::events;
 pub use http2::{hpack, huffman, serve};
 pub use streams::{grpc, streams};
+pub use websocket::websocket;
 
 use crate::echo::{self, Echo, EchoBehavior};
 use crate::fault::Fault;
@@ -513,6 +515,11 @@ mod tests {
     #[test]
     fn corpus_of_events() {
         replay("events", super::events);
+    }
+
+    #[test]
+    fn corpus_of_websocket() {
+        replay("websocket", super::websocket);
     }
 
     #[test]

@@ -40,3 +40,4 @@ pub mod threshold;
 pub mod tls_server;
 pub mod units;
 pub mod vars;
+pub mod websocket;

@@ -1,0 +1,232 @@
+//! Messages from the bytes of a connection.
+
+use super::utf8::Utf8;
+use super::{CONTROL_MAX, Close, Head, Opcode, Violation, mask};
+
+/// The default limit of a message in bytes: 16 MiB.
+pub const MESSAGE_MAX: u64 = 16 << 20;
+
+/// How many masked bytes are unmasked at a time.
+const CHUNK: usize = 1 << 10;
+
+/// Which side of a connection an endpoint is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// It has opened the connection.
+    #[default]
+    Client,
+    /// It has accepted the connection.
+    Server,
+}
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// UTF-8.
+    Text,
+    /// Any bytes.
+    Binary,
+}
+
+/// What was found in the bytes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A message starts.
+    Start(Kind),
+    /// The next bytes of the message, never empty.
+    Piece(&'a [u8]),
+    /// The message is complete. It has this many bytes.
+    End(u64),
+    /// A ping, which may come inside of a message, too.
+    Ping(&'a [u8]),
+    /// A pong.
+    Pong(&'a [u8]),
+    /// The peer closes. Nothing follows.
+    Close(Close<'a>),
+}
+
+/// The position in what one endpoint receives.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader {
+    /// How many bytes of the frame are to come.
+    left: u64,
+    /// How many were read.
+    read: u64,
+    /// The length of the message so far.
+    length: u64,
+    /// The longest message that is accepted.
+    most: u64,
+    mask: Option<u32>,
+    role: Role,
+    /// The message that has started and not ended.
+    open: Option<Kind>,
+    /// Whether the frame is the last one of its message.
+    is_final: bool,
+    /// Whether a data frame has started and not ended.
+    in_frame: bool,
+    /// Whether the peer has closed.
+    is_closed: bool,
+    text: Utf8,
+}
+
+// Keep idle connections small.
+const _: () = assert!(size_of::<Reader>() <= 56);
+
+impl Reader {
+    /// At the start of a connection of an endpoint with this role, which accepts messages of up to
+    /// `most` bytes.
+    pub fn new(role: Role, most: u64) -> Self {
+        Self {
+            left: 0,
+            read: 0,
+            length: 0,
+            most,
+            mask: None,
+            role,
+            open: None,
+            is_final: false,
+            in_frame: false,
+            is_closed: false,
+            text: Utf8::default(),
+        }
+    }
+
+    /// Whether the peer has closed, so that all further bytes are ignored.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Whether no message has started that has not ended.
+    pub fn is_between_messages(&self) -> bool {
+        self.open.is_none()
+    }
+
+    /// Read the next bytes, and pass what is in them to `each`. Returns how many were used. The
+    /// rest, at most 131 bytes, must be passed again with the bytes that follow it.
+    ///
+    /// # Errors
+    /// The first violation of the protocol. What comes before it was passed to `each`; the reader
+    /// cannot be used after it.
+    pub fn read(
+        &mut self,
+        data: &[u8],
+        mut each: impl FnMut(Event<'_>),
+    ) -> Result<usize, Violation> {
+        let mut at = 0;
+        while at < data.len() && !self.is_closed {
+            if self.in_frame {
+                at += self.payload(&data[at..], &mut each)?;
+                continue;
+            }
+            let Some((head, n)) = Head::parse(self.role, &data[at..])? else { return Ok(at) };
+            if head.opcode.is_control() {
+                let length = usize::try_from(head.length).unwrap_or(CONTROL_MAX);
+                let Some(payload) = data[at + n..].get(..length) else { return Ok(at) };
+                self.control(head, payload, &mut each)?;
+                at += n + length;
+            } else {
+                self.begin(head, &mut each)?;
+                at += n;
+            }
+        }
+        Ok(if self.is_closed { data.len() } else { at })
+    }
+
+    /// A data frame starts.
+    fn begin(&mut self, head: Head, each: &mut impl FnMut(Event<'_>)) -> Result<(), Violation> {
+        let kind = match head.opcode {
+            Opcode::Text => Some(Kind::Text),
+            Opcode::Binary => Some(Kind::Binary),
+            _ => None,
+        };
+        match (self.open, kind) {
+            (None, None) => return Err(Violation::NothingToContinue),
+            (Some(_), Some(_)) => return Err(Violation::InsideMessage),
+            (None, Some(kind)) => {
+                (self.open, self.length, self.text) = (Some(kind), 0, Utf8::default());
+                each(Event::Start(kind));
+            }
+            (Some(_), None) => {}
+        }
+        if self.length.checked_add(head.length).is_none_or(|length| length > self.most) {
+            return Err(Violation::TooLong);
+        }
+        (self.left, self.read, self.mask) = (head.length, 0, head.mask);
+        (self.is_final, self.in_frame) = (head.is_final, true);
+        self.end_frame(each)
+    }
+
+    /// Bytes of a data frame. Returns how many belong to it.
+    fn payload(
+        &mut self,
+        data: &[u8],
+        each: &mut impl FnMut(Event<'_>),
+    ) -> Result<usize, Violation> {
+        let n = usize::try_from(self.left).map_or(data.len(), |left| left.min(data.len()));
+        match self.mask {
+            None => self.piece(&data[..n], each)?,
+            Some(bits) => {
+                let mut chunk = [0; CHUNK];
+                for masked in data[..n].chunks(CHUNK) {
+                    let bytes = &mut chunk[..masked.len()];
+                    bytes.copy_from_slice(masked);
+                    mask(bytes, bits, self.read);
+                    self.piece(bytes, each)?;
+                }
+            }
+        }
+        self.end_frame(each)?;
+        Ok(n)
+    }
+
+    /// Bytes of a data frame without their mask.
+    fn piece(&mut self, bytes: &[u8], each: &mut impl FnMut(Event<'_>)) -> Result<(), Violation> {
+        if self.open == Some(Kind::Text) {
+            self.text.read(bytes)?;
+        }
+        let n = bytes.len() as u64;
+        (self.left, self.read, self.length) = (self.left - n, self.read + n, self.length + n);
+        each(Event::Piece(bytes));
+        Ok(())
+    }
+
+    /// The data frame has ended, unless bytes are to come.
+    fn end_frame(&mut self, each: &mut impl FnMut(Event<'_>)) -> Result<(), Violation> {
+        if self.left > 0 {
+            return Ok(());
+        }
+        self.in_frame = false;
+        if self.is_final {
+            self.open = None;
+            if !self.text.is_complete() {
+                return Err(Violation::Utf8);
+            }
+            each(Event::End(self.length));
+        }
+        Ok(())
+    }
+
+    fn control(
+        &mut self,
+        head: Head,
+        payload: &[u8],
+        each: &mut impl FnMut(Event<'_>),
+    ) -> Result<(), Violation> {
+        let mut bytes = [0; CONTROL_MAX];
+        let bytes = &mut bytes[..payload.len()];
+        bytes.copy_from_slice(payload);
+        if let Some(bits) = head.mask {
+            mask(bytes, bits, 0);
+        }
+        each(match head.opcode {
+            Opcode::Ping => Event::Ping(bytes),
+            Opcode::Pong => Event::Pong(bytes),
+            _ => {
+                let close = Close::parse(bytes)?;
+                self.is_closed = true;
+                Event::Close(close)
+            }
+        });
+        Ok(())
+    }
+}
