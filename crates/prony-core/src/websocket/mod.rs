@@ -1,5 +1,5 @@
 //! The parts of WebSocket (RFC 6455) that client and server share: frames, the messages in them,
-//! close codes, and the keys of the handshake. A [`Reader`] gets the bytes of a connection in any
+//! close codes, and the handshake. A [`Reader`] gets the bytes of a connection in any
 //! pieces, and finds the same messages in all of them. It keeps no bytes: an incomplete head of a
 //! frame, or an incomplete control frame, is left to its caller.
 
@@ -13,7 +13,7 @@ mod utf8;
 
 pub use close::{Close, CloseCode};
 pub use frame::{CONTROL_MAX, Frame, Head, Opcode, mask};
-pub use handshake::{accept_of, key_of};
+pub use handshake::{Refusal, ReplyFields, RequestFields, accept_of, key_of};
 pub use reader::{Event, Kind, MESSAGE_MAX, Reader, Role};
 
 use serde::{Deserialize, Serialize};
