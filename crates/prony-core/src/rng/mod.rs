@@ -40,6 +40,8 @@ pub enum Stream {
     Blocks = 10,
     /// Times between the messages of a stream.
     Messages = 11,
+    /// Times within the seconds of a log.
+    Replay = 12,
 }
 
 /// 64 random bits that depend only on the arguments.

@@ -1,0 +1,159 @@
+//! The formats of access logs: their names, and how one is recognized.
+
+use crate::fields::{Fields, Why};
+use crate::format_error::FormatError;
+use crate::json::Names;
+use crate::pattern::{self, Pattern};
+use crate::times::Times;
+use crate::w3c::Columns;
+
+/// The format of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Format(Kind);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Pattern(&'static str, Pattern),
+    Json(&'static str, Names),
+    W3c(Columns),
+}
+
+impl Format {
+    /// A format by its name, or a format string of nginx or Apache.
+    ///
+    /// # Errors
+    /// There is no such format, or requests cannot be made of it.
+    pub fn parse(text: &str) -> Result<Self, FormatError> {
+        Ok(Self(match text.trim() {
+            "common" => Kind::Pattern("Common", Pattern::common()),
+            "combined" => Kind::Pattern("Combined", Pattern::common()),
+            "haproxy" => Kind::Pattern("HAProxy's httplog", Pattern::haproxy()),
+            "alb" => Kind::Pattern("AWS ALB", Pattern::alb()),
+            "w3c" | "cloudfront" => Kind::W3c(Columns::default()),
+            "caddy" => Kind::Json("Caddy's JSON", Names::caddy()),
+            "envoy" => Kind::Json("Envoy's JSON", Names::envoy()),
+            "json" => Kind::Json("JSON lines", Names::usual()),
+            text if text.starts_with("json ") => {
+                Kind::Json("JSON lines", Names::given(&text["json ".len()..])?)
+            }
+            _ if text.contains('$') => Kind::Pattern("a format of nginx", pattern::nginx(text)?),
+            _ if text.contains('%') => Kind::Pattern("a format of Apache", pattern::apache(text)?),
+            _ => return Err(FormatError::Unknown(text.to_owned())),
+        }))
+    }
+
+    /// The format in which most of the first lines can be read, if that is at least half of them.
+    pub(crate) fn detect(beginning: &[u8]) -> Option<Self> {
+        let mut best = (0, None);
+        let lines = || {
+            let whole = memchr::memrchr(b'\n', beginning).unwrap_or(beginning.len());
+            let lines = beginning[..whole].split(|b| *b == b'\n').take(DETECT_LINES);
+            lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line)).filter(|l| !l.is_empty())
+        };
+        let candidates = ["w3c", "alb", "haproxy", "combined", "caddy", "envoy", "json"];
+        for mut format in candidates.into_iter().flat_map(Self::parse) {
+            let times = &mut Times::default();
+            let read = lines()
+                .filter(|line| {
+                    let fields = format.read(line, times);
+                    matches!(fields, Ok(Some(f)) if f.is_no_request || !f.target.is_empty())
+                })
+                .count();
+            if read > best.0 {
+                best = (read, Some(format));
+            }
+        }
+        let comments = lines().filter(|line| line[0] == b'#').count();
+        let (read, format) = best;
+        format.filter(|_| 2 * read >= lines().count() - comments)
+    }
+
+    /// The parts of a line, or `None` if it is a comment.
+    #[inline]
+    pub(crate) fn read<'a>(
+        &mut self,
+        line: &'a [u8],
+        times: &mut Times,
+    ) -> Result<Option<Fields<'a>>, Why> {
+        match &mut self.0 {
+            Kind::Pattern(_, pattern) => pattern.read(line, times).map(Some),
+            Kind::Json(_, names) => names.read(line, times).map(Some),
+            Kind::W3c(columns) if line.first() == Some(&b'#') => {
+                columns.directive(line);
+                Ok(None)
+            }
+            Kind::W3c(columns) => columns.read(line, times).map(Some),
+        }
+    }
+
+    /// Whether the time of a line is that at which its request ended.
+    pub(crate) fn has_ends(&self) -> bool {
+        match &self.0 {
+            Kind::Pattern(_, pattern) => pattern.ends,
+            Kind::Json(_, names) => names.ends,
+            Kind::W3c(_) => true,
+        }
+    }
+
+    /// How to call it in a report.
+    pub fn name(&self) -> &'static str {
+        match &self.0 {
+            Kind::Pattern(name, _) | Kind::Json(name, _) => name,
+            Kind::W3c(_) => "W3C extended",
+        }
+    }
+}
+
+/// How many lines decide.
+pub(crate) const DETECT_LINES: usize = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format_error::NAMES;
+
+    #[test]
+    fn recognizes_each_format() {
+        for (text, name) in [
+            (
+                "#Version: 1.0\r\n#Fields: date time cs-uri-stem cs-method\r\n2019-12-04 21:02:31 /a GET\r\n",
+                "W3C extended",
+            ),
+            ("a - - [10/Oct/2000:13:55:36 -0700] \"GET / HTTP/1.0\" 200 2\nbad\n", "Combined"),
+            (
+                "1.2.3.4:5 [06/Feb/2009:12:14:14.655] h b/s 10/0/3/6/19 200 2 - - ---- 1/1/1/1/0 0/0 \"GET / HTTP/1.1\"\n",
+                "HAProxy's httplog",
+            ),
+            (
+                "http 2018-07-02T22:23:00.186641Z a 1.2.3.4:5 1.2.3.4:80 0.1 0.1 0.1 200 200 0 5 \"GET http://h:80/ HTTP/1.1\" \"c\" - -\n",
+                "AWS ALB",
+            ),
+            (
+                r#"{"ts":1646861401.5,"request":{"method":"GET","uri":"/"},"status":200}"#,
+                "Caddy's JSON",
+            ),
+            (
+                r#"{"start_time":"2020-11-25T21:26:18.409Z","method":"GET","path":"/"}"#,
+                "Envoy's JSON",
+            ),
+            (r#"{"time":1646861401.5,"path":"/"}"#, "JSON lines"),
+        ] {
+            let format = Format::detect(text.as_bytes());
+            assert_eq!(format.as_ref().map(Format::name), Some(name), "{text}");
+        }
+        for text in ["", "\n\n", "hello\nworld\n", "{}\n", "#\n"] {
+            assert_eq!(Format::detect(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_formats() {
+        for name in
+            ["common", "combined", "haproxy", "alb", "cloudfront", "w3c", "caddy", "envoy", "json"]
+        {
+            assert!(Format::parse(name).is_ok() && NAMES.contains(name), "{name}");
+        }
+        let refused = Format::parse("iis").expect_err("no such format").to_string();
+        assert!(refused.starts_with("'iis' is not a format; give common, "), "{refused}");
+    }
+}

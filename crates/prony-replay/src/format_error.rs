@@ -1,0 +1,60 @@
+//! Why a format is refused.
+
+use std::fmt;
+
+/// Why a format is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FormatError {
+    /// It is no name, and has neither `$` nor `%`.
+    Unknown(String),
+    /// It has no time.
+    NoTime,
+    /// It has no request and no path.
+    NoPath,
+    /// A `$` or `%` without a name after it.
+    NoName,
+    /// Two parts without a text between them.
+    Adjacent(String, String),
+    /// A form of a time that cannot be read.
+    TimeForm(String),
+    /// Of names of JSON, a word that is not `PART=NAME`.
+    Word(String),
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => write!(
+                f,
+                "'{}' is not a format; give {NAMES}, or a format string of nginx ($) or Apache (%)",
+                name.escape_debug()
+            ),
+            Self::NoTime => write!(
+                f,
+                "the format has no time; of nginx, add $time_local, $time_iso8601 or $msec, of \
+                 Apache, %t, of JSON, time=NAME"
+            ),
+            Self::NoPath => write!(
+                f,
+                "the format has no path; of nginx, add $request or $request_uri, of Apache, %r or \
+                 %U, of JSON, path=NAME"
+            ),
+            Self::NoName => write!(f, "the format has a $ or % without a name after it"),
+            Self::Adjacent(a, b) => write!(f, "there is no text between {a} and {b}"),
+            Self::TimeForm(form) => write!(
+                f,
+                "%{{{form}}}t is not a time that can be read; use %t, or sec, msec or usec"
+            ),
+            Self::Word(word) => write!(
+                f,
+                "'{}' is not PART=NAME with one of the parts time, request, method, path, query, \
+                 status, client, cookie, took-s, took-ms, took-us",
+                word.escape_debug()
+            ),
+        }
+    }
+}
+
+/// The names of formats.
+pub(crate) const NAMES: &str =
+    "common, combined, haproxy, alb, cloudfront, w3c, caddy, envoy, json, json PART=NAME...";

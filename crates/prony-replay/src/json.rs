@@ -1,0 +1,333 @@
+//! Lines that are JSON objects: Envoy's, Caddy's, and others with named fields.
+
+use crate::fields::{Fields, Role, Why};
+use crate::format_error::FormatError;
+use crate::times::{SECOND, Times};
+
+/// How deep objects may be in each other.
+const DEPTH: usize = 64;
+
+/// Which values of an object are of use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Names {
+    /// The names on the way to a value, and what it is. Of several for one role, the first that a
+    /// line has is used.
+    wanted: Vec<(Vec<String>, Role)>,
+    /// The time of a line is that at which its request ended.
+    pub(crate) ends: bool,
+}
+
+impl Names {
+    fn new(wanted: &[(&str, Role)], ends: bool) -> Self {
+        let path = |name: &str| name.split('.').map(str::to_owned).collect();
+        Self { wanted: wanted.iter().map(|(name, role)| (path(name), *role)).collect(), ends }
+    }
+
+    /// Caddy's access log.
+    pub(crate) fn caddy() -> Self {
+        let wanted = [
+            ("ts", Role::AnyTime),
+            ("request.method", Role::Method),
+            ("request.uri", Role::Target),
+            ("status", Role::Status),
+            ("duration", Role::Took(SECOND)),
+            ("request.client_ip", Role::Client),
+            ("request.remote_ip", Role::Client),
+        ];
+        Self::new(&wanted, true)
+    }
+
+    /// Envoy's JSON, as its documentation and Istio name the fields.
+    pub(crate) fn envoy() -> Self {
+        let wanted = [
+            ("start_time", Role::AnyTime),
+            ("method", Role::Method),
+            ("x-envoy-original-path", Role::Target),
+            ("path", Role::Target),
+            ("response_code", Role::Status),
+            ("duration", Role::Took(SECOND / 1000)),
+            ("downstream_remote_address", Role::ClientPort),
+        ];
+        Self::new(&wanted, false)
+    }
+
+    /// The names that nginx, web frameworks and log shippers use.
+    pub(crate) fn usual() -> Self {
+        let wanted = [
+            ("@timestamp", Role::AnyTime),
+            ("timestamp", Role::AnyTime),
+            ("time", Role::AnyTime),
+            ("ts", Role::AnyTime),
+            ("msec", Role::AnyTime),
+            ("time_iso8601", Role::AnyTime),
+            ("time_local", Role::AnyTime),
+            ("request", Role::Request),
+            ("method", Role::Method),
+            ("request_method", Role::Method),
+            ("request_uri", Role::Target),
+            ("uri", Role::Target),
+            ("url", Role::Target),
+            ("path", Role::Target),
+            ("status", Role::Status),
+            ("status_code", Role::Status),
+            ("request_time", Role::Took(SECOND)),
+            ("duration_ms", Role::Took(SECOND / 1000)),
+            ("latency_ms", Role::Took(SECOND / 1000)),
+            ("remote_addr", Role::Client),
+            ("client_ip", Role::Client),
+            ("remote_ip", Role::Client),
+            ("client", Role::Client),
+            ("http_cookie", Role::Cookie),
+            ("cookie", Role::Cookie),
+        ];
+        Self::new(&wanted, true)
+    }
+
+    /// Names that the user gives: `time=at path=http.path method=verb`.
+    pub(crate) fn given(text: &str) -> Result<Self, FormatError> {
+        let mut wanted = Vec::new();
+        for word in text.split_whitespace() {
+            let refused = || FormatError::Word(word.to_owned());
+            let (part, name) = word.split_once('=').ok_or_else(refused)?;
+            let role = match part {
+                "time" => Role::AnyTime,
+                "request" => Role::Request,
+                "method" => Role::Method,
+                "path" => Role::Target,
+                "query" => Role::Query,
+                "status" => Role::Status,
+                "client" => Role::Client,
+                "cookie" => Role::Cookie,
+                "took-s" => Role::Took(SECOND),
+                "took-ms" => Role::Took(SECOND / 1000),
+                "took-us" => Role::Took(SECOND / 1_000_000),
+                _ => return Err(refused()),
+            };
+            wanted.push((name, role));
+        }
+        let has = |is: fn(&Role) -> bool| wanted.iter().any(|(_, role)| is(role));
+        if !has(|role| role.is_time()) {
+            return Err(FormatError::NoTime);
+        }
+        if !has(|role| matches!(role, Role::Request | Role::Target)) || wanted.len() > 64 {
+            return Err(FormatError::NoPath);
+        }
+        Ok(Self::new(&wanted, true))
+    }
+
+    pub(crate) fn read<'a>(&self, line: &'a [u8], times: &mut Times) -> Result<Fields<'a>, Why> {
+        let mut found: [&[u8]; 64] = [b""; 64];
+        let mut reader = Reader { line, at: 0 };
+        reader.skip_space();
+        if reader.next() != Some(b'{') {
+            return Err(Why::NotJson);
+        }
+        let all = u64::MAX >> (64 - self.wanted.len());
+        reader.object(self, all, 0, &mut found).ok_or(Why::NotJson)?;
+        let mut fields = Fields::default();
+        for (i, (_, role)) in self.wanted.iter().enumerate().rev() {
+            if !found[i].is_empty() && found[i] != b"-" && found[i] != b"null" {
+                fields.set(*role, found[i], times)?;
+            }
+        }
+        if fields.method.is_empty() && !fields.target.is_empty() {
+            fields.method = b"GET";
+        }
+        fields.finish()?;
+        Ok(fields)
+    }
+}
+
+/// Reads just as much of an object as is of use; it does not check the rest.
+struct Reader<'a> {
+    line: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    #[inline]
+    fn next(&mut self) -> Option<u8> {
+        let byte = self.line.get(self.at).copied()?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    #[inline]
+    fn skip_space(&mut self) {
+        while matches!(self.line.get(self.at), Some(b' ' | b'\t' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    /// An object after its brace. `among` has a bit for each wanted value whose names up to here
+    /// are those of the way to this object.
+    fn object(
+        &mut self,
+        names: &Names,
+        among: u64,
+        depth: usize,
+        found: &mut [&'a [u8]; 64],
+    ) -> Option<()> {
+        self.skip_space();
+        if self.line.get(self.at) == Some(&b'}') {
+            self.at += 1;
+            return Some(());
+        }
+        loop {
+            self.skip_space();
+            if self.next()? != b'"' {
+                return None;
+            }
+            let name = self.string()?;
+            self.skip_space();
+            if self.next()? != b':' {
+                return None;
+            }
+            self.skip_space();
+            let mut here = 0;
+            for (i, (path, _)) in names.wanted.iter().enumerate() {
+                let is_name = || path.get(depth).is_some_and(|part| part.as_bytes() == name);
+                if among >> i & 1 == 1 && is_name() {
+                    here |= 1 << i;
+                }
+            }
+            let (value, is_object) = self.value(names, here, depth, found)?;
+            for (i, (path, _)) in names.wanted.iter().enumerate() {
+                if here >> i & 1 == 1 && path.len() == depth + 1 && !is_object {
+                    found[i] = value;
+                }
+            }
+            self.skip_space();
+            match self.next()? {
+                b',' => {}
+                b'}' => return Some(()),
+                _ => return None,
+            }
+        }
+    }
+
+    /// A value: its text without quotation marks, and whether it is an object or an array.
+    fn value(
+        &mut self,
+        names: &Names,
+        here: u64,
+        depth: usize,
+        found: &mut [&'a [u8]; 64],
+    ) -> Option<(&'a [u8], bool)> {
+        let begin = self.at;
+        match self.next()? {
+            b'"' => return self.string().map(|text| (text, false)),
+            b'{' if here != 0 => self.object(names, here, depth + 1, found)?,
+            b'{' | b'[' => self.skip_nested()?,
+            _ => {
+                let is_end = |b: &u8| matches!(b, b',' | b'}' | b']' | b' ' | b'\t' | b'\r');
+                let rest = &self.line[self.at..];
+                self.at += rest.iter().position(is_end)?;
+                return Some((&self.line[begin..self.at], false));
+            }
+        }
+        Some((&self.line[begin..self.at], true))
+    }
+
+    /// A string after its quotation mark, with its escapes.
+    #[inline]
+    fn string(&mut self) -> Option<&'a [u8]> {
+        let begin = self.at;
+        loop {
+            let i = memchr::memchr2(b'"', b'\\', &self.line[self.at..])?;
+            self.at += i + 1;
+            if self.line[self.at - 1] == b'"' {
+                return Some(&self.line[begin..self.at - 1]);
+            }
+            self.at += 1;
+            if self.at > self.line.len() {
+                return None;
+            }
+        }
+    }
+
+    /// The rest of an object or array after its bracket.
+    fn skip_nested(&mut self) -> Option<()> {
+        let mut depth = 1;
+        while depth > 0 {
+            match self.next()? {
+                b'"' => drop(self.string()?),
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            if depth > DEPTH {
+                return None;
+            }
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(names: &Names, line: &str) -> Result<String, Why> {
+        let fields = names.read(line.as_bytes(), &mut Times::default())?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(format!(
+            "{} {} {} {} {:?} {:?}",
+            fields.time.map_or(0, |time| time.at / 1000),
+            text(fields.client),
+            text(fields.method),
+            text(fields.target),
+            fields.status,
+            fields.took.map(|took| took / 1000),
+        ))
+    }
+
+    #[test]
+    fn caddy() {
+        let line = r#"{"level":"info","ts":1646861401.5241024,"logger":"http.log.access","msg":"handled request",
+            "request":{"remote_ip":"127.0.0.1","remote_port":"41342","client_ip":"10.0.0.1","proto":"HTTP/2.0",
+            "method":"GET","host":"localhost","uri":"/a?b=\"c\"","headers":{"User-Agent":["curl/7.82.0"],
+            "Accept":["*/*"],"Odd":[{"uri":"/no"}]},"tls":{"resumed":false}},"bytes_read":0,"user_id":"",
+            "duration":0.000929675,"size":10900,"status":200,"resp_headers":{"Server":["Caddy"]}}"#;
+        let line = line.replace('\n', " ");
+        let expected = r#"1646861401524102 10.0.0.1 GET /a?b=\"c\" Some(200) Some(929)"#;
+        assert_eq!(read(&Names::caddy(), &line).as_deref(), Ok(expected));
+    }
+
+    #[test]
+    fn envoy() {
+        let line = r#"{"start_time":"2020-11-25T21:26:18.409Z","method":"GET","path":"/a",
+            "response_code":418,"duration":3,"x-envoy-original-path":null,"downstream_remote_address":"10.0.0.2:51936"}"#;
+        let line = line.replace('\n', " ");
+        let expected = "1606339578409000 10.0.0.2 GET /a Some(418) Some(3000)";
+        assert_eq!(read(&Names::envoy(), &line).as_deref(), Ok(expected));
+    }
+
+    #[test]
+    fn usual_and_given_names() {
+        let line =
+            r#"{"time": "2020-11-25T21:26:18Z", "request": "HEAD /a HTTP/1.1", "status": "200"}"#;
+        let expected = "1606339578000000  HEAD /a Some(200) None";
+        assert_eq!(read(&Names::usual(), line).as_deref(), Ok(expected));
+        let names = Names::given("time=at path=http.path took-ms=ms").expect("names");
+        let line = r#"{"at": 1606339578000, "http": {"path": "/x"}, "ms": 1.5, "path": 7}"#;
+        let expected = "1606339578000000  GET /x None Some(1500)";
+        assert_eq!(read(&names, line).as_deref(), Ok(expected));
+        assert_eq!(Names::given("path=a"), Err(FormatError::NoTime));
+        assert_eq!(Names::given("time=a"), Err(FormatError::NoPath));
+        assert_eq!(Names::given("time=a b"), Err(FormatError::Word("b".into())));
+    }
+
+    #[test]
+    fn refuses_what_is_no_object() {
+        let whole =
+            r#"{"time":1606339578,"path":"/a\\","x":[1,{"a":"]"}],"y":{"z":null},"q":true}"#;
+        assert!(read(&Names::usual(), whole).is_ok());
+        for cut in 0..whole.len() {
+            assert_eq!(read(&Names::usual(), &whole[..cut]), Err(Why::NotJson), "{cut}");
+        }
+        assert_eq!(read(&Names::usual(), "{}"), Err(Why::NoTime));
+        let deep = format!("{{\"a\":{}", "[".repeat(100_000));
+        assert_eq!(read(&Names::usual(), &deep), Err(Why::NotJson));
+    }
+}
