@@ -59,7 +59,7 @@ const OFFSET_ERROR_MAX: u64 = 500;
 const OFFSET_TRIES: u32 = 20;
 /// How long to wait for the first timestamps: the kernel starts to take them some time after the
 /// first request.
-const WARM_UP_LIMIT: Duration = Duration::from_millis(500);
+const WARM_UP_LIMIT: Duration = Duration::from_secs(5);
 
 /// Reads the timestamps of one worker's connections.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl Keeper {
                 }
             }
         }
-        Err(io::Error::other("no timestamps within half a second"))
+        Err(io::Error::other("no timestamps within five seconds"))
     }
 }
 
