@@ -429,7 +429,9 @@ fn missing(missing: Option<Missing>) -> String {
             super::units::count(needs)
         ),
         Some(Missing::TooFewRounds) => "fewer than two rounds are complete".into(),
-        Some(Missing::NotMeasured) | None => "it was not measured, or has no interval".into(),
+        Some(Missing::NotMeasured) | None => {
+            "it was not measured, or a run is too short for its interval; run longer (-d)".into()
+        },
     }
 }
 
