@@ -46,6 +46,13 @@ pub fn exact(t: Span) -> String {
     format!("{}.{} {unit}", count(whole), digits.trim_end_matches('0'))
 }
 
+/// A time of the plan to the last digit if that is short, otherwise rounded: keys on the live view
+/// begin and end stages at any nanosecond.
+pub fn brief(t: Span) -> String {
+    let exact = exact(t);
+    if exact.len() <= "10.125 ms".len() { exact } else { span(t) }
+}
+
 /// A rate: `0.50/s`, `55.3k/s`, and one below a hundredth as `0.00100/s`.
 pub fn rate(per_second: f64) -> String {
     if per_second > 0.0 && per_second < 0.01 {
@@ -193,6 +200,14 @@ mod tests {
         ];
         for (ns, text) in cases {
             assert_eq!(exact(Span(ns)), text, "{ns}");
+        }
+    }
+
+    #[test]
+    fn long_times_of_the_plan_are_rounded() {
+        let cases = [(30_000_000_000, "30 s"), (1_500_000, "1.5 ms"), (1_457_686_234, "1.46 s")];
+        for (ns, text) in cases {
+            assert_eq!(brief(Span(ns)), text, "{ns}");
         }
     }
 

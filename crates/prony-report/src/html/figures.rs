@@ -180,7 +180,7 @@ pub(super) fn stages(stages: &[Stage], are_sessions: bool) -> Markup {
                 @for stage in stages {
                     tr {
                         th scope="row" { (time(Some(stage.at))) }
-                        td { (units::exact(stage.length)) }
+                        td { (units::brief(stage.length)) }
                         @if let Some(f) = &stage.figures {
                             td { (rate(f.target_rate)) }
                             td { (rate(f.rate)) }

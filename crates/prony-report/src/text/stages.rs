@@ -23,7 +23,7 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     let header: String = header.map(|name| format!("{name:>CELL$}")).concat();
     page.row("stage at", &header, Ink::Faint);
     for stage in stages.iter().take(most) {
-        let at = if stage.at == Span::ZERO { "0 s".to_owned() } else { units::exact(stage.at) };
+        let at = if stage.at == Span::ZERO { "0 s".to_owned() } else { units::brief(stage.at) };
         page.row(&at, row(stage).trim_end(), Ink::Plain);
     }
     if let Some(n) = stages.len().checked_sub(most).filter(|&n| n > 0) {
@@ -33,7 +33,7 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
 }
 
 fn row(stage: &Stage) -> String {
-    let mut cells = vec![units::exact(stage.length)];
+    let mut cells = vec![units::brief(stage.length)];
     match &stage.figures {
         None => cells.extend(["-", "-", "", "-", "-", "", "-"].map(str::to_owned)),
         Some(f) => {
