@@ -287,10 +287,13 @@ pub fn shared_host(judgment: &Judgment, summary: &Summary) -> Option<String> {
 }
 
 /// The advice to use more threads, and what separates it from more advice; nothing where threads
-/// waited for a processor: there, more of them make it worse.
+/// waited for a processor, or each core that the target leaves has one: there, more of them make it
+/// worse.
 fn more_threads(summary: &Summary, then: &str) -> String {
     let waits = |reason: &Reason| matches!(reason, Reason::RunQueueDelay { .. });
-    if summary.verdict().reasons.iter().any(waits) {
+    let here = summary.run.local_target.as_ref();
+    let is_full = here.is_some_and(|here| summary.workers.len() >= here.cores as usize);
+    if is_full || summary.verdict().reasons.iter().any(waits) {
         return String::new();
     }
     format!("more threads (--threads){then}")
@@ -496,10 +499,10 @@ pub fn longest_wait(bottleneck: &Bottleneck) -> Option<String> {
 
 /// The line claims that the target kept up only if no request failed or waited long.
 fn target_rate(failed: Option<f64>, waiting: Option<Waiting>) -> String {
-    let mut line = "the target rate".to_owned();
     if failed.is_none() && waiting.is_none() {
-        line += ": the target kept up";
+        return "none: the target kept up with the target rate".to_owned();
     }
+    let mut line = "the target rate".to_owned();
     if let Some(Waiting { concurrency, longest }) = waiting {
         let (n, longest) = (units::three(concurrency), units::span(longest));
         line += &format!("; {n} requests were waiting on average, the longest {longest}");

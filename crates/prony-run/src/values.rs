@@ -135,7 +135,8 @@ pub fn rate_plan(text: &str) -> Result<RatePlan, String> {
 /// # Errors
 /// The value is invalid; the error is one sentence.
 pub fn message_rate(text: &str) -> Result<f64, String> {
-    let rate = rate_plan(text)?;
+    let rate = RatePlan::parse(text)
+        .map_err(|_| format!("'{text}' is no rate of messages, such as 10/s or 600/m"))?;
     match rate.changes() || rate.length().is_some() {
         true => Err(format!("'{text}' changes; messages have one rate, such as 10/s")),
         false => Ok(rate.initial()),

@@ -180,7 +180,9 @@ fn request(plan: &Plan, call: &CallSpec, body_bytes: u64) -> Markup {
         @if let Some(name) = name { strong { (name) } " " }
         code { (call.method) " " (call.path) }
         " to " (call.authority)
-        @if body_bytes > 0 { ", with a body of " (units::bytes(body_bytes as f64)) }
+        @if call.template && body_bytes > 0 {
+            ", with a body from a template"
+        } @else if body_bytes > 0 { ", with a body of " (units::bytes(body_bytes as f64)) }
         @if !call.headers.is_empty() {
             pre { @for (name, value) in &call.headers { (name) ": " (value) "\n" } }
         }

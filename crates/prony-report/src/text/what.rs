@@ -201,7 +201,7 @@ fn pieces(rate: &RatePlan, most: usize) -> String {
             format!("{}..{}/s", units::round(p.from), units::round(p.to))
         };
         match p.length {
-            Some(length) => format!("{rates} for {}", units::exact(length)),
+            Some(length) => format!("{rates} for {}", units::brief(length)),
             None => rates,
         }
     };
@@ -245,7 +245,9 @@ fn request(plan: &Plan, size: &PlanSize) -> Vec<String> {
         if headers > 0 {
             parts.push(format!("{more}{} added", units::counted(headers, "header", "headers")));
         }
-        if size.body_bytes_max > 0 {
+        if plan.calls.iter().any(|call| call.template && !call.body.is_empty()) {
+            parts.push("body from a template".to_owned());
+        } else if size.body_bytes_max > 0 {
             let longest = units::bytes(size.body_bytes_max as f64);
             parts.push(format!("body of {more}{longest}"));
         }

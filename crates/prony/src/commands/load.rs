@@ -268,8 +268,8 @@ pub(super) fn control(output: &OutputArgs) -> Result<Arc<Control>, Error> {
 /// The precision of the figures so far, for the end of a progress line.
 fn aim(watcher: &GoalWatch<'_>) -> String {
     let known = watcher.reached().map(|(goal, reach)| match reach {
-        Ok(reach) => format!(", {} of {goal}", units::bar(reach)),
-        Err(_) => format!(", too few samples for {goal}"),
+        Ok(reach) => format!(", {goal}: known to {} so far", units::bar(reach)),
+        Err(_) => format!(", {goal}: too few samples so far"),
     });
     known.collect()
 }
