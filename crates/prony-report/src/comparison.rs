@@ -431,7 +431,7 @@ fn missing(missing: Option<Missing>) -> String {
         Some(Missing::TooFewRounds) => "fewer than two rounds are complete".into(),
         Some(Missing::NotMeasured) | None => {
             "it was not measured, or a run is too short for its interval; run longer (-d)".into()
-        },
+        }
     }
 }
 

@@ -47,7 +47,7 @@ pub fn exact(t: Span) -> String {
 }
 
 /// A time of the plan to the last digit if that is short, otherwise rounded: keys on the live view
-/// begin and end stages at any nanosecond.
+/// start and end stages at any nanosecond.
 pub fn brief(t: Span) -> String {
     let exact = exact(t);
     if exact.len() <= "10.125 ms".len() { exact } else { span(t) }
