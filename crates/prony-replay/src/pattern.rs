@@ -75,7 +75,7 @@ impl Pattern {
         pattern.check()
     }
 
-    /// If a line has the request as it was sent, what was made of it is of no use.
+    /// If a line has the request as it was sent, the parsed parts are not needed.
     fn prefer_request(&mut self) {
         let has = |role| self.parts.iter().any(|part| part.role == role);
         if has(Role::Request) {
