@@ -17,7 +17,16 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     if !known || args.len() > 2 {
         bail!("usage: cargo xtask bars [RUNS [SEED]]");
     }
-    let test = ["test", "--locked", "--quiet", "--profile=fast", "-p", "prony-sim", "--test", "it"];
+    let test = [
+        "test",
+        "--locked",
+        "--quiet",
+        "--profile=fast",
+        "-p",
+        "prony-sim",
+        "--test",
+        "simulation",
+    ];
     let mut study = cargo(&test);
     run(study
         .args(["confidence::study", "--", "--nocapture"])

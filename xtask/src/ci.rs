@@ -44,8 +44,8 @@ const STAGES: [Stage; 3] = [
         beside: &["tools", "spelling", "packages"],
         is_idle: false,
     },
-    // Half of the tests wait, for servers and for their loads to end.
-    Stage { front: &["unit", "whole"], beside: &["release", "wheel"], is_idle: true },
+    // Half of the end-to-end tests wait, for servers and for their loads to end.
+    Stage { front: &["unit", "whole"], beside: &["simulation", "release", "wheel"], is_idle: true },
     // A virtual machine uses one processor.
     Stage {
         front: &["guests"],
@@ -54,7 +54,7 @@ const STAGES: [Stage; 3] = [
     },
 ];
 
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 21] = [
     Step { name: "tools", what: "install the programs that the tests need", act: tools::install },
     Step { name: "packages", what: "install what the Python package needs", act: python::packages },
     Step { name: "format", what: "rustfmt", act: format },
@@ -65,7 +65,8 @@ const STEPS: [Step; 20] = [
     Step { name: "docs", what: "rustdoc, warnings are errors", act: docs },
     Step { name: "compile", what: "the tests", act: compile },
     Step { name: "unit", what: "unit and property tests, corpora of the fuzzers", act: unit },
-    Step { name: "whole", what: "simulation, golden and end-to-end tests", act: whole },
+    Step { name: "simulation", what: "properties in virtual time", act: simulation },
+    Step { name: "whole", what: "golden and end-to-end tests", act: whole },
     Step { name: "release", what: "build the release", act: release },
     Step { name: "wheel", what: "build the Python package", act: python::wheel },
     Step { name: "guests", what: "test SCTP and known delays in virtual machines", act: guests },
@@ -199,10 +200,21 @@ fn unit() -> Result<()> {
     run(tests()?.arg("--doc"))
 }
 
+/// The integration tests of prony-sim.
+const SIMULATION: &str = "simulation";
+
+fn simulation() -> Result<()> {
+    run(tests()?.args(["--test", SIMULATION]))
+}
+
+/// All other integration tests.
 fn whole() -> Result<()> {
+    let names = shell::integration_tests()?;
     again::tests(|| {
         let mut command = tests()?;
-        command.args(["--test", "*"]);
+        for name in names.iter().filter(|name| *name != SIMULATION) {
+            command.args(["--test", name]);
+        }
         // Tests of measured times run one at a time, and most others wait.
         command.env("RUST_TEST_THREADS", "3");
         Ok(command)

@@ -96,7 +96,16 @@ fn capacity() -> Result<()> {
 
 /// The tables of docs/compare.md.
 fn comparisons() -> Result<()> {
-    let test = ["test", "--locked", "--quiet", "--profile=fast", "-p", "prony-sim", "--test", "it"];
+    let test = [
+        "test",
+        "--locked",
+        "--quiet",
+        "--profile=fast",
+        "-p",
+        "prony-sim",
+        "--test",
+        "simulation",
+    ];
     let number = env::var("PRONY_COMPARISONS").unwrap_or_else(|_| COMPARISONS.to_owned());
     let mut study = cargo(&test);
     let tests = ["comparisons::study", "comparisons::cost", "--nocapture", "--test-threads", "1"];

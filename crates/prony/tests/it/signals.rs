@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::rig::{Running, Serve, alone, command, descriptors, drivers, side_by_side, wait_until};
+use crate::rig::{
+    Running, Serve, alone, command, descriptors, drivers, side_by_side, wait_until, waiting,
+};
 use crate::scripted::{Deed, Scripted};
 
 fn sleep(ms: u64) {
@@ -118,7 +120,7 @@ fn requests(server: &Scripted, n: usize) {
 
 #[test]
 fn sigterm_and_sighup_wait_for_at_most_three_seconds() {
-    let _alone = alone();
+    let _waiting = waiting();
     let both = |driver| [Signal::TERM, Signal::HUP].map(|signal| (driver, signal));
     side_by_side(drivers().into_iter().flat_map(both), |(driver, signal)| {
         let (server, dir) = (mute(), tempfile::tempdir().expect("a folder"));
@@ -152,7 +154,7 @@ fn sigterm_and_sighup_wait_for_at_most_three_seconds() {
 
 #[test]
 fn ctrl_c_waits_until_the_timeouts_of_requests() {
-    let _alone = alone();
+    let _waiting = waiting();
     let server = mute();
     let url = format!("http://{}/", server.address());
     let load = ["-c", "5", "-d", "60s", "--timeout", "6s", "--json", &url];
@@ -193,7 +195,7 @@ fn any_second_signal_stops_at_once() {
 
 #[test]
 fn every_command_shows_what_it_waits_for() {
-    let _alone = alone();
+    let _waiting = waiting();
     let server = mute();
     let (address, url) = (server.address(), format!("http://{}/", server.address()));
     let reported =

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::rig::{Serve, alone, have, prony, wait_until};
+use crate::rig::{Serve, alone, have, prony, wait_until, waiting};
 
 /// A terminal that runs one program; closed on drop.
 struct Terminal {
@@ -138,7 +138,7 @@ fn keys_change_the_rate_and_the_report_shows_it() {
     if !have("tmux") {
         return;
     }
-    let _alone = alone();
+    let _waiting = waiting();
     let server = Serve::start(&[]);
     let report = tempfile::NamedTempFile::with_suffix(".json").expect("a file");
     let path = report.path().display();
@@ -177,7 +177,7 @@ fn several_hosts_have_a_line_each_and_one_rate() {
     if !have("tmux") {
         return;
     }
-    let _alone = alone();
+    let _waiting = waiting();
     let server = Serve::start(&[]);
     let report = tempfile::NamedTempFile::with_suffix(".json").expect("a file");
     let path = report.path().display();
