@@ -1684,9 +1684,6 @@ class CompareOptions(TypedDict, total=False):
     with 125 if it cannot tell. `git bisect run` understands these exit codes. 'rate < -3%'
     is a decrease; the change of errors is in percentage points ('errors > +0.1%')."""
 
-    accept: bool
-    """Compare saved results although they are invalid, of different plans or of different hosts"""
-
     start_a: str
     """Start target A with this command anew for each of its blocks
 
@@ -1730,7 +1727,8 @@ class CompareOptions(TypedDict, total=False):
     function."""
 
     accept_invalid: bool
-    """Exit with 0 instead of 98 if blocks of load are invalid"""
+    """Exit with 0 instead of 98 if blocks of load are invalid. Of saved results, compare also
+    those that are invalid, of different plans or of different hosts."""
 
 
 class ServeOptions(TypedDict, total=False):

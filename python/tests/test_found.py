@@ -97,11 +97,11 @@ def test_comparison_of_results() -> None:
         return [prony.simulate(plan, seed=first + i, latency=latency) for i in range(4)]
 
     old, new = runs("exp:10ms", 1), runs("exp:20ms", 11)
-    found = prony.compare(old, new, accept=True)
+    found = prony.compare(old, new, accept_invalid=True)
     change = found.change("p50")
     assert change.outcome == "higher" and change.ratio == pytest.approx(2.0, rel=0.2)
     assert found.rounds == 0
-    two = prony.compare(old[0], old[0], accept=True)
+    two = prony.compare(old[0], old[0], accept_invalid=True)
     assert two.change("mean").ratio == pytest.approx(1.0)
     with pytest.raises(prony.UsageError, match="compare results with results"):
         prony.compare(old, "http://b/")

@@ -55,7 +55,10 @@ const SERVERS: &str = "Servers";
         arg.help("Print text, html, svg, json or markdown [default: text]")
     }),
     mut_arg("accept_invalid", |arg| {
-        arg.help("Exit with 0 instead of 98 if blocks of load are invalid")
+        arg.help("Exit with 0 instead of 98 if blocks of load are invalid").long_help(
+            "Exit with 0 instead of 98 if blocks of load are invalid. Of saved results, compare also \
+             those that are invalid, of different plans or of different hosts.",
+        )
     }),
 )]
 pub struct CompareArgs {
@@ -98,9 +101,6 @@ pub struct CompareArgs {
     /// decrease; the change of errors is in percentage points ('errors > +0.1%').
     #[arg(long, value_name = "EXPR", help_heading = COMPARISON, value_parser = limit)]
     pub fail_if: Vec<Limit>,
-    /// Compare saved results although they are invalid, of different plans or of different hosts
-    #[arg(long, help_heading = COMPARISON)]
-    pub accept: bool,
 
     /// Start target A with this command anew for each of its blocks
     ///

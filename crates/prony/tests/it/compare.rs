@@ -114,8 +114,8 @@ fn saved_results_are_compared_by_group() {
     assert_eq!(refused.code, 2);
     let loads = "have different plans: open loop: Poisson arrivals, 1k/s";
     assert!(refused.stderr.contains(loads) && refused.stderr.contains("900/s"), "{refused:?}");
-    assert!(refused.stderr.contains("; --accept compares them anyway"), "{refused:?}");
-    assert_eq!(of(&old[..1], &other, &["--accept"]).code, 0);
+    assert!(refused.stderr.contains("; --accept-invalid compares them anyway"), "{refused:?}");
+    assert_eq!(of(&old[..1], &other, &["--accept-invalid"]).code, 0);
 }
 
 #[test]

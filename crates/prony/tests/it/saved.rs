@@ -84,7 +84,7 @@ fn reported_and_compared(tool: &str) {
 
     // And decided: B takes five times as long, so other work on the machine changes nothing.
     let groups = [&old[..], &["--".to_owned()], &new].concat();
-    let found = shown(&["compare", "--accept", "--accept-invalid", "--json"], &groups).stdout;
+    let found = shown(&["compare", "--accept-invalid", "--json"], &groups).stdout;
     let found: Value = serde_json::from_str(&found).expect("JSON");
     let changes = found["changes"].as_array().expect("a list");
     let p50 = changes.iter().find(|c| c["figure"] == "p50").expect("the median");
