@@ -75,6 +75,11 @@ const WORDS: [(&str, &[&str]); 9] = [
 ];
 const DISTRIBUTIONS: &[&str] = &["none", "fixed", "exp", "uniform", "lognormal", "bimodal"];
 
+/// The words that the value of an option can start with; `None` if that is not known.
+pub(crate) fn words_of(option: &str) -> Option<&'static [&'static str]> {
+    WORDS.iter().find(|(name, _)| *name == option).map(|(_, words)| *words)
+}
+
 /// The name that differs from the word in at most two letters.
 pub(super) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = word.to_ascii_lowercase();
@@ -108,7 +113,10 @@ pub(crate) fn of_clap(e: &clap::Error) -> Error {
     let lines = lines.map(|l| l.trim_start_matches("error: ").trim_start_matches("tip: "));
     // The tip about `--` does not help with a mistyped option.
     let lines = lines.filter(|l| !l.is_empty() && !l.contains("as a value, use '--"));
-    let parts: Vec<_> = lines.map(plainer).chain(foreign(e).map(str::to_owned)).collect();
+    let foreign_option = foreign(e);
+    // The equivalent of another tool's option is worth more than an option with a similar name.
+    let lines = lines.filter(|l| foreign_option.is_none() || !l.contains("similar argument"));
+    let parts: Vec<_> = lines.map(plainer).chain(foreign_option.map(str::to_owned)).collect();
     let usage = text.lines().find_map(|l| l.trim().strip_prefix("Usage: prony "));
     let command = command(usage.unwrap_or_default());
     let help = format!("`prony {command}--help` lists all options");
@@ -154,7 +162,7 @@ fn of_value(e: &clap::Error) -> Option<String> {
                 return Some(format!("{name}: {why}"));
             }
             let is_body = name == "--duration" && value.starts_with(['@', '{']);
-            let words = WORDS.iter().find(|(option, _)| *option == name).map(|(_, words)| *words);
+            let words = words_of(name);
             let value: String = value.chars().map(visible).collect();
             let hint = match is_body {
                 true => "; for the request body use -b (--body)".to_owned(),
@@ -183,6 +191,7 @@ fn foreign(e: &clap::Error) -> Option<&'static str> {
         "-q" => "for the rate over all connections use `--rate`",
         "-k" => "keep-alive is the default; `--no-reuse` turns it off",
         "-s" => "Lua scripts are not supported; for the timeout use `--timeout`",
+        "--data" | "--data-raw" | "--data-binary" => "for the request body use `-b` (`--body`)",
         "-L" | "--latency" => "latencies are always reported in full",
         "-i" => "for HEAD requests use `-m HEAD`",
         _ => return None,

@@ -2,18 +2,36 @@
 
 use std::io;
 
-use clap::{Arg, Command, CommandFactory as _};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Command, CommandFactory as _, ValueHint};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use prony_run::error::Error;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, refusal};
 
 /// The completion script of a shell.
 pub(super) fn completions(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "prony", &mut script);
+    let command = Cli::command().mut_args(completed);
+    let mut command = command.mut_subcommands(|sub| sub.mut_args(completed));
+    clap_complete::generate(shell, &mut command, "prony", &mut script);
     script
+}
+
+/// The names of values that are files.
+const FILES: [&str; 3] = ["FILE", "PATH", "DIR"];
+
+/// An option for the generator, which would offer files wherever it knows no values.
+fn completed(arg: Arg) -> Arg {
+    let option = arg.get_long().map(|long| format!("--{long}")).unwrap_or_default();
+    if let Some(words) = refusal::words_of(&option) {
+        return arg.value_parser(PossibleValuesParser::new(words));
+    }
+    let mut names = arg.get_value_names().into_iter().flatten();
+    let is_file = arg.is_positional() || names.any(|name| FILES.contains(&name.as_str()));
+    let is_known = is_file || !arg.get_possible_values().is_empty();
+    if is_known { arg } else { arg.value_hint(ValueHint::Other) }
 }
 
 /// The manual page of a command, or of prony itself, in roff.
@@ -107,6 +125,21 @@ mod tests {
     fn visible(command: &Command) -> Vec<String> {
         let args = command.get_arguments().filter(|a| !a.is_hide_set());
         args.filter_map(|a| a.get_long()).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn completions_offer_values_and_files_only_where_they_fit() {
+        let script = String::from_utf8(completions(Shell::Bash)).unwrap();
+        let offered = |option: &str| {
+            let load = script.split("prony__subcmd__load)").nth(1).expect("the command load");
+            let cases = load.split(&format!("                --{option})")).nth(1);
+            let case = cases.unwrap_or_else(|| panic!("--{option}")).split("return 0").next();
+            let values = case.unwrap().lines().nth(1).expect("the values");
+            values.trim().to_owned()
+        };
+        assert!(offered("output").contains("compgen -f"), "{}", offered("output"));
+        assert!(offered("arrivals").contains("-W \"fixed poisson"), "{}", offered("arrivals"));
+        assert_eq!(offered("rate"), "COMPREPLY=(\"${cur}\")");
     }
 
     #[test]
