@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use prony_core::comparison::{Block, Design, Figure, Held, Rounds};
+use prony_core::comparison::{Block, Design, Figure, Held, LOOKS, Rounds};
 use prony_core::plan::Plan;
 use prony_core::rng::{self, Stream};
 use prony_core::secret::shown_url;
@@ -197,9 +197,9 @@ fn saved(args: &CompareArgs) -> Result<Comparison, Error> {
     let runs = runs.collect::<Result<Vec<Vec<(String, Summary)>>, Error>>()?;
     let doubts = compare::doubts(&runs);
     if let Some(doubt) = doubts.first()
-        && !args.accept
+        && !args.load.exec.accept_invalid
     {
-        return Err(Error::Argument(format!("{doubt}; --accept compares them anyway")));
+        return Err(Error::Argument(format!("{doubt}; --accept-invalid compares them anyway")));
     }
     let names: Vec<String> = groups.iter().map(|group| group.join(" ")).collect();
     let mut found = compare::saved(&design(args, groups.len(), 0), &names, &runs);
@@ -238,6 +238,13 @@ fn live(args: &CompareArgs) -> Result<(Comparison, Option<Error>), Error> {
         None if silent => {}
         None => output::to_stderr(&format!("prony: {}", line(done))),
     };
+    if let Some(outlook) = outlook(&design, &targets)
+        && embedding.is_none()
+        && !silent
+        && exec.simulate.is_none()
+    {
+        output::to_stderr(&format!("prony: {outlook}"));
+    }
     let is_stopped = || control.stop_request().is_some();
     let (mut found, error) = compare::live(&design, &names, &is_stopped, &mut one, &mut progress);
     for note in targets.iter().flat_map(|t| &t.notes) {
@@ -247,6 +254,29 @@ fn live(args: &CompareArgs) -> Result<(Comparison, Option<Error>), Error> {
     }
     found.notes.push(of_starts(args, &targets));
     Ok((found, error))
+}
+
+/// How long the comparison can take; `None` if the plans do not say how long a block lasts.
+fn outlook(design: &Design, targets: &[Target]) -> Option<String> {
+    let length = |plan: &Plan| Some(plan.stop.duration?.0.saturating_add(plan.warmup.0));
+    let lengths: Option<Vec<u64>> = targets.iter().map(|t| length(&t.plan)).collect();
+    let round = lengths?.into_iter().fold(0, u64::saturating_add);
+    let time = |rounds: u32| units::brief(Span(round.saturating_mul(rounds.into())));
+    let blocks = units::counted(targets.len() as u64, "block", "blocks");
+    let each = format!("a round of {blocks} takes {}", units::brief(Span(round)));
+    Some(match design.rounds {
+        Rounds::Exactly(n) => {
+            format!("{each}; {} take {}", units::counted(n.into(), "round", "rounds"), time(n))
+        }
+        Rounds::UntilDecided => {
+            let [least, .., most] = LOOKS;
+            format!(
+                "{each}; {least} to {most} rounds, as the decision needs, take {} to {}",
+                time(least),
+                time(most)
+            )
+        }
+    })
 }
 
 /// The note about what varies from start to start.
